@@ -1,0 +1,50 @@
+//! One command to a server without any client library in between.
+//!
+//! A library greets the server first (HELLO, CLIENT SETINFO) and may ping it; what is asked here
+//! sends the one command and nothing else, so that counting commands stays exact.
+
+use std::io;
+use std::path::Path;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::UnixStream;
+
+/// Where a server is asked, and the password of its default user.
+#[derive(Debug)]
+pub struct Admin<'a> {
+    /// The server's unix socket.
+    pub socket: &'a Path,
+    /// Sent with AUTH before the command, where there is one.
+    pub password: Option<&'a str>,
+}
+
+impl Admin<'_> {
+    /// Sends `command` (words without spaces in them) on a new connection; the answer as text.
+    ///
+    /// Good for answers that are a status, a number or one string. An error answer is an `Err`.
+    pub async fn call(&self, command: &str) -> io::Result<String> {
+        let mut stream = BufReader::new(UnixStream::connect(self.socket).await?);
+        if let Some(password) = self.password {
+            exchange(&mut stream, &format!("AUTH {password}")).await?;
+        }
+        exchange(&mut stream, command).await
+    }
+}
+
+async fn exchange(stream: &mut BufReader<UnixStream>, command: &str) -> io::Result<String> {
+    let request = format!("{command}\r\n");
+    stream.write_all(request.as_bytes()).await?;
+    let mut line = String::new();
+    stream.read_line(&mut line).await?;
+    let line = line.trim_end();
+    match line.split_at_checked(1) {
+        Some(("+" | ":", rest)) => Ok(rest.to_owned()),
+        Some(("$", length)) => {
+            let length: usize = length.parse().map_err(io::Error::other)?;
+            let mut text = vec![0; length + 2];
+            stream.read_exact(&mut text).await?;
+            text.truncate(length);
+            String::from_utf8(text).map_err(io::Error::other)
+        }
+        _ => Err(io::Error::other(format!("{command}: {line}"))),
+    }
+}

@@ -1,0 +1,178 @@
+//! A part of a test that runs in a process of its own, so that it can be killed or stopped.
+//!
+//! The parent starts its own test binary again, told to run one test: the *role*. Seen as an
+//! ordinary test that role finds no [`Role`] and returns at once.
+//!
+//! ```ignore
+//! #[tokio::test]
+//! async fn child_that_holds() {
+//!     let Some(role) = child::role("child_that_holds") else { return };
+//!     let locks = Locks::connect(role.var("REDIS_URL")).await.unwrap();
+//!     // ... inside the body:
+//!     role.say("holding");
+//!     role.order().await;
+//! }
+//!
+//! #[tokio::test]
+//! async fn a_killed_holder_blocks_no_longer_than_its_lease() {
+//!     let server = RedisServer::start().await;
+//!     let mut holder = Child::spawn("child_that_holds", &[("REDIS_URL", &server.url())]);
+//!     holder.wait_for_line("holding").await;
+//!     holder.sigkill();
+//! }
+//! ```
+
+use super::process::Process;
+use super::wait::{DEADLINE, within};
+use std::fmt::Display;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{ChildStdin, Command, Stdio};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+const ROLE: &str = "REENTRY_TEST_ROLE";
+
+/// Sets what a role says apart from what the test harness prints on the same output.
+const MARK: &str = "@@ ";
+
+/// A role running in another process. Killed on drop, and when the test process dies.
+#[derive(Debug)]
+pub struct Child {
+    role: String,
+    process: Process,
+    orders: ChildStdin,
+    said: UnboundedReceiver<String>,
+}
+
+impl Child {
+    /// Starts this test binary again for the test named `role`, with these variables set.
+    ///
+    /// The name is the whole path inside the binary: `holder`, or `module::holder`. What the role
+    /// prints on standard error shows up with the parent's.
+    pub fn spawn(role: &str, variables: &[(&str, &str)]) -> Child {
+        let myself = std::env::current_exe().expect("the test binary's own path");
+        let mut command = Command::new(myself);
+        command
+            .args(["--exact", role, "--nocapture", "--test-threads=1"])
+            .env(ROLE, role)
+            .envs(variables.iter().copied())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        let mut process =
+            Process::spawn(&mut command, None).expect("the test binary to start again");
+        let orders = process.take_stdin().expect("a piped input");
+        let output = process.take_stdout().expect("a piped output");
+        let (sender, said) = unbounded_channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                if let Some((_, words)) = line.split_once(MARK)
+                    && sender.send(words.to_owned()).is_err()
+                {
+                    return;
+                }
+            }
+        });
+        Child {
+            role: role.to_owned(),
+            process,
+            orders,
+            said,
+        }
+    }
+
+    /// The next line the role says that begins with `prefix`: what follows the prefix, trimmed.
+    ///
+    /// Lines before it are skipped for good.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the role ends first or the deadline passes.
+    pub async fn wait_for_line(&mut self, prefix: &str) -> String {
+        let Child { role, said, .. } = self;
+        let what = format!("{role} says {prefix:?}");
+        let line = within(DEADLINE, &what, async {
+            while let Some(line) = said.recv().await {
+                if let Some(rest) = line.strip_prefix(prefix) {
+                    return Some(rest.trim().to_owned());
+                }
+            }
+            None
+        });
+        line.await.unwrap_or_else(|| {
+            let Child { role, process, .. } = self;
+            process.kill();
+            panic!("{role} ended before it said {prefix:?} (is there a test of that name?)")
+        })
+    }
+
+    /// Sends the role a line, which [`Role::order`] gives it.
+    pub fn tell(&mut self, order: &str) {
+        writeln!(self.orders, "{order}").expect("the role to listen");
+    }
+
+    /// Waits until the role has come to its own end; whether it ended well.
+    pub async fn finished(&mut self) -> bool {
+        let Child {
+            role,
+            said,
+            process,
+            ..
+        } = self;
+        within(DEADLINE, &format!("{role} ends"), async {
+            while said.recv().await.is_some() {}
+            loop {
+                if let Some(status) = process.ended() {
+                    return status.success();
+                }
+                tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+            }
+        })
+        .await
+    }
+
+    /// SIGKILL, and waits until it is gone.
+    pub fn sigkill(&mut self) {
+        self.process.kill();
+    }
+
+    /// SIGSTOP, and waits until it has taken effect.
+    pub fn sigstop(&self) {
+        self.process.pause();
+    }
+
+    /// SIGCONT.
+    pub fn sigcont(&self) {
+        self.process.resume();
+    }
+}
+
+/// What a role has of its parent.
+#[derive(Debug)]
+pub struct Role(());
+
+/// The role, if this process was started to play `name`; `None` in an ordinary test run.
+pub fn role(name: &str) -> Option<Role> {
+    (std::env::var(ROLE).ok()? == name).then_some(Role(()))
+}
+
+impl Role {
+    /// Says a line to the parent. Past the capture of output, and flushed at once.
+    pub fn say(&self, words: impl Display) {
+        let mut output = std::io::stdout().lock();
+        writeln!(output, "\n{MARK}{words}").expect("a parent that listens");
+        output.flush().expect("a parent that listens");
+    }
+
+    /// A variable the parent set.
+    pub fn var(&self, name: &str) -> String {
+        std::env::var(name).unwrap_or_else(|_| panic!("the parent sets {name}"))
+    }
+
+    /// The next line from the parent; waits for it without a deadline, since the parent has one.
+    pub async fn order(&self) -> String {
+        // A thread of its own: a runtime does not end while one of its blocking tasks reads.
+        let (sender, line) = tokio::sync::oneshot::channel();
+        std::thread::spawn(move || sender.send(std::io::stdin().lines().next()));
+        let line = line.await.expect("a reading thread");
+        line.expect("an order").expect("a readable order")
+    }
+}

@@ -1,0 +1,80 @@
+//! The well-known reentrant lock on a Redis hash, as other programs speak it.
+//!
+//! A hash under the lock's name maps a holder (`<uuid>:<thread>`) to its depth; the hash's expiry
+//! is the lease. Written here for the tests, so that they check against a second implementation.
+
+use deadpool_redis::redis::aio::ConnectionLike;
+use deadpool_redis::redis::cmd;
+
+/// KEYS: lock. ARGV: holder, TTL in ms. Nil when taken or re-entered, else what is left in ms.
+const LOCK: &str = "
+local lock, holder, ttl = KEYS[1], ARGV[1], ARGV[2]
+local free = redis.call('EXISTS', lock) == 0
+if free or redis.call('HEXISTS', lock, holder) == 1 then
+  redis.call('HINCRBY', lock, holder, 1)
+  redis.call('PEXPIRE', lock, ttl)
+  return false
+end
+return redis.call('PTTL', lock)
+";
+
+/// KEYS: lock. ARGV: holder, TTL in ms. Nil when not the holder, 0 while still held, 1 when freed.
+const UNLOCK: &str = "
+local lock, holder, ttl = KEYS[1], ARGV[1], ARGV[2]
+if redis.call('HEXISTS', lock, holder) == 0 then
+  return false
+end
+if redis.call('HINCRBY', lock, holder, -1) > 0 then
+  redis.call('PEXPIRE', lock, ttl)
+  return 0
+end
+redis.call('DEL', lock)
+return 1
+";
+
+/// What [`classic_unlock`] did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unlocked {
+    /// The holder did not have the lock; nothing was changed.
+    NotHeld,
+    /// One entry fewer; the lock is still held.
+    StillHeld,
+    /// That was the last entry; the lock is gone.
+    Freed,
+}
+
+/// Takes or re-enters the lock: `None`. Held by somebody else: what is left of the lease in ms.
+///
+/// The rest is -1 for a lock without expiry, as PTTL says it.
+pub async fn classic_lock(
+    connection: &mut impl ConnectionLike,
+    key: &str,
+    holder: &str,
+    ttl_ms: u64,
+) -> Option<i64> {
+    let mut eval = cmd("EVAL");
+    eval.arg(LOCK).arg(1).arg(key).arg(holder).arg(ttl_ms);
+    eval.query_async(connection)
+        .await
+        .expect("the classic lock script")
+}
+
+/// Leaves the lock once; at the last entry it is deleted.
+pub async fn classic_unlock(
+    connection: &mut impl ConnectionLike,
+    key: &str,
+    holder: &str,
+    ttl_ms: u64,
+) -> Unlocked {
+    let mut eval = cmd("EVAL");
+    eval.arg(UNLOCK).arg(1).arg(key).arg(holder).arg(ttl_ms);
+    let answer: Option<i64> = eval
+        .query_async(connection)
+        .await
+        .expect("the classic unlock script");
+    match answer {
+        None => Unlocked::NotHeld,
+        Some(0) => Unlocked::StillHeld,
+        Some(_) => Unlocked::Freed,
+    }
+}

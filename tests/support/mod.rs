@@ -1,0 +1,45 @@
+//! What the integration tests stand on: real servers, a misbehaving network, other processes.
+//!
+//! Every file in `tests/` says `mod support;` and uses a part of this. The rules all of it keeps:
+//! a test owns its server, its proxy and its children, and they die with it, even when the test
+//! process is killed; nothing waits for a fixed time, and no wait is without a deadline.
+//!
+//! | file | gives |
+//! |---|---|
+//! | `server` | [`RedisServer`]: a `redis-server` of the test's own |
+//! | `stats` | which commands that server has executed |
+//! | `tls` | [`TlsRedisServer`]: the same behind TLS, with certificates of its own |
+//! | `proxy` | [`Proxy`]: cuts, delays, holds back and loses bytes on the way |
+//! | `child` | [`Child`]: a part of the test in a process of its own, to be killed or stopped |
+//! | `classic` | the well-known lock and unlock scripts, as other programs use them |
+//! | `wait` | [`eventually`] and [`within`] |
+//! | `process`, `ports`, `admin` | what the others are made of |
+
+#![allow(
+    dead_code,
+    unreachable_pub,
+    unused_imports,
+    reason = "each test file compiles this module for itself and uses a part of it"
+)]
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "a test ends where its ground gives way"
+)]
+
+pub mod admin;
+pub mod child;
+pub mod classic;
+pub mod ports;
+pub mod process;
+pub mod proxy;
+pub mod server;
+pub mod stats;
+pub mod tls;
+pub mod wait;
+
+pub use child::Child;
+pub use proxy::{Action, Cut, Direction, Proxy};
+pub use server::RedisServer;
+pub use tls::TlsRedisServer;
+pub use wait::{DEADLINE, eventually, within};

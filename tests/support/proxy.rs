@@ -1,0 +1,275 @@
+//! A TCP proxy in front of a server, which loses, holds back and delays what passes through it.
+//!
+//! ```text
+//! client ── ToServer ──▶ proxy ── ToServer ──▶ server
+//!        ◀── ToClient ──       ◀── ToClient ──
+//! ```
+//!
+//! What passes is handled in *chunks*: what one read returned. A small request or answer comes in
+//! one chunk; a client that pipelines may put several into one. The proxy runs on a thread of its
+//! own and goes on while the test's runtime is blocked or gone.
+
+mod pump;
+mod state;
+
+pub use state::{Action, Cut, Direction};
+
+use super::ports::Port;
+use super::wait::{DEADLINE, within};
+use state::{Link, Mode, Rule, Side, State};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// A proxy on a port of its own; stops on drop, which closes every connection.
+#[derive(Debug)]
+pub struct Proxy {
+    state: Arc<watch::Sender<State>>,
+    thread: Option<JoinHandle<()>>,
+    target: SocketAddr,
+    port: Port,
+}
+
+impl Proxy {
+    /// Starts a proxy for the server on this port of 127.0.0.1. It needs not be up yet.
+    pub fn start(target: u16) -> Proxy {
+        let target = SocketAddr::from((Ipv4Addr::LOCALHOST, target));
+        let state = Arc::new(watch::Sender::new(State::default()));
+        for _ in 0..10 {
+            let port = Port::reserve();
+            let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port.number));
+            let Ok(listener) = std::net::TcpListener::bind(address) else {
+                continue;
+            };
+            listener
+                .set_nonblocking(true)
+                .expect("a listener for tokio");
+            let shared = Arc::clone(&state);
+            let thread = std::thread::spawn(move || pump::run(&shared, listener, target));
+            return Proxy {
+                state,
+                thread: Some(thread),
+                target,
+                port,
+            };
+        }
+        panic!("the proxy found ten addresses in use");
+    }
+
+    /// `redis://127.0.0.1:PORT`.
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port())
+    }
+
+    /// The port on 127.0.0.1.
+    pub fn port(&self) -> u16 {
+        self.port.number
+    }
+
+    /// Keeps back whatever passes in this direction from now on, on every connection, new ones
+    /// too, and the end of a connection likewise.
+    ///
+    /// Held requests outlive their client: when it has hung up or was cut off by
+    /// [`cut_clients`](Self::cut_clients), a [`release`](Self::release) still delivers them.
+    pub fn hold(&self, direction: Direction) {
+        self.set_mode(direction, Mode::Hold);
+    }
+
+    /// Keeps back what passes on the connections of this moment; later ones are not touched.
+    pub fn hold_present(&self, direction: Direction) {
+        self.state.send_modify(|state| {
+            for link in state.links.values_mut() {
+                link.held[direction] = true;
+            }
+        });
+    }
+
+    /// Delivers what was held in this direction, in order, and holds nothing back any longer.
+    pub fn release(&self, direction: Direction) {
+        self.state.send_modify(|state| {
+            state.modes[direction] = Mode::Pass;
+            for link in state.links.values_mut() {
+                link.held[direction] = false;
+            }
+        });
+    }
+
+    /// Delivers everything this much later than it came. Zero ends it.
+    pub fn delay(&self, direction: Direction, by: Duration) {
+        self.state.send_modify(|state| state.delays[direction] = by);
+    }
+
+    /// From now on connections are accepted and stay open, but nothing passes either way; what
+    /// comes is lost, and no end of a connection is told to the other side.
+    ///
+    /// End it by [`heal`](Self::heal), and by a cut: the streams have gaps.
+    pub fn blackhole(&self) {
+        self.set_mode(Direction::ToServer, Mode::Lose);
+        self.set_mode(Direction::ToClient, Mode::Lose);
+    }
+
+    /// Ends holding, losing, delaying, refusing and all rules.
+    pub async fn heal(&self) {
+        self.clear_rules();
+        for direction in [Direction::ToServer, Direction::ToClient] {
+            self.release(direction);
+            self.delay(direction, Duration::ZERO);
+        }
+        self.accept().await;
+    }
+
+    /// Refuses new connections (nobody listens any more); present ones go on.
+    pub async fn refuse(&self) {
+        self.state.send_modify(|state| state.refusing = true);
+        self.until("the proxy refuses", |state| !state.listening)
+            .await;
+    }
+
+    /// Accepts new connections again.
+    pub async fn accept(&self) {
+        self.state.send_modify(|state| state.refusing = false);
+        self.until("the proxy accepts", |state| state.listening)
+            .await;
+    }
+
+    /// Ends every connection on both sides; what was held or under way is lost.
+    pub async fn cut_all(&self, how: Cut) {
+        self.cut(&[Side::Client, Side::Server], how).await;
+    }
+
+    /// Ends every connection on the client's side only. The server still gets what the client had
+    /// sent, when it is no longer held, and then sees the end of the connection.
+    pub async fn cut_clients(&self, how: Cut) {
+        self.cut(&[Side::Client], how).await;
+    }
+
+    /// Does `action` to the next chunk that contains `needle` in this direction, once.
+    ///
+    /// Redis commands are sent in capitals, so `b"EVALSHA"` finds every script call, and a key's
+    /// name finds the calls for that key. Of several rules that fit, the oldest acts.
+    pub fn on_next(&self, direction: Direction, needle: &[u8], action: Action) {
+        self.add_rule(direction, needle, action, true);
+    }
+
+    /// Does `action` to every chunk that contains `needle` in this direction.
+    pub fn on_every(&self, direction: Direction, needle: &[u8], action: Action) {
+        self.add_rule(direction, needle, action, false);
+    }
+
+    /// Forgets all rules.
+    pub fn clear_rules(&self) {
+        self.state.send_modify(|state| state.rules.clear());
+    }
+
+    /// The chunks that a rule with [`Action::Record`] has let pass.
+    pub fn recorded(&self) -> Vec<Vec<u8>> {
+        self.state.borrow().recorded.clone()
+    }
+
+    /// Sends `chunk` to the server on a new connection, and returns its answer.
+    ///
+    /// With a recorded chunk this is a late duplicate. The new connection is not greeted: the
+    /// answer is in RESP2, and a server with a password refuses it.
+    pub async fn replay(&self, chunk: &[u8]) -> Vec<u8> {
+        within(DEADLINE, "the server answers the replay", async {
+            pump::exchange(self.target, chunk).await.expect("a replay")
+        })
+        .await
+    }
+
+    /// Connections accepted so far.
+    pub fn connections(&self) -> u64 {
+        self.state.borrow().accepted
+    }
+
+    /// Connections whose client has not hung up.
+    pub fn open(&self) -> usize {
+        self.state.borrow().open()
+    }
+
+    /// Bytes delivered so far in this direction.
+    pub fn bytes(&self, direction: Direction) -> u64 {
+        self.state.borrow().delivered[direction]
+    }
+
+    /// How often a rule has acted.
+    pub fn hits(&self) -> u64 {
+        self.state.borrow().hits
+    }
+
+    /// Waits until at least `count` connections have been accepted since the start.
+    pub async fn wait_for_connections(&self, count: u64) {
+        let what = format!("{count} connections through the proxy");
+        self.until(&what, |state| state.accepted >= count).await;
+    }
+
+    /// Waits until exactly `count` clients are connected.
+    pub async fn wait_for_open(&self, count: usize) {
+        let what = format!("{count} open connections through the proxy");
+        self.until(&what, |state| state.open() == count).await;
+    }
+
+    /// Waits until rules have acted at least `count` times.
+    pub async fn wait_for_hits(&self, count: u64) {
+        let what = format!("rules of the proxy act {count} times");
+        self.until(&what, |state| state.hits >= count).await;
+    }
+
+    /// Waits until bytes that contain `needle` are held back in this direction.
+    pub async fn wait_until_held(&self, direction: Direction, needle: &[u8]) {
+        let what = format!(
+            "{:?} is held {direction:?}",
+            needle.escape_ascii().to_string()
+        );
+        self.until(&what, |state| state.holds(direction, needle))
+            .await;
+    }
+
+    fn set_mode(&self, direction: Direction, mode: Mode) {
+        self.state
+            .send_modify(|state| state.modes[direction] = mode);
+    }
+
+    fn add_rule(&self, direction: Direction, needle: &[u8], action: Action, once: bool) {
+        let needle = needle.to_vec();
+        let rule = Rule {
+            direction,
+            needle,
+            action,
+            once,
+        };
+        self.state.send_modify(|state| state.rules.push(rule));
+    }
+
+    async fn cut(&self, sides: &[Side], how: Cut) {
+        self.state.send_modify(|state| {
+            for link in state.links.values_mut() {
+                link.cut(sides, how);
+            }
+        });
+        let closed = |state: &State| state.links.values().all(Link::cuts_are_done);
+        self.until("the proxy has closed what was cut", closed)
+            .await;
+    }
+
+    async fn until(&self, what: &str, condition: impl FnMut(&State) -> bool) {
+        let mut state = self.state.subscribe();
+        within(DEADLINE, what, async {
+            state.wait_for(condition).await.map(drop)
+        })
+        .await
+        .expect("a running proxy");
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.state.send_modify(|state| state.stopped = true);
+        let ended = self.thread.take().map(JoinHandle::join);
+        if !std::thread::panicking() {
+            assert!(matches!(ended, Some(Ok(()))), "the proxy has panicked");
+        }
+    }
+}

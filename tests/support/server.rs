@@ -1,0 +1,298 @@
+//! A real `redis-server` that belongs to one test.
+
+use super::admin::Admin;
+use super::ports::Port;
+use super::process::Process;
+use super::stats::{self, Calls};
+use super::wait::DEADLINE;
+use deadpool_redis::redis::aio::MultiplexedConnection;
+use deadpool_redis::redis::{AsyncConnectionConfig, Client};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// A `redis-server` on a port and in a folder of its own, without persistence.
+///
+/// It is killed on drop and when the test process dies, and its folder is removed. The support
+/// itself talks to it over a unix socket, so that the TCP side carries nothing but the test.
+#[derive(Debug)]
+pub struct RedisServer {
+    // Fields drop in this order: the process must be gone before its port and its folder are.
+    process: Mutex<Option<Process>>,
+    port: Port,
+    dir: TempDir,
+    config: Vec<String>,
+    password: Option<String>,
+}
+
+/// Why a server did not come up.
+enum NotUp {
+    AddressInUse,
+    Other(String),
+}
+
+impl RedisServer {
+    /// Starts a server and waits until it answers.
+    ///
+    /// # Panics
+    ///
+    /// Panics with the command that installs it if the machine has no `redis-server`.
+    pub async fn start() -> RedisServer {
+        RedisServer::start_with(&[]).await
+    }
+
+    /// Starts a server with further options, as on the command line: `&["--maxmemory", "2mb"]`.
+    ///
+    /// A `--requirepass` is heeded by [`url`](Self::url) and everything else here.
+    pub async fn start_with(config: &[&str]) -> RedisServer {
+        let dir = TempDir::with_prefix("reentry-").expect("a temporary folder");
+        let listen = |port: u16| vec!["--port".to_owned(), port.to_string()];
+        RedisServer::launch(dir, listen, config).await
+    }
+
+    /// Starts a server in `dir` whose listening options depend on the port.
+    pub(super) async fn launch(
+        dir: TempDir,
+        listen: impl Fn(u16) -> Vec<String>,
+        config: &[&str],
+    ) -> RedisServer {
+        let given = config.iter().map(|&word| word.to_owned());
+        let password = config.windows(2).find(|pair| pair[0] == "--requirepass");
+        let mut server = RedisServer {
+            process: Mutex::new(None),
+            port: Port::reserve(),
+            config: Vec::new(),
+            password: password.map(|pair| pair[1].to_owned()),
+            dir,
+        };
+        for _ in 0..10 {
+            server.config = listen(server.port.number);
+            server.config.extend(given.clone());
+            match server.run().await {
+                Ok(()) => return server,
+                Err(NotUp::AddressInUse) => server.port = Port::reserve(),
+                Err(NotUp::Other(why)) => panic!("redis-server does not come up: {why}"),
+            }
+        }
+        panic!("redis-server found ten addresses in use");
+    }
+
+    /// `redis://127.0.0.1:PORT`, with the password if there is one.
+    pub fn url(&self) -> String {
+        let user = self.password.as_ref().map(|word| format!(":{word}@"));
+        format!(
+            "redis://{}127.0.0.1:{}",
+            user.unwrap_or_default(),
+            self.port()
+        )
+    }
+
+    /// The port on 127.0.0.1. It stays the same over every restart.
+    pub fn port(&self) -> u16 {
+        self.port.number
+    }
+
+    /// The server's own folder: `redis.log`, `dump.rdb` after a SAVE.
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Kills it (SIGKILL). What it had not saved is lost; the port stays reserved.
+    pub fn stop(&self) {
+        self.process().take();
+    }
+
+    /// Starts it again after [`stop`](Self::stop), with the data that lies in its folder.
+    pub async fn start_again(&self) {
+        assert!(self.process().is_none(), "the server is running");
+        let end = Instant::now() + DEADLINE;
+        loop {
+            match self.run().await {
+                Ok(()) => return,
+                Err(NotUp::AddressInUse) if Instant::now() < end => {}
+                Err(NotUp::AddressInUse) => panic!("port {} was taken", self.port()),
+                Err(NotUp::Other(why)) => panic!("redis-server does not come up: {why}"),
+            }
+        }
+    }
+
+    /// Kills it and starts it anew on the same port without any data.
+    pub async fn restart_empty(&self) {
+        self.stop();
+        for leftover in ["dump.rdb", "appendonlydir", "appendonly.aof"] {
+            let path = self.dir().join(leftover);
+            let removed = if path.is_dir() {
+                fs::remove_dir_all(&path)
+            } else {
+                fs::remove_file(&path)
+            };
+            assert!(removed.is_ok() || !path.exists(), "cannot remove {path:?}");
+        }
+        self.start_again().await;
+    }
+
+    /// Saves everything, kills it and starts it anew on the same port with its data.
+    pub async fn restart_with_data(&self) {
+        self.ask("SAVE").await;
+        self.stop();
+        self.start_again().await;
+    }
+
+    /// SIGSTOP: connections stay open, nothing is answered.
+    pub fn pause(&self) {
+        self.process().as_ref().expect("a running server").pause();
+    }
+
+    /// SIGCONT: everything that arrived meanwhile is executed now.
+    pub fn resume(&self) {
+        self.process().as_ref().expect("a running server").resume();
+    }
+
+    /// A connection for the test itself, over the unix socket, past any proxy.
+    ///
+    /// It belongs to the runtime that made it. What is sent on it is counted like anything else.
+    pub async fn connection(&self) -> MultiplexedConnection {
+        let socket = self.socket();
+        let mut url = format!("redis+unix://{}", socket.display());
+        if let Some(password) = &self.password {
+            url = format!("{url}?pass={password}");
+        }
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(DEADLINE))
+            .set_response_timeout(Some(DEADLINE));
+        let client = Client::open(url).expect("a valid url");
+        client
+            .get_multiplexed_async_connection_with_config(&config)
+            .await
+            .expect("a connection to the test's own server")
+    }
+
+    /// Calls by command since the start or the last [`reset_stats`](Self::reset_stats).
+    pub async fn commandstats(&self) -> Calls {
+        stats::parse(&self.ask("INFO commandstats").await)
+    }
+
+    /// Starts counting from nothing.
+    pub async fn reset_stats(&self) {
+        self.ask("CONFIG RESETSTAT").await;
+    }
+
+    /// What was called since `before`, without what this support sends itself (see `stats`).
+    pub async fn calls_since(&self, before: &Calls) -> Calls {
+        stats::difference(before, &self.commandstats().await)
+    }
+
+    /// One command without spaces in its words, sent bare; see [`Admin::call`].
+    ///
+    /// # Panics
+    ///
+    /// Panics if the server answers with an error or not within the deadline.
+    pub async fn ask(&self, command: &str) -> String {
+        let answer = tokio::time::timeout(DEADLINE, self.try_ask(command)).await;
+        answer
+            .unwrap_or_else(|_| panic!("no answer to {command} within {DEADLINE:?}"))
+            .unwrap_or_else(|error| panic!("{command}: {error}"))
+    }
+
+    async fn try_ask(&self, command: &str) -> std::io::Result<String> {
+        let socket = self.socket();
+        let password = self.password.as_deref();
+        Admin {
+            socket: &socket,
+            password,
+        }
+        .call(command)
+        .await
+    }
+
+    /// One attempt to run the process; up when it answers a PING.
+    async fn run(&self) -> Result<(), NotUp> {
+        let log = self.dir().join("redis.log");
+        *self.process() = Some(self.spawn(&log));
+        let end = Instant::now() + DEADLINE;
+        // The unix socket is opened after the TCP port, so an answer there means both are open.
+        loop {
+            let ended = self.process().as_mut().and_then(Process::ended);
+            if let Some(status) = ended {
+                self.process().take();
+                let text = fs::read_to_string(&log).unwrap_or_default();
+                return Err(if text.contains("Address already in use") {
+                    NotUp::AddressInUse
+                } else {
+                    NotUp::Other(format!("{status}; it said:\n{text}"))
+                });
+            }
+            if self.try_ask("PING").await.is_ok_and(|pong| pong == "PONG") {
+                return Ok(());
+            }
+            if Instant::now() > end {
+                let text = fs::read_to_string(&log).unwrap_or_default();
+                return Err(NotUp::Other(format!("no answer; it said:\n{text}")));
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+
+    fn spawn(&self, log: &Path) -> Process {
+        let output = File::create(log).expect("a log file");
+        let errors = output.try_clone().expect("the same log file");
+        let mut command = Command::new(program());
+        command
+            .args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
+            .args(["--daemonize", "no", "--supervised", "no"])
+            .arg("--dir")
+            .arg(self.dir())
+            .arg("--unixsocket")
+            .arg(self.socket())
+            .args(&self.config)
+            .stdin(Stdio::null())
+            .stdout(output)
+            .stderr(errors);
+        Process::spawn(&mut command, Some(self.dir())).expect("redis-server to start")
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.dir().join("redis.sock")
+    }
+
+    fn process(&self) -> MutexGuard<'_, Option<Process>> {
+        self.process.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The server program of this machine: Redis, or Valkey, which speaks the same.
+///
+/// # Panics
+///
+/// Panics with the command that installs it if there is none.
+fn program() -> PathBuf {
+    ["redis-server", "valkey-server"]
+        .into_iter()
+        .find_map(find)
+        .unwrap_or_else(|| panic!("no redis-server on this machine; {}", remedy()))
+}
+
+fn find(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path)
+        .map(|folder| folder.join(program))
+        .find(|candidate| candidate.is_file())
+}
+
+fn remedy() -> String {
+    let by_hand = [
+        ("apt-get", "sudo apt-get install redis-server"),
+        ("dnf", "sudo dnf install redis"),
+        ("yum", "sudo yum install redis"),
+        ("apk", "sudo apk add redis"),
+        ("pacman", "sudo pacman -S valkey"),
+        ("zypper", "sudo zypper install redis"),
+        ("brew", "brew install redis"),
+    ];
+    let command = by_hand.iter().find(|(manager, _)| find(manager).is_some());
+    let command = command.map_or("install Redis 6.2 or later", |(_, command)| command);
+    format!("run `{command}`, or `cargo xtask test`, which does it for you")
+}

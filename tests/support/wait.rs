@@ -1,0 +1,33 @@
+//! Waiting for a condition instead of for a time.
+
+use std::time::{Duration, Instant};
+
+/// How long a test waits for something that should happen soon.
+///
+/// Far longer than any of it takes, since the machine may be busy with the other tests.
+pub const DEADLINE: Duration = Duration::from_secs(20);
+
+const POLL: Duration = Duration::from_millis(2);
+
+/// Asks `condition` again and again until it holds; panics with `what` after `deadline`.
+///
+/// A condition that hangs counts as one that does not hold.
+pub async fn eventually(deadline: Duration, what: &str, mut condition: impl AsyncFnMut() -> bool) {
+    let end = Instant::now() + deadline;
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        match tokio::time::timeout(left, condition()).await {
+            Ok(true) => return,
+            Ok(false) if Instant::now() < end => tokio::time::sleep(POLL).await,
+            Ok(false) | Err(_) => panic!("not within {deadline:?}: {what}"),
+        }
+    }
+}
+
+/// The output of `future`; panics with `what` if it takes longer than `limit`.
+pub async fn within<T>(limit: Duration, what: &str, future: impl Future<Output = T>) -> T {
+    match tokio::time::timeout(limit, future).await {
+        Ok(output) => output,
+        Err(_) => panic!("not within {limit:?}: {what}"),
+    }
+}

@@ -1,0 +1,47 @@
+//! `cargo xtask ci`: what must pass before a change lands.
+
+use crate::run::{cargo, run};
+use crate::test;
+use anyhow::{Context, Result};
+use std::time::Instant;
+
+/// Every step in turn; the first that fails is the last.
+pub(crate) fn all() -> Result<()> {
+    let start = Instant::now();
+    step("formatting", || {
+        component("rustfmt", &["fmt", "--version"])?;
+        run(&mut cargo(&["fmt", "--all", "--check"]))
+    })?;
+    step("lints, all features", || {
+        component("clippy", &["clippy", "--version"])?;
+        clippy(&["--workspace", "--all-targets", "--all-features"])
+    })?;
+    step("lints, no features", || {
+        clippy(&["--package", "reentry", "--no-default-features"])
+    })?;
+    step("documentation", || {
+        let words = ["doc", "--workspace", "--all-features", "--no-deps"];
+        run(cargo(&words).env("RUSTDOCFLAGS", "-Dwarnings"))
+    })?;
+    step("tests", || test::all(&[]))?;
+    eprintln!("\nall passed in {:.1?}", start.elapsed());
+    Ok(())
+}
+
+fn step(name: &str, work: impl FnOnce() -> Result<()>) -> Result<()> {
+    eprintln!("\n== {name} ==");
+    let start = Instant::now();
+    work().with_context(|| format!("the step `{name}` failed"))?;
+    eprintln!("== {name}: {:.1?} ==", start.elapsed());
+    Ok(())
+}
+
+fn clippy(what: &[&str]) -> Result<()> {
+    let mut command = cargo(&["clippy"]);
+    run(command.args(what).args(["--", "-D", "warnings"]))
+}
+
+fn component(name: &str, version: &[&str]) -> Result<()> {
+    let advice = || format!("if it is missing, run `rustup component add {name}`");
+    run(&mut cargo(version)).with_context(advice)
+}
