@@ -1,0 +1,107 @@
+//! From a request to an entry: re-enter what an enclosing call holds, or acquire.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::runtime::Handle;
+
+use crate::{
+    error::LockError,
+    hold::{Entry, Hold},
+    key::LockKey,
+    options::{Options, Reentrancy, Wake, config},
+    queue::{Queue, Want},
+    scope::{self, LocksId},
+    store::{Claim, Store},
+};
+
+/// What the clones of one `Locks` share.
+#[derive(Debug)]
+pub(crate) struct Engine {
+    id: LocksId,
+    prefix: String,
+    defaults: Options,
+    response_timeout: Duration,
+    queue: Arc<Queue>,
+}
+
+/// The parts of an engine that the builder chooses.
+#[derive(Debug)]
+pub(crate) struct Setup {
+    pub(crate) prefix: String,
+    pub(crate) defaults: Options,
+    pub(crate) response_timeout: Duration,
+    pub(crate) wake: Wake,
+}
+
+impl Engine {
+    pub(crate) fn new(store: Arc<dyn Store>, setup: Setup) -> Arc<Self> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let Setup {
+            prefix,
+            defaults,
+            response_timeout,
+            wake,
+        } = setup;
+        Arc::new(Self {
+            id: LocksId(NEXT.fetch_add(1, Ordering::Relaxed)),
+            prefix,
+            defaults,
+            response_timeout,
+            queue: Queue::new(store, wake),
+        })
+    }
+
+    pub(crate) fn id(&self) -> LocksId {
+        self.id
+    }
+
+    pub(crate) fn store(&self) -> &Arc<dyn Store> {
+        self.queue.store()
+    }
+
+    pub(crate) fn key(&self, name: &str) -> Result<LockKey, LockError> {
+        LockKey::new(&self.prefix, name)
+    }
+
+    /// How many wait for the key in this process.
+    pub(crate) fn waiters(&self, key: &LockKey) -> usize {
+        self.queue.len(key)
+    }
+
+    /// Re-enters the lock, or acquires it.
+    pub(crate) async fn enter(&self, name: &str, options: Options) -> Result<Entry, LockError> {
+        let key = self.key(name)?;
+        let terms = options.resolve(self.defaults)?;
+        let runtime = Handle::try_current()
+            .map_err(|_| config("a lock has to be awaited inside a tokio runtime".to_owned()))?;
+        if let Some(hold) = scope::enclosing(self.id, &key) {
+            if terms.reentrancy == Reentrancy::Forbid {
+                return Err(LockError::AlreadyHeld {
+                    key: name.to_owned(),
+                });
+            }
+            if let Some(entry) = hold.enter(options.own_ttl()).await {
+                return entry;
+            }
+        }
+        let owner = scope::owner();
+        let claim = Claim {
+            hold: owner.next_hold(),
+            ttl: terms.ttl,
+        };
+        let want = Want {
+            key,
+            claim,
+            wait: terms.wait,
+            runtime,
+        };
+        let grant = self.queue.acquire(want).await?;
+        Ok(Hold::start(grant, owner, terms, self.response_timeout))
+    }
+}

@@ -1,0 +1,215 @@
+//! What can go wrong, as far as callers would act differently on it.
+
+use std::{error::Error, fmt, sync::Arc, time::Duration};
+
+/// Why a lock could not be taken, kept or found.
+///
+/// Each variant names the key as the caller wrote it, without the prefix. No message holds a
+/// password.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LockError {
+    /// The lock did not become free within `wait`.
+    #[error("no lock on `{key}` within {waited:?}")]
+    #[non_exhaustive]
+    Timeout {
+        /// The key that was waited for.
+        key: String,
+        /// How long the caller waited.
+        waited: Duration,
+        /// The last error of the store, if it failed while the caller waited.
+        source: Option<StoreError>,
+    },
+    /// The lock is held by somebody else, and the caller did not want to wait.
+    #[error("`{key}` is locked")]
+    #[non_exhaustive]
+    Busy {
+        /// The key that was asked for.
+        key: String,
+    },
+    /// The lock was held, and was lost before the body had finished.
+    ///
+    /// What the body did up to then may have met the work of the next holder: see
+    /// [`FencingToken`](crate::FencingToken).
+    #[error("lost the lock on `{key}`: {reason}")]
+    #[non_exhaustive]
+    Lost {
+        /// The key that was held.
+        key: String,
+        /// How it was lost.
+        reason: LostReason,
+    },
+    /// An enclosing call holds the lock, and the request forbids to re-enter it
+    /// ([`Reentrancy::Forbid`](crate::Reentrancy::Forbid)).
+    #[error("`{key}` is already held by an enclosing call")]
+    #[non_exhaustive]
+    AlreadyHeld {
+        /// The key that was asked for.
+        key: String,
+    },
+    /// The key cannot name a lock. Nothing was sent.
+    #[error("invalid key `{key}`: {reason}")]
+    #[non_exhaustive]
+    InvalidKey {
+        /// The key as it was given.
+        key: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// The options contradict each other or cannot be met. Nothing was sent.
+    #[error("invalid options: {reason}")]
+    #[non_exhaustive]
+    Config {
+        /// What is wrong with them.
+        reason: String,
+    },
+    /// The store failed, and waiting longer was no option.
+    #[error("the store failed{}", OnKey(.key))]
+    #[non_exhaustive]
+    Store {
+        /// The key that was asked for; none if the connection itself could not be made.
+        key: Option<String>,
+        /// What the store said.
+        source: StoreError,
+    },
+    /// `#[locked]` ran outside every [`Locks::scope`](crate::Locks::scope), and no
+    /// [`Locks`](crate::Locks) is [installed](crate::Locks::install).
+    #[error("no `Locks` in scope: call `Locks::install` at start-up or run inside `Locks::scope`")]
+    NoLocks,
+    /// [`Locks::install`](crate::Locks::install) was called a second time.
+    #[error("a `Locks` is already installed in this process")]
+    AlreadyInstalled,
+}
+
+impl LockError {
+    /// Whether somebody else held the lock for too long, so that trying again later makes sense.
+    ///
+    /// False for a timeout during which the store failed.
+    #[must_use]
+    pub fn is_contended(&self) -> bool {
+        matches!(self, Self::Busy { .. } | Self::Timeout { source: None, .. })
+    }
+
+    /// Whether the lock was held and then lost.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        matches!(self, Self::Lost { .. })
+    }
+
+    /// The key that the error is about, without the prefix.
+    #[must_use]
+    pub fn key(&self) -> Option<&str> {
+        match self {
+            Self::Timeout { key, .. }
+            | Self::Busy { key }
+            | Self::Lost { key, .. }
+            | Self::AlreadyHeld { key }
+            | Self::InvalidKey { key, .. } => Some(key),
+            Self::Store { key, .. } => key.as_deref(),
+            Self::Config { .. } | Self::NoLocks | Self::AlreadyInstalled => None,
+        }
+    }
+}
+
+/// Writes ` on <key>`, or nothing where there is no key.
+struct OnKey<'a>(&'a Option<String>);
+
+impl fmt::Display for OnKey<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(key) => write!(f, " on `{key}`"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// How a lock was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+#[non_exhaustive]
+pub enum LostReason {
+    /// The store no longer knows the hold: the key was deleted, flushed, force-released, or the
+    /// server came back without its data.
+    #[error("the store no longer holds it")]
+    Gone,
+    /// The lease ran out before a renewal was confirmed. The lock may still stand in the store, but
+    /// nothing proves it.
+    #[error("its lease ended without a confirmed renewal")]
+    Unconfirmed,
+    /// The hold reached its `max_hold`.
+    #[error("it was held for its `max_hold`")]
+    MaxHold,
+}
+
+/// An error of the store: the connection, the server, or an answer that makes no sense.
+///
+/// Opaque on purpose. [`Error::source`] leads to the driver's own error.
+#[derive(Clone)]
+pub struct StoreError(Arc<StoreFault>);
+
+struct StoreFault {
+    step: &'static str,
+    endpoint: Arc<str>,
+    effect: Effect,
+    cause: Box<dyn Error + Send + Sync>,
+}
+
+/// What a failed request may have done, and whether to send it again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// It may have been executed, or may be later.
+    Unknown,
+    /// It was not executed, and may be another time.
+    None,
+    /// It was not executed, and never will be: asking again is no use.
+    Refused,
+}
+
+impl StoreError {
+    pub(crate) fn new(
+        step: &'static str,
+        endpoint: &Arc<str>,
+        effect: Effect,
+        cause: impl Into<Box<dyn Error + Send + Sync>>,
+    ) -> Self {
+        let endpoint = Arc::clone(endpoint);
+        Self(Arc::new(StoreFault {
+            step,
+            endpoint,
+            effect,
+            cause: cause.into(),
+        }))
+    }
+
+    pub(crate) fn effect(&self) -> Effect {
+        self.0.effect
+    }
+
+    /// Whether the request may have been executed although no answer came.
+    #[must_use]
+    pub fn is_outcome_unknown(&self) -> bool {
+        self.effect() == Effect::Unknown
+    }
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} failed at {}", self.0.step, self.0.endpoint)
+    }
+}
+
+impl fmt::Debug for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StoreError")
+            .field("step", &self.0.step)
+            .field("endpoint", &self.0.endpoint)
+            .field("effect", &self.0.effect)
+            .field("cause", &self.0.cause)
+            .finish()
+    }
+}
+
+impl Error for StoreError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&*self.0.cause)
+    }
+}

@@ -1,0 +1,136 @@
+//! A lock as a value, for code that cannot be one body.
+
+use std::{
+    fmt,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+use pin_project::pin_project;
+
+use crate::{
+    error::{LockError, LostReason},
+    held::Held,
+    hold::Entry,
+    loss::Loss,
+    scope::{Inside, LocksId},
+};
+
+/// A lock that is held until this is dropped or [released](Self::release).
+///
+/// A guard does not enter the caller into the call graph, since nothing ties it to a scope: calls
+/// that are to re-enter the lock go through [`scope`](Self::scope). Nor can it stop the caller when
+/// the lock is lost; see [`Held::lost`].
+///
+/// # Cancel safety
+///
+/// Dropping it releases the lock in the background, also outside of a runtime.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), reentry::LockError> {
+/// let locks = reentry::Locks::in_memory();
+/// let guard = locks.lock("order:42").await?;
+/// let nested = guard.scope(async { locks.with_lock("order:42", async { 1 }).await }).await?;
+/// assert_eq!(nested?, 1);
+/// guard.release().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+#[must_use = "the lock is released when the guard is dropped"]
+pub struct LockGuard {
+    locks: LocksId,
+    entry: Entry,
+    held: Held,
+}
+
+impl LockGuard {
+    pub(crate) fn new(locks: LocksId, entry: Entry) -> Self {
+        let held = Held::new(entry.hold());
+        Self { locks, entry, held }
+    }
+
+    /// The lock, as the code under it sees it.
+    #[must_use]
+    pub fn held(&self) -> &Held {
+        &self.held
+    }
+
+    /// Runs `body` under the lock: nested calls re-enter it, and its loss ends the body as in
+    /// [`Locks::with_lock`](crate::Locks::with_lock). The lock stays held afterwards.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Lost`] if the lock is lost before the body has finished.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the body; the lock stays with the guard.
+    pub fn scope<F: Future>(&self, body: F) -> GuardScope<'_, F> {
+        let hold = self.entry.hold();
+        GuardScope {
+            guard: self,
+            loss: Loss::default(),
+            body: Some(Inside::new(self.locks, hold, body)),
+        }
+    }
+
+    /// Releases the lock and waits for the store, but no longer than the response timeout; then the
+    /// release goes on in the background.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Lost`] if the lock was lost before, unless its
+    /// [`OnLost`](crate::OnLost) is `KeepRunning`.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future lets the release go on in the background.
+    pub async fn release(self) -> Result<(), LockError> {
+        let hold = Arc::clone(self.entry.hold());
+        let before = hold.must_abort();
+        let found = self.entry.exit().await;
+        match before.or(found) {
+            Some(reason) => Err(hold.lost_error(reason)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A body under a [`LockGuard`]: the future of [`LockGuard::scope`].
+#[pin_project]
+#[must_use = "futures do nothing unless awaited"]
+pub struct GuardScope<'a, F> {
+    guard: &'a LockGuard,
+    loss: Loss,
+    /// Taken when it ends, so that it is dropped inside its scope.
+    #[pin]
+    body: Option<Inside<F>>,
+}
+
+impl<F: Future> Future for GuardScope<'_, F> {
+    type Output = Result<F::Output, LockError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        let hold = this.guard.entry.hold();
+        let Some(body) = this.body.as_mut().as_pin_mut() else {
+            panic!("`GuardScope` polled after completion")
+        };
+        let output = ready!(this.loss.race(hold, body, cx));
+        this.body.set(None);
+        Poll::Ready(output.map_err(|reason: LostReason| hold.lost_error(reason)))
+    }
+}
+
+impl<F> fmt::Debug for GuardScope<'_, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GuardScope")
+            .field("guard", self.guard)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,183 @@
+//! Who holds a lock: the owner of a call graph, its holds, and the fencing token of each hold.
+
+use std::{
+    fmt,
+    str::FromStr,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use uuid::Uuid;
+
+/// The identity of one call graph: a random UUID (version 4).
+///
+/// It is made when a call graph takes its first lock. Every lock that is taken further down in the
+/// same call graph shows the same owner in Redis.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct OwnerId(Uuid);
+
+impl OwnerId {
+    /// The UUID itself.
+    #[must_use]
+    pub const fn as_uuid(&self) -> Uuid {
+        self.0
+    }
+
+    /// The owner in a field of the lock's hash, `<uuid>:<integer>`; `None` for any other text.
+    ///
+    /// Fields of this shape are also written by the classic implementations.
+    pub(crate) fn of_field(field: &str) -> Option<Self> {
+        let (owner, number) = field.split_once(':')?;
+        number.parse::<u64>().ok()?;
+        Uuid::try_parse(owner).ok().map(Self)
+    }
+}
+
+impl fmt::Display for OwnerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+impl fmt::Debug for OwnerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+/// The identity of one hold, that is of one outermost acquisition: `<owner>:<number>`.
+///
+/// It is unique for ever, and it is the field under which the hold stands in the Redis hash.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct HoldId {
+    owner: OwnerId,
+    number: u64,
+}
+
+impl HoldId {
+    /// The call graph that the hold belongs to.
+    #[must_use]
+    pub const fn owner(&self) -> OwnerId {
+        self.owner
+    }
+
+    /// Which of its owner's holds this is, counted from 1.
+    #[must_use]
+    pub const fn number(&self) -> u64 {
+        self.number
+    }
+}
+
+impl fmt::Display for HoldId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.owner, self.number)
+    }
+}
+
+impl fmt::Debug for HoldId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// The text is not of the form `<uuid>:<integer>`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a hold id has the form `<uuid>:<integer>`")]
+pub struct ParseHoldIdError;
+
+impl FromStr for HoldId {
+    type Err = ParseHoldIdError;
+
+    fn from_str(text: &str) -> Result<Self, ParseHoldIdError> {
+        let owner = OwnerId::of_field(text).ok_or(ParseHoldIdError)?;
+        let (_, number) = text.split_once(':').ok_or(ParseHoldIdError)?;
+        let number = number.parse().map_err(|_| ParseHoldIdError)?;
+        Ok(Self { owner, number })
+    }
+}
+
+/// A number that grows with every outermost acquisition of a key.
+///
+/// Hand it to the resource that the lock protects, and let the resource refuse every write whose
+/// token is smaller than the greatest it has seen. That keeps a stale holder out even when the lock
+/// cannot: after a pause, a failover, or a server that lost its data. See Martin Kleppmann,
+/// [*How to do distributed locking*](https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html).
+///
+/// A token is `max(previous + 1, server time in microseconds)`, so that it grows across expiry,
+/// `FLUSHALL` and restarts, provided that the server's clock is not set back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FencingToken(pub u64);
+
+impl fmt::Display for FencingToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+/// A call graph that has taken at least one lock: its id, and the counter of its holds.
+#[derive(Debug)]
+pub(crate) struct Owner {
+    id: OwnerId,
+    holds: AtomicU64,
+}
+
+impl Owner {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self {
+            id: OwnerId(Uuid::new_v4()),
+            holds: AtomicU64::new(0),
+        })
+    }
+
+    pub(crate) fn id(&self) -> OwnerId {
+        self.id
+    }
+
+    pub(crate) fn next_hold(&self) -> HoldId {
+        let number = self.holds.fetch_add(1, Ordering::Relaxed) + 1;
+        HoldId {
+            owner: self.id,
+            number,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hold_id_survives_the_round_trip_through_its_field() {
+        let owner = Owner::new();
+        let (first, second) = (owner.next_hold(), owner.next_hold());
+        assert_ne!(first, second);
+        assert_eq!(first.to_string().parse(), Ok(first));
+        assert_eq!(OwnerId::of_field(&second.to_string()), Some(owner.id()));
+    }
+
+    #[test]
+    fn the_field_keeps_the_compact_encoding_of_the_hash() {
+        let field = HoldId {
+            owner: Owner::new().id(),
+            number: u64::MAX,
+        }
+        .to_string();
+        assert!(field.len() < 64, "{field} has {} bytes", field.len());
+    }
+
+    #[test]
+    fn other_texts_are_no_hold_ids() {
+        for text in [
+            "",
+            "x",
+            "x:1",
+            ":",
+            "4f0e1d2c-0000-4000-8000-000000000000",
+            "4f0e:1",
+        ] {
+            assert_eq!(text.parse::<HoldId>(), Err(ParseHoldIdError), "{text}");
+        }
+    }
+}

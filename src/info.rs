@@ -1,0 +1,55 @@
+//! What an inspection of a lock shows.
+
+use std::time::Duration;
+
+use crate::{
+    id::{FencingToken, OwnerId},
+    store::Snapshot,
+};
+
+/// A lock as it stood in the store at one moment; see [`Locks::inspect`](crate::Locks::inspect).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LockInfo {
+    /// Who holds it.
+    pub holders: Vec<Holder>,
+    /// When the lease ends unless it is renewed; `None` for a lock without an expiry, which some
+    /// other program has taken.
+    pub remaining: Option<Duration>,
+    /// The token of the present hold; `None` if some other program holds the lock.
+    pub token: Option<FencingToken>,
+    /// How many wait for it in this process through this [`Locks`](crate::Locks) and its clones.
+    /// Those of other processes do not show.
+    pub waiters: usize,
+}
+
+/// One field of a lock's hash.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Holder {
+    /// The field: a [`HoldId`](crate::HoldId) if this crate has written it.
+    pub hold_id: String,
+    /// The call graph, if the field has the form `<uuid>:<integer>`.
+    pub owner: Option<OwnerId>,
+    /// How many nested entries the hold has.
+    pub depth: u64,
+}
+
+impl LockInfo {
+    pub(crate) fn new(snapshot: Snapshot, waiters: usize) -> Self {
+        let holder = |(hold_id, depth): (String, u64)| {
+            let owner = OwnerId::of_field(&hold_id);
+            Holder {
+                hold_id,
+                owner,
+                depth,
+            }
+        };
+        Self {
+            holders: snapshot.holders.into_iter().map(holder).collect(),
+            remaining: snapshot.remaining,
+            token: snapshot.token,
+            waiters,
+        }
+    }
+}

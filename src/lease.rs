@@ -1,0 +1,195 @@
+//! How long a hold may rely on its lock: a deadline on the local clock.
+//!
+//! A lease counts from the instant *before* the request that won or renewed it was sent, less a
+//! margin for clocks that run at different rates (P5). So it ends here before it ends in the store,
+//! however long the request and its answer travelled. See Gray and Cheriton,
+//! [*Leases*](https://doi.org/10.1145/74850.74870), 1989.
+
+use std::time::Duration;
+
+use tokio::{sync::Notify, time::Instant};
+
+use crate::{error::LostReason, mutex::Mutex};
+
+/// The least margin. Above it the margin is 1 % of the lease.
+const MIN_MARGIN: Duration = Duration::from_millis(5);
+
+/// The instant up to which a lease that was asked for at `sent` is certain.
+pub(crate) fn deadline(sent: Instant, lease: Duration) -> Instant {
+    sent + lease.saturating_sub(MIN_MARGIN.max(lease / 100))
+}
+
+/// The lease of one hold. Once lost it stays lost, whatever answers arrive later.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    state: Mutex<State>,
+    lost: Notify,
+}
+
+#[derive(Debug)]
+struct State {
+    ttl: Duration,
+    /// When the request was sent that last confirmed the lease.
+    confirmed: Instant,
+    deadline: Instant,
+    /// The end of `max_hold`.
+    end: Option<Instant>,
+    lost: Option<LostReason>,
+    /// Whether the hold has ended; what was not lost by then never is.
+    ended: bool,
+}
+
+impl Lease {
+    pub(crate) fn new(
+        sent: Instant,
+        lease: Duration,
+        ttl: Duration,
+        max_hold: Option<Duration>,
+    ) -> Self {
+        let state = State {
+            ttl,
+            confirmed: sent,
+            deadline: deadline(sent, lease),
+            end: max_hold.map(|max_hold| sent + max_hold),
+            lost: None,
+            ended: false,
+        };
+        Self {
+            state: Mutex::new(state),
+            lost: Notify::new(),
+        }
+    }
+
+    /// The length to renew to.
+    pub(crate) fn ttl(&self) -> Duration {
+        self.state.lock().ttl
+    }
+
+    /// Renewals ask for at least `ttl` from now on. Answers whether that is longer than before.
+    pub(crate) fn raise_ttl(&self, ttl: Duration) -> bool {
+        let mut state = self.state.lock();
+        let longer = ttl > state.ttl;
+        state.ttl = state.ttl.max(ttl);
+        longer
+    }
+
+    /// The hold is over: the lease may run out from now on without being lost.
+    pub(crate) fn end(&self) {
+        self.state.lock().ended = true;
+    }
+
+    /// When the lease ends unless it is renewed.
+    pub(crate) fn deadline(&self) -> Instant {
+        let state = self.state.lock();
+        state
+            .end
+            .map_or(state.deadline, |end| end.min(state.deadline))
+    }
+
+    /// When the next renewal is due: a third of the TTL after the last confirmed one. `None` where
+    /// the lease already reaches to the end of `max_hold`.
+    pub(crate) fn renewal_due(&self) -> Option<Instant> {
+        let state = self.state.lock();
+        let enough = state.end.is_some_and(|end| end <= state.deadline);
+        (!enough).then(|| state.confirmed + state.ttl / 3)
+    }
+
+    /// The store confirmed that the lease lasts `ttl` from a request that was sent at `sent`.
+    ///
+    /// A confirmation that comes after the deadline is too late: the lock counted as lost by then.
+    pub(crate) fn confirm(&self, sent: Instant, ttl: Duration) {
+        if self.lost_by(Instant::now()).is_none() {
+            let mut state = self.state.lock();
+            state.confirmed = state.confirmed.max(sent);
+            state.deadline = state.deadline.max(deadline(sent, ttl));
+        }
+    }
+
+    /// Marks the lock as lost; the first reason stands.
+    pub(crate) fn lose(&self, reason: LostReason) {
+        let mut state = self.state.lock();
+        if !state.ended {
+            state.lost.get_or_insert(reason);
+        }
+        drop(state);
+        self.lost.notify_waiters();
+    }
+
+    /// How the lock was lost at the instant `now`, if it was.
+    pub(crate) fn lost_by(&self, now: Instant) -> Option<LostReason> {
+        let mut state = self.state.lock();
+        if state.lost.is_some() || state.ended {
+            return state.lost;
+        }
+        let reason = match state.end {
+            Some(end) if now >= end => LostReason::MaxHold,
+            _ if now >= state.deadline => LostReason::Unconfirmed,
+            _ => return None,
+        };
+        state.lost = Some(reason);
+        drop(state);
+        self.lost.notify_waiters();
+        Some(reason)
+    }
+
+    /// Resolves when the lock is lost, and never otherwise.
+    pub(crate) async fn lost(&self) -> LostReason {
+        loop {
+            let notified = self.lost.notified();
+            tokio::pin!(notified);
+            // Registered before the check, so that a loss between the two still wakes us.
+            notified.as_mut().enable();
+            if let Some(reason) = self.lost_by(Instant::now()) {
+                return reason;
+            }
+            notified.await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[tokio::test(start_paused = true)]
+    async fn the_deadline_lies_before_the_end_of_the_lease() {
+        let sent = Instant::now();
+        assert_eq!(
+            deadline(sent, 10 * SECOND),
+            sent + Duration::from_millis(9900)
+        );
+        assert_eq!(
+            deadline(sent, SECOND / 10),
+            sent + Duration::from_millis(95)
+        );
+        assert_eq!(deadline(sent, Duration::ZERO), sent);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_confirmation_after_the_deadline_does_not_bring_the_lock_back() {
+        let lease = Lease::new(Instant::now(), SECOND, SECOND, None);
+        let sent = Instant::now() + SECOND / 2;
+        tokio::time::advance(SECOND).await;
+        lease.confirm(sent, 10 * SECOND);
+        assert_eq!(lease.lost_by(Instant::now()), Some(LostReason::Unconfirmed));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_confirmation_never_shortens_the_lease() {
+        let sent = Instant::now();
+        let lease = Lease::new(sent, 10 * SECOND, 10 * SECOND, None);
+        let before = lease.deadline();
+        lease.confirm(sent, SECOND);
+        assert_eq!(lease.deadline(), before);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn max_hold_ends_the_lease_and_the_renewals() {
+        let lease = Lease::new(Instant::now(), SECOND, SECOND, Some(SECOND / 2));
+        assert_eq!(lease.renewal_due(), None);
+        tokio::time::advance(SECOND / 2).await;
+        assert_eq!(lease.lost().await, LostReason::MaxHold);
+    }
+}

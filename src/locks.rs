@@ -1,0 +1,252 @@
+//! The handle that users clone.
+
+use std::{fmt, sync::Arc};
+
+use crate::{
+    builder::LocksBuilder,
+    engine::Engine,
+    error::{LockError, StoreError},
+    held::Held,
+    info::LockInfo,
+    key::LockKey,
+    request::LockRequest,
+    scope,
+    with_lock::{WithLock, WithLockFlat},
+};
+
+/// The locks of one Redis deployment.
+///
+/// Build it once and clone it: clones are cheap and are the same `Locks`. Two that were built
+/// separately are strangers even on one server, also to each other's nested calls: a lock that was
+/// taken through one is not re-entered through the other, but waited for.
+///
+/// # Examples
+///
+/// ```
+/// use reentry::{LockError, Locks};
+///
+/// async fn ship(locks: &Locks) -> Result<(), LockError> {
+///     locks.with_lock("order:42", async { /* still ours */ }).await
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), LockError> {
+/// let locks = Locks::in_memory();
+/// locks.with_lock("order:42", async { ship(&locks).await }).await??;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Locks {
+    engine: Arc<Engine>,
+}
+
+impl Locks {
+    pub(crate) fn new(engine: Arc<Engine>) -> Self {
+        Self { engine }
+    }
+
+    /// Connects to `redis://…`, to `rediss://…` (feature `tls`), or to a new `memory:` store, with
+    /// the defaults of the [builder](Self::builder).
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Store`] if the server cannot be reached within the connect timeout of 2 s or
+    /// refuses the credentials; [`LockError::Config`] for a URL that makes no sense.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing.
+    pub async fn connect(url: impl Into<String>) -> Result<Self, LockError> {
+        Self::builder().url(url).build().await
+    }
+
+    /// Locks in the memory of this process, for demos and tests. They keep every promise within
+    /// the process, on the tokio clock: with `start_paused` a test decides when a lease ends.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// assert_eq!(locks.with_lock("order:42", async { 6 * 7 }).await?, 42);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn in_memory() -> Self {
+        LocksBuilder::default().in_memory()
+    }
+
+    /// Options for all locks of one `Locks`.
+    pub fn builder() -> LocksBuilder {
+        LocksBuilder::default()
+    }
+
+    /// Runs `body` while holding the lock `key`, and releases it.
+    ///
+    /// If an enclosing call holds the key through this `Locks`, the lock is re-entered without
+    /// waiting. Otherwise the call waits its turn, for 60 s by default. While the body runs, the
+    /// lease is renewed; if the lock is lost all the same, the body is dropped and the call fails
+    /// with [`LockError::Lost`].
+    ///
+    /// The body's output is returned as soon as the release is confirmed, and after the response
+    /// timeout (1 s by default) in any case; then the release goes on in the background.
+    ///
+    /// # Errors
+    ///
+    /// [`Timeout`](LockError::Timeout) if the lock did not become free in time,
+    /// [`Lost`](LockError::Lost) as above, [`InvalidKey`](LockError::InvalidKey) and
+    /// [`Config`](LockError::Config) before anything is sent, and [`Store`](LockError::Store) if the
+    /// store refuses, for example because the key holds something other than a lock.
+    ///
+    /// # Cancel safety
+    ///
+    /// See [`WithLock`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let depth = locks
+    ///     .with_lock("order:42", async {
+    ///         locks.with_lock("order:42", async { reentry::held("order:42").map(|h| h.depth()) }).await
+    ///     })
+    ///     .await??;
+    /// assert_eq!(depth, Some(2));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn with_lock<F: Future>(&self, key: impl AsRef<str>, body: F) -> WithLock<F> {
+        self.lock(key).run(body)
+    }
+
+    /// [`with_lock`](Self::with_lock) for a body that returns a `Result`: one `?` instead of two.
+    ///
+    /// The error type must be known. An `async` block that ends in a bare `Ok(…)` leaves it open
+    /// (error E0283); write `Ok::<_, MyError>(…)` there.
+    ///
+    /// # Errors
+    ///
+    /// The body's own, and every [`LockError`] that `with_lock` gives, converted.
+    ///
+    /// # Cancel safety
+    ///
+    /// See [`WithLock`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let n = locks
+    ///     .with_lock_flat("order:42", async {
+    ///         let n: u32 = "42".parse()?;
+    ///         Ok::<_, Box<dyn std::error::Error>>(n)
+    ///     })
+    ///     .await?;
+    /// assert_eq!(n, 42);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn with_lock_flat<F, T, E>(&self, key: impl AsRef<str>, body: F) -> WithLockFlat<F>
+    where
+        F: Future<Output = Result<T, E>>,
+        E: From<LockError>,
+    {
+        self.lock(key).run_flat(body)
+    }
+
+    /// A request with options of its own. Nothing is sent, and the key is not checked, before it is
+    /// run or awaited.
+    pub fn lock(&self, key: impl AsRef<str>) -> LockRequest {
+        LockRequest::new(Arc::clone(&self.engine), key.as_ref().to_owned())
+    }
+
+    /// The innermost lock named `key` that the calling code runs under, on this `Locks`.
+    #[must_use]
+    pub fn held(&self, key: impl AsRef<str>) -> Option<Held> {
+        scope::held_in(self.engine.id(), key.as_ref())
+    }
+
+    /// Who holds the lock now; `None` if it is free.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::InvalidKey`], or [`LockError::Store`] if the store does not answer.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let guard = locks.lock("order:42").await?;
+    /// let holders = locks.inspect("order:42").await?.map(|info| info.holders);
+    /// assert_eq!(holders.map(|holders| holders[0].depth), Some(1));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn inspect(&self, key: impl AsRef<str>) -> Result<Option<LockInfo>, LockError> {
+        let key = self.engine.key(key.as_ref())?;
+        let snapshot = self.engine.store().inspect(&key).await.map_err(on(&key))?;
+        Ok(snapshot.map(|snapshot| LockInfo::new(snapshot, self.engine.waiters(&key))))
+    }
+
+    /// Takes the lock away from whoever holds it now; false if nobody does.
+    ///
+    /// The holder learns of it at its next contact with the store, a third of its TTL later at the
+    /// latest, and may work on until then. It is meant for operators, and for holders that are known
+    /// to be dead. A hold that began after this call looked at the lock is left alone.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::InvalidKey`], or [`LockError::Store`] if the store does not answer: then the
+    /// lock may or may not have been taken away.
+    ///
+    /// # Cancel safety
+    ///
+    /// After the future was dropped the lock may or may not have been taken away.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let _guard = locks.lock("order:42").await?;
+    /// assert!(locks.force_release("order:42").await?);
+    /// assert!(locks.inspect("order:42").await?.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn force_release(&self, key: impl AsRef<str>) -> Result<bool, LockError> {
+        let key = self.engine.key(key.as_ref())?;
+        let store = self.engine.store();
+        let snapshot = store.inspect(&key).await.map_err(on(&key))?;
+        match snapshot.and_then(|snapshot| snapshot.seen()) {
+            Some(seen) => store.force_release(&key, seen).await.map_err(on(&key)),
+            None => Ok(false),
+        }
+    }
+}
+
+/// The error of a request about `key`.
+fn on(key: &LockKey) -> impl FnOnce(StoreError) -> LockError {
+    let key = Some(key.name().to_owned());
+    move |source| LockError::Store { key, source }
+}
+
+impl fmt::Debug for Locks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.engine.fmt(f)
+    }
+}

@@ -1,0 +1,208 @@
+//! What a caller can choose, the defaults, and the one place where choices are checked.
+
+use std::time::Duration;
+
+use crate::error::LockError;
+
+/// What happens to a body whose lock is lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum OnLost {
+    /// The body is dropped at once and the caller gets [`LockError::Lost`].
+    #[default]
+    Abort,
+    /// The body runs on and its output is returned.
+    ///
+    /// It can ask [`Held::is_lost`](crate::Held::is_lost) or await
+    /// [`Held::lost`](crate::Held::lost).
+    KeepRunning,
+}
+
+/// What happens when an enclosing call already holds the key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Reentrancy {
+    /// The lock is re-entered.
+    #[default]
+    Allow,
+    /// The acquisition fails at once with [`LockError::AlreadyHeld`].
+    Forbid,
+}
+
+/// How a waiter learns that the lock may be free.
+///
+/// In one process only the first waiter of a key asks the store; the others stand behind it. It
+/// asks at once when a holder in the same process releases, and never later than at the end of the
+/// lease that it knows of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Wake {
+    /// It asks again after a delay that grows, with jitter, from 10 ms to 100 ms.
+    #[default]
+    Backoff,
+    /// It asks again after a fixed interval, as the classic implementations do.
+    Poll {
+        /// The time between an answer and the next question. Must not be zero.
+        interval: Duration,
+        /// How many times one waiter asks before it gives up with [`LockError::Timeout`]; `None`
+        /// leaves that to `wait` alone.
+        attempts: Option<u32>,
+    },
+}
+
+/// How long a caller waits for a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wait {
+    Never,
+    AtMost(Duration),
+    Forever,
+}
+
+impl From<Duration> for Wait {
+    fn from(wait: Duration) -> Self {
+        if wait.is_zero() {
+            Self::Never
+        } else {
+            Self::AtMost(wait)
+        }
+    }
+}
+
+/// Options as they were given: by the builder for all requests, or by one request for itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Options {
+    pub(crate) ttl: Option<Duration>,
+    pub(crate) wait: Option<Wait>,
+    pub(crate) max_hold: Option<Duration>,
+    pub(crate) on_lost: Option<OnLost>,
+    pub(crate) reentrancy: Option<Reentrancy>,
+}
+
+/// Options that are complete and agree with each other.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms {
+    /// The lease to ask for: the TTL, or `max_hold` if that is shorter.
+    pub(crate) ttl: Duration,
+    pub(crate) wait: Wait,
+    pub(crate) max_hold: Option<Duration>,
+    pub(crate) on_lost: OnLost,
+    pub(crate) reentrancy: Reentrancy,
+}
+
+impl Options {
+    pub(crate) const DEFAULT_TTL: Duration = Duration::from_secs(30);
+    /// Longer than the TTL, so that waiters outlive a holder that crashed.
+    pub(crate) const DEFAULT_WAIT: Duration = Duration::from_secs(60);
+    /// Shorter leases would be eaten up by the margin for clock drift.
+    const MIN_TTL: Duration = Duration::from_millis(20);
+    /// Redis computes expiry times in signed 64-bit milliseconds; a century is far inside.
+    const MAX_TTL: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+
+    /// Completes the options with `defaults` and checks them against each other.
+    pub(crate) fn resolve(self, defaults: Self) -> Result<Terms, LockError> {
+        let ttl = self.ttl.or(defaults.ttl).unwrap_or(Self::DEFAULT_TTL);
+        let max_hold = self.max_hold.or(defaults.max_hold);
+        if !(Self::MIN_TTL..=Self::MAX_TTL).contains(&ttl) {
+            return Err(config(format!(
+                "a TTL of {ttl:?} is not between 20 ms and 100 years"
+            )));
+        }
+        if let Some(max_hold) = max_hold
+            && max_hold < ttl / 3
+        {
+            return Err(config(format!(
+                "a max_hold of {max_hold:?} is below a third of the TTL of {ttl:?}"
+            )));
+        }
+        Ok(Terms {
+            ttl: max_hold.map_or(ttl, |max_hold| max_hold.min(ttl)),
+            wait: self
+                .wait
+                .or(defaults.wait)
+                .unwrap_or(Wait::AtMost(Self::DEFAULT_WAIT)),
+            max_hold,
+            on_lost: self.on_lost.or(defaults.on_lost).unwrap_or_default(),
+            reentrancy: self.reentrancy.or(defaults.reentrancy).unwrap_or_default(),
+        })
+    }
+
+    /// The TTL that was asked for, where a re-entry names one of its own.
+    pub(crate) fn own_ttl(self) -> Option<Duration> {
+        self.ttl
+    }
+}
+
+impl Wake {
+    pub(crate) fn check(self) -> Result<(), LockError> {
+        match self {
+            Self::Poll { interval, .. } if interval.is_zero() => Err(config(
+                "the interval of Wake::Poll must not be zero".to_owned(),
+            )),
+            Self::Poll {
+                attempts: Some(0), ..
+            } => Err(config(
+                "the attempts of Wake::Poll must not be zero".to_owned(),
+            )),
+            Self::Poll { .. } | Self::Backoff => Ok(()),
+        }
+    }
+}
+
+pub(crate) fn config(reason: String) -> LockError {
+    LockError::Config { reason }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn options(ttl: Duration, max_hold: Option<Duration>) -> Options {
+        Options {
+            ttl: Some(ttl),
+            max_hold,
+            wait: None,
+            on_lost: None,
+            reentrancy: None,
+        }
+    }
+
+    #[test]
+    fn a_request_overrides_the_builder_and_the_builder_the_defaults() -> Result<(), LockError> {
+        let builder = Options {
+            wait: Some(Wait::Never),
+            ..options(Duration::from_secs(9), None)
+        };
+        let request = Options {
+            ttl: Some(Duration::from_secs(3)),
+            ..Options::default()
+        };
+        let terms = request.resolve(builder)?;
+        assert_eq!(terms.ttl, Duration::from_secs(3));
+        assert_eq!(terms.wait, Wait::Never);
+        assert_eq!(terms.on_lost, OnLost::Abort);
+        Ok(())
+    }
+
+    #[test]
+    fn contradicting_options_are_refused() {
+        let second = Duration::from_secs(1);
+        for (ttl, max_hold) in [
+            (Duration::ZERO, None),
+            (Duration::from_millis(19), None),
+            (Duration::MAX, None),
+            (second, Some(Duration::from_millis(333))),
+        ] {
+            let terms = options(ttl, max_hold).resolve(Options::default());
+            assert!(
+                matches!(terms, Err(LockError::Config { .. })),
+                "{ttl:?} {max_hold:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_lease_is_never_longer_than_max_hold() -> Result<(), LockError> {
+        let second = Duration::from_secs(1);
+        let terms = options(3 * second, Some(second)).resolve(Options::default())?;
+        assert_eq!(terms.ttl, second);
+        Ok(())
+    }
+}

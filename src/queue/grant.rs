@@ -1,0 +1,59 @@
+//! A lock that was won and not yet entered.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::{runtime::Handle, time::Instant};
+
+use super::{Queue, Release};
+use crate::{
+    id::{FencingToken, HoldId},
+    key::LockKey,
+    lease,
+    releaser::Handover,
+    report,
+};
+
+/// What is known of a lock that was won. Releases it when dropped, unless it was entered.
+#[derive(Debug)]
+pub(crate) struct Grant {
+    pub(crate) queue: Arc<Queue>,
+    pub(crate) key: LockKey,
+    pub(crate) hold: HoldId,
+    pub(crate) token: FencingToken,
+    /// When the request was sent that won it.
+    pub(crate) sent: Instant,
+    pub(crate) lease: Duration,
+    pub(crate) ttl: Duration,
+    /// Whether some attempt at it was never answered.
+    pub(crate) unanswered: bool,
+    pub(crate) runtime: Handle,
+    /// Whether somebody has taken over the duty to release.
+    pub(super) entered: bool,
+}
+
+impl Grant {
+    /// The caller takes over the duty to release.
+    pub(crate) fn enter(mut self) {
+        self.entered = true;
+    }
+}
+
+impl Drop for Grant {
+    fn drop(&mut self) {
+        if self.entered {
+            return;
+        }
+        report::acquire_undone(&self.key, self.hold);
+        let release = Release {
+            key: self.key.clone(),
+            hold: self.hold,
+            tombstone: self.unanswered,
+            deadline: lease::deadline(self.sent, self.lease),
+            ttl: self.ttl,
+        };
+        let queue = Arc::clone(&self.queue);
+        drop(Handover::new(&self.runtime, async move {
+            queue.release(release).await
+        }));
+    }
+}

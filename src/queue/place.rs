@@ -1,0 +1,113 @@
+//! A waiter's own view of its line.
+
+use std::sync::Arc;
+
+use super::{
+    Grant, Queue,
+    waiter::{Outcome, Refusal, Waiter},
+};
+use crate::error::StoreError;
+
+/// A place in line. Dropping it leaves the line and undoes what was asked for.
+#[derive(Debug)]
+pub(super) struct Place<'q> {
+    queue: &'q Arc<Queue>,
+    waiter: Arc<Waiter>,
+    /// Whether nobody stood before it when it came.
+    first: bool,
+}
+
+impl<'q> Place<'q> {
+    pub(super) fn join(queue: &'q Arc<Queue>, waiter: Arc<Waiter>) -> Self {
+        let first = queue.join(&waiter);
+        Self {
+            queue,
+            waiter,
+            first,
+        }
+    }
+
+    pub(super) fn last_error(&self) -> Option<StoreError> {
+        self.waiter.last_error()
+    }
+
+    /// Asks once, if nobody stands before it.
+    pub(super) async fn try_once(&self) -> Result<Grant, Refusal> {
+        if !self.first {
+            return Err(Refusal::Busy);
+        }
+        match self.ask().await {
+            Some(Outcome::Held { token, sent, lease }) => {
+                Ok(self.waiter.grant(self.queue, token, sent, lease))
+            }
+            Some(Outcome::Busy { .. }) => Err(Refusal::Busy),
+            Some(Outcome::Failed(error)) => Err(Refusal::Failed(error)),
+            Some(Outcome::Unanswered) => {
+                Err(self.last_error().map_or(Refusal::Busy, Refusal::Failed))
+            }
+            None => self.served().await,
+        }
+    }
+
+    /// Waits until it is first and the lock is free.
+    pub(super) async fn turn(&self) -> Result<Grant, Refusal> {
+        let mut busy = None;
+        if self.first {
+            match self.ask().await {
+                Some(Outcome::Held { token, sent, lease }) => {
+                    return Ok(self.waiter.grant(self.queue, token, sent, lease));
+                }
+                Some(Outcome::Failed(error)) => return Err(Refusal::Failed(error)),
+                Some(Outcome::Busy { remaining }) => busy = remaining,
+                Some(Outcome::Unanswered) | None => {}
+            }
+            if self.queue.wake.is_exhausted(self.waiter.asked()) {
+                return Err(Refusal::Late);
+            }
+        }
+        loop {
+            if let Some(answer) = self.waiter.take_answer() {
+                return answer;
+            }
+            self.queue.drive(self.waiter.key(), busy);
+            self.waiter.woken().await;
+        }
+    }
+
+    /// Makes the attempt of a waiter that stands alone. `None` if somebody else owns its outcome:
+    /// a driver that was started by the next in line, and has served this one already.
+    async fn ask(&self) -> Option<Outcome> {
+        let attempt = self.waiter.attempt(self.queue);
+        let outcome = attempt.clone().await;
+        match outcome {
+            Outcome::Held { .. } | Outcome::Failed(_) => {
+                self.queue.claim(&self.waiter).then_some(outcome)
+            }
+            Outcome::Busy { .. } | Outcome::Unanswered => {
+                self.waiter.settle(&attempt);
+                Some(outcome)
+            }
+        }
+    }
+
+    /// Waits for the driver's answer.
+    async fn served(&self) -> Result<Grant, Refusal> {
+        loop {
+            if let Some(answer) = self.waiter.take_answer() {
+                return answer;
+            }
+            self.waiter.woken().await;
+        }
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        if self.queue.leave(&self.waiter) {
+            self.waiter.undo(self.queue);
+        } else {
+            // A grant that was brought but not taken undoes itself.
+            drop(self.waiter.take_answer());
+        }
+    }
+}

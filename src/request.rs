@@ -1,0 +1,186 @@
+//! One acquisition, with options of its own.
+
+use std::{future::IntoFuture, pin::Pin, sync::Arc, time::Duration};
+
+use crate::{
+    engine::Engine,
+    error::LockError,
+    guard::LockGuard,
+    options::{OnLost, Options, Reentrancy, Wait},
+    with_lock::{WithLock, WithLockFlat},
+};
+
+/// A lock to be taken, made by [`Locks::lock`](crate::Locks::lock).
+///
+/// What is not set comes from the [`LocksBuilder`](crate::LocksBuilder). It can be cloned and used
+/// again. Awaiting it is the same as [`acquire`](Self::acquire).
+///
+/// # Examples
+///
+/// ```
+/// # use std::time::Duration;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), reentry::LockError> {
+/// let locks = reentry::Locks::in_memory();
+/// let quick = locks.lock("report").ttl(Duration::from_secs(10)).no_wait();
+/// quick.clone().run(async { /* the work */ }).await?;
+/// quick.run(async { /* more of it */ }).await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a request does nothing until it is run, acquired or awaited"]
+pub struct LockRequest {
+    engine: Arc<Engine>,
+    key: String,
+    options: Options,
+}
+
+impl LockRequest {
+    pub(crate) fn new(engine: Arc<Engine>, key: String) -> Self {
+        Self {
+            engine,
+            key,
+            options: Options::default(),
+        }
+    }
+
+    /// How long the lock outlives its holder if the holder dies (default 30 s, from 20 ms to 100
+    /// years). While the holder lives, the lease is renewed every third of it.
+    ///
+    /// On a re-entry it may lengthen the lease of the hold, and never shortens it.
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.options.ttl = Some(ttl);
+        self
+    }
+
+    /// How long to wait for the lock (default 60 s). Zero is [`no_wait`](Self::no_wait). A re-entry
+    /// never waits.
+    pub fn wait(mut self, wait: Duration) -> Self {
+        self.options.wait = Some(wait.into());
+        self
+    }
+
+    /// Waits as long as it takes.
+    pub fn wait_forever(mut self) -> Self {
+        self.options.wait = Some(Wait::Forever);
+        self
+    }
+
+    /// Asks once, and not at all where others in this process wait already. A lock that is not to
+    /// be had at once is [`LockError::Busy`].
+    pub fn no_wait(mut self) -> Self {
+        self.options.wait = Some(Wait::Never);
+        self
+    }
+
+    /// How long the lock may be held at most, counted from its acquisition (default: no limit).
+    /// After that it counts as lost. With `max_hold` equal to the TTL the lease is never renewed.
+    ///
+    /// At least a third of the TTL. The outermost acquisition decides.
+    pub fn max_hold(mut self, max_hold: Duration) -> Self {
+        self.options.max_hold = Some(max_hold);
+        self
+    }
+
+    /// What happens to the body when the lock is lost (default: it is dropped). The outermost
+    /// acquisition decides.
+    pub fn on_lost(mut self, on_lost: OnLost) -> Self {
+        self.options.on_lost = Some(on_lost);
+        self
+    }
+
+    /// Whether the lock may be re-entered if an enclosing call holds it (default: it may).
+    pub fn reentrancy(mut self, reentrancy: Reentrancy) -> Self {
+        self.options.reentrancy = Some(reentrancy);
+        self
+    }
+
+    /// Runs `body` under the lock; see [`Locks::with_lock`](crate::Locks::with_lock).
+    ///
+    /// # Errors
+    ///
+    /// Every [`LockError`] but `NoLocks` and `AlreadyInstalled`.
+    ///
+    /// # Cancel safety
+    ///
+    /// See [`WithLock`].
+    pub fn run<F: Future>(self, body: F) -> WithLock<F> {
+        WithLock::new(self.engine, self.key, self.options, body)
+    }
+
+    /// Runs `body` under the lock; see [`Locks::with_lock_flat`](crate::Locks::with_lock_flat).
+    ///
+    /// # Errors
+    ///
+    /// The body's own, and every [`LockError`] that [`run`](Self::run) gives, converted.
+    ///
+    /// # Cancel safety
+    ///
+    /// See [`WithLock`].
+    pub fn run_flat<F, T, E>(self, body: F) -> WithLockFlat<F>
+    where
+        F: Future<Output = Result<T, E>>,
+        E: From<LockError>,
+    {
+        WithLockFlat::new(self.run(body))
+    }
+
+    /// Takes the lock as a guard.
+    ///
+    /// Inside a body that holds the same key this is a re-entry. The guard itself is no scope:
+    /// later calls re-enter it only through [`LockGuard::scope`].
+    ///
+    /// # Errors
+    ///
+    /// As for [`run`](Self::run).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses the place in the queue; whatever the store had granted is released
+    /// in the background.
+    pub async fn acquire(self) -> Result<LockGuard, LockError> {
+        let entry = self.engine.enter(&self.key, self.options).await?;
+        Ok(LockGuard::new(self.engine.id(), entry))
+    }
+
+    /// Takes the lock if it is to be had at once, whatever [`wait`](Self::wait) says; `None` if
+    /// somebody else holds it or waits for it in this process.
+    ///
+    /// # Errors
+    ///
+    /// As for [`run`](Self::run), but never `Busy` or `Timeout`.
+    ///
+    /// # Cancel safety
+    ///
+    /// As for [`acquire`](Self::acquire).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let first = locks.lock("nightly").try_acquire().await?;
+    /// assert!(first.is_some());
+    /// assert!(locks.lock("nightly").try_acquire().await?.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn try_acquire(self) -> Result<Option<LockGuard>, LockError> {
+        match self.no_wait().acquire().await {
+            Ok(guard) => Ok(Some(guard)),
+            Err(LockError::Busy { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl IntoFuture for LockRequest {
+    type Output = Result<LockGuard, LockError>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.acquire())
+    }
+}

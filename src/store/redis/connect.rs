@@ -1,0 +1,261 @@
+//! Lanes: multiplexed connections cloned out of the pool, kept until they fail.
+//!
+//! Going to the pool costs a round trip of its own, since it checks a connection before it hands it
+//! out. So one connection is taken from it, cloned for every command, and the pool is asked again
+//! only after a failure.
+
+use std::{
+    error::Error,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use deadpool_redis::{
+    Manager, Pool, Runtime,
+    redis::{
+        AsyncConnectionConfig, ErrorKind, IntoConnectionInfo, ProtocolVersion, PushInfo, PushKind,
+        RedisError, ServerErrorKind, aio::MultiplexedConnection,
+    },
+};
+use tokio::sync::{Mutex as AsyncMutex, watch};
+
+use super::script::{self, Call, Unexpected};
+use crate::{
+    error::{Effect, StoreError},
+    mutex::Mutex,
+};
+
+/// How many connections our own pool may open: the lane, and its successor while the old one dies.
+const POOL_SIZE: usize = 2;
+
+/// Where commands go.
+#[derive(Debug)]
+pub(super) struct Lanes {
+    pool: Pool,
+    /// Host and port for messages; never the password.
+    endpoint: Arc<str>,
+    connect_timeout: Duration,
+    response_timeout: Duration,
+    current: Mutex<Option<Lane>>,
+    connecting: AsyncMutex<()>,
+    /// How many attempts to connect have failed, and the last error.
+    failures: AtomicU64,
+    last_failure: Mutex<Option<StoreError>>,
+    outages: watch::Sender<u64>,
+}
+
+#[derive(Clone, Debug)]
+struct Lane {
+    connection: MultiplexedConnection,
+    /// Tells a lane from its successor.
+    number: u64,
+    /// The count of outages when the lane was made: once it moves on, the lane is suspect.
+    outage: u64,
+}
+
+/// The timeouts of a connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Timeouts {
+    pub(crate) connect: Duration,
+    pub(crate) response: Duration,
+}
+
+impl Lanes {
+    /// A pool of our own, whose connections report their end (a RESP3 push of the driver).
+    pub(super) fn open(url: &str, timeouts: Timeouts) -> Result<Self, StoreError> {
+        let nowhere = Arc::from("the given URL");
+        let refuse =
+            |error: RedisError| StoreError::new("parsing", &nowhere, Effect::Refused, error);
+        let info = url.into_connection_info().map_err(refuse)?;
+        let settings = info
+            .redis_settings()
+            .clone()
+            .set_protocol(ProtocolVersion::RESP3);
+        let endpoint: Arc<str> = info.addr().to_string().into();
+        let outages = watch::Sender::new(0);
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(timeouts.connect))
+            .set_response_timeout(Some(timeouts.response))
+            .set_push_sender(report_outages(outages.clone()));
+        let manager = Manager::new_with_config(info.set_redis_settings(settings), config)
+            .map_err(|error| StoreError::new("connect", &endpoint, Effect::Refused, error))?;
+        let pool = Pool::builder(manager)
+            .max_size(POOL_SIZE)
+            .runtime(Runtime::Tokio1)
+            .build()
+            .map_err(|error| StoreError::new("connect", &endpoint, Effect::Refused, error))?;
+        Ok(Self::new(pool, endpoint, timeouts, outages))
+    }
+
+    /// The caller's pool. Its connections do not report their end; the next command finds out.
+    pub(super) fn over(pool: Pool, timeouts: Timeouts) -> Self {
+        Self::new(
+            pool,
+            Arc::from("the given pool"),
+            timeouts,
+            watch::Sender::new(0),
+        )
+    }
+
+    fn new(
+        pool: Pool,
+        endpoint: Arc<str>,
+        timeouts: Timeouts,
+        outages: watch::Sender<u64>,
+    ) -> Self {
+        Self {
+            pool,
+            endpoint,
+            connect_timeout: timeouts.connect,
+            response_timeout: timeouts.response,
+            current: Mutex::new(None),
+            connecting: AsyncMutex::new(()),
+            failures: AtomicU64::new(0),
+            last_failure: Mutex::new(None),
+            outages,
+        }
+    }
+
+    pub(super) fn outages(&self) -> watch::Receiver<u64> {
+        self.outages.subscribe()
+    }
+
+    /// Connects, unless a lane is there already.
+    pub(super) async fn connect(&self) -> Result<(), StoreError> {
+        self.lane().await.map(drop)
+    }
+
+    /// Runs one script and reads its reply.
+    pub(super) async fn run<T>(
+        &self,
+        call: Call,
+        read: fn(deadpool_redis::redis::Value) -> Result<T, Unexpected>,
+    ) -> Result<T, StoreError> {
+        let mut lane = self.lane().await?;
+        match call.send(&mut lane.connection).await {
+            Ok(reply) => {
+                read(reply).map_err(|cause| self.error(call.verb(), Effect::Unknown, cause))
+            }
+            Err(error) => {
+                if is_lane_done(&error) {
+                    self.discard(&lane);
+                }
+                Err(self.error(call.verb(), script::effect(&error), error))
+            }
+        }
+    }
+
+    async fn lane(&self) -> Result<Lane, StoreError> {
+        if let Some(lane) = self.usable() {
+            return Ok(lane);
+        }
+        // One attempt serves everybody who waits for it, and so does its failure.
+        let failures = self.failures.load(Ordering::Acquire);
+        let _single = self.connecting.lock().await;
+        if let Some(lane) = self.usable() {
+            return Ok(lane);
+        }
+        if self.failures.load(Ordering::Acquire) != failures
+            && let Some(error) = self.last_failure.lock().clone()
+        {
+            return Err(error);
+        }
+        let outage = *self.outages.borrow();
+        match self.take_from_pool().await {
+            Ok(connection) => {
+                let mut current = self.current.lock();
+                let number = current.as_ref().map_or(0, |lane| lane.number) + 1;
+                let lane = Lane {
+                    connection,
+                    number,
+                    outage,
+                };
+                *current = Some(lane.clone());
+                Ok(lane)
+            }
+            Err(error) => {
+                *self.last_failure.lock() = Some(error.clone());
+                self.failures.fetch_add(1, Ordering::Release);
+                Err(error)
+            }
+        }
+    }
+
+    fn usable(&self) -> Option<Lane> {
+        let outage = *self.outages.borrow();
+        self.current
+            .lock()
+            .as_ref()
+            .filter(|lane| lane.outage == outage)
+            .cloned()
+    }
+
+    async fn take_from_pool(&self) -> Result<MultiplexedConnection, StoreError> {
+        match tokio::time::timeout(self.connect_timeout, self.pool.get()).await {
+            Ok(Ok(pooled)) => {
+                // The object goes back to the pool here; the clone keeps the connection alive.
+                let mut connection = MultiplexedConnection::clone(&pooled);
+                connection.set_response_timeout(self.response_timeout);
+                Ok(connection)
+            }
+            Ok(Err(error)) => Err(self.error("connect", connect_effect(&error), error)),
+            Err(elapsed) => Err(self.error("connect", Effect::None, elapsed)),
+        }
+    }
+
+    /// Forgets a lane that failed, unless somebody has replaced it already.
+    fn discard(&self, failed: &Lane) {
+        let mut current = self.current.lock();
+        if let Some(lane) = current.as_mut()
+            && lane.number == failed.number
+        {
+            // Not the present count, so the lane is passed over; its number lives on.
+            lane.outage = u64::MAX;
+        }
+    }
+
+    fn error(
+        &self,
+        step: &'static str,
+        effect: Effect,
+        cause: impl Into<Box<dyn Error + Send + Sync>>,
+    ) -> StoreError {
+        StoreError::new(step, &self.endpoint, effect, cause)
+    }
+}
+
+/// A connection that could not be made has executed nothing. Wrong credentials stay wrong.
+fn connect_effect(error: &deadpool_redis::PoolError) -> Effect {
+    match error {
+        deadpool_redis::PoolError::Backend(error) => match script::effect(error) {
+            Effect::Refused => Effect::Refused,
+            Effect::None | Effect::Unknown => Effect::None,
+        },
+        deadpool_redis::PoolError::Closed => Effect::Refused,
+        _ => Effect::None,
+    }
+}
+
+/// Whether the next command should go to the pool, which checks the connection and replaces it if
+/// need be: after the end of the connection, after a silence, and when the server is a replica now.
+fn is_lane_done(error: &RedisError) -> bool {
+    error.is_unrecoverable_error()
+        || error.is_io_error()
+        || error.is_timeout()
+        || error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly)
+}
+
+fn report_outages(
+    outages: watch::Sender<u64>,
+) -> impl Fn(PushInfo) -> Result<(), deadpool_redis::redis::aio::SendError> + Send + Sync + 'static
+{
+    move |push| {
+        if push.kind == PushKind::Disconnection {
+            outages.send_modify(|count| *count += 1);
+        }
+        Ok(())
+    }
+}

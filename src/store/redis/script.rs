@@ -1,0 +1,261 @@
+//! The Lua scripts, how they are sent, and how their replies are read.
+
+use std::{sync::LazyLock, time::Duration};
+
+use deadpool_redis::redis::{
+    Cmd, ErrorKind, FromRedisValue, RedisError, ServerErrorKind, ToRedisArgs, Value,
+    aio::MultiplexedConnection, cmd,
+};
+
+use crate::{
+    error::Effect,
+    id::FencingToken,
+    store::{Acquired, Presence, Snapshot},
+};
+
+/// A script and its SHA-1, under which the server caches it.
+pub(super) struct Script {
+    pub(super) verb: &'static str,
+    source: &'static str,
+    sha: LazyLock<String>,
+}
+
+macro_rules! script {
+    ($name:ident, $verb:literal) => {
+        pub(super) static $name: Script = Script {
+            verb: $verb,
+            source: include_str!(concat!("../../../lua/", $verb, ".lua")),
+            sha: LazyLock::new(|| sha($name.source)),
+        };
+    };
+}
+
+script!(ACQUIRE, "acquire");
+script!(DEPTH, "depth");
+script!(RENEW, "renew");
+script!(RELEASE, "release");
+script!(INSPECT, "inspect");
+script!(FORCE_RELEASE, "force_release");
+
+fn sha(source: &str) -> String {
+    deadpool_redis::redis::Script::new(source)
+        .get_hash()
+        .to_owned()
+}
+
+/// One call of a script: its keys, then its arguments.
+pub(super) struct Call {
+    script: &'static Script,
+    keys: Vec<String>,
+    args: Vec<Vec<u8>>,
+}
+
+impl Script {
+    pub(super) fn call(&'static self) -> Call {
+        Call {
+            script: self,
+            keys: Vec::with_capacity(3),
+            args: Vec::with_capacity(5),
+        }
+    }
+}
+
+impl Call {
+    pub(super) fn verb(&self) -> &'static str {
+        self.script.verb
+    }
+
+    pub(super) fn key(mut self, key: impl Into<String>) -> Self {
+        self.keys.push(key.into());
+        self
+    }
+
+    pub(super) fn arg(mut self, arg: impl ToRedisArgs) -> Self {
+        self.args.extend(arg.to_redis_args());
+        self
+    }
+
+    pub(super) fn millis(self, duration: Duration) -> Self {
+        self.arg(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    /// Sends the script by its hash, and in full only where the server does not know it.
+    ///
+    /// Not through the driver's own `Script`: in a cluster that loads the script on every node and
+    /// fails if one of them is down. `NOSCRIPT` proves that nothing was executed.
+    pub(super) async fn send(&self, lane: &mut MultiplexedConnection) -> Result<Value, RedisError> {
+        match self
+            .command("EVALSHA", &self.script.sha)
+            .query_async(lane)
+            .await
+        {
+            Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
+                self.command("EVAL", self.script.source)
+                    .query_async(lane)
+                    .await
+            }
+            reply => reply,
+        }
+    }
+
+    fn command(&self, name: &str, script: &str) -> Cmd {
+        let mut command = cmd(name);
+        command
+            .arg(script)
+            .arg(self.keys.len())
+            .arg(&self.keys)
+            .arg(&self.args);
+        command
+    }
+}
+
+/// What a failed request may have done, as far as the error tells.
+pub(super) fn effect(error: &RedisError) -> Effect {
+    use ServerErrorKind as Server;
+    match error.kind() {
+        ErrorKind::Server(
+            Server::BusyLoading
+            | Server::ReadOnly
+            | Server::Moved
+            | Server::Ask
+            | Server::TryAgain
+            | Server::ClusterDown
+            | Server::MasterDown
+            | Server::NotBusy,
+        ) => Effect::None,
+        // A script that runs into one of these has met it at its first write.
+        _ if matches!(
+            error.code(),
+            Some("OOM" | "MISCONF" | "NOREPLICAS" | "BUSY")
+        ) =>
+        {
+            Effect::None
+        }
+        ErrorKind::Server(_)
+        | ErrorKind::Extension
+        | ErrorKind::AuthenticationFailed
+        | ErrorKind::InvalidClientConfig
+        | ErrorKind::RESP3NotSupported => Effect::Refused,
+        _ if error.is_connection_refusal() => Effect::None,
+        _ => Effect::Unknown,
+    }
+}
+
+/// A reply that no script of ours gives.
+#[derive(Debug, thiserror::Error)]
+#[error("unexpected reply {0:?}")]
+pub(super) struct Unexpected(Value);
+
+fn integers(reply: &Value) -> Option<Vec<i64>> {
+    Vec::from_redis_value_ref(reply).ok()
+}
+
+pub(super) fn acquired(reply: Value) -> Result<Acquired, Unexpected> {
+    let millis = |millis: i64| u64::try_from(millis).ok().map(Duration::from_millis);
+    match integers(&reply).as_deref() {
+        Some(&[1, token, lease]) => match (u64::try_from(token), millis(lease)) {
+            (Ok(token), Some(lease)) => Ok(Acquired::Held {
+                token: FencingToken(token),
+                lease,
+            }),
+            _ => Err(Unexpected(reply)),
+        },
+        Some(&[0, remaining]) => Ok(Acquired::Busy {
+            remaining: millis(remaining),
+        }),
+        Some(&[-1]) => Ok(Acquired::Ended),
+        _ => Err(Unexpected(reply)),
+    }
+}
+
+pub(super) fn presence(reply: Value) -> Result<Presence, Unexpected> {
+    Ok(if flag(reply)? {
+        Presence::Present
+    } else {
+        Presence::Gone
+    })
+}
+
+pub(super) fn flag(reply: Value) -> Result<bool, Unexpected> {
+    match reply {
+        Value::Int(1) => Ok(true),
+        Value::Int(0) => Ok(false),
+        other => Err(Unexpected(other)),
+    }
+}
+
+pub(super) fn snapshot(reply: Value) -> Result<Option<Snapshot>, Unexpected> {
+    parse_snapshot(&reply).ok_or(Unexpected(reply))
+}
+
+fn parse_snapshot(reply: &Value) -> Option<Option<Snapshot>> {
+    let [remaining, token, hold, fields @ ..] = reply.as_sequence()? else {
+        return None;
+    };
+    let text = |value| String::from_redis_value_ref(value).ok();
+    let remaining = i64::from_redis_value_ref(remaining).ok()?;
+    let (pairs, []) = fields.as_chunks::<2>() else {
+        return None;
+    };
+    if pairs.is_empty() {
+        return Some(None);
+    }
+    let holders = pairs
+        .iter()
+        .map(|[field, depth]| Some((text(field)?, u64::from_redis_value_ref(depth).ok()?)))
+        .collect::<Option<Vec<_>>>()?;
+    let hold = text(hold)?;
+    let token = text(token)?.parse().ok().map(FencingToken);
+    Some(Some(Snapshot {
+        token: token.filter(|_| holders.iter().any(|(field, _)| *field == hold)),
+        remaining: u64::try_from(remaining).ok().map(Duration::from_millis),
+        holders,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn every_script_opens_with_its_keys_arguments_and_reply() {
+        for script in [&ACQUIRE, &DEPTH, &RENEW, &RELEASE, &INSPECT, &FORCE_RELEASE] {
+            let mut lines = script.source.lines();
+            for opening in ["-- KEYS: ", "-- ARGV: ", "-- returns "] {
+                let line = lines.next().unwrap_or_default();
+                assert!(line.starts_with(opening), "{}.lua: {line}", script.verb);
+            }
+        }
+    }
+
+    fn any_reply() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Nil),
+            any::<i64>().prop_map(Value::Int),
+            (-2i64..3).prop_map(Value::Int),
+            any::<Vec<u8>>().prop_map(Value::BulkString),
+            "[0-9a-f:-]{0,40}".prop_map(Value::SimpleString),
+            Just(Value::Okay),
+            any::<bool>().prop_map(Value::Boolean),
+            any::<f64>().prop_map(Value::Double),
+        ];
+        leaf.prop_recursive(3, 24, 6, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..7).prop_map(Value::Array),
+                prop::collection::vec(inner, 0..7).prop_map(Value::Set),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn no_reply_makes_the_decoders_panic(reply in any_reply()) {
+            let _ = acquired(reply.clone());
+            let _ = presence(reply.clone());
+            let _ = flag(reply.clone());
+            let _ = snapshot(reply);
+        }
+    }
+}
