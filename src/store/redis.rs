@@ -37,10 +37,9 @@ impl RedisStore {
     }
 
     async fn ready(lanes: Lanes) -> Result<Self, StoreError> {
+        let lanes = Arc::new(lanes);
         lanes.connect().await?;
-        Ok(Self {
-            lanes: Arc::new(lanes),
-        })
+        Ok(Self { lanes })
     }
 
     fn run<T: 'static>(

@@ -4,14 +4,7 @@
 //! out. So one connection is taken from it, cloned for every command, and the pool is asked again
 //! only after a failure.
 
-use std::{
-    error::Error,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{error::Error, pin::Pin, sync::Arc, time::Duration};
 
 use deadpool_redis::{
     Manager, Pool, Runtime,
@@ -20,7 +13,8 @@ use deadpool_redis::{
         RedisError, ServerErrorKind, aio::MultiplexedConnection,
     },
 };
-use tokio::sync::{Mutex as AsyncMutex, watch};
+use futures_util::{FutureExt, future::Shared};
+use tokio::sync::watch;
 
 use super::script::{self, Call, Unexpected};
 use crate::{
@@ -37,15 +31,23 @@ pub(super) struct Lanes {
     pool: Pool,
     /// Host and port for messages; never the password.
     endpoint: Arc<str>,
-    connect_timeout: Duration,
-    response_timeout: Duration,
-    current: Mutex<Option<Lane>>,
-    connecting: AsyncMutex<()>,
-    /// How many attempts to connect have failed, and the last error.
-    failures: AtomicU64,
-    last_failure: Mutex<Option<StoreError>>,
+    timeouts: Timeouts,
+    state: Mutex<State>,
     outages: watch::Sender<u64>,
 }
+
+#[derive(Debug, Default)]
+struct State {
+    lane: Option<Lane>,
+    connecting: Option<Connecting>,
+    /// How many lanes there have been.
+    lanes: u64,
+}
+
+/// An attempt to connect, shared by everybody who waits for it. It runs as a task of its own, so
+/// that the short patience of a renewal cannot cut it off again and again. `None` if its runtime
+/// was shut down meanwhile.
+type Connecting = Shared<Pin<Box<dyn Future<Output = Option<Result<Lane, StoreError>>> + Send>>>;
 
 #[derive(Clone, Debug)]
 struct Lane {
@@ -109,12 +111,8 @@ impl Lanes {
         Self {
             pool,
             endpoint,
-            connect_timeout: timeouts.connect,
-            response_timeout: timeouts.response,
-            current: Mutex::new(None),
-            connecting: AsyncMutex::new(()),
-            failures: AtomicU64::new(0),
-            last_failure: Mutex::new(None),
+            timeouts,
+            state: Mutex::default(),
             outages,
         }
     }
@@ -124,13 +122,13 @@ impl Lanes {
     }
 
     /// Connects, unless a lane is there already.
-    pub(super) async fn connect(&self) -> Result<(), StoreError> {
+    pub(super) async fn connect(self: &Arc<Self>) -> Result<(), StoreError> {
         self.lane().await.map(drop)
     }
 
     /// Runs one script and reads its reply.
     pub(super) async fn run<T>(
-        &self,
+        self: &Arc<Self>,
         call: Call,
         read: fn(deadpool_redis::redis::Value) -> Result<T, Unexpected>,
     ) -> Result<T, StoreError> {
@@ -148,57 +146,62 @@ impl Lanes {
         }
     }
 
-    async fn lane(&self) -> Result<Lane, StoreError> {
-        if let Some(lane) = self.usable() {
-            return Ok(lane);
-        }
-        // One attempt serves everybody who waits for it, and so does its failure.
-        let failures = self.failures.load(Ordering::Acquire);
-        let _single = self.connecting.lock().await;
-        if let Some(lane) = self.usable() {
-            return Ok(lane);
-        }
-        if self.failures.load(Ordering::Acquire) != failures
-            && let Some(error) = self.last_failure.lock().clone()
-        {
-            return Err(error);
-        }
-        let outage = *self.outages.borrow();
-        match self.take_from_pool().await {
-            Ok(connection) => {
-                let mut current = self.current.lock();
-                let number = current.as_ref().map_or(0, |lane| lane.number) + 1;
-                let lane = Lane {
-                    connection,
-                    number,
-                    outage,
-                };
-                *current = Some(lane.clone());
-                Ok(lane)
+    async fn lane(self: &Arc<Self>) -> Result<Lane, StoreError> {
+        loop {
+            let connecting = {
+                let mut state = self.state.lock();
+                let outage = *self.outages.borrow();
+                if let Some(lane) = state.lane.as_ref().filter(|lane| lane.outage == outage) {
+                    return Ok(lane.clone());
+                }
+                match &state.connecting {
+                    Some(connecting) => connecting.clone(),
+                    None => state
+                        .connecting
+                        .insert(self.start_connecting(outage))
+                        .clone(),
+                }
+            };
+            if let Some(result) = connecting.clone().await {
+                return result;
             }
-            Err(error) => {
-                *self.last_failure.lock() = Some(error.clone());
-                self.failures.fetch_add(1, Ordering::Release);
-                Err(error)
+            let mut state = self.state.lock();
+            if state
+                .connecting
+                .as_ref()
+                .is_some_and(|present| present.ptr_eq(&connecting))
+            {
+                state.connecting = None;
             }
         }
     }
 
-    fn usable(&self) -> Option<Lane> {
-        let outage = *self.outages.borrow();
-        self.current
-            .lock()
-            .as_ref()
-            .filter(|lane| lane.outage == outage)
-            .cloned()
+    fn start_connecting(self: &Arc<Self>, outage: u64) -> Connecting {
+        let lanes = Arc::clone(self);
+        let task = tokio::spawn(async move {
+            let connection = lanes.take_from_pool().await;
+            let mut state = lanes.state.lock();
+            state.connecting = None;
+            state.lanes += 1;
+            let number = state.lanes;
+            let lane = connection.map(|connection| Lane {
+                connection,
+                number,
+                outage,
+            })?;
+            state.lane = Some(lane.clone());
+            Ok(lane)
+        });
+        let result: Pin<Box<dyn Future<Output = _> + Send>> = Box::pin(async { task.await.ok() });
+        result.shared()
     }
 
     async fn take_from_pool(&self) -> Result<MultiplexedConnection, StoreError> {
-        match tokio::time::timeout(self.connect_timeout, self.pool.get()).await {
+        match tokio::time::timeout(self.timeouts.connect, self.pool.get()).await {
             Ok(Ok(pooled)) => {
                 // The object goes back to the pool here; the clone keeps the connection alive.
                 let mut connection = MultiplexedConnection::clone(&pooled);
-                connection.set_response_timeout(self.response_timeout);
+                connection.set_response_timeout(self.timeouts.response);
                 Ok(connection)
             }
             Ok(Err(error)) => Err(self.error("connect", connect_effect(&error), error)),
@@ -208,12 +211,13 @@ impl Lanes {
 
     /// Forgets a lane that failed, unless somebody has replaced it already.
     fn discard(&self, failed: &Lane) {
-        let mut current = self.current.lock();
-        if let Some(lane) = current.as_mut()
-            && lane.number == failed.number
+        let mut state = self.state.lock();
+        if state
+            .lane
+            .as_ref()
+            .is_some_and(|lane| lane.number == failed.number)
         {
-            // Not the present count, so the lane is passed over; its number lives on.
-            lane.outage = u64::MAX;
+            state.lane = None;
         }
     }
 
