@@ -3,7 +3,6 @@
 use std::{
     fmt,
     pin::Pin,
-    sync::Arc,
     task::{Context, Poll, ready},
 };
 
@@ -91,12 +90,9 @@ impl LockGuard {
     ///
     /// Dropping the future lets the release go on in the background.
     pub async fn release(self) -> Result<(), LockError> {
-        let hold = Arc::clone(self.entry.hold());
-        let before = hold.must_abort();
-        let found = self.entry.exit().await;
-        match before.or(found) {
-            Some(reason) => Err(hold.lost_error(reason)),
-            None => Ok(()),
+        match self.entry.hold().must_abort() {
+            Some(reason) => Err(self.entry.hold().lost_error(reason)),
+            None => self.entry.exit().await,
         }
     }
 }

@@ -314,16 +314,18 @@ impl Entry {
     }
 
     /// Takes one level off and waits for the store, but no longer than the response timeout: then
-    /// the work goes on in the background (P13). Answers with a reason if the lock had been lost
-    /// and that is to end the body.
-    pub(crate) async fn exit(mut self) -> Option<LostReason> {
+    /// the work goes on in the background (P13).
+    ///
+    /// An error means that the lock turns out to have been lost, where that is to end the body.
+    pub(crate) async fn exit(mut self) -> Result<(), LockError> {
         self.left = true;
-        let work = Arc::clone(&self.hold).leave();
-        match timeout(self.hold.response_timeout, work).await {
-            Ok(lost) => lost.filter(|_| self.hold.aborts_on_loss()),
+        let hold = &self.hold;
+        match timeout(hold.response_timeout, Arc::clone(hold).leave()).await {
+            Ok(Some(reason)) if hold.aborts_on_loss() => Err(hold.lost_error(reason)),
+            Ok(_) => Ok(()),
             Err(_elapsed) => {
-                report::release_backgrounded(&self.hold.key, self.hold.id);
-                None
+                report::release_backgrounded(&hold.key, hold.id);
+                Ok(())
             }
         }
     }

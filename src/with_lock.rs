@@ -10,12 +10,7 @@ use std::{
 use pin_project::{pin_project, pinned_drop};
 
 use crate::{
-    engine::Engine,
-    error::{LockError, LostReason},
-    hold::{Entry, Hold},
-    loss::Loss,
-    options::Options,
-    scope::Inside,
+    engine::Engine, error::LockError, hold::Entry, loss::Loss, options::Options, scope::Inside,
 };
 
 type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -63,17 +58,11 @@ enum State<F: Future> {
     },
     /// The body has ended, and the lock is released.
     Releasing {
-        exiting: BoxFuture<Option<LostReason>>,
-        ended: Option<Ended<F::Output>>,
+        exiting: BoxFuture<Result<(), LockError>>,
+        output: Option<F::Output>,
     },
     /// The output was returned, or the future is being dropped.
     Done,
-}
-
-/// What came of the body.
-struct Ended<T> {
-    output: Result<T, LostReason>,
-    hold: Arc<Hold>,
 }
 
 impl<F: Future> WithLock<F> {
@@ -106,16 +95,23 @@ impl<F: Future> Future for WithLock<F> {
                     }
                 }
                 StateProjection::Running { body, entry, loss } => {
-                    let output = ready!(loss.race(entry.hold(), body, cx));
-                    this.state.as_mut().release(output);
+                    match ready!(loss.race(entry.hold(), body, cx)) {
+                        Ok(output) => this.state.as_mut().release(output),
+                        Err(reason) => {
+                            let error = entry.hold().lost_error(reason);
+                            // Drops the body, and then lets the release go its own way: the caller
+                            // is told at once, however silent the store is.
+                            this.state.set(State::Done);
+                            return Poll::Ready(Err(error));
+                        }
+                    }
                 }
-                StateProjection::Releasing { exiting, ended } => {
-                    let lost = ready!(exiting.as_mut().poll(cx));
-                    let ended = ended.take();
+                StateProjection::Releasing { exiting, output } => {
+                    let released = ready!(exiting.as_mut().poll(cx));
+                    let output = output.take();
                     this.state.set(State::Done);
-                    if let Some(Ended { output, hold }) = ended {
-                        let output = lost.map_or(output, Err);
-                        return Poll::Ready(output.map_err(|reason| hold.lost_error(reason)));
+                    if let Some(output) = output {
+                        return Poll::Ready(released.map(|()| output));
                     }
                 }
                 StateProjection::Done => panic!("`WithLock` polled after completion"),
@@ -146,13 +142,12 @@ impl<F: Future> State<F> {
     }
 
     /// Drops the body, inside its scope, and only then starts the release.
-    fn release(mut self: Pin<&mut Self>, output: Result<F::Output, LostReason>) {
+    fn release(mut self: Pin<&mut Self>, output: F::Output) {
         if let Replaced::Running { entry, .. } = self.as_mut().project_replace(Self::Done) {
-            let hold = Arc::clone(entry.hold());
             let exiting = Box::pin(entry.exit());
             self.set(Self::Releasing {
                 exiting,
-                ended: Some(Ended { output, hold }),
+                output: Some(output),
             });
         }
     }
