@@ -21,6 +21,7 @@ use tokio::{
 };
 
 use self::{
+    driver::Driver,
     place::Place,
     waiter::{Refusal, Waiter},
 };
@@ -136,12 +137,13 @@ impl Queue {
         }
     }
 
-    /// Puts a waiter at the end of its line. Answers whether nobody stands before it.
-    fn join(&self, waiter: &Arc<Waiter>) -> bool {
+    /// Puts a waiter at the end of its line. Answers whether nobody stands before it, and whether a
+    /// driver asks for it.
+    fn join(&self, waiter: &Arc<Waiter>) -> (bool, bool) {
         let mut lines = self.lines.lock();
         let line = lines.entry(waiter.key().clone()).or_default();
         line.waiters.push_back(Arc::clone(waiter));
-        line.waiters.len() == 1 && !line.driven
+        (line.waiters.len() == 1, line.driven)
     }
 
     /// Takes a waiter out of its line. Answers whether it still stood there: then the answer to its
@@ -176,20 +178,20 @@ impl Queue {
         Some(at)
     }
 
-    /// Starts a driver for the line unless it has one. `busy` is what the caller has just learnt
-    /// for the first in line, so that the driver need not ask again at once.
-    fn drive(self: &Arc<Self>, key: &LockKey, busy: Option<Duration>) {
+    /// Starts a driver for the line unless it has one, on the runtime of the caller, which is alive.
+    /// `busy` is what the caller has just learnt for the first in line, so that the driver need not
+    /// ask again at once.
+    fn drive(self: &Arc<Self>, waiter: &Waiter, busy: Option<Duration>) {
+        let key = waiter.key();
         let mut lines = self.lines.lock();
         let Some(line) = lines.get_mut(key) else {
             return;
         };
-        if !line.driven
-            && let Some(first) = line.waiters.front()
-        {
+        if !line.driven && !line.waiters.is_empty() {
             line.driven = true;
-            let (runtime, kick) = (first.runtime().clone(), Arc::clone(&line.kick));
+            let driver = Driver::new(self, key, Arc::clone(&line.kick));
             drop(lines);
-            drop(runtime.spawn(driver::Driver::new(self, key, kick).run(busy)));
+            drop(waiter.runtime().spawn(driver.run(busy)));
         }
     }
 

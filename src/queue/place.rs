@@ -15,15 +15,18 @@ pub(super) struct Place<'q> {
     waiter: Arc<Waiter>,
     /// Whether nobody stood before it when it came.
     first: bool,
+    /// Whether a driver asks for it from the start. It may be one whose last waiter has just left.
+    driven: bool,
 }
 
 impl<'q> Place<'q> {
     pub(super) fn join(queue: &'q Arc<Queue>, waiter: Arc<Waiter>) -> Self {
-        let first = queue.join(&waiter);
+        let (first, driven) = queue.join(&waiter);
         Self {
             queue,
             waiter,
             first,
+            driven,
         }
     }
 
@@ -52,7 +55,7 @@ impl<'q> Place<'q> {
     /// Waits until it is first and the lock is free.
     pub(super) async fn turn(&self) -> Result<Grant, Refusal> {
         let mut busy = None;
-        if self.first {
+        if self.first && !self.driven {
             match self.ask().await {
                 Some(Outcome::Held { token, sent, lease }) => {
                     return Ok(self.waiter.grant(self.queue, token, sent, lease));
@@ -69,7 +72,7 @@ impl<'q> Place<'q> {
             if let Some(answer) = self.waiter.take_answer() {
                 return answer;
             }
-            self.queue.drive(self.waiter.key(), busy);
+            self.queue.drive(&self.waiter, busy);
             self.waiter.woken().await;
         }
     }

@@ -193,24 +193,23 @@ impl Waiter {
         }
         let (waiter, queue) = (Arc::clone(self), Arc::clone(queue));
         drop(Handover::new(&self.runtime, async move {
-            if let Some(attempt) = attempt
-                && let Outcome::Busy { .. } | Outcome::Failed(_) = attempt.await
-                && !waiter.state.lock().unanswered
-            {
-                return;
-            }
-            let Claim { hold, ttl } = waiter.claim;
-            let tombstone = waiter.state.lock().unanswered;
-            report::acquire_undone(&waiter.key, hold);
-            let now = Instant::now();
-            let release = Release {
-                key: waiter.key.clone(),
-                hold,
-                tombstone,
-                deadline: now,
-                ttl,
+            let held = match attempt {
+                Some(attempt) => matches!(attempt.await, Outcome::Held { .. }),
+                None => false,
             };
-            queue.release(release).await;
+            let tombstone = waiter.state.lock().unanswered;
+            if held || tombstone {
+                let Claim { hold, ttl } = waiter.claim;
+                report::acquire_undone(&waiter.key, hold);
+                let release = Release {
+                    key: waiter.key.clone(),
+                    hold,
+                    tombstone,
+                    deadline: Instant::now(),
+                    ttl,
+                };
+                queue.release(release).await;
+            }
         }));
     }
 
