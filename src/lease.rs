@@ -46,11 +46,16 @@ impl Lease {
         ttl: Duration,
         max_hold: Option<Duration>,
     ) -> Self {
+        let deadline = deadline(sent, lease);
+        // An end too far to represent is none.
+        let end = max_hold.and_then(|max_hold| sent.checked_add(max_hold));
+        // A hold that the first lease covers ends with it, margin and all: it is never renewed.
+        let covered = max_hold.is_some_and(|max_hold| max_hold <= lease);
         let state = State {
             ttl,
             confirmed: sent,
-            deadline: deadline(sent, lease),
-            end: max_hold.map(|max_hold| sent + max_hold),
+            deadline,
+            end: end.map(|end| if covered { end.min(deadline) } else { end }),
             lost: None,
             ended: false,
         };
