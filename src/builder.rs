@@ -22,6 +22,46 @@ const MEMORY: &str = "memory:";
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(1);
 
+impl Locks {
+    /// Connects to `redis://…`, to `rediss://…` (feature `tls`), or to a new `memory:` store, with
+    /// the defaults of the [builder](Self::builder).
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Store`] if the server cannot be reached within the connect timeout of 2 s or
+    /// refuses the credentials; [`LockError::Config`] for a URL that makes no sense.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing.
+    pub async fn connect(url: impl Into<String>) -> Result<Self, LockError> {
+        Self::builder().url(url).build().await
+    }
+
+    /// Locks in the memory of this process, for demos and tests. They keep every promise within
+    /// the process, on the tokio clock: with `start_paused` a test decides when a lease ends.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// assert_eq!(locks.with_lock("order:42", async { 6 * 7 }).await?, 42);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn in_memory() -> Self {
+        Self::builder().over(Arc::new(MemoryStore::new()), RESPONSE_TIMEOUT)
+    }
+
+    /// Options for all locks of one `Locks`.
+    pub fn builder() -> LocksBuilder {
+        LocksBuilder::default()
+    }
+}
+
 /// Sets up a [`Locks`]; made by [`Locks::builder`].
 ///
 /// # Examples
@@ -158,10 +198,6 @@ impl LocksBuilder {
             (None, None) => return Err(config("neither a URL nor a pool was given".to_owned())),
         };
         Ok(self.over(store, timeouts.response))
-    }
-
-    pub(crate) fn in_memory(self) -> Locks {
-        self.over(Arc::new(MemoryStore::new()), RESPONSE_TIMEOUT)
     }
 
     fn over(self, store: Arc<dyn Store>, response_timeout: Duration) -> Locks {

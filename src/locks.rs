@@ -3,7 +3,6 @@
 use std::{fmt, sync::Arc};
 
 use crate::{
-    builder::LocksBuilder,
     engine::Engine,
     error::{LockError, StoreError},
     held::Held,
@@ -44,44 +43,6 @@ pub struct Locks {
 impl Locks {
     pub(crate) fn new(engine: Arc<Engine>) -> Self {
         Self { engine }
-    }
-
-    /// Connects to `redis://…`, to `rediss://…` (feature `tls`), or to a new `memory:` store, with
-    /// the defaults of the [builder](Self::builder).
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::Store`] if the server cannot be reached within the connect timeout of 2 s or
-    /// refuses the credentials; [`LockError::Config`] for a URL that makes no sense.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future loses nothing.
-    pub async fn connect(url: impl Into<String>) -> Result<Self, LockError> {
-        Self::builder().url(url).build().await
-    }
-
-    /// Locks in the memory of this process, for demos and tests. They keep every promise within
-    /// the process, on the tokio clock: with `start_paused` a test decides when a lease ends.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), reentry::LockError> {
-    /// let locks = reentry::Locks::in_memory();
-    /// assert_eq!(locks.with_lock("order:42", async { 6 * 7 }).await?, 42);
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[must_use]
-    pub fn in_memory() -> Self {
-        LocksBuilder::default().in_memory()
-    }
-
-    /// Options for all locks of one `Locks`.
-    pub fn builder() -> LocksBuilder {
-        LocksBuilder::default()
     }
 
     /// Runs `body` while holding the lock `key`, and releases it.
