@@ -1,9 +1,17 @@
-#![doc = include_str!("../README.md")]
+#![cfg_attr(feature = "macros", doc = include_str!("../README.md"))]
+#![cfg_attr(not(feature = "macros"), doc = "A reentrant distributed lock for async Rust.")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+// `#[locked]` names the crate by its path, also inside the crate.
+#[allow(unused_extern_crates, reason = "used where the macro is used")]
+extern crate self as reentry;
+
+#[doc(hidden)]
+pub mod __private;
 mod builder;
 mod engine;
 mod error;
+mod global;
 mod guard;
 mod held;
 mod hold;
@@ -24,9 +32,13 @@ mod store;
 mod watchdog;
 mod with_lock;
 
+#[cfg(feature = "macros")]
+pub use reentry_macros::locked;
+
 pub use self::{
     builder::LocksBuilder,
     error::{LockError, LostReason, StoreError},
+    global::LocksScope,
     guard::{GuardScope, LockGuard},
     held::Held,
     id::{FencingToken, HoldId, OwnerId, ParseHoldIdError},

@@ -1,0 +1,220 @@
+//! The arguments of the attribute.
+
+use std::time::Duration;
+
+use proc_macro2::{Span, TokenStream};
+use quote::{quote, quote_spanned};
+use syn::{
+    Expr, Ident, LitStr, Token,
+    ext::IdentExt,
+    parse::{ParseStream, Parser},
+};
+
+use crate::{
+    duration,
+    errors::Errors,
+    function::Bindings,
+    key::{Key, string},
+};
+
+const NAMES: [&str; 7] = [
+    "key",
+    "locks",
+    "ttl",
+    "wait",
+    "max_hold",
+    "on_lost",
+    "reentrancy",
+];
+
+/// What the attribute says, as far as it is right.
+#[derive(Default)]
+pub(crate) struct Arguments {
+    /// None only if there was a mistake.
+    pub(crate) key: Option<Key>,
+    pub(crate) locks: Option<Expr>,
+    /// The setters to call on the request, each as `.name(value)`.
+    pub(crate) setters: TokenStream,
+}
+
+impl Arguments {
+    /// Reads the arguments; a mistake in one does not hide those in the next.
+    pub(crate) fn parse(tokens: TokenStream, bindings: &Bindings, errors: &mut Errors) -> Self {
+        let mut reader = Reader {
+            bindings,
+            errors,
+            arguments: Self::default(),
+            seen: Vec::new(),
+            ttl: None,
+            max_hold: None,
+        };
+        let end = (|input: ParseStream<'_>| reader.read_all(input)).parse2(tokens);
+        reader.finish(end)
+    }
+}
+
+struct Reader<'a> {
+    bindings: &'a Bindings,
+    errors: &'a mut Errors,
+    arguments: Arguments,
+    /// The names of the arguments so far; a template counts as `key`.
+    seen: Vec<Ident>,
+    ttl: Option<Duration>,
+    max_hold: Option<(Duration, Span)>,
+}
+
+impl Reader<'_> {
+    /// Fails only where it cannot go on reading.
+    fn read_all(&mut self, input: ParseStream<'_>) -> syn::Result<()> {
+        while !input.is_empty() {
+            if input.peek(LitStr) {
+                self.template(&input.parse()?);
+            } else {
+                self.named(input)?;
+            }
+            if !input.is_empty() {
+                input.parse::<Token![,]>()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(self, end: syn::Result<()>) -> Arguments {
+        if let Err(error) = end {
+            self.errors.push(error);
+        } else if !self.seen.iter().any(|seen| seen == "key") {
+            let message = "`#[locked]` needs a key: a template such as `\"order:{id}\"`, or \
+                           `key = …`";
+            self.errors
+                .push(syn::Error::new(Span::call_site(), message));
+        }
+        if let (Some(ttl), Some((max_hold, span))) = (self.ttl, self.max_hold)
+            && max_hold < ttl / 3
+        {
+            let message = "`max_hold` is below a third of the `ttl`";
+            self.errors.push(syn::Error::new(span, message));
+        }
+        self.arguments
+    }
+
+    fn template(&mut self, literal: &LitStr) {
+        if self.is_first(&Ident::new("key", literal.span())) {
+            self.arguments.key = self.errors.keep(Key::template(literal, self.bindings));
+        }
+    }
+
+    fn named(&mut self, input: ParseStream<'_>) -> syn::Result<()> {
+        let expected = "expected a key template such as `\"order:{id}\"`, or an argument such as \
+                        `ttl = \"10s\"`; any other expression for the key is `key = …`";
+        let name = input
+            .fork()
+            .call(Ident::parse_any)
+            .map_err(|_| input.error(expected))?;
+        let is_known = NAMES.iter().any(|known| name == known);
+        if !input.peek2(Token![=]) || input.peek2(Token![==]) {
+            return Err(if is_known {
+                needs_value(&name)
+            } else {
+                input.error(expected)
+            });
+        }
+        let name = input.call(Ident::parse_any)?;
+        input.parse::<Token![=]>()?;
+        if input.is_empty() {
+            return Err(needs_value(&name));
+        }
+        let value = input.parse()?;
+        if !is_known {
+            self.errors.push(unknown(&name));
+        } else if self.is_first(&name) {
+            self.take(&name, value);
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, name: &Ident, value: Expr) {
+        if name == "key" {
+            self.arguments.key = self.errors.keep(Key::value(value, self.bindings));
+        } else if name == "locks" {
+            self.arguments.locks = Some(value);
+        } else if name == "ttl" || name == "wait" || name == "max_hold" {
+            let setter = self.duration(name, &value);
+            let setter = self.errors.keep(setter);
+            self.arguments.setters.extend(setter);
+        } else {
+            self.arguments.setters.extend(quote!(.#name(#value)));
+        }
+    }
+
+    /// The setter for a duration: a string is read now, anything else is an expression.
+    fn duration(&mut self, name: &Ident, value: &Expr) -> syn::Result<TokenStream> {
+        let Some(literal) = string(value) else {
+            if matches!(value, Expr::Lit(_)) {
+                let message = format!("a duration needs a unit: `{name} = \"10s\"`");
+                return Err(syn::Error::new_spanned(value, message));
+            }
+            return Ok(quote!(.#name(#value)));
+        };
+        let at = literal.span();
+        let duration = match (&*name.to_string(), &*literal.value()) {
+            ("wait", "none") => return Ok(quote_spanned!(at=> .no_wait())),
+            ("wait", "forever") => return Ok(quote_spanned!(at=> .wait_forever())),
+            ("wait", text) => duration::parse(text)
+                .map_err(|message| format!("{message}; or `none`, or `forever`")),
+            (name, text) => duration::parse(text).and_then(|duration| {
+                if duration.is_zero() {
+                    Err(format!("a `{name}` of zero would lose the lock at once"))
+                } else {
+                    Ok(duration)
+                }
+            }),
+        };
+        let duration = duration.map_err(|message| syn::Error::new(at, message))?;
+        if name == "ttl" {
+            self.ttl = Some(duration);
+        } else if name == "max_hold" {
+            self.max_hold = Some((duration, at));
+        }
+        // `duration::parse` yields nothing longer.
+        let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+        Ok(quote_spanned!(at=> .#name(::core::time::Duration::from_millis(#millis))))
+    }
+
+    /// Whether this is the first argument of its name; notes an error if not.
+    fn is_first(&mut self, name: &Ident) -> bool {
+        let repeated = self.seen.contains(name);
+        if repeated {
+            let message = if name == "key" {
+                "the key is given twice: write one template, or one `key = …`".to_owned()
+            } else {
+                format!("`{name}` is given twice")
+            };
+            self.errors.push(syn::Error::new(name.span(), message));
+        }
+        self.seen.push(name.clone());
+        !repeated
+    }
+}
+
+fn needs_value(name: &Ident) -> syn::Error {
+    syn::Error::new(name.span(), format!("`{name}` needs a value: `{name} = …`"))
+}
+
+fn unknown(name: &Ident) -> syn::Error {
+    let written = name.to_string();
+    let nearest = NAMES
+        .into_iter()
+        .map(|known| {
+            (
+                strsim::normalized_damerau_levenshtein(&written, known),
+                known,
+            )
+        })
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .filter(|(similarity, _)| *similarity >= 0.5);
+    let hint = match nearest {
+        Some((_, known)) => format!("did you mean `{known}`?"),
+        None => format!("there are `{}`", NAMES.join("`, `")),
+    };
+    syn::Error::new(name.span(), format!("unknown argument `{written}`: {hint}"))
+}

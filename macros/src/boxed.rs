@@ -1,0 +1,173 @@
+//! Functions that return a future instead of being `async`.
+//!
+//! `#[async_trait]` has its turn before the attributes of the methods, and hands over
+//! `fn f(..) -> Pin<Box<dyn Future<Output = R> + Send>> { Box::pin(async move { .. }) }`. The lock
+//! goes inside that future, so that the call stays lazy.
+
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::{
+    Block, Expr, ExprAsync, FnArg, GenericArgument, Pat, PathArguments, ReturnType, Signature,
+    Stmt, Type, TypeParamBound, parse::Parser, punctuated::Punctuated, token::Plus, visit::Visit,
+};
+
+use crate::{
+    args::Arguments,
+    errors::Errors,
+    expand::{anchor, run},
+    function::{Bindings, Function, check_result},
+};
+
+/// A function whose last expression is an async block, in a `Box::pin` or not.
+pub(crate) struct Boxed {
+    statements: Vec<Stmt>,
+    output: Type,
+}
+
+impl Boxed {
+    pub(crate) fn find(function: &Function) -> syn::Result<Self> {
+        let message = "`#[locked]` goes on an `async fn`; where another attribute takes the \
+                       `async` away, as `#[tokio::main]` does, put `#[locked]` above it";
+        let not_async = || syn::Error::new_spanned(function.signature.fn_token, message);
+        let mut statements = Block::parse_within
+            .parse2(function.body.clone())
+            .map_err(|_| not_async())?;
+        let is_async = statements.last_mut().and_then(async_block).is_some();
+        let output = output(&function.signature).cloned();
+        match output {
+            Some(output) if is_async => Ok(Self { statements, output }),
+            _ => Err(not_async()),
+        }
+    }
+
+    pub(crate) fn expand(
+        mut self,
+        function: &Function,
+        arguments: TokenStream,
+        errors: &mut Errors,
+    ) -> TokenStream {
+        let mut bindings = Bindings::of(&function.signature);
+        errors.keep(check_result(&self.output));
+        let Some(future) = self.statements.last_mut().and_then(async_block) else {
+            return function.unchanged();
+        };
+        let inner = std::mem::take(&mut future.block.stmts);
+        // What an argument is taken apart into, the key may name: so that comes first.
+        let (unpacked, inner) = inner.into_iter().partition::<Vec<_>, _>(|statement| {
+            let pattern = unpacked(statement, &function.signature);
+            pattern.map(|pattern| bindings.visit_pat(pattern)).is_some()
+        });
+        let arguments = Arguments::parse(arguments, &bindings, errors);
+        if !errors.is_empty() {
+            return function.unchanged();
+        }
+        let anchor = anchor(&self.output);
+        let capture = &future.capture;
+        let body = quote!(async #capture { #anchor #(#inner)* });
+        let run = run(&arguments, &self.output, &body);
+        let outer = quote!(#anchor #(#unpacked)* #run);
+        future.block.stmts = vec![Stmt::Expr(Expr::Verbatim(outer), None)];
+        let statements = &self.statements;
+        function.with_body(&quote!(#(#statements)*))
+    }
+}
+
+/// The async block that a statement yields as its value.
+fn async_block(statement: &mut Stmt) -> Option<&mut ExprAsync> {
+    let Stmt::Expr(value, None) = statement else {
+        return None;
+    };
+    match value {
+        Expr::Async(block) => Some(block),
+        Expr::Call(call) => match (&*call.func, call.args.first_mut()) {
+            (Expr::Path(function), Some(Expr::Async(block))) => {
+                let mut names = function
+                    .path
+                    .segments
+                    .iter()
+                    .rev()
+                    .map(|segment| &segment.ident);
+                let is_box_pin = names.next()? == "pin" && names.next()? == "Box";
+                is_box_pin.then_some(block)
+            }
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// What the returned future yields.
+fn output(signature: &Signature) -> Option<&Type> {
+    match &signature.output {
+        ReturnType::Default => None,
+        ReturnType::Type(_, declared) => output_of(declared),
+    }
+}
+
+fn output_of(future: &Type) -> Option<&Type> {
+    match future {
+        Type::Group(group) => output_of(&group.elem),
+        Type::Paren(paren) => output_of(&paren.elem),
+        Type::ImplTrait(future) => output_in(&future.bounds),
+        Type::TraitObject(future) => output_in(&future.bounds),
+        Type::Path(path) => {
+            let segment = path.path.segments.last()?;
+            let PathArguments::AngleBracketed(arguments) = &segment.arguments else {
+                return None;
+            };
+            let last = arguments
+                .args
+                .iter()
+                .rev()
+                .find_map(|argument| match argument {
+                    GenericArgument::Type(argument) => Some(argument),
+                    _ => None,
+                })?;
+            match segment.ident.to_string().as_str() {
+                "Pin" | "Box" => output_of(last),
+                "BoxFuture" | "LocalBoxFuture" => Some(last),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+fn output_in(bounds: &Punctuated<TypeParamBound, Plus>) -> Option<&Type> {
+    bounds.iter().find_map(|bound| {
+        let TypeParamBound::Trait(bound) = bound else {
+            return None;
+        };
+        let segment = bound.path.segments.last()?;
+        let PathArguments::AngleBracketed(arguments) = &segment.arguments else {
+            return None;
+        };
+        arguments.args.iter().find_map(|argument| match argument {
+            GenericArgument::AssocType(it) if it.ident == "Output" => Some(&it.ty),
+            _ => None,
+        })
+    })
+}
+
+/// The pattern of a statement in which `#[async_trait]` takes an argument apart:
+/// `let (a, b) = { let __arg1 = __arg1; __arg1 };`.
+fn unpacked<'a>(statement: &'a Stmt, signature: &Signature) -> Option<&'a Pat> {
+    let Stmt::Local(local) = statement else {
+        return None;
+    };
+    let Expr::Block(block) = &*local.init.as_ref()?.expr else {
+        return None;
+    };
+    let [Stmt::Local(_), Stmt::Expr(Expr::Path(argument), None)] = &*block.block.stmts else {
+        return None;
+    };
+    let name = argument
+        .path
+        .get_ident()
+        .filter(|name| name.to_string().starts_with("__arg"))?;
+    let is_argument = signature.inputs.iter().any(|input| {
+        matches!(input, FnArg::Typed(input)
+            if matches!(&*input.pat, Pat::Ident(pattern) if pattern.ident == *name))
+    });
+    is_argument.then_some(&local.pat)
+}

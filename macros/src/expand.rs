@@ -1,0 +1,182 @@
+//! What the attribute makes of a function.
+
+use proc_macro2::{Span, TokenStream};
+use quote::{format_ident, quote, quote_spanned};
+use syn::{
+    Ident, Type,
+    spanned::Spanned,
+    visit_mut::{self, VisitMut},
+};
+
+use crate::{
+    args::Arguments,
+    boxed::Boxed,
+    errors::Errors,
+    function::{Binding, Bindings, Function, mentions, result_type},
+};
+
+/// Expands `#[locked(arguments)] item`.
+///
+/// The function comes out even if something is wrong, so that its callers still find it and
+/// nothing but the mistake is reported.
+pub(crate) fn locked(arguments: TokenStream, item: TokenStream) -> TokenStream {
+    let function: Function = match syn::parse2(item.clone()) {
+        Ok(function) => function,
+        Err(error) => {
+            let error = error.to_compile_error();
+            return quote!(#error #item);
+        }
+    };
+    let mut errors = Errors::default();
+    let expanded = if function.signature.asyncness.is_some() {
+        expand_async(&function, arguments, &mut errors)
+    } else {
+        match Boxed::find(&function) {
+            Ok(boxed) => boxed.expand(&function, arguments, &mut errors),
+            Err(error) => {
+                errors.push(error);
+                function.unchanged()
+            }
+        }
+    };
+    quote!(#errors #expanded)
+}
+
+fn expand_async(function: &Function, arguments: TokenStream, errors: &mut Errors) -> TokenStream {
+    let bindings = Bindings::of(&function.signature);
+    let arguments = Arguments::parse(arguments, &bindings, errors);
+    let declared = errors.keep(result_type(&function.signature));
+    let captures = captures(&bindings, &function.body, &arguments);
+    let anchor = declared.map(anchor);
+    let body = &function.body;
+    let block = function.braces(&quote!(#captures #anchor #body));
+    let asyncness = &function.signature.asyncness;
+    // Boxed, so that the function may call itself; and a box of its own type rather than a
+    // `dyn Future`, so that it is `Send` exactly if the body is.
+    let body = quote!(::std::boxed::Box::pin(#asyncness move #block));
+    function.with_body(&match declared {
+        Some(declared) if errors.is_empty() => run(&arguments, declared, &body),
+        _ => quote!(#body.await),
+    })
+}
+
+/// The statements that take the lock and run `body` under it.
+///
+/// The key and the options are computed first, from the arguments as they were passed; after that
+/// the body may move them.
+pub(crate) fn run(arguments: &Arguments, declared: &Type, body: &TokenStream) -> TokenStream {
+    let Arguments {
+        key,
+        locks,
+        setters,
+    } = arguments;
+    let at = place_of(declared);
+    let [found, request, future, output, error] =
+        ["locks", "request", "future", "output", "error"].map(|name| local(name, at));
+    let run_on = |locks: &TokenStream| {
+        quote! {
+            let #request = ::reentry::Locks::lock(#locks, #key) #setters;
+            let #future = #body;
+            ::reentry::LockRequest::run(#request, #future).await
+        }
+    };
+    let outcome = match locks {
+        Some(locks) => run_on(&quote_spanned! {locks.span()=>
+            ::core::borrow::Borrow::<::reentry::Locks>::borrow(&(#locks))
+        }),
+        None => {
+            let run = run_on(&quote!(&#found));
+            quote! {
+                match ::reentry::__private::locks() {
+                    ::core::result::Result::Ok(#found) => { #run }
+                    ::core::result::Result::Err(#error) => ::core::result::Result::Err(#error),
+                }
+            }
+        }
+    };
+    // The one place where the error of a lock becomes the function's own. It stands at the return
+    // type: there rustc is to point if that is no `Result`, or has no room for the error.
+    let finish = quote_spanned! {at=>
+        return match #output {
+            ::core::result::Result::Ok(#output) => #output,
+            ::core::result::Result::Err(#error) => {
+                ::core::result::Result::Err(::core::convert::From::from(#error))
+            }
+        };
+    };
+    quote! {
+        let #output = { #outcome };
+        #finish
+    }
+}
+
+/// The place of a type in the user's code, with the hygiene of the expansion.
+fn place_of(declared: &Type) -> Span {
+    declared.span().resolved_at(Span::mixed_site())
+}
+
+/// A name that the user's code cannot see.
+fn local(name: &str, at: Span) -> Ident {
+    format_ident!(
+        "__reentry_{name}",
+        span = at.resolved_at(Span::mixed_site())
+    )
+}
+
+/// A branch never taken that returns the declared type, so that the type of the body is known
+/// before its first `?`, and mistakes are reported in the user's code.
+pub(crate) fn anchor(declared: &Type) -> TokenStream {
+    let mut known = declared.clone();
+    EraseImplTrait.visit_type_mut(&mut known);
+    let at = place_of(declared);
+    let never = local("never", at);
+    quote_spanned! {at=>
+        if let ::core::option::Option::Some(#never) = ::core::option::Option::None::<#known> {
+            return #never;
+        }
+    }
+}
+
+/// Puts `_` for `impl Trait`, which cannot be named in a body.
+struct EraseImplTrait;
+
+impl VisitMut for EraseImplTrait {
+    fn visit_type_mut(&mut self, declared: &mut Type) {
+        if matches!(declared, Type::ImplTrait(_)) {
+            *declared = syn::parse_quote!(_);
+        } else {
+            visit_mut::visit_type_mut(self, declared);
+        }
+    }
+}
+
+/// Statements that do nothing but move whole arguments into the body.
+///
+/// Otherwise a body that uses `order.id` would take that field alone, and the rest of `order`
+/// would be dropped after the lock was released. They stand in reverse, because captures are
+/// dropped in order of mention and arguments in reverse. An argument that nothing mentions stays
+/// out, so that rustc still calls it unused.
+fn captures(bindings: &Bindings, body: &TokenStream, arguments: &Arguments) -> TokenStream {
+    let Arguments {
+        key,
+        locks,
+        setters,
+    } = arguments;
+    let used = quote!(#body #key #locks #setters);
+    let is_used =
+        |name: &Ident| key.is_none() || name.to_string().starts_with('_') || mentions(&used, name);
+    let names = bindings
+        .names
+        .iter()
+        .rev()
+        .filter(|binding| is_used(&binding.name));
+    let captures = names.map(|Binding { conditions, name }| {
+        let at = name.span().resolved_at(Span::mixed_site());
+        quote_spanned! {at=>
+            #(#conditions)*
+            #[allow(clippy::used_underscore_binding)]
+            let _ = &#name;
+        }
+    });
+    quote!(#(#captures)*)
+}

@@ -1,0 +1,112 @@
+//! The key of the lock: a template with expressions, or one expression.
+
+use std::ops::Range;
+
+use proc_macro2::{Span, TokenStream};
+use quote::{ToTokens, quote, quote_spanned};
+use syn::{Expr, Lit, LitStr, spanned::Spanned};
+
+use crate::{
+    function::Bindings,
+    template::{Expression, Template},
+};
+
+/// What computes the key.
+pub(crate) enum Key {
+    /// The format string and what goes into its placeholders.
+    Template { format: LitStr, values: Vec<Expr> },
+    /// `key = …`.
+    Value(Expr),
+}
+
+impl Key {
+    /// Reads a template whose expressions are to name some of `bindings`.
+    pub(crate) fn template(literal: &LitStr, bindings: &Bindings) -> syn::Result<Self> {
+        let text = literal.value();
+        let template = Template::parse(&text)
+            .map_err(|flaw| syn::Error::new(span_in(literal, &text, flaw.range), flaw.message))?;
+        let mut values = Vec::new();
+        for expression in &template.expressions {
+            values.push(value(literal, &text, expression)?);
+        }
+        let code = quote!(#(#values)*);
+        if !bindings.incomplete && !bindings.occur_in(&code) {
+            let message = "this key template names no argument, so all calls would share one \
+                           lock; if that is wanted, say `key = \"…\"`";
+            return Err(syn::Error::new_spanned(literal, message));
+        }
+        let format = LitStr::new(&template.format, literal.span());
+        Ok(Self::Template { format, values })
+    }
+
+    /// Takes `key = …` as it is, unless it looks like a template.
+    pub(crate) fn value(value: Expr, bindings: &Bindings) -> syn::Result<Self> {
+        if let Some(literal) = string(&value)
+            && let Ok(template) = Template::parse(&literal.value())
+            && template
+                .expressions
+                .iter()
+                .any(|it| bindings.names.iter().any(|binding| binding.name == it.code))
+        {
+            let message = "`key = …` takes the text as it is; leave out `key =` to have the \
+                           argument filled in";
+            return Err(syn::Error::new_spanned(literal, message));
+        }
+        Ok(Self::Value(value))
+    }
+}
+
+impl ToTokens for Key {
+    fn to_tokens(&self, tokens: &mut TokenStream) {
+        tokens.extend(match self {
+            Self::Template { format, values } => quote_spanned! {format.span()=>
+                ::std::format!(#format #(, #values)*)
+            },
+            Self::Value(value) => quote_spanned! {value.span()=>
+                ::core::convert::AsRef::<str>::as_ref(&(#value))
+            },
+        });
+    }
+}
+
+/// The string that an expression is, if it is a literal.
+pub(crate) fn string(value: &Expr) -> Option<&LitStr> {
+    match value {
+        Expr::Lit(literal) => match &literal.lit {
+            Lit::Str(literal) => Some(literal),
+            _ => None,
+        },
+        // A macro by example hands its `$x:expr` and `$x:literal` over in a group.
+        Expr::Group(group) => string(&group.expr),
+        _ => None,
+    }
+}
+
+/// Parses one placeholder; all its tokens carry the span of the template.
+fn value(literal: &LitStr, text: &str, expression: &Expression<'_>) -> syn::Result<Expr> {
+    let span = span_in(literal, text, expression.range.clone());
+    let code = expression.code;
+    match LitStr::new(code, span).parse::<Expr>() {
+        // `format!` would take it for a named argument.
+        Ok(Expr::Assign(_)) => Err(syn::Error::new(
+            span,
+            format!("`{code}` in the key template is an assignment"),
+        )),
+        Ok(value) => Ok(value),
+        Err(error) => {
+            let message = format!("`{code}` in the key template is no expression: {error}");
+            Err(syn::Error::new(span, message))
+        }
+    }
+}
+
+/// The place of a part of the template, where the compiler can tell: on nightly, and if no escape
+/// stands between.
+fn span_in(literal: &LitStr, text: &str, range: Range<usize>) -> Span {
+    let token = literal.token();
+    let written = token.to_string();
+    let inner = written.find(text).filter(|_| written.ends_with(['"', '#']));
+    inner
+        .and_then(|start| token.subspan(start + range.start..start + range.end))
+        .unwrap_or_else(|| literal.span())
+}

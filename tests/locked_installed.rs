@@ -1,0 +1,29 @@
+//! `#[locked]` on the installed `Locks`: alone in its process, for which `install` is.
+#![cfg(feature = "macros")]
+#![allow(missing_docs)]
+
+use reentry::{LockError, Locks, locked};
+
+#[locked("order:{id}", locks = Locks::in_memory())]
+async fn elsewhere(id: u32, here: &Locks) -> Result<bool, LockError> {
+    Ok(here.held("order:1").is_some())
+}
+
+#[locked("order:{id}")]
+async fn ship(id: u32, on: &Locks) -> Result<bool, LockError> {
+    Ok(on.held("order:1").is_some())
+}
+
+#[tokio::test]
+async fn the_installed_locks_serve_calls_outside_every_scope() {
+    let (installed, scoped) = (Locks::in_memory(), Locks::in_memory());
+    assert!(matches!(ship(1, &installed).await, Err(LockError::NoLocks)));
+    installed.install().unwrap();
+    assert!(matches!(scoped.install(), Err(LockError::AlreadyInstalled)));
+    assert!(ship(1, &installed).await.unwrap());
+    assert!(scoped.scope(ship(1, &scoped)).await.unwrap());
+    assert!(!elsewhere(1, &installed).await.unwrap());
+    // A spawned task leaves the scope.
+    let task = scoped.scope(async { tokio::spawn(async move { ship(1, &installed).await }).await });
+    assert!(task.await.unwrap().unwrap());
+}

@@ -1,0 +1,6 @@
+use reentry::{LockError, locked};
+
+#[locked(key = "nightly")]
+async fn main() -> Result<(), LockError> {
+    Ok(())
+}
