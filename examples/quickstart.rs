@@ -1,0 +1,31 @@
+//! The shortest way in: a handler and its helper both hold `order:42`.
+//!
+//! `cargo run --example quickstart`, or with `REDIS_URL=redis://127.0.0.1:6379` on a server.
+
+use reentry::{LockError, Locks};
+
+#[tokio::main]
+async fn main() -> Result<(), LockError> {
+    let url = std::env::var("REDIS_URL").unwrap_or_else(|_| "memory:".to_owned());
+    let locks = Locks::connect(url).await?;
+
+    locks
+        .with_lock("order:42", async { ship(&locks).await })
+        .await??;
+    Ok(())
+}
+
+/// Called with and without the lock; either way it holds it.
+async fn ship(locks: &Locks) -> Result<(), LockError> {
+    locks
+        .with_lock("order:42", async {
+            if let Some(held) = reentry::held("order:42") {
+                println!(
+                    "shipping under {} at depth {}",
+                    held.hold_id(),
+                    held.depth()
+                );
+            }
+        })
+        .await
+}
