@@ -16,14 +16,17 @@ if held and not mine then
 end
 
 local last = redis.call('HMGET', meta, 'token', 'hold')
-if mine and last[1] and last[2] == hold then
-  -- Asked again after an answer that never came: the same token, and never a shorter lease.
-  local lease = redis.call('PTTL', lock)
-  if lease < ttl then
-    redis.call('PEXPIRE', lock, ttl)
-    lease = ttl
+local lease = ttl
+if mine then
+  -- Asked again after an answer that never came: never a shorter lease, and the same token.
+  lease = math.max(ttl, redis.call('PTTL', lock))
+  if last[1] and last[2] == hold then
+    if lease == ttl then
+      redis.call('PEXPIRE', lock, ttl)
+      redis.call('PEXPIRE', meta, meta_life)
+    end
+    return {1, tonumber(last[1]), lease}
   end
-  return {1, tonumber(last[1]), lease}
 end
 
 local now = redis.call('TIME')
@@ -37,5 +40,5 @@ redis.call('PEXPIRE', meta, meta_life)
 if not mine then
   redis.call('HINCRBY', lock, hold, 1)
 end
-redis.call('PEXPIRE', lock, ttl)
-return {1, token, ttl}
+redis.call('PEXPIRE', lock, lease)
+return {1, token, lease}

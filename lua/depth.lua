@@ -9,15 +9,24 @@ if not depth then
   return 0
 end
 local state = redis.call('HMGET', meta, 'hold', 'seq')
+local known = state[1] == hold
 -- A duplicate that arrives late must not undo a newer change.
-if state[1] == hold and state[2] and tonumber(state[2]) >= seq then
+if known and state[2] and tonumber(state[2]) >= seq then
   return 1
 end
 
-if ttl > 0 and redis.call('PTTL', lock) < ttl then
+local longer = ttl > 0 and redis.call('PTTL', lock) < ttl
+if longer then
   redis.call('PEXPIRE', lock, ttl)
 end
-redis.call('HSET', meta, 'hold', hold, 'seq', ARGV[3])
-redis.call('PEXPIRE', meta, meta_life)
+if type(redis.pcall('HSET', meta, 'hold', hold, 'seq', ARGV[3])) == 'table' then
+  -- Memory is full: after a write that needs none every other is allowed.
+  redis.call('PEXPIRE', meta, meta_life)
+  redis.call('HSET', meta, 'hold', hold, 'seq', ARGV[3])
+end
+-- It outlives the lease already, unless it is new or the lease has grown.
+if longer or not known then
+  redis.call('PEXPIRE', meta, meta_life)
+end
 redis.call('HINCRBY', lock, hold, target - depth)
 return 1

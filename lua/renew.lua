@@ -7,9 +7,10 @@ local hold, ttl, meta_life = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 if redis.call('HEXISTS', lock, hold) == 0 then
   return 0
 end
--- A renewal that arrives late must not shorten a lease that a re-entry has lengthened.
+-- A renewal that arrives late must not shorten a lease that a re-entry has lengthened, nor the life
+-- of the meta below it.
 if redis.call('PTTL', lock) < ttl then
   redis.call('PEXPIRE', lock, ttl)
+  redis.call('PEXPIRE', meta, meta_life)
 end
-redis.call('PEXPIRE', meta, meta_life)
 return 1

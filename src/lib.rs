@@ -1,5 +1,8 @@
 #![cfg_attr(feature = "macros", doc = include_str!("../README.md"))]
-#![cfg_attr(not(feature = "macros"), doc = "A reentrant distributed lock for async Rust.")]
+#![cfg_attr(
+    not(feature = "macros"),
+    doc = "A reentrant distributed lock for async Rust."
+)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 // `#[locked]` names the crate by its path, also inside the crate.
@@ -29,6 +32,9 @@ mod report;
 mod request;
 mod scope;
 mod store;
+#[cfg(test)]
+#[path = "../tests/support/mod.rs"]
+mod support;
 mod watchdog;
 mod with_lock;
 

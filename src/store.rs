@@ -14,6 +14,10 @@ use crate::{
     key::LockKey,
 };
 
+#[cfg(test)]
+mod contract;
+#[cfg(test)]
+mod differential;
 pub(crate) mod memory;
 pub(crate) mod redis;
 

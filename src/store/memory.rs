@@ -1,7 +1,7 @@
 //! Locks in the memory of this process, on the tokio clock: the same answers as from Redis.
 
 use std::{
-    collections::{BTreeMap, HashMap, hash_map::Entry},
+    collections::{BTreeMap, HashMap},
     sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -60,7 +60,7 @@ impl Store for MemoryStore {
 
     fn depth(&self, key: &LockKey, change: DepthChange) -> Answer<Presence> {
         let key = key.clone();
-        self.execute(move |state, now| state.depth(key, change, now))
+        self.execute(move |state, now| state.depth(&key, change, now))
     }
 
     fn renew(&self, key: &LockKey, hold: HoldId, ttl: Duration) -> Answer<Presence> {
@@ -70,7 +70,7 @@ impl Store for MemoryStore {
 
     fn release(&self, key: &LockKey, ending: Ending) -> Answer<Presence> {
         let key = key.clone();
-        self.execute(move |state, now| state.release(&key, ending, now))
+        self.execute(move |state, now| state.release(key, ending, now))
     }
 
     fn inspect(&self, key: &LockKey) -> Answer<Option<Snapshot>> {
@@ -93,7 +93,7 @@ impl Store for MemoryStore {
 struct State {
     locks: HashMap<LockKey, Lock>,
     metas: HashMap<LockKey, Meta>,
-    tombstones: BTreeMap<HoldId, Instant>,
+    tombstones: HashMap<(LockKey, HoldId), Instant>,
     clock: Clock,
     next_sweep: Instant,
 }
@@ -104,10 +104,10 @@ struct Lock {
     expires: Instant,
 }
 
+/// Outlives every lease of its lock.
 #[derive(Debug)]
 struct Meta {
-    /// Missing where a depth change outlived the meta of its acquisition.
-    token: Option<u64>,
+    token: u64,
     hold: HoldId,
     seq: u64,
     expires: Instant,
@@ -146,7 +146,7 @@ impl State {
         Self {
             locks: HashMap::new(),
             metas: HashMap::new(),
-            tombstones: BTreeMap::new(),
+            tombstones: HashMap::new(),
             clock: Clock::new(),
             next_sweep: Instant::now(),
         }
@@ -171,142 +171,105 @@ impl State {
         self.metas.get(key).filter(|meta| now < meta.expires)
     }
 
+    /// The lock and its meta, if the hold is in it.
+    fn held(
+        &mut self,
+        key: &LockKey,
+        hold: HoldId,
+        now: Instant,
+    ) -> Option<(&mut Lock, &mut Meta)> {
+        let lock = self.locks.get_mut(key).filter(|lock| now < lock.expires)?;
+        let meta = self.metas.get_mut(key)?;
+        lock.holders.contains_key(&hold).then_some((lock, meta))
+    }
+
     fn acquire(&mut self, key: LockKey, claim: Claim, now: Instant) -> Acquired {
         let Claim { hold, ttl } = claim;
-        if self
-            .tombstones
-            .get(&hold)
-            .is_some_and(|expires| now < *expires)
-        {
+        let tombstone = self.tombstones.get(&(key.clone(), hold));
+        if tombstone.is_some_and(|expires| now < *expires) {
             return Acquired::Ended;
         }
-        let last = self
-            .live_meta(&key, now)
-            .and_then(|meta| Some((meta.token?, meta.hold)));
+        if let Some((lock, meta)) = self.held(&key, hold, now) {
+            lengthen(lock, meta, now, ttl);
+            return Acquired::Held {
+                token: FencingToken(meta.token),
+                lease: lock.expires - now,
+            };
+        }
         if let Some(lock) = self.live_lock(&key, now) {
-            if !lock.holders.contains_key(&hold) {
-                return Acquired::Busy {
-                    remaining: Some(lock.expires - now),
-                };
-            }
-            lock.expires = lock.expires.max(now + ttl);
-            let lease = lock.expires - now;
-            if let Some((token, owner)) = last
-                && owner == hold
-            {
-                return Acquired::Held {
-                    token: FencingToken(token),
-                    lease,
-                };
-            }
+            return Acquired::Busy {
+                remaining: Some(lock.expires - now),
+            };
         }
         let clock = self.clock.micros(now);
-        let token = last.map_or(clock, |(token, _)| clock.max(token.saturating_add(1)));
+        let token = self
+            .live_meta(&key, now)
+            .map_or(clock, |meta| clock.max(meta.token.saturating_add(1)));
         let meta = Meta {
-            token: Some(token),
+            token,
             hold,
             seq: 0,
             expires: now + meta_life(ttl),
         };
+        let lock = Lock {
+            holders: BTreeMap::from([(hold, 1)]),
+            expires: now + ttl,
+        };
         self.metas.insert(key.clone(), meta);
-        let expires = now + ttl;
-        self.locks.insert(
-            key,
-            Lock {
-                holders: BTreeMap::from([(hold, 1)]),
-                expires,
-            },
-        );
+        self.locks.insert(key, lock);
         Acquired::Held {
             token: FencingToken(token),
             lease: ttl,
         }
     }
 
-    fn depth(&mut self, key: LockKey, change: DepthChange, now: Instant) -> Presence {
+    fn depth(&mut self, key: &LockKey, change: DepthChange, now: Instant) -> Presence {
         let DepthChange {
             hold,
             target,
             seq,
             ttl,
-            lengthen,
+            lengthen: longer,
         } = change;
-        let made = self
-            .live_meta(&key, now)
-            .filter(|meta| meta.hold == hold)
-            .map(|meta| meta.seq);
-        let Some(lock) = self.live_lock(&key, now) else {
+        let Some((lock, meta)) = self.held(key, hold, now) else {
             return Presence::Gone;
         };
-        let Some(depth) = lock.holders.get_mut(&hold) else {
-            return Presence::Gone;
-        };
-        if made.is_some_and(|made| made >= seq) {
-            return Presence::Present;
-        }
-        *depth = target;
-        if lengthen {
-            lock.expires = lock.expires.max(now + ttl);
-        }
-        let expires = now + meta_life(ttl);
-        match self.metas.entry(key) {
-            Entry::Occupied(mut meta) => {
-                let meta = meta.get_mut();
-                (meta.hold, meta.seq, meta.expires) = (hold, seq, expires);
-            }
-            Entry::Vacant(meta) => {
-                meta.insert(Meta {
-                    token: None,
-                    hold,
-                    seq,
-                    expires,
-                });
+        if seq > meta.seq {
+            meta.seq = seq;
+            lock.holders.insert(hold, target);
+            if longer {
+                lengthen(lock, meta, now, ttl);
             }
         }
         Presence::Present
     }
 
     fn renew(&mut self, key: &LockKey, hold: HoldId, ttl: Duration, now: Instant) -> Presence {
-        let Some(lock) = self.live_lock(key, now) else {
+        let Some((lock, meta)) = self.held(key, hold, now) else {
             return Presence::Gone;
         };
-        if !lock.holders.contains_key(&hold) {
-            return Presence::Gone;
-        }
-        lock.expires = lock.expires.max(now + ttl);
-        if let Some(meta) = self.metas.get_mut(key) {
-            meta.expires = now + meta_life(ttl);
-        }
+        lengthen(lock, meta, now, ttl);
         Presence::Present
     }
 
-    fn release(&mut self, key: &LockKey, ending: Ending, now: Instant) -> Presence {
+    fn release(&mut self, key: LockKey, ending: Ending, now: Instant) -> Presence {
         let Ending { hold, tombstone } = ending;
-        let released = match self.live_lock(key, now) {
-            Some(lock) => lock.holders.remove(&hold).is_some(),
-            None => false,
-        };
-        if self
-            .locks
-            .get(key)
-            .is_some_and(|lock| lock.holders.is_empty())
-        {
-            self.locks.remove(key);
+        let mut presence = Presence::Gone;
+        if let Some((lock, _)) = self.held(&key, hold, now) {
+            presence = Presence::Present;
+            lock.holders.remove(&hold);
+            if lock.holders.is_empty() {
+                self.locks.remove(&key);
+            }
         }
         if tombstone {
-            self.tombstones.insert(hold, now + TOMBSTONE_LIFE);
+            self.tombstones.insert((key, hold), now + TOMBSTONE_LIFE);
         }
-        if released {
-            Presence::Present
-        } else {
-            Presence::Gone
-        }
+        presence
     }
 
     fn inspect(&mut self, key: &LockKey, now: Instant) -> Option<Snapshot> {
-        let meta = self
-            .live_meta(key, now)
-            .and_then(|meta| Some((meta.token?, meta.hold)));
+        let meta = self.live_meta(key, now).map(|meta| (meta.token, meta.hold));
         let lock = self.live_lock(key, now)?;
         let token = meta.filter(|(_, hold)| lock.holders.contains_key(hold));
         Some(Snapshot {
@@ -332,5 +295,13 @@ impl State {
             self.locks.remove(key);
         }
         still
+    }
+}
+
+/// Makes the lease last at least `ttl` from now, and the meta longer still. Neither is shortened.
+fn lengthen(lock: &mut Lock, meta: &mut Meta, now: Instant, ttl: Duration) {
+    if lock.expires < now + ttl {
+        lock.expires = now + ttl;
+        meta.expires = now + meta_life(ttl);
     }
 }

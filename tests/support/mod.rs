@@ -13,12 +13,16 @@
 //! | `child` | [`Child`]: a part of the test in a process of its own, to be killed or stopped |
 //! | `classic` | the well-known lock and unlock scripts, as other programs use them |
 //! | `wait` | [`eventually`] and [`within`] |
+//! | `stores` | [`on_both_stores`]: one case over both stores; [`connect`], [`Section`], [`depths`], [`waiters`] |
+//! | `rig` | [`Rig`]: a server, a proxy before it, and locks that go through the proxy |
+//! | `sweep` | dropping a future after its n-th poll, for every n |
 //! | `process`, `ports`, `admin` | what the others are made of |
 
 #![allow(
     dead_code,
     unreachable_pub,
     unused_imports,
+    unused_macros,
     reason = "each test file compiles this module for itself and uses a part of it"
 )]
 #![allow(
@@ -33,13 +37,19 @@ pub mod classic;
 pub mod ports;
 pub mod process;
 pub mod proxy;
+pub mod rig;
 pub mod server;
 pub mod stats;
+pub mod stores;
+pub mod sweep;
 pub mod tls;
 pub mod wait;
 
 pub use child::Child;
 pub use proxy::{Action, Cut, Direction, Proxy};
+pub use rig::Rig;
 pub use server::RedisServer;
+pub(crate) use stores::on_both_stores;
+pub use stores::{Section, connect, depths, patient, waiters};
 pub use tls::TlsRedisServer;
 pub use wait::{DEADLINE, eventually, within};

@@ -1,0 +1,107 @@
+//! On Redis: programs that use the well-known lock and unlock scripts on the same key (P12).
+
+use deadpool_redis::redis::{AsyncCommands, aio::MultiplexedConnection};
+
+use super::world::{MINUTE, World, near, some_hold};
+use crate::{
+    store::{Acquired, DepthChange, Presence},
+    support::classic::{Unlocked, classic_lock, classic_unlock},
+};
+
+const LOCK: &str = "app:order";
+const CLASSIC: &str = "8b1c1a3e-0000-4000-8000-000000000000:1";
+const TTL: u64 = 180_000;
+
+fn connection(world: &World) -> MultiplexedConnection {
+    world.server().connection.clone()
+}
+
+#[tokio::test]
+async fn a_classic_holder_keeps_us_out_for_the_rest_of_its_lease() {
+    let world = World::on_redis().await;
+    let mut classic = connection(&world);
+    assert_eq!(classic_lock(&mut classic, LOCK, CLASSIC, TTL).await, None);
+    world.pass(MINUTE).await;
+    match world.acquire(some_hold(), MINUTE).await {
+        Acquired::Busy {
+            remaining: Some(left),
+        } => assert!(near(left, 2 * MINUTE), "{left:?}"),
+        other => panic!("{other:?}"),
+    }
+    let unlocked = classic_unlock(&mut classic, LOCK, CLASSIC, TTL).await;
+    assert_eq!(unlocked, Unlocked::Freed);
+    world.take(some_hold(), MINUTE).await;
+}
+
+#[tokio::test]
+async fn a_classic_lock_without_an_expiry_is_busy_without_an_end() {
+    let world = World::on_redis().await;
+    let mut classic = connection(&world);
+    classic_lock(&mut classic, LOCK, CLASSIC, TTL).await;
+    let _: () = classic.persist(LOCK).await.expect("PERSIST");
+    let answer = world.acquire(some_hold(), MINUTE).await;
+    assert_eq!(answer, Acquired::Busy { remaining: None });
+    let snapshot = world.inspect().await.expect("a held lock");
+    assert_eq!((snapshot.remaining, snapshot.token), (None, None));
+}
+
+#[tokio::test]
+async fn nothing_of_ours_touches_a_classic_holder() {
+    let world = World::on_redis().await;
+    let mut classic = connection(&world);
+    // One that comes after us meets the meta that we left.
+    let hold = some_hold();
+    world.take(hold, MINUTE).await;
+    world.release(hold).await;
+    for _ in 0..2 {
+        classic_lock(&mut classic, LOCK, CLASSIC, TTL).await;
+    }
+
+    let change = DepthChange {
+        hold,
+        target: 2,
+        seq: 9,
+        ttl: 9 * MINUTE,
+        lengthen: true,
+    };
+    assert_eq!(world.change(change).await, Presence::Gone);
+    assert_eq!(world.renew(hold, 9 * MINUTE).await, Presence::Gone);
+    assert_eq!(world.release(hold).await, Presence::Gone);
+    assert_eq!(world.bury(hold).await, Presence::Gone);
+    assert_eq!(world.acquire(hold, MINUTE).await, Acquired::Ended);
+
+    let snapshot = world.inspect().await.expect("a held lock");
+    assert_eq!(snapshot.holders, [(CLASSIC.to_owned(), 2)]);
+    assert_eq!(snapshot.token, None);
+    assert!(
+        snapshot
+            .remaining
+            .is_some_and(|left| near(left, 3 * MINUTE))
+    );
+}
+
+#[tokio::test]
+async fn a_classic_holder_can_be_released_by_force() {
+    let world = World::on_redis().await;
+    classic_lock(&mut connection(&world), LOCK, CLASSIC, TTL).await;
+    let seen = world.seen().await;
+    assert_eq!((seen.field.as_str(), seen.token), (CLASSIC, None));
+    assert!(world.force_release(seen).await);
+    assert_eq!(world.inspect().await, None);
+}
+
+#[tokio::test]
+async fn we_keep_a_classic_program_out() {
+    let world = World::on_redis().await;
+    let mut classic = connection(&world);
+    let hold = some_hold();
+    world.take(hold, MINUTE).await;
+    world.depth(hold, 3, 1).await;
+    let wait = classic_lock(&mut classic, LOCK, CLASSIC, TTL).await;
+    assert!(wait.is_some_and(|left| (1..=60_000).contains(&left)));
+    let unlocked = classic_unlock(&mut classic, LOCK, CLASSIC, TTL).await;
+    assert_eq!(unlocked, Unlocked::NotHeld);
+    assert_eq!(world.holders().await, [(hold.to_string(), 3)]);
+    world.release(hold).await;
+    assert_eq!(classic_lock(&mut classic, LOCK, CLASSIC, TTL).await, None);
+}

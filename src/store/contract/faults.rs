@@ -1,0 +1,200 @@
+//! On Redis: values of a foreign type, scripts that fail half-way, and a server without memory.
+
+use deadpool_redis::redis::{FromRedisValue, cmd};
+
+use super::world::{MINUTE, World, near, some_hold};
+use crate::{
+    error::Effect,
+    id::{FencingToken, HoldId},
+    store::{Acquired, Claim, DepthChange, Ending, Presence, Seen},
+};
+
+const LOCK: &str = "app:order";
+const META: &str = "reentry:meta:{app:order}:app:order";
+
+/// One command of the test itself.
+async fn ask<T: FromRedisValue>(world: &World, command: &str) -> T {
+    let mut words = command.split(' ');
+    let mut connection = world.server().connection.clone();
+    let mut command = cmd(words.next().expect("a command"));
+    let answer = command.arg(words.collect::<Vec<_>>());
+    answer
+        .query_async(&mut connection)
+        .await
+        .expect("an answer")
+}
+
+fn change(hold: HoldId) -> DepthChange {
+    DepthChange {
+        hold,
+        target: 2,
+        seq: 1,
+        ttl: 5 * MINUTE,
+        lengthen: true,
+    }
+}
+
+const OPERATIONS: [&str; 6] = [
+    "acquire",
+    "depth",
+    "inspect",
+    "force_release",
+    "renew",
+    "release",
+];
+
+/// One of the operations, and how the store refuses it.
+async fn refusal(world: &World, hold: HoldId, operation: &str) -> Option<Effect> {
+    let (store, key) = (&world.store, &world.key);
+    let (ttl, tombstone) = (9 * MINUTE, false);
+    let outcome = match operation {
+        "acquire" => store.acquire(key, Claim { hold, ttl }).await.map(drop),
+        "depth" => store.depth(key, change(hold)).await.map(drop),
+        "inspect" => store.inspect(key).await.map(drop),
+        "force_release" => {
+            let (field, token) = (hold.to_string(), Some(FencingToken(1)));
+            let seen = Seen { field, token };
+            store.force_release(key, seen).await.map(drop)
+        }
+        "renew" => store.renew(key, hold, ttl).await.map(drop),
+        _ => {
+            let ending = Ending { hold, tombstone };
+            store.release(key, ending).await.map(drop)
+        }
+    };
+    outcome.err().map(|error| error.effect())
+}
+
+/// The operations that the store refuses, each tried in turn.
+async fn refused(world: &World, hold: HoldId) -> Vec<&'static str> {
+    let mut refused = Vec::new();
+    for operation in OPERATIONS {
+        let refusal = refusal(world, hold, operation).await;
+        assert!(
+            matches!(refusal, None | Some(Effect::Refused)),
+            "{operation}: {refusal:?}"
+        );
+        refused.extend(refusal.map(|_| operation));
+    }
+    refused
+}
+
+#[tokio::test]
+async fn a_foreign_type_at_the_lock_is_an_error_and_stays_as_it_is() {
+    let world = World::on_redis().await;
+    let () = ask(&world, "SET app:order precious").await;
+    assert_eq!(refused(&world, some_hold()).await, OPERATIONS);
+    assert_eq!(ask::<Vec<String>>(&world, "KEYS *").await, [LOCK]);
+    assert_eq!(ask::<String>(&world, "GET app:order").await, "precious");
+    assert_eq!(ask::<i64>(&world, "PTTL app:order").await, -1);
+}
+
+#[tokio::test]
+async fn a_foreign_type_at_the_meta_of_a_free_lock_keeps_it_free() {
+    let world = World::on_redis().await;
+    let () = ask(&world, &format!("SET {META} precious")).await;
+    // The others see that there is no such hold, and look no further.
+    assert_eq!(refused(&world, some_hold()).await, ["acquire", "inspect"]);
+    assert_eq!(ask::<Vec<String>>(&world, "KEYS *").await, [META]);
+    assert_eq!(ask::<i64>(&world, &format!("PTTL {META}")).await, -1);
+}
+
+#[tokio::test]
+async fn a_foreign_type_at_the_meta_of_a_held_lock_does_not_keep_it_from_its_end() {
+    let world = World::on_redis().await;
+    let hold = some_hold();
+    world.take(hold, MINUTE).await;
+    let () = ask(&world, &format!("SET {META} precious")).await;
+    // All but these read the meta.
+    let refused = refused(&world, hold).await;
+    assert!(!refused.contains(&"renew") && !refused.contains(&"release"));
+    assert_eq!(refused.len(), OPERATIONS.len() - 2);
+    assert_eq!(
+        ask::<String>(&world, &format!("GET {META}")).await,
+        "precious"
+    );
+    assert_eq!(ask::<Vec<String>>(&world, "KEYS *").await, [META]);
+}
+
+#[tokio::test]
+async fn a_refused_change_of_a_held_lock_leaves_depth_and_lease() {
+    let world = World::on_redis().await;
+    let hold = some_hold();
+    world.take(hold, MINUTE).await;
+    let () = ask(&world, &format!("SET {META} precious")).await;
+    let (key, ttl) = (&world.key, 9 * MINUTE);
+    let again = world.store.acquire(key, Claim { hold, ttl }).await;
+    let change = world.store.depth(key, change(hold)).await;
+    assert!(again.is_err() && change.is_err());
+    let depth: String = ask(&world, &format!("HGET {LOCK} {hold}")).await;
+    let left: i64 = ask(&world, &format!("PTTL {LOCK}")).await;
+    assert!(depth == "1" && left <= 60_000, "{depth} {left}");
+}
+
+#[tokio::test]
+async fn a_script_that_dies_at_any_write_leaves_no_lock_without_an_expiry() {
+    let world = World::on_redis().await;
+    for denied in ["hset", "pexpire", "hincrby", "hdel", "set", "del"] {
+        let deny = format!("ACL SETUSER default +@all -{denied}");
+        let hold = some_hold();
+        for held in [false, true] {
+            let () = ask(&world, "ACL SETUSER default +@all").await;
+            let () = ask(&world, "FLUSHALL").await;
+            if held {
+                world.take(hold, MINUTE).await;
+            }
+            let () = ask(&world, &deny).await;
+            for operation in OPERATIONS {
+                let refused = refusal(&world, hold, operation).await.is_some();
+                let left: i64 = ask(&world, "PTTL app:order").await;
+                assert_ne!(left, -1, "{operation} without {denied}");
+                if operation == "acquire" {
+                    assert_eq!(left > 0, held || !refused, "no {denied}: {left}");
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_full_server_takes_no_lock_and_still_keeps_and_frees_one() {
+    let world = World::on_redis().await;
+    let (hold, late) = (some_hold(), some_hold());
+    world.take(hold, MINUTE).await;
+    let () = ask(&world, "CONFIG SET maxmemory 1").await;
+    assert_eq!(world.renew(hold, 3 * MINUTE).await, Presence::Present);
+    assert!(near(world.remaining().await, 3 * MINUTE));
+    assert_eq!(world.bury(hold).await, Presence::Present);
+    assert_eq!(world.bury(late).await, Presence::Gone);
+    let claim = Claim {
+        hold: some_hold(),
+        ttl: MINUTE,
+    };
+    let full = world.store.acquire(&world.key, claim).await;
+    let effect = full.map_err(|error| error.effect());
+    assert_eq!(effect, Err(Effect::None));
+
+    let () = ask(&world, "CONFIG SET maxmemory 0").await;
+    assert_eq!(world.inspect().await, None);
+    for ended in [hold, late] {
+        assert_eq!(world.acquire(ended, MINUTE).await, Acquired::Ended);
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_forgot_the_scripts_is_told_them_again() {
+    let world = World::on_redis().await;
+    let hold = some_hold();
+    for _ in 0..2 {
+        let () = ask(&world, "SCRIPT FLUSH").await;
+        world.take(hold, MINUTE).await;
+        let () = ask(&world, "SCRIPT FLUSH").await;
+        assert_eq!(world.change(change(hold)).await, Presence::Present);
+        let () = ask(&world, "SCRIPT FLUSH").await;
+        assert_eq!(world.renew(hold, MINUTE).await, Presence::Present);
+        let () = ask(&world, "SCRIPT FLUSH").await;
+        assert_eq!(world.holders().await, [(hold.to_string(), 2)]);
+        let () = ask(&world, "SCRIPT FLUSH").await;
+        assert_eq!(world.release(hold).await, Presence::Present);
+    }
+}

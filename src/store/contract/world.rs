@@ -1,0 +1,210 @@
+//! A store, and the means to let its time pass.
+
+use std::{fmt, time::Duration};
+
+use deadpool_redis::redis::{AsyncCommands, Script, aio::MultiplexedConnection};
+
+use crate::{
+    id::{FencingToken, HoldId, Owner},
+    key::LockKey,
+    store::{
+        Acquired, Claim, DepthChange, Ending, Presence, Seen, Snapshot, Store,
+        memory::MemoryStore,
+        redis::{RedisStore, Timeouts},
+    },
+    support::{DEADLINE, RedisServer},
+};
+
+pub(crate) const MINUTE: Duration = Duration::from_secs(60);
+
+/// Whether two spans differ by no more than the time that a case may take.
+pub(crate) fn near(one: Duration, other: Duration) -> bool {
+    one.abs_diff(other) < MINUTE / 2
+}
+
+pub(crate) fn some_hold() -> HoldId {
+    Owner::new().next_hold()
+}
+
+/// One store with one lock that a case is about.
+pub(crate) struct World {
+    pub(crate) store: Box<dyn Store>,
+    pub(crate) key: LockKey,
+    /// None where the store lives on the tokio clock.
+    server: Option<Server>,
+}
+
+impl World {
+    pub(crate) fn in_memory() -> Self {
+        Self::new(Box::new(MemoryStore::new()), None)
+    }
+
+    pub(crate) async fn on_redis() -> Self {
+        let server = Server::start().await;
+        Self::new(Box::new(server.store().await), Some(server))
+    }
+
+    fn new(store: Box<dyn Store>, server: Option<Server>) -> Self {
+        let key = LockKey::new("app:", "order").expect("a valid key");
+        Self { store, key, server }
+    }
+
+    /// The server below a store that was made [`on_redis`](Self::on_redis).
+    pub(crate) fn server(&self) -> &Server {
+        self.server.as_ref().expect("a store on a server")
+    }
+
+    /// Lets the store's time pass, and what ends within it.
+    pub(crate) async fn pass(&self, span: Duration) {
+        match &self.server {
+            Some(server) => server.pass(span).await,
+            None => tokio::time::advance(span).await,
+        }
+    }
+
+    pub(crate) async fn acquire(&self, hold: HoldId, ttl: Duration) -> Acquired {
+        let claim = Claim { hold, ttl };
+        self.store.acquire(&self.key, claim).await.expect("acquire")
+    }
+
+    /// Takes a lock that the hold must get, with a lease of about `ttl`.
+    pub(crate) async fn take(&self, hold: HoldId, ttl: Duration) -> FencingToken {
+        match self.acquire(hold, ttl).await {
+            Acquired::Held { token, lease } if near(lease, ttl) => token,
+            other => panic!("wanted the lock for {ttl:?}, got {other:?}"),
+        }
+    }
+
+    /// A change of the depth with the TTL of one minute, which leaves the lease alone.
+    pub(crate) async fn depth(&self, hold: HoldId, target: u32, seq: u64) -> Presence {
+        let change = DepthChange {
+            hold,
+            target,
+            seq,
+            ttl: MINUTE,
+            lengthen: false,
+        };
+        self.change(change).await
+    }
+
+    pub(crate) async fn change(&self, change: DepthChange) -> Presence {
+        self.store.depth(&self.key, change).await.expect("depth")
+    }
+
+    pub(crate) async fn renew(&self, hold: HoldId, ttl: Duration) -> Presence {
+        let renewal = self.store.renew(&self.key, hold, ttl);
+        renewal.await.expect("renew")
+    }
+
+    /// A release after which no acquire of the hold can still be on its way.
+    pub(crate) async fn release(&self, hold: HoldId) -> Presence {
+        let tombstone = false;
+        self.end(Ending { hold, tombstone }).await
+    }
+
+    /// A release after which an acquire of the hold may still arrive.
+    pub(crate) async fn bury(&self, hold: HoldId) -> Presence {
+        let tombstone = true;
+        self.end(Ending { hold, tombstone }).await
+    }
+
+    async fn end(&self, ending: Ending) -> Presence {
+        let release = self.store.release(&self.key, ending);
+        release.await.expect("release")
+    }
+
+    pub(crate) async fn inspect(&self) -> Option<Snapshot> {
+        self.store.inspect(&self.key).await.expect("inspect")
+    }
+
+    /// What an inspection shows of a lock that must be held.
+    pub(crate) async fn seen(&self) -> Seen {
+        let snapshot = self.inspect().await.expect("a held lock");
+        snapshot.seen().expect("a holder")
+    }
+
+    pub(crate) async fn force_release(&self, seen: Seen) -> bool {
+        let release = self.store.force_release(&self.key, seen);
+        release.await.expect("force_release")
+    }
+
+    /// Holder and depth as an inspection shows them; none if the lock is free.
+    pub(crate) async fn holders(&self) -> Vec<(String, u64)> {
+        let snapshot = self.inspect().await;
+        snapshot.map(|seen| seen.holders).unwrap_or_default()
+    }
+
+    /// What is left of the lease of a lock that must be held.
+    pub(crate) async fn remaining(&self) -> Duration {
+        let snapshot = self.inspect().await.expect("a held lock");
+        snapshot.remaining.expect("a lease")
+    }
+}
+
+/// A server of the test's own, whose time passes on command: expiries move, its clock does not.
+pub(crate) struct Server {
+    pub(crate) process: RedisServer,
+    pub(crate) connection: MultiplexedConnection,
+}
+
+impl Server {
+    pub(crate) async fn start() -> Self {
+        let process = RedisServer::start().await;
+        let connection = process.connection().await;
+        Self {
+            process,
+            connection,
+        }
+    }
+
+    pub(crate) async fn store(&self) -> RedisStore {
+        let timeouts = Timeouts {
+            connect: DEADLINE,
+            response: DEADLINE,
+        };
+        let store = RedisStore::connect(&self.process.url(), timeouts).await;
+        store.expect("a store on the test's own server")
+    }
+
+    /// Brings every expiry nearer by `span`; what has none keeps none.
+    pub(crate) async fn pass(&self, span: Duration) {
+        const PASS: &str = "
+for _, key in ipairs(redis.call('KEYS', '*')) do
+  local left = redis.call('PTTL', key)
+  if left >= 0 then
+    redis.call('PEXPIRE', key, math.max(left - ARGV[1], 0))
+  end
+end";
+        let millis = u64::try_from(span.as_millis()).expect("a span of a test");
+        let mut connection = self.connection.clone();
+        let pass = Script::new(PASS);
+        let passed = pass.arg(millis).invoke_async(&mut connection).await;
+        passed.expect("time to pass")
+    }
+
+    pub(crate) async fn flush(&self) {
+        let mut connection = self.connection.clone();
+        let () = connection.flushall().await.expect("FLUSHALL");
+    }
+
+    /// The keys that would stay for ever.
+    pub(crate) async fn immortal(&self) -> Vec<String> {
+        const IMMORTAL: &str = "
+local found = {}
+for _, key in ipairs(redis.call('KEYS', '*')) do
+  if redis.call('PTTL', key) == -1 then
+    table.insert(found, key)
+  end
+end
+return found";
+        let mut connection = self.connection.clone();
+        let found = Script::new(IMMORTAL).invoke_async(&mut connection).await;
+        found.expect("the keys without an expiry")
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.process, f)
+    }
+}

@@ -1,0 +1,130 @@
+//! A server, a proxy in front of it, and `Locks` that go through the proxy.
+
+use super::proxy::{Cut, Proxy};
+use super::server::RedisServer;
+use super::wait::{DEADLINE, eventually};
+use deadpool_redis::redis::{AsyncCommands, cmd};
+use reentry::{Locks, LocksBuilder};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// The key that a rig is about.
+pub const KEY: &str = "order:42";
+
+/// After this the crate takes a silent server for gone, in all tests on a rig.
+pub const RESPONSE_TIMEOUT: Duration = Duration::from_millis(300);
+
+/// Every script is known to the server, so that each operation is one EVALSHA.
+const SCRIPTS: [&str; 6] = [
+    include_str!("../../lua/acquire.lua"),
+    include_str!("../../lua/depth.lua"),
+    include_str!("../../lua/force_release.lua"),
+    include_str!("../../lua/inspect.lua"),
+    include_str!("../../lua/release.lua"),
+    include_str!("../../lua/renew.lua"),
+];
+
+/// What a fault test stands on.
+#[derive(Debug)]
+pub struct Rig {
+    /// Locks whose requests pass the proxy; leases of a minute, far longer than a test.
+    pub locks: Locks,
+    /// The proxy.
+    pub proxy: Proxy,
+    /// The server behind it.
+    pub server: RedisServer,
+}
+
+impl Rig {
+    /// All three, with leases that no test outlives.
+    pub async fn start() -> Rig {
+        Rig::with_ttl(Duration::from_secs(60)).await
+    }
+
+    /// The same with leases of this length.
+    pub async fn with_ttl(ttl: Duration) -> Rig {
+        Rig::build(|builder| builder.ttl(ttl)).await
+    }
+
+    /// The same with options.
+    pub async fn build(options: impl FnOnce(LocksBuilder) -> LocksBuilder) -> Rig {
+        let server = RedisServer::start().await;
+        let proxy = Proxy::start(server.port());
+        let builder = Locks::builder()
+            .url(proxy.url())
+            .wait(DEADLINE)
+            .response_timeout(RESPONSE_TIMEOUT);
+        let locks = options(builder).build().await.expect("locks");
+        let rig = Rig {
+            locks,
+            proxy,
+            server,
+        };
+        rig.load_scripts().await;
+        rig
+    }
+
+    /// Makes the server know the scripts.
+    pub async fn load_scripts(&self) {
+        let mut connection = self.server.connection().await;
+        for script in SCRIPTS {
+            let mut load = cmd("SCRIPT");
+            load.arg("LOAD").arg(script);
+            let _: String = load.query_async(&mut connection).await.expect("a script");
+        }
+    }
+
+    /// The lock as it stands on the server, asked past the proxy: field and depth.
+    pub async fn hash(&self) -> BTreeMap<String, u64> {
+        let mut connection = self.server.connection().await;
+        connection.hgetall(KEY).await.expect("the lock")
+    }
+
+    /// The depth on the server; 0 for a free lock.
+    pub async fn depth(&self) -> u64 {
+        self.hash().await.into_values().sum()
+    }
+
+    /// What is left of the lease on the server, in milliseconds as PTTL says it.
+    pub async fn pttl(&self) -> i64 {
+        let mut connection = self.server.connection().await;
+        connection.pttl(KEY).await.expect("the lease")
+    }
+
+    /// How many scripts the server has executed.
+    pub async fn executed(&self) -> u64 {
+        let calls = self.server.commandstats().await;
+        let count = |command: &str| calls.get(command).copied().unwrap_or(0);
+        count("evalsha") + count("eval")
+    }
+
+    /// Waits until the server has executed `more` scripts than `before`.
+    pub async fn until_executed(&self, before: u64, more: u64) {
+        let executed = async || self.executed().await >= before + more;
+        eventually(DEADLINE, "the request is executed", executed).await;
+    }
+
+    /// Waits until the lock is free on the server.
+    pub async fn until_free(&self) {
+        let free = async || self.depth().await == 0;
+        eventually(DEADLINE, "the lock is free", free).await;
+    }
+
+    /// Waits until the depth on the server is this one.
+    pub async fn until_depth(&self, depth: u64) {
+        let reached = async || self.depth().await == depth;
+        eventually(DEADLINE, &format!("the depth is {depth}"), reached).await;
+    }
+
+    /// How many tombstones there are.
+    pub async fn tombstones(&self) -> usize {
+        let mut connection = self.server.connection().await;
+        let keys: Vec<String> = connection.keys("reentry:gone:*").await.expect("keys");
+        keys.len()
+    }
+
+    /// Cuts every connection, with the streams as they are.
+    pub async fn cut(&self) {
+        self.proxy.cut_all(Cut::Reset).await;
+    }
+}

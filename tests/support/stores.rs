@@ -1,0 +1,92 @@
+//! One case over both stores, and a section that notices when two are in it at once.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use reentry::{Locks, LocksBuilder};
+
+use super::{DEADLINE, RedisServer};
+
+/// Runs each `async fn case(locks: Locks)` as a test of its own over the in-memory store (on paused
+/// time) and over a server of its own.
+macro_rules! on_both_stores {
+    ($($case:ident),+ $(,)?) => {
+        mod in_memory {
+            $(#[tokio::test(start_paused = true)]
+            async fn $case() {
+                super::$case(reentry::Locks::in_memory()).await;
+            })+
+        }
+
+        mod on_redis {
+            use crate::support::{DEADLINE, RedisServer, connect, within};
+
+            $(#[tokio::test]
+            async fn $case() {
+                let server = RedisServer::start().await;
+                let locks = connect(&server).await;
+                within(DEADLINE, stringify!($case), super::$case(locks)).await;
+            })+
+        }
+    };
+}
+pub(crate) use on_both_stores;
+
+/// Locks on `server` that take no pause of a busy machine for an outage.
+pub fn patient(server: &RedisServer) -> LocksBuilder {
+    let builder = Locks::builder().url(server.url());
+    builder.connect_timeout(DEADLINE).response_timeout(DEADLINE)
+}
+
+/// The same with the defaults otherwise.
+pub async fn connect(server: &RedisServer) -> Locks {
+    let locks = patient(server).build().await;
+    locks.expect("a connection to the test's own server")
+}
+
+/// What a lock protects: it panics when two are inside at once, and counts the visits.
+#[derive(Debug, Default)]
+pub struct Section {
+    inside: AtomicU32,
+    visits: AtomicU32,
+}
+
+/// A visitor, who leaves also when the visit is cut short.
+struct Visitor<'a>(&'a Section);
+
+impl Drop for Visitor<'_> {
+    fn drop(&mut self) {
+        self.0.inside.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Section {
+    /// Stays inside over several turns of the scheduler, so that an overlap has its chance.
+    pub async fn visit(&self) {
+        let before = self.inside.fetch_add(1, Ordering::SeqCst);
+        let _visitor = Visitor(self);
+        assert_eq!(before, 0, "an overlap");
+        for _ in 0..3 {
+            tokio::task::yield_now().await;
+        }
+        self.visits.fetch_add(1, Ordering::SeqCst);
+        assert_eq!(self.inside.load(Ordering::SeqCst), 1, "an overlap");
+    }
+
+    /// How many have been inside.
+    pub fn visits(&self) -> u32 {
+        self.visits.load(Ordering::SeqCst)
+    }
+}
+
+/// The depth of each holder of `key`, as the store shows it; empty where nobody holds it.
+pub async fn depths(locks: &Locks, key: &str) -> Vec<u64> {
+    let info = locks.inspect(key).await.expect("an answer of the store");
+    let holders = info.map(|info| info.holders).unwrap_or_default();
+    holders.iter().map(|holder| holder.depth).collect()
+}
+
+/// How many wait for `key` in this process; `None` where nobody holds it.
+pub async fn waiters(locks: &Locks, key: &str) -> Option<usize> {
+    let info = locks.inspect(key).await.expect("an answer of the store");
+    info.map(|info| info.waiters)
+}

@@ -1,0 +1,208 @@
+//! Dropping a future after its n-th poll, for every n until it completes, and what must be left.
+//!
+//! On a server the polls are those of real wake-ups, so each of them moves the future on. Whatever
+//! the future was doing when it was dropped, a moment later nothing of it may be left (P7): no key
+//! but the meta, no task (watchdog, driver, release), no place in line, no neighbour asleep.
+
+use super::server::RedisServer;
+use super::wait::{DEADLINE, eventually, within};
+use reentry::{LockGuard, Locks};
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::task::Poll;
+use std::time::Duration;
+use tokio::runtime::Handle;
+
+/// The key that a sweep is about. The expected keys in the store follow from it.
+pub const KEY: &str = "swept";
+
+const META: &str = "reentry:meta:{swept}:swept";
+
+/// How soon nothing may be left of a dropped future. The leases last twenty times as long.
+const SOON: Duration = Duration::from_secs(3);
+
+/// A store for a sweep, with leases far longer than a test, so that none of them ends by itself.
+#[derive(Debug)]
+pub struct Ground {
+    /// The locks of which the futures are made.
+    pub locks: Locks,
+    server: Option<RedisServer>,
+    /// The tasks of the runtime when nothing is under way: those of the connection.
+    tasks: usize,
+}
+
+impl Ground {
+    /// The in-memory store, on real time: paused time would run through every lease.
+    pub async fn in_memory() -> Ground {
+        Ground::on("memory:", None).await
+    }
+
+    /// A server of its own.
+    pub async fn on_redis() -> Ground {
+        let server = RedisServer::start().await;
+        Ground::on(&server.url(), Some(server)).await
+    }
+
+    async fn on(url: &str, server: Option<RedisServer>) -> Ground {
+        let locks = Locks::builder()
+            .url(url)
+            .ttl(Duration::from_secs(60))
+            // A busy machine must not turn an answer into an unknown outcome.
+            .response_timeout(DEADLINE)
+            .build()
+            .await
+            .expect("a store for the sweep");
+        let tasks = alive();
+        Ground {
+            locks,
+            server,
+            tasks,
+        }
+    }
+
+    /// Whether the store answers a request at a later poll than the one that sends it.
+    pub fn answers_late(&self) -> bool {
+        self.server.is_some()
+    }
+
+    /// How many wait for the key; `None` while it is free.
+    pub async fn waiters(&self) -> Option<usize> {
+        let info = self.locks.inspect(KEY).await.expect("an inspection");
+        info.map(|info| info.waiters)
+    }
+
+    /// Waits until at least `count` wait for the key.
+    pub async fn until_waiting(&self, count: usize) {
+        let waiting = async || self.waiters().await.is_some_and(|waiters| waiters >= count);
+        eventually(DEADLINE, "they wait", waiting).await;
+    }
+
+    /// The depth of the hold, as the store shows it; 0 for a free lock.
+    pub async fn depth(&self) -> u64 {
+        let info = self.locks.inspect(KEY).await.expect("an inspection");
+        info.map_or(0, |info| {
+            info.holders.iter().map(|holder| holder.depth).sum()
+        })
+    }
+
+    /// Waits until nothing is left, and takes the lock once more without waiting for it.
+    pub async fn settle(&self, what: &str) {
+        let gone = async || self.leftovers().await == 0;
+        eventually(SOON, &format!("no key is left: {what}"), gone).await;
+        let ended = async || alive() <= self.tasks;
+        eventually(SOON, &format!("no task is left: {what}"), ended).await;
+        let guard = self.locks.lock(KEY).try_acquire().await;
+        let guard = guard.expect("a store that answers");
+        let guard = guard.unwrap_or_else(|| panic!("the line is empty: {what}"));
+        guard.release().await.expect("a release");
+    }
+
+    /// How many keys there are besides the meta: the lock, or a tombstone, which is left only
+    /// where an answer never came.
+    async fn leftovers(&self) -> u64 {
+        let Some(server) = &self.server else {
+            return u64::from(self.waiters().await.is_some());
+        };
+        let number = async |command: &str| -> u64 {
+            let answer = server.ask(command).await;
+            answer.parse().expect("a number")
+        };
+        let all = number("DBSIZE").await;
+        all - number(&format!("EXISTS {META}")).await.min(all)
+    }
+
+    /// Drops the future that `make` makes after its first poll, then another after its second, and
+    /// so on until one completes; checks each time what is left. Answers how many polls that took.
+    ///
+    /// Everything happens twice: with the drop right after the poll, and with the drop while a
+    /// neighbour waits in line, so that what was under way has come to its end unseen.
+    pub async fn sweep<F: Future>(&self, mut make: impl FnMut() -> F) -> usize {
+        let mut make = |_: Option<LockGuard>| make();
+        let alone = self.sweep_with(&mut make, false, false).await;
+        alone.max(self.sweep_with(&mut make, false, true).await)
+    }
+
+    /// The same for futures that begin while somebody holds the lock: `make` gets the guard.
+    pub async fn sweep_held<F: Future>(&self, mut make: impl FnMut(LockGuard) -> F) -> usize {
+        let mut make = |holder: Option<LockGuard>| make(holder.expect("it is held"));
+        let alone = self.sweep_with(&mut make, true, false).await;
+        alone.max(self.sweep_with(&mut make, true, true).await)
+    }
+
+    async fn sweep_with<F: Future>(
+        &self,
+        make: &mut impl FnMut(Option<LockGuard>) -> F,
+        held: bool,
+        with_neighbour: bool,
+    ) -> usize {
+        for polls in 1.. {
+            let what = format!("after poll {polls}, with a neighbour: {with_neighbour}");
+            let holder = match held {
+                true => Some(self.locks.lock(KEY).await.expect("a free lock")),
+                false => None,
+            };
+            let mut future = Box::pin(make(holder));
+            let completed = poll_times(polls, future.as_mut()).await.is_some();
+            if with_neighbour {
+                let neighbour = tokio::spawn(self.locks.with_lock(KEY, async {}));
+                let placed =
+                    async || neighbour.is_finished() || self.waiters().await.unwrap_or(0) > 0;
+                eventually(DEADLINE, "the neighbour is in line, or through", placed).await;
+                drop(future);
+                let what = format!("the neighbour enters: {what}");
+                let entered = within(SOON, &what, neighbour).await;
+                entered.expect("no panic").expect("a turn");
+            } else {
+                drop(future);
+            }
+            self.settle(&what).await;
+            if completed {
+                return polls;
+            }
+        }
+        unreachable!("some poll completes it")
+    }
+}
+
+/// Polls a future when it wakes, `times` times at most; its output if that was enough.
+///
+/// # Panics
+///
+/// Panics if it sleeps for longer than the deadline.
+pub async fn poll_times<F: Future>(times: usize, future: F) -> Option<F::Output> {
+    let mut future: Pin<&mut F> = pin!(future);
+    let mut polls = 0;
+    let polled = poll_fn(|cx| {
+        polls += 1;
+        match future.as_mut().poll(cx) {
+            Poll::Ready(output) => Poll::Ready(Some(output)),
+            Poll::Pending if polls == times => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        }
+    });
+    within(DEADLINE, &format!("it wakes up {times} times"), polled).await
+}
+
+fn alive() -> usize {
+    Handle::current().metrics().num_alive_tasks()
+}
+
+/// Runs each `async fn case(ground: Ground)` as a test of its own over both stores.
+macro_rules! on_both_grounds {
+    ($($case:ident),+ $(,)?) => {
+        mod in_memory {
+            $(#[tokio::test]
+            async fn $case() {
+                super::$case(crate::support::sweep::Ground::in_memory().await).await;
+            })+
+        }
+
+        mod on_redis {
+            $(#[tokio::test]
+            async fn $case() {
+                super::$case(crate::support::sweep::Ground::on_redis().await).await;
+            })+
+        }
+    };
+}
+pub(crate) use on_both_grounds;
