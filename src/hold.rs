@@ -2,9 +2,9 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
+use futures_util::{FutureExt, future::Shared};
 use tokio::{
     runtime::Handle,
-    sync::Mutex as AsyncMutex,
     task::AbortHandle,
     time::{Instant, timeout, timeout_at},
 };
@@ -19,7 +19,7 @@ use crate::{
     queue::{Grant, Queue, Release},
     releaser::{Handover, pauses},
     report,
-    store::{DepthChange, Presence},
+    store::{Answer, DepthChange, Presence},
     watchdog::Watchdog,
 };
 
@@ -32,8 +32,6 @@ pub(crate) struct Hold {
     on_lost: OnLost,
     lease: Arc<Lease>,
     depth: Mutex<Depth>,
-    /// One change of the depth is in flight at a time.
-    gate: AsyncMutex<()>,
     /// Whether some acquire of the hold was never answered.
     unanswered: bool,
     watchdog: AbortHandle,
@@ -51,6 +49,18 @@ struct Depth {
     seq: u64,
     /// Whether a re-entry has asked for a longer lease than the store was told of.
     lengthen: bool,
+    /// The one change that is in flight.
+    flight: Option<Flight>,
+}
+
+/// A change of the depth in flight. Whoever waits for it moves it on, so that an entry or an exit
+/// which was begun and is not polled any more holds nobody up.
+#[derive(Clone, Debug)]
+struct Flight {
+    change: DepthChange,
+    /// Before the request is sent.
+    sent: Instant,
+    answer: Shared<Answer<Presence>>,
 }
 
 /// Why a re-entry failed.
@@ -80,6 +90,7 @@ impl Hold {
             hold: grant.hold,
             lease: Arc::clone(&lease),
             response_timeout,
+            outages: grant.queue.store().outages(),
         };
         let hold = Self {
             key: grant.key.clone(),
@@ -93,8 +104,8 @@ impl Hold {
                 stored: Some(1),
                 seq: 0,
                 lengthen: false,
+                flight: None,
             }),
-            gate: AsyncMutex::new(()),
             unanswered: grant.unanswered,
             watchdog: grant.runtime.spawn(watchdog.run()).abort_handle(),
             queue: Arc::clone(&grant.queue),
@@ -200,16 +211,13 @@ impl Hold {
 
     /// Brings the depth in the store to the wanted one.
     async fn sync(&self) -> Result<(), Failure> {
-        let _one_at_a_time = self.gate.lock().await;
         let mut pauses = pauses();
-        while let Some(change) = self.next_change() {
-            let sent = Instant::now();
-            if let Some(reason) = self.lease.lost_by(sent) {
+        while let Some(flight) = self.flight() {
+            if let Some(reason) = self.lease.lost_by(Instant::now()) {
                 return Err(Failure::Lost(reason));
             }
-            let request = self.queue.store().depth(&self.key, change);
-            match timeout_at(self.lease.deadline(), request).await {
-                Ok(Ok(Presence::Present)) => self.confirm(change, sent),
+            match timeout_at(self.lease.deadline(), flight.answer.clone()).await {
+                Ok(Ok(Presence::Present)) => self.confirm(&flight),
                 Ok(Ok(Presence::Gone)) => {
                     // A hold that is being released is gone rightly.
                     if self.depth() > 0 {
@@ -218,10 +226,13 @@ impl Hold {
                     return Err(Failure::Lost(LostReason::Gone));
                 }
                 Ok(Err(error)) => {
+                    let first_to_know = self.land(&flight, None);
                     if error.effect() == Effect::Refused {
                         return Err(Failure::Store(error));
                     }
-                    report::depth_retried(&self.key, self.id, &error);
+                    if first_to_know {
+                        report::depth_retried(&self.key, self.id, &error);
+                    }
                     let pause = Instant::now() + pauses.next().unwrap_or_default();
                     tokio::time::sleep_until(pause.min(self.lease.deadline())).await;
                 }
@@ -231,32 +242,55 @@ impl Hold {
         Ok(())
     }
 
-    /// The change that the store needs, if any. From here on its depth is unknown until confirmed,
-    /// even if the request is dropped: it may still be executed.
-    fn next_change(&self) -> Option<DepthChange> {
+    /// The change that is in flight, or the next one that the store needs, if any. From here on its
+    /// depth is unknown until confirmed.
+    fn flight(&self) -> Option<Flight> {
         let mut depth = self.depth.lock();
         let settled = depth.stored == Some(depth.wanted) && !depth.lengthen;
         if settled || depth.wanted == 0 {
             return None;
         }
+        if depth.flight.is_some() {
+            return depth.flight.clone();
+        }
         depth.stored = None;
         depth.seq += 1;
-        Some(DepthChange {
+        let change = DepthChange {
             hold: self.id,
             target: depth.wanted,
             seq: depth.seq,
             ttl: self.lease.ttl(),
             lengthen: depth.lengthen,
-        })
+        };
+        let flight = Flight {
+            change,
+            sent: Instant::now(),
+            answer: self.queue.store().depth(&self.key, change).shared(),
+        };
+        depth.flight = Some(flight.clone());
+        Some(flight)
     }
 
-    fn confirm(&self, change: DepthChange, sent: Instant) {
+    fn confirm(&self, flight: &Flight) {
+        let change = flight.change;
         if change.lengthen {
-            self.lease.confirm(sent, change.ttl);
+            self.lease.confirm(flight.sent, change.ttl);
         }
+        self.land(flight, Some(change.target));
+    }
+
+    /// The flight has been answered, and the depth in the store is now `stored`. Whether the caller
+    /// is the first to know.
+    fn land(&self, flight: &Flight, stored: Option<u32>) -> bool {
+        let change = flight.change;
         let mut depth = self.depth.lock();
-        depth.stored = Some(change.target);
-        depth.lengthen &= change.ttl < self.lease.ttl();
+        let present = |flight: &mut Flight| flight.change.seq == change.seq;
+        let first = depth.flight.take_if(present).is_some();
+        if first && stored.is_some() {
+            depth.stored = stored;
+            depth.lengthen &= change.ttl < self.lease.ttl();
+        }
+        first
     }
 
     /// Takes one level off. The work that follows from it goes on if its waiter is dropped.
