@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::runtime::Handle;
+use tokio::{runtime::Handle, time::Instant};
 
 use crate::{
     error::LockError,
@@ -90,18 +90,25 @@ impl Engine {
                 return entry;
             }
         }
-        let owner = scope::owner();
-        let claim = Claim {
-            hold: owner.next_hold(),
-            ttl: terms.ttl,
-        };
-        let want = Want {
-            key,
-            claim,
-            wait: terms.wait,
-            runtime,
-        };
-        let grant = self.queue.acquire(want).await?;
-        Ok(Hold::start(grant, owner, terms, self.response_timeout))
+        let (owner, since) = (scope::owner(), Instant::now());
+        loop {
+            let claim = Claim {
+                hold: owner.next_hold(),
+                ttl: terms.ttl,
+            };
+            let want = Want {
+                key: key.clone(),
+                claim,
+                wait: terms.wait,
+                since,
+                runtime: runtime.clone(),
+            };
+            let grant = self.queue.acquire(want).await?;
+            // A lease that ended before we were polled must not be entered: we were passed over,
+            // and ask again as another hold. Dropping the grant gives back what is left of it.
+            if grant.is_live() {
+                return Ok(Hold::start(grant, owner, terms, self.response_timeout));
+            }
+        }
     }
 }

@@ -49,13 +49,14 @@ pub(crate) struct Queue {
     lines: Mutex<HashMap<LockKey, Line>>,
 }
 
-/// Those who want one key, in the order in which they came.
+/// Those who want one key, in the order in which they came. It ends when the last of them leaves.
 #[derive(Debug, Default)]
 struct Line {
     waiters: VecDeque<Arc<Waiter>>,
     /// Whether a driver task asks for the first of them.
     driven: bool,
-    /// Tells the driver that the lock may be free, or that the first waiter has left.
+    /// Tells the driver that the lock may be free, or that the first waiter has left. Tells a line
+    /// from the next one of its key, too.
     kick: Arc<Notify>,
 }
 
@@ -65,6 +66,8 @@ pub(crate) struct Want {
     pub(crate) key: LockKey,
     pub(crate) claim: Claim,
     pub(crate) wait: Wait,
+    /// When the waiting began.
+    pub(crate) since: Instant,
     /// Where the work goes that outlives the waiter.
     pub(crate) runtime: Handle,
 }
@@ -85,11 +88,11 @@ impl Queue {
     /// Takes the lock, or waits for it in line. Dropping the future leaves the line and undoes
     /// whatever the store may have granted by then.
     pub(crate) async fn acquire(self: &Arc<Self>, want: Want) -> Result<Grant, LockError> {
-        let start = Instant::now();
         let Want {
             key,
             claim,
             wait,
+            since,
             runtime,
         } = want;
         let name = key.name().to_owned();
@@ -98,7 +101,7 @@ impl Queue {
             Wait::Never => place.try_once().await,
             Wait::Forever => place.turn().await,
             // The limit is part of the wait, so an instant too far to represent is no limit.
-            Wait::AtMost(wait) => match start.checked_add(wait) {
+            Wait::AtMost(wait) => match since.checked_add(wait) {
                 Some(limit) => timeout_at(limit, place.turn())
                     .await
                     .unwrap_or(Err(Refusal::Late)),
@@ -115,7 +118,7 @@ impl Queue {
                 let source = place.last_error();
                 LockError::Timeout {
                     key: name,
-                    waited: start.elapsed(),
+                    waited: since.elapsed(),
                     source,
                 }
             }
@@ -137,13 +140,12 @@ impl Queue {
         }
     }
 
-    /// Puts a waiter at the end of its line. Answers whether nobody stands before it, and whether a
-    /// driver asks for it.
-    fn join(&self, waiter: &Arc<Waiter>) -> (bool, bool) {
+    /// Puts a waiter at the end of its line. Answers whether nobody stands before it.
+    fn join(&self, waiter: &Arc<Waiter>) -> bool {
         let mut lines = self.lines.lock();
         let line = lines.entry(waiter.key().clone()).or_default();
         line.waiters.push_back(Arc::clone(waiter));
-        (line.waiters.len() == 1, line.driven)
+        line.waiters.len() == 1
     }
 
     /// Takes a waiter out of its line. Answers whether it still stood there: then the answer to its
@@ -172,7 +174,10 @@ impl Queue {
             .iter()
             .position(|other| Arc::ptr_eq(other, waiter))?;
         drop(line.waiters.remove(at));
-        if line.waiters.is_empty() && !line.driven {
+        if line.waiters.is_empty() {
+            // The line ends here and not with its driver, whose runtime may stand still: whoever
+            // comes next must not wait for it.
+            line.kick.notify_one();
             drop(entry.remove());
         }
         Some(at)
@@ -187,7 +192,7 @@ impl Queue {
         let Some(line) = lines.get_mut(key) else {
             return;
         };
-        if !line.driven && !line.waiters.is_empty() {
+        if !line.driven {
             line.driven = true;
             let driver = Driver::new(self, key, Arc::clone(&line.kick));
             drop(lines);
@@ -195,21 +200,20 @@ impl Queue {
         }
     }
 
-    /// The first in line; without one the line ends, and its driver with it.
-    fn first(&self, key: &LockKey) -> Option<Arc<Waiter>> {
-        let mut lines = self.lines.lock();
-        let first = lines.get(key)?.waiters.front().cloned();
-        if first.is_none() {
-            drop(lines.remove(key));
-        }
-        first
+    /// The first in the line that has this `kick`; `None` if it has ended.
+    fn first(&self, key: &LockKey, kick: &Arc<Notify>) -> Option<Arc<Waiter>> {
+        let lines = self.lines.lock();
+        let line = lines.get(key).filter(|line| Arc::ptr_eq(&line.kick, kick));
+        line?.waiters.front().cloned()
     }
 
     /// The driver is gone although somebody waits: its runtime was shut down. The waiters are woken,
     /// and one of them starts another.
-    fn abandon(&self, key: &LockKey) {
+    fn abandon(&self, key: &LockKey, kick: &Arc<Notify>) {
         let mut lines = self.lines.lock();
-        if let Some(line) = lines.get_mut(key) {
+        if let Some(line) = lines.get_mut(key)
+            && Arc::ptr_eq(&line.kick, kick)
+        {
             line.driven = false;
             line.waiters.iter().for_each(|waiter| waiter.nudge());
         }

@@ -38,7 +38,7 @@ impl Driver {
         let mut served: Option<Arc<Waiter>> = None;
         let mut pauses = self.queue.wake.pauses();
         let mut ask_at_once = busy.is_none();
-        while let Some(first) = self.queue.first(&self.key) {
+        while let Some(first) = self.queue.first(&self.key, &self.kick) {
             if served
                 .as_ref()
                 .is_none_or(|last| !Arc::ptr_eq(last, &first))
@@ -96,7 +96,7 @@ impl Driver {
 impl Drop for Driver {
     fn drop(&mut self) {
         if !self.done {
-            self.queue.abandon(&self.key);
+            self.queue.abandon(&self.key, &self.kick);
         }
     }
 }

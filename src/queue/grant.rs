@@ -32,6 +32,11 @@ pub(crate) struct Grant {
 }
 
 impl Grant {
+    /// Whether its lease goes on. It may have ended while nobody polled the one who waited for it.
+    pub(crate) fn is_live(&self) -> bool {
+        Instant::now() < lease::deadline(self.sent, self.lease)
+    }
+
     /// The caller takes over the duty to release.
     pub(crate) fn enter(mut self) {
         self.entered = true;

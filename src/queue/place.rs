@@ -15,18 +15,15 @@ pub(super) struct Place<'q> {
     waiter: Arc<Waiter>,
     /// Whether nobody stood before it when it came.
     first: bool,
-    /// Whether a driver asks for it from the start. It may be one whose last waiter has just left.
-    driven: bool,
 }
 
 impl<'q> Place<'q> {
     pub(super) fn join(queue: &'q Arc<Queue>, waiter: Arc<Waiter>) -> Self {
-        let (first, driven) = queue.join(&waiter);
+        let first = queue.join(&waiter);
         Self {
             queue,
             waiter,
             first,
-            driven,
         }
     }
 
@@ -55,7 +52,7 @@ impl<'q> Place<'q> {
     /// Waits until it is first and the lock is free.
     pub(super) async fn turn(&self) -> Result<Grant, Refusal> {
         let mut busy = None;
-        if self.first && !self.driven {
+        if self.first {
             match self.ask().await {
                 Some(Outcome::Held { token, sent, lease }) => {
                     return Ok(self.waiter.grant(self.queue, token, sent, lease));
@@ -74,6 +71,9 @@ impl<'q> Place<'q> {
             }
             self.queue.drive(&self.waiter, busy);
             self.waiter.woken().await;
+            // The driver is gone with its runtime. If that is ours too, the next one goes the same
+            // way, so let the shutdown have this task.
+            tokio::task::coop::consume_budget().await;
         }
     }
 
