@@ -47,11 +47,12 @@ fn innermost() -> Option<Arc<Frame>> {
     here.then_some(frame)
 }
 
-/// The first frame, from the innermost outwards, that satisfies `wanted`.
+/// The first frame, from the innermost outwards, that satisfies `wanted` and is still held: a body
+/// that was moved out of an enclosing one may outlive the hold of that one.
 fn find(wanted: impl Fn(&Frame) -> bool) -> Option<Arc<Hold>> {
     let innermost = innermost()?;
     std::iter::successors(Some(&*innermost), |frame| frame.outer.as_deref())
-        .find(|frame| wanted(frame))
+        .find(|frame| wanted(frame) && frame.hold.depth() > 0)
         .map(|frame| Arc::clone(&frame.hold))
 }
 

@@ -184,7 +184,6 @@ impl<F: Future> fmt::Debug for WithLock<F> {
 ///
 /// As for [`WithLock`].
 #[pin_project]
-#[derive(Debug)]
 #[must_use = "futures do nothing unless awaited"]
 pub struct WithLockFlat<F: Future>(#[pin] WithLock<F>);
 
@@ -203,5 +202,11 @@ where
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         self.project().0.poll(cx).map(|output| output?)
+    }
+}
+
+impl<F: Future> fmt::Debug for WithLockFlat<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("WithLockFlat").field(&self.0).finish()
     }
 }
