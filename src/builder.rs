@@ -164,7 +164,8 @@ impl LocksBuilder {
     ///
     /// # Errors
     ///
-    /// [`LockError::Config`] for options that contradict each other, before anything is sent;
+    /// [`LockError::Config`] for options that contradict each other and for a URL that makes no
+    /// sense, before anything is sent;
     /// [`LockError::Store`] if the server cannot be reached.
     ///
     /// # Cancel safety
@@ -187,14 +188,10 @@ impl LocksBuilder {
             (Some(pool), _) => Arc::new(
                 RedisStore::over(pool.clone(), timeouts)
                     .await
-                    .map_err(unreachable)?,
+                    .map_err(|source| LockError::Store { key: None, source })?,
             ),
             (None, Some(MEMORY)) => Arc::new(MemoryStore::new()),
-            (None, Some(url)) => Arc::new(
-                RedisStore::connect(url, timeouts)
-                    .await
-                    .map_err(unreachable)?,
-            ),
+            (None, Some(url)) => Arc::new(RedisStore::connect(url, timeouts).await?),
             (None, None) => return Err(config("neither a URL nor a pool was given".to_owned())),
         };
         Ok(self.over(store, timeouts.response))
@@ -215,10 +212,6 @@ impl LocksBuilder {
         };
         Locks::new(Engine::new(store, setup))
     }
-}
-
-fn unreachable(source: crate::StoreError) -> LockError {
-    LockError::Store { key: None, source }
 }
 
 /// Without the URL, which may hold a password.

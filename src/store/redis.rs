@@ -13,7 +13,12 @@ use super::{
     Acquired, Answer, Claim, DepthChange, Ending, Presence, Seen, Snapshot, Store, TOMBSTONE_LIFE,
     meta_life,
 };
-use crate::{error::StoreError, id::HoldId, key::LockKey};
+use crate::{
+    error::{LockError, StoreError},
+    id::HoldId,
+    key::LockKey,
+    options::config,
+};
 
 pub(crate) mod connect;
 mod names;
@@ -28,8 +33,11 @@ pub(crate) struct RedisStore {
 }
 
 impl RedisStore {
-    pub(crate) async fn connect(url: &str, timeouts: Timeouts) -> Result<Self, StoreError> {
-        Self::ready(Lanes::open(url, timeouts)?).await
+    pub(crate) async fn connect(url: &str, timeouts: Timeouts) -> Result<Self, LockError> {
+        let lanes = Lanes::open(url, timeouts)
+            .map_err(|error| config(format!("the URL cannot be used: {error}")))?;
+        let store = Self::ready(lanes).await;
+        store.map_err(|source| LockError::Store { key: None, source })
     }
 
     pub(crate) async fn over(pool: Pool, timeouts: Timeouts) -> Result<Self, StoreError> {

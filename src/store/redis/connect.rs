@@ -67,11 +67,11 @@ pub(crate) struct Timeouts {
 
 impl Lanes {
     /// A pool of our own, whose connections report their end (a RESP3 push of the driver).
-    pub(super) fn open(url: &str, timeouts: Timeouts) -> Result<Self, StoreError> {
-        let nowhere = Arc::from("the given URL");
-        let refuse =
-            |error: RedisError| StoreError::new("parsing", &nowhere, Effect::Refused, error);
-        let info = url.into_connection_info().map_err(refuse)?;
+    ///
+    /// Connects nowhere yet; an error says why the URL cannot be used, without showing it.
+    pub(super) fn open(url: &str, timeouts: Timeouts) -> Result<Self, String> {
+        let unusable = |error: RedisError| error.to_string();
+        let info = url.into_connection_info().map_err(unusable)?;
         let settings = info
             .redis_settings()
             .clone()
@@ -83,12 +83,12 @@ impl Lanes {
             .set_response_timeout(Some(timeouts.response))
             .set_push_sender(report_outages(outages.clone()));
         let manager = Manager::new_with_config(info.set_redis_settings(settings), config)
-            .map_err(|error| StoreError::new("connect", &endpoint, Effect::Refused, error))?;
+            .map_err(unusable)?;
         let pool = Pool::builder(manager)
             .max_size(POOL_SIZE)
             .runtime(Runtime::Tokio1)
             .build()
-            .map_err(|error| StoreError::new("connect", &endpoint, Effect::Refused, error))?;
+            .map_err(|error| error.to_string())?;
         Ok(Self::new(pool, endpoint, timeouts, outages))
     }
 
@@ -108,6 +108,8 @@ impl Lanes {
         timeouts: Timeouts,
         outages: watch::Sender<u64>,
     ) -> Self {
+        #[cfg(feature = "tls")]
+        provide_crypto();
         Self {
             pool,
             endpoint,
@@ -162,7 +164,9 @@ impl Lanes {
                         .clone(),
                 }
             };
-            if let Some(result) = connecting.clone().await {
+            // It has a limit of its own, but one in a runtime that nobody drives never reaches it.
+            let limit = self.timeouts.connect.saturating_mul(2);
+            if let Ok(Some(result)) = tokio::time::timeout(limit, connecting.clone()).await {
                 return result;
             }
             let mut state = self.state.lock();
@@ -228,6 +232,16 @@ impl Lanes {
         cause: impl Into<Box<dyn Error + Send + Sync>>,
     ) -> StoreError {
         StoreError::new(step, &self.endpoint, effect, cause)
+    }
+}
+
+/// TLS takes its crypto provider from the process. Without this it is found only where exactly one
+/// was compiled into the program, and everything else is a panic.
+#[cfg(feature = "tls")]
+fn provide_crypto() {
+    if rustls::crypto::CryptoProvider::get_default().is_none() {
+        // Another thread may be faster: then there is one.
+        drop(rustls::crypto::ring::default_provider().install_default());
     }
 }
 
