@@ -51,7 +51,7 @@ impl Held {
     }
 
     /// How long the lock is certain to be held if no renewal succeeds from now on; zero once it is
-    /// lost.
+    /// lost or released.
     ///
     /// Renewals come every third of the TTL, so this is at least two thirds of it while the store
     /// answers.

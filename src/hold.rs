@@ -140,13 +140,12 @@ impl Hold {
     }
 
     pub(crate) fn remaining(&self) -> Duration {
-        match self.lost() {
-            Some(_) => Duration::ZERO,
-            None => self
-                .lease
-                .deadline()
-                .saturating_duration_since(Instant::now()),
+        if self.depth() == 0 || self.lost().is_some() {
+            return Duration::ZERO;
         }
+        self.lease
+            .deadline()
+            .saturating_duration_since(Instant::now())
     }
 
     /// How the lock was lost, if it was.

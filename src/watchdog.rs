@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::{
     select,
+    sync::watch,
     time::{Instant, sleep_until, timeout_at},
 };
 
@@ -24,18 +25,19 @@ pub(crate) struct Watchdog {
     pub(crate) hold: HoldId,
     pub(crate) lease: Arc<Lease>,
     pub(crate) response_timeout: Duration,
+    /// From before the watchdog's first turn, so that no outage falls in between.
+    pub(crate) outages: watch::Receiver<u64>,
 }
 
 impl Watchdog {
     /// Runs until the lock is lost; the end of the hold aborts it.
-    pub(crate) async fn run(self) {
+    pub(crate) async fn run(mut self) {
         let reason = self.keep().await;
         self.lease.lose(reason);
         report::lost(&self.key, self.hold, reason);
     }
 
-    async fn keep(&self) -> LostReason {
-        let mut outages = self.store.outages();
+    async fn keep(&mut self) -> LostReason {
         loop {
             // Without a renewal due there is only the end of the lease to wait for.
             let due = self
@@ -46,7 +48,7 @@ impl Watchdog {
                 () = sleep_until(due) => {}
                 // The server may have lost the lock together with the connection: ask at once. A
                 // store that is being dropped has no more outages to tell of.
-                Ok(()) = outages.changed() => {}
+                Ok(()) = self.outages.changed() => {}
             }
             if let Err(reason) = self.renew().await {
                 return reason;

@@ -103,6 +103,7 @@ async fn what_is_held_shows_inside_and_nowhere_else(locks: Locks) {
     assert!(nothing());
     // The view outlives the lock and says so.
     assert_eq!(seen.depth(), 0);
+    assert!(seen.remaining().is_zero());
     assert!(!seen.is_lost());
 }
 

@@ -136,7 +136,7 @@ fn a_connection_begun_in_a_runtime_that_stands_still_keeps_nobody_waiting() {
 #[test]
 fn a_guard_from_a_runtime_that_is_gone_is_released_or_ends_with_its_lease() {
     on_each_store(|url| {
-        let (first, next) = (runtime(), runtime());
+        let (first, next) = (runtime(), busy_runtime());
         let locks = next.block_on(locks_on(url));
         let [released, dropped, lost] = ["released", "dropped", "lost"].map(|key| {
             let request = locks.lock(key).ttl(Duration::from_secs(2));

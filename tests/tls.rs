@@ -43,9 +43,7 @@ mod with_the_feature {
         let depth = async {
             let locks = Locks::connect(role.var("URL")).await?;
             let inner = locks.with_lock("order:42", async { locks.inspect("order:42").await });
-            let info = locks
-                .with_lock("order:42", async { inner.await })
-                .await???;
+            let info = locks.with_lock("order:42", inner).await???;
             Ok::<_, LockError>(info.unwrap().holders[0].depth)
         };
         role.say(match within(DEADLINE, "an answer", depth).await {
