@@ -53,8 +53,8 @@ impl Held {
     /// How long the lock is certain to be held if no renewal succeeds from now on; zero once it is
     /// lost or released.
     ///
-    /// Renewals come every third of the TTL, so this is at least two thirds of it while the store
-    /// answers.
+    /// Renewals come every third of the TTL, so while the store answers this stays at two thirds of it
+    /// or above, less the margin for clock drift (1 %, at least 5 ms).
     #[must_use]
     pub fn remaining(&self) -> Duration {
         self.0.remaining()

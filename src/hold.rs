@@ -2,24 +2,22 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use futures_util::{FutureExt, future::Shared};
 use tokio::{
     runtime::Handle,
     task::AbortHandle,
-    time::{Instant, timeout, timeout_at},
+    time::{Instant, timeout},
 };
 
 use crate::{
-    error::{Effect, LockError, LostReason, StoreError},
+    depth::{Depth, Failure},
+    error::{LockError, LostReason},
     id::{FencingToken, HoldId, Owner},
     key::LockKey,
     lease::Lease,
-    mutex::Mutex,
     options::{OnLost, Terms},
     queue::{Grant, Queue, Release},
-    releaser::{Handover, pauses},
+    releaser::Handover,
     report,
-    store::{Answer, DepthChange, Presence},
     watchdog::Watchdog,
 };
 
@@ -31,42 +29,13 @@ pub(crate) struct Hold {
     token: FencingToken,
     on_lost: OnLost,
     lease: Arc<Lease>,
-    depth: Mutex<Depth>,
+    depth: Depth,
     /// Whether some acquire of the hold was never answered.
     unanswered: bool,
     watchdog: AbortHandle,
     queue: Arc<Queue>,
     response_timeout: Duration,
     runtime: Handle,
-}
-
-/// The depth as it should be, and as the store last confirmed it.
-#[derive(Debug)]
-struct Depth {
-    wanted: u32,
-    /// `None` while a change is in flight or its outcome is unknown.
-    stored: Option<u32>,
-    seq: u64,
-    /// Whether a re-entry has asked for a longer lease than the store was told of.
-    lengthen: bool,
-    /// The one change that is in flight.
-    flight: Option<Flight>,
-}
-
-/// A change of the depth in flight. Whoever waits for it moves it on, so that an entry or an exit
-/// which was begun and is not polled any more holds nobody up.
-#[derive(Clone, Debug)]
-struct Flight {
-    change: DepthChange,
-    /// Before the request is sent.
-    sent: Instant,
-    answer: Shared<Answer<Presence>>,
-}
-
-/// Why a re-entry failed.
-enum Failure {
-    Lost(LostReason),
-    Store(StoreError),
 }
 
 impl Hold {
@@ -92,6 +61,12 @@ impl Hold {
             response_timeout,
             outages: grant.queue.store().outages(),
         };
+        let depth = Depth::new(
+            Arc::clone(grant.queue.store()),
+            grant.key.clone(),
+            grant.hold,
+            Arc::clone(&lease),
+        );
         let hold = Self {
             key: grant.key.clone(),
             id: grant.hold,
@@ -99,13 +74,7 @@ impl Hold {
             token: grant.token,
             on_lost: terms.on_lost,
             lease,
-            depth: Mutex::new(Depth {
-                wanted: 1,
-                stored: Some(1),
-                seq: 0,
-                lengthen: false,
-                flight: None,
-            }),
+            depth,
             unanswered: grant.unanswered,
             watchdog: grant.runtime.spawn(watchdog.run()).abort_handle(),
             queue: Arc::clone(&grant.queue),
@@ -136,7 +105,7 @@ impl Hold {
     }
 
     pub(crate) fn depth(&self) -> u32 {
-        self.depth.lock().wanted
+        self.depth.wanted()
     }
 
     pub(crate) fn remaining(&self) -> Duration {
@@ -182,13 +151,8 @@ impl Hold {
         self: Arc<Self>,
         ttl: Option<Duration>,
     ) -> Option<Result<Entry, LockError>> {
-        {
-            let mut depth = self.depth.lock();
-            if depth.wanted == 0 {
-                return None;
-            }
-            depth.wanted += 1;
-            depth.lengthen |= ttl.is_some_and(|ttl| self.lease.raise_ttl(ttl));
+        if !self.depth.deepen(ttl) {
+            return None;
         }
         let entry = Entry {
             hold: Arc::clone(&self),
@@ -196,7 +160,7 @@ impl Hold {
         };
         let entered = match self.lost() {
             Some(reason) => Err(Failure::Lost(reason)),
-            None => self.sync().await,
+            None => self.depth.sync().await,
         };
         Some(match entered {
             Ok(()) => Ok(entry),
@@ -208,101 +172,13 @@ impl Hold {
         })
     }
 
-    /// Brings the depth in the store to the wanted one.
-    async fn sync(&self) -> Result<(), Failure> {
-        let mut pauses = pauses();
-        while let Some(flight) = self.flight() {
-            if let Some(reason) = self.lease.lost_by(Instant::now()) {
-                return Err(Failure::Lost(reason));
-            }
-            match timeout_at(self.lease.deadline(), flight.answer.clone()).await {
-                Ok(Ok(Presence::Present)) => self.confirm(&flight),
-                Ok(Ok(Presence::Gone)) => {
-                    // A hold that is being released is gone rightly.
-                    if self.depth() > 0 {
-                        self.lease.lose(LostReason::Gone);
-                    }
-                    return Err(Failure::Lost(LostReason::Gone));
-                }
-                Ok(Err(error)) => {
-                    let first_to_know = self.land(&flight, None);
-                    if error.effect() == Effect::Refused {
-                        return Err(Failure::Store(error));
-                    }
-                    if first_to_know {
-                        report::depth_retried(&self.key, self.id, &error);
-                    }
-                    let pause = Instant::now() + pauses.next().unwrap_or_default();
-                    tokio::time::sleep_until(pause.min(self.lease.deadline())).await;
-                }
-                Err(_lease_ended) => {}
-            }
-        }
-        Ok(())
-    }
-
-    /// The change that is in flight, or the next one that the store needs, if any. From here on its
-    /// depth is unknown until confirmed.
-    fn flight(&self) -> Option<Flight> {
-        let mut depth = self.depth.lock();
-        let settled = depth.stored == Some(depth.wanted) && !depth.lengthen;
-        if settled || depth.wanted == 0 {
-            return None;
-        }
-        if depth.flight.is_some() {
-            return depth.flight.clone();
-        }
-        depth.stored = None;
-        depth.seq += 1;
-        let change = DepthChange {
-            hold: self.id,
-            target: depth.wanted,
-            seq: depth.seq,
-            ttl: self.lease.ttl(),
-            lengthen: depth.lengthen,
-        };
-        let flight = Flight {
-            change,
-            sent: Instant::now(),
-            answer: self.queue.store().depth(&self.key, change).shared(),
-        };
-        depth.flight = Some(flight.clone());
-        Some(flight)
-    }
-
-    fn confirm(&self, flight: &Flight) {
-        let change = flight.change;
-        if change.lengthen {
-            self.lease.confirm(flight.sent, change.ttl);
-        }
-        self.land(flight, Some(change.target));
-    }
-
-    /// The flight has been answered, and the depth in the store is now `stored`. Whether the caller
-    /// is the first to know.
-    fn land(&self, flight: &Flight, stored: Option<u32>) -> bool {
-        let change = flight.change;
-        let mut depth = self.depth.lock();
-        let present = |flight: &mut Flight| flight.change.seq == change.seq;
-        let first = depth.flight.take_if(present).is_some();
-        if first && stored.is_some() {
-            depth.stored = stored;
-            depth.lengthen &= change.ttl < self.lease.ttl();
-        }
-        first
-    }
-
     /// Takes one level off. The work that follows from it goes on if its waiter is dropped.
     fn leave(self: Arc<Self>) -> Handover<Option<LostReason>> {
-        let wanted = {
-            let mut depth = self.depth.lock();
-            depth.wanted = depth.wanted.saturating_sub(1);
-            depth.wanted
-        };
+        let left = self.depth.rise();
         let runtime = self.runtime.clone();
-        if wanted > 0 {
+        if left > 0 {
             return Handover::new(&runtime, async move {
-                match self.sync().await {
+                match self.depth.sync().await {
                     Err(Failure::Lost(reason)) => Some(reason),
                     Ok(()) | Err(Failure::Store(_)) => None,
                 }
@@ -317,7 +193,13 @@ impl Hold {
             deadline: self.lease.deadline(),
             ttl: self.lease.ttl(),
         };
-        Handover::new(&runtime, async move { self.queue.release(release).await })
+        Handover::new(&runtime, async move {
+            let lost = self.queue.release(release).await;
+            if let Some(reason) = lost {
+                self.lease.found_lost(reason);
+            }
+            lost
+        })
     }
 }
 

@@ -29,6 +29,8 @@ pub(crate) struct Lease {
 #[derive(Debug)]
 struct State {
     ttl: Duration,
+    /// What no re-entry may lengthen it beyond.
+    max_ttl: Duration,
     /// When the request was sent that last confirmed the lease.
     confirmed: Instant,
     deadline: Instant,
@@ -53,6 +55,7 @@ impl Lease {
         let covered = max_hold.is_some_and(|max_hold| max_hold <= lease);
         let state = State {
             ttl,
+            max_ttl: max_hold.unwrap_or(Duration::MAX),
             confirmed: sent,
             deadline,
             end: end.map(|end| if covered { end.min(deadline) } else { end }),
@@ -73,6 +76,8 @@ impl Lease {
     /// Renewals ask for at least `ttl` from now on. Answers whether that is longer than before.
     pub(crate) fn raise_ttl(&self, ttl: Duration) -> bool {
         let mut state = self.state.lock();
+        // The lock must not outlive `max_hold` by more than the hold itself could.
+        let ttl = ttl.min(state.max_ttl);
         let longer = ttl > state.ttl;
         state.ttl = state.ttl.max(ttl);
         longer
@@ -80,7 +85,14 @@ impl Lease {
 
     /// The hold is over: the lease may run out from now on without being lost.
     pub(crate) fn end(&self) {
+        self.lost_by(Instant::now());
         self.state.lock().ended = true;
+    }
+
+    /// The release of the hold found that the lock had been lost before.
+    pub(crate) fn found_lost(&self, reason: LostReason) {
+        self.state.lock().lost.get_or_insert(reason);
+        self.lost.notify_waiters();
     }
 
     /// When the lease ends unless it is renewed.
@@ -188,6 +200,22 @@ mod tests {
         let before = lease.deadline();
         lease.confirm(sent, SECOND);
         assert_eq!(lease.deadline(), before);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_re_entry_lengthens_the_lease_to_max_hold_at_most() {
+        let lease = Lease::new(Instant::now(), SECOND, SECOND, Some(3 * SECOND));
+        assert!(lease.raise_ttl(10 * SECOND));
+        assert_eq!(lease.ttl(), 3 * SECOND);
+        assert!(!lease.raise_ttl(10 * SECOND));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_deadline_that_nobody_saw_pass_counts_at_the_end() {
+        let lease = Lease::new(Instant::now(), SECOND, SECOND, None);
+        tokio::time::advance(SECOND).await;
+        lease.end();
+        assert_eq!(lease.lost_by(Instant::now()), Some(LostReason::Unconfirmed));
     }
 
     #[tokio::test(start_paused = true)]

@@ -12,6 +12,7 @@ extern crate self as reentry;
 #[doc(hidden)]
 pub mod __private;
 mod builder;
+mod depth;
 mod engine;
 mod error;
 mod global;

@@ -21,7 +21,7 @@ const LEVELS: &[&[&str]] = &[
     &["key", "options"],
     &["report", "store"],
     &["lease", "releaser"],
-    &["queue", "watchdog"],
+    &["queue", "watchdog", "depth"],
     &["hold"],
     &["held", "loss"],
     &["scope"],

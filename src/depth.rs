@@ -1,0 +1,190 @@
+//! How many nested entries a hold has: as it should be, and as the store has it.
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::{FutureExt, future::Shared};
+use tokio::time::{Instant, sleep_until, timeout_at};
+
+use crate::{
+    error::{Effect, LostReason, StoreError},
+    id::HoldId,
+    key::LockKey,
+    lease::Lease,
+    mutex::Mutex,
+    releaser::pauses,
+    report,
+    store::{Answer, DepthChange, Presence, Store},
+};
+
+/// The depth of one hold. The wanted depth is the truth; the store is brought after it, one change
+/// at a time, and after an unknown outcome by the next change.
+#[derive(Debug)]
+pub(crate) struct Depth {
+    store: Arc<dyn Store>,
+    key: LockKey,
+    hold: HoldId,
+    lease: Arc<Lease>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    wanted: u32,
+    /// `None` while a change is in flight or its outcome is unknown.
+    stored: Option<u32>,
+    seq: u64,
+    /// Whether a re-entry has asked for a longer lease than the store was told of.
+    lengthen: bool,
+    /// The one change that is in flight.
+    flight: Option<Flight>,
+}
+
+/// A change of the depth in flight. Whoever waits for it moves it on, so that an entry or an exit
+/// which was begun and is not polled any more holds nobody up.
+#[derive(Clone, Debug)]
+struct Flight {
+    change: DepthChange,
+    /// Before the request is sent.
+    sent: Instant,
+    answer: Shared<Answer<Presence>>,
+}
+
+/// Why the store could not be brought to the wanted depth.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    Lost(LostReason),
+    Store(StoreError),
+}
+
+impl Depth {
+    /// The depth of a hold that has just been acquired.
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        key: LockKey,
+        hold: HoldId,
+        lease: Arc<Lease>,
+    ) -> Self {
+        let state = State {
+            wanted: 1,
+            stored: Some(1),
+            seq: 0,
+            lengthen: false,
+            flight: None,
+        };
+        Self {
+            store,
+            key,
+            hold,
+            lease,
+            state: Mutex::new(state),
+        }
+    }
+
+    /// The wanted depth; 0 once the hold has ended.
+    pub(crate) fn wanted(&self) -> u32 {
+        self.state.lock().wanted
+    }
+
+    /// One level more, and a lease of at least `ttl`. False if the hold has ended: then it is
+    /// nobody's to re-enter.
+    pub(crate) fn deepen(&self, ttl: Option<Duration>) -> bool {
+        let mut state = self.state.lock();
+        if state.wanted == 0 {
+            return false;
+        }
+        state.wanted += 1;
+        state.lengthen |= ttl.is_some_and(|ttl| self.lease.raise_ttl(ttl));
+        true
+    }
+
+    /// One level less. Answers how many are left.
+    pub(crate) fn rise(&self) -> u32 {
+        let mut state = self.state.lock();
+        state.wanted = state.wanted.saturating_sub(1);
+        state.wanted
+    }
+
+    /// Brings the depth in the store to the wanted one.
+    pub(crate) async fn sync(&self) -> Result<(), Failure> {
+        let mut pauses = pauses();
+        while let Some(flight) = self.flight() {
+            if let Some(reason) = self.lease.lost_by(Instant::now()) {
+                return Err(Failure::Lost(reason));
+            }
+            match timeout_at(self.lease.deadline(), flight.answer.clone()).await {
+                Ok(Ok(Presence::Present)) => self.confirm(&flight),
+                Ok(Ok(Presence::Gone)) => {
+                    // A hold that is being released is gone rightly.
+                    if self.wanted() > 0 {
+                        self.lease.lose(LostReason::Gone);
+                    }
+                    return Err(Failure::Lost(LostReason::Gone));
+                }
+                Ok(Err(error)) => {
+                    let first_to_know = self.land(&flight, None);
+                    if error.effect() == Effect::Refused {
+                        return Err(Failure::Store(error));
+                    }
+                    if first_to_know {
+                        report::depth_retried(&self.key, self.hold, &error);
+                    }
+                    let pause = Instant::now() + pauses.next().unwrap_or_default();
+                    sleep_until(pause.min(self.lease.deadline())).await;
+                }
+                Err(_lease_ended) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The change that is in flight, or the next one that the store needs, if any. From here on its
+    /// depth is unknown until confirmed.
+    fn flight(&self) -> Option<Flight> {
+        let mut state = self.state.lock();
+        let settled = state.stored == Some(state.wanted) && !state.lengthen;
+        if settled || state.wanted == 0 {
+            return None;
+        }
+        if state.flight.is_some() {
+            return state.flight.clone();
+        }
+        state.stored = None;
+        state.seq += 1;
+        let change = DepthChange {
+            hold: self.hold,
+            target: state.wanted,
+            seq: state.seq,
+            ttl: self.lease.ttl(),
+            lengthen: state.lengthen,
+        };
+        let flight = Flight {
+            change,
+            sent: Instant::now(),
+            answer: self.store.depth(&self.key, change).shared(),
+        };
+        state.flight = Some(flight.clone());
+        Some(flight)
+    }
+
+    fn confirm(&self, flight: &Flight) {
+        let change = flight.change;
+        if change.lengthen {
+            self.lease.confirm(flight.sent, change.ttl);
+        }
+        self.land(flight, Some(change.target));
+    }
+
+    /// The flight has been answered, and the depth in the store is now `stored`. Whether the caller
+    /// is the first to know.
+    fn land(&self, flight: &Flight, stored: Option<u32>) -> bool {
+        let change = flight.change;
+        let mut state = self.state.lock();
+        let present = |flight: &mut Flight| flight.change.seq == change.seq;
+        let first = state.flight.take_if(present).is_some();
+        if first && stored.is_some() {
+            state.stored = stored;
+            state.lengthen &= change.ttl < self.lease.ttl();
+        }
+        first
+    }
+}
