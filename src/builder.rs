@@ -8,7 +8,7 @@ use crate::{
     engine::{Engine, Setup},
     error::LockError,
     locks::Locks,
-    options::{OnLost, Options, Wait, Wake, config},
+    options::{DepthSync, OnLost, Options, Wait, Wake, config},
     store::{
         Store,
         memory::MemoryStore,
@@ -138,6 +138,13 @@ impl LocksBuilder {
     /// The default of [`LockRequest::on_lost`](crate::LockRequest::on_lost) (the body is dropped).
     pub fn on_lost(mut self, on_lost: OnLost) -> Self {
         self.options.on_lost = Some(on_lost);
+        self
+    }
+
+    /// The default of [`LockRequest::depth_sync`](crate::LockRequest::depth_sync) (nested entries
+    /// and exits wait for the store).
+    pub fn depth_sync(mut self, depth_sync: DepthSync) -> Self {
+        self.options.depth_sync = Some(depth_sync);
         self
     }
 

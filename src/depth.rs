@@ -3,7 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use futures_util::{FutureExt, future::Shared};
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::{
+    sync::Notify,
+    time::{Instant, sleep_until, timeout_at},
+};
 
 use crate::{
     error::{Effect, LostReason, StoreError},
@@ -25,6 +28,8 @@ pub(crate) struct Depth {
     hold: HoldId,
     lease: Arc<Lease>,
     state: Mutex<State>,
+    /// Tells the watchdog to bring the store after the wanted depth.
+    behind: Notify,
 }
 
 #[derive(Debug)]
@@ -77,6 +82,7 @@ impl Depth {
             hold,
             lease,
             state: Mutex::new(state),
+            behind: Notify::new(),
         }
     }
 
@@ -104,6 +110,21 @@ impl Depth {
         state.wanted
     }
 
+    /// Lets the watchdog bring the store after the wanted depth.
+    pub(crate) fn sync_later(&self) {
+        self.behind.notify_one();
+    }
+
+    /// Brings the store after the wanted depth whenever it is told to, until the lock is lost.
+    pub(crate) async fn follow(&self) -> LostReason {
+        loop {
+            self.behind.notified().await;
+            if let Err(Failure::Lost(reason)) = self.sync().await {
+                return reason;
+            }
+        }
+    }
+
     /// Brings the depth in the store to the wanted one.
     pub(crate) async fn sync(&self) -> Result<(), Failure> {
         let mut pauses = pauses();
@@ -123,6 +144,7 @@ impl Depth {
                 Ok(Err(error)) => {
                     let first_to_know = self.land(&flight, None);
                     if error.effect() == Effect::Refused {
+                        report::depth_refused(&self.key, self.hold, &error);
                         return Err(Failure::Store(error));
                     }
                     if first_to_know {

@@ -86,7 +86,7 @@ impl Engine {
                     key: name.to_owned(),
                 });
             }
-            if let Some(entry) = hold.enter(options.own_ttl()).await {
+            if let Some(entry) = hold.enter(options.own_ttl(), terms.depth_sync).await {
                 return entry;
             }
         }

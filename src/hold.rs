@@ -14,7 +14,7 @@ use crate::{
     id::{FencingToken, HoldId, Owner},
     key::LockKey,
     lease::Lease,
-    options::{OnLost, Terms},
+    options::{DepthSync, OnLost, Terms},
     queue::{Grant, Queue, Release},
     releaser::Handover,
     report,
@@ -29,7 +29,7 @@ pub(crate) struct Hold {
     token: FencingToken,
     on_lost: OnLost,
     lease: Arc<Lease>,
-    depth: Depth,
+    depth: Arc<Depth>,
     /// Whether some acquire of the hold was never answered.
     unanswered: bool,
     watchdog: AbortHandle,
@@ -53,20 +53,21 @@ impl Hold {
             grant.ttl,
             terms.max_hold,
         ));
+        let depth = Arc::new(Depth::new(
+            Arc::clone(grant.queue.store()),
+            grant.key.clone(),
+            grant.hold,
+            Arc::clone(&lease),
+        ));
         let watchdog = Watchdog {
             store: Arc::clone(grant.queue.store()),
             key: grant.key.clone(),
             hold: grant.hold,
             lease: Arc::clone(&lease),
+            depth: Arc::clone(&depth),
             response_timeout,
             outages: grant.queue.store().outages(),
         };
-        let depth = Depth::new(
-            Arc::clone(grant.queue.store()),
-            grant.key.clone(),
-            grant.hold,
-            Arc::clone(&lease),
-        );
         let hold = Self {
             key: grant.key.clone(),
             id: grant.hold,
@@ -84,6 +85,7 @@ impl Hold {
         grant.enter();
         Entry {
             hold: Arc::new(hold),
+            depth_sync: terms.depth_sync,
             left: false,
         }
     }
@@ -143,24 +145,31 @@ impl Hold {
         }
     }
 
-    /// Enters once more: the depth in the store follows before this returns.
+    /// Enters once more. The depth in the store follows before this returns, unless it is to follow
+    /// in the background.
     ///
     /// A store that does not answer is asked again until the lease ends, since the lock is held all
     /// the while. `None` if the hold has ended: then it is nobody's to re-enter.
     pub(crate) async fn enter(
         self: Arc<Self>,
         ttl: Option<Duration>,
+        depth_sync: DepthSync,
     ) -> Option<Result<Entry, LockError>> {
         if !self.depth.deepen(ttl) {
             return None;
         }
         let entry = Entry {
             hold: Arc::clone(&self),
+            depth_sync,
             left: false,
         };
-        let entered = match self.lost() {
-            Some(reason) => Err(Failure::Lost(reason)),
-            None => self.depth.sync().await,
+        let entered = match (self.lost(), depth_sync) {
+            (Some(reason), _) => Err(Failure::Lost(reason)),
+            (None, DepthSync::Awaited) => self.depth.sync().await,
+            (None, DepthSync::Background) => {
+                self.depth.sync_later();
+                Ok(())
+            }
         };
         Some(match entered {
             Ok(()) => Ok(entry),
@@ -172,17 +181,21 @@ impl Hold {
         })
     }
 
-    /// Takes one level off. The work that follows from it goes on if its waiter is dropped.
-    fn leave(self: Arc<Self>) -> Handover<Option<LostReason>> {
+    /// Takes one level off. What there is to wait for goes on if its waiter is dropped.
+    fn leave(self: Arc<Self>, depth_sync: DepthSync) -> Option<Handover<Option<LostReason>>> {
         let left = self.depth.rise();
         let runtime = self.runtime.clone();
+        if left > 0 && depth_sync == DepthSync::Background {
+            self.depth.sync_later();
+            return None;
+        }
         if left > 0 {
-            return Handover::new(&runtime, async move {
+            return Some(Handover::new(&runtime, async move {
                 match self.depth.sync().await {
                     Err(Failure::Lost(reason)) => Some(reason),
                     Ok(()) | Err(Failure::Store(_)) => None,
                 }
-            });
+            }));
         }
         self.watchdog.abort();
         self.lease.end();
@@ -193,13 +206,13 @@ impl Hold {
             deadline: self.lease.deadline(),
             ttl: self.lease.ttl(),
         };
-        Handover::new(&runtime, async move {
+        Some(Handover::new(&runtime, async move {
             let lost = self.queue.release(release).await;
             if let Some(reason) = lost {
                 self.lease.found_lost(reason);
             }
             lost
-        })
+        }))
     }
 }
 
@@ -219,6 +232,7 @@ impl fmt::Debug for Hold {
 #[derive(Debug)]
 pub(crate) struct Entry {
     hold: Arc<Hold>,
+    depth_sync: DepthSync,
     /// Whether the level has been taken off.
     left: bool,
 }
@@ -235,7 +249,10 @@ impl Entry {
     pub(crate) async fn exit(mut self) -> Result<(), LockError> {
         self.left = true;
         let hold = &self.hold;
-        match timeout(hold.response_timeout, Arc::clone(hold).leave()).await {
+        let Some(work) = Arc::clone(hold).leave(self.depth_sync) else {
+            return Ok(());
+        };
+        match timeout(hold.response_timeout, work).await {
             Ok(Some(reason)) if hold.aborts_on_loss() => Err(hold.lost_error(reason)),
             Ok(_) => Ok(()),
             Err(_elapsed) => {
@@ -249,7 +266,7 @@ impl Entry {
 impl Drop for Entry {
     fn drop(&mut self) {
         if !self.left {
-            drop(Arc::clone(&self.hold).leave());
+            drop(Arc::clone(&self.hold).leave(self.depth_sync));
         }
     }
 }

@@ -27,6 +27,22 @@ pub enum Reentrancy {
     Forbid,
 }
 
+/// Whether nested entries and exits wait until the store has the new depth.
+///
+/// It decides about what other programs see in the hash, not about who may enter: the lock itself is
+/// held all the while.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum DepthSync {
+    /// They wait, so that the depth in the store is exact while the nested body runs. Each costs a
+    /// round trip.
+    #[default]
+    Awaited,
+    /// They do not wait. The hold's watchdog brings the store after them, several changes at once if
+    /// they come fast; the depth in the store is exact again when it has caught up. A lock that is
+    /// gone is noticed then too.
+    Background,
+}
+
 /// How a waiter learns that the lock may be free.
 ///
 /// In one process only the first waiter of a key asks the store; the others stand behind it. It
@@ -74,6 +90,7 @@ pub(crate) struct Options {
     pub(crate) max_hold: Option<Duration>,
     pub(crate) on_lost: Option<OnLost>,
     pub(crate) reentrancy: Option<Reentrancy>,
+    pub(crate) depth_sync: Option<DepthSync>,
 }
 
 /// Options that are complete and agree with each other.
@@ -85,6 +102,7 @@ pub(crate) struct Terms {
     pub(crate) max_hold: Option<Duration>,
     pub(crate) on_lost: OnLost,
     pub(crate) reentrancy: Reentrancy,
+    pub(crate) depth_sync: DepthSync,
 }
 
 impl Options {
@@ -121,6 +139,7 @@ impl Options {
             max_hold,
             on_lost: self.on_lost.or(defaults.on_lost).unwrap_or_default(),
             reentrancy: self.reentrancy.or(defaults.reentrancy).unwrap_or_default(),
+            depth_sync: self.depth_sync.or(defaults.depth_sync).unwrap_or_default(),
         })
     }
 
@@ -161,6 +180,7 @@ mod tests {
             wait: None,
             on_lost: None,
             reentrancy: None,
+            depth_sync: None,
         }
     }
 

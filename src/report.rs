@@ -39,6 +39,11 @@ pub(crate) fn depth_retried(key: &LockKey, hold: HoldId, error: &StoreError) {
     warn!(target: TARGET, key = key.as_str(), %hold, error = chain(error), "depth_retried");
 }
 
+/// The depth in the store stays wrong until the next change.
+pub(crate) fn depth_refused(key: &LockKey, hold: HoldId, error: &StoreError) {
+    warn!(target: TARGET, key = key.as_str(), %hold, error = chain(error), "depth_refused");
+}
+
 pub(crate) fn renewed(key: &LockKey, hold: HoldId) {
     debug!(target: TARGET, key = key.as_str(), %hold, "renewed");
 }

@@ -6,7 +6,7 @@ use crate::{
     engine::Engine,
     error::LockError,
     guard::LockGuard,
-    options::{OnLost, Options, Reentrancy, Wait},
+    options::{DepthSync, OnLost, Options, Reentrancy, Wait},
     with_lock::{WithLock, WithLockFlat},
 };
 
@@ -93,6 +93,12 @@ impl LockRequest {
     /// Whether the lock may be re-entered if an enclosing call holds it (default: it may).
     pub fn reentrancy(mut self, reentrancy: Reentrancy) -> Self {
         self.options.reentrancy = Some(reentrancy);
+        self
+    }
+
+    /// Whether this entry and its exit wait for the store if they are nested (default: they do).
+    pub fn depth_sync(mut self, depth_sync: DepthSync) -> Self {
+        self.options.depth_sync = Some(depth_sync);
         self
     }
 

@@ -1,4 +1,5 @@
-//! The task that renews the lease of one hold until the hold ends or is lost (P4).
+//! The task that renews the lease of one hold until the hold ends or is lost (P4), and brings the
+//! depth in the store after entries and exits that did not wait for it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,6 +10,7 @@ use tokio::{
 };
 
 use crate::{
+    depth::Depth,
     error::LostReason,
     id::HoldId,
     key::LockKey,
@@ -24,6 +26,7 @@ pub(crate) struct Watchdog {
     pub(crate) key: LockKey,
     pub(crate) hold: HoldId,
     pub(crate) lease: Arc<Lease>,
+    pub(crate) depth: Arc<Depth>,
     pub(crate) response_timeout: Duration,
     /// From before the watchdog's first turn, so that no outage falls in between.
     pub(crate) outages: watch::Receiver<u64>,
@@ -32,7 +35,11 @@ pub(crate) struct Watchdog {
 impl Watchdog {
     /// Runs until the lock is lost; the end of the hold aborts it.
     pub(crate) async fn run(mut self) {
-        let reason = self.keep().await;
+        let depth = Arc::clone(&self.depth);
+        let reason = select! {
+            reason = self.keep() => reason,
+            reason = depth.follow() => reason,
+        };
         self.lease.lose(reason);
         report::lost(&self.key, self.hold, reason);
     }

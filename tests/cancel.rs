@@ -11,7 +11,7 @@ mod support;
 
 use std::future::poll_fn;
 
-use reentry::{LockError, LockGuard, Locks};
+use reentry::{LockError, LockGuard, Locks, Wake};
 use support::sweep::{Ground, KEY, on_both_grounds, poll_times};
 use support::{DEADLINE, eventually, within};
 use tokio::task::yield_now;
@@ -26,6 +26,7 @@ on_both_grounds!(
     a_guard_may_be_dropped_after_any_poll_of_its_life,
     try_acquire_may_be_dropped_after_any_poll,
     a_waiter_that_gives_up_its_place_lets_the_next_one_in,
+    a_waiter_that_gives_up_between_two_questions_lets_the_next_one_ask_at_once,
     a_waiter_dropped_after_the_lock_was_given_to_it_gives_it_back,
     a_thousand_dropped_waiters_leave_nothing,
 );
@@ -161,6 +162,30 @@ async fn a_waiter_that_gives_up_its_place_lets_the_next_one_in(ground: Ground) {
         .unwrap()
         .unwrap();
     ground.settle("a waiter gave up").await;
+}
+
+async fn a_waiter_that_gives_up_between_two_questions_lets_the_next_one_ask_at_once(
+    ground: Ground,
+) {
+    let rarely = Wake::Poll {
+        interval: 3 * DEADLINE,
+        attempts: None,
+    };
+    let ground = ground.waking(rarely).await;
+    let holder = ground.locks.lock(KEY).await.unwrap();
+    let first = tokio::spawn(ground.locks.with_lock(KEY, body()));
+    ground.until_waiting(1).await;
+    let second = tokio::spawn(ground.locks.with_lock(KEY, body()));
+    ground.until_waiting(2).await;
+    // The lock becomes free without anybody in this process being told.
+    assert!(ground.locks.force_release(KEY).await.unwrap());
+    first.abort();
+    let entered = within(DEADLINE, "the second enters", second).await;
+    entered.unwrap().unwrap();
+    assert!(holder.release().await.is_err_and(|error| error.is_lost()));
+    ground
+        .settle("a waiter gave up between two questions")
+        .await;
 }
 
 async fn a_waiter_dropped_after_the_lock_was_given_to_it_gives_it_back(ground: Ground) {

@@ -122,9 +122,11 @@ fn a_connection_begun_in_a_runtime_that_stands_still_keeps_nobody_waiting() {
     });
     for _ in 0..3 {
         next.block_on(proxy.cut_all(Cut::Reset));
-        // The first to find the connection gone begins another, and gets no further.
-        let inspection = still.block_on(poll_times(1, locks.inspect(KEY)));
-        assert!(inspection.is_none());
+        // One may still be told that the old connection is gone; whoever finds it gone begins
+        // another, and gets no further.
+        for _ in 0..2 {
+            drop(still.block_on(poll_times(1, locks.inspect(KEY))));
+        }
         next.block_on(async {
             let waiting = locks.with_lock(KEY, async {});
             within(DEADLINE / 2, "it enters", waiting).await.unwrap();

@@ -6,7 +6,7 @@
 
 use super::server::RedisServer;
 use super::wait::{DEADLINE, eventually, within};
-use reentry::{LockGuard, Locks};
+use reentry::{LockGuard, Locks, LocksBuilder, Wake};
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::task::Poll;
@@ -43,15 +43,30 @@ impl Ground {
         Ground::on(&server.url(), Some(server)).await
     }
 
+    /// The same ground with locks of which waiters ask in this way.
+    pub async fn waking(self, wake: Wake) -> Ground {
+        let url = self.server.as_ref().map(RedisServer::url);
+        let url = url.unwrap_or_else(|| "memory:".to_owned());
+        let builder = Ground::builder(&url).wake(wake);
+        let Ground { server, locks, .. } = self;
+        drop(locks);
+        Ground::with(builder, server).await
+    }
+
     async fn on(url: &str, server: Option<RedisServer>) -> Ground {
-        let locks = Locks::builder()
+        Ground::with(Ground::builder(url), server).await
+    }
+
+    fn builder(url: &str) -> LocksBuilder {
+        Locks::builder()
             .url(url)
             .ttl(Duration::from_secs(60))
             // A busy machine must not turn an answer into an unknown outcome.
             .response_timeout(DEADLINE)
-            .build()
-            .await
-            .expect("a store for the sweep");
+    }
+
+    async fn with(builder: LocksBuilder, server: Option<RedisServer>) -> Ground {
+        let locks = builder.build().await.expect("a store for the sweep");
         let tasks = alive();
         Ground {
             locks,
