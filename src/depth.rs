@@ -9,7 +9,7 @@ use tokio::{
 };
 
 use crate::{
-    error::{Effect, LostReason, StoreError},
+    error::{Effect, Failure, LostReason},
     id::HoldId,
     key::LockKey,
     lease::Lease,
@@ -52,13 +52,6 @@ struct Flight {
     /// Before the request is sent.
     sent: Instant,
     answer: Shared<Answer<Presence>>,
-}
-
-/// Why the store could not be brought to the wanted depth.
-#[derive(Debug)]
-pub(crate) enum Failure {
-    Lost(LostReason),
-    Store(StoreError),
 }
 
 impl Depth {

@@ -140,6 +140,27 @@ pub enum LostReason {
     MaxHold,
 }
 
+/// Why a step of a hold did not succeed.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    Lost(LostReason),
+    Store(StoreError),
+}
+
+impl Failure {
+    /// The error of the lock that is named `key`.
+    pub(crate) fn on(self, key: &str) -> LockError {
+        let key = key.to_owned();
+        match self {
+            Self::Lost(reason) => LockError::Lost { key, reason },
+            Self::Store(source) => LockError::Store {
+                key: Some(key),
+                source,
+            },
+        }
+    }
+}
+
 /// An error of the store: the connection, the server, or an answer that makes no sense.
 ///
 /// Opaque on purpose. [`Error::source`] leads to the driver's own error.

@@ -84,7 +84,8 @@ impl LockGuard {
     /// # Errors
     ///
     /// [`LockError::Lost`] if the lock was lost before, unless its
-    /// [`OnLost`](crate::OnLost) is `KeepRunning`.
+    /// [`OnLost`](crate::OnLost) is `KeepRunning`. [`LockError::Store`] if the store refuses to release
+    /// it: then it stands until its lease ends.
     ///
     /// # Cancel safety
     ///

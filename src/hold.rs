@@ -9,8 +9,8 @@ use tokio::{
 };
 
 use crate::{
-    depth::{Depth, Failure},
-    error::{LockError, LostReason},
+    depth::Depth,
+    error::{Failure, LockError, LostReason},
     id::{FencingToken, HoldId, Owner},
     key::LockKey,
     lease::Lease,
@@ -139,10 +139,7 @@ impl Hold {
     }
 
     pub(crate) fn lost_error(&self, reason: LostReason) -> LockError {
-        LockError::Lost {
-            key: self.key.name().to_owned(),
-            reason,
-        }
+        Failure::Lost(reason).on(self.key.name())
     }
 
     /// Enters once more. The depth in the store follows before this returns, unless it is to follow
@@ -173,16 +170,12 @@ impl Hold {
         };
         Some(match entered {
             Ok(()) => Ok(entry),
-            Err(Failure::Lost(reason)) => Err(self.lost_error(reason)),
-            Err(Failure::Store(source)) => Err(LockError::Store {
-                key: Some(self.key.name().to_owned()),
-                source,
-            }),
+            Err(failure) => Err(failure.on(self.key.name())),
         })
     }
 
     /// Takes one level off. What there is to wait for goes on if its waiter is dropped.
-    fn leave(self: Arc<Self>, depth_sync: DepthSync) -> Option<Handover<Option<LostReason>>> {
+    fn leave(self: Arc<Self>, depth_sync: DepthSync) -> Option<Handover<Result<(), Failure>>> {
         let left = self.depth.rise();
         let runtime = self.runtime.clone();
         if left > 0 && depth_sync == DepthSync::Background {
@@ -190,12 +183,8 @@ impl Hold {
             return None;
         }
         if left > 0 {
-            return Some(Handover::new(&runtime, async move {
-                match self.depth.sync().await {
-                    Err(Failure::Lost(reason)) => Some(reason),
-                    Ok(()) | Err(Failure::Store(_)) => None,
-                }
-            }));
+            let work = async move { self.depth.sync().await };
+            return Some(Handover::new(&runtime, work));
         }
         self.watchdog.abort();
         self.lease.end();
@@ -207,11 +196,11 @@ impl Hold {
             ttl: self.lease.ttl(),
         };
         Some(Handover::new(&runtime, async move {
-            let lost = self.queue.release(release).await;
-            if let Some(reason) = lost {
+            let released = self.queue.release(release).await;
+            if let Err(Failure::Lost(reason)) = released {
                 self.lease.found_lost(reason);
             }
-            lost
+            released
         }))
     }
 }
@@ -245,7 +234,8 @@ impl Entry {
     /// Takes one level off and waits for the store, but no longer than the response timeout: then
     /// the work goes on in the background (P13).
     ///
-    /// An error means that the lock turns out to have been lost, where that is to end the body.
+    /// Fails if the lock turns out to have been lost, where that is to end the body, and if the store
+    /// refuses.
     pub(crate) async fn exit(mut self) -> Result<(), LockError> {
         self.left = true;
         let hold = &self.hold;
@@ -253,8 +243,8 @@ impl Entry {
             return Ok(());
         };
         match timeout(hold.response_timeout, work).await {
-            Ok(Some(reason)) if hold.aborts_on_loss() => Err(hold.lost_error(reason)),
-            Ok(_) => Ok(()),
+            Ok(Err(Failure::Lost(_))) if !hold.aborts_on_loss() => Ok(()),
+            Ok(result) => result.map_err(|failure| failure.on(hold.key.name())),
             Err(_elapsed) => {
                 report::release_backgrounded(&hold.key, hold.id);
                 Ok(())

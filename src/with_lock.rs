@@ -111,7 +111,9 @@ impl<F: Future> Future for WithLock<F> {
                     let output = output.take();
                     this.state.set(State::Done);
                     if let Some(output) = output {
-                        return Poll::Ready(released.map(|()| output));
+                        // Only a lock found lost may mask what the body has returned (P13).
+                        let lost = released.err().filter(LockError::is_lost);
+                        return Poll::Ready(lost.map_or(Ok(output), Err));
                     }
                 }
                 StateProjection::Done => panic!("`WithLock` polled after completion"),

@@ -199,3 +199,14 @@ async fn a_user_who_may_not_enter_is_told_so_without_the_password() {
         "{chain}"
     );
 }
+
+#[tokio::test]
+async fn a_guard_tells_that_its_release_was_refused() {
+    let ground = Ground::start().await;
+    ground.permit(&all_but("+hdel")).await;
+    let locks = ground.locks().await.unwrap();
+    let guard = locks.lock(KEY).await.unwrap();
+    let error = guard.release().await.unwrap_err();
+    assert!(matches!(error, LockError::Store { .. }), "{error:?}");
+    assert_eq!(error.key(), Some(KEY));
+}

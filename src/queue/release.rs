@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::Queue;
 use crate::{
-    error::{Effect, LostReason},
+    error::{Effect, Failure, LostReason},
     id::HoldId,
     key::LockKey,
     releaser::pauses,
@@ -28,16 +28,17 @@ pub(crate) struct Release {
 }
 
 impl Queue {
-    /// Releases, and answers with a reason if the lock turns out to have been lost before.
-    pub(crate) async fn release(&self, release: Release) -> Option<LostReason> {
-        let lost = self.end(&release).await;
+    /// Releases. Fails if the lock turns out to have been lost before, or if it could not be released
+    /// at all and stands until its lease ends.
+    pub(crate) async fn release(&self, release: Release) -> Result<(), Failure> {
+        let ended = self.end(&release).await;
         self.kick(&release.key);
-        lost
+        ended
     }
 
     /// `Gone` proves a loss only on the first attempt, since a repetition may meet its own success,
     /// and only before the deadline, since after it the lease may just have run out.
-    async fn end(&self, release: &Release) -> Option<LostReason> {
+    async fn end(&self, release: &Release) -> Result<(), Failure> {
         let &Release {
             ref key,
             hold,
@@ -57,18 +58,19 @@ impl Queue {
             let error = match self.store.release(key, Ending { hold, tombstone }).await {
                 Ok(Presence::Present) => {
                     report::released(key, hold);
-                    return None;
+                    return Ok(());
                 }
-                Ok(Presence::Gone) => {
-                    return (first && Instant::now() < deadline).then_some(LostReason::Gone);
+                Ok(Presence::Gone) if first && Instant::now() < deadline => {
+                    return Err(Failure::Lost(LostReason::Gone));
                 }
+                Ok(Presence::Gone) => return Ok(()),
                 Err(error) => error,
             };
             first = false;
             let pause = pauses.next().unwrap_or_default();
             if error.effect() == Effect::Refused || Instant::now() + pause >= give_up {
                 report::release_abandoned(key, hold, &error);
-                return None;
+                return Err(Failure::Store(error));
             }
             report::release_retried(key, hold, &error);
             tokio::time::sleep(pause).await;

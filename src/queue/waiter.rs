@@ -208,7 +208,8 @@ impl Waiter {
                     deadline: Instant::now(),
                     ttl,
                 };
-                queue.release(release).await;
+                // What goes wrong is reported; there is nobody to tell.
+                let _ = queue.release(release).await;
             }
         }));
     }
