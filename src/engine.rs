@@ -91,6 +91,8 @@ impl Engine {
             }
         }
         let (owner, since) = (scope::owner(), Instant::now());
+        // From before the request, so that no outage falls between it and the watchdog.
+        let outages = self.store().outages();
         loop {
             let claim = Claim {
                 hold: owner.next_hold(),
@@ -107,7 +109,13 @@ impl Engine {
             // A lease that ended before we were polled must not be entered: we were passed over,
             // and ask again as another hold. Dropping the grant gives back what is left of it.
             if grant.is_live() {
-                return Ok(Hold::start(grant, owner, terms, self.response_timeout));
+                return Ok(Hold::start(
+                    grant,
+                    owner,
+                    terms,
+                    outages,
+                    self.response_timeout,
+                ));
             }
         }
     }

@@ -4,13 +4,15 @@ use std::{error::Error, fmt, sync::Arc, time::Duration};
 
 /// Why a lock could not be taken, kept or found.
 ///
-/// Each variant names the key as the caller wrote it, without the prefix. No message holds a
-/// password.
+/// Variants about one lock name its key as the caller wrote it, without the prefix. No message holds
+/// a password. What the store said is the [`source`](Error::source): print the whole chain, as
+/// `{:#}` of the usual error reporters does.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockError {
-    /// The lock did not become free within `wait`.
-    #[error("no lock on `{key}` within {waited:?}")]
+    /// The lock did not become free within `wait`, or before the attempts of
+    /// [`Wake::Poll`](crate::Wake::Poll) were used up.
+    #[error("no lock on `{key}` after waiting {waited:.1?}")]
     #[non_exhaustive]
     Timeout {
         /// The key that was waited for.
@@ -64,7 +66,7 @@ pub enum LockError {
         reason: String,
     },
     /// The store failed, and waiting longer was no option.
-    #[error("the store failed{}", OnKey(.key))]
+    #[error("{}", StoreFailed(.key))]
     #[non_exhaustive]
     Store {
         /// The key that was asked for; none if the connection itself could not be made.
@@ -111,14 +113,14 @@ impl LockError {
     }
 }
 
-/// Writes ` on <key>`, or nothing where there is no key.
-struct OnKey<'a>(&'a Option<String>);
+/// Says which step failed: that of a lock, or the connection itself.
+struct StoreFailed<'a>(&'a Option<String>);
 
-impl fmt::Display for OnKey<'_> {
+impl fmt::Display for StoreFailed<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            Some(key) => write!(f, " on `{key}`"),
-            None => Ok(()),
+            Some(key) => write!(f, "the store failed on `{key}`"),
+            None => f.write_str("the store cannot be reached"),
         }
     }
 }
@@ -163,7 +165,8 @@ impl Failure {
 
 /// An error of the store: the connection, the server, or an answer that makes no sense.
 ///
-/// Opaque on purpose. [`Error::source`] leads to the driver's own error.
+/// Opaque on purpose: its [`source`](Error::source) is a text, so that the driver's types are no part
+/// of this interface.
 #[derive(Clone)]
 pub struct StoreError(Arc<StoreFault>);
 

@@ -4,6 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use tokio::{
     runtime::Handle,
+    sync::watch,
     task::AbortHandle,
     time::{Instant, timeout},
 };
@@ -44,6 +45,7 @@ impl Hold {
         grant: Grant,
         owner: Arc<Owner>,
         terms: Terms,
+        outages: watch::Receiver<u64>,
         response_timeout: Duration,
     ) -> Entry {
         report::acquired(&grant.key, grant.hold, grant.token);
@@ -66,7 +68,7 @@ impl Hold {
             lease: Arc::clone(&lease),
             depth: Arc::clone(&depth),
             response_timeout,
-            outages: grant.queue.store().outages(),
+            outages,
         };
         let hold = Self {
             key: grant.key.clone(),

@@ -10,7 +10,10 @@
 
 use std::{
     collections::{HashMap, VecDeque, hash_map::Entry},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -58,6 +61,8 @@ struct Line {
     /// Tells the driver that the lock may be free, or that the first waiter has left. Tells a line
     /// from the next one of its key, too.
     kick: Arc<Notify>,
+    /// How many turns the driver has made.
+    turns: Arc<AtomicU64>,
 }
 
 /// What somebody wants, and for how long.
@@ -183,9 +188,9 @@ impl Queue {
         Some(at)
     }
 
-    /// Starts a driver for the line unless it has one, on the runtime of the caller, which is alive.
-    /// `busy` is what the caller has just learnt for the first in line, so that the driver need not
-    /// ask again at once.
+    /// Starts a driver for the line unless it has one, on the runtime that polls the caller: it is
+    /// alive, which the one that polled it first may be no longer. `busy` is what the caller has just
+    /// learnt for the first in line, so that the driver need not ask again at once.
     fn drive(self: &Arc<Self>, waiter: &Waiter, busy: Option<Duration>) {
         let key = waiter.key();
         let mut lines = self.lines.lock();
@@ -194,10 +199,28 @@ impl Queue {
         };
         if !line.driven {
             line.driven = true;
-            let driver = Driver::new(self, key, Arc::clone(&line.kick));
+            let (kick, turns) = (Arc::clone(&line.kick), Arc::clone(&line.turns));
+            let driver = Driver::new(self, key, kick, turns);
             drop(lines);
-            drop(waiter.runtime().spawn(driver.run(busy)));
+            let runtime = Handle::try_current().unwrap_or_else(|_| waiter.runtime().clone());
+            drop(runtime.spawn(driver.run(busy)));
         }
+    }
+
+    /// Takes the line away from a driver that has made no turn since `seen`: its runtime stands
+    /// still. Should it ever go on, it finds that the line is no longer its own. Answers the turns
+    /// seen now.
+    fn relieve(&self, key: &LockKey, seen: Option<u64>) -> Option<u64> {
+        let mut lines = self.lines.lock();
+        let line = lines.get_mut(key)?;
+        let turns = line.turns.load(Ordering::Relaxed);
+        if line.driven && seen == Some(turns) {
+            line.driven = false;
+            line.kick = Arc::default();
+            line.turns = Arc::default();
+            return None;
+        }
+        Some(turns)
     }
 
     /// The first in the line that has this `kick`; `None` if it has ended.

@@ -43,8 +43,15 @@ pub(crate) trait Store: fmt::Debug + Send + Sync {
     /// Moves the depth of a hold to a target, unless a change with a later number has been made.
     fn depth(&self, key: &LockKey, change: DepthChange) -> Answer<Presence>;
 
-    /// Makes the lease last at least `ttl` from the execution of the request.
-    fn renew(&self, key: &LockKey, hold: HoldId, ttl: Duration) -> Answer<Presence>;
+    /// Makes the lease last at least `ttl` from the execution of the request. A connection that is
+    /// silent for longer than `patience` is given up.
+    fn renew(
+        &self,
+        key: &LockKey,
+        hold: HoldId,
+        ttl: Duration,
+        patience: Duration,
+    ) -> Answer<Presence>;
 
     /// Ends a hold, whether it stands in the lock or an unanswered acquire may still put it there.
     fn release(&self, key: &LockKey, ending: Ending) -> Answer<Presence>;

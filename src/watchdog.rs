@@ -76,8 +76,8 @@ impl Watchdog {
             // Several attempts fit into what is left of the lease. A renewal that was cut short
             // may still arrive: it can only lengthen the lease of a hold that is there.
             let patience = self.response_timeout.min(ttl / 6);
-            let limit = self.lease.deadline().min(sent + patience);
-            let error = match timeout_at(limit, self.store.renew(&self.key, self.hold, ttl)).await {
+            let request = self.store.renew(&self.key, self.hold, ttl, patience);
+            let error = match timeout_at(self.lease.deadline(), request).await {
                 Ok(Ok(Presence::Present)) => {
                     self.lease.confirm(sent, ttl);
                     report::renewed(&self.key, self.hold);

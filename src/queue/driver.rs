@@ -1,6 +1,12 @@
 //! The task that asks for the first in line.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use backon::{BackoffBuilder, ExponentialBuilder};
 use tokio::{select, sync::Notify, time::sleep};
@@ -19,16 +25,23 @@ pub(super) struct Driver {
     queue: Arc<Queue>,
     key: LockKey,
     kick: Arc<Notify>,
+    turns: Arc<AtomicU64>,
     /// Whether its line has ended.
     done: bool,
 }
 
 impl Driver {
-    pub(super) fn new(queue: &Arc<Queue>, key: &LockKey, kick: Arc<Notify>) -> Self {
+    pub(super) fn new(
+        queue: &Arc<Queue>,
+        key: &LockKey,
+        kick: Arc<Notify>,
+        turns: Arc<AtomicU64>,
+    ) -> Self {
         Self {
             queue: Arc::clone(queue),
             key: key.clone(),
             kick,
+            turns,
             done: false,
         }
     }
@@ -39,6 +52,7 @@ impl Driver {
         let mut pauses = self.queue.wake.pauses();
         let mut ask_at_once = busy.is_none();
         while let Some(first) = self.queue.first(&self.key, &self.kick) {
+            self.turns.fetch_add(1, Ordering::Relaxed);
             if served
                 .as_ref()
                 .is_none_or(|last| !Arc::ptr_eq(last, &first))
@@ -51,7 +65,9 @@ impl Driver {
                 ask_at_once = true;
                 continue;
             }
-            let attempt = first.attempt(&self.queue);
+            let Some(attempt) = first.attempt(&self.queue) else {
+                continue;
+            };
             match attempt.clone().await {
                 Outcome::Held { token, sent, lease } => {
                     if self.queue.claim(&first) {
@@ -116,6 +132,15 @@ impl Wake {
                     .build(),
             ),
             Self::Poll { interval, .. } => Box::new(std::iter::repeat(interval)),
+        }
+    }
+
+    /// Longer than a driver stays in one turn, unless its runtime stands still.
+    pub(super) fn standstill(self) -> Duration {
+        const SPARE: Duration = Duration::from_secs(2);
+        match self {
+            Self::Backoff => SPARE,
+            Self::Poll { interval, .. } => interval.saturating_add(SPARE),
         }
     }
 

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tokio::time::timeout;
+
 use super::{
     Grant, Queue,
     waiter::{Outcome, Refusal, Waiter},
@@ -58,19 +60,23 @@ impl<'q> Place<'q> {
                     return Ok(self.waiter.grant(self.queue, token, sent, lease));
                 }
                 Some(Outcome::Failed(error)) => return Err(Refusal::Failed(error)),
+                Some(_) if self.queue.wake.is_exhausted(self.waiter.asked()) => {
+                    return Err(Refusal::Late);
+                }
                 Some(Outcome::Busy { remaining }) => busy = remaining,
                 Some(Outcome::Unanswered) | None => {}
             }
-            if self.queue.wake.is_exhausted(self.waiter.asked()) {
-                return Err(Refusal::Late);
-            }
         }
+        let mut turns = None;
         loop {
             if let Some(answer) = self.waiter.take_answer() {
                 return answer;
             }
             self.queue.drive(&self.waiter, busy);
-            self.waiter.woken().await;
+            let standstill = self.queue.wake.standstill();
+            if timeout(standstill, self.waiter.woken()).await.is_err() {
+                turns = self.queue.relieve(self.waiter.key(), turns);
+            }
             // The driver is gone with its runtime. If that is ours too, the next one goes the same
             // way, so let the shutdown have this task.
             tokio::task::coop::consume_budget().await;
@@ -80,11 +86,14 @@ impl<'q> Place<'q> {
     /// Makes the attempt of a waiter that stands alone. `None` if somebody else owns its outcome:
     /// a driver that was started by the next in line, and has served this one already.
     async fn ask(&self) -> Option<Outcome> {
-        let attempt = self.waiter.attempt(self.queue);
+        let attempt = self.waiter.attempt(self.queue)?;
         let outcome = attempt.clone().await;
         match outcome {
-            Outcome::Held { .. } | Outcome::Failed(_) => {
-                self.queue.claim(&self.waiter).then_some(outcome)
+            Outcome::Held { .. } => self.queue.claim(&self.waiter).then_some(outcome),
+            Outcome::Failed(_) => {
+                let claimed = self.queue.claim(&self.waiter);
+                claimed.then(|| self.waiter.undo(self.queue));
+                claimed.then_some(outcome)
             }
             Outcome::Busy { .. } | Outcome::Unanswered => {
                 self.waiter.settle(&attempt);

@@ -61,7 +61,10 @@ struct State {
     asked: u32,
     /// Whether some attempt may still be executed, so that the hold needs a tombstone at its end.
     unanswered: bool,
+    /// Why the last attempt got no answer, if it got none.
     last_error: Option<StoreError>,
+    /// Whether it waits no more; no attempt is made from then on.
+    ended: bool,
     /// What the driver brings.
     answer: Option<Result<Grant, Refusal>>,
 }
@@ -94,11 +97,12 @@ impl Waiter {
         self.state.lock().last_error.clone()
     }
 
-    /// The present attempt, or a new one.
-    pub(super) fn attempt(self: &Arc<Self>, queue: &Queue) -> Attempt {
+    /// The present attempt, or a new one; `None` once nobody waits any more, so that no request is
+    /// made whose answer would be nobody's.
+    pub(super) fn attempt(self: &Arc<Self>, queue: &Queue) -> Option<Attempt> {
         let mut state = self.state.lock();
-        if let Some(attempt) = &state.attempt {
-            return attempt.clone();
+        if state.attempt.is_some() || state.ended {
+            return state.attempt.clone();
         }
         state.asked += 1;
         let request = queue.store.acquire(&self.key, self.claim);
@@ -110,7 +114,7 @@ impl Waiter {
         let attempt: Attempt =
             (Box::pin(asking) as Pin<Box<dyn Future<Output = _> + Send>>).shared();
         state.attempt = Some(attempt.clone());
-        attempt
+        Some(attempt)
     }
 
     /// The outcome of `attempt` was no success and has been dealt with: the next one may be made.
@@ -139,7 +143,10 @@ impl Waiter {
                 self.state.lock().unanswered = true;
                 Outcome::Unanswered
             }
-            Ok(Acquired::Busy { remaining }) => Outcome::Busy { remaining },
+            Ok(Acquired::Busy { remaining }) => {
+                self.state.lock().last_error = None;
+                Outcome::Busy { remaining }
+            }
             // Only a hold that has ended meets its tombstone, and nobody waits for that answer.
             Ok(Acquired::Ended) => Outcome::Busy { remaining: None },
             Err(error) => {
@@ -185,7 +192,8 @@ impl Waiter {
     /// Only for the one who has claimed it from its line.
     pub(super) fn undo(self: &Arc<Self>, queue: &Arc<Queue>) {
         let (attempt, unanswered) = {
-            let state = self.state.lock();
+            let mut state = self.state.lock();
+            state.ended = true;
             (state.attempt.clone(), state.unanswered)
         };
         if attempt.is_none() && !unanswered {
@@ -236,5 +244,40 @@ impl Waiter {
 
     pub(super) async fn woken(&self) {
         self.wake.notified().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{id::Owner, options::Wake, store::memory::MemoryStore};
+
+    /// The driver may turn to a waiter at the moment at which it leaves. A request made then would
+    /// be answered to nobody, and its lock stand for a whole lease.
+    #[tokio::test]
+    async fn nothing_is_asked_for_a_waiter_that_has_left() -> Result<(), crate::LockError> {
+        let queue = Queue::new(Arc::new(MemoryStore::new()), Wake::default());
+        let claim = Claim {
+            hold: Owner::new().next_hold(),
+            ttl: Duration::from_secs(30),
+        };
+        let waiter = Waiter::new(LockKey::new("", "order:42")?, claim, Handle::current());
+        waiter.undo(&queue);
+        assert!(waiter.attempt(&queue).is_none());
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn an_attempt_in_flight_outlives_its_waiter() -> Result<(), crate::LockError> {
+        let queue = Queue::new(Arc::new(MemoryStore::new()), Wake::default());
+        let claim = Claim {
+            hold: Owner::new().next_hold(),
+            ttl: Duration::from_secs(30),
+        };
+        let waiter = Waiter::new(LockKey::new("", "order:42")?, claim, Handle::current());
+        assert!(waiter.attempt(&queue).is_some());
+        waiter.undo(&queue);
+        assert!(waiter.attempt(&queue).is_some());
+        Ok(())
     }
 }

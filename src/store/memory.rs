@@ -63,7 +63,13 @@ impl Store for MemoryStore {
         self.execute(move |state, now| state.depth(&key, change, now))
     }
 
-    fn renew(&self, key: &LockKey, hold: HoldId, ttl: Duration) -> Answer<Presence> {
+    fn renew(
+        &self,
+        key: &LockKey,
+        hold: HoldId,
+        ttl: Duration,
+        _patience: Duration,
+    ) -> Answer<Presence> {
         let key = key.clone();
         self.execute(move |state, now| state.renew(&key, hold, ttl, now))
     }

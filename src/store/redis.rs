@@ -90,14 +90,21 @@ impl Store for RedisStore {
         self.run(call, script::presence)
     }
 
-    fn renew(&self, key: &LockKey, hold: HoldId, ttl: Duration) -> Answer<Presence> {
+    fn renew(
+        &self,
+        key: &LockKey,
+        hold: HoldId,
+        ttl: Duration,
+        patience: Duration,
+    ) -> Answer<Presence> {
         let call = RENEW
             .call()
             .key(key.as_str())
             .key(names::meta(key))
             .arg(hold.to_string())
             .millis(ttl)
-            .millis(meta_life(ttl));
+            .millis(meta_life(ttl))
+            .patience(patience);
         self.run(call, script::presence)
     }
 

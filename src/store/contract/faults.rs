@@ -56,7 +56,7 @@ async fn refusal(world: &World, hold: HoldId, operation: &str) -> Option<Effect>
             let seen = Seen { field, token };
             store.force_release(key, seen).await.map(drop)
         }
-        "renew" => store.renew(key, hold, ttl).await.map(drop),
+        "renew" => store.renew(key, hold, ttl, MINUTE).await.map(drop),
         _ => {
             let ending = Ending { hold, tombstone };
             store.release(key, ending).await.map(drop)

@@ -92,7 +92,7 @@ impl World {
     }
 
     pub(crate) async fn renew(&self, hold: HoldId, ttl: Duration) -> Presence {
-        let renewal = self.store.renew(&self.key, hold, ttl);
+        let renewal = self.store.renew(&self.key, hold, ttl, MINUTE);
         renewal.await.expect("renew")
     }
 

@@ -149,7 +149,7 @@ impl Names {
                 store.depth(key, change).await.map(Reply::Presence)
             }
             Request::Renew { hold, ttl } => {
-                let renewed = store.renew(key, self.holds[hold], ttl).await;
+                let renewed = store.renew(key, self.holds[hold], ttl, MINUTE).await;
                 renewed.map(Reply::Presence)
             }
             Request::Release { hold, tombstone } => {

@@ -1,13 +1,14 @@
-//! Lanes: multiplexed connections cloned out of the pool, kept until they fail.
+//! Lanes: multiplexed connections taken out of the pool, kept until they fail.
 //!
 //! Going to the pool costs a round trip of its own, since it checks a connection before it hands it
-//! out. So one connection is taken from it, cloned for every command, and the pool is asked again
-//! only after a failure.
+//! out. So one connection is taken out of it for good and cloned for every command, and the pool is
+//! asked again only after a failure. For good, since a caller's own pool would lend it to others
+//! too, who may select another database on it, or block it.
 
 use std::{error::Error, pin::Pin, sync::Arc, time::Duration};
 
 use deadpool_redis::{
-    Manager, Pool, Runtime,
+    Manager, Pool, PoolError, Runtime,
     redis::{
         AsyncConnectionConfig, ErrorKind, IntoConnectionInfo, ProtocolVersion, PushInfo, PushKind,
         RedisError, ServerErrorKind, aio::MultiplexedConnection,
@@ -22,7 +23,7 @@ use crate::{
     mutex::Mutex,
 };
 
-/// How many connections our own pool may open: the lane, and its successor while the old one dies.
+/// How many connections our own pool may open at a time; each leaves it as a lane.
 const POOL_SIZE: usize = 2;
 
 /// Where commands go.
@@ -40,8 +41,8 @@ pub(super) struct Lanes {
 struct State {
     lane: Option<Lane>,
     connecting: Option<Connecting>,
-    /// How many lanes there have been.
-    lanes: u64,
+    /// How many attempts to connect there have been.
+    attempts: u64,
 }
 
 /// An attempt to connect, shared by everybody who waits for it. It runs as a task of its own, so
@@ -143,7 +144,7 @@ impl Lanes {
                 if is_lane_done(&error) {
                     self.discard(&lane);
                 }
-                Err(self.error(call.verb(), script::effect(&error), error))
+                Err(self.error(call.verb(), script::effect(&error), DriverError(error)))
             }
         }
     }
@@ -156,60 +157,87 @@ impl Lanes {
                 if let Some(lane) = state.lane.as_ref().filter(|lane| lane.outage == outage) {
                     return Ok(lane.clone());
                 }
-                match &state.connecting {
-                    Some(connecting) => connecting.clone(),
-                    None => state
-                        .connecting
-                        .insert(self.start_connecting(outage))
-                        .clone(),
+                if state.connecting.is_none() {
+                    state.attempts += 1;
+                    state.connecting = Some(self.start_connecting(state.attempts, outage));
                 }
+                state.connecting.clone()
+            };
+            let Some(connecting) = connecting else {
+                continue;
             };
             // It has a limit of its own, but one in a runtime that nobody drives never reaches it.
             let limit = self.timeouts.connect.saturating_mul(2);
-            if let Ok(Some(result)) = tokio::time::timeout(limit, connecting.clone()).await {
-                return result;
+            let result = tokio::time::timeout(limit, connecting.clone()).await;
+            if let Ok(Some(Ok(lane))) = result {
+                return Ok(lane);
             }
+            // Whoever comes next makes an attempt of its own.
             let mut state = self.state.lock();
-            if state
-                .connecting
-                .as_ref()
-                .is_some_and(|present| present.ptr_eq(&connecting))
-            {
+            let present = state.connecting.as_ref();
+            if present.is_some_and(|present| present.ptr_eq(&connecting)) {
                 state.connecting = None;
+            }
+            if let Ok(Some(Err(error))) = result {
+                return Err(error);
             }
         }
     }
 
-    fn start_connecting(self: &Arc<Self>, outage: u64) -> Connecting {
+    fn start_connecting(self: &Arc<Self>, number: u64, outage: u64) -> Connecting {
         let lanes = Arc::clone(self);
         let task = tokio::spawn(async move {
-            let connection = lanes.take_from_pool().await;
-            let mut state = lanes.state.lock();
-            state.connecting = None;
-            state.lanes += 1;
-            let number = state.lanes;
-            let lane = connection.map(|connection| Lane {
+            let lane = lanes.take_from_pool().await.map(|connection| Lane {
                 connection,
                 number,
                 outage,
-            })?;
-            state.lane = Some(lane.clone());
-            Ok(lane)
+            });
+            let mut state = lanes.state.lock();
+            // An attempt that was given up must not replace what came after it.
+            if state.attempts == number {
+                state.connecting = None;
+                state.lane = lane.clone().ok();
+            }
+            lane
         });
-        let result: Pin<Box<dyn Future<Output = _> + Send>> = Box::pin(async { task.await.ok() });
+        let panicked = self.error(
+            "connect",
+            Effect::Refused,
+            "the attempt to connect panicked",
+        );
+        let result: Pin<Box<dyn Future<Output = _> + Send>> = Box::pin(async {
+            match task.await {
+                Ok(result) => Some(result),
+                Err(error) => error.is_panic().then_some(Err(panicked)),
+            }
+        });
         result.shared()
     }
 
     async fn take_from_pool(&self) -> Result<MultiplexedConnection, StoreError> {
-        match tokio::time::timeout(self.timeouts.connect, self.pool.get()).await {
+        let limit = self.timeouts.connect;
+        match tokio::time::timeout(limit, self.pool.get()).await {
             Ok(Ok(pooled)) => {
-                // The object goes back to the pool here; the clone keeps the connection alive.
-                let mut connection = MultiplexedConnection::clone(&pooled);
+                let mut connection = deadpool_redis::Connection::take(pooled);
                 connection.set_response_timeout(self.timeouts.response);
                 Ok(connection)
             }
-            Ok(Err(error)) => Err(self.error("connect", connect_effect(&error), error)),
-            Err(elapsed) => Err(self.error("connect", Effect::None, elapsed)),
+            Ok(Err(PoolError::Backend(error))) => {
+                // A connection that could not be made has executed nothing, whatever the error.
+                let effect = match script::effect(&error) {
+                    Effect::Refused => Effect::Refused,
+                    Effect::None | Effect::Unknown => Effect::None,
+                };
+                Err(self.error("connect", effect, DriverError(error)))
+            }
+            Ok(Err(error @ PoolError::Closed)) => {
+                Err(self.error("connect", Effect::Refused, error.to_string()))
+            }
+            Ok(Err(error)) => Err(self.error("connect", Effect::None, error.to_string())),
+            Err(_elapsed) => {
+                let cause = format!("no connection within {limit:?}");
+                Err(self.error("connect", Effect::None, cause))
+            }
         }
     }
 
@@ -245,25 +273,20 @@ fn provide_crypto() {
     }
 }
 
-/// A connection that could not be made has executed nothing. Wrong credentials stay wrong.
-fn connect_effect(error: &deadpool_redis::PoolError) -> Effect {
-    match error {
-        deadpool_redis::PoolError::Backend(error) => match script::effect(error) {
-            Effect::Refused => Effect::Refused,
-            Effect::None | Effect::Unknown => Effect::None,
-        },
-        deadpool_redis::PoolError::Closed => Effect::Refused,
-        _ => Effect::None,
-    }
-}
+/// An error of the driver as a text: it repeats itself in its own sources, and its type is no part
+/// of our interface.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct DriverError(RedisError);
 
-/// Whether the next command should go to the pool, which checks the connection and replaces it if
-/// need be: after the end of the connection, after a silence, and when the server is a replica now.
+/// Whether the next command should get a new connection: after the end of this one, after a silence,
+/// and when the server is a replica now.
 fn is_lane_done(error: &RedisError) -> bool {
     error.is_unrecoverable_error()
         || error.is_io_error()
         || error.is_timeout()
         || error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly)
+        || script::condition(error) == Some("READONLY")
 }
 
 fn report_outages(

@@ -48,6 +48,8 @@ pub(super) struct Call {
     script: &'static Script,
     keys: Vec<String>,
     args: Vec<Vec<u8>>,
+    /// How long to wait for the answer, where that is not the connection's own response timeout.
+    patience: Option<Duration>,
 }
 
 impl Script {
@@ -56,6 +58,7 @@ impl Script {
             script: self,
             keys: Vec::with_capacity(3),
             args: Vec::with_capacity(5),
+            patience: None,
         }
     }
 }
@@ -67,6 +70,11 @@ impl Call {
 
     pub(super) fn key(mut self, key: impl Into<String>) -> Self {
         self.keys.push(key.into());
+        self
+    }
+
+    pub(super) fn patience(mut self, patience: Duration) -> Self {
+        self.patience = Some(patience);
         self
     }
 
@@ -84,6 +92,9 @@ impl Call {
     /// Not through the driver's own `Script`: in a cluster that loads the script on every node and
     /// fails if one of them is down. `NOSCRIPT` proves that nothing was executed.
     pub(super) async fn send(&self, lane: &mut MultiplexedConnection) -> Result<Value, RedisError> {
+        if let Some(patience) = self.patience {
+            lane.set_response_timeout(patience);
+        }
         match self
             .command("EVALSHA", &self.script.sha)
             .query_async(lane)
@@ -124,13 +135,7 @@ pub(super) fn effect(error: &RedisError) -> Effect {
             | Server::NotBusy,
         ) => Effect::None,
         // A script that runs into one of these has met it at its first write.
-        _ if matches!(
-            error.code(),
-            Some("OOM" | "MISCONF" | "NOREPLICAS" | "BUSY")
-        ) =>
-        {
-            Effect::None
-        }
+        _ if condition(error).is_some() => Effect::None,
         ErrorKind::Server(_)
         | ErrorKind::Extension
         | ErrorKind::AuthenticationFailed
@@ -139,6 +144,23 @@ pub(super) fn effect(error: &RedisError) -> Effect {
         _ if error.is_connection_refusal() => Effect::None,
         _ => Effect::Unknown,
     }
+}
+
+/// The state of the server that keeps it from writing for now.
+///
+/// Before Redis 7.0 an error inside a script comes wrapped into a general one, with its code in the
+/// text.
+pub(super) fn condition(error: &RedisError) -> Option<&'static str> {
+    const CONDITIONS: [&str; 5] = ["OOM", "MISCONF", "NOREPLICAS", "BUSY", "READONLY"];
+    let code = error.code()?;
+    let wrapped = error.detail().filter(|_| code == "ERR").unwrap_or_default();
+    CONDITIONS.into_iter().find(|condition| {
+        let inside = wrapped.split(": -").skip(1);
+        code == *condition
+            || inside
+                .last()
+                .is_some_and(|text| text.starts_with(condition))
+    })
 }
 
 /// A reply that no script of ours gives.
@@ -227,6 +249,42 @@ mod tests {
                 let line = lines.next().unwrap_or_default();
                 assert!(line.starts_with(opening), "{}.lua: {line}", script.verb);
             }
+        }
+    }
+
+    /// The error that a server's line stands for.
+    fn error(line: &str) -> RedisError {
+        let reply = deadpool_redis::redis::parse_redis_value(format!("{line}\r\n").as_bytes());
+        reply.unwrap().extract_error().unwrap_err()
+    }
+
+    #[test]
+    fn a_server_that_cannot_write_for_now_is_asked_again() {
+        let in_script = "-ERR Error running script (call to f_6b1b): @user_script:38: \
+                         @user_script: 38: -OOM command not allowed when used memory > 'maxmemory'.";
+        for line in [
+            "-OOM command not allowed when used memory > 'maxmemory'.",
+            "-READONLY You can't write against a read only replica.",
+            "-LOADING Redis is loading the dataset in memory",
+            "-BUSY Redis is busy running a script.",
+            "-NOREPLICAS Not enough good replicas to write.",
+            "-MISCONF Redis is configured to save RDB snapshots",
+            in_script,
+            &in_script.replace("OOM", "READONLY"),
+        ] {
+            assert_eq!(effect(&error(line)), Effect::None, "{line}");
+        }
+    }
+
+    #[test]
+    fn what_will_never_work_is_not_asked_again() {
+        for line in [
+            "-WRONGTYPE Operation against a key holding the wrong kind of value",
+            "-NOPERM this user has no permissions to run the 'evalsha' command",
+            "-WRONGPASS invalid username-password pair or user is disabled.",
+            "-ERR hash value is not an integer",
+        ] {
+            assert_eq!(effect(&error(line)), Effect::Refused, "{line}");
         }
     }
 
