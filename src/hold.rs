@@ -50,6 +50,8 @@ impl Hold {
     ) -> Entry {
         report::acquired(&grant.key, grant.hold, grant.token);
         let lease = Arc::new(Lease::new(
+            grant.key.clone(),
+            grant.hold,
             grant.sent,
             grant.lease,
             grant.ttl,

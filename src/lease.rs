@@ -5,11 +5,11 @@
 //! however long the request and its answer travelled. See Gray and Cheriton,
 //! [*Leases*](https://doi.org/10.1145/74850.74870), 1989.
 
-use std::time::Duration;
+use std::{sync::MutexGuard, time::Duration};
 
 use tokio::{sync::Notify, time::Instant};
 
-use crate::{error::LostReason, mutex::Mutex};
+use crate::{error::LostReason, id::HoldId, key::LockKey, mutex::Mutex, report};
 
 /// The least margin. Above it the margin is 1 % of the lease.
 const MIN_MARGIN: Duration = Duration::from_millis(5);
@@ -22,6 +22,8 @@ pub(crate) fn deadline(sent: Instant, lease: Duration) -> Instant {
 /// The lease of one hold. Once lost it stays lost, whatever answers arrive later.
 #[derive(Debug)]
 pub(crate) struct Lease {
+    key: LockKey,
+    hold: HoldId,
     state: Mutex<State>,
     lost: Notify,
 }
@@ -43,6 +45,8 @@ struct State {
 
 impl Lease {
     pub(crate) fn new(
+        key: LockKey,
+        hold: HoldId,
         sent: Instant,
         lease: Duration,
         ttl: Duration,
@@ -63,6 +67,8 @@ impl Lease {
             ended: false,
         };
         Self {
+            key,
+            hold,
             state: Mutex::new(state),
             lost: Notify::new(),
         }
@@ -91,7 +97,18 @@ impl Lease {
 
     /// The release of the hold found that the lock had been lost before.
     pub(crate) fn found_lost(&self, reason: LostReason) {
-        self.state.lock().lost.get_or_insert(reason);
+        let state = self.state.lock();
+        self.mark(state, reason);
+    }
+
+    /// Every loss passes through here: the first reason stands, and is reported once.
+    fn mark(&self, mut state: MutexGuard<'_, State>, reason: LostReason) {
+        let first = state.lost.is_none();
+        state.lost.get_or_insert(reason);
+        drop(state);
+        if first {
+            report::lost(&self.key, self.hold, reason);
+        }
         self.lost.notify_waiters();
     }
 
@@ -124,17 +141,15 @@ impl Lease {
 
     /// Marks the lock as lost; the first reason stands.
     pub(crate) fn lose(&self, reason: LostReason) {
-        let mut state = self.state.lock();
+        let state = self.state.lock();
         if !state.ended {
-            state.lost.get_or_insert(reason);
+            self.mark(state, reason);
         }
-        drop(state);
-        self.lost.notify_waiters();
     }
 
     /// How the lock was lost at the instant `now`, if it was.
     pub(crate) fn lost_by(&self, now: Instant) -> Option<LostReason> {
-        let mut state = self.state.lock();
+        let state = self.state.lock();
         if state.lost.is_some() || state.ended {
             return state.lost;
         }
@@ -143,9 +158,7 @@ impl Lease {
             _ if now >= state.deadline => LostReason::Unconfirmed,
             _ => return None,
         };
-        state.lost = Some(reason);
-        drop(state);
-        self.lost.notify_waiters();
+        self.mark(state, reason);
         Some(reason)
     }
 
@@ -165,10 +178,17 @@ impl Lease {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test ends where its ground gives way")]
 mod tests {
     use super::*;
+    use crate::id::Owner;
 
     const SECOND: Duration = Duration::from_secs(1);
+
+    fn of(sent: Instant, lease: Duration, ttl: Duration, max_hold: Option<Duration>) -> Lease {
+        let key = LockKey::new("", "order:42").unwrap();
+        Lease::new(key, Owner::new().next_hold(), sent, lease, ttl, max_hold)
+    }
 
     #[tokio::test(start_paused = true)]
     async fn the_deadline_lies_before_the_end_of_the_lease() {
@@ -186,7 +206,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_confirmation_after_the_deadline_does_not_bring_the_lock_back() {
-        let lease = Lease::new(Instant::now(), SECOND, SECOND, None);
+        let lease = of(Instant::now(), SECOND, SECOND, None);
         let sent = Instant::now() + SECOND / 2;
         tokio::time::advance(SECOND).await;
         lease.confirm(sent, 10 * SECOND);
@@ -196,7 +216,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_confirmation_never_shortens_the_lease() {
         let sent = Instant::now();
-        let lease = Lease::new(sent, 10 * SECOND, 10 * SECOND, None);
+        let lease = of(sent, 10 * SECOND, 10 * SECOND, None);
         let before = lease.deadline();
         lease.confirm(sent, SECOND);
         assert_eq!(lease.deadline(), before);
@@ -204,7 +224,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_re_entry_lengthens_the_lease_to_max_hold_at_most() {
-        let lease = Lease::new(Instant::now(), SECOND, SECOND, Some(3 * SECOND));
+        let lease = of(Instant::now(), SECOND, SECOND, Some(3 * SECOND));
         assert!(lease.raise_ttl(10 * SECOND));
         assert_eq!(lease.ttl(), 3 * SECOND);
         assert!(!lease.raise_ttl(10 * SECOND));
@@ -212,7 +232,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_deadline_that_nobody_saw_pass_counts_at_the_end() {
-        let lease = Lease::new(Instant::now(), SECOND, SECOND, None);
+        let lease = of(Instant::now(), SECOND, SECOND, None);
         tokio::time::advance(SECOND).await;
         lease.end();
         assert_eq!(lease.lost_by(Instant::now()), Some(LostReason::Unconfirmed));
@@ -220,7 +240,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn max_hold_ends_the_lease_and_the_renewals() {
-        let lease = Lease::new(Instant::now(), SECOND, SECOND, Some(SECOND / 2));
+        let lease = of(Instant::now(), SECOND, SECOND, Some(SECOND / 2));
         assert_eq!(lease.renewal_due(), None);
         tokio::time::advance(SECOND / 2).await;
         assert_eq!(lease.lost().await, LostReason::MaxHold);

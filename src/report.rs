@@ -62,7 +62,7 @@ pub(crate) fn released(key: &LockKey, hold: HoldId) {
 }
 
 pub(crate) fn release_backgrounded(key: &LockKey, hold: HoldId) {
-    debug!(target: TARGET, key = key.as_str(), %hold, "release_backgrounded");
+    warn!(target: TARGET, key = key.as_str(), %hold, "release_backgrounded");
 }
 
 pub(crate) fn release_retried(key: &LockKey, hold: HoldId, error: &StoreError) {

@@ -41,7 +41,6 @@ impl Watchdog {
             reason = depth.follow() => reason,
         };
         self.lease.lose(reason);
-        report::lost(&self.key, self.hold, reason);
     }
 
     async fn keep(&mut self) -> LostReason {

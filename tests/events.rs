@@ -1,0 +1,147 @@
+//! What is reported rather than returned: `tracing` events with stable names and fields.
+
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "a test ends where its ground gives way"
+)]
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use reentry::{LockError, Locks, OnLost};
+use support::{DEADLINE, Rig, eventually};
+use tracing::field::{Field, Visit};
+use tracing::subscriber::DefaultGuard;
+use tracing::{Event, Subscriber};
+use tracing_subscriber::Layer;
+use tracing_subscriber::layer::{Context, SubscriberExt};
+
+const KEY: &str = "order:42";
+
+/// The fields of each event of the crate, with its name as `message`.
+#[derive(Clone, Default)]
+struct Events(Arc<Mutex<Vec<BTreeMap<String, String>>>>);
+
+impl Events {
+    /// Those of this thread, where the single-threaded runtime of a test runs all its tasks.
+    fn of_this_test() -> (Self, DefaultGuard) {
+        let events = Self::default();
+        let subscriber = tracing_subscriber::registry().with(events.clone());
+        (events, tracing::subscriber::set_default(subscriber))
+    }
+
+    fn named(&self, name: &str) -> Vec<BTreeMap<String, String>> {
+        let events = self.0.lock().unwrap();
+        let named = events.iter().filter(|event| event["message"] == name);
+        named.cloned().collect()
+    }
+}
+
+impl<S: Subscriber> Layer<S> for Events {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        if event.metadata().target() == "reentry" {
+            let mut fields = Fields(BTreeMap::new());
+            event.record(&mut fields);
+            self.0.lock().unwrap().push(fields.0);
+        }
+    }
+}
+
+struct Fields(BTreeMap<String, String>);
+
+impl Visit for Fields {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        let value = format!("{value:?}").trim_matches('"').to_owned();
+        self.0.insert(field.name().to_owned(), value);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_is_told_from_its_acquisition_to_its_release() {
+    let (events, _guard) = Events::of_this_test();
+    let locks = Locks::builder().url("memory:").prefix("app:").build();
+    let locks = locks.await.unwrap();
+    let body = async {
+        tokio::time::sleep(Duration::from_secs(25)).await;
+        let held = reentry::held(KEY).unwrap();
+        (held.hold_id().to_string(), held.fencing_token().to_string())
+    };
+    let (hold, token) = locks.with_lock(KEY, body).await.unwrap();
+    for (name, times) in [("acquired", 1), ("renewed", 2), ("released", 1)] {
+        let events = events.named(name);
+        assert_eq!(events.len(), times, "{name}");
+        for event in events {
+            assert_eq!((&*event["key"], &*event["hold"]), ("app:order:42", &*hold));
+        }
+    }
+    assert_eq!(events.named("acquired")[0]["token"], token);
+    assert!(events.named("lost").is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_loss_is_told_once_whoever_finds_it() {
+    let (events, _guard) = Events::of_this_test();
+    let locks = Locks::in_memory();
+    let second = Duration::from_secs(1);
+
+    // A nested entry finds it.
+    let body = async {
+        locks.force_release(KEY).await.unwrap();
+        let nested = locks.with_lock(KEY, async {}).await;
+        assert!(nested.is_err_and(|error| error.is_lost()));
+    };
+    let outer = locks.with_lock(KEY, body).await;
+    assert!(outer.is_err_and(|error| error.is_lost()));
+    assert_eq!(events.named("lost").len(), 1);
+
+    // The background release of a dropped guard finds it.
+    let guard = locks.lock(KEY).await.unwrap();
+    locks.force_release(KEY).await.unwrap();
+    drop(guard);
+    eventually(DEADLINE, "it is told", async || {
+        events.named("lost").len() == 2
+    })
+    .await;
+
+    // The body runs past its max_hold.
+    let request = locks.lock(KEY).ttl(second).max_hold(second);
+    let body = async { tokio::time::sleep(2 * second).await };
+    assert!(request.run(body).await.unwrap_err().is_lost());
+    assert_eq!(events.named("lost").len(), 3);
+    assert_eq!(
+        events.named("lost")[2]["reason"],
+        "it was held for its `max_hold`"
+    );
+
+    // The release finds it, and the body's output stands.
+    let request = locks.lock(KEY).on_lost(OnLost::KeepRunning);
+    let body = async { locks.force_release(KEY).await };
+    assert!(request.run(body).await.unwrap().unwrap());
+    assert_eq!(events.named("lost").len(), 4);
+}
+
+#[tokio::test]
+async fn what_had_to_be_repeated_is_told_with_the_error() -> Result<(), LockError> {
+    let rig = Rig::start().await;
+    let (events, _guard) = Events::of_this_test();
+    rig.proxy.refuse().await;
+    rig.proxy.cut_all(support::Cut::Reset).await;
+    let waiting = tokio::spawn({
+        let locks = rig.locks.clone();
+        async move { locks.with_lock(KEY, async {}).await }
+    });
+    eventually(DEADLINE, "it is told", async || {
+        !events.named("acquire_retried").is_empty()
+    })
+    .await;
+    rig.proxy.accept().await;
+    waiting.await.expect("no panic")?;
+    let told = &events.named("acquire_retried")[0];
+    assert!(told["error"].contains("127.0.0.1"), "{told:?}");
+    Ok(())
+}
