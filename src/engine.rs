@@ -1,6 +1,7 @@
 //! From a request to an entry: re-enter what an enclosing call holds, or acquire.
 
 use std::{
+    fmt,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -21,7 +22,6 @@ use crate::{
 };
 
 /// What the clones of one `Locks` share.
-#[derive(Debug)]
 pub(crate) struct Engine {
     id: LocksId,
     prefix: String,
@@ -118,5 +118,15 @@ impl Engine {
                 ));
             }
         }
+    }
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine")
+            .field("store", self.store())
+            .field("prefix", &self.prefix)
+            .field("defaults", &self.defaults)
+            .finish_non_exhaustive()
     }
 }

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
+    fmt,
     sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -20,7 +21,6 @@ use crate::{
 };
 
 /// The in-memory store.
-#[derive(Debug)]
 pub(crate) struct MemoryStore {
     state: Arc<Mutex<State>>,
     /// Never changes: there is no connection to lose.
@@ -91,6 +91,12 @@ impl Store for MemoryStore {
 
     fn outages(&self) -> watch::Receiver<u64> {
         self.outages.subscribe()
+    }
+}
+
+impl fmt::Debug for MemoryStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("MemoryStore")
     }
 }
 

@@ -5,7 +5,7 @@
 //! asked again only after a failure. For good, since a caller's own pool would lend it to others
 //! too, who may select another database on it, or block it.
 
-use std::{error::Error, pin::Pin, sync::Arc, time::Duration};
+use std::{error::Error, fmt, pin::Pin, sync::Arc, time::Duration};
 
 use deadpool_redis::{
     Manager, Pool, PoolError, Runtime,
@@ -27,7 +27,6 @@ use crate::{
 const POOL_SIZE: usize = 2;
 
 /// Where commands go.
-#[derive(Debug)]
 pub(super) struct Lanes {
     pool: Pool,
     /// Host and port for messages; never the password.
@@ -260,6 +259,16 @@ impl Lanes {
         cause: impl Into<Box<dyn Error + Send + Sync>>,
     ) -> StoreError {
         StoreError::new(step, &self.endpoint, effect, cause)
+    }
+}
+
+/// Without the pool, which knows the password.
+impl fmt::Debug for Lanes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lanes")
+            .field("endpoint", &self.endpoint)
+            .field("timeouts", &self.timeouts)
+            .finish_non_exhaustive()
     }
 }
 
