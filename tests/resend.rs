@@ -10,25 +10,9 @@
 mod support;
 
 use support::proxy::Direction::{ToClient, ToServer};
-use support::rig::KEY;
+use support::rig::{EVALSHA, FAULTS, KEY};
 use support::{Action, Cut, DEADLINE, Rig, eventually, within};
 use tokio::sync::oneshot;
-
-const EVALSHA: &[u8] = b"EVALSHA";
-
-/// Every way in which one request can go wrong, and come to an end all the same.
-const FAULTS: [Action; 7] = [
-    // Cut before the server has it.
-    Action::CutInstead(Cut::Fin),
-    Action::CutInstead(Cut::Reset),
-    // Cut after it was executed: the answer is lost.
-    Action::CutAtAnswer(Cut::Fin),
-    Action::CutAtAnswer(Cut::Reset),
-    // Cut while it is on its way.
-    Action::CutClientAfter(Cut::Fin),
-    Action::CutClientAfter(Cut::Reset),
-    Action::Twice,
-];
 
 #[tokio::test]
 async fn an_acquire_that_goes_wrong_on_its_way_takes_the_lock_once() {

@@ -12,21 +12,8 @@ mod support;
 use std::time::Duration;
 
 use support::proxy::Direction::ToServer;
-use support::rig::KEY;
+use support::rig::{EVALSHA, FAULTS, KEY};
 use support::{Action, Cut, DEADLINE, Rig, eventually};
-
-const EVALSHA: &[u8] = b"EVALSHA";
-
-/// Every way in which one request can go wrong, and come to an end all the same.
-const FAULTS: [Action; 7] = [
-    Action::CutInstead(Cut::Fin),
-    Action::CutInstead(Cut::Reset),
-    Action::CutAtAnswer(Cut::Fin),
-    Action::CutAtAnswer(Cut::Reset),
-    Action::CutClientAfter(Cut::Fin),
-    Action::CutClientAfter(Cut::Reset),
-    Action::Twice,
-];
 
 #[tokio::test]
 async fn a_nested_entry_that_goes_wrong_on_its_way_counts_once() {

@@ -1,6 +1,6 @@
 //! A server, a proxy in front of it, and `Locks` that go through the proxy.
 
-use super::proxy::{Cut, Proxy};
+use super::proxy::{Action, Cut, Proxy};
 use super::server::RedisServer;
 use super::wait::{DEADLINE, eventually};
 use deadpool_redis::redis::{AsyncCommands, cmd};
@@ -13,6 +13,23 @@ pub const KEY: &str = "order:42";
 
 /// After this the crate takes a silent server for gone, in all tests on a rig.
 pub const RESPONSE_TIMEOUT: Duration = Duration::from_millis(300);
+
+/// How a request is known on its way.
+pub const EVALSHA: &[u8] = b"EVALSHA";
+
+/// Every way in which one request can go wrong, and come to an end all the same.
+pub const FAULTS: [Action; 7] = [
+    // Cut before the server has it.
+    Action::CutInstead(Cut::Fin),
+    Action::CutInstead(Cut::Reset),
+    // Cut after it was executed: the answer is lost.
+    Action::CutAtAnswer(Cut::Fin),
+    Action::CutAtAnswer(Cut::Reset),
+    // Cut while it is on its way.
+    Action::CutClientAfter(Cut::Fin),
+    Action::CutClientAfter(Cut::Reset),
+    Action::Twice,
+];
 
 /// Every script is known to the server, so that each operation is one EVALSHA.
 const SCRIPTS: [&str; 6] = [
