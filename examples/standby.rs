@@ -10,7 +10,7 @@
 //! Without `REDIS_URL` three replicas run as tasks of this process on the in-memory store, and each
 //! that works is killed after its third tick.
 
-use std::{collections::HashMap, convert::Infallible, time::Duration};
+use std::{collections::HashMap, convert::Infallible, error::Error, time::Duration};
 
 use reentry::{LockError, Locks};
 use tokio::{sync::mpsc, task::JoinHandle, time::sleep};
@@ -35,12 +35,23 @@ async fn connect(url: &str) -> Result<Locks, LockError> {
         let builder = Locks::builder().url(url).ttl(Duration::from_secs(2));
         match builder.wait_forever().build().await {
             Err(error @ LockError::Store { .. }) => {
-                println!("no Redis yet: {error}");
+                println!("no Redis yet: {}", chain(&error));
                 sleep(TICK).await;
             }
             result => return result,
         }
     }
+}
+
+/// An error and its causes; the innermost names the host and the port.
+fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text += &format!(": {error}");
+        cause = error.source();
+    }
+    text
 }
 
 /// Waits for its turn, works until it loses the lock, and waits again. Only an error that waiting
@@ -50,7 +61,7 @@ async fn replica(locks: &Locks, name: &str, ticked: impl Fn(u32)) -> Result<(), 
         println!("{name}: standing by");
         match locks.with_lock(KEY, job(name, &ticked)).await {
             Ok(never) => match never {},
-            Err(error) if error.is_lost() => println!("{name}: stepped down: {error}"),
+            Err(error) if error.is_lost() => println!("{name}: stepped down: {}", chain(&error)),
             Err(error) => return Err(error),
         }
     }

@@ -1,68 +1,14 @@
 //! How a `Locks` is set up.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, time::Duration};
 
 use deadpool_redis::Pool;
 
-use crate::{
-    engine::{Engine, Setup},
-    error::LockError,
-    locks::Locks,
-    options::{DepthSync, OnLost, Options, Wait, Wake, config},
-    store::{
-        Store,
-        memory::MemoryStore,
-        redis::{RedisStore, Timeouts},
-    },
-};
+use crate::options::{DepthSync, OnLost, Options, Reentrancy, Wait, Wake};
 
-/// The URL scheme of the in-memory store.
-const MEMORY: &str = "memory:";
+mod open;
 
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-const RESPONSE_TIMEOUT: Duration = Duration::from_secs(1);
-
-impl Locks {
-    /// Connects to `redis://…`, to `rediss://…` (feature `tls`), or to a new `memory:` store, with
-    /// the defaults of the [builder](Self::builder).
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::Store`] if the server cannot be reached within the connect timeout of 2 s or
-    /// refuses the credentials; [`LockError::Config`] for a URL that makes no sense.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future loses nothing.
-    pub async fn connect(url: impl Into<String>) -> Result<Self, LockError> {
-        Self::builder().url(url).build().await
-    }
-
-    /// Locks in the memory of this process, for demos and tests. They keep every promise within
-    /// the process, on the tokio clock: with `start_paused` a test decides when a lease ends.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), reentry::LockError> {
-    /// let locks = reentry::Locks::in_memory();
-    /// assert_eq!(locks.with_lock("order:42", async { 6 * 7 }).await?, 42);
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[must_use]
-    pub fn in_memory() -> Self {
-        Self::builder().over(Arc::new(MemoryStore::new()), RESPONSE_TIMEOUT)
-    }
-
-    /// Options for all locks of one `Locks`.
-    pub fn builder() -> LocksBuilder {
-        LocksBuilder::default()
-    }
-}
-
-/// Sets up a [`Locks`]; made by [`Locks::builder`].
+/// Sets up a [`Locks`](crate::Locks); made by [`Locks::builder`](crate::Locks::builder).
 ///
 /// # Examples
 ///
@@ -95,6 +41,21 @@ pub struct LocksBuilder {
 
 impl LocksBuilder {
     /// Where the locks live: `redis://…`, `rediss://…` (feature `tls`), `unix://…`, or `memory:`.
+    ///
+    /// Beside a [`pool`](Self::pool) it is checked and not used: all commands go through the pool.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use reentry::{LockError, Locks};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let nonsense = Locks::builder().url("localhost:6379").build().await;
+    /// assert!(matches!(nonsense, Err(LockError::Config { .. })));
+    /// Locks::builder().url("memory:").build().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn url(mut self, url: impl Into<String>) -> Self {
         self.url = Some(url.into());
         self
@@ -105,18 +66,57 @@ impl LocksBuilder {
     /// One connection is taken, and kept and shared for all commands until it fails. The
     /// connections of a foreign pool do not report their end: an idle hold learns of it at its next
     /// renewal, not at once.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use deadpool_redis::{Config, Runtime};
+    ///
+    /// let pool = Config::from_url("redis://localhost").create_pool(Some(Runtime::Tokio1))?;
+    /// let locks = reentry::Locks::builder().pool(pool).build().await?;
+    /// assert!(locks.inspect("order:42").await?.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn pool(mut self, pool: Pool) -> Self {
         self.pool = Some(pool);
         self
     }
 
     /// What stands before every key in the store (default: nothing). It does not show in the API.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::builder().url("memory:").prefix("billing:").build().await?;
+    /// let guard = locks.lock("invoice:7").await?; // "billing:invoice:7" in the store
+    /// assert_eq!(guard.held().key(), "invoice:7");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = prefix.into();
         self
     }
 
     /// The default of [`LockRequest::ttl`](crate::LockRequest::ttl) (30 s).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let ttl = Duration::from_secs(5);
+    /// let locks = reentry::Locks::builder().url("memory:").ttl(ttl).build().await?;
+    /// assert!(locks.lock("order:42").await?.held().remaining() <= ttl);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.options.ttl = Some(ttl);
         self
@@ -124,100 +124,186 @@ impl LocksBuilder {
 
     /// The default of [`LockRequest::wait`](crate::LockRequest::wait) (60 s: longer than the TTL,
     /// so that waiters outlive a holder that crashed).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::builder().url("memory:").wait(Duration::from_secs(5)).build().await?;
+    /// let _elsewhere = locks.lock("order:42").await?;
+    /// assert!(locks.lock("order:42").await.unwrap_err().is_contended());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn wait(mut self, wait: Duration) -> Self {
         self.options.wait = Some(wait.into());
         self
     }
 
     /// By default requests wait as long as it takes.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::builder().url("memory:").wait_forever().build().await?;
+    /// let _elsewhere = locks.lock("order:42").await?;
+    /// let hour = Duration::from_secs(60 * 60);
+    /// assert!(tokio::time::timeout(hour, locks.lock("order:42").acquire()).await.is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn wait_forever(mut self) -> Self {
         self.options.wait = Some(Wait::Forever);
         self
     }
 
+    /// The default of [`LockRequest::max_hold`](crate::LockRequest::max_hold) (no limit).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::builder().url("memory:").max_hold(Duration::from_secs(60)).build().await?;
+    /// let body = tokio::time::sleep(Duration::from_secs(3600));
+    /// assert!(locks.with_lock("order:42", body).await.unwrap_err().is_lost());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn max_hold(mut self, max_hold: Duration) -> Self {
+        self.options.max_hold = Some(max_hold);
+        self
+    }
+
     /// The default of [`LockRequest::on_lost`](crate::LockRequest::on_lost) (the body is dropped).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use reentry::{Locks, OnLost};
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let builder = Locks::builder().url("memory:").max_hold(Duration::from_secs(60));
+    /// let locks = builder.on_lost(OnLost::KeepRunning).build().await?;
+    /// let body = tokio::time::sleep(Duration::from_secs(3600));
+    /// assert!(locks.with_lock("order:42", body).await.is_ok());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn on_lost(mut self, on_lost: OnLost) -> Self {
         self.options.on_lost = Some(on_lost);
         self
     }
 
+    /// The default of [`LockRequest::reentrancy`](crate::LockRequest::reentrancy) (locks may be
+    /// re-entered).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use reentry::{LockError, Locks, Reentrancy};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = Locks::builder().url("memory:").reentrancy(Reentrancy::Forbid).build().await?;
+    /// let nested = locks.with_lock("order:42", locks.with_lock("order:42", async {})).await?;
+    /// assert!(matches!(nested, Err(LockError::AlreadyHeld { .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn reentrancy(mut self, reentrancy: Reentrancy) -> Self {
+        self.options.reentrancy = Some(reentrancy);
+        self
+    }
+
     /// The default of [`LockRequest::depth_sync`](crate::LockRequest::depth_sync) (nested entries
     /// and exits wait for the store).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use reentry::{DepthSync, Locks};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = Locks::builder().url("memory:").depth_sync(DepthSync::Background).build().await?;
+    /// let nested = locks.with_lock("order:42", async { locks.held("order:42").map(|held| held.depth()) });
+    /// assert_eq!(locks.with_lock("order:42", nested).await??, Some(2));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn depth_sync(mut self, depth_sync: DepthSync) -> Self {
         self.options.depth_sync = Some(depth_sync);
         self
     }
 
     /// How waiters learn that a lock may be free (default: [`Wake::Backoff`]).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use reentry::{Locks, Wake};
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let wake = Wake::Poll { interval: Duration::from_millis(50), attempts: Some(3) };
+    /// let locks = Locks::builder().url("memory:").wake(wake).build().await?;
+    /// let _elsewhere = locks.lock("order:42").await?;
+    /// assert!(locks.lock("order:42").await.unwrap_err().is_contended());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn wake(mut self, wake: Wake) -> Self {
         self.wake = wake;
         self
     }
 
-    /// How long to wait for a connection (default 2 s).
+    /// How long to wait for a connection (default 2 s). Must not be zero.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use reentry::{LockError, Locks};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let builder = Locks::builder().url("memory:").connect_timeout(Duration::from_millis(500));
+    /// assert!(builder.build().await.is_ok());
+    /// let builder = Locks::builder().url("memory:").connect_timeout(Duration::ZERO);
+    /// assert!(matches!(builder.build().await, Err(LockError::Config { .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = Some(timeout);
         self
     }
 
     /// How long to wait for an answer of the store (default 1 s). After it the outcome of the
-    /// request counts as unknown, and a release goes on in the background.
+    /// request counts as unknown, and a release goes on in the background. Must not be zero.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use reentry::{LockError, Locks};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let builder = Locks::builder().url("memory:").response_timeout(Duration::from_millis(500));
+    /// assert!(builder.build().await.is_ok());
+    /// let builder = Locks::builder().url("memory:").response_timeout(Duration::ZERO);
+    /// assert!(matches!(builder.build().await, Err(LockError::Config { .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn response_timeout(mut self, timeout: Duration) -> Self {
         self.response_timeout = Some(timeout);
         self
-    }
-
-    /// Connects.
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::Config`] for options that contradict each other and for a URL that makes no
-    /// sense, before anything is sent;
-    /// [`LockError::Store`] if the server cannot be reached.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future loses nothing.
-    pub async fn build(self) -> Result<Locks, LockError> {
-        let timeouts = Timeouts {
-            connect: self.connect_timeout.unwrap_or(CONNECT_TIMEOUT),
-            response: self.response_timeout.unwrap_or(RESPONSE_TIMEOUT),
-        };
-        if timeouts.connect.is_zero() || timeouts.response.is_zero() {
-            return Err(config("a timeout must not be zero".to_owned()));
-        }
-        self.wake.check()?;
-        self.options.resolve(Options::default())?;
-        let store: Arc<dyn Store> = match (&self.pool, self.url.as_deref()) {
-            (Some(_), Some(MEMORY)) => {
-                return Err(config("a pool and `memory:` exclude each other".to_owned()));
-            }
-            (Some(pool), _) => Arc::new(
-                RedisStore::over(pool.clone(), timeouts)
-                    .await
-                    .map_err(|source| LockError::Store { key: None, source })?,
-            ),
-            (None, Some(MEMORY)) => Arc::new(MemoryStore::new()),
-            (None, Some(url)) => Arc::new(RedisStore::connect(url, timeouts).await?),
-            (None, None) => return Err(config("neither a URL nor a pool was given".to_owned())),
-        };
-        Ok(self.over(store, timeouts.response))
-    }
-
-    fn over(self, store: Arc<dyn Store>, response_timeout: Duration) -> Locks {
-        let Self {
-            prefix,
-            options,
-            wake,
-            ..
-        } = self;
-        let setup = Setup {
-            prefix,
-            defaults: options,
-            response_timeout,
-            wake,
-        };
-        Locks::new(Engine::new(store, setup))
     }
 }
 

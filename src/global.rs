@@ -34,6 +34,14 @@ impl Locks {
     /// # Errors
     ///
     /// [`LockError::AlreadyInstalled`] if another one was installed before; it stays.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let locks = reentry::Locks::in_memory();
+    /// assert!(locks.install().is_ok());
+    /// assert!(locks.install().is_err());
+    /// ```
     pub fn install(&self) -> Result<(), LockError> {
         INSTALLED
             .set(self.clone())
@@ -73,6 +81,10 @@ impl Locks {
 }
 
 /// A body with a [`Locks`] in scope: the future of [`Locks::scope`].
+///
+/// # Cancel safety
+///
+/// Dropping it drops the body.
 #[pin_project]
 #[must_use = "futures do nothing unless awaited"]
 pub struct LocksScope<F>(#[pin] TaskLocalFuture<Locks, F>);

@@ -18,13 +18,15 @@ use crate::{
 
 /// A lock that is held until this is dropped or [released](Self::release).
 ///
-/// A guard does not enter the caller into the call graph, since nothing ties it to a scope: calls
-/// that are to re-enter the lock go through [`scope`](Self::scope). Nor can it stop the caller when
+/// A guard does not enter the caller into the call graph, since nothing ties it to a scope: run the
+/// calls that should re-enter the lock inside [`scope`](Self::scope). Nor can it stop the caller when
 /// the lock is lost; see [`Held::lost`].
 ///
 /// # Cancel safety
 ///
-/// Dropping it releases the lock in the background, also outside of a runtime.
+/// Dropping it releases the lock in the background, also outside of a runtime. If the runtime shuts
+/// down before that, the lock stands until its lease ends: await [`release`](Self::release) before
+/// leaving `main`.
 ///
 /// # Examples
 ///
@@ -54,6 +56,19 @@ impl LockGuard {
     }
 
     /// The lock, as the code under it sees it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let guard = locks.lock("order:42").await?;
+    /// assert_eq!(guard.held().key(), "order:42");
+    /// assert_eq!(guard.held().depth(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn held(&self) -> &Held {
         &self.held
@@ -66,9 +81,31 @@ impl LockGuard {
     ///
     /// [`LockError::Lost`] if the lock is lost before the body has finished.
     ///
+    /// # Panics
+    ///
+    /// The future panics if it is polled after completion.
+    ///
     /// # Cancel safety
     ///
     /// Dropping the future drops the body; the lock stays with the guard.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let guard = locks.lock("order:42").await?;
+    /// let depth = guard
+    ///     .scope(async {
+    ///         let _nested = locks.lock("order:42").await?;
+    ///         Ok::<_, reentry::LockError>(guard.held().depth())
+    ///     })
+    ///     .await??;
+    /// assert_eq!(depth, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn scope<F: Future>(&self, body: F) -> GuardScope<'_, F> {
         let hold = self.entry.hold();
         GuardScope {
@@ -89,7 +126,20 @@ impl LockGuard {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future lets the release go on in the background.
+    /// Dropping the future lets the release go on in the background, as long as the runtime lives.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let guard = locks.lock("order:42").await?;
+    /// guard.release().await?;
+    /// assert!(locks.inspect("order:42").await?.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn release(self) -> Result<(), LockError> {
         match self.entry.hold().must_abort() {
             Some(reason) => Err(self.entry.hold().lost_error(reason)),
@@ -99,6 +149,14 @@ impl LockGuard {
 }
 
 /// A body under a [`LockGuard`]: the future of [`LockGuard::scope`].
+///
+/// # Panics
+///
+/// If polled after completion.
+///
+/// # Cancel safety
+///
+/// Dropping it drops the body; the lock stays with the guard.
 #[pin_project]
 #[must_use = "futures do nothing unless awaited"]
 pub struct GuardScope<'a, F> {

@@ -20,6 +20,18 @@ pub struct OwnerId(Uuid);
 
 impl OwnerId {
     /// The UUID itself.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let guard = locks.lock("order:42").await?;
+    /// assert_eq!(guard.held().owner().as_uuid().get_version_num(), 4);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub const fn as_uuid(&self) -> Uuid {
         self.0
@@ -49,7 +61,19 @@ impl fmt::Debug for OwnerId {
 
 /// The identity of one hold, that is of one outermost acquisition: `<owner>:<number>`.
 ///
-/// It is unique for ever, and it is the field under which the hold stands in the Redis hash.
+/// It is unique forever, and it is the field under which the hold stands in the Redis hash. Only the
+/// text that it prints as is parsed back.
+///
+/// # Examples
+///
+/// ```
+/// use reentry::HoldId;
+///
+/// let text = "4f0e1d2c-0000-4000-8000-000000000000:7";
+/// assert_eq!(text.parse::<HoldId>()?.to_string(), text);
+/// assert!("order:42".parse::<HoldId>().is_err());
+/// # Ok::<(), reentry::ParseHoldIdError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HoldId {
     owner: OwnerId,
@@ -58,12 +82,38 @@ pub struct HoldId {
 
 impl HoldId {
     /// The call graph that the hold belongs to.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let guard = locks.lock("order:42").await?;
+    /// assert_eq!(guard.held().hold_id().owner(), guard.held().owner());
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub const fn owner(&self) -> OwnerId {
         self.owner
     }
 
     /// Which of its owner's holds this is, counted from 1.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let guard = locks.lock("order:42").await?;
+    /// assert_eq!(guard.held().hold_id().number(), 1);
+    /// let nested = guard.scope(locks.lock("stock:7").acquire()).await??;
+    /// assert_eq!(nested.held().hold_id().number(), 2);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub const fn number(&self) -> u64 {
         self.number
@@ -82,19 +132,25 @@ impl fmt::Debug for HoldId {
     }
 }
 
-/// The text is not of the form `<uuid>:<integer>`.
+/// The text is not of the form `<uuid>:<integer>` that a [`HoldId`] prints as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a hold id has the form `<uuid>:<integer>`")]
-pub struct ParseHoldIdError;
+pub struct ParseHoldIdError(());
 
 impl FromStr for HoldId {
     type Err = ParseHoldIdError;
 
     fn from_str(text: &str) -> Result<Self, ParseHoldIdError> {
-        let owner = OwnerId::of_field(text).ok_or(ParseHoldIdError)?;
-        let (_, number) = text.split_once(':').ok_or(ParseHoldIdError)?;
-        let number = number.parse().map_err(|_| ParseHoldIdError)?;
-        Ok(Self { owner, number })
+        let parse = || {
+            let owner = OwnerId::of_field(text)?;
+            let (_, number) = text.split_once(':')?;
+            let number = number.parse().ok()?;
+            Some(Self { owner, number })
+        };
+        // Other spellings of the same numbers, as `+1`, are other fields.
+        parse()
+            .filter(|hold| hold.to_string() == text)
+            .ok_or(ParseHoldIdError(()))
     }
 }
 
@@ -106,9 +162,37 @@ impl FromStr for HoldId {
 /// [*How to do distributed locking*](https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html).
 ///
 /// A token is `max(previous + 1, server time in microseconds)`, so that it grows across expiry,
-/// `FLUSHALL` and restarts, provided that the server's clock is not set back.
+/// `FLUSHALL` and restarts, provided that the server's clock is not set back. It fits an `i64`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FencingToken(pub u64);
+
+impl FencingToken {
+    /// The token as databases store it, in a signed 64-bit integer. No token of a store exceeds that;
+    /// a greater number becomes `i64::MAX`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let guard = locks.lock("order:42").await?;
+    /// let token = guard.held().fencing_token();
+    /// assert_eq!(u64::try_from(token.as_i64()), Ok(u64::from(token)));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn as_i64(self) -> i64 {
+        i64::try_from(self.0).unwrap_or(i64::MAX)
+    }
+}
+
+impl From<FencingToken> for u64 {
+    fn from(token: FencingToken) -> Self {
+        token.0
+    }
+}
 
 impl fmt::Display for FencingToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -176,8 +260,13 @@ mod tests {
             ":",
             "4f0e1d2c-0000-4000-8000-000000000000",
             "4f0e:1",
+            "4f0e1d2c-0000-4000-8000-000000000000:+1",
+            "4f0e1d2c-0000-4000-8000-000000000000:01",
+            "4f0e1d2c-0000-4000-8000-000000000000: 1",
+            "4F0E1D2C-0000-4000-8000-000000000000:1",
+            "4f0e1d2c000040008000000000000000:1",
         ] {
-            assert_eq!(text.parse::<HoldId>(), Err(ParseHoldIdError), "{text}");
+            assert_eq!(text.parse::<HoldId>(), Err(ParseHoldIdError(())), "{text}");
         }
     }
 }

@@ -62,6 +62,10 @@ impl Locks {
     /// [`Config`](LockError::Config) before anything is sent, and [`Store`](LockError::Store) if the
     /// store refuses, for example because the key holds something other than a lock.
     ///
+    /// # Panics
+    ///
+    /// The future panics if it is polled outside of a tokio runtime with timers, or after completion.
+    ///
     /// # Cancel safety
     ///
     /// See [`WithLock`].
@@ -94,6 +98,10 @@ impl Locks {
     ///
     /// The body's own, and every [`LockError`] that `with_lock` gives, converted.
     ///
+    /// # Panics
+    ///
+    /// As for `with_lock`.
+    ///
     /// # Cancel safety
     ///
     /// See [`WithLock`].
@@ -124,11 +132,37 @@ impl Locks {
 
     /// A request with options of its own. Nothing is sent, and the key is not checked, before it is
     /// run or awaited.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let guard = locks.lock("order:42").ttl(Duration::from_secs(10)).no_wait().await?;
+    /// assert_eq!(guard.held().key(), "order:42");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn lock(&self, key: impl AsRef<str>) -> LockRequest {
         LockRequest::new(Arc::clone(&self.engine), key.as_ref().to_owned())
     }
 
     /// The innermost lock named `key` that the calling code runs under, on this `Locks`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let depth = locks.with_lock("order:42", async { locks.held("order:42").map(|held| held.depth()) });
+    /// assert_eq!(depth.await?, Some(1));
+    /// assert!(locks.held("order:42").is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn held(&self, key: impl AsRef<str>) -> Option<Held> {
         scope::held_in(self.engine.id(), key.as_ref())
@@ -164,9 +198,9 @@ impl Locks {
 
     /// Takes the lock away from whoever holds it now; false if nobody does.
     ///
-    /// The holder learns of it at its next contact with the store, a third of its TTL later at the
-    /// latest, and may work on until then. It is meant for operators, and for holders that are known
-    /// to be dead. A hold that began after this call looked at the lock is left alone.
+    /// The holder learns of it at its next renewal, or at its deadline where it does not renew or the
+    /// store is silent, and may work on until then. It is meant for operators, and for holders that are
+    /// known to be dead. A hold that began after this call looked at the lock is left alone.
     ///
     /// # Errors
     ///

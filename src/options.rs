@@ -6,6 +6,7 @@ use crate::error::LockError;
 
 /// What happens to a body whose lock is lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum OnLost {
     /// The body is dropped at once and the caller gets [`LockError::Lost`].
     #[default]
@@ -19,6 +20,7 @@ pub enum OnLost {
 
 /// What happens when an enclosing call already holds the key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Reentrancy {
     /// The lock is re-entered.
     #[default]
@@ -32,6 +34,7 @@ pub enum Reentrancy {
 /// It decides about what other programs see in the hash, not about who may enter: the lock itself is
 /// held all the while.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum DepthSync {
     /// They wait, so that the depth in the store is exact while the nested body runs. Each costs a
     /// round trip.

@@ -21,11 +21,16 @@ type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 /// It borrows nothing from its [`Locks`](crate::Locks), and is `Send` when the body and its output
 /// are. Nothing happens before it is polled.
 ///
+/// # Panics
+///
+/// If polled outside of a tokio runtime with timers, or after completion.
+///
 /// # Cancel safety
 ///
 /// Dropping it at any moment ends everything it has begun. While it waits, its place in the queue
 /// is lost. While the body runs, the body is dropped first, and then the lock is released in the
-/// background.
+/// background. If the runtime shuts down before that, the lock stands until its lease ends: await
+/// the body's end before leaving `main`.
 #[pin_project(PinnedDrop, project = WithLockProjection)]
 #[must_use = "futures do nothing unless awaited"]
 pub struct WithLock<F: Future> {
@@ -181,6 +186,10 @@ impl<F: Future> fmt::Debug for WithLock<F> {
 
 /// A [`WithLock`] whose body returns a `Result` of its own: the lock's errors are converted into
 /// the body's. The future of [`Locks::with_lock_flat`](crate::Locks::with_lock_flat).
+///
+/// # Panics
+///
+/// As for [`WithLock`].
 ///
 /// # Cancel safety
 ///
