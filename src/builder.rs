@@ -61,11 +61,12 @@ impl LocksBuilder {
         self
     }
 
-    /// Takes connections from a pool that the program has already.
+    /// Takes connections from a pool of `deadpool-redis` 0.23 that the program has already.
     ///
-    /// One connection is taken, and kept and shared for all commands until it fails. The
-    /// connections of a foreign pool do not report their end: an idle hold learns of it at its next
-    /// renewal, not at once.
+    /// One connection is taken out of it for good, and serves all commands until it fails; then the
+    /// next one is taken. The connections of a foreign pool do not report their end: an idle hold
+    /// learns of it at its next renewal, not at once. A connection on which the program has selected
+    /// another database must not come back to the pool.
     ///
     /// # Examples
     ///

@@ -39,9 +39,6 @@ mod support;
 mod watchdog;
 mod with_lock;
 
-/// The version of the pool that [`LocksBuilder::pool`] takes.
-#[doc(no_inline)]
-pub use deadpool_redis;
 #[cfg(feature = "macros")]
 pub use reentry_macros::locked;
 
