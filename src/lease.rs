@@ -7,7 +7,11 @@
 
 use std::{sync::MutexGuard, time::Duration};
 
-use tokio::{sync::Notify, time::Instant};
+use tokio::{
+    select,
+    sync::Notify,
+    time::{Instant, sleep_until},
+};
 
 use crate::{error::LostReason, id::HoldId, key::LockKey, mutex::Mutex, report};
 
@@ -162,7 +166,8 @@ impl Lease {
         Some(reason)
     }
 
-    /// Resolves when the lock is lost, and never otherwise.
+    /// Resolves when the lock is lost, and never otherwise. It needs nobody to tell of the deadline:
+    /// the watchdog may live in a runtime that stands still.
     pub(crate) async fn lost(&self) -> LostReason {
         loop {
             let notified = self.lost.notified();
@@ -172,7 +177,11 @@ impl Lease {
             if let Some(reason) = self.lost_by(Instant::now()) {
                 return reason;
             }
-            notified.await;
+            let ended = self.state.lock().ended;
+            select! {
+                () = notified => {}
+                () = sleep_until(self.deadline()), if !ended => {}
+            }
         }
     }
 }
@@ -211,6 +220,14 @@ mod tests {
         tokio::time::advance(SECOND).await;
         lease.confirm(sent, 10 * SECOND);
         assert_eq!(lease.lost_by(Instant::now()), Some(LostReason::Unconfirmed));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_deadline_is_noticed_without_a_watchdog() {
+        let lease = of(Instant::now(), SECOND, SECOND, None);
+        let deadline = lease.deadline();
+        assert_eq!(lease.lost().await, LostReason::Unconfirmed);
+        assert!(Instant::now() < deadline + SECOND / 100);
     }
 
     #[tokio::test(start_paused = true)]
