@@ -86,7 +86,8 @@ impl Engine {
                     key: name.to_owned(),
                 });
             }
-            if let Some(entry) = hold.enter(options.own_ttl(), terms.depth_sync).await {
+            // Only a TTL of the request's own lengthens the lease, not the default.
+            if let Some(entry) = hold.enter(options.ttl, terms.depth_sync).await {
                 return entry;
             }
         }

@@ -145,11 +145,6 @@ impl Options {
             depth_sync: self.depth_sync.or(defaults.depth_sync).unwrap_or_default(),
         })
     }
-
-    /// The TTL that was asked for, where a re-entry names one of its own.
-    pub(crate) fn own_ttl(self) -> Option<Duration> {
-        self.ttl
-    }
 }
 
 impl Wake {

@@ -8,14 +8,13 @@ use std::{
     time::Duration,
 };
 
-use backon::{BackoffBuilder, ExponentialBuilder};
 use tokio::{select, sync::Notify, time::sleep};
 
 use super::{
     Queue,
     waiter::{Outcome, Refusal, Waiter},
 };
-use crate::{key::LockKey, options::Wake};
+use crate::{key::LockKey, options::Wake, releaser::growing_pauses};
 
 /// A lock that expires at the reported instant is free a moment later.
 const EXPIRY_SLACK: Duration = Duration::from_millis(1);
@@ -121,16 +120,8 @@ impl Wake {
     /// The pauses between the questions of one waiter.
     fn pauses(self) -> Box<dyn Iterator<Item = Duration> + Send> {
         match self {
-            // The jitter adds up to as much again: 10 ms to 100 ms.
-            Self::Backoff => Box::new(
-                ExponentialBuilder::new()
-                    .with_min_delay(Duration::from_millis(10))
-                    .with_max_delay(Duration::from_millis(50))
-                    .with_factor(1.5)
-                    .with_jitter()
-                    .without_max_times()
-                    .build(),
-            ),
+            // 10 ms to 100 ms, jitter and all.
+            Self::Backoff => Box::new(growing_pauses(Duration::from_millis(50), 1.5)),
             Self::Poll { interval, .. } => Box::new(std::iter::repeat(interval)),
         }
     }
