@@ -1,44 +1,59 @@
--- KEYS: 1 the lock (hash), 2 its meta (hash), 3 the tombstone of this hold (string)
--- ARGV: 1 hold id, 2 TTL in ms, 3 least life of the meta in ms
--- returns {1, token, lease in ms} held by this hold; {0, remaining ms or -1} busy; {-1} this hold has ended
-local lock, meta, gone = KEYS[1], KEYS[2], KEYS[3]
-local hold, ttl, meta_life = ARGV[1], tonumber(ARGV[2]), ARGV[3]
+-- KEYS: 1 the lock (hash), 2 its meta (string), 3 the tombstone of this hold (string), 4 its queue (zset), 5 the entries of the queue (hash)
+-- ARGV: 1 hold id, 2 TTL in ms, 3 least life of the meta in ms, 4 how many tokens; to wait also: 5 inbox, 6 lease in ms of a lock that moves there, 7 life of the entry in ms
+-- returns {1, token, tokens, lease in ms} held by this hold; {0, remaining ms or -1, time in µs} busy; {-1} this hold has ended
+local lock, meta, gone, queue, entries = unpack(KEYS)
+local hold, ttl, meta_life, tokens, inbox, lease, life = unpack(ARGV)
+-- include take
+
+-- Nobody holds it, nobody waits, and this hold has not ended: the usual case.
+if redis.call('EXISTS', lock, queue, gone) == 0 then
+  local token, count = reserve(hold, meta_life, tokens)
+  take(hold, ttl)
+  return {1, token, count, tonumber(ttl)}
+end
 
 -- A request that was overtaken by the end of its own hold must not take the lock.
 if redis.call('EXISTS', gone) == 1 then
   return {-1}
 end
+-- include queue
 
-local held = redis.call('HLEN', lock) > 0
-local mine = held and redis.call('HEXISTS', lock, hold) == 1
-if held and not mine then
-  return {0, redis.call('PTTL', lock)}
+local remaining
+if redis.call('HEXISTS', lock, hold) == 1 then
+  -- Asked again after an answer that never came, or told by no message: never a shorter lease, and
+  -- the same token.
+  remaining = redis.call('PTTL', lock)
+  local token, owner = string.match(redis.call('GET', meta) or '', '^(%d+) (%S+)')
+  if remaining < tonumber(ttl) then
+    redis.call('PEXPIRE', lock, ttl)
+    redis.call('PEXPIRE', meta, meta_life)
+    remaining = tonumber(ttl)
+  end
+  if owner == hold then
+    return {1, tonumber(token), 1, remaining}
+  end
+  local first, count = reserve(hold, meta_life, tokens)
+  return {1, first, count, remaining}
 end
 
-local last = redis.call('HMGET', meta, 'token', 'hold')
-local lease = ttl
-if mine then
-  -- Asked again after an answer that never came: never a shorter lease, and the same token.
-  lease = math.max(ttl, redis.call('PTTL', lock))
-  if last[1] and last[2] == hold then
-    if lease == ttl then
-      redis.call('PEXPIRE', lock, ttl)
-      redis.call('PEXPIRE', meta, meta_life)
+local now = clock()
+local ahead, entry
+remaining = redis.call('PTTL', lock)
+if remaining == -2 then
+  ahead, entry = head(now)
+  if not ahead or ahead == inbox then
+    if ahead then
+      leave(ahead)
     end
-    return {1, tonumber(last[1]), lease}
+    local token, count = reserve(hold, meta_life, tokens)
+    take(hold, ttl)
+    return {1, token, count, tonumber(ttl)}
   end
 end
-
-local now = redis.call('TIME')
-local token = now[1] * 1000000 + now[2]
-if last[1] and tonumber(last[1]) >= token then
-  token = tonumber(last[1]) + 1
+if inbox then
+  stand(inbox, now, life, table.concat({hold, lease, meta_life, tokens}, ' '))
 end
--- The token is stored before the lock is taken: a script that dies between the two wastes a number.
-redis.call('HSET', meta, 'token', string.format('%.0f', token), 'hold', hold, 'seq', 0)
-redis.call('PEXPIRE', meta, meta_life)
-if not mine then
-  redis.call('HINCRBY', lock, hold, 1)
+if ahead then
+  remaining = grant(ahead, entry)
 end
-redis.call('PEXPIRE', lock, lease)
-return {1, token, lease}
+return {0, remaining, now}

@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 use deadpool_redis::Pool;
 
-use crate::options::{DepthSync, OnLost, Options, Reentrancy, Wait, Wake};
+use crate::options::{DepthSync, HandOff, OnLost, Options, Queueing, Reentrancy, Wait, Wake};
 
 mod open;
 
@@ -34,7 +34,7 @@ pub struct LocksBuilder {
     pool: Option<Pool>,
     prefix: String,
     options: Options,
-    wake: Wake,
+    queueing: Queueing,
     connect_timeout: Option<Duration>,
     response_timeout: Option<Duration>,
 }
@@ -42,7 +42,8 @@ pub struct LocksBuilder {
 impl LocksBuilder {
     /// Where the locks live: `redis://…`, `rediss://…` (feature `tls`), `unix://…`, or `memory:`.
     ///
-    /// Beside a [`pool`](Self::pool) it is checked and not used: all commands go through the pool.
+    /// Beside a [`pool`](Self::pool) only the inbox uses it, on which waiters are told that they have
+    /// their turn; all commands go through the pool.
     ///
     /// # Examples
     ///
@@ -67,6 +68,9 @@ impl LocksBuilder {
     /// next one is taken. The connections of a foreign pool do not report their end: an idle hold
     /// learns of it at its next renewal, not at once. A connection on which the program has selected
     /// another database must not come back to the pool.
+    ///
+    /// A pool does not give its client away: name the [`url`](Self::url) beside it, so that waiters
+    /// can be told of their turn. Without it they ask, as with [`Wake::Backoff`].
     ///
     /// # Examples
     ///
@@ -243,7 +247,7 @@ impl LocksBuilder {
         self
     }
 
-    /// How waiters learn that a lock may be free (default: [`Wake::Backoff`]).
+    /// How waiters learn that a lock may be free (default: [`Wake::Notify`]).
     ///
     /// # Examples
     ///
@@ -260,7 +264,69 @@ impl LocksBuilder {
     /// # }
     /// ```
     pub fn wake(mut self, wake: Wake) -> Self {
-        self.wake = wake;
+        self.queueing.wake = wake;
+        self
+    }
+
+    /// How often a waiter asks while it waits to be told (default 1 s; a third of its TTL if that is
+    /// shorter). Between 10 ms and 1 min.
+    ///
+    /// It is what a lost message, a waiter that died and a broken subscription cost: each delays a
+    /// hand-off by two heartbeats at most. A lock that has moved to another process has a lease of
+    /// two heartbeats until it is renewed for the first time.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use reentry::{LockError, Locks};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), LockError> {
+    /// let builder = Locks::builder().url("memory:").heartbeat(Duration::from_millis(200));
+    /// assert!(builder.build().await.is_ok());
+    /// let builder = Locks::builder().url("memory:").heartbeat(Duration::ZERO);
+    /// assert!(matches!(builder.build().await, Err(LockError::Config { .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn heartbeat(mut self, heartbeat: Duration) -> Self {
+        self.queueing.heartbeat = heartbeat;
+        self
+    }
+
+    /// How many times in a row a lock goes from one waiter to the next in this process while
+    /// another process waits (default 16). With 0 it goes to whichever process has waited longest.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::builder().url("memory:").local_handoffs(0).build().await?;
+    /// assert_eq!(locks.with_lock("order:42", async { 6 * 7 }).await?, 42);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn local_handoffs(mut self, count: u32) -> Self {
+        self.queueing.local_handoffs = count;
+        self
+    }
+
+    /// How a lock goes from one waiter to the next in this process (default: [`HandOff::InStore`]).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use reentry::{HandOff, Locks};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = Locks::builder().url("memory:").handoff(HandOff::InProcess).build().await?;
+    /// assert_eq!(locks.with_lock("order:42", async { 6 * 7 }).await?, 42);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn handoff(mut self, handoff: HandOff) -> Self {
+        self.queueing.handoff = handoff;
         self
     }
 
@@ -314,7 +380,7 @@ impl fmt::Debug for LocksBuilder {
         f.debug_struct("LocksBuilder")
             .field("prefix", &self.prefix)
             .field("options", &self.options)
-            .field("wake", &self.wake)
+            .field("queueing", &self.queueing)
             .finish_non_exhaustive()
     }
 }

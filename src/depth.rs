@@ -10,8 +10,6 @@ use tokio::{
 
 use crate::{
     error::{Effect, Failure, LostReason},
-    id::HoldId,
-    key::LockKey,
     lease::Lease,
     mutex::Mutex,
     releaser::pauses,
@@ -24,8 +22,6 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Depth {
     store: Arc<dyn Store>,
-    key: LockKey,
-    hold: HoldId,
     lease: Arc<Lease>,
     state: Mutex<State>,
     /// Tells the watchdog to bring the store after the wanted depth.
@@ -34,6 +30,8 @@ pub(crate) struct Depth {
 
 #[derive(Debug)]
 struct State {
+    /// Who the present one is of those that share the hold, one after the other.
+    member: u32,
     wanted: u32,
     /// `None` while a change is in flight or its outcome is unknown.
     stored: Option<u32>,
@@ -56,13 +54,9 @@ struct Flight {
 
 impl Depth {
     /// The depth of a hold that has just been acquired.
-    pub(crate) fn new(
-        store: Arc<dyn Store>,
-        key: LockKey,
-        hold: HoldId,
-        lease: Arc<Lease>,
-    ) -> Self {
+    pub(crate) fn new(store: Arc<dyn Store>, lease: Arc<Lease>) -> Self {
         let state = State {
+            member: 0,
             wanted: 1,
             stored: Some(1),
             seq: 0,
@@ -71,24 +65,31 @@ impl Depth {
         };
         Self {
             store,
-            key,
-            hold,
             lease,
             state: Mutex::new(state),
             behind: Notify::new(),
         }
     }
 
-    /// The wanted depth; 0 once the hold has ended.
-    pub(crate) fn wanted(&self) -> u32 {
-        self.state.lock().wanted
+    pub(crate) fn lease(&self) -> &Arc<Lease> {
+        &self.lease
     }
 
-    /// One level more, and a lease of at least `ttl`. False if the hold has ended: then it is
-    /// nobody's to re-enter.
-    pub(crate) fn deepen(&self, ttl: Option<Duration>) -> bool {
+    /// The wanted depth of a member; 0 once its part has ended.
+    pub(crate) fn wanted(&self, member: u32) -> u32 {
+        let state = self.state.lock();
+        if state.member == member {
+            state.wanted
+        } else {
+            0
+        }
+    }
+
+    /// One level more, and a lease of at least `ttl`. False if the member's part has ended: then the
+    /// hold is not its own to re-enter.
+    pub(crate) fn deepen(&self, member: u32, ttl: Option<Duration>) -> bool {
         let mut state = self.state.lock();
-        if state.wanted == 0 {
+        if state.member != member || state.wanted == 0 {
             return false;
         }
         state.wanted += 1;
@@ -101,6 +102,14 @@ impl Depth {
         let mut state = self.state.lock();
         state.wanted = state.wanted.saturating_sub(1);
         state.wanted
+    }
+
+    /// The hold goes on with another member, at depth 1. Only after the last exit of the present one.
+    pub(crate) fn succeed(&self) -> u32 {
+        let mut state = self.state.lock();
+        state.member += 1;
+        state.wanted = 1;
+        state.member
     }
 
     /// Lets the watchdog bring the store after the wanted depth.
@@ -129,7 +138,7 @@ impl Depth {
                 Ok(Ok(Presence::Present)) => self.confirm(&flight),
                 Ok(Ok(Presence::Gone)) => {
                     // A hold that is being released is gone rightly.
-                    if self.wanted() > 0 {
+                    if self.state.lock().wanted > 0 {
                         self.lease.lose(LostReason::Gone);
                     }
                     return Err(Failure::Lost(LostReason::Gone));
@@ -137,11 +146,11 @@ impl Depth {
                 Ok(Err(error)) => {
                     let first_to_know = self.land(&flight, None);
                     if error.effect() == Effect::Refused {
-                        report::depth_refused(&self.key, self.hold, &error);
+                        report::depth_refused(self.lease.key(), self.lease.hold(), &error);
                         return Err(Failure::Store(error));
                     }
                     if first_to_know {
-                        report::depth_retried(&self.key, self.hold, &error);
+                        report::depth_retried(self.lease.key(), self.lease.hold(), &error);
                     }
                     let pause = Instant::now() + pauses.next().unwrap_or_default();
                     sleep_until(pause.min(self.lease.deadline())).await;
@@ -166,7 +175,7 @@ impl Depth {
         state.stored = None;
         state.seq += 1;
         let change = DepthChange {
-            hold: self.hold,
+            hold: self.lease.hold(),
             target: state.wanted,
             seq: state.seq,
             ttl: self.lease.ttl(),
@@ -175,7 +184,7 @@ impl Depth {
         let flight = Flight {
             change,
             sent: Instant::now(),
-            answer: self.store.depth(&self.key, change).shared(),
+            answer: self.store.depth(self.lease.key(), change).shared(),
         };
         state.flight = Some(flight.clone());
         Some(flight)

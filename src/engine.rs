@@ -15,10 +15,10 @@ use crate::{
     error::LockError,
     hold::{Entry, Hold},
     key::LockKey,
-    options::{Options, Reentrancy, Wake, config},
+    options::{Options, Queueing, Reentrancy, config},
     queue::{Queue, Want},
     scope::{self, LocksId},
-    store::{Claim, Store},
+    store::Store,
 };
 
 /// What the clones of one `Locks` share.
@@ -36,7 +36,7 @@ pub(crate) struct Setup {
     pub(crate) prefix: String,
     pub(crate) defaults: Options,
     pub(crate) response_timeout: Duration,
-    pub(crate) wake: Wake,
+    pub(crate) queueing: Queueing,
 }
 
 impl Engine {
@@ -46,14 +46,14 @@ impl Engine {
             prefix,
             defaults,
             response_timeout,
-            wake,
+            queueing,
         } = setup;
         Arc::new(Self {
             id: LocksId(NEXT.fetch_add(1, Ordering::Relaxed)),
             prefix,
             defaults,
             response_timeout,
-            queue: Queue::new(store, wake),
+            queue: Queue::new(store, queueing),
         })
     }
 
@@ -95,13 +95,11 @@ impl Engine {
         // From before the request, so that no outage falls between it and the watchdog.
         let outages = self.store().outages();
         loop {
-            let claim = Claim {
-                hold: owner.next_hold(),
-                ttl: terms.ttl,
-            };
             let want = Want {
                 key: key.clone(),
-                claim,
+                hold: owner.next_hold(),
+                ttl: terms.ttl,
+                inherits: terms.max_hold.is_none(),
                 wait: terms.wait,
                 since,
                 runtime: runtime.clone(),

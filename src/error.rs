@@ -143,7 +143,7 @@ pub enum LostReason {
 }
 
 /// Why a step of a hold did not succeed.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Failure {
     Lost(LostReason),
     Store(StoreError),

@@ -1,11 +1,17 @@
 //! One outermost acquisition, shared by everything that has entered it.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use tokio::{
     runtime::Handle,
     sync::watch,
-    task::AbortHandle,
     time::{Instant, timeout},
 };
 
@@ -16,72 +22,46 @@ use crate::{
     key::LockKey,
     lease::Lease,
     options::{DepthSync, OnLost, Terms},
-    queue::{Grant, Queue, Release},
+    queue::{Grant, Inheritance, Queue, Release},
     releaser::Handover,
     report,
+    store::Tokens,
     watchdog::Watchdog,
 };
 
 /// A lock that this call graph holds.
 pub(crate) struct Hold {
-    key: LockKey,
-    id: HoldId,
     owner: Arc<Owner>,
-    token: FencingToken,
+    /// The first one is its own; the others are for those who go on with the hold.
+    tokens: Tokens,
     on_lost: OnLost,
-    lease: Arc<Lease>,
-    depth: Arc<Depth>,
-    /// Whether some acquire of the hold was never answered.
-    unanswered: bool,
-    watchdog: AbortHandle,
+    /// The lease, the depth and the watchdog, which others may have had before.
+    tenure: Inheritance,
+    /// Whether somebody else has gone on with the hold: then no loss of it is ours.
+    handed_on: AtomicBool,
     queue: Arc<Queue>,
     response_timeout: Duration,
     runtime: Handle,
 }
 
 impl Hold {
-    /// Turns a won lock into a hold and starts its watchdog.
+    /// Turns a won lock into a hold. Starts its watchdog, unless one is there already.
     pub(crate) fn start(
-        grant: Grant,
+        mut grant: Grant,
         owner: Arc<Owner>,
         terms: Terms,
         outages: watch::Receiver<u64>,
         response_timeout: Duration,
     ) -> Entry {
-        report::acquired(&grant.key, grant.hold, grant.token);
-        let lease = Arc::new(Lease::new(
-            grant.key.clone(),
-            grant.hold,
-            grant.sent,
-            grant.lease,
-            grant.ttl,
-            terms.max_hold,
-        ));
-        let depth = Arc::new(Depth::new(
-            Arc::clone(grant.queue.store()),
-            grant.key.clone(),
-            grant.hold,
-            Arc::clone(&lease),
-        ));
-        let watchdog = Watchdog {
-            store: Arc::clone(grant.queue.store()),
-            key: grant.key.clone(),
-            hold: grant.hold,
-            lease: Arc::clone(&lease),
-            depth: Arc::clone(&depth),
-            response_timeout,
-            outages,
-        };
+        report::acquired(&grant.key, grant.hold, grant.tokens.first);
+        let inherited = grant.inherited.take();
+        let tenure = inherited.unwrap_or_else(|| guard(&grant, terms, outages, response_timeout));
         let hold = Self {
-            key: grant.key.clone(),
-            id: grant.hold,
             owner,
-            token: grant.token,
+            tokens: grant.tokens,
             on_lost: terms.on_lost,
-            lease,
-            depth,
-            unanswered: grant.unanswered,
-            watchdog: grant.runtime.spawn(watchdog.run()).abort_handle(),
+            tenure,
+            handed_on: AtomicBool::new(false),
             queue: Arc::clone(&grant.queue),
             response_timeout,
             runtime: grant.runtime.clone(),
@@ -94,12 +74,16 @@ impl Hold {
         }
     }
 
+    fn lease(&self) -> &Lease {
+        self.tenure.depth.lease()
+    }
+
     pub(crate) fn key(&self) -> &LockKey {
-        &self.key
+        self.lease().key()
     }
 
     pub(crate) fn id(&self) -> HoldId {
-        self.id
+        self.lease().hold()
     }
 
     pub(crate) fn owner(&self) -> &Arc<Owner> {
@@ -107,25 +91,28 @@ impl Hold {
     }
 
     pub(crate) fn token(&self) -> FencingToken {
-        self.token
+        self.tokens.first
     }
 
     pub(crate) fn depth(&self) -> u32 {
-        self.depth.wanted()
+        self.tenure.depth.wanted(self.tenure.member)
     }
 
     pub(crate) fn remaining(&self) -> Duration {
         if self.depth() == 0 || self.lost().is_some() {
             return Duration::ZERO;
         }
-        self.lease
+        self.lease()
             .deadline()
             .saturating_duration_since(Instant::now())
     }
 
     /// How the lock was lost, if it was.
     pub(crate) fn lost(&self) -> Option<LostReason> {
-        self.lease.lost_by(Instant::now())
+        if self.handed_on.load(Ordering::Acquire) {
+            return None;
+        }
+        self.lease().lost_by(Instant::now())
     }
 
     /// Whether a loss ends the body.
@@ -139,11 +126,16 @@ impl Hold {
     }
 
     pub(crate) async fn until_lost(&self) -> LostReason {
-        self.lease.lost().await
+        let reason = self.lease().lost().await;
+        if self.handed_on.load(Ordering::Acquire) {
+            std::future::pending().await
+        } else {
+            reason
+        }
     }
 
     pub(crate) fn lost_error(&self, reason: LostReason) -> LockError {
-        Failure::Lost(reason).on(self.key.name())
+        Failure::Lost(reason).on(self.key().name())
     }
 
     /// Enters once more. The depth in the store follows before this returns, unless it is to follow
@@ -156,7 +148,8 @@ impl Hold {
         ttl: Option<Duration>,
         depth_sync: DepthSync,
     ) -> Option<Result<Entry, LockError>> {
-        if !self.depth.deepen(ttl) {
+        let depth = &self.tenure.depth;
+        if !depth.deepen(self.tenure.member, ttl) {
             return None;
         }
         let entry = Entry {
@@ -166,55 +159,102 @@ impl Hold {
         };
         let entered = match (self.lost(), depth_sync) {
             (Some(reason), _) => Err(Failure::Lost(reason)),
-            (None, DepthSync::Awaited) => self.depth.sync().await,
+            (None, DepthSync::Awaited) => depth.sync().await,
             (None, DepthSync::Background) => {
-                self.depth.sync_later();
+                depth.sync_later();
                 Ok(())
             }
         };
         Some(match entered {
             Ok(()) => Ok(entry),
-            Err(failure) => Err(failure.on(self.key.name())),
+            Err(failure) => Err(failure.on(self.key().name())),
         })
     }
 
     /// Takes one level off. What there is to wait for goes on if its waiter is dropped.
     fn leave(self: Arc<Self>, depth_sync: DepthSync) -> Option<Handover<Result<(), Failure>>> {
-        let left = self.depth.rise();
+        let depth = &self.tenure.depth;
+        let left = depth.rise();
         let runtime = self.runtime.clone();
         if left > 0 && depth_sync == DepthSync::Background {
-            self.depth.sync_later();
+            depth.sync_later();
             return None;
         }
         if left > 0 {
-            let work = async move { self.depth.sync().await };
-            return Some(Handover::new(&runtime, work));
+            let depth = Arc::clone(depth);
+            return Some(Handover::new(&runtime, async move { depth.sync().await }));
         }
-        self.watchdog.abort();
-        self.lease.end();
+        if self.hand_on() {
+            return None;
+        }
+        let (deadline, ttl) = self.tenure.end();
         let release = Release {
-            key: self.key.clone(),
-            hold: self.id,
-            tombstone: self.unanswered,
-            deadline: self.lease.deadline(),
-            ttl: self.lease.ttl(),
+            key: self.key().clone(),
+            hold: self.id(),
+            tombstone: self.tenure.unanswered,
+            deadline,
+            ttl,
         };
         Some(Handover::new(&runtime, async move {
             let released = self.queue.release(release).await;
             if let Err(Failure::Lost(reason)) = released {
-                self.lease.found_lost(reason);
+                self.lease().found_lost(reason);
             }
             released
         }))
+    }
+
+    /// Lets the next one in this process go on with the hold, if there is one who may.
+    fn hand_on(&self) -> bool {
+        // Set first: from the moment at which another one has the hold, no loss of it is ours.
+        self.handed_on
+            .store(self.lost().is_none(), Ordering::Release);
+        let rest = Tokens {
+            first: FencingToken(self.tokens.first.0 + 1),
+            count: self.tokens.count.saturating_sub(1),
+        };
+        let handed_on = self.queue.hand_on(&self.tenure, rest);
+        self.handed_on.store(handed_on, Ordering::Release);
+        handed_on
+    }
+}
+
+/// Guards a lock that was won from the store: counts its lease and its depth, and starts a watchdog.
+fn guard(
+    grant: &Grant,
+    terms: Terms,
+    outages: watch::Receiver<u64>,
+    response_timeout: Duration,
+) -> Inheritance {
+    let lease = Arc::new(Lease::new(
+        grant.key.clone(),
+        grant.hold,
+        grant.sent,
+        grant.lease,
+        grant.ttl,
+        terms.max_hold,
+    ));
+    let depth = Arc::new(Depth::new(Arc::clone(grant.queue.store()), lease));
+    let watchdog = Watchdog {
+        queue: Arc::clone(&grant.queue),
+        depth: Arc::clone(&depth),
+        response_timeout,
+        outages,
+    };
+    Inheritance {
+        depth,
+        watchdog: grant.runtime.spawn(watchdog.run()).abort_handle(),
+        unanswered: grant.unanswered,
+        member: 0,
     }
 }
 
 impl fmt::Debug for Hold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Hold")
-            .field("key", &self.key)
-            .field("id", &self.id)
-            .field("token", &self.token)
+            .field("key", self.key())
+            .field("id", &self.id())
+            .field("token", &self.token())
             .field("depth", &self.depth())
             .field("remaining", &self.remaining())
             .finish_non_exhaustive()
@@ -248,9 +288,9 @@ impl Entry {
         };
         match timeout(hold.response_timeout, work).await {
             Ok(Err(Failure::Lost(_))) if !hold.aborts_on_loss() => Ok(()),
-            Ok(result) => result.map_err(|failure| failure.on(hold.key.name())),
+            Ok(result) => result.map_err(|failure| failure.on(hold.key().name())),
             Err(_elapsed) => {
-                report::release_backgrounded(&hold.key, hold.id);
+                report::release_backgrounded(hold.key(), hold.id());
                 Ok(())
             }
         }

@@ -154,6 +154,28 @@ impl FromStr for HoldId {
     }
 }
 
+/// Where a `Locks` is told that a lock has moved to it: the name of a channel.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct InboxId(Uuid);
+
+impl InboxId {
+    pub(crate) fn new() -> Self {
+        Self(Uuid::new_v4())
+    }
+}
+
+impl fmt::Display for InboxId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "reentry:inbox:{}", self.0)
+    }
+}
+
+impl fmt::Debug for InboxId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
 /// A number that grows with every outermost acquisition of a key.
 ///
 /// Hand it to the resource that the lock protects, and let the resource refuse every write whose

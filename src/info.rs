@@ -19,8 +19,10 @@ pub struct LockInfo {
     /// The token of the present hold; `None` if some other program holds the lock.
     pub token: Option<FencingToken>,
     /// How many wait for it in this process through this [`Locks`](crate::Locks) and its clones.
-    /// Those of other processes do not show.
     pub waiters: usize,
+    /// How many processes stand in the lock's queue, this one perhaps among them. One that has
+    /// nobody but a waiter behind a holder of its own may not have entered it yet.
+    pub waiting_processes: u64,
 }
 
 /// One field of a lock's hash.
@@ -50,6 +52,7 @@ impl LockInfo {
             remaining: snapshot.remaining,
             token: snapshot.token,
             waiters,
+            waiting_processes: snapshot.waiting,
         }
     }
 }

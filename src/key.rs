@@ -1,14 +1,20 @@
 //! The name of a lock, checked once, and what may not be one.
 
-use std::{fmt, sync::Arc};
+use std::{
+    borrow::Borrow,
+    fmt,
+    hash::{Hash, Hasher},
+    sync::Arc,
+};
 
 use crate::error::LockError;
 
 /// What the crate's own keys begin with; no lock may.
 pub(crate) const RESERVED: &str = "reentry:";
 
-/// A valid lock name together with the prefix of its `Locks`.
-#[derive(Clone, PartialEq, Eq, Hash)]
+/// A valid lock name together with the prefix of its `Locks`. Two are the same if they are the same
+/// key in the store.
+#[derive(Clone)]
 pub(crate) struct LockKey {
     /// Prefix and name: the key in the store.
     full: Arc<str>,
@@ -63,6 +69,27 @@ impl LockKey {
             .map(|(tag, _)| tag)
             .filter(|tag| !tag.is_empty())
             .unwrap_or(key)
+    }
+}
+
+impl PartialEq for LockKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
+
+impl Eq for LockKey {}
+
+impl Hash for LockKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_str().hash(state);
+    }
+}
+
+/// So that a map of keys can be asked by the name that the store uses.
+impl Borrow<str> for LockKey {
+    fn borrow(&self) -> &str {
+        self.as_str()
     }
 }
 

@@ -39,6 +39,8 @@ struct State {
     max_ttl: Duration,
     /// When the request was sent that last confirmed the lease.
     confirmed: Instant,
+    /// The first lease, if it is shorter than the TTL and has not been renewed.
+    short: Option<Duration>,
     deadline: Instant,
     /// The end of `max_hold`.
     end: Option<Instant>,
@@ -65,6 +67,7 @@ impl Lease {
             ttl,
             max_ttl: max_hold.unwrap_or(Duration::MAX),
             confirmed: sent,
+            short: (lease < ttl).then_some(lease),
             deadline,
             end: end.map(|end| if covered { end.min(deadline) } else { end }),
             lost: None,
@@ -76,6 +79,14 @@ impl Lease {
             state: Mutex::new(state),
             lost: Notify::new(),
         }
+    }
+
+    pub(crate) fn key(&self) -> &LockKey {
+        &self.key
+    }
+
+    pub(crate) fn hold(&self) -> HoldId {
+        self.hold
     }
 
     /// The length to renew to.
@@ -91,6 +102,12 @@ impl Lease {
         let longer = ttl > state.ttl;
         state.ttl = state.ttl.max(ttl);
         longer
+    }
+
+    /// Whether it goes on without an end of its own.
+    pub(crate) fn is_open(&self) -> bool {
+        let open = self.state.lock().end.is_none();
+        open && self.lost_by(Instant::now()).is_none()
     }
 
     /// The hold is over: the lease may run out from now on without being lost.
@@ -124,12 +141,14 @@ impl Lease {
             .map_or(state.deadline, |end| end.min(state.deadline))
     }
 
-    /// When the next renewal is due: a third of the TTL after the last confirmed one. `None` where
-    /// the lease already reaches to the end of `max_hold`.
+    /// When the next renewal is due: a third of the TTL after the last confirmed one, and a quarter
+    /// of the short lease of a lock that has moved here, which a short section does not reach. `None`
+    /// where the lease already reaches to the end of `max_hold`.
     pub(crate) fn renewal_due(&self) -> Option<Instant> {
         let state = self.state.lock();
         let enough = state.end.is_some_and(|end| end <= state.deadline);
-        (!enough).then(|| state.confirmed + state.ttl / 3)
+        let pause = state.short.map_or(state.ttl / 3, |lease| lease / 4);
+        (!enough).then(|| state.confirmed + pause)
     }
 
     /// The store confirmed that the lease lasts `ttl` from a request that was sent at `sent`.
@@ -139,6 +158,7 @@ impl Lease {
         if self.lost_by(Instant::now()).is_none() {
             let mut state = self.state.lock();
             state.confirmed = state.confirmed.max(sent);
+            state.short = None;
             state.deadline = state.deadline.max(deadline(sent, ttl));
         }
     }

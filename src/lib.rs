@@ -51,7 +51,7 @@ pub use self::{
     id::{FencingToken, HoldId, OwnerId, ParseHoldIdError},
     info::{Holder, LockInfo},
     locks::Locks,
-    options::{DepthSync, OnLost, Reentrancy, Wake},
+    options::{DepthSync, HandOff, OnLost, Reentrancy, Wake},
     request::LockRequest,
     scope::{current_owner, held},
     with_lock::{WithLock, WithLockFlat},

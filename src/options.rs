@@ -1,6 +1,6 @@
 //! What a caller can choose, the defaults, and the one place where choices are checked.
 
-use std::time::Duration;
+use std::{ops::RangeInclusive, time::Duration};
 
 use crate::error::LockError;
 
@@ -46,25 +46,101 @@ pub enum DepthSync {
     Background,
 }
 
-/// How a waiter learns that the lock may be free.
+/// How a waiter learns that it has its turn.
 ///
-/// In one process only the first waiter of a key asks the store; the others stand behind it. It
-/// asks at once when a holder in the same process releases, and never later than at the end of the
-/// lease that it knows of.
+/// In one process only the first waiter of a key talks to the store; the others stand behind it. It
+/// takes a place in the lock's queue there, keeps it alive by asking once in every
+/// [heartbeat](crate::LocksBuilder::heartbeat), and asks at the end of the lease that it knows of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Wake {
-    /// It asks again after a delay that grows, with jitter, from 10 ms to 100 ms.
+    /// The store tells it, over one subscription per [`Locks`](crate::Locks) that is opened when
+    /// somebody has to wait for the first time.
+    ///
+    /// Where there is none, because a pool was given without a URL, it is as `Backoff`. A
+    /// subscription that is refused or broken delays a hand-off by up to two heartbeats.
     #[default]
+    Notify,
+    /// It asks again after a delay that grows, with jitter, from 10 ms to 100 ms.
     Backoff,
-    /// It asks again after a fixed interval, as the classic implementations do.
+    /// It asks again after a fixed interval, as the classic implementations do, whoever holds the
+    /// lock.
     Poll {
         /// The time between an answer and the next question. Must not be zero.
+        ///
+        /// If it is longer than the heartbeat, the process takes no place in the queue, and gets in
+        /// when nobody else is waiting.
         interval: Duration,
         /// How many times one waiter asks before it gives up with [`LockError::Timeout`]; `None`
         /// leaves that to `wait` alone.
         attempts: Option<u32>,
     },
+}
+
+/// How a lock goes from one call graph to the next one in the same process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum HandOff {
+    /// In the store, in the request that releases it: whoever inspects the lock sees every holder.
+    #[default]
+    InStore,
+    /// In memory, without a request, while the lease lasts.
+    ///
+    /// A group of call graphs that follow each other shares one hold in the store: its
+    /// [hold id](crate::Held::hold_id), lease and watchdog; each has a fencing token of its own. The
+    /// group ends after [`local_handoffs`](crate::LocksBuilder::local_handoffs), when its tokens are
+    /// used up, and at a waiter with another TTL or a `max_hold`. See Dice, Marathe and Shavit,
+    /// [*Lock Cohorting*](https://doi.org/10.1145/2145816.2145848), 2012.
+    InProcess,
+}
+
+/// How the waiters of one `Locks` queue.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Queueing {
+    pub(crate) wake: Wake,
+    pub(crate) heartbeat: Duration,
+    /// How often in a row a lock goes from one local waiter to the next while another process waits.
+    pub(crate) local_handoffs: u32,
+    pub(crate) handoff: HandOff,
+}
+
+impl Default for Queueing {
+    fn default() -> Self {
+        Self {
+            wake: Wake::default(),
+            heartbeat: Duration::from_secs(1),
+            local_handoffs: 16,
+            handoff: HandOff::default(),
+        }
+    }
+}
+
+impl Queueing {
+    const HEARTBEATS: RangeInclusive<Duration> =
+        Duration::from_millis(10)..=Duration::from_secs(60);
+
+    pub(crate) fn check(self) -> Result<(), LockError> {
+        if !Self::HEARTBEATS.contains(&self.heartbeat) {
+            return Err(config(format!(
+                "a heartbeat of {:?} is not between 10 ms and 1 min",
+                self.heartbeat
+            )));
+        }
+        self.wake.check()
+    }
+
+    /// The heartbeat of a waiter with this TTL.
+    pub(crate) fn heartbeat(self, ttl: Duration) -> Duration {
+        self.heartbeat.min(ttl / 3)
+    }
+
+    /// How many tokens one acquisition has a use for.
+    pub(crate) fn tokens(self) -> u32 {
+        match self.handoff {
+            HandOff::InStore => 1,
+            HandOff::InProcess => self.local_handoffs.saturating_add(1),
+        }
+    }
 }
 
 /// How long a caller waits for a lock.
@@ -148,7 +224,7 @@ impl Options {
 }
 
 impl Wake {
-    pub(crate) fn check(self) -> Result<(), LockError> {
+    fn check(self) -> Result<(), LockError> {
         match self {
             Self::Poll { interval, .. } if interval.is_zero() => Err(config(
                 "the interval of Wake::Poll must not be zero".to_owned(),
@@ -158,7 +234,7 @@ impl Wake {
             } => Err(config(
                 "the attempts of Wake::Poll must not be zero".to_owned(),
             )),
-            Self::Poll { .. } | Self::Backoff => Ok(()),
+            Self::Poll { .. } | Self::Backoff | Self::Notify => Ok(()),
         }
     }
 }

@@ -1,75 +1,70 @@
 //! The local queue: first come, first served among the waiters of one process, and only the first
-//! of them talks to the store.
+//! of them talks to the store, where it stands in line for the whole process.
 //!
 //! A waiter alone in its line asks by itself, so that a free lock costs no task. As soon as anybody
 //! has to wait, a driver task asks for whoever stands first; it does so even for a first waiter
-//! that nobody polls, so that it cannot block those behind it.
+//! that nobody polls, so that it cannot block those behind it. While this process holds the lock
+//! nobody has to ask: the release hands it to the first in line.
 //!
 //! Whoever takes a waiter out of its line owns the answer to that waiter's attempt: the waiter that
-//! enters, the driver that serves it, or the waiter's drop, which undoes the attempt.
+//! enters, whoever serves it, or the waiter's drop, which undoes the attempt.
 
 use std::{
-    collections::{HashMap, VecDeque, hash_map::Entry},
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    collections::HashMap,
+    fmt,
+    sync::{Arc, Weak},
     time::Duration,
 };
 
 use tokio::{
     runtime::Handle,
-    sync::Notify,
     time::{Instant, timeout_at},
 };
 
 use self::{
-    driver::Driver,
+    attempt::Refusal,
+    line::{Line, Pulse},
     place::Place,
-    waiter::{Refusal, Waiter},
+    waiter::Waiter,
 };
 use crate::{
     error::LockError,
+    id::{HoldId, InboxId},
     key::LockKey,
     mutex::Mutex,
-    options::{Wait, Wake},
-    store::{Claim, Store},
+    options::{Queueing, Wait, Wake},
+    store::{Claim, Listener, Moved, Standing, Store},
 };
 
+mod attempt;
 mod driver;
 mod grant;
+mod inherit;
+mod line;
+mod notice;
 mod place;
 mod release;
 mod waiter;
 
-pub(crate) use self::{grant::Grant, release::Release};
+pub(crate) use self::{grant::Grant, inherit::Inheritance, release::Release};
 
-/// The lines of all keys that anybody in this process waits for through one `Locks`.
-#[derive(Debug)]
+/// The lines of all keys that anybody in this process holds or waits for through one `Locks`.
 pub(crate) struct Queue {
     store: Arc<dyn Store>,
-    wake: Wake,
+    queueing: Queueing,
+    inbox: InboxId,
     lines: Mutex<HashMap<LockKey, Line>>,
-}
-
-/// Those who want one key, in the order in which they came. It ends when the last of them leaves.
-#[derive(Debug, Default)]
-struct Line {
-    waiters: VecDeque<Arc<Waiter>>,
-    /// Whether a driver task asks for the first of them.
-    driven: bool,
-    /// Tells the driver that the lock may be free, or that the first waiter has left. Tells a line
-    /// from the next one of its key, too.
-    kick: Arc<Notify>,
-    /// How many turns the driver has made.
-    turns: Arc<AtomicU64>,
+    this: Weak<Self>,
 }
 
 /// What somebody wants, and for how long.
 #[derive(Debug)]
 pub(crate) struct Want {
     pub(crate) key: LockKey,
-    pub(crate) claim: Claim,
+    pub(crate) hold: HoldId,
+    pub(crate) ttl: Duration,
+    /// Whether it may go on with the hold of another one.
+    pub(crate) inherits: bool,
     pub(crate) wait: Wait,
     /// When the waiting began.
     pub(crate) since: Instant,
@@ -78,11 +73,13 @@ pub(crate) struct Want {
 }
 
 impl Queue {
-    pub(crate) fn new(store: Arc<dyn Store>, wake: Wake) -> Arc<Self> {
-        Arc::new(Self {
+    pub(crate) fn new(store: Arc<dyn Store>, queueing: Queueing) -> Arc<Self> {
+        Arc::new_cyclic(|this| Self {
             store,
-            wake,
+            queueing,
+            inbox: InboxId::new(),
             lines: Mutex::default(),
+            this: Weak::clone(this),
         })
     }
 
@@ -95,12 +92,20 @@ impl Queue {
     pub(crate) async fn acquire(self: &Arc<Self>, want: Want) -> Result<Grant, LockError> {
         let Want {
             key,
-            claim,
+            hold,
+            ttl,
+            inherits,
             wait,
             since,
             runtime,
         } = want;
         let name = key.name().to_owned();
+        let claim = Claim {
+            hold,
+            ttl,
+            tokens: if inherits { self.queueing.tokens() } else { 1 },
+            standing: (wait != Wait::Never).then(|| self.standing(ttl)).flatten(),
+        };
         let place = Place::join(self, Waiter::new(key, claim, runtime));
         let answer = match wait {
             Wait::Never => place.try_once().await,
@@ -132,113 +137,169 @@ impl Queue {
 
     /// How many wait in this process, besides the one that holds the lock.
     pub(crate) fn len(&self, key: &LockKey) -> usize {
-        self.lines
-            .lock()
-            .get(key)
-            .map_or(0, |line| line.waiters.len())
+        self.lines.lock().get(key).map_or(0, Line::len)
+    }
+
+    /// How a waiter with this TTL stands in the store's queue; `None` if it asks too rarely to keep
+    /// a place there.
+    ///
+    /// A lock that moves to it has a short lease until it is renewed, and a place has a short life,
+    /// so that a process which has died delays the others by two heartbeats and no more.
+    fn standing(&self, ttl: Duration) -> Option<Standing> {
+        let heartbeat = self.queueing.heartbeat(ttl);
+        let asks = match self.queueing.wake {
+            Wake::Poll { interval, .. } => interval,
+            Wake::Notify | Wake::Backoff => Duration::ZERO,
+        };
+        (asks <= heartbeat).then(|| Standing {
+            inbox: self.inbox,
+            grant: (2 * heartbeat).min(ttl),
+            life: 2 * heartbeat,
+        })
+    }
+
+    /// Opens the inbox, unless it is open. False if waiters have to ask.
+    fn listen(&self) -> bool {
+        let listener = Weak::clone(&self.this);
+        self.queueing.wake == Wake::Notify && self.store.listen(self.inbox, listener)
+    }
+
+    /// The hold has lost its lock: it is not by its release that the first in line will get it.
+    pub(crate) fn lost(&self, key: &LockKey, hold: HoldId) {
+        self.with_line(key, |line| {
+            line.pass(hold, None);
+            line.kick();
+        });
     }
 
     /// The lock may be free: the first in line asks at once.
     fn kick(&self, key: &LockKey) {
-        if let Some(line) = self.lines.lock().get(key) {
-            line.kick.notify_one();
+        if let Some(line) = self.lines.lock().get_mut(key) {
+            line.kick();
         }
     }
 
-    /// Puts a waiter at the end of its line. Answers whether nobody stands before it.
-    fn join(&self, waiter: &Arc<Waiter>) -> bool {
+    /// Works on a line that is there already.
+    fn with_line<T>(&self, key: &LockKey, work: impl FnOnce(&mut Line) -> T) -> Option<T> {
+        let mut lines = self.lines.lock();
+        let line = lines.get_mut(key)?;
+        let output = work(line);
+        if line.is_over() {
+            lines.remove(key);
+        }
+        Some(output)
+    }
+
+    /// Puts a waiter at the end of its line. Answers whether it may ask at once: nobody stands before
+    /// it, and no release in this process will hand it the lock.
+    fn join(&self, waiter: &Arc<Waiter>) -> (bool, bool) {
         let mut lines = self.lines.lock();
         let line = lines.entry(waiter.key().clone()).or_default();
-        line.waiters.push_back(Arc::clone(waiter));
-        line.waiters.len() == 1
+        let first = line.join(waiter);
+        (first, first && self.asks_at_once(line))
     }
 
-    /// Takes a waiter out of its line. Answers whether it still stood there: then the answer to its
-    /// attempt belongs to the caller.
-    fn claim(&self, waiter: &Arc<Waiter>) -> bool {
-        self.remove(waiter).is_some()
+    /// Whether the first in line asks although nothing has happened.
+    fn asks_at_once(&self, line: &Line) -> bool {
+        // In strict order it takes its place in the store's queue when it comes, not when the lock
+        // is released.
+        line.holder().is_none()
+            || self.queueing.local_handoffs == 0
+            || matches!(self.queueing.wake, Wake::Poll { .. })
     }
 
-    /// The same for a waiter that gives up; the next in line takes over at once.
-    fn leave(&self, waiter: &Arc<Waiter>) -> bool {
-        let at = self.remove(waiter);
-        if at == Some(0) {
-            self.kick(waiter.key());
-        }
-        at.is_some()
+    /// Takes a waiter that gets the lock out of its line. Answers whether it still stood there: then
+    /// the answer to its attempt belongs to the caller.
+    fn enter(&self, waiter: &Waiter, how: Entering) -> bool {
+        let entered = self.with_line(waiter.key(), |line| {
+            line.remove(waiter).is_some_and(|_| {
+                line.hold(waiter.hold(), how);
+                true
+            })
+        });
+        entered == Some(true)
     }
 
-    fn remove(&self, waiter: &Arc<Waiter>) -> Option<usize> {
-        let mut lines = self.lines.lock();
-        let Entry::Occupied(mut entry) = lines.entry(waiter.key().clone()) else {
-            return None;
-        };
-        let line = entry.get_mut();
-        let at = line
-            .waiters
-            .iter()
-            .position(|other| Arc::ptr_eq(other, waiter))?;
-        drop(line.waiters.remove(at));
-        if line.waiters.is_empty() {
-            // The line ends here and not with its driver, whose runtime may stand still: whoever
-            // comes next must not wait for it.
-            line.kick.notify_one();
-            drop(entry.remove());
-        }
-        Some(at)
+    /// Takes a waiter that does not get the lock out of its line. Answers where it stood, if it still
+    /// did: then the answer to its attempt belongs to the caller.
+    fn leave(&self, waiter: &Waiter) -> Option<usize> {
+        self.with_line(waiter.key(), |line| line.remove(waiter))?
     }
 
     /// Starts a driver for the line unless it has one, on the runtime that polls the caller: it is
     /// alive, which the one that polled it first may be no longer. `busy` is what the caller has just
     /// learnt for the first in line, so that the driver need not ask again at once.
     fn drive(self: &Arc<Self>, waiter: &Waiter, busy: Option<Duration>) {
-        let key = waiter.key();
-        let mut lines = self.lines.lock();
-        let Some(line) = lines.get_mut(key) else {
+        let Some(Some(pulse)) = self.with_line(waiter.key(), Line::drive) else {
             return;
         };
-        if !line.driven {
-            line.driven = true;
-            let (kick, turns) = (Arc::clone(&line.kick), Arc::clone(&line.turns));
-            let driver = Driver::new(self, key, kick, turns);
-            drop(lines);
-            let runtime = Handle::try_current().unwrap_or_else(|_| waiter.runtime().clone());
-            drop(runtime.spawn(driver.run(busy)));
-        }
+        let driver = driver::Driver::new(self, waiter.key(), pulse);
+        let runtime = Handle::try_current().unwrap_or_else(|_| waiter.runtime().clone());
+        drop(runtime.spawn(driver.run(busy)));
     }
 
     /// Takes the line away from a driver that has made no turn since `seen`: its runtime stands
     /// still. Should it ever go on, it finds that the line is no longer its own. Answers the turns
     /// seen now.
     fn relieve(&self, key: &LockKey, seen: Option<u64>) -> Option<u64> {
-        let mut lines = self.lines.lock();
-        let line = lines.get_mut(key)?;
-        let turns = line.turns.load(Ordering::Relaxed);
-        if line.driven && seen == Some(turns) {
-            line.driven = false;
-            line.kick = Arc::default();
-            line.turns = Arc::default();
-            return None;
-        }
-        Some(turns)
+        self.with_line(key, |line| line.relieve(seen))?
     }
 
-    /// The first in the line that has this `kick`; `None` if it has ended.
-    fn first(&self, key: &LockKey, kick: &Arc<Notify>) -> Option<Arc<Waiter>> {
+    /// The first in the line that has this pulse, and whether it asks although nothing has happened;
+    /// `None` if the line has ended.
+    fn first(&self, key: &LockKey, pulse: &Arc<Pulse>) -> Option<(Arc<Waiter>, bool)> {
         let lines = self.lines.lock();
-        let line = lines.get(key).filter(|line| Arc::ptr_eq(&line.kick, kick));
-        line?.waiters.front().cloned()
+        let line = lines.get(key).filter(|line| line.has(pulse))?;
+        Some((Arc::clone(line.first()?), self.asks_at_once(line)))
     }
 
     /// The driver is gone although somebody waits: its runtime was shut down. The waiters are woken,
     /// and one of them starts another.
-    fn abandon(&self, key: &LockKey, kick: &Arc<Notify>) {
-        let mut lines = self.lines.lock();
-        if let Some(line) = lines.get_mut(key)
-            && Arc::ptr_eq(&line.kick, kick)
-        {
-            line.driven = false;
-            line.waiters.iter().for_each(|waiter| waiter.nudge());
+    fn abandon(&self, key: &LockKey, pulse: &Arc<Pulse>) {
+        self.with_line(key, |line| line.abandon(pulse));
+    }
+}
+
+/// How a waiter comes by its lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Entering {
+    /// From the store.
+    Afresh,
+    /// From a holder in the same process, for the so-manieth time in a row.
+    HandedOver(u32),
+}
+
+impl Listener for Queue {
+    fn moved(&self, moved: Moved) {
+        let Some(queue) = self.this.upgrade() else {
+            return;
+        };
+        let waiter = {
+            let lines = self.lines.lock();
+            let line = lines.get(moved.key.as_str());
+            line.and_then(|line| line.find(moved.hold))
+        };
+        // A hold that has entered already, or waits no longer, has no use for the news.
+        if let Some(waiter) = waiter {
+            waiter.told(&queue, moved);
         }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.lines.lock().values().all(|line| line.len() == 0)
+    }
+
+    fn missed(&self) {
+        self.lines.lock().values_mut().for_each(Line::kick);
+    }
+}
+
+impl fmt::Debug for Queue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Queue")
+            .field("store", &self.store)
+            .field("queueing", &self.queueing)
+            .field("inbox", &self.inbox)
+            .finish_non_exhaustive()
     }
 }

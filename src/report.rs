@@ -2,13 +2,13 @@
 //! `reentry` and the same field names.
 //!
 //! Fields: `key` as it stands in the store, `hold` as it stands in the hash, `error`, `reason`,
-//! `token`.
+//! `token`, `inbox`.
 
 use tracing::{debug, warn};
 
 use crate::{
     error::{LostReason, StoreError},
-    id::{FencingToken, HoldId},
+    id::{FencingToken, HoldId, InboxId},
     key::LockKey,
 };
 
@@ -29,6 +29,11 @@ pub(crate) fn acquired(key: &LockKey, hold: HoldId, token: FencingToken) {
 
 pub(crate) fn acquire_retried(key: &LockKey, error: &StoreError) {
     warn!(target: TARGET, key = key.as_str(), error = chain(error), "acquire_retried");
+}
+
+/// Waiters have to ask until the subscription is back.
+pub(crate) fn subscribe_retried(inbox: InboxId, error: &StoreError) {
+    warn!(target: TARGET, %inbox, error = chain(error), "subscribe_retried");
 }
 
 pub(crate) fn acquire_undone(key: &LockKey, hold: HoldId) {
@@ -59,6 +64,11 @@ pub(crate) fn lost(key: &LockKey, hold: HoldId, reason: LostReason) {
 
 pub(crate) fn released(key: &LockKey, hold: HoldId) {
     debug!(target: TARGET, key = key.as_str(), %hold, "released");
+}
+
+/// To the next one in this process, in memory.
+pub(crate) fn handed_on(key: &LockKey, hold: HoldId) {
+    debug!(target: TARGET, key = key.as_str(), %hold, "handed_on");
 }
 
 pub(crate) fn release_backgrounded(key: &LockKey, hold: HoldId) {

@@ -1,16 +1,17 @@
-//! The seam between the lock and where it lives: six operations and the news of an outage.
+//! The seam between the lock and where it lives: six operations, the news that a lock has moved to
+//! this process, and the news of an outage.
 //!
 //! Every operation is atomic in the store. A request may be executed although no answer comes, may
 //! be executed late, and may be executed twice; each operation is written so that none of this
 //! changes a depth twice or takes a lock for nobody (P8).
 
-use std::{fmt, pin::Pin, time::Duration};
+use std::{fmt, pin::Pin, sync::Weak, time::Duration};
 
 use tokio::sync::watch;
 
 use crate::{
     error::StoreError,
-    id::{FencingToken, HoldId},
+    id::{FencingToken, HoldId, InboxId},
     key::LockKey,
 };
 
@@ -36,34 +37,86 @@ pub(crate) type Answer<T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> +
 
 /// Where locks live.
 pub(crate) trait Store: fmt::Debug + Send + Sync {
-    /// Takes the lock for a hold if it is free. Repeating it for a hold that already has the lock
-    /// answers with the same token and a lease of at least the TTL.
+    /// Takes the lock for a hold if it is free and no live process waits for it. Repeating it for a
+    /// hold that already has the lock answers with the same token and a lease of at least the TTL.
+    /// Otherwise a claim with a standing enters the queue, or keeps its process's place there.
     fn acquire(&self, key: &LockKey, claim: Claim) -> Answer<Acquired>;
 
     /// Moves the depth of a hold to a target, unless a change with a later number has been made.
     fn depth(&self, key: &LockKey, change: DepthChange) -> Answer<Presence>;
 
-    /// Makes the lease last at least `ttl` from the execution of the request. A connection that is
-    /// silent for longer than `patience` is given up.
-    fn renew(
-        &self,
-        key: &LockKey,
-        hold: HoldId,
-        ttl: Duration,
-        patience: Duration,
-    ) -> Answer<Presence>;
+    /// Makes the lease last at least the TTL from the execution of the request.
+    fn renew(&self, key: &LockKey, renewal: Renewal) -> Answer<Presence>;
 
-    /// Ends a hold, whether it stands in the lock or an unanswered acquire may still put it there.
-    fn release(&self, key: &LockKey, ending: Ending) -> Answer<Presence>;
+    /// Ends a hold, whether it stands in the lock or in the queue, or an unanswered acquire may still
+    /// put it there. The lock moves on: to the successor, or to the process that has waited longest.
+    fn release(&self, key: &LockKey, ending: Ending) -> Answer<Released>;
 
     /// What stands in the lock now; `None` if it is free.
     fn inspect(&self, key: &LockKey) -> Answer<Option<Snapshot>>;
 
-    /// Deletes the lock if it is still held by `seen`.
+    /// Ends the hold `seen`, if it is still there, and moves the lock on.
     fn force_release(&self, key: &LockKey, seen: Seen) -> Answer<bool>;
+
+    /// Opens the inbox, unless it is open: `listener` is told from now on which locks have moved to
+    /// it. False where there can be none, so that waiters have to ask.
+    fn listen(&self, inbox: InboxId, listener: Weak<dyn Listener>) -> bool;
+
+    /// The inbox may be dead: somebody had to ask who should have been told.
+    fn doubt(&self);
 
     /// Changes whenever the connection was lost, so that whatever rests on it is verified.
     fn outages(&self) -> watch::Receiver<u64>;
+
+    /// Changes with every new connection: times of the store from before and after must not be
+    /// compared, since it may be another server that answers.
+    fn epoch(&self) -> u64;
+}
+
+/// Who is told that a lock has moved.
+pub(crate) trait Listener: Send + Sync {
+    /// A lock has moved to a hold of this process.
+    fn moved(&self, moved: Moved);
+
+    /// Whether nobody waits for news.
+    fn is_idle(&self) -> bool;
+
+    /// News may have been missed up to now.
+    fn missed(&self);
+}
+
+/// The news that a lock has moved to a hold that was waiting.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Moved {
+    /// The key in the store.
+    pub(crate) key: String,
+    pub(crate) hold: HoldId,
+    pub(crate) tokens: Tokens,
+    pub(crate) at: StoreTime,
+    /// Counted from then.
+    pub(crate) lease: Duration,
+}
+
+/// The clock of the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct StoreTime {
+    pub(crate) micros: u64,
+}
+
+impl StoreTime {
+    /// `None` if it is the earlier one, which only a clock that was set back explains.
+    pub(crate) fn since(self, earlier: Self) -> Option<Duration> {
+        self.micros
+            .checked_sub(earlier.micros)
+            .map(Duration::from_micros)
+    }
+}
+
+/// A block of consecutive fencing tokens; at least one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tokens {
+    pub(crate) first: FencingToken,
+    pub(crate) count: u32,
 }
 
 /// One hold's wish for a lock.
@@ -71,17 +124,31 @@ pub(crate) trait Store: fmt::Debug + Send + Sync {
 pub(crate) struct Claim {
     pub(crate) hold: HoldId,
     pub(crate) ttl: Duration,
+    /// How many tokens it has a use for.
+    pub(crate) tokens: u32,
+    /// How it waits; `None` if it does not.
+    pub(crate) standing: Option<Standing>,
+}
+
+/// How a process stands in the queue of a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Standing {
+    pub(crate) inbox: InboxId,
+    /// The lease of a lock that moves to it.
+    pub(crate) grant: Duration,
+    /// How long its place is kept after the last request.
+    pub(crate) life: Duration,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Acquired {
     /// The hold has the lock, with this lease counted from the execution of the request.
-    Held {
-        token: FencingToken,
-        lease: Duration,
-    },
+    Held { tokens: Tokens, lease: Duration },
     /// Somebody else has it, for so long; `None` if it never expires.
-    Busy { remaining: Option<Duration> },
+    Busy {
+        remaining: Option<Duration>,
+        now: StoreTime,
+    },
     /// The hold was ended before this request arrived.
     Ended,
 }
@@ -99,13 +166,46 @@ pub(crate) struct DepthChange {
     pub(crate) lengthen: bool,
 }
 
+/// A lease that is to last at least the TTL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Renewal {
+    pub(crate) hold: HoldId,
+    pub(crate) ttl: Duration,
+    /// Whether it is time to keep the meta too.
+    pub(crate) keep_meta: bool,
+    /// A connection that is silent for longer is given up.
+    pub(crate) patience: Duration,
+}
+
 /// The end of a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ending {
     pub(crate) hold: HoldId,
+    /// The inbox of the process whose hold it is.
+    pub(crate) inbox: InboxId,
     /// Whether an acquire of the hold is unanswered, so that it has to be refused if it arrives
     /// after this.
     pub(crate) tombstone: bool,
+    pub(crate) successor: Option<Successor>,
+}
+
+/// The hold of the same process that is to have the lock next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Successor {
+    pub(crate) hold: HoldId,
+    pub(crate) ttl: Duration,
+    pub(crate) tokens: u32,
+    pub(crate) standing: Standing,
+    /// Whether a process that waits goes first. Then the successor enters the queue.
+    pub(crate) pass: bool,
+}
+
+/// What the end of a hold came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Released {
+    pub(crate) presence: Presence,
+    /// What the successor has now; `None` if there is none, or if it has to ask by itself.
+    pub(crate) successor: Option<Acquired>,
 }
 
 /// Whether the hold stood in the lock.
@@ -124,6 +224,8 @@ pub(crate) struct Snapshot {
     pub(crate) remaining: Option<Duration>,
     /// `None` if the lock is held by a program that gives no tokens.
     pub(crate) token: Option<FencingToken>,
+    /// How many processes stand in the queue.
+    pub(crate) waiting: u64,
 }
 
 /// A holder that an inspection has shown.

@@ -12,20 +12,15 @@ use tokio::{
 use crate::{
     depth::Depth,
     error::LostReason,
-    id::HoldId,
-    key::LockKey,
-    lease::Lease,
+    queue::Queue,
     releaser::pauses,
     report,
-    store::{Presence, Store},
+    store::{Presence, Renewal, meta_life},
 };
 
 /// What a watchdog guards.
 pub(crate) struct Watchdog {
-    pub(crate) store: Arc<dyn Store>,
-    pub(crate) key: LockKey,
-    pub(crate) hold: HoldId,
-    pub(crate) lease: Arc<Lease>,
+    pub(crate) queue: Arc<Queue>,
     pub(crate) depth: Arc<Depth>,
     pub(crate) response_timeout: Duration,
     /// From before the watchdog's first turn, so that no outage falls in between.
@@ -40,55 +35,66 @@ impl Watchdog {
             reason = self.keep() => reason,
             reason = depth.follow() => reason,
         };
-        self.lease.lose(reason);
+        let lease = self.depth.lease();
+        lease.lose(reason);
+        self.queue.lost(lease.key(), lease.hold());
     }
 
     async fn keep(&mut self) -> LostReason {
+        let mut meta_kept = Instant::now();
         loop {
             // Without a renewal due there is only the end of the lease to wait for.
-            let due = self
-                .lease
-                .renewal_due()
-                .unwrap_or_else(|| self.lease.deadline());
+            let lease = self.depth.lease();
+            let due = lease.renewal_due().unwrap_or_else(|| lease.deadline());
             select! {
                 () = sleep_until(due) => {}
                 // The server may have lost the lock together with the connection: ask at once. A
                 // store that is being dropped has no more outages to tell of.
                 Ok(()) = self.outages.changed() => {}
             }
-            if let Err(reason) = self.renew().await {
+            if let Err(reason) = self.renew(&mut meta_kept).await {
                 return reason;
             }
         }
     }
 
     /// Asks until the store has answered or the lease has ended. An error is no answer: the old
-    /// deadline stands.
-    async fn renew(&self) -> Result<(), LostReason> {
+    /// deadline stands. The meta is kept along where its last time is some while ago.
+    async fn renew(&self, meta_kept: &mut Instant) -> Result<(), LostReason> {
+        let lease = self.depth.lease();
+        let (key, hold) = (lease.key(), lease.hold());
         let mut pauses = pauses();
         loop {
             let sent = Instant::now();
-            if let Some(reason) = self.lease.lost_by(sent) {
+            if let Some(reason) = lease.lost_by(sent) {
                 return Err(reason);
             }
-            let ttl = self.lease.ttl();
+            let ttl = lease.ttl();
             // Several attempts fit into what is left of the lease. A renewal that was cut short
             // may still arrive: it can only lengthen the lease of a hold that is there.
-            let patience = self.response_timeout.min(ttl / 6);
-            let request = self.store.renew(&self.key, self.hold, ttl, patience);
-            let error = match timeout_at(self.lease.deadline(), request).await {
+            let renewal = Renewal {
+                hold,
+                ttl,
+                keep_meta: sent - *meta_kept > meta_life(ttl) / 4,
+                patience: self.response_timeout.min(ttl / 6),
+            };
+            let request = self.queue.store().renew(key, renewal);
+            let error = match timeout_at(lease.deadline(), request).await {
                 Ok(Ok(Presence::Present)) => {
-                    self.lease.confirm(sent, ttl);
-                    report::renewed(&self.key, self.hold);
+                    lease.confirm(sent, ttl);
+                    if renewal.keep_meta {
+                        *meta_kept = sent;
+                    }
+                    report::renewed(key, hold);
                     return Ok(());
                 }
                 Ok(Ok(Presence::Gone)) => return Err(LostReason::Gone),
                 Ok(Err(error)) => Some(error),
                 Err(_elapsed) => None,
             };
-            report::renewal_retried(&self.key, self.hold, error.as_ref());
+            report::renewal_retried(key, hold, error.as_ref());
             let pause = Instant::now() + pauses.next().unwrap_or_default();
-            sleep_until(pause.min(self.lease.deadline())).await;
+            sleep_until(pause.min(lease.deadline())).await;
         }
     }
 }

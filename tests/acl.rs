@@ -27,10 +27,13 @@ const KEYS: [&str; 2] = ["~order:*", "~reentry:*"];
 const SENDING: [&str; 2] = ["+evalsha", "+eval"];
 
 /// What the scripts call.
-const SCRIPTS: [&str; 14] = [
-    "+del", "+exists", "+hdel", "+hexists", "+hget", "+hgetall", "+hincrby", "+hlen", "+hmget",
-    "+hset", "+pexpire", "+pttl", "+set", "+time",
+const SCRIPTS: [&str; 18] = [
+    "+del", "+exists", "+get", "+hdel", "+hexists", "+hget", "+hgetall", "+hincrby", "+hset",
+    "+hvals", "+pexpire", "+pttl", "+set", "+time", "+zadd", "+zrange", "+zrem", "+zscore",
 ];
+
+/// How a waiter is told that a lock has moved to it. Without them it finds out when it asks.
+const TELLING: [&str; 3] = ["+publish", "+subscribe", "&reentry:inbox:*"];
 
 /// How the pool checks a connection after a silence. Without them it opens another one instead.
 const CHECKING: [&str; 2] = ["+ping", "+unwatch"];
@@ -89,10 +92,28 @@ impl Ground {
         assert!(locks.force_release("order:taken").await?);
         drop(taken.release().await);
 
+        self.moves(&locks, "order:moves").await?;
+
         // An acquire without an answer, so that the release leaves a tombstone.
         let unanswered = Action::CutAtAnswer(Cut::Reset);
         self.proxy.on_next(ToServer, b"EVALSHA", unanswered);
         locks.with_lock("order:unanswered", async {}).await
+    }
+
+    /// The lock moves from one process to another.
+    async fn moves(&self, locks: &Locks, key: &str) -> Result<(), LockError> {
+        let other = self.locks().await?;
+        let guard = locks.lock(key).await?;
+        let releasing = async {
+            let waits = async || match locks.inspect(key).await {
+                Ok(info) => info.is_some_and(|info| info.waiting_processes == 1),
+                Err(_) => true,
+            };
+            support::eventually(DEADLINE, "the other waits", waits).await;
+            guard.release().await
+        };
+        let waiting = async { other.lock(key).await?.release().await };
+        tokio::try_join!(releasing, waiting).map(drop)
     }
 
     /// A renewal, on a connection of its own.
@@ -119,12 +140,13 @@ impl Ground {
             count("order:"),
             count("reentry:meta:"),
             count("reentry:gone:"),
-        ) == (0, 3, 1)
+        ) == (0, 4, 1)
     }
 }
 
 fn all_but(missing: &str) -> Vec<&'static str> {
-    let all = KEYS.into_iter().chain(SENDING).chain(SCRIPTS);
+    let needed = KEYS.into_iter().chain(SENDING).chain(SCRIPTS);
+    let all = needed.chain(TELLING);
     all.filter(|permission| *permission != missing).collect()
 }
 

@@ -77,7 +77,7 @@ async fn duplicates_of_all_depth_changes_change_nothing_in_any_order() {
         let recorded = rig.proxy.recorded();
         for change in recorded.iter().skip(1).chain(recorded.iter().rev()) {
             let acquire = std::ptr::eq(change, &raw const recorded[0]);
-            let expected = if acquire { b"*3\r\n" } else { answer };
+            let expected = if acquire { b"*4\r\n" } else { answer };
             let heard = rig.proxy.replay(change).await;
             assert!(heard.starts_with(expected), "{}", heard.escape_ascii());
             assert_eq!(rig.depth().await, depth);

@@ -135,11 +135,16 @@ async fn a_free_lock_is_not_refused_because_somebody_has_left_its_line(locks: Lo
         waiters(&locks, "key").await == Some(1)
     };
     eventually(DEADLINE, "the waiter", waits).await;
+    let holder = async || {
+        let info = locks.inspect("key").await.unwrap();
+        info.map(|info| info.holders[0].hold_id.clone())
+    };
+    let first = holder().await;
     drop(guard);
-    let is_free = async || locks.inspect("key").await.unwrap().is_none();
-    eventually(DEADLINE, "a free lock", is_free).await;
+    let has_moved = async || holder().await != first;
+    eventually(DEADLINE, "the lock moves", has_moved).await;
     drop(waiter);
-    // Whatever the waiter was granted meanwhile goes back.
+    // What the waiter was given meanwhile goes back.
     let is_free = async || locks.inspect("key").await.unwrap().is_none();
     eventually(DEADLINE, "a free lock", is_free).await;
     assert!(locks.lock("key").try_acquire().await.unwrap().is_some());

@@ -2,8 +2,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use deadpool_redis::redis::IntoConnectionInfo;
-
 use super::LocksBuilder;
 use crate::{
     engine::{Engine, Setup},
@@ -13,7 +11,7 @@ use crate::{
     store::{
         Store,
         memory::MemoryStore,
-        redis::{RedisStore, Timeouts},
+        redis::{Address, RedisStore, Timeouts},
     },
 };
 
@@ -116,19 +114,21 @@ impl LocksBuilder {
         if timeouts.connect.is_zero() || timeouts.response.is_zero() {
             return Err(config("a timeout must not be zero".to_owned()));
         }
-        self.wake.check()?;
+        self.queueing.check()?;
         self.options.resolve(Options::default())?;
         let store: Arc<dyn Store> = match (&self.pool, self.url.as_deref()) {
             (Some(_), Some(MEMORY)) => {
                 return Err(config("a pool and `memory:` exclude each other".to_owned()));
             }
             (Some(pool), url) => {
-                url.map_or(Ok(()), check)?;
-                let store = RedisStore::over(pool.clone(), timeouts).await;
+                let address = url.map(Address::parse).transpose()?;
+                let store = RedisStore::over(pool.clone(), address, timeouts).await;
                 Arc::new(store.map_err(|source| LockError::Store { key: None, source })?)
             }
             (None, Some(MEMORY)) => Arc::new(MemoryStore::new()),
-            (None, Some(url)) => Arc::new(RedisStore::connect(url, timeouts).await?),
+            (None, Some(url)) => {
+                Arc::new(RedisStore::connect(Address::parse(url)?, timeouts).await?)
+            }
             (None, None) => return Err(config("neither a URL nor a pool was given".to_owned())),
         };
         Ok(self.over(store, timeouts.response))
@@ -138,24 +138,16 @@ impl LocksBuilder {
         let Self {
             prefix,
             options,
-            wake,
+            queueing,
             ..
         } = self;
         let setup = Setup {
             prefix,
             defaults: options,
             response_timeout,
-            wake,
+            queueing,
         };
         Locks::new(Engine::new(store, setup))
-    }
-}
-
-/// Refuses a URL that no connection could be made with.
-fn check(url: &str) -> Result<(), LockError> {
-    match url.into_connection_info() {
-        Ok(_) => Ok(()),
-        Err(error) => Err(config(format!("the URL cannot be used: {error}"))),
     }
 }
 

@@ -1,20 +1,20 @@
 //! The task that asks for the first in line.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
-use tokio::{select, sync::Notify, time::sleep};
+use tokio::{select, time::sleep};
 
 use super::{
     Queue,
-    waiter::{Outcome, Refusal, Waiter},
+    attempt::{Outcome, Refusal},
+    line::Pulse,
+    waiter::Waiter,
 };
-use crate::{key::LockKey, options::Wake, releaser::growing_pauses};
+use crate::{
+    key::LockKey,
+    options::{Queueing, Wake},
+    releaser::growing_pauses,
+};
 
 /// A lock that expires at the reported instant is free a moment later.
 const EXPIRY_SLACK: Duration = Duration::from_millis(1);
@@ -23,24 +23,28 @@ const EXPIRY_SLACK: Duration = Duration::from_millis(1);
 pub(super) struct Driver {
     queue: Arc<Queue>,
     key: LockKey,
-    kick: Arc<Notify>,
-    turns: Arc<AtomicU64>,
+    pulse: Arc<Pulse>,
     /// Whether its line has ended.
     done: bool,
 }
 
+/// What is next for the first in line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    /// To wait.
+    Wait,
+    /// To ask, unless a release in this process is to hand it the lock.
+    Kicked,
+    /// To ask: the time has come.
+    TimeUp,
+}
+
 impl Driver {
-    pub(super) fn new(
-        queue: &Arc<Queue>,
-        key: &LockKey,
-        kick: Arc<Notify>,
-        turns: Arc<AtomicU64>,
-    ) -> Self {
+    pub(super) fn new(queue: &Arc<Queue>, key: &LockKey, pulse: Arc<Pulse>) -> Self {
         Self {
             queue: Arc::clone(queue),
             key: key.clone(),
-            kick,
-            turns,
+            pulse,
             done: false,
         }
     }
@@ -48,36 +52,46 @@ impl Driver {
     /// Runs until the line is empty. `busy` is what is known of the lock at the start.
     pub(super) async fn run(mut self, mut busy: Option<Duration>) {
         let mut served: Option<Arc<Waiter>> = None;
-        let mut pauses = self.queue.wake.pauses();
-        let mut ask_at_once = busy.is_none();
-        while let Some(first) = self.queue.first(&self.key, &self.kick) {
-            self.turns.fetch_add(1, Ordering::Relaxed);
-            if served
+        let mut pauses = self.queue.queueing.wake.pauses();
+        let mut next = busy.map_or(Next::Kicked, |_| Next::Wait);
+        while let Some((first, asks_at_once)) = self.queue.first(&self.key, &self.pulse) {
+            self.pulse.turn();
+            let told = self.queue.listen();
+            if !served
                 .as_ref()
-                .is_none_or(|last| !Arc::ptr_eq(last, &first))
+                .is_some_and(|last| Arc::ptr_eq(last, &first))
             {
-                pauses = self.queue.wake.pauses();
+                pauses = self.queue.queueing.wake.pauses();
                 served = Some(Arc::clone(&first));
             }
-            if !ask_at_once {
-                self.pause(pauses.next(), busy).await;
-                ask_at_once = true;
+            let ask = next == Next::TimeUp || next == Next::Kicked && asks_at_once;
+            if !ask {
+                let heartbeat = self.queue.queueing.heartbeat(first.claim().ttl);
+                let pause = match (first.last_error(), self.queue.queueing.wake) {
+                    (None, Wake::Notify) if told => heartbeat,
+                    (None, Wake::Notify | Wake::Backoff) if !asks_at_once => heartbeat,
+                    _ => pauses.next().unwrap_or(heartbeat),
+                };
+                next = self.pause(pause, busy).await;
                 continue;
             }
             let Some(attempt) = first.attempt(&self.queue) else {
+                tokio::task::yield_now().await;
                 continue;
             };
             match attempt.clone().await {
-                Outcome::Held { token, sent, lease } => {
-                    if self.queue.claim(&first) {
-                        first.answer(Ok(first.grant(&self.queue, token, sent, lease)));
+                Outcome::Held(won) => {
+                    if next == Next::TimeUp && told {
+                        self.queue.store.doubt();
                     }
-                    busy = Some(lease);
+                    first.serve(&self.queue, won);
+                    busy = None;
                 }
                 Outcome::Failed(error) => {
-                    if self.queue.claim(&first) {
+                    if self.queue.leave(&first).is_some() {
                         first.refuse(&self.queue, Refusal::Failed(error));
                     }
+                    next = Next::Kicked;
                     continue;
                 }
                 Outcome::Busy { remaining } => {
@@ -89,21 +103,22 @@ impl Driver {
                     busy = None;
                 }
             }
-            if self.queue.wake.is_exhausted(first.asked()) && self.queue.claim(&first) {
+            next = Next::Wait;
+            if self.queue.queueing.wake.is_exhausted(first.asked())
+                && self.queue.leave(&first).is_some()
+            {
                 first.refuse(&self.queue, Refusal::Late);
             }
-            ask_at_once = false;
         }
         self.done = true;
     }
 
     /// Waits until the lock may be free.
-    async fn pause(&self, pause: Option<Duration>, busy: Option<Duration>) {
-        let pause = pause.unwrap_or_default();
+    async fn pause(&self, pause: Duration, busy: Option<Duration>) -> Next {
         let pause = busy.map_or(pause, |remaining| pause.min(remaining + EXPIRY_SLACK));
         select! {
-            () = sleep(pause) => {}
-            () = self.kick.notified() => {}
+            () = sleep(pause) => Next::TimeUp,
+            () = self.pulse.kick.notified() => Next::Kicked,
         }
     }
 }
@@ -111,27 +126,32 @@ impl Driver {
 impl Drop for Driver {
     fn drop(&mut self) {
         if !self.done {
-            self.queue.abandon(&self.key, &self.kick);
+            self.queue.abandon(&self.key, &self.pulse);
         }
     }
 }
 
-impl Wake {
-    /// The pauses between the questions of one waiter.
-    fn pauses(self) -> Box<dyn Iterator<Item = Duration> + Send> {
-        match self {
-            // 10 ms to 100 ms, jitter and all.
-            Self::Backoff => Box::new(growing_pauses(Duration::from_millis(50), 1.5)),
-            Self::Poll { interval, .. } => Box::new(std::iter::repeat(interval)),
-        }
-    }
-
+impl Queueing {
     /// Longer than a driver stays in one turn, unless its runtime stands still.
     pub(super) fn standstill(self) -> Duration {
         const SPARE: Duration = Duration::from_secs(2);
+        let pause = match self.wake {
+            Wake::Notify | Wake::Backoff => self.heartbeat,
+            Wake::Poll { interval, .. } => interval,
+        };
+        pause.saturating_add(SPARE)
+    }
+}
+
+impl Wake {
+    /// The pauses between the questions of one waiter that is told nothing.
+    fn pauses(self) -> Box<dyn Iterator<Item = Duration> + Send> {
         match self {
-            Self::Backoff => SPARE,
-            Self::Poll { interval, .. } => interval.saturating_add(SPARE),
+            // 10 ms to 100 ms, jitter and all.
+            Self::Notify | Self::Backoff => {
+                Box::new(growing_pauses(Duration::from_millis(50), 1.5))
+            }
+            Self::Poll { interval, .. } => Box::new(std::iter::repeat(interval)),
         }
     }
 

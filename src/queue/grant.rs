@@ -4,14 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::{runtime::Handle, time::Instant};
 
-use super::{Queue, Release};
-use crate::{
-    id::{FencingToken, HoldId},
-    key::LockKey,
-    lease,
-    releaser::Handover,
-    report,
-};
+use super::{Inheritance, Queue, Release};
+use crate::{id::HoldId, key::LockKey, lease, releaser::Handover, report, store::Tokens};
 
 /// What is known of a lock that was won. Releases it when dropped, unless it was entered.
 #[derive(Debug)]
@@ -19,14 +13,16 @@ pub(crate) struct Grant {
     pub(crate) queue: Arc<Queue>,
     pub(crate) key: LockKey,
     pub(crate) hold: HoldId,
-    pub(crate) token: FencingToken,
-    /// When the request was sent that won it.
+    pub(crate) tokens: Tokens,
+    /// From when on its lease counts.
     pub(crate) sent: Instant,
     pub(crate) lease: Duration,
     pub(crate) ttl: Duration,
     /// Whether some attempt at it was never answered.
     pub(crate) unanswered: bool,
     pub(crate) runtime: Handle,
+    /// The hold that goes on, where it was handed over in memory.
+    pub(crate) inherited: Option<Inheritance>,
     /// Whether somebody has taken over the duty to release.
     pub(super) entered: bool,
 }
@@ -34,7 +30,10 @@ pub(crate) struct Grant {
 impl Grant {
     /// Whether its lease goes on. It may have ended while nobody polled the one who waited for it.
     pub(crate) fn is_live(&self) -> bool {
-        Instant::now() < lease::deadline(self.sent, self.lease)
+        match &self.inherited {
+            Some(inherited) => inherited.depth.lease().is_open(),
+            None => Instant::now() < lease::deadline(self.sent, self.lease),
+        }
     }
 
     /// The caller takes over the duty to release.
@@ -49,13 +48,16 @@ impl Drop for Grant {
             return;
         }
         report::acquire_undone(&self.key, self.hold);
-        let release = Release {
+        let mut release = Release {
             key: self.key.clone(),
             hold: self.hold,
             tombstone: self.unanswered,
             deadline: lease::deadline(self.sent, self.lease),
             ttl: self.ttl,
         };
+        if let Some(inherited) = &self.inherited {
+            (release.deadline, release.ttl) = inherited.end();
+        }
         let queue = Arc::clone(&self.queue);
         drop(Handover::new(&self.runtime, async move {
             queue.release(release).await

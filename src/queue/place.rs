@@ -6,7 +6,8 @@ use tokio::time::timeout;
 
 use super::{
     Grant, Queue,
-    waiter::{Outcome, Refusal, Waiter},
+    attempt::{Outcome, Refusal},
+    waiter::Waiter,
 };
 use crate::error::StoreError;
 
@@ -17,15 +18,18 @@ pub(super) struct Place<'q> {
     waiter: Arc<Waiter>,
     /// Whether nobody stood before it when it came.
     first: bool,
+    /// Whether it asks at once.
+    asks: bool,
 }
 
 impl<'q> Place<'q> {
     pub(super) fn join(queue: &'q Arc<Queue>, waiter: Arc<Waiter>) -> Self {
-        let first = queue.join(&waiter);
+        let (first, asks) = queue.join(&waiter);
         Self {
             queue,
             waiter,
             first,
+            asks,
         }
     }
 
@@ -39,9 +43,7 @@ impl<'q> Place<'q> {
             return Err(Refusal::Busy);
         }
         match self.ask().await {
-            Some(Outcome::Held { token, sent, lease }) => {
-                Ok(self.waiter.grant(self.queue, token, sent, lease))
-            }
+            Some(Outcome::Held(won)) => Ok(self.waiter.grant(self.queue, won)),
             Some(Outcome::Busy { .. }) => Err(Refusal::Busy),
             Some(Outcome::Failed(error)) => Err(Refusal::Failed(error)),
             Some(Outcome::Unanswered) => {
@@ -51,16 +53,14 @@ impl<'q> Place<'q> {
         }
     }
 
-    /// Waits until it is first and the lock is free.
+    /// Waits until it has its turn.
     pub(super) async fn turn(&self) -> Result<Grant, Refusal> {
         let mut busy = None;
-        if self.first {
+        if self.asks {
             match self.ask().await {
-                Some(Outcome::Held { token, sent, lease }) => {
-                    return Ok(self.waiter.grant(self.queue, token, sent, lease));
-                }
+                Some(Outcome::Held(won)) => return Ok(self.waiter.grant(self.queue, won)),
                 Some(Outcome::Failed(error)) => return Err(Refusal::Failed(error)),
-                Some(_) if self.queue.wake.is_exhausted(self.waiter.asked()) => {
+                Some(_) if self.queue.queueing.wake.is_exhausted(self.waiter.asked()) => {
                     return Err(Refusal::Late);
                 }
                 Some(Outcome::Busy { remaining }) => busy = remaining,
@@ -73,7 +73,7 @@ impl<'q> Place<'q> {
                 return answer;
             }
             self.queue.drive(&self.waiter, busy);
-            let standstill = self.queue.wake.standstill();
+            let standstill = self.queue.queueing.standstill();
             if timeout(standstill, self.waiter.woken()).await.is_err() {
                 turns = self.queue.relieve(self.waiter.key(), turns);
             }
@@ -84,16 +84,21 @@ impl<'q> Place<'q> {
     }
 
     /// Makes the attempt of a waiter that stands alone. `None` if somebody else owns its outcome:
-    /// a driver that was started by the next in line, and has served this one already.
+    /// whoever has served this one already.
     async fn ask(&self) -> Option<Outcome> {
         let attempt = self.waiter.attempt(self.queue)?;
         let outcome = attempt.clone().await;
-        match outcome {
-            Outcome::Held { .. } => self.queue.claim(&self.waiter).then_some(outcome),
+        match &outcome {
+            Outcome::Held(won) => {
+                let entered = self.queue.enter(&self.waiter, won.how);
+                entered.then_some(outcome)
+            }
             Outcome::Failed(_) => {
-                let claimed = self.queue.claim(&self.waiter);
-                claimed.then(|| self.waiter.undo(self.queue));
-                claimed.then_some(outcome)
+                self.queue.leave(&self.waiter)?;
+                if !self.waiter.undo(self.queue) {
+                    self.queue.kick(self.waiter.key());
+                }
+                Some(outcome)
             }
             Outcome::Busy { .. } | Outcome::Unanswered => {
                 self.waiter.settle(&attempt);
@@ -102,7 +107,7 @@ impl<'q> Place<'q> {
         }
     }
 
-    /// Waits for the driver's answer.
+    /// Waits for the answer that somebody brings.
     async fn served(&self) -> Result<Grant, Refusal> {
         loop {
             if let Some(answer) = self.waiter.take_answer() {
@@ -115,11 +120,15 @@ impl<'q> Place<'q> {
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        if self.queue.leave(&self.waiter) {
-            self.waiter.undo(self.queue);
-        } else {
+        match self.queue.leave(&self.waiter) {
+            // What it leaves in the store goes to the next in line, who is told when it has.
+            Some(at) => {
+                if !self.waiter.undo(self.queue) && at == 0 {
+                    self.queue.kick(self.waiter.key());
+                }
+            }
             // A grant that was brought but not taken undoes itself.
-            drop(self.waiter.take_answer());
+            None => drop(self.waiter.take_answer()),
         }
     }
 }

@@ -1,21 +1,28 @@
-//! The end of a hold: sent until it is answered, and then the first in line is told.
+//! The end of a hold: sent until it is answered. The lock goes to the first in line, in the same
+//! request, or to another process whose turn it is.
 
-use std::time::Duration;
+use std::{pin::Pin, sync::Arc, time::Duration};
 
+use futures_util::{FutureExt, future::Shared};
 use tokio::time::Instant;
 
-use super::Queue;
+use super::{
+    Entering, Queue,
+    attempt::{Attempt, Outcome},
+    line::Line,
+    waiter::Waiter,
+};
 use crate::{
     error::{Effect, Failure, LostReason},
     id::HoldId,
     key::LockKey,
     releaser::pauses,
     report,
-    store::{Ending, Presence, TOMBSTONE_LIFE},
+    store::{Ending, Presence, Released, Successor, TOMBSTONE_LIFE},
 };
 
 /// A hold that is to end.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Release {
     pub(crate) key: LockKey,
     pub(crate) hold: HoldId,
@@ -27,18 +34,119 @@ pub(crate) struct Release {
     pub(crate) ttl: Duration,
 }
 
+/// A release in flight: how it ended, and what became of the successor. For the latter it is an
+/// attempt; so both of them move it on.
+type Flight = Shared<Pin<Box<dyn Future<Output = (Result<(), Failure>, Outcome)> + Send>>>;
+
+/// The first in line, named as successor by a release that has not been sent yet.
+struct Nominee {
+    waiter: Arc<Waiter>,
+    flight: Flight,
+    attempt: Attempt,
+}
+
 impl Queue {
     /// Releases. Fails if the lock turns out to have been lost before, or if it could not be released
     /// at all and stands until its lease ends.
-    pub(crate) async fn release(&self, release: Release) -> Result<(), Failure> {
-        let ended = self.end(&release).await;
-        self.kick(&release.key);
+    pub(crate) async fn release(self: &Arc<Self>, release: Release) -> Result<(), Failure> {
+        let key = release.key.clone();
+        let Some(nominee) = self.nominate(&release).await else {
+            let (ended, _) = self.end(&release, None).await;
+            self.kick(&key);
+            return ended;
+        };
+        let (ended, outcome) = nominee.flight.await;
+        let waiter = nominee.waiter;
+        match outcome {
+            Outcome::Held(won) => waiter.serve(self, won),
+            outcome => {
+                waiter.settle(&nominee.attempt);
+                // In the queue it is told when it has its turn; else it has to ask.
+                let told = matches!(outcome, Outcome::Busy { .. }) && self.listen();
+                self.with_line(&key, |line| {
+                    line.pass(waiter.hold(), None);
+                    if !told {
+                        line.kick();
+                    }
+                });
+            }
+        }
         ended
+    }
+
+    /// Names the first in line as successor, unless its own attempt brings it the lock. There is one
+    /// request of a process for a key at a time, so an attempt in flight is awaited.
+    async fn nominate(self: &Arc<Self>, release: &Release) -> Option<Nominee> {
+        loop {
+            let nominated = self.with_line(&release.key, |line| {
+                let nominated = self.name_first(release, line);
+                let next = match &nominated {
+                    Some(Ok(nominee)) => Some(nominee.waiter.hold()),
+                    Some(Err(_)) => return nominated,
+                    None => None,
+                };
+                line.pass(release.hold, next);
+                nominated
+            });
+            match nominated?? {
+                Ok(nominee) => return Some(nominee),
+                Err((waiter, attempt)) => match attempt.clone().await {
+                    Outcome::Busy { .. } | Outcome::Unanswered => waiter.settle(&attempt),
+                    Outcome::Held(_) | Outcome::Failed(_) => return None,
+                },
+            }
+        }
+    }
+
+    /// `None` if nobody waits there who could be named; an error is the attempt to wait for.
+    fn name_first(
+        self: &Arc<Self>,
+        release: &Release,
+        line: &Line,
+    ) -> Option<Result<Nominee, (Arc<Waiter>, Attempt)>> {
+        let waiter = line.first()?;
+        let claim = waiter.claim();
+        let pass = line.handoffs() >= self.queueing.local_handoffs;
+        let successor = Successor {
+            hold: claim.hold,
+            ttl: claim.ttl,
+            tokens: claim.tokens,
+            standing: claim.standing?,
+            pass,
+        };
+        let how = Entering::HandedOver(if pass { 0 } else { line.handoffs() + 1 });
+        let (queue, release) = (Arc::clone(self), release.clone());
+        let named = (Arc::clone(waiter), successor, how);
+        let work: Pin<Box<dyn Future<Output = _> + Send>> =
+            Box::pin(async move { queue.end(&release, Some(named)).await });
+        let flight: Flight = work.shared();
+        let outcome = flight.clone();
+        let attempt = || {
+            let outcome: Pin<Box<dyn Future<Output = Outcome> + Send>> =
+                Box::pin(outcome.map(|(_, outcome)| outcome));
+            outcome.shared()
+        };
+        let waiter = Arc::clone(waiter);
+        match waiter.follow(attempt) {
+            Ok(attempt) => Some(Ok(Nominee {
+                waiter,
+                flight,
+                attempt,
+            })),
+            Err(Some(attempt)) => Some(Err((waiter, attempt))),
+            Err(None) => None,
+        }
     }
 
     /// `Gone` proves a loss only on the first attempt, since a repetition may meet its own success,
     /// and only before the deadline, since after it the lease may just have run out.
-    async fn end(&self, release: &Release) -> Result<(), Failure> {
+    ///
+    /// Every repetition names the same successor: an earlier one may have given it the lock.
+    async fn end(
+        &self,
+        release: &Release,
+        named: Option<(Arc<Waiter>, Successor, Entering)>,
+    ) -> (Result<(), Failure>, Outcome) {
         let &Release {
             ref key,
             hold,
@@ -46,6 +154,16 @@ impl Queue {
             deadline,
             ttl,
         } = release;
+        let ending = Ending {
+            hold,
+            inbox: self.inbox,
+            tombstone,
+            successor: named.as_ref().map(|(_, successor, _)| *successor),
+        };
+        let unsure = || {
+            let named = named.as_ref();
+            named.map_or(Outcome::Unanswered, |(waiter, ..)| waiter.unsure())
+        };
         let give_up = Instant::now()
             + if tombstone {
                 ttl.max(TOMBSTONE_LIFE)
@@ -55,22 +173,37 @@ impl Queue {
         let mut pauses = pauses();
         let mut first = true;
         loop {
-            let error = match self.store.release(key, Ending { hold, tombstone }).await {
-                Ok(Presence::Present) => {
-                    report::released(key, hold);
-                    return Ok(());
+            let (sent, epoch) = (Instant::now(), self.store.epoch());
+            let error = match self.store.release(key, ending).await {
+                Ok(Released {
+                    presence,
+                    successor,
+                }) => {
+                    let outcome = match (&named, successor) {
+                        (Some((waiter, _, how)), Some(acquired)) => {
+                            waiter.learn(sent, epoch, acquired, *how)
+                        }
+                        _ => unsure(),
+                    };
+                    let ended = match presence {
+                        Presence::Gone if first && Instant::now() < deadline => {
+                            Err(Failure::Lost(LostReason::Gone))
+                        }
+                        Presence::Gone => Ok(()),
+                        Presence::Present => {
+                            report::released(key, hold);
+                            Ok(())
+                        }
+                    };
+                    return (ended, outcome);
                 }
-                Ok(Presence::Gone) if first && Instant::now() < deadline => {
-                    return Err(Failure::Lost(LostReason::Gone));
-                }
-                Ok(Presence::Gone) => return Ok(()),
                 Err(error) => error,
             };
             first = false;
             let pause = pauses.next().unwrap_or_default();
             if error.effect() == Effect::Refused || Instant::now() + pause >= give_up {
                 report::release_abandoned(key, hold, &error);
-                return Err(Failure::Store(error));
+                return (Err(Failure::Store(error)), unsure());
             }
             report::release_retried(key, hold, &error);
             tokio::time::sleep(pause).await;

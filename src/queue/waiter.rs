@@ -2,48 +2,24 @@
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 
-use futures_util::{FutureExt, future::Shared};
+use futures_util::FutureExt;
 use tokio::{runtime::Handle, sync::Notify, time::Instant};
 
-use super::{Grant, Queue, Release};
+use super::{
+    Entering, Grant, Queue, Release,
+    attempt::{Attempt, Outcome, Refusal, Won},
+    notice::Reading,
+};
 use crate::{
     error::{Effect, StoreError},
-    id::FencingToken,
+    id::HoldId,
     key::LockKey,
     lease,
     mutex::Mutex,
     releaser::Handover,
     report,
-    store::{Acquired, Claim},
+    store::{Acquired, Claim, Moved},
 };
-
-/// A request in flight. Whoever polls it moves it on: its waiter, the driver, or the task that
-/// undoes it after the waiter was dropped. It is never dropped before its answer.
-pub(super) type Attempt = Shared<Pin<Box<dyn Future<Output = Outcome> + Send>>>;
-
-/// What an attempt came to.
-#[derive(Clone, Debug)]
-pub(super) enum Outcome {
-    Held {
-        token: FencingToken,
-        sent: Instant,
-        lease: Duration,
-    },
-    Busy {
-        remaining: Option<Duration>,
-    },
-    /// Nothing is known but that asking again makes sense.
-    Unanswered,
-    Failed(StoreError),
-}
-
-/// Why a waiter does not get the lock.
-#[derive(Clone, Debug)]
-pub(super) enum Refusal {
-    Busy,
-    Late,
-    Failed(StoreError),
-}
 
 #[derive(Debug)]
 pub(super) struct Waiter {
@@ -61,11 +37,17 @@ struct State {
     asked: u32,
     /// Whether some attempt may still be executed, so that the hold needs a tombstone at its end.
     unanswered: bool,
+    /// Whether the hold may stand in the store's queue.
+    queued: bool,
+    /// What the last answer told of the store's clock.
+    reading: Option<Reading>,
+    /// The news that the lock has moved here, while the answer to an attempt is awaited.
+    notice: Option<Moved>,
     /// Why the last attempt got no answer, if it got none.
     last_error: Option<StoreError>,
     /// Whether it waits no more; no attempt is made from then on.
     ended: bool,
-    /// What the driver brings.
+    /// What it is brought.
     answer: Option<Result<Grant, Refusal>>,
 }
 
@@ -82,6 +64,14 @@ impl Waiter {
 
     pub(super) fn key(&self) -> &LockKey {
         &self.key
+    }
+
+    pub(super) fn claim(&self) -> Claim {
+        self.claim
+    }
+
+    pub(super) fn hold(&self) -> HoldId {
+        self.claim.hold
     }
 
     pub(super) fn runtime(&self) -> &Handle {
@@ -106,49 +96,45 @@ impl Waiter {
         }
         state.asked += 1;
         let request = queue.store.acquire(&self.key, self.claim);
-        let waiter = Arc::clone(self);
-        let asking = async move {
-            let sent = Instant::now();
-            waiter.read(sent, request.await)
-        };
-        let attempt: Attempt =
-            (Box::pin(asking) as Pin<Box<dyn Future<Output = _> + Send>>).shared();
+        let (waiter, store) = (Arc::clone(self), Arc::clone(&queue.store));
+        let asking: Pin<Box<dyn Future<Output = _> + Send>> = Box::pin(async move {
+            let (sent, epoch) = (Instant::now(), store.epoch());
+            let answer = request.await;
+            waiter.read(sent, epoch, answer)
+        });
+        let attempt = asking.shared();
         state.attempt = Some(attempt.clone());
         Some(attempt)
+    }
+
+    /// Lets a request stand for an attempt that names this waiter as successor. An error is the
+    /// attempt that is in flight already, or none if it waits no more.
+    pub(super) fn follow(
+        &self,
+        attempt: impl FnOnce() -> Attempt,
+    ) -> Result<Attempt, Option<Attempt>> {
+        let mut state = self.state.lock();
+        if state.ended || state.attempt.is_some() {
+            return Err(state.attempt.clone());
+        }
+        let attempt = attempt();
+        state.attempt = Some(attempt.clone());
+        Ok(attempt)
     }
 
     /// The outcome of `attempt` was no success and has been dealt with: the next one may be made.
     pub(super) fn settle(&self, attempt: &Attempt) {
         let mut state = self.state.lock();
-        if state
-            .attempt
-            .as_ref()
-            .is_some_and(|present| present.ptr_eq(attempt))
-        {
+        let present = state.attempt.as_ref();
+        if present.is_some_and(|present| present.ptr_eq(attempt)) {
             state.attempt = None;
         }
     }
 
     /// Runs once for each attempt, whoever polls it.
-    fn read(&self, sent: Instant, answer: Result<Acquired, StoreError>) -> Outcome {
+    fn read(&self, sent: Instant, epoch: u64, answer: Result<Acquired, StoreError>) -> Outcome {
         match answer {
-            Ok(Acquired::Held { token, lease })
-                if Instant::now() < lease::deadline(sent, lease) =>
-            {
-                Outcome::Held { token, sent, lease }
-            }
-            Ok(Acquired::Held { .. }) => {
-                // The answer took longer than the lease. The store may hold the lock for us, and
-                // only a fresh answer says for how long.
-                self.state.lock().unanswered = true;
-                Outcome::Unanswered
-            }
-            Ok(Acquired::Busy { remaining }) => {
-                self.state.lock().last_error = None;
-                Outcome::Busy { remaining }
-            }
-            // Only a hold that has ended meets its tombstone, and nobody waits for that answer.
-            Ok(Acquired::Ended) => Outcome::Busy { remaining: None },
+            Ok(acquired) => self.learn(sent, epoch, acquired, Entering::Afresh),
             Err(error) => {
                 let mut state = self.state.lock();
                 state.last_error = Some(error.clone());
@@ -162,73 +148,173 @@ impl Waiter {
         }
     }
 
-    /// The lock is held for this waiter. Only for the one who has claimed it from its line.
-    pub(super) fn grant(
+    /// Takes in what the store has told of this hold, in answer to a request that was sent at `sent`.
+    pub(super) fn learn(
         &self,
-        queue: &Arc<Queue>,
-        token: FencingToken,
         sent: Instant,
-        lease: Duration,
-    ) -> Grant {
-        let Claim { hold, ttl } = self.claim;
-        let (queue, key, runtime) = (Arc::clone(queue), self.key.clone(), self.runtime.clone());
-        let unanswered = self.state.lock().unanswered;
-        let entered = false;
-        Grant {
-            queue,
-            key,
-            hold,
-            token,
-            sent,
-            lease,
-            ttl,
-            unanswered,
-            runtime,
-            entered,
+        epoch: u64,
+        acquired: Acquired,
+        how: Entering,
+    ) -> Outcome {
+        match acquired {
+            Acquired::Held { tokens, lease } if Instant::now() < lease::deadline(sent, lease) => {
+                Outcome::Held(Won {
+                    tokens,
+                    sent,
+                    lease,
+                    how,
+                })
+            }
+            Acquired::Held { .. } => {
+                // The answer took longer than the lease. The store may hold the lock for us, and
+                // only a fresh answer says for how long.
+                self.state.lock().unanswered = true;
+                Outcome::Unanswered
+            }
+            Acquired::Busy { remaining, now } => {
+                let mut state = self.state.lock();
+                state.last_error = None;
+                state.queued |= self.claim.standing.is_some();
+                let reading = Reading {
+                    sent,
+                    at: now,
+                    epoch,
+                };
+                state.reading = Some(reading);
+                let Some(moved) = state.notice.take() else {
+                    return Outcome::Busy { remaining };
+                };
+                // The lock moved here after this answer was given; the news was faster.
+                match reading.lease_start(&moved, epoch, Instant::now()) {
+                    Some(start) => Outcome::Held(Won::moved(&moved, start)),
+                    None => Outcome::Busy {
+                        remaining: Some(Duration::ZERO),
+                    },
+                }
+            }
+            // Only a hold that has ended meets its tombstone, and nobody waits for that answer.
+            Acquired::Ended => Outcome::Busy { remaining: None },
         }
     }
 
-    /// Ends whatever the store holds or may come to hold for this waiter, in the background.
-    /// Only for the one who has claimed it from its line.
-    pub(super) fn undo(self: &Arc<Self>, queue: &Arc<Queue>) {
-        let (attempt, unanswered) = {
+    /// A release that was to hand the lock to this hold has left it open what became of it.
+    pub(super) fn unsure(&self) -> Outcome {
+        self.state.lock().queued = true;
+        Outcome::Unanswered
+    }
+
+    /// The lock has moved to this waiter.
+    pub(super) fn told(&self, queue: &Arc<Queue>, moved: Moved) {
+        let start = {
+            let mut state = self.state.lock();
+            if state.attempt.is_some() {
+                // The answer that is awaited is to be read first: it belongs to somebody.
+                state.notice = Some(moved);
+                return;
+            }
+            let reading = state.reading.filter(|_| !state.ended);
+            let epoch = queue.store.epoch();
+            let start =
+                reading.and_then(|reading| reading.lease_start(&moved, epoch, Instant::now()));
+            // From here on no attempt is made.
+            state.ended |= start.is_some();
+            start
+        };
+        match start {
+            Some(start) => self.serve(queue, Won::moved(&moved, start)),
+            None => queue.kick(&self.key),
+        }
+    }
+
+    /// Lets the waiter have another one's hold, unless the store may know it by its own. From then on
+    /// no attempt is made.
+    pub(super) fn inherits(&self) -> bool {
+        let mut state = self.state.lock();
+        let known = state.attempt.is_some() || state.queued || state.unanswered;
+        let inherits = !known && !state.ended;
+        state.ended |= inherits;
+        inherits
+    }
+
+    /// Brings the waiter its lock, if it still stands in its line.
+    pub(super) fn serve(&self, queue: &Arc<Queue>, won: Won) {
+        if queue.enter(self, won.how) {
+            self.answer(Ok(self.grant(queue, won)));
+        }
+    }
+
+    /// The lock is held for this waiter. Only for the one who has taken it out of its line.
+    pub(super) fn grant(&self, queue: &Arc<Queue>, won: Won) -> Grant {
+        let Claim { hold, ttl, .. } = self.claim;
+        let Won {
+            tokens,
+            sent,
+            lease,
+            ..
+        } = won;
+        Grant {
+            queue: Arc::clone(queue),
+            key: self.key.clone(),
+            hold,
+            tokens,
+            sent,
+            lease,
+            ttl,
+            unanswered: self.state.lock().unanswered,
+            runtime: self.runtime.clone(),
+            inherited: None,
+            entered: false,
+        }
+    }
+
+    /// Ends whatever the store holds or may come to hold for this waiter, in the background. Answers
+    /// whether there is anything of the kind. Only for the one who has taken it out of its line.
+    pub(super) fn undo(self: &Arc<Self>, queue: &Arc<Queue>) -> bool {
+        let attempt = {
             let mut state = self.state.lock();
             state.ended = true;
-            (state.attempt.clone(), state.unanswered)
+            if state.attempt.is_none() && !state.unanswered && !state.queued {
+                return false;
+            }
+            state.attempt.clone()
         };
-        if attempt.is_none() && !unanswered {
-            return;
-        }
         let (waiter, queue) = (Arc::clone(self), Arc::clone(queue));
         drop(Handover::new(&self.runtime, async move {
             let held = match attempt {
                 Some(attempt) => matches!(attempt.await, Outcome::Held { .. }),
                 None => false,
             };
-            let tombstone = waiter.state.lock().unanswered;
-            if held || tombstone {
-                let Claim { hold, ttl } = waiter.claim;
-                report::acquire_undone(&waiter.key, hold);
-                let release = Release {
-                    key: waiter.key.clone(),
-                    hold,
-                    tombstone,
-                    deadline: Instant::now(),
-                    ttl,
-                };
-                // What goes wrong is reported; there is nobody to tell.
-                let _ = queue.release(release).await;
+            let (tombstone, queued) = {
+                let state = waiter.state.lock();
+                (state.unanswered, state.queued)
+            };
+            if !(held || tombstone || queued) {
+                return queue.kick(&waiter.key);
             }
+            let Claim { hold, ttl, .. } = waiter.claim;
+            report::acquire_undone(&waiter.key, hold);
+            let release = Release {
+                key: waiter.key.clone(),
+                hold,
+                tombstone,
+                deadline: Instant::now(),
+                ttl,
+            };
+            // What goes wrong is reported; there is nobody to tell.
+            let _ = queue.release(release).await;
         }));
+        true
     }
 
-    /// Sends the waiter away. Only for the one who has claimed it from its line.
+    /// Sends the waiter away. Only for the one who has taken it out of its line.
     pub(super) fn refuse(self: &Arc<Self>, queue: &Arc<Queue>, refusal: Refusal) {
-        self.undo(queue);
+        if !self.undo(queue) {
+            queue.kick(&self.key);
+        }
         self.answer(Err(refusal));
     }
 
-    /// Brings the answer. Only for the one who has claimed the waiter from its line.
+    /// Brings the answer. Only for the one who has taken the waiter out of its line.
     pub(super) fn answer(&self, answer: Result<Grant, Refusal>) {
         self.state.lock().answer = Some(answer);
         self.wake.notify_one();
@@ -250,14 +336,17 @@ impl Waiter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{id::Owner, options::Wake, store::memory::MemoryStore};
+    use crate::{id::Owner, options::Queueing, store::memory::MemoryStore};
 
     /// A waiter, and the queue it asks through.
     fn waiting() -> Result<(Arc<Queue>, Arc<Waiter>), crate::LockError> {
-        let queue = Queue::new(Arc::new(MemoryStore::new()), Wake::default());
+        let queue = Queue::new(Arc::new(MemoryStore::new()), Queueing::default());
+        let ttl = Duration::from_secs(30);
         let claim = Claim {
             hold: Owner::new().next_hold(),
-            ttl: Duration::from_secs(30),
+            ttl,
+            tokens: 1,
+            standing: queue.standing(ttl),
         };
         let key = LockKey::new("", "order:42")?;
         Ok((queue, Waiter::new(key, claim, Handle::current())))

@@ -1,59 +1,77 @@
 //! Locks in Redis: each operation is one Lua script in `lua/`.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
 use deadpool_redis::Pool;
 use tokio::sync::watch;
 
 use self::{
     connect::Lanes,
+    inbox::Inbox,
     script::{ACQUIRE, Call, DEPTH, FORCE_RELEASE, INSPECT, RELEASE, RENEW},
 };
 use super::{
-    Acquired, Answer, Claim, DepthChange, Ending, Presence, Seen, Snapshot, Store, TOMBSTONE_LIFE,
-    meta_life,
+    Acquired, Answer, Claim, DepthChange, Ending, Listener, Presence, Released, Renewal, Seen,
+    Snapshot, Store, TOMBSTONE_LIFE, meta_life,
 };
 use crate::{
     error::{LockError, StoreError},
-    id::HoldId,
+    id::InboxId,
     key::LockKey,
-    options::config,
 };
 
-pub(crate) mod connect;
+mod address;
+mod connect;
+mod inbox;
 mod names;
+mod reply;
 mod script;
 
-pub(crate) use connect::Timeouts;
+pub(crate) use self::{address::Address, connect::Timeouts};
 
 /// A Redis server.
 #[derive(Debug)]
 pub(crate) struct RedisStore {
     lanes: Arc<Lanes>,
+    /// None where only a pool is known, which does not give its client away.
+    inbox: Option<Inbox>,
 }
 
 impl RedisStore {
-    pub(crate) async fn connect(url: &str, timeouts: Timeouts) -> Result<Self, LockError> {
-        let lanes = Lanes::open(url, timeouts)
-            .map_err(|error| config(format!("the URL cannot be used: {error}")))?;
-        let store = Self::ready(lanes).await;
+    pub(crate) async fn connect(address: Address, timeouts: Timeouts) -> Result<Self, LockError> {
+        let lanes = Lanes::open(&address, timeouts)?;
+        let store = Self::ready(lanes, Some(address), timeouts).await;
         store.map_err(|source| LockError::Store { key: None, source })
     }
 
-    pub(crate) async fn over(pool: Pool, timeouts: Timeouts) -> Result<Self, StoreError> {
-        Self::ready(Lanes::over(pool, timeouts)).await
+    /// All commands go over the pool; without an address there is no inbox.
+    pub(crate) async fn over(
+        pool: Pool,
+        address: Option<Address>,
+        timeouts: Timeouts,
+    ) -> Result<Self, StoreError> {
+        Self::ready(Lanes::over(pool, timeouts), address, timeouts).await
     }
 
-    async fn ready(lanes: Lanes) -> Result<Self, StoreError> {
+    async fn ready(
+        lanes: Lanes,
+        address: Option<Address>,
+        timeouts: Timeouts,
+    ) -> Result<Self, StoreError> {
         let lanes = Arc::new(lanes);
         lanes.connect().await?;
-        Ok(Self { lanes })
+        let outages = lanes.outages().clone();
+        let inbox = address.map(|address| Inbox::new(address, timeouts, outages));
+        Ok(Self { lanes, inbox })
     }
 
     fn run<T: 'static>(
         &self,
         call: Call,
-        read: fn(deadpool_redis::redis::Value) -> Result<T, script::Unexpected>,
+        read: fn(deadpool_redis::redis::Value) -> Result<T, reply::Unexpected>,
     ) -> Answer<T> {
         let lanes = Arc::clone(&self.lanes);
         Box::pin(async move { lanes.run(call, read).await })
@@ -67,10 +85,20 @@ impl Store for RedisStore {
             .key(key.as_str())
             .key(names::meta(key))
             .key(names::tombstone(key, claim.hold))
+            .key(names::queue(key))
+            .key(names::entries(key))
             .arg(claim.hold.to_string())
             .millis(claim.ttl)
-            .millis(meta_life(claim.ttl));
-        self.run(call, script::acquired)
+            .millis(meta_life(claim.ttl))
+            .arg(claim.tokens);
+        let call = match claim.standing {
+            Some(standing) => call
+                .arg(standing.inbox.to_string())
+                .millis(standing.grant)
+                .millis(standing.life),
+            None => call,
+        };
+        self.run(call, reply::acquired)
     }
 
     fn depth(&self, key: &LockKey, change: DepthChange) -> Answer<Presence> {
@@ -87,56 +115,85 @@ impl Store for RedisStore {
                 Duration::ZERO
             })
             .millis(meta_life(change.ttl));
-        self.run(call, script::presence)
+        self.run(call, reply::presence)
     }
 
-    fn renew(
-        &self,
-        key: &LockKey,
-        hold: HoldId,
-        ttl: Duration,
-        patience: Duration,
-    ) -> Answer<Presence> {
-        let call = RENEW
+    fn renew(&self, key: &LockKey, renewal: Renewal) -> Answer<Presence> {
+        let mut call = RENEW.call().key(key.as_str());
+        if renewal.keep_meta {
+            call = call.key(names::meta(key));
+        }
+        let call = call
+            .arg(renewal.hold.to_string())
+            .millis(renewal.ttl)
+            .millis(meta_life(renewal.ttl))
+            .patience(renewal.patience);
+        self.run(call, reply::presence)
+    }
+
+    fn release(&self, key: &LockKey, ending: Ending) -> Answer<Released> {
+        let mut call = RELEASE
             .call()
             .key(key.as_str())
             .key(names::meta(key))
-            .arg(hold.to_string())
-            .millis(ttl)
-            .millis(meta_life(ttl))
-            .patience(patience);
-        self.run(call, script::presence)
-    }
-
-    fn release(&self, key: &LockKey, ending: Ending) -> Answer<Presence> {
-        let mut call = RELEASE.call().key(key.as_str());
+            .key(names::queue(key))
+            .key(names::entries(key));
         if ending.tombstone {
             call = call.key(names::tombstone(key, ending.hold));
         }
-        let call = call.arg(ending.hold.to_string()).millis(TOMBSTONE_LIFE);
-        self.run(call, script::presence)
+        let mut call = call
+            .arg(ending.hold.to_string())
+            .millis(TOMBSTONE_LIFE)
+            .arg(ending.inbox.to_string());
+        if let Some(successor) = ending.successor {
+            call = call
+                .arg(u8::from(successor.pass))
+                .arg(successor.hold.to_string())
+                .millis(successor.ttl)
+                .millis(meta_life(successor.ttl))
+                .arg(successor.tokens)
+                .millis(successor.standing.grant)
+                .millis(successor.standing.life);
+        }
+        self.run(call, reply::released)
     }
 
     fn inspect(&self, key: &LockKey) -> Answer<Option<Snapshot>> {
-        let call = INSPECT.call().key(key.as_str()).key(names::meta(key));
-        self.run(call, script::snapshot)
+        let call = INSPECT
+            .call()
+            .key(key.as_str())
+            .key(names::meta(key))
+            .key(names::entries(key));
+        self.run(call, reply::snapshot)
     }
 
     fn force_release(&self, key: &LockKey, seen: Seen) -> Answer<bool> {
+        let token = seen.token.map(|token| token.to_string());
         let call = FORCE_RELEASE
             .call()
             .key(key.as_str())
             .key(names::meta(key))
+            .key(names::queue(key))
+            .key(names::entries(key))
             .arg(seen.field)
-            .arg(
-                seen.token
-                    .map(|token| token.to_string())
-                    .unwrap_or_default(),
-            );
-        self.run(call, script::flag)
+            .arg(token.unwrap_or_default());
+        self.run(call, reply::flag)
+    }
+
+    fn listen(&self, inbox: InboxId, listener: Weak<dyn Listener>) -> bool {
+        let channel = self.inbox.as_ref();
+        channel.is_some_and(|channel| channel.open(inbox, listener))
+    }
+
+    fn doubt(&self) {
+        self.inbox.iter().for_each(Inbox::doubt);
     }
 
     fn outages(&self) -> watch::Receiver<u64> {
-        self.lanes.outages()
+        self.lanes.outages().subscribe()
+    }
+
+    fn epoch(&self) -> u64 {
+        self.lanes.epoch()
     }
 }

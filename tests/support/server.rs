@@ -6,7 +6,7 @@ use super::process::Process;
 use super::stats::{self, Calls};
 use super::wait::DEADLINE;
 use deadpool_redis::redis::aio::MultiplexedConnection;
-use deadpool_redis::redis::{AsyncConnectionConfig, Client};
+use deadpool_redis::redis::{AsyncConnectionConfig, Client, cmd};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -195,6 +195,16 @@ impl RedisServer {
         answer
             .unwrap_or_else(|_| panic!("no answer to {command} within {DEADLINE:?}"))
             .unwrap_or_else(|error| panic!("{command}: {error}"))
+    }
+
+    /// The channels that somebody has subscribed to.
+    pub async fn subscriptions(&self) -> Vec<String> {
+        let mut connection = self.connection().await;
+        let channels = cmd("PUBSUB").arg("CHANNELS").to_owned();
+        channels
+            .query_async(&mut connection)
+            .await
+            .expect("the channels")
     }
 
     async fn try_ask(&self, command: &str) -> std::io::Result<String> {

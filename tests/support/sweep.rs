@@ -21,6 +21,18 @@ const META: &str = "reentry:meta:{swept}:swept";
 /// How soon nothing may be left of a dropped future. The leases last twenty times as long.
 const SOON: Duration = Duration::from_secs(3);
 
+/// Has somebody wait, so that the inbox is open from here on. Answers how many tasks it takes: one that
+/// keeps it, and one that reads its connection.
+async fn open_inbox(locks: &Locks, server: &RedisServer) -> usize {
+    let guard = locks.lock(KEY).await.expect("a free lock");
+    let waiting = tokio::spawn(locks.with_lock(KEY, async {}));
+    let open = async || server.subscriptions().await.len() == 1;
+    eventually(DEADLINE, "the inbox is open", open).await;
+    guard.release().await.expect("a release");
+    waiting.await.expect("a waiter").expect("its turn");
+    2
+}
+
 /// A store for a sweep, with leases far longer than a test, so that none of them ends by itself.
 #[derive(Debug)]
 pub struct Ground {
@@ -50,11 +62,11 @@ impl Ground {
         let builder = Ground::builder(&url).wake(wake);
         let Ground { server, locks, .. } = self;
         drop(locks);
-        Ground::with(builder, server).await
+        Ground::with(builder, server, wake).await
     }
 
     async fn on(url: &str, server: Option<RedisServer>) -> Ground {
-        Ground::with(Ground::builder(url), server).await
+        Ground::with(Ground::builder(url), server, Wake::Notify).await
     }
 
     fn builder(url: &str) -> LocksBuilder {
@@ -65,9 +77,12 @@ impl Ground {
             .response_timeout(DEADLINE)
     }
 
-    async fn with(builder: LocksBuilder, server: Option<RedisServer>) -> Ground {
+    async fn with(builder: LocksBuilder, server: Option<RedisServer>, wake: Wake) -> Ground {
         let locks = builder.build().await.expect("a store for the sweep");
-        let tasks = alive();
+        let tasks = match &server {
+            Some(server) if wake == Wake::Notify => alive() + open_inbox(&locks, server).await,
+            _ => alive(),
+        };
         Ground {
             locks,
             server,

@@ -25,6 +25,7 @@ async fn a_classic_holder_keeps_us_out_for_the_rest_of_its_lease() {
     match world.acquire(some_hold(), MINUTE).await {
         Acquired::Busy {
             remaining: Some(left),
+            ..
         } => assert!(near(left, 2 * MINUTE), "{left:?}"),
         other => panic!("{other:?}"),
     }
@@ -40,7 +41,14 @@ async fn a_classic_lock_without_an_expiry_is_busy_without_an_end() {
     classic_lock(&mut classic, LOCK, CLASSIC, TTL).await;
     let _: () = classic.persist(LOCK).await.expect("PERSIST");
     let answer = world.acquire(some_hold(), MINUTE).await;
-    assert_eq!(answer, Acquired::Busy { remaining: None });
+    let is_endless = matches!(
+        answer,
+        Acquired::Busy {
+            remaining: None,
+            ..
+        }
+    );
+    assert!(is_endless, "{answer:?}");
     let snapshot = world.inspect().await.expect("a held lock");
     assert_eq!((snapshot.remaining, snapshot.token), (None, None));
 }

@@ -2,11 +2,11 @@
 
 use deadpool_redis::redis::{FromRedisValue, cmd};
 
-use super::world::{MINUTE, World, near, some_hold};
+use super::world::{MINUTE, World, claim, ending, near, some_hold};
 use crate::{
     error::Effect,
     id::{FencingToken, HoldId},
-    store::{Acquired, Claim, DepthChange, Ending, Presence, Seen},
+    store::{Acquired, DepthChange, Presence, Renewal, Seen},
 };
 
 const LOCK: &str = "app:order";
@@ -46,9 +46,9 @@ const OPERATIONS: [&str; 6] = [
 /// One of the operations, and how the store refuses it.
 async fn refusal(world: &World, hold: HoldId, operation: &str) -> Option<Effect> {
     let (store, key) = (&world.store, &world.key);
-    let (ttl, tombstone) = (9 * MINUTE, false);
+    let ttl = 9 * MINUTE;
     let outcome = match operation {
-        "acquire" => store.acquire(key, Claim { hold, ttl }).await.map(drop),
+        "acquire" => store.acquire(key, claim(hold, ttl)).await.map(drop),
         "depth" => store.depth(key, change(hold)).await.map(drop),
         "inspect" => store.inspect(key).await.map(drop),
         "force_release" => {
@@ -56,11 +56,16 @@ async fn refusal(world: &World, hold: HoldId, operation: &str) -> Option<Effect>
             let seen = Seen { field, token };
             store.force_release(key, seen).await.map(drop)
         }
-        "renew" => store.renew(key, hold, ttl, MINUTE).await.map(drop),
-        _ => {
-            let ending = Ending { hold, tombstone };
-            store.release(key, ending).await.map(drop)
+        "renew" => {
+            let renewal = Renewal {
+                hold,
+                ttl,
+                keep_meta: false,
+                patience: MINUTE,
+            };
+            store.renew(key, renewal).await.map(drop)
         }
+        _ => store.release(key, ending(hold)).await.map(drop),
     };
     outcome.err().map(|error| error.effect())
 }
@@ -92,7 +97,7 @@ async fn a_foreign_type_at_the_lock_is_an_error_and_stays_as_it_is() {
 #[tokio::test]
 async fn a_foreign_type_at_the_meta_of_a_free_lock_keeps_it_free() {
     let world = World::on_redis().await;
-    let () = ask(&world, &format!("SET {META} precious")).await;
+    let () = ask(&world, &format!("RPUSH {META} precious")).await;
     // The others see that there is no such hold, and look no further.
     assert_eq!(refused(&world, some_hold()).await, ["acquire", "inspect"]);
     assert_eq!(ask::<Vec<String>>(&world, "KEYS *").await, [META]);
@@ -104,13 +109,14 @@ async fn a_foreign_type_at_the_meta_of_a_held_lock_does_not_keep_it_from_its_end
     let world = World::on_redis().await;
     let hold = some_hold();
     world.take(hold, MINUTE).await;
-    let () = ask(&world, &format!("SET {META} precious")).await;
+    let () = ask(&world, &format!("DEL {META}")).await;
+    let () = ask(&world, &format!("RPUSH {META} precious")).await;
     // All but these read the meta.
     let refused = refused(&world, hold).await;
     assert!(!refused.contains(&"renew") && !refused.contains(&"release"));
     assert_eq!(refused.len(), OPERATIONS.len() - 2);
     assert_eq!(
-        ask::<String>(&world, &format!("GET {META}")).await,
+        ask::<String>(&world, &format!("LINDEX {META} 0")).await,
         "precious"
     );
     assert_eq!(ask::<Vec<String>>(&world, "KEYS *").await, [META]);
@@ -121,9 +127,10 @@ async fn a_refused_change_of_a_held_lock_leaves_depth_and_lease() {
     let world = World::on_redis().await;
     let hold = some_hold();
     world.take(hold, MINUTE).await;
-    let () = ask(&world, &format!("SET {META} precious")).await;
+    let () = ask(&world, &format!("DEL {META}")).await;
+    let () = ask(&world, &format!("RPUSH {META} precious")).await;
     let (key, ttl) = (&world.key, 9 * MINUTE);
-    let again = world.store.acquire(key, Claim { hold, ttl }).await;
+    let again = world.store.acquire(key, claim(hold, ttl)).await;
     let change = world.store.depth(key, change(hold)).await;
     assert!(again.is_err() && change.is_err());
     let depth: String = ask(&world, &format!("HGET {LOCK} {hold}")).await;
@@ -166,10 +173,7 @@ async fn a_full_server_takes_no_lock_and_still_keeps_and_frees_one() {
     assert!(near(world.remaining().await, 3 * MINUTE));
     assert_eq!(world.bury(hold).await, Presence::Present);
     assert_eq!(world.bury(late).await, Presence::Gone);
-    let claim = Claim {
-        hold: some_hold(),
-        ttl: MINUTE,
-    };
+    let claim = claim(some_hold(), MINUTE);
     let full = world.store.acquire(&world.key, claim).await;
     let effect = full.map_err(|error| error.effect());
     assert_eq!(effect, Err(Effect::None));

@@ -1,9 +1,9 @@
 //! Taking a lock: free, busy, asked again, refused; and the tokens that it gives.
 
-use super::world::{MINUTE, World, near, some_hold};
+use super::world::{MINUTE, World, claim, near, some_hold};
 use crate::{
     key::LockKey,
-    store::{Acquired, Claim, Presence, TOMBSTONE_LIFE},
+    store::{Acquired, Presence, TOMBSTONE_LIFE},
 };
 
 on_every_store!(
@@ -37,6 +37,7 @@ async fn a_held_lock_is_busy_for_the_rest_of_the_lease(world: World) {
     match world.acquire(some_hold(), 9 * MINUTE).await {
         Acquired::Busy {
             remaining: Some(left),
+            ..
         } => assert!(near(left, 2 * MINUTE), "{left:?}"),
         other => panic!("{other:?}"),
     }
@@ -57,9 +58,12 @@ async fn asking_again_gives_the_same_token_and_never_a_shorter_lease(world: Worl
         let lease = lease * MINUTE;
         match world.acquire(hold, ttl).await {
             Acquired::Held {
-                token: again,
+                tokens,
                 lease: left,
-            } => assert!(again == token && near(left, lease), "{again} {left:?}"),
+            } => assert!(
+                tokens.first == token && near(left, lease),
+                "{tokens:?} {left:?}"
+            ),
             other => panic!("{other:?}"),
         }
         assert!(near(world.remaining().await, lease));
@@ -85,10 +89,10 @@ async fn asking_again_late_in_a_long_lease_gives_the_same_token(world: World) {
     world.pass(50 * MINUTE).await;
     assert_eq!(world.seen().await.token, Some(token));
     match world.acquire(hold, MINUTE).await {
-        Acquired::Held {
-            token: again,
-            lease,
-        } => assert!(again == token && near(lease, 10 * MINUTE), "{lease:?}"),
+        Acquired::Held { tokens, lease } => assert!(
+            tokens.first == token && near(lease, 10 * MINUTE),
+            "{lease:?}"
+        ),
         other => panic!("{other:?}"),
     }
     world.depth(hold, 1, 1).await;
@@ -110,7 +114,7 @@ async fn a_tombstone_refuses_its_own_hold_on_its_own_key_alone(world: World) {
     let hold = some_hold();
     world.bury(hold).await;
     let other = LockKey::new("app:", "other").expect("a valid key");
-    let claim = Claim { hold, ttl: MINUTE };
+    let claim = claim(hold, MINUTE);
     let elsewhere = world.store.acquire(&other, claim).await.expect("acquire");
     assert!(matches!(elsewhere, Acquired::Held { .. }), "{elsewhere:?}");
     world.take(some_hold(), MINUTE).await;

@@ -5,12 +5,13 @@ use std::{fmt, time::Duration};
 use deadpool_redis::redis::{AsyncCommands, Script, aio::MultiplexedConnection};
 
 use crate::{
-    id::{FencingToken, HoldId, Owner},
+    id::{FencingToken, HoldId, InboxId, Owner},
     key::LockKey,
     store::{
-        Acquired, Claim, DepthChange, Ending, Presence, Seen, Snapshot, Store,
+        Acquired, Claim, DepthChange, Ending, Presence, Released, Renewal, Seen, Snapshot,
+        Standing, Store, Successor,
         memory::MemoryStore,
-        redis::{RedisStore, Timeouts},
+        redis::{Address, RedisStore, Timeouts},
     },
     support::{DEADLINE, RedisServer},
 };
@@ -24,6 +25,26 @@ pub(crate) fn near(one: Duration, other: Duration) -> bool {
 
 pub(crate) fn some_hold() -> HoldId {
     Owner::new().next_hold()
+}
+
+/// A claim that does not wait.
+pub(crate) fn claim(hold: HoldId, ttl: Duration) -> Claim {
+    Claim {
+        hold,
+        ttl,
+        tokens: 1,
+        standing: None,
+    }
+}
+
+/// A release by a process that has no place in any queue, with no successor.
+pub(crate) fn ending(hold: HoldId) -> Ending {
+    Ending {
+        hold,
+        inbox: InboxId::new(),
+        tombstone: false,
+        successor: None,
+    }
 }
 
 /// One store with one lock that a case is about.
@@ -63,14 +84,27 @@ impl World {
     }
 
     pub(crate) async fn acquire(&self, hold: HoldId, ttl: Duration) -> Acquired {
-        let claim = Claim { hold, ttl };
+        self.claim(claim(hold, ttl)).await
+    }
+
+    /// Asks for the lock, and waits in the queue if it is not free.
+    pub(crate) async fn queue(&self, hold: HoldId, ttl: Duration, standing: Standing) -> Acquired {
+        let standing = Some(standing);
+        let claim = Claim {
+            standing,
+            ..claim(hold, ttl)
+        };
+        self.claim(claim).await
+    }
+
+    pub(crate) async fn claim(&self, claim: Claim) -> Acquired {
         self.store.acquire(&self.key, claim).await.expect("acquire")
     }
 
     /// Takes a lock that the hold must get, with a lease of about `ttl`.
     pub(crate) async fn take(&self, hold: HoldId, ttl: Duration) -> FencingToken {
         match self.acquire(hold, ttl).await {
-            Acquired::Held { token, lease } if near(lease, ttl) => token,
+            Acquired::Held { tokens, lease } if near(lease, ttl) => tokens.first,
             other => panic!("wanted the lock for {ttl:?}, got {other:?}"),
         }
     }
@@ -92,23 +126,41 @@ impl World {
     }
 
     pub(crate) async fn renew(&self, hold: HoldId, ttl: Duration) -> Presence {
-        let renewal = self.store.renew(&self.key, hold, ttl, MINUTE);
-        renewal.await.expect("renew")
+        let renewal = Renewal {
+            hold,
+            ttl,
+            keep_meta: true,
+            patience: MINUTE,
+        };
+        self.store.renew(&self.key, renewal).await.expect("renew")
     }
 
     /// A release after which no acquire of the hold can still be on its way.
     pub(crate) async fn release(&self, hold: HoldId) -> Presence {
-        let tombstone = false;
-        self.end(Ending { hold, tombstone }).await
+        self.end(ending(hold)).await.presence
     }
 
     /// A release after which an acquire of the hold may still arrive.
     pub(crate) async fn bury(&self, hold: HoldId) -> Presence {
         let tombstone = true;
-        self.end(Ending { hold, tombstone }).await
+        let ending = Ending {
+            tombstone,
+            ..ending(hold)
+        };
+        self.end(ending).await.presence
     }
 
-    async fn end(&self, ending: Ending) -> Presence {
+    /// A release that names who is to have the lock next.
+    pub(crate) async fn hand_over(&self, hold: HoldId, successor: Successor) -> Released {
+        let ending = Ending {
+            inbox: successor.standing.inbox,
+            successor: Some(successor),
+            ..ending(hold)
+        };
+        self.end(ending).await
+    }
+
+    pub(crate) async fn end(&self, ending: Ending) -> Released {
         let release = self.store.release(&self.key, ending);
         release.await.expect("release")
     }
@@ -162,17 +214,27 @@ impl Server {
             connect: DEADLINE,
             response: DEADLINE,
         };
-        let store = RedisStore::connect(&self.process.url(), timeouts).await;
+        let address = Address::parse(&self.process.url()).expect("a URL");
+        let store = RedisStore::connect(address, timeouts).await;
         store.expect("a store on the test's own server")
     }
 
-    /// Brings every expiry nearer by `span`; what has none keeps none.
+    /// Brings every expiry nearer by `span`, those in the entries of queues too; what has none keeps
+    /// none.
     pub(crate) async fn pass(&self, span: Duration) {
         const PASS: &str = "
 for _, key in ipairs(redis.call('KEYS', '*')) do
   local left = redis.call('PTTL', key)
   if left >= 0 then
     redis.call('PEXPIRE', key, math.max(left - ARGV[1], 0))
+  end
+  if string.match(key, '^reentry:entries:') then
+    local entries = redis.call('HGETALL', key)
+    for at = 1, #entries, 2 do
+      local deadline, wish = string.match(entries[at + 1], '^(%d+)(.*)$')
+      deadline = string.format('%.0f', deadline - ARGV[1] * 1000)
+      redis.call('HSET', key, entries[at], deadline .. wish)
+    end
   end
 end";
         let millis = u64::try_from(span.as_millis()).expect("a span of a test");

@@ -9,8 +9,8 @@ use crate::{
     id::{FencingToken, HoldId},
     key::LockKey,
     store::{
-        Acquired, Claim, DepthChange, Ending, Presence, Snapshot, Store,
-        contract::world::{MINUTE, some_hold},
+        Acquired, DepthChange, Ending, Presence, Renewal, Snapshot, Store,
+        contract::world::{MINUTE, claim, ending, some_hold},
     },
 };
 
@@ -129,7 +129,7 @@ impl Names {
         match request {
             Request::Acquire { hold, ttl } => {
                 let hold = self.holds[hold];
-                let acquired = store.acquire(key, Claim { hold, ttl }).await;
+                let acquired = store.acquire(key, claim(hold, ttl)).await;
                 acquired.map(Reply::Acquired)
             }
             Request::Depth {
@@ -149,13 +149,23 @@ impl Names {
                 store.depth(key, change).await.map(Reply::Presence)
             }
             Request::Renew { hold, ttl } => {
-                let renewed = store.renew(key, self.holds[hold], ttl, MINUTE).await;
+                let renewal = Renewal {
+                    hold: self.holds[hold],
+                    ttl,
+                    keep_meta: true,
+                    patience: MINUTE,
+                };
+                let renewed = store.renew(key, renewal).await;
                 renewed.map(Reply::Presence)
             }
             Request::Release { hold, tombstone } => {
                 let hold = self.holds[hold];
-                let released = store.release(key, Ending { hold, tombstone }).await;
-                released.map(Reply::Presence)
+                let ending = Ending {
+                    tombstone,
+                    ..ending(hold)
+                };
+                let released = store.release(key, ending).await;
+                released.map(|released| Reply::Presence(released.presence))
             }
         }
     }
@@ -179,13 +189,14 @@ pub(super) struct Parts {
 impl Reply {
     pub(super) fn parts(mut self) -> Parts {
         let (span, token) = match &mut self {
-            Self::Acquired(Acquired::Held { token, lease }) => {
-                let token = std::mem::replace(token, FencingToken(0));
+            Self::Acquired(Acquired::Held { tokens, lease }) => {
+                let token = std::mem::replace(&mut tokens.first, FencingToken(0));
                 (Some(std::mem::take(lease)), Some(token))
             }
-            Self::Acquired(Acquired::Busy {
-                remaining: Some(span),
-            }) => (Some(std::mem::take(span)), None),
+            Self::Acquired(Acquired::Busy { remaining, now }) => {
+                now.micros = 0;
+                (remaining.take(), None)
+            }
             Self::Snapshot(Some(snapshot)) => (snapshot.remaining.take(), snapshot.token.take()),
             _ => (None, None),
         };

@@ -10,17 +10,22 @@ use std::{error::Error, fmt, pin::Pin, sync::Arc, time::Duration};
 use deadpool_redis::{
     Manager, Pool, PoolError, Runtime,
     redis::{
-        AsyncConnectionConfig, ErrorKind, IntoConnectionInfo, ProtocolVersion, PushInfo, PushKind,
-        RedisError, ServerErrorKind, aio::MultiplexedConnection,
+        AsyncConnectionConfig, ErrorKind, PushInfo, PushKind, RedisError, ServerErrorKind,
+        aio::MultiplexedConnection,
     },
 };
 use futures_util::{FutureExt, future::Shared};
 use tokio::sync::watch;
 
-use super::script::{self, Call, Unexpected};
+use super::{
+    address::{Address, unusable},
+    reply::Unexpected,
+    script::{self, Call},
+};
 use crate::{
-    error::{Effect, StoreError},
+    error::{Effect, LockError, StoreError},
     mutex::Mutex,
+    options::config as config_error,
 };
 
 /// How many connections our own pool may open at a time; each leaves it as a lane.
@@ -66,30 +71,25 @@ pub(crate) struct Timeouts {
 }
 
 impl Lanes {
-    /// A pool of our own, whose connections report their end (a RESP3 push of the driver).
-    ///
-    /// Connects nowhere yet; an error says why the URL cannot be used, without showing it.
-    pub(super) fn open(url: &str, timeouts: Timeouts) -> Result<Self, String> {
-        let unusable = |error: RedisError| error.to_string();
-        let info = url.into_connection_info().map_err(unusable)?;
-        let settings = info
-            .redis_settings()
-            .clone()
-            .set_protocol(ProtocolVersion::RESP3);
-        let endpoint: Arc<str> = info.addr().to_string().into();
+    /// A pool of our own, whose connections report their end. Connects nowhere yet.
+    pub(super) fn open(address: &Address, timeouts: Timeouts) -> Result<Self, LockError> {
         let outages = watch::Sender::new(0);
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(timeouts.connect))
             .set_response_timeout(Some(timeouts.response))
             .set_push_sender(report_outages(outages.clone()));
-        let manager = Manager::new_with_config(info.set_redis_settings(settings), config)
-            .map_err(unusable)?;
+        let manager = Manager::new_with_config(address.info.clone(), config).map_err(unusable)?;
         let pool = Pool::builder(manager)
             .max_size(POOL_SIZE)
             .runtime(Runtime::Tokio1)
             .build()
-            .map_err(|error| error.to_string())?;
-        Ok(Self::new(pool, endpoint, timeouts, outages))
+            .map_err(|error| config_error(error.to_string()))?;
+        Ok(Self::new(
+            pool,
+            Arc::clone(&address.endpoint),
+            timeouts,
+            outages,
+        ))
     }
 
     /// The caller's pool. Its connections do not report their end; the next command finds out.
@@ -108,8 +108,6 @@ impl Lanes {
         timeouts: Timeouts,
         outages: watch::Sender<u64>,
     ) -> Self {
-        #[cfg(feature = "tls")]
-        provide_crypto();
         Self {
             pool,
             endpoint,
@@ -119,8 +117,15 @@ impl Lanes {
         }
     }
 
-    pub(super) fn outages(&self) -> watch::Receiver<u64> {
-        self.outages.subscribe()
+    /// Counts the connections that were lost; whoever learns of another loss adds to it.
+    pub(super) fn outages(&self) -> &watch::Sender<u64> {
+        &self.outages
+    }
+
+    /// Grows with every loss and with every attempt to connect.
+    pub(super) fn epoch(&self) -> u64 {
+        let attempts = self.state.lock().attempts;
+        attempts + *self.outages.borrow()
     }
 
     /// Connects, unless a lane is there already.
@@ -272,21 +277,11 @@ impl fmt::Debug for Lanes {
     }
 }
 
-/// TLS takes its crypto provider from the process. Without this it is found only where exactly one
-/// was compiled into the program, and everything else is a panic.
-#[cfg(feature = "tls")]
-fn provide_crypto() {
-    if rustls::crypto::CryptoProvider::get_default().is_none() {
-        // Another thread may be faster: then there is one.
-        drop(rustls::crypto::ring::default_provider().install_default());
-    }
-}
-
 /// An error of the driver as a text: it repeats itself in its own sources, and its type is no part
 /// of our interface.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-struct DriverError(RedisError);
+pub(super) struct DriverError(pub(super) RedisError);
 
 /// Whether the next command should get a new connection: after the end of this one, after a silence,
 /// and when the server is a replica now.

@@ -5,9 +5,19 @@ use crate::{
     key::{LockKey, RESERVED},
 };
 
-/// The hash of the lock's fencing token and depth sequence.
+/// The string of the lock's fencing token, whom it was given to, and the last depth change.
 pub(super) fn meta(key: &LockKey) -> String {
     sibling("meta", key)
+}
+
+/// The sorted set of the processes that wait, by their inboxes.
+pub(super) fn queue(key: &LockKey) -> String {
+    sibling("queue", key)
+}
+
+/// The hash of what each of them waits for.
+pub(super) fn entries(key: &LockKey) -> String {
+    sibling("entries", key)
 }
 
 /// The string that says that a hold has ended.
@@ -57,7 +67,9 @@ mod tests {
         #[test]
         fn siblings_lie_in_the_slot_of_their_lock(name in "[a-c:{}é]{1,12}") {
             if let Ok(key) = LockKey::new("", &name) {
-                prop_assert_eq!(slot(&meta(&key)), slot(&name));
+                for sibling in [meta(&key), queue(&key), entries(&key)] {
+                    prop_assert_eq!(slot(&sibling), slot(&name));
+                }
                 prop_assert_eq!(slot(&tombstone(&key, Owner::new().next_hold())), slot(&name));
             }
         }
@@ -67,6 +79,8 @@ mod tests {
             let hold = Owner::new().next_hold();
             if let (Ok(a), Ok(b)) = (LockKey::new("", &one), LockKey::new("", &other)) {
                 prop_assert_eq!(meta(&a) == meta(&b), one == other);
+                prop_assert_eq!(queue(&a) == queue(&b), one == other);
+                prop_assert_ne!(queue(&a), entries(&b));
                 prop_assert_eq!(tombstone(&a, hold) == tombstone(&b, hold), one == other);
                 prop_assert_ne!(meta(&a), tombstone(&b, hold));
             }

@@ -1,22 +1,18 @@
-//! The Lua scripts, how they are sent, and how their replies are read.
+//! The Lua scripts, and how they are sent.
 
 use std::{sync::LazyLock, time::Duration};
 
 use deadpool_redis::redis::{
-    Cmd, ErrorKind, FromRedisValue, RedisError, ServerErrorKind, ToRedisArgs, Value,
-    aio::MultiplexedConnection, cmd,
+    Cmd, ErrorKind, RedisError, ServerErrorKind, ToRedisArgs, Value, aio::MultiplexedConnection,
+    cmd,
 };
 
-use crate::{
-    error::Effect,
-    id::FencingToken,
-    store::{Acquired, Presence, Snapshot},
-};
+use crate::error::Effect;
 
 /// A script and its SHA-1, under which the server caches it.
 pub(super) struct Script {
     pub(super) verb: &'static str,
-    source: &'static str,
+    source: LazyLock<String>,
     sha: LazyLock<String>,
 }
 
@@ -24,10 +20,24 @@ macro_rules! script {
     ($name:ident, $verb:literal) => {
         pub(super) static $name: Script = Script {
             verb: $verb,
-            source: include_str!(concat!("../../../lua/", $verb, ".lua")),
-            sha: LazyLock::new(|| sha($name.source)),
+            source: LazyLock::new(|| {
+                assemble(include_str!(concat!("../../../lua/", $verb, ".lua")))
+            }),
+            sha: LazyLock::new(|| sha(&$name.source)),
         };
     };
+}
+
+/// What several scripts share, each put where a line says `-- include` and its name.
+const PARTS: [(&str, &str); 2] = [
+    ("take", include_str!("../../../lua/parts/take.lua")),
+    ("queue", include_str!("../../../lua/parts/queue.lua")),
+];
+
+fn assemble(verb: &str) -> String {
+    PARTS.iter().fold(verb.to_owned(), |source, (name, part)| {
+        source.replace(&format!("-- include {name}\n"), part)
+    })
 }
 
 script!(ACQUIRE, "acquire");
@@ -101,7 +111,7 @@ impl Call {
             .await
         {
             Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
-                self.command("EVAL", self.script.source)
+                self.command("EVAL", &self.script.source)
                     .query_async(lane)
                     .await
             }
@@ -163,82 +173,8 @@ pub(super) fn condition(error: &RedisError) -> Option<&'static str> {
     })
 }
 
-/// A reply that no script of ours gives.
-#[derive(Debug, thiserror::Error)]
-#[error("unexpected reply {0:?}")]
-pub(super) struct Unexpected(Value);
-
-fn integers(reply: &Value) -> Option<Vec<i64>> {
-    Vec::from_redis_value_ref(reply).ok()
-}
-
-pub(super) fn acquired(reply: Value) -> Result<Acquired, Unexpected> {
-    let millis = |millis: i64| u64::try_from(millis).ok().map(Duration::from_millis);
-    match integers(&reply).as_deref() {
-        Some(&[1, token, lease]) => match (u64::try_from(token), millis(lease)) {
-            (Ok(token), Some(lease)) => Ok(Acquired::Held {
-                token: FencingToken(token),
-                lease,
-            }),
-            _ => Err(Unexpected(reply)),
-        },
-        Some(&[0, remaining]) => Ok(Acquired::Busy {
-            remaining: millis(remaining),
-        }),
-        Some(&[-1]) => Ok(Acquired::Ended),
-        _ => Err(Unexpected(reply)),
-    }
-}
-
-pub(super) fn presence(reply: Value) -> Result<Presence, Unexpected> {
-    Ok(if flag(reply)? {
-        Presence::Present
-    } else {
-        Presence::Gone
-    })
-}
-
-pub(super) fn flag(reply: Value) -> Result<bool, Unexpected> {
-    match reply {
-        Value::Int(1) => Ok(true),
-        Value::Int(0) => Ok(false),
-        other => Err(Unexpected(other)),
-    }
-}
-
-pub(super) fn snapshot(reply: Value) -> Result<Option<Snapshot>, Unexpected> {
-    parse_snapshot(&reply).ok_or(Unexpected(reply))
-}
-
-fn parse_snapshot(reply: &Value) -> Option<Option<Snapshot>> {
-    let [remaining, token, hold, fields @ ..] = reply.as_sequence()? else {
-        return None;
-    };
-    let text = |value| String::from_redis_value_ref(value).ok();
-    let remaining = i64::from_redis_value_ref(remaining).ok()?;
-    let (pairs, []) = fields.as_chunks::<2>() else {
-        return None;
-    };
-    if pairs.is_empty() {
-        return Some(None);
-    }
-    let holders = pairs
-        .iter()
-        .map(|[field, depth]| Some((text(field)?, u64::from_redis_value_ref(depth).ok()?)))
-        .collect::<Option<Vec<_>>>()?;
-    let hold = text(hold)?;
-    let token = text(token)?.parse().ok().map(FencingToken);
-    Some(Some(Snapshot {
-        token: token.filter(|_| holders.iter().any(|(field, _)| *field == hold)),
-        remaining: u64::try_from(remaining).ok().map(Duration::from_millis),
-        holders,
-    }))
-}
-
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
 
     #[test]
@@ -285,35 +221,6 @@ mod tests {
             "-ERR hash value is not an integer",
         ] {
             assert_eq!(effect(&error(line)), Effect::Refused, "{line}");
-        }
-    }
-
-    fn any_reply() -> impl Strategy<Value = Value> {
-        let leaf = prop_oneof![
-            Just(Value::Nil),
-            any::<i64>().prop_map(Value::Int),
-            (-2i64..3).prop_map(Value::Int),
-            any::<Vec<u8>>().prop_map(Value::BulkString),
-            "[0-9a-f:-]{0,40}".prop_map(Value::SimpleString),
-            Just(Value::Okay),
-            any::<bool>().prop_map(Value::Boolean),
-            any::<f64>().prop_map(Value::Double),
-        ];
-        leaf.prop_recursive(3, 24, 6, |inner| {
-            prop_oneof![
-                prop::collection::vec(inner.clone(), 0..7).prop_map(Value::Array),
-                prop::collection::vec(inner, 0..7).prop_map(Value::Set),
-            ]
-        })
-    }
-
-    proptest! {
-        #[test]
-        fn no_reply_makes_the_decoders_panic(reply in any_reply()) {
-            let _ = acquired(reply.clone());
-            let _ = presence(reply.clone());
-            let _ = flag(reply.clone());
-            let _ = snapshot(reply);
         }
     }
 }

@@ -1,0 +1,48 @@
+-- Part: the queue of a lock, and how the lock moves. Needs the part take, and the names of the
+-- lock, the queue (zset: inbox -> order) and the entries (hash: inbox -> what it waits for).
+-- An entry is "deadline hold grant meta_life tokens", its deadline in microseconds.
+local function leave(inbox)
+  redis.call('ZREM', queue, inbox)
+  redis.call('HDEL', entries, inbox)
+end
+
+-- The first live process in line and its entry; dead ones are removed on the way.
+local function head(now)
+  while true do
+    local inbox = redis.call('ZRANGE', queue, 0, 0)[1]
+    if not inbox then
+      return
+    end
+    local entry = redis.call('HGET', entries, inbox)
+    if entry and tonumber(string.match(entry, '^%d+')) > now then
+      return inbox, entry
+    end
+    leave(inbox)
+  end
+end
+
+-- Enters the line at its end, or keeps the place that the inbox has there.
+local function stand(inbox, now, life, wish)
+  if not redis.call('ZSCORE', queue, inbox) then
+    local last = redis.call('ZRANGE', queue, -1, -1, 'WITHSCORES')[2] or 0
+    redis.call('ZADD', queue, last + 1, inbox)
+  end
+  redis.call('HSET', entries, inbox, string.format('%.0f ', now + life * 1000) .. wish)
+  -- Both keys outlive the last of their entries, and end with it.
+  if redis.call('PTTL', queue) < tonumber(life) then
+    redis.call('PEXPIRE', queue, life)
+    redis.call('PEXPIRE', entries, life)
+  end
+end
+
+-- Moves a free lock to the head of the line and tells it; returns the lease it has. Nothing comes
+-- after this, since a script must not fail once it has spoken.
+local function grant(inbox, entry)
+  local hold, lease, meta_life, tokens = string.match(entry, '^%d+ (%S+) (%d+) (%d+) (%d+)$')
+  leave(inbox)
+  local token, count, now = reserve(hold, meta_life, tokens)
+  take(hold, lease)
+  local message = string.format('%s %.0f %d %.0f %s ', hold, token, count, now, lease)
+  redis.pcall('PUBLISH', inbox, message .. lock)
+  return tonumber(lease)
+end

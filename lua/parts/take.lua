@@ -1,0 +1,36 @@
+-- Part: how a free lock is taken. Needs the names of the lock and of its meta.
+-- clock() returns the server's time in microseconds.
+-- reserve(hold, meta_life, count) returns the first of up to count tokens, how many, and the time.
+-- take(hold, lease) enters the hold; its tokens come first: if the script dies between the two,
+-- numbers are wasted and nothing else.
+local function clock()
+  local time = redis.call('TIME')
+  return time[1] * 1000000 + time[2]
+end
+
+local function reserve(hold, meta_life, count)
+  local now = clock()
+  -- A block ends now and reaches back, so that no token runs ahead of the clock.
+  local first, last = now - count + 1, now
+  local owner = ' ' .. hold .. ' 0'
+  local before = redis.call('SET', meta, string.format('%.0f', last) .. owner, 'PX', meta_life, 'GET')
+  local previous = before and tonumber(string.match(before, '^%d+'))
+  if previous and previous >= first then
+    first = previous + 1
+    if first > last then
+      last = first
+      redis.call('SET', meta, string.format('%.0f', last) .. owner, 'PX', meta_life)
+    end
+  end
+  return first, last - first + 1, now
+end
+
+local function take(hold, lease)
+  redis.call('HINCRBY', lock, hold, 1)
+  local set = redis.pcall('PEXPIRE', lock, lease)
+  if set ~= 1 then
+    -- Without an expiry it would stand for ever.
+    redis.call('HDEL', lock, hold)
+    error(set.err, 0)
+  end
+end

@@ -1,0 +1,88 @@
+//! The processes that wait for one lock, in their order: the queue and its entries in Redis.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::{
+    id::{HoldId, InboxId},
+    store::{Standing, meta_life},
+};
+
+#[derive(Debug, Default)]
+pub(super) struct Line(Vec<Entry>);
+
+/// One process.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entry {
+    pub(super) inbox: InboxId,
+    /// The first waiter of the process.
+    pub(super) hold: HoldId,
+    /// The lease of a lock that moves to it.
+    pub(super) grant: Duration,
+    pub(super) meta_life: Duration,
+    pub(super) tokens: u32,
+    /// Until when the process counts as alive.
+    deadline: Instant,
+}
+
+impl Line {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether no process in it is alive.
+    pub(super) fn is_dead(&self, now: Instant) -> bool {
+        self.waiting(now) == 0
+    }
+
+    pub(super) fn waiting(&self, now: Instant) -> u64 {
+        self.0.iter().filter(|entry| now < entry.deadline).count() as u64
+    }
+
+    /// The first live process; dead ones are removed on the way.
+    pub(super) fn head(&mut self, now: Instant) -> Option<Entry> {
+        let dead = self
+            .0
+            .iter()
+            .take_while(|entry| entry.deadline <= now)
+            .count();
+        drop(self.0.drain(..dead));
+        self.0.first().copied()
+    }
+
+    pub(super) fn leave(&mut self, inbox: InboxId) {
+        self.0.retain(|entry| entry.inbox != inbox);
+    }
+
+    /// Whether it is for this hold that the process waits.
+    pub(super) fn names(&self, inbox: InboxId, hold: HoldId) -> bool {
+        self.0
+            .iter()
+            .any(|entry| entry.inbox == inbox && entry.hold == hold)
+    }
+
+    /// Enters the line at its end, or keeps the place that the process has there.
+    pub(super) fn stand(
+        &mut self,
+        now: Instant,
+        hold: HoldId,
+        ttl: Duration,
+        tokens: u32,
+        standing: Standing,
+    ) {
+        let Standing { inbox, grant, life } = standing;
+        let entry = Entry {
+            inbox,
+            hold,
+            grant,
+            meta_life: meta_life(ttl),
+            tokens,
+            deadline: now + life,
+        };
+        match self.0.iter_mut().find(|entry| entry.inbox == inbox) {
+            Some(present) => *present = entry,
+            None => self.0.push(entry),
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! How a lock goes from one hold to the next in the in-memory store.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use tokio::time::Instant;
+
+use super::{
+    super::line::{Entry, Line},
+    Lock, Meta, State,
+};
+use crate::{
+    id::{FencingToken, HoldId, InboxId},
+    key::LockKey,
+    store::{Acquired, Moved, Successor, Tokens, meta_life},
+};
+
+impl State {
+    /// A free lock moves: to the successor, or to the process that has waited longest.
+    pub(super) fn move_on(
+        &mut self,
+        key: &LockKey,
+        inbox: InboxId,
+        successor: Option<Successor>,
+        now: Instant,
+    ) -> Option<Acquired> {
+        let ahead = if successor.is_none_or(|successor| successor.pass) {
+            self.line(key, |line| line.head(now))
+        } else {
+            None
+        };
+        match (ahead, successor) {
+            (Some(ahead), None) => {
+                self.grant(key, ahead, now);
+                None
+            }
+            (Some(ahead), Some(successor)) if ahead.inbox != inbox => {
+                self.stand(key, successor, now);
+                let remaining = Some(self.grant(key, ahead, now));
+                let now = self.clock.at(now);
+                Some(Acquired::Busy { remaining, now })
+            }
+            (_, Some(successor)) => {
+                let Successor {
+                    hold, ttl, tokens, ..
+                } = successor;
+                self.line(key, |line| line.leave(inbox));
+                let tokens = self.take(key, hold, ttl, meta_life(ttl), tokens, now);
+                Some(Acquired::Held { tokens, lease: ttl })
+            }
+            (None, None) => None,
+        }
+    }
+
+    /// A hold that may have waited only leaves its place in the line to the successor.
+    pub(super) fn give_up(
+        &mut self,
+        key: &LockKey,
+        hold: HoldId,
+        inbox: InboxId,
+        successor: Option<Successor>,
+        now: Instant,
+    ) -> Option<Acquired> {
+        if !self.line(key, |line| line.names(inbox, hold)) {
+            return None;
+        }
+        let Some(successor) = successor else {
+            self.line(key, |line| line.leave(inbox));
+            return None;
+        };
+        self.stand(key, successor, now);
+        let remaining = self.live_lock(key, now).map(|lock| lock.expires - now);
+        let now = self.clock.at(now);
+        Some(Acquired::Busy { remaining, now })
+    }
+
+    /// Works on the line of a lock, which begins with its first process and ends with its last.
+    pub(super) fn line<T>(&mut self, key: &LockKey, work: impl FnOnce(&mut Line) -> T) -> T {
+        let mut none = Line::default();
+        let line = self.lines.get_mut(key).unwrap_or(&mut none);
+        let output = work(line);
+        let ended = line.is_empty();
+        if !none.is_empty() {
+            self.lines.insert(key.clone(), none);
+        } else if ended {
+            self.lines.remove(key);
+        }
+        output
+    }
+
+    fn stand(&mut self, key: &LockKey, successor: Successor, now: Instant) {
+        let Successor {
+            hold,
+            ttl,
+            tokens,
+            standing,
+            ..
+        } = successor;
+        self.line(key, |line| line.stand(now, hold, ttl, tokens, standing));
+    }
+
+    /// Gives a free lock to a hold.
+    pub(super) fn take(
+        &mut self,
+        key: &LockKey,
+        hold: HoldId,
+        lease: Duration,
+        meta_life: Duration,
+        count: u32,
+        now: Instant,
+    ) -> Tokens {
+        let clock = self.clock.at(now).micros;
+        let previous = self.live_meta(key, now).map(|meta| meta.token);
+        // A block ends now and reaches back, so that no token runs ahead of the clock.
+        let earliest = clock.saturating_sub(u64::from(count.saturating_sub(1)));
+        let first = previous.map_or(earliest, |token| earliest.max(token.saturating_add(1)));
+        let last = clock.max(first);
+        let meta = Meta {
+            token: last,
+            hold,
+            seq: 0,
+            expires: now + meta_life,
+        };
+        let lock = Lock {
+            holders: BTreeMap::from([(hold, 1)]),
+            expires: now + lease,
+        };
+        self.metas.insert(key.clone(), meta);
+        self.locks.insert(key.clone(), lock);
+        let count = u32::try_from(last - first + 1).unwrap_or(u32::MAX);
+        Tokens {
+            first: FencingToken(first),
+            count,
+        }
+    }
+
+    /// Moves a free lock to the head of its line; answers the lease it has.
+    pub(super) fn grant(&mut self, key: &LockKey, ahead: Entry, now: Instant) -> Duration {
+        self.line(key, |line| line.leave(ahead.inbox));
+        let tokens = self.take(
+            key,
+            ahead.hold,
+            ahead.grant,
+            ahead.meta_life,
+            ahead.tokens,
+            now,
+        );
+        let moved = Moved {
+            key: key.as_str().to_owned(),
+            hold: ahead.hold,
+            tokens,
+            at: self.clock.at(now),
+            lease: ahead.grant,
+        };
+        self.news.push((ahead.inbox, moved));
+        ahead.grant
+    }
+}
