@@ -25,6 +25,8 @@ use self::bench::{Times, report};
 
 const ACQUIRE: &str = include_str!("../lua/acquire.lua");
 const RELEASE: &str = include_str!("../lua/release.lua");
+const TAKE: &str = include_str!("../lua/parts/take.lua");
+const QUEUE: &str = include_str!("../lua/parts/queue.lua");
 const CLASSIC_LOCK: &str = "
 if redis.call('exists', KEYS[1]) == 0 or redis.call('hexists', KEYS[1], ARGV[2]) == 1 then
   redis.call('hincrby', KEYS[1], ARGV[2], 1)
@@ -40,6 +42,7 @@ if redis.call('hincrby', KEYS[1], ARGV[2], -1) > 0 then
 end
 redis.call('del', KEYS[1])
 return 1";
+const INBOX: &str = "reentry:inbox:4f0e1d2c-0000-4000-8000-000000000001";
 const FIELD: &str = "4f0e1d2c-0000-4000-8000-000000000000:1";
 
 #[tokio::main(flavor = "current_thread")]
@@ -110,10 +113,12 @@ impl Bare {
             .iter_mut()
             .zip([ACQUIRE, RELEASE, CLASSIC_LOCK, CLASSIC_UNLOCK])
         {
+            let script = script.replace("-- include take\n", TAKE);
+            let script = script.replace("-- include queue\n", QUEUE);
             let mut load = cmd("SCRIPT");
             *sha = load
                 .arg("LOAD")
-                .arg(script)
+                .arg(&script)
                 .query_async(&mut connection)
                 .await
                 .unwrap();
@@ -122,13 +127,18 @@ impl Bare {
     }
 
     async fn ours(&mut self) {
-        let keys = [
+        let [lock, meta, gone, queue, entries] = [
             "bare",
             "reentry:meta:{bare}:bare",
-            "reentry:gone:{bare}:bare:x",
+            "reentry:gone:{bare}:bare:4f0e1d2c-0000-4000-8000-000000000000:1",
+            "reentry:queue:{bare}:bare",
+            "reentry:entries:{bare}:bare",
         ];
-        self.eval(0, &keys, &[FIELD, "30000", "600000"]).await;
-        self.eval(1, &keys[..1], &[FIELD, "600000"]).await;
+        let keys = [lock, queue, gone, meta, entries];
+        let args = [FIELD, "30000", "600000", "1", INBOX, "2000", "2000"];
+        self.eval(0, &keys, &args).await;
+        self.eval(1, &[lock, queue, meta, entries], &[FIELD, INBOX, "600000"])
+            .await;
     }
 
     async fn classic(&mut self) {

@@ -1,21 +1,38 @@
--- KEYS: 1 the lock (hash), 2 its meta (string), 3 the tombstone of this hold (string), 4 its queue (zset), 5 the entries of the queue (hash)
+-- KEYS: 1 the lock (hash), 2 its queue (zset), 3 the tombstone of this hold (string), 4 the meta (string), 5 the entries of the queue (hash)
 -- ARGV: 1 hold id, 2 TTL in ms, 3 least life of the meta in ms, 4 how many tokens; to wait also: 5 inbox, 6 lease in ms of a lock that moves there, 7 life of the entry in ms
--- returns {1, token, tokens, lease in ms} held by this hold; {0, remaining ms or -1, time in µs} busy; {-1} this hold has ended
-local lock, meta, gone, queue, entries = unpack(KEYS)
-local hold, ttl, meta_life, tokens, inbox, lease, life = unpack(ARGV)
--- include take
+-- returns the one token of a lock that was free, with a lease of the TTL; {1, token, tokens, lease in ms} held by this hold; {0, remaining ms or -1, time in µs} busy; {-1} this hold has ended
 
--- Nobody holds it, nobody waits, and this hold has not ended: the usual case.
-if redis.call('EXISTS', lock, queue, gone) == 0 then
-  local token, count = reserve(hold, meta_life, tokens)
-  take(hold, ttl)
-  return {1, token, count, tonumber(ttl)}
+-- Nobody holds it, nobody waits, and this hold has not ended: the usual case, kept short.
+if ARGV[4] == '1' and redis.call('EXISTS', KEYS[1], KEYS[2], KEYS[3]) == 0 then
+  local time = redis.call('TIME')
+  local now = time[1] * 1000000 + time[2]
+  local state = time[1] .. ' ' .. time[2] .. ' ' .. ARGV[1] .. ' 0'
+  local before = redis.call('SET', KEYS[4], state, 'PX', ARGV[3], 'GET')
+  local seconds, micros
+  if before then
+    seconds, micros = string.match(before, '^(%d+) (%d+)')
+  end
+  if not seconds or seconds * 1000000 + micros < now then
+    redis.call('HINCRBY', KEYS[1], ARGV[1], 1)
+    local set = redis.pcall('PEXPIRE', KEYS[1], ARGV[2])
+    if set == 1 then
+      return now
+    end
+    -- Without an expiry it would stand for ever.
+    redis.call('HDEL', KEYS[1], ARGV[1])
+    return set
+  end
+  -- The clock is behind the last token, from which the next one is counted below.
+  redis.call('SET', KEYS[4], before, 'PX', ARGV[3])
 end
 
+local lock, queue, gone, meta, entries = unpack(KEYS)
+local hold, ttl, meta_life, tokens, inbox, lease, life = unpack(ARGV)
 -- A request that was overtaken by the end of its own hold must not take the lock.
 if redis.call('EXISTS', gone) == 1 then
   return {-1}
 end
+-- include take
 -- include queue
 
 local remaining
@@ -23,14 +40,14 @@ if redis.call('HEXISTS', lock, hold) == 1 then
   -- Asked again after an answer that never came, or told by no message: never a shorter lease, and
   -- the same token.
   remaining = redis.call('PTTL', lock)
-  local token, owner = string.match(redis.call('GET', meta) or '', '^(%d+) (%S+)')
+  local seconds, micros, owner = string.match(redis.call('GET', meta) or '', '^(%d+) (%d+) (%S+)')
   if remaining < tonumber(ttl) then
     redis.call('PEXPIRE', lock, ttl)
     redis.call('PEXPIRE', meta, meta_life)
     remaining = tonumber(ttl)
   end
   if owner == hold then
-    return {1, tonumber(token), 1, remaining}
+    return {1, seconds * 1000000 + micros, 1, remaining}
   end
   local first, count = reserve(hold, meta_life, tokens)
   return {1, first, count, remaining}

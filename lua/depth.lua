@@ -8,7 +8,7 @@ local depth = redis.call('HGET', lock, hold)
 if not depth then
   return 0
 end
-local token, owner, last = string.match(redis.call('GET', meta) or '', '^(%d+) (%S+) (%d+)$')
+local token, owner, last = string.match(redis.call('GET', meta) or '', '^(%d+ %d+) (%S+) (%d+)$')
 local known = owner == hold
 -- A duplicate that arrives late must not undo a newer change.
 if known and tonumber(last) >= tonumber(seq) then
@@ -20,7 +20,7 @@ if longer then
   redis.call('PEXPIRE', lock, ttl)
 end
 -- The token of a meta that was lost is not known here: it reads 0.
-local state = table.concat({token or '0', hold, seq}, ' ')
+local state = (token or '0 0') .. ' ' .. hold .. ' ' .. seq
 -- The meta outlives the lease already, unless it is new or the lease has grown.
 local write = {'SET', meta, state, 'PX', meta_life}
 if known and not longer then

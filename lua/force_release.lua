@@ -9,8 +9,8 @@ local hold, seen = unpack(ARGV)
 if redis.call('HEXISTS', lock, hold) == 0 then
   return 0
 end
-local token, owner = string.match(redis.call('GET', meta) or '', '^(%d+) (%S+)')
-if seen ~= '' and token ~= seen then
+local seconds, micros = string.match(redis.call('GET', meta) or '', '^(%d+) (%d+)')
+if seen ~= '' and not (seconds and seconds * 1000000 + micros == tonumber(seen)) then
   return 0
 end
 redis.call('DEL', lock)

@@ -1,19 +1,20 @@
--- KEYS: 1 the lock (hash), 2 its meta (string), 3 its queue (zset), 4 the entries of the queue (hash), 5 the tombstone of this hold (string), named only while an acquire of it is unanswered
--- ARGV: 1 hold id, 2 life of the tombstone in ms, 3 inbox; with a successor also: 4 whether another process goes first (1 or 0), 5 its hold id, 6 TTL, 7 least life of the meta, 8 how many tokens, 9 lease of a lock that moves there, 10 life of the entry, all in ms
--- returns {released (1 or 0)}; with a successor also: 1, token, tokens, lease in ms: it has the lock; or 0, remaining ms, time in µs: it stands in the queue
-local lock, meta, queue, entries, gone = unpack(KEYS)
-local hold, gone_life, inbox, pass, successor, ttl, meta_life, tokens, lease, life = unpack(ARGV)
+-- KEYS: 1 the lock (hash), 2 its queue (zset), 3 the meta (string), 4 the entries of the queue (hash), 5 the tombstone of this hold (string), named only while an acquire of it is unanswered
+-- ARGV: 1 hold id, 2 inbox, 3 life of the tombstone in ms; with a successor also: 4 whether another process goes first (1 or 0), 5 its hold id, 6 TTL, 7 least life of the meta, 8 how many tokens, 9 lease of a lock that moves there, 10 life of the entry, all in ms
+-- returns released (1 or 0); with a successor {released, 1, token, tokens, lease in ms}: it has the lock, {released, 0, remaining ms, time in µs}: it stands in the queue, or {released}: it has to ask
 
 -- HDEL comes first: it is allowed when memory is full, and so is every write after it.
 -- It deletes the key with its last field.
-local released = redis.call('HDEL', lock, hold)
-if gone then
-  redis.call('SET', gone, '1', 'PX', gone_life)
+local released = redis.call('HDEL', KEYS[1], ARGV[1])
+if KEYS[5] then
+  redis.call('SET', KEYS[5], '1', 'PX', ARGV[3])
 end
-local waited = redis.call('EXISTS', queue) == 1
-if not (successor or waited) then
-  return {released}
+local waited = redis.call('EXISTS', KEYS[2]) == 1
+if not (waited or ARGV[4]) then
+  return released
 end
+
+local lock, queue, meta, entries = unpack(KEYS)
+local hold, inbox, _, pass, successor, ttl, meta_life, tokens, lease, life = unpack(ARGV)
 -- include take
 -- include queue
 
@@ -48,7 +49,8 @@ local entry = waited and redis.call('HGET', entries, inbox)
 if entry and string.match(entry, '^%d+ (%S+)') == hold then
   if successor then
     stand(inbox, now, life, table.concat({successor, lease, meta_life, tokens}, ' '))
-    return {released, 0, redis.call('PTTL', lock), now}
+    local remaining = redis.call('PTTL', lock)
+    return {released, 0, remaining == -2 and 0 or remaining, now}
   end
   leave(inbox)
 end

@@ -1,7 +1,7 @@
 //! Who holds a lock: the owner of a call graph, its holds, and the fencing token of each hold.
 
 use std::{
-    fmt,
+    fmt::{self, Write as _},
     str::FromStr,
     sync::{
         Arc,
@@ -9,7 +9,7 @@ use std::{
     },
 };
 
-use uuid::Uuid;
+use uuid::{Uuid, fmt::Hyphenated};
 
 /// The identity of one call graph: a random UUID (version 4).
 ///
@@ -120,6 +120,17 @@ impl HoldId {
     }
 }
 
+impl HoldId {
+    /// Appends the text of the id.
+    pub(crate) fn write_to(&self, text: &mut String) {
+        let mut buffer = [0; Hyphenated::LENGTH];
+        text.push_str(self.owner.0.hyphenated().encode_lower(&mut buffer));
+        text.push(':');
+        // Into a string it cannot fail.
+        let _ = write!(text, "{}", self.number);
+    }
+}
+
 impl fmt::Display for HoldId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.owner, self.number)
@@ -156,17 +167,28 @@ impl FromStr for HoldId {
 
 /// Where a `Locks` is told that a lock has moved to it: the name of a channel.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct InboxId(Uuid);
+pub(crate) struct InboxId([u8; Self::LENGTH]);
 
 impl InboxId {
+    const PREFIX: &str = "reentry:inbox:";
+    const LENGTH: usize = Self::PREFIX.len() + Hyphenated::LENGTH;
+
     pub(crate) fn new() -> Self {
-        Self(Uuid::new_v4())
+        let mut name = [0; Self::LENGTH];
+        let (prefix, id) = name.split_at_mut(Self::PREFIX.len());
+        prefix.copy_from_slice(Self::PREFIX.as_bytes());
+        Uuid::new_v4().hyphenated().encode_lower(id);
+        Self(name)
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.0
     }
 }
 
 impl fmt::Display for InboxId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "reentry:inbox:{}", self.0)
+        f.write_str(&String::from_utf8_lossy(&self.0))
     }
 }
 

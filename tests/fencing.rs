@@ -11,6 +11,7 @@ mod support;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use deadpool_redis::redis::AsyncCommands;
 use reentry::{FencingToken, Locks, held};
 use support::{DEADLINE, RedisServer, connect, eventually, on_both_stores};
 use tokio::task::JoinSet;
@@ -155,7 +156,8 @@ async fn tokens_increase_from_the_stored_one_where_the_clock_is_behind() {
     let locks = connect(&server).await;
     let ahead = token(&locks).await.0 + 3_600_000_000;
     let meta = "reentry:meta:{key}:key";
-    server.ask(&format!("SET {meta} {ahead}")).await;
+    let state = format!("{} {} x:1 0", ahead / 1_000_000, ahead % 1_000_000);
+    let () = server.connection().await.set(meta, state).await.unwrap();
     assert_eq!(token(&locks).await, FencingToken(ahead + 1));
     assert_eq!(token(&locks).await, FencingToken(ahead + 2));
 }

@@ -1,4 +1,5 @@
 -- Part: how a free lock is taken. Needs the names of the lock and of its meta.
+-- The meta is "seconds microseconds hold seq": the last token, as the TIME that it was made of.
 -- clock() returns the server's time in microseconds.
 -- reserve(hold, meta_life, count) returns the first of up to count tokens, how many, and the time.
 -- take(hold, lease) enters the hold; its tokens come first: if the script dies between the two,
@@ -12,16 +13,13 @@ local function reserve(hold, meta_life, count)
   local now = clock()
   -- A block ends now and reaches back, so that no token runs ahead of the clock.
   local first, last = now - count + 1, now
-  local owner = ' ' .. hold .. ' 0'
-  local before = redis.call('SET', meta, string.format('%.0f', last) .. owner, 'PX', meta_life, 'GET')
-  local previous = before and tonumber(string.match(before, '^%d+'))
-  if previous and previous >= first then
-    first = previous + 1
-    if first > last then
-      last = first
-      redis.call('SET', meta, string.format('%.0f', last) .. owner, 'PX', meta_life)
-    end
+  local seconds, micros = string.match(redis.call('GET', meta) or '', '^(%d+) (%d+)')
+  if seconds and seconds * 1000000 + micros >= first then
+    first = seconds * 1000000 + micros + 1
+    last = math.max(first, last)
   end
+  local state = string.format('%.0f %.0f %s 0', math.floor(last / 1000000), last % 1000000, hold)
+  redis.call('SET', meta, state, 'PX', meta_life)
   return first, last - first + 1, now
 end
 

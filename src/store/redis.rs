@@ -5,12 +5,13 @@ use std::{
     time::Duration,
 };
 
-use deadpool_redis::Pool;
+use deadpool_redis::{Pool, redis::Value};
 use tokio::sync::watch;
 
 use self::{
     connect::Lanes,
     inbox::Inbox,
+    reply::Unexpected,
     script::{ACQUIRE, Call, DEPTH, FORCE_RELEASE, INSPECT, RELEASE, RENEW},
 };
 use super::{
@@ -71,7 +72,7 @@ impl RedisStore {
     fn run<T: 'static>(
         &self,
         call: Call,
-        read: fn(deadpool_redis::redis::Value) -> Result<T, reply::Unexpected>,
+        read: impl FnOnce(Value) -> Result<T, Unexpected> + Send + 'static,
     ) -> Answer<T> {
         let lanes = Arc::clone(&self.lanes);
         Box::pin(async move { lanes.run(call, read).await })
@@ -80,33 +81,34 @@ impl RedisStore {
 
 impl Store for RedisStore {
     fn acquire(&self, key: &LockKey, claim: Claim) -> Answer<Acquired> {
+        let ttl = claim.ttl;
         let call = ACQUIRE
-            .call()
-            .key(key.as_str())
-            .key(names::meta(key))
-            .key(names::tombstone(key, claim.hold))
-            .key(names::queue(key))
-            .key(names::entries(key))
-            .arg(claim.hold.to_string())
-            .millis(claim.ttl)
-            .millis(meta_life(claim.ttl))
+            .call(5)
+            .arg(key.as_str())
+            .arg(names::queue(key))
+            .arg(names::tombstone(key, claim.hold))
+            .arg(names::meta(key))
+            .arg(names::entries(key))
+            .hold(claim.hold)
+            .millis(ttl)
+            .millis(meta_life(ttl))
             .arg(claim.tokens);
         let call = match claim.standing {
             Some(standing) => call
-                .arg(standing.inbox.to_string())
+                .arg(standing.inbox.as_bytes())
                 .millis(standing.grant)
                 .millis(standing.life),
             None => call,
         };
-        self.run(call, reply::acquired)
+        self.run(call, move |reply| reply::acquired(reply, ttl))
     }
 
     fn depth(&self, key: &LockKey, change: DepthChange) -> Answer<Presence> {
         let call = DEPTH
-            .call()
-            .key(key.as_str())
-            .key(names::meta(key))
-            .arg(change.hold.to_string())
+            .call(2)
+            .arg(key.as_str())
+            .arg(names::meta(key))
+            .hold(change.hold)
             .arg(change.target)
             .arg(change.seq)
             .millis(if change.lengthen {
@@ -119,12 +121,16 @@ impl Store for RedisStore {
     }
 
     fn renew(&self, key: &LockKey, renewal: Renewal) -> Answer<Presence> {
-        let mut call = RENEW.call().key(key.as_str());
-        if renewal.keep_meta {
-            call = call.key(names::meta(key));
-        }
+        let call = RENEW
+            .call(1 + usize::from(renewal.keep_meta))
+            .arg(key.as_str());
+        let call = if renewal.keep_meta {
+            call.arg(names::meta(key))
+        } else {
+            call
+        };
         let call = call
-            .arg(renewal.hold.to_string())
+            .hold(renewal.hold)
             .millis(renewal.ttl)
             .millis(meta_life(renewal.ttl))
             .patience(renewal.patience);
@@ -133,22 +139,22 @@ impl Store for RedisStore {
 
     fn release(&self, key: &LockKey, ending: Ending) -> Answer<Released> {
         let mut call = RELEASE
-            .call()
-            .key(key.as_str())
-            .key(names::meta(key))
-            .key(names::queue(key))
-            .key(names::entries(key));
+            .call(4 + usize::from(ending.tombstone))
+            .arg(key.as_str())
+            .arg(names::queue(key))
+            .arg(names::meta(key))
+            .arg(names::entries(key));
         if ending.tombstone {
-            call = call.key(names::tombstone(key, ending.hold));
+            call = call.arg(names::tombstone(key, ending.hold));
         }
-        let mut call = call
-            .arg(ending.hold.to_string())
-            .millis(TOMBSTONE_LIFE)
-            .arg(ending.inbox.to_string());
+        call = call
+            .hold(ending.hold)
+            .arg(ending.inbox.as_bytes())
+            .millis(TOMBSTONE_LIFE);
         if let Some(successor) = ending.successor {
             call = call
                 .arg(u8::from(successor.pass))
-                .arg(successor.hold.to_string())
+                .hold(successor.hold)
                 .millis(successor.ttl)
                 .millis(meta_life(successor.ttl))
                 .arg(successor.tokens)
@@ -160,21 +166,21 @@ impl Store for RedisStore {
 
     fn inspect(&self, key: &LockKey) -> Answer<Option<Snapshot>> {
         let call = INSPECT
-            .call()
-            .key(key.as_str())
-            .key(names::meta(key))
-            .key(names::entries(key));
+            .call(3)
+            .arg(key.as_str())
+            .arg(names::meta(key))
+            .arg(names::entries(key));
         self.run(call, reply::snapshot)
     }
 
     fn force_release(&self, key: &LockKey, seen: Seen) -> Answer<bool> {
         let token = seen.token.map(|token| token.to_string());
         let call = FORCE_RELEASE
-            .call()
-            .key(key.as_str())
-            .key(names::meta(key))
-            .key(names::queue(key))
-            .key(names::entries(key))
+            .call(4)
+            .arg(key.as_str())
+            .arg(names::meta(key))
+            .arg(names::queue(key))
+            .arg(names::entries(key))
             .arg(seen.field)
             .arg(token.unwrap_or_default());
         self.run(call, reply::flag)

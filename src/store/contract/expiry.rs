@@ -10,8 +10,11 @@ use crate::{
     store::{DepthChange, Seen, TOMBSTONE_LIFE},
 };
 
+mod queue;
+
 /// The least life of a meta; and the names as the design has them, not as the code makes them.
 const META_LIFE: Duration = Duration::from_secs(600);
+const LOCK: &str = "app:order";
 const META: &str = "reentry:meta:{app:order}:app:order";
 
 fn tombstone(hold: HoldId) -> String {

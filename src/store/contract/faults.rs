@@ -9,6 +9,8 @@ use crate::{
     store::{Acquired, DepthChange, Presence, Renewal, Seen},
 };
 
+mod moves;
+
 const LOCK: &str = "app:order";
 const META: &str = "reentry:meta:{app:order}:app:order";
 

@@ -4,12 +4,13 @@ use std::{fmt, time::Duration};
 
 use deadpool_redis::redis::{AsyncCommands, Script, aio::MultiplexedConnection};
 
+use super::inbox::{self, Inbox};
 use crate::{
     id::{FencingToken, HoldId, InboxId, Owner},
     key::LockKey,
     store::{
-        Acquired, Claim, DepthChange, Ending, Presence, Released, Renewal, Seen, Snapshot,
-        Standing, Store, Successor,
+        Acquired, Claim, DepthChange, Ending, Moved, Presence, Released, Renewal, Seen, Snapshot,
+        Standing, Store, Successor, Tokens,
         memory::MemoryStore,
         redis::{Address, RedisStore, Timeouts},
     },
@@ -17,6 +18,10 @@ use crate::{
 };
 
 pub(crate) const MINUTE: Duration = Duration::from_secs(60);
+
+/// The lease of a lock that moves to a [`place`] in the queue, and how long that place is kept.
+pub(crate) const GRANT: Duration = MINUTE.saturating_mul(2);
+pub(crate) const PLACE_LIFE: Duration = MINUTE.saturating_mul(20);
 
 /// Whether two spans differ by no more than the time that a case may take.
 pub(crate) fn near(one: Duration, other: Duration) -> bool {
@@ -27,6 +32,20 @@ pub(crate) fn some_hold() -> HoldId {
     Owner::new().next_hold()
 }
 
+/// How the process of an inbox waits.
+pub(crate) const fn place(inbox: InboxId) -> Standing {
+    Standing {
+        inbox,
+        grant: GRANT,
+        life: PLACE_LIFE,
+    }
+}
+
+/// A hold of a process of its own, and how that process waits.
+pub(crate) fn some_waiter() -> (HoldId, Standing) {
+    (some_hold(), place(InboxId::new()))
+}
+
 /// A claim that does not wait.
 pub(crate) fn claim(hold: HoldId, ttl: Duration) -> Claim {
     Claim {
@@ -34,6 +53,17 @@ pub(crate) fn claim(hold: HoldId, ttl: Duration) -> Claim {
         ttl,
         tokens: 1,
         standing: None,
+    }
+}
+
+/// The hold that is to have the lock next, after whoever waits in the queue if it is to `pass`.
+pub(crate) fn successor(hold: HoldId, ttl: Duration, standing: Standing) -> Successor {
+    Successor {
+        hold,
+        ttl,
+        tokens: 1,
+        standing,
+        pass: false,
     }
 }
 
@@ -97,6 +127,32 @@ impl World {
         self.claim(claim).await
     }
 
+    /// Asks for a lock that somebody else has, so that the hold waits from now on.
+    pub(crate) async fn wait(&self, hold: HoldId, ttl: Duration, standing: Standing) {
+        let answer = self.queue(hold, ttl, standing).await;
+        assert!(matches!(answer, Acquired::Busy { .. }), "{answer:?}");
+    }
+
+    /// The inbox of another process, open.
+    pub(crate) async fn inbox(&self) -> Inbox {
+        let id = InboxId::new();
+        match &self.server {
+            Some(server) => Inbox::on_redis(server, id).await,
+            None => Inbox::in_memory(self.store.as_ref(), id),
+        }
+    }
+
+    /// What an inbox has been told since it was last asked.
+    pub(crate) async fn told(&self, inbox: &mut Inbox) -> Vec<Moved> {
+        match &self.server {
+            Some(server) => {
+                inbox::fence(server, [inbox.id]).await;
+                inbox.told_there().await
+            }
+            None => inbox.told_here(),
+        }
+    }
+
     pub(crate) async fn claim(&self, claim: Claim) -> Acquired {
         self.store.acquire(&self.key, claim).await.expect("acquire")
     }
@@ -106,6 +162,18 @@ impl World {
         match self.acquire(hold, ttl).await {
             Acquired::Held { tokens, lease } if near(lease, ttl) => tokens.first,
             other => panic!("wanted the lock for {ttl:?}, got {other:?}"),
+        }
+    }
+
+    /// The tokens of a lock that the hold must get or have.
+    pub(crate) async fn block(&self, hold: HoldId, tokens: u32) -> Tokens {
+        let claim = Claim {
+            tokens,
+            ..claim(hold, MINUTE)
+        };
+        match self.claim(claim).await {
+            Acquired::Held { tokens, .. } => tokens,
+            other => panic!("wanted the lock, got {other:?}"),
         }
     }
 
@@ -150,6 +218,15 @@ impl World {
         self.end(ending).await.presence
     }
 
+    /// A release by the process of an inbox, that has no other waiter.
+    pub(crate) async fn leave(&self, hold: HoldId, inbox: InboxId) -> Presence {
+        let ending = Ending {
+            inbox,
+            ..ending(hold)
+        };
+        self.end(ending).await.presence
+    }
+
     /// A release that names who is to have the lock next.
     pub(crate) async fn hand_over(&self, hold: HoldId, successor: Successor) -> Released {
         let ending = Ending {
@@ -184,6 +261,21 @@ impl World {
     pub(crate) async fn holders(&self) -> Vec<(String, u64)> {
         let snapshot = self.inspect().await;
         snapshot.map(|seen| seen.holders).unwrap_or_default()
+    }
+
+    /// Whether this hold alone is in the lock, for about so long.
+    pub(crate) async fn is_held(&self, hold: HoldId, lease: Duration) -> bool {
+        let snapshot = self.inspect().await;
+        snapshot.is_some_and(|snapshot| {
+            let holders = [(hold.to_string(), 1)];
+            let remaining = snapshot.remaining;
+            snapshot.holders == holders && remaining.is_some_and(|left| near(left, lease))
+        })
+    }
+
+    /// How many processes wait for a lock that must be held.
+    pub(crate) async fn waiting(&self) -> u64 {
+        self.inspect().await.expect("a held lock").waiting
     }
 
     /// What is left of the lease of a lock that must be held.

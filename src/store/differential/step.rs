@@ -1,21 +1,11 @@
-//! What a case is made of: random steps, and replies in the parts that can be compared.
+//! What a case is made of: random steps.
 
 use std::time::Duration;
 
 use proptest::{prelude::*, sample::Index};
 
-use crate::{
-    error::StoreError,
-    id::{FencingToken, HoldId},
-    key::LockKey,
-    store::{
-        Acquired, DepthChange, Ending, Presence, Renewal, Snapshot, Store,
-        contract::world::{MINUTE, claim, ending, some_hold},
-    },
-};
-
-const KEYS: usize = 2;
-const HOLDS: usize = 3;
+use super::names::{HOLDS, INBOXES, KEYS};
+use crate::store::contract::world::MINUTE;
 
 #[derive(Clone, Debug)]
 pub(super) enum Step {
@@ -30,12 +20,12 @@ pub(super) enum Step {
     Wait(Duration),
 }
 
-/// Holds are given by their number, so that what a failure prints can be read.
+/// Holds and inboxes are given by their number, so that what a failure prints can be read.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Request {
     Acquire {
-        hold: usize,
-        ttl: Duration,
+        wish: Wish,
+        waits: Option<Place>,
     },
     Depth {
         hold: usize,
@@ -50,13 +40,42 @@ pub(super) enum Request {
     },
     Release {
         hold: usize,
+        inbox: usize,
         tombstone: bool,
+        next: Option<Next>,
     },
+}
+
+/// What a hold wants that asks for a lock.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wish {
+    pub(super) hold: usize,
+    pub(super) ttl: Duration,
+    pub(super) tokens: u32,
+}
+
+/// A place in the queue.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) inbox: usize,
+    pub(super) grant: Duration,
+    pub(super) life: Duration,
+}
+
+/// The successor of a hold, which waits in the inbox of that hold.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Next {
+    pub(super) wish: Wish,
+    pub(super) grant: Duration,
+    pub(super) life: Duration,
+    pub(super) pass: bool,
 }
 
 impl Request {
     pub(super) fn of_each_kind() -> [Self; 4] {
-        let (hold, ttl, tombstone) = (0, MINUTE, false);
+        let (hold, inbox, ttl) = (0, 0, MINUTE);
+        let (tombstone, next, waits, tokens) = (false, None, None, 1);
+        let wish = Wish { hold, ttl, tokens };
         let depth = Self::Depth {
             hold,
             target: 2,
@@ -64,9 +83,14 @@ impl Request {
             ttl,
             lengthen: true,
         };
-        let acquire = Self::Acquire { hold, ttl };
-        let renew = Self::Renew { hold, ttl };
-        [acquire, depth, renew, Self::Release { hold, tombstone }]
+        let release = Self::Release {
+            hold,
+            inbox,
+            tombstone,
+            next,
+        };
+        let acquire = Self::Acquire { wish, waits };
+        [acquire, depth, Self::Renew { hold, ttl }, release]
     }
 }
 
@@ -87,123 +111,55 @@ fn any_step() -> impl Strategy<Value = Step> {
 }
 
 fn any_request() -> impl Strategy<Value = Request> {
-    let hold = || 0..HOLDS;
-    let ttl = || prop::sample::select(vec![1u32, 2, 4, 25, 50]).prop_map(|ttl| ttl * MINUTE);
+    let depth = (0..HOLDS, 1..5u32, 1..13u64, any_span(), any::<bool>());
+    let release = (0..HOLDS, 0..INBOXES, any::<bool>(), any_next());
     prop_oneof![
-        3 => (hold(), ttl()).prop_map(|(hold, ttl)| Request::Acquire { hold, ttl }),
-        3 => (hold(), 1..5u32, 1..13u64, ttl(), any::<bool>()).prop_map(
-            |(hold, target, seq, ttl, lengthen)| Request::Depth { hold, target, seq, ttl, lengthen }
-        ),
-        2 => (hold(), ttl()).prop_map(|(hold, ttl)| Request::Renew { hold, ttl }),
-        2 => (hold(), any::<bool>())
-            .prop_map(|(hold, tombstone)| Request::Release { hold, tombstone }),
+        4 => any_acquire(),
+        1 => depth.prop_map(|(hold, target, seq, ttl, lengthen)| Request::Depth {
+            hold,
+            target,
+            seq,
+            ttl,
+            lengthen,
+        }),
+        1 => (0..HOLDS, any_span()).prop_map(|(hold, ttl)| Request::Renew { hold, ttl }),
+        3 => release.prop_map(|(hold, inbox, tombstone, next)| Request::Release {
+            hold,
+            inbox,
+            tombstone,
+            next,
+        }),
     ]
 }
 
-/// What the numbers in the requests stand for; new in each case.
-pub(super) struct Names {
-    keys: Vec<LockKey>,
-    holds: Vec<HoldId>,
+fn any_acquire() -> impl Strategy<Value = Request> {
+    let place = (0..INBOXES, any_span(), any_span());
+    (any_wish(), prop::option::weighted(0.7, place)).prop_map(|(wish, place)| {
+        let waits = place.map(|(inbox, grant, life)| Place {
+            inbox,
+            grant: grant.min(wish.ttl),
+            life,
+        });
+        Request::Acquire { wish, waits }
+    })
 }
 
-impl Names {
-    pub(super) fn new() -> Self {
-        let key = |n: usize| LockKey::new("", &format!("lock:{n}")).expect("a valid key");
-        Self {
-            keys: (0..KEYS).map(key).collect(),
-            holds: (0..HOLDS).map(|_| some_hold()).collect(),
-        }
-    }
-
-    pub(super) fn key(&self, key: usize) -> &LockKey {
-        &self.keys[key]
-    }
-
-    pub(super) async fn send(
-        &self,
-        store: &dyn Store,
-        key: usize,
-        request: Request,
-    ) -> Result<Reply, StoreError> {
-        let key = self.key(key);
-        match request {
-            Request::Acquire { hold, ttl } => {
-                let hold = self.holds[hold];
-                let acquired = store.acquire(key, claim(hold, ttl)).await;
-                acquired.map(Reply::Acquired)
-            }
-            Request::Depth {
-                hold,
-                target,
-                seq,
-                ttl,
-                lengthen,
-            } => {
-                let change = DepthChange {
-                    hold: self.holds[hold],
-                    target,
-                    seq,
-                    ttl,
-                    lengthen,
-                };
-                store.depth(key, change).await.map(Reply::Presence)
-            }
-            Request::Renew { hold, ttl } => {
-                let renewal = Renewal {
-                    hold: self.holds[hold],
-                    ttl,
-                    keep_meta: true,
-                    patience: MINUTE,
-                };
-                let renewed = store.renew(key, renewal).await;
-                renewed.map(Reply::Presence)
-            }
-            Request::Release { hold, tombstone } => {
-                let hold = self.holds[hold];
-                let ending = Ending {
-                    tombstone,
-                    ..ending(hold)
-                };
-                let released = store.release(key, ending).await;
-                released.map(|released| Reply::Presence(released.presence))
-            }
-        }
-    }
+fn any_next() -> impl Strategy<Value = Option<Next>> {
+    let next = (any_wish(), any_span(), any_span(), any::<bool>());
+    let next = next.prop_map(|(wish, grant, life, pass)| Next {
+        wish,
+        grant: grant.min(wish.ttl),
+        life,
+        pass,
+    });
+    prop::option::of(next)
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Reply {
-    Acquired(Acquired),
-    Presence(Presence),
-    Snapshot(Option<Snapshot>),
-    Forced(bool),
+fn any_wish() -> impl Strategy<Value = Wish> {
+    let tokens = prop::sample::select(vec![1, 1, 3, 1000]);
+    (0..HOLDS, any_span(), tokens).prop_map(|(hold, ttl, tokens)| Wish { hold, ttl, tokens })
 }
 
-/// A reply, taken apart: what the clocks have no part in, a span of time, and a token.
-pub(super) struct Parts {
-    pub(super) plain: Reply,
-    pub(super) span: Option<Duration>,
-    pub(super) token: Option<FencingToken>,
-}
-
-impl Reply {
-    pub(super) fn parts(mut self) -> Parts {
-        let (span, token) = match &mut self {
-            Self::Acquired(Acquired::Held { tokens, lease }) => {
-                let token = std::mem::replace(&mut tokens.first, FencingToken(0));
-                (Some(std::mem::take(lease)), Some(token))
-            }
-            Self::Acquired(Acquired::Busy { remaining, now }) => {
-                now.micros = 0;
-                (remaining.take(), None)
-            }
-            Self::Snapshot(Some(snapshot)) => (snapshot.remaining.take(), snapshot.token.take()),
-            _ => (None, None),
-        };
-        Parts {
-            plain: self,
-            span,
-            token,
-        }
-    }
+fn any_span() -> impl Strategy<Value = Duration> {
+    prop::sample::select(vec![1u32, 2, 4, 25, 50]).prop_map(|count| count * MINUTE)
 }

@@ -10,7 +10,11 @@ use crate::{
 };
 
 #[derive(Debug, Default)]
-pub(super) struct Line(Vec<Entry>);
+pub(super) struct Line {
+    entries: Vec<Entry>,
+    /// The latest of all deadlines that there were in it: when its keys expire in Redis.
+    expires: Option<Instant>,
+}
 
 /// One process.
 #[derive(Clone, Copy, Debug)]
@@ -28,36 +32,39 @@ pub(super) struct Entry {
 
 impl Line {
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.entries.is_empty()
     }
 
-    /// Whether no process in it is alive.
-    pub(super) fn is_dead(&self, now: Instant) -> bool {
-        self.waiting(now) == 0
+    /// Whether it has expired, and with it the order of the dead processes in it.
+    pub(super) fn is_over(&self, now: Instant) -> bool {
+        self.expires.is_none_or(|expires| expires <= now)
     }
 
     pub(super) fn waiting(&self, now: Instant) -> u64 {
-        self.0.iter().filter(|entry| now < entry.deadline).count() as u64
+        self.entries
+            .iter()
+            .filter(|entry| now < entry.deadline)
+            .count() as u64
     }
 
     /// The first live process; dead ones are removed on the way.
     pub(super) fn head(&mut self, now: Instant) -> Option<Entry> {
         let dead = self
-            .0
+            .entries
             .iter()
             .take_while(|entry| entry.deadline <= now)
             .count();
-        drop(self.0.drain(..dead));
-        self.0.first().copied()
+        drop(self.entries.drain(..dead));
+        self.entries.first().copied()
     }
 
     pub(super) fn leave(&mut self, inbox: InboxId) {
-        self.0.retain(|entry| entry.inbox != inbox);
+        self.entries.retain(|entry| entry.inbox != inbox);
     }
 
     /// Whether it is for this hold that the process waits.
     pub(super) fn names(&self, inbox: InboxId, hold: HoldId) -> bool {
-        self.0
+        self.entries
             .iter()
             .any(|entry| entry.inbox == inbox && entry.hold == hold)
     }
@@ -80,9 +87,10 @@ impl Line {
             tokens,
             deadline: now + life,
         };
-        match self.0.iter_mut().find(|entry| entry.inbox == inbox) {
+        self.expires = self.expires.max(Some(entry.deadline));
+        match self.entries.iter_mut().find(|entry| entry.inbox == inbox) {
             Some(present) => *present = entry,
-            None => self.0.push(entry),
+            None => self.entries.push(entry),
         }
     }
 }

@@ -99,7 +99,7 @@ impl State {
         self.next_sweep = now + TOMBSTONE_LIFE / 2;
         self.locks.retain(|_, lock| now < lock.expires);
         self.metas.retain(|_, meta| now < meta.expires);
-        self.lines.retain(|_, line| !line.is_dead(now));
+        self.lines.retain(|_, line| !line.is_over(now));
         self.tombstones.retain(|_, expires| now < *expires);
     }
 
@@ -150,17 +150,19 @@ impl State {
         let mut remaining = self.live_lock(key, now).map(|lock| lock.expires - now);
         if remaining.is_none() {
             let inbox = standing.map(|standing| standing.inbox);
-            ahead = self.line(key, |line| line.head(now));
+            ahead = self.line(key, now, |line| line.head(now));
             if ahead.is_none_or(|ahead| Some(ahead.inbox) == inbox) {
                 if let Some(ahead) = ahead {
-                    self.line(key, |line| line.leave(ahead.inbox));
+                    self.line(key, now, |line| line.leave(ahead.inbox));
                 }
                 let tokens = self.take(key, hold, ttl, meta_life(ttl), tokens, now);
                 return Acquired::Held { tokens, lease: ttl };
             }
         }
         if let Some(standing) = standing {
-            self.line(key, |line| line.stand(now, hold, ttl, tokens, standing));
+            self.line(key, now, |line| {
+                line.stand(now, hold, ttl, tokens, standing)
+            });
         }
         if let Some(ahead) = ahead {
             remaining = Some(self.grant(key, ahead, now));
@@ -233,7 +235,7 @@ impl State {
 
     pub(super) fn inspect(&mut self, key: &LockKey, now: Instant) -> Option<Snapshot> {
         let meta = self.live_meta(key, now).map(|meta| (meta.token, meta.hold));
-        let waiting = self.line(key, |line| line.waiting(now));
+        let waiting = self.line(key, now, |line| line.waiting(now));
         let lock = self.live_lock(key, now)?;
         let token = meta.filter(|(_, hold)| lock.holders.contains_key(hold));
         Some(Snapshot {
@@ -258,7 +260,7 @@ impl State {
         });
         if still {
             self.locks.remove(key);
-            if let Some(ahead) = self.line(key, |line| line.head(now)) {
+            if let Some(ahead) = self.line(key, now, |line| line.head(now)) {
                 self.grant(key, ahead, now);
             }
         }

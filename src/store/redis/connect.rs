@@ -10,7 +10,7 @@ use std::{error::Error, fmt, pin::Pin, sync::Arc, time::Duration};
 use deadpool_redis::{
     Manager, Pool, PoolError, Runtime,
     redis::{
-        AsyncConnectionConfig, ErrorKind, PushInfo, PushKind, RedisError, ServerErrorKind,
+        AsyncConnectionConfig, ErrorKind, PushInfo, PushKind, RedisError, ServerErrorKind, Value,
         aio::MultiplexedConnection,
     },
 };
@@ -137,7 +137,7 @@ impl Lanes {
     pub(super) async fn run<T>(
         self: &Arc<Self>,
         call: Call,
-        read: fn(deadpool_redis::redis::Value) -> Result<T, Unexpected>,
+        read: impl FnOnce(Value) -> Result<T, Unexpected>,
     ) -> Result<T, StoreError> {
         let mut lane = self.lane().await?;
         match call.send(&mut lane.connection).await {

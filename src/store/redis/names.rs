@@ -22,7 +22,11 @@ pub(super) fn entries(key: &LockKey) -> String {
 
 /// The string that says that a hold has ended.
 pub(super) fn tombstone(key: &LockKey, hold: HoldId) -> String {
-    format!("{}:{hold}", sibling("gone", key))
+    let mut name = sibling("gone", key);
+    name.reserve_exact(64);
+    name.push(':');
+    hold.write_to(&mut name);
+    name
 }
 
 /// Injective: the kind holds no colon, and the tag no closing brace.

@@ -38,7 +38,12 @@ fn busy(remaining: i64, now: i64) -> Option<Acquired> {
     Some(Acquired::Busy { remaining, now })
 }
 
-pub(super) fn acquired(reply: Value) -> Result<Acquired, Unexpected> {
+/// Reads the reply to an acquire that has asked for a lease of `ttl`.
+pub(super) fn acquired(reply: Value, ttl: Duration) -> Result<Acquired, Unexpected> {
+    if let Value::Int(token) = reply {
+        let lease = i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX);
+        return held(token, 1, lease).ok_or(Unexpected(reply));
+    }
     let acquired = match integers(&reply).as_deref() {
         Some(&[1, token, count, lease]) => held(token, count, lease),
         Some(&[0, remaining, now]) => busy(remaining, now),
@@ -66,7 +71,10 @@ pub(super) fn released(reply: Value) -> Result<Released, Unexpected> {
             successor,
         })
     };
-    let released = integers(&reply).as_deref().and_then(parse);
+    let released = match &reply {
+        Value::Int(presence) => parse(&[*presence]),
+        reply => integers(reply).as_deref().and_then(parse),
+    };
     released.ok_or(Unexpected(reply))
 }
 
@@ -109,17 +117,26 @@ fn parse_snapshot(reply: &Value) -> Option<Option<Snapshot>> {
         .collect::<Option<Vec<_>>>()?;
     let meta = text(meta)?;
     let mut words = meta.split(' ');
-    let token = words.next()?.parse().ok().filter(|token| *token > 0);
+    let mut number = || words.next().and_then(|word| word.parse::<u64>().ok());
+    let token = number()
+        .zip(number())
+        .map(token_of)
+        .filter(|token| token.0 > 0);
     let hold = words.next();
     let known = holders
         .iter()
         .any(|(field, _)| Some(field.as_str()) == hold);
     Some(Some(Snapshot {
-        token: token.filter(|_| known).map(FencingToken),
+        token: token.filter(|_| known),
         remaining: millis(remaining),
         holders,
         waiting,
     }))
+}
+
+/// The token that the meta has as seconds and microseconds.
+fn token_of((seconds, micros): (u64, u64)) -> FencingToken {
+    FencingToken(seconds.saturating_mul(1_000_000).saturating_add(micros))
 }
 
 /// Reads the message that a lock has moved: hold, token, number of tokens, time in µs, lease in ms, key.
@@ -171,7 +188,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_reply_makes_the_decoders_panic(reply in any_reply()) {
-            let _ = acquired(reply.clone());
+            let _ = acquired(reply.clone(), Duration::from_secs(30));
             let _ = released(reply.clone());
             let _ = presence(reply.clone());
             let _ = flag(reply.clone());

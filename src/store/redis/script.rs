@@ -3,11 +3,11 @@
 use std::{sync::LazyLock, time::Duration};
 
 use deadpool_redis::redis::{
-    Cmd, ErrorKind, RedisError, ServerErrorKind, ToRedisArgs, Value, aio::MultiplexedConnection,
-    cmd,
+    Arg, Cmd, ErrorKind, RedisError, ServerErrorKind, ToRedisArgs, Value,
+    aio::MultiplexedConnection, cmd,
 };
 
-use crate::error::Effect;
+use crate::{error::Effect, id::HoldId};
 
 /// A script and its SHA-1, under which the server caches it.
 pub(super) struct Script {
@@ -56,18 +56,20 @@ fn sha(source: &str) -> String {
 /// One call of a script: its keys, then its arguments.
 pub(super) struct Call {
     script: &'static Script,
-    keys: Vec<String>,
-    args: Vec<Vec<u8>>,
+    command: Cmd,
     /// How long to wait for the answer, where that is not the connection's own response timeout.
     patience: Option<Duration>,
 }
 
 impl Script {
-    pub(super) fn call(&'static self) -> Call {
+    /// Begins a call with so many keys.
+    pub(super) fn call(&'static self, keys: usize) -> Call {
+        // Room for the longest calls with keys of usual length.
+        let mut command = Cmd::with_capacity(16, 512);
+        command.arg("EVALSHA").arg(&*self.sha).arg(keys);
         Call {
             script: self,
-            keys: Vec::with_capacity(3),
-            args: Vec::with_capacity(5),
+            command,
             patience: None,
         }
     }
@@ -78,19 +80,21 @@ impl Call {
         self.script.verb
     }
 
-    pub(super) fn key(mut self, key: impl Into<String>) -> Self {
-        self.keys.push(key.into());
-        self
-    }
-
     pub(super) fn patience(mut self, patience: Duration) -> Self {
         self.patience = Some(patience);
         self
     }
 
+    /// Appends a key or an argument.
     pub(super) fn arg(mut self, arg: impl ToRedisArgs) -> Self {
-        self.args.extend(arg.to_redis_args());
+        self.command.arg(arg);
         self
+    }
+
+    pub(super) fn hold(self, hold: HoldId) -> Self {
+        let mut text = String::with_capacity(64);
+        hold.write_to(&mut text);
+        self.arg(text)
     }
 
     pub(super) fn millis(self, duration: Duration) -> Self {
@@ -105,27 +109,22 @@ impl Call {
         if let Some(patience) = self.patience {
             lane.set_response_timeout(patience);
         }
-        match self
-            .command("EVALSHA", &self.script.sha)
-            .query_async(lane)
-            .await
-        {
+        match self.command.query_async(lane).await {
             Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
-                self.command("EVAL", &self.script.source)
-                    .query_async(lane)
-                    .await
+                self.in_full().query_async(lane).await
             }
             reply => reply,
         }
     }
 
-    fn command(&self, name: &str, script: &str) -> Cmd {
-        let mut command = cmd(name);
-        command
-            .arg(script)
-            .arg(self.keys.len())
-            .arg(&self.keys)
-            .arg(&self.args);
+    fn in_full(&self) -> Cmd {
+        let mut command = cmd("EVAL");
+        command.arg(&*self.script.source);
+        for arg in self.command.args_iter().skip(2) {
+            if let Arg::Simple(arg) = arg {
+                command.arg(arg);
+            }
+        }
         command
     }
 }

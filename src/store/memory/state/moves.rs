@@ -24,7 +24,7 @@ impl State {
         now: Instant,
     ) -> Option<Acquired> {
         let ahead = if successor.is_none_or(|successor| successor.pass) {
-            self.line(key, |line| line.head(now))
+            self.line(key, now, |line| line.head(now))
         } else {
             None
         };
@@ -43,7 +43,7 @@ impl State {
                 let Successor {
                     hold, ttl, tokens, ..
                 } = successor;
-                self.line(key, |line| line.leave(inbox));
+                self.line(key, now, |line| line.leave(inbox));
                 let tokens = self.take(key, hold, ttl, meta_life(ttl), tokens, now);
                 Some(Acquired::Held { tokens, lease: ttl })
             }
@@ -60,23 +60,30 @@ impl State {
         successor: Option<Successor>,
         now: Instant,
     ) -> Option<Acquired> {
-        if !self.line(key, |line| line.names(inbox, hold)) {
+        if !self.line(key, now, |line| line.names(inbox, hold)) {
             return None;
         }
         let Some(successor) = successor else {
-            self.line(key, |line| line.leave(inbox));
+            self.line(key, now, |line| line.leave(inbox));
             return None;
         };
         self.stand(key, successor, now);
-        let remaining = self.live_lock(key, now).map(|lock| lock.expires - now);
+        let lock = self.live_lock(key, now);
+        let remaining = Some(lock.map_or(Duration::ZERO, |lock| lock.expires - now));
         let now = self.clock.at(now);
         Some(Acquired::Busy { remaining, now })
     }
 
     /// Works on the line of a lock, which begins with its first process and ends with its last.
-    pub(super) fn line<T>(&mut self, key: &LockKey, work: impl FnOnce(&mut Line) -> T) -> T {
+    pub(super) fn line<T>(
+        &mut self,
+        key: &LockKey,
+        now: Instant,
+        work: impl FnOnce(&mut Line) -> T,
+    ) -> T {
         let mut none = Line::default();
-        let line = self.lines.get_mut(key).unwrap_or(&mut none);
+        let line = self.lines.get_mut(key);
+        let line = line.filter(|line| !line.is_over(now)).unwrap_or(&mut none);
         let output = work(line);
         let ended = line.is_empty();
         if !none.is_empty() {
@@ -95,7 +102,9 @@ impl State {
             standing,
             ..
         } = successor;
-        self.line(key, |line| line.stand(now, hold, ttl, tokens, standing));
+        self.line(key, now, |line| {
+            line.stand(now, hold, ttl, tokens, standing)
+        });
     }
 
     /// Gives a free lock to a hold.
@@ -135,7 +144,7 @@ impl State {
 
     /// Moves a free lock to the head of its line; answers the lease it has.
     pub(super) fn grant(&mut self, key: &LockKey, ahead: Entry, now: Instant) -> Duration {
-        self.line(key, |line| line.leave(ahead.inbox));
+        self.line(key, now, |line| line.leave(ahead.inbox));
         let tokens = self.take(
             key,
             ahead.hold,

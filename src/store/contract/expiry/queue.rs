@@ -1,0 +1,109 @@
+//! The same for a queue: it lives as long as its last place, and every move leaves expiries behind.
+
+use std::time::Duration;
+
+use deadpool_redis::redis::AsyncCommands;
+
+use super::{
+    super::world::{MINUTE, PLACE_LIFE, World, some_hold, some_waiter, successor},
+    LOCK, META, is_fresh, keys, life,
+};
+use crate::store::Successor;
+
+const QUEUE: &str = "reentry:queue:{app:order}:app:order";
+const ENTRIES: &str = "reentry:entries:{app:order}:app:order";
+
+const TTL: Duration = MINUTE.saturating_mul(9);
+
+#[tokio::test]
+async fn a_queue_disappears_with_the_last_that_waits() {
+    let world = World::on_redis().await;
+    let (mut holder, mut connection) = (some_hold(), world.server().connection.clone());
+    world.take(holder, TTL).await;
+    for way in ["granted", "taken", "succeeded", "left", "dead"] {
+        let (next, place) = some_waiter();
+        world.wait(next, TTL, place).await;
+        for key in [QUEUE, ENTRIES] {
+            assert!(is_fresh(life(&world, key).await, PLACE_LIFE), "{way}");
+        }
+        match way {
+            "granted" => drop(world.release(holder).await),
+            "taken" => {
+                let _: () = connection.del(LOCK).await.expect("DEL");
+                world.queue(next, TTL, place).await;
+            }
+            "succeeded" => {
+                let next = successor(next, TTL, place);
+                world.hand_over(holder, next).await;
+            }
+            "left" => drop(world.leave(next, place.inbox).await),
+            _ => {
+                world.pass(PLACE_LIFE + MINUTE).await;
+                world.take(next, TTL).await;
+            }
+        }
+        assert_eq!(keys(&world).await, [LOCK, META], "{way}");
+        holder = world.holders().await[0].0.parse().expect("a hold");
+    }
+}
+
+#[tokio::test]
+async fn a_queue_lives_as_long_as_the_last_of_its_places() {
+    let world = World::on_redis().await;
+    let ((long, mut lasting), (short, place)) = (some_waiter(), some_waiter());
+    lasting.life = 3 * PLACE_LIFE;
+    world.take(some_hold(), 4 * PLACE_LIFE).await;
+    world.wait(long, TTL, lasting).await;
+    world.wait(short, TTL, place).await;
+    for key in [QUEUE, ENTRIES] {
+        assert!(is_fresh(life(&world, key).await, lasting.life));
+    }
+    world.pass(2 * PLACE_LIFE).await;
+    assert_eq!(world.waiting().await, 1);
+    world.wait(short, TTL, place).await;
+    for key in [QUEUE, ENTRIES] {
+        assert!(is_fresh(life(&world, key).await, PLACE_LIFE));
+    }
+    world.pass(PLACE_LIFE + MINUTE).await;
+    assert_eq!(keys(&world).await, [LOCK, META]);
+}
+
+#[tokio::test]
+async fn no_key_is_without_an_expiry_wherever_a_lock_moves() {
+    let world = World::on_redis().await;
+    let (holder, head, other, next) = (some_hold(), some_waiter(), some_waiter(), some_waiter());
+    let check = async |step: &str| {
+        let immortal = world.server().immortal().await;
+        assert!(immortal.is_empty(), "after {step}: {immortal:?}");
+    };
+    for round in ["on nothing", "on the remains of a lock"] {
+        world.take(holder, TTL).await;
+        world.wait(head.0, TTL, head.1).await;
+        check(round).await;
+        world.wait(head.0, TTL, head.1).await;
+        world.wait(other.0, TTL, other.1).await;
+        check("wait").await;
+        let passing = Successor {
+            pass: true,
+            ..successor(next.0, TTL, next.1)
+        };
+        world.hand_over(holder, passing).await;
+        check("pass").await;
+        world
+            .hand_over(head.0, successor(holder, TTL, head.1))
+            .await;
+        check("hand-over").await;
+        world
+            .hand_over(other.0, successor(head.0, TTL, other.1))
+            .await;
+        check("a place that was left").await;
+        world.force_release(world.seen().await).await;
+        check("force_release").await;
+        world.pass(TTL + MINUTE).await;
+        world.acquire(holder, TTL).await;
+        check("a lock that moved when it was asked for").await;
+        world.release(next.0).await;
+        check("release").await;
+        assert_eq!(world.inspect().await, None);
+    }
+}

@@ -1,0 +1,81 @@
+//! Leaving the queue: a place is given up, or goes to the next of the same process.
+
+use std::time::Duration;
+
+use super::{
+    moves::remaining,
+    world::{GRANT, MINUTE, World, near, some_hold, some_waiter, successor},
+};
+use crate::store::Presence;
+
+on_every_store!(
+    a_place_that_is_left_goes_to_the_successor,
+    a_place_that_is_left_without_a_successor_is_gone,
+    a_place_that_is_dead_goes_to_nobody,
+    only_the_hold_that_waits_leaves_the_place,
+    a_waiter_that_leaves_when_the_lock_has_moved_to_it_moves_it_on,
+);
+
+const TTL: Duration = MINUTE.saturating_mul(9);
+
+async fn a_place_that_is_left_goes_to_the_successor(world: World) {
+    let (holder, (first, place), (next, _), other) =
+        (some_hold(), some_waiter(), some_waiter(), some_waiter());
+    world.take(holder, TTL).await;
+    world.wait(first, TTL, place).await;
+    world.wait(other.0, TTL, other.1).await;
+    let released = world.hand_over(first, successor(next, TTL, place)).await;
+    assert_eq!(released.presence, Presence::Gone);
+    assert!(remaining(released).is_some_and(|left| near(left, TTL)));
+    assert_eq!(world.waiting().await, 2);
+    world.release(holder).await;
+    assert!(world.is_held(next, GRANT).await);
+}
+
+async fn a_place_that_is_left_without_a_successor_is_gone(world: World) {
+    let (holder, (first, place), other) = (some_hold(), some_waiter(), some_waiter());
+    world.take(holder, TTL).await;
+    world.wait(first, TTL, place).await;
+    world.wait(other.0, TTL, other.1).await;
+    assert_eq!(world.leave(first, place.inbox).await, Presence::Gone);
+    assert_eq!(world.waiting().await, 1);
+    assert!(world.is_held(holder, TTL).await);
+    world.release(holder).await;
+    assert!(world.is_held(other.0, GRANT).await);
+}
+
+async fn a_place_that_is_dead_goes_to_nobody(world: World) {
+    let (holder, (first, mut place)) = (some_hold(), some_waiter());
+    place.life = MINUTE;
+    world.take(holder, TTL).await;
+    world.wait(first, TTL, place).await;
+    world.pass(2 * MINUTE).await;
+    let next = successor(some_hold(), TTL, place);
+    assert_eq!(world.hand_over(first, next).await.successor, None);
+    assert_eq!(world.waiting().await, 0);
+}
+
+async fn only_the_hold_that_waits_leaves_the_place(world: World) {
+    let (holder, (first, place), (gone, elsewhere)) = (some_hold(), some_waiter(), some_waiter());
+    world.take(holder, TTL).await;
+    world.wait(first, TTL, place).await;
+    // Another hold of the process, and the same one of another process.
+    assert_eq!(world.leave(gone, place.inbox).await, Presence::Gone);
+    assert_eq!(world.leave(first, elsewhere.inbox).await, Presence::Gone);
+    let next = successor(some_hold(), TTL, place);
+    assert_eq!(world.hand_over(gone, next).await.successor, None);
+    assert_eq!(world.waiting().await, 1);
+    world.release(holder).await;
+    assert!(world.is_held(first, GRANT).await);
+}
+
+async fn a_waiter_that_leaves_when_the_lock_has_moved_to_it_moves_it_on(world: World) {
+    let (holder, (first, place), other) = (some_hold(), some_waiter(), some_waiter());
+    world.take(holder, TTL).await;
+    world.wait(first, TTL, place).await;
+    world.wait(other.0, TTL, other.1).await;
+    world.release(holder).await;
+    assert_eq!(world.leave(first, place.inbox).await, Presence::Present);
+    assert!(world.is_held(other.0, GRANT).await);
+    assert_eq!(world.waiting().await, 0);
+}
