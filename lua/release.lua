@@ -8,14 +8,23 @@ local released = redis.call('HDEL', KEYS[1], ARGV[1])
 if KEYS[5] then
   redis.call('SET', KEYS[5], '1', 'PX', ARGV[3])
 end
-local waited = redis.call('EXISTS', KEYS[2]) == 1
-if not (waited or ARGV[4]) then
+local successor = ARGV[5]
+-- Whether anybody else is in the lock or waits for it.
+local alone = redis.call('EXISTS', KEYS[1], KEYS[2]) == 0
+if alone and not successor then
   return released
 end
 
 local lock, queue, meta, entries = unpack(KEYS)
-local hold, inbox, _, pass, successor, ttl, meta_life, tokens, lease, life = unpack(ARGV)
 -- include take
+if alone and released == 1 then
+  local token, count = reserve(successor, ARGV[7], ARGV[8])
+  take(successor, ARGV[6])
+  return {1, 1, token, count, tonumber(ARGV[6])}
+end
+
+local waited = redis.call('EXISTS', queue) == 1
+local hold, inbox, _, pass, _, ttl, meta_life, tokens, lease, life = unpack(ARGV)
 -- include queue
 
 local now = clock()

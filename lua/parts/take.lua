@@ -10,16 +10,21 @@ local function clock()
 end
 
 local function reserve(hold, meta_life, count)
-  local now = clock()
+  local time = redis.call('TIME')
+  local now = time[1] * 1000000 + time[2]
   -- A block ends now and reaches back, so that no token runs ahead of the clock.
   local first, last = now - count + 1, now
-  local seconds, micros = string.match(redis.call('GET', meta) or '', '^(%d+) (%d+)')
+  local state = time[1] .. ' ' .. time[2] .. ' ' .. hold .. ' 0'
+  local before = redis.call('SET', meta, state, 'PX', meta_life, 'GET')
+  local seconds, micros = string.match(before or '', '^(%d+) (%d+)')
   if seconds and seconds * 1000000 + micros >= first then
     first = seconds * 1000000 + micros + 1
-    last = math.max(first, last)
+    if first > last then
+      last = first
+      state = string.format('%.0f %.0f %s 0', math.floor(last / 1000000), last % 1000000, hold)
+      redis.call('SET', meta, state, 'PX', meta_life)
+    end
   end
-  local state = string.format('%.0f %.0f %s 0', math.floor(last / 1000000), last % 1000000, hold)
-  redis.call('SET', meta, state, 'PX', meta_life)
   return first, last - first + 1, now
 end
 

@@ -1,0 +1,102 @@
+//! The classic scripts, bare: what no lock with an owner and a TTL can do without.
+
+use anyhow::{Result, ensure};
+use async_trait::async_trait;
+use redis::aio::MultiplexedConnection;
+
+use crate::bare::{self, Script};
+use crate::contestant::{Contestant, Held};
+
+/// nil, or the milliseconds that the lock is busy for.
+pub(crate) const LOCK: &str = "
+if redis.call('exists', KEYS[1]) == 0 or redis.call('hexists', KEYS[1], ARGV[2]) == 1 then
+  redis.call('hincrby', KEYS[1], ARGV[2], 1)
+  redis.call('pexpire', KEYS[1], ARGV[1])
+  return nil
+end
+return redis.call('pttl', KEYS[1])";
+const UNLOCK: &str = "
+if redis.call('hexists', KEYS[1], ARGV[2]) == 0 then return nil end
+if redis.call('hincrby', KEYS[1], ARGV[2], -1) > 0 then
+  redis.call('pexpire', KEYS[1], ARGV[1])
+  return 0
+end
+redis.call('del', KEYS[1])
+return 1";
+pub(crate) const TTL_MS: &str = "30000";
+
+/// Two scripts on one multiplexed connection.
+#[derive(Clone)]
+pub(crate) struct Classic {
+    connection: MultiplexedConnection,
+    lock: Script,
+    unlock: Script,
+}
+
+impl Classic {
+    pub(crate) async fn connect(url: &str) -> Result<Self> {
+        let mut connection = bare::connect(url).await?;
+        let lock = Script::load(&mut connection, LOCK).await?;
+        let unlock = Script::load(&mut connection, UNLOCK).await?;
+        Ok(Self {
+            connection,
+            lock,
+            unlock,
+        })
+    }
+
+    /// One round trip: an unlock of a lock that is not held.
+    pub(crate) async fn round_trip(&self) -> Result<()> {
+        let args = [TTL_MS, "nobody"];
+        self.unlock
+            .call(&self.connection, &["nothing"], &args)
+            .await
+    }
+
+    /// Takes a lock that must be free.
+    pub(crate) async fn take(&self, key: &str) -> Result<Hold> {
+        let owner = bare::owner();
+        let args = [TTL_MS, owner.as_str()];
+        let busy: Option<i64> = self.lock.call(&self.connection, &[key], &args).await?;
+        ensure!(busy.is_none(), "{key} is busy, and nobody waits here");
+        Ok(Hold {
+            classic: self.clone(),
+            key: key.to_owned(),
+            owner,
+        })
+    }
+}
+
+#[async_trait]
+impl Contestant for Classic {
+    async fn acquire(&self, key: &str) -> Result<Box<dyn Held>> {
+        Ok(Box::new(self.take(key).await?))
+    }
+
+    /// Without the clones that a hold of its own needs.
+    async fn section(&self, key: &str) -> Result<()> {
+        let owner = bare::owner();
+        let args = [TTL_MS, owner.as_str()];
+        let busy: Option<i64> = self.lock.call(&self.connection, &[key], &args).await?;
+        ensure!(busy.is_none(), "{key} is busy, and nobody waits here");
+        self.unlock.call(&self.connection, &[key], &args).await
+    }
+}
+
+/// A lock that was taken.
+pub(crate) struct Hold {
+    classic: Classic,
+    key: String,
+    owner: String,
+}
+
+#[async_trait]
+impl Held for Hold {
+    async fn release(self: Box<Self>) -> Result<()> {
+        let args = [TTL_MS, self.owner.as_str()];
+        let Classic {
+            unlock, connection, ..
+        } = &self.classic;
+        unlock.call(connection, &[&self.key], &args).await
+    }
+}

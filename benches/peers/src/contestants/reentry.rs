@@ -1,0 +1,34 @@
+//! This project, as its users call it.
+
+use anyhow::Result;
+use async_trait::async_trait;
+use reentry::{LockGuard, Locks, LocksBuilder};
+
+use crate::contestant::{Contestant, Held};
+
+/// A `Locks`.
+pub(crate) struct Reentry(Locks);
+
+impl Reentry {
+    pub(crate) async fn build(builder: LocksBuilder) -> Result<Self> {
+        Ok(Self(builder.build().await?))
+    }
+}
+
+#[async_trait]
+impl Contestant for Reentry {
+    async fn acquire(&self, key: &str) -> Result<Box<dyn Held>> {
+        Ok(Box::new(self.0.lock(key).wait_forever().acquire().await?))
+    }
+
+    async fn section(&self, key: &str) -> Result<()> {
+        Ok(self.0.with_lock(key, async {}).await?)
+    }
+}
+
+#[async_trait]
+impl Held for LockGuard {
+    async fn release(self: Box<Self>) -> Result<()> {
+        Ok(LockGuard::release(*self).await?)
+    }
+}

@@ -1,0 +1,116 @@
+//! What a measure found: a table for the eye, JSON lines for `plot`.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::PathBuf;
+
+use anyhow::Result;
+use serde::{Deserialize, Serialize};
+
+/// One number.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Row {
+    pub(crate) measure: String,
+    /// What was varied, such as "32 tasks".
+    pub(crate) setting: String,
+    pub(crate) contestant: String,
+    pub(crate) metric: String,
+    pub(crate) unit: String,
+    pub(crate) value: f64,
+}
+
+/// The numbers of one measure.
+#[derive(Debug)]
+pub(crate) struct Report {
+    measure: &'static str,
+    rows: Vec<Row>,
+    out: Option<PathBuf>,
+}
+
+impl Report {
+    pub(crate) fn new(measure: &'static str, out: Option<PathBuf>) -> Report {
+        let rows = Vec::new();
+        Report { measure, rows, out }
+    }
+
+    /// The numbers of one contestant in one setting: metric, unit, value.
+    pub(crate) fn add(&mut self, setting: &str, contestant: &str, values: &[(&str, &str, f64)]) {
+        for &(metric, unit, value) in values {
+            self.rows.push(Row {
+                measure: self.measure.to_owned(),
+                setting: setting.to_owned(),
+                contestant: contestant.to_owned(),
+                metric: metric.to_owned(),
+                unit: unit.to_owned(),
+                value,
+            });
+        }
+    }
+
+    /// Prints the table, and appends the numbers to the file if there is one.
+    pub(crate) fn finish(self) -> Result<()> {
+        self.print();
+        let Some(path) = self.out else {
+            return Ok(());
+        };
+        let mut file = OpenOptions::new().create(true).append(true).open(path)?;
+        for row in &self.rows {
+            writeln!(file, "{}", serde_json::to_string(row)?)?;
+        }
+        Ok(())
+    }
+
+    fn print(&self) {
+        let columns = distinct(self.rows.iter().map(heading));
+        let lines = distinct(self.rows.iter().map(|row| (&row.setting, &row.contestant)));
+        println!("\n{}", self.measure);
+        print!("{:<18} {:<24}", "", "");
+        for column in &columns {
+            print!(" {column:>width$}", width = width(column));
+        }
+        println!();
+        for line in lines {
+            print!("{:<18} {:<24}", line.0, line.1);
+            for column in &columns {
+                let here = self
+                    .rows
+                    .iter()
+                    .find(|row| (&row.setting, &row.contestant) == line && heading(row) == *column);
+                let text = here.map_or_else(|| "–".to_owned(), |row| number(row.value));
+                print!(" {text:>width$}", width = width(column));
+            }
+            println!();
+        }
+    }
+}
+
+fn heading(row: &Row) -> String {
+    match row.unit.as_str() {
+        "" => row.metric.clone(),
+        unit => format!("{} [{unit}]", row.metric),
+    }
+}
+
+fn width(column: &str) -> usize {
+    column.chars().count().max(9)
+}
+
+/// About three digits, which is what these measures are good for.
+fn number(value: f64) -> String {
+    match value.abs() {
+        size if size >= 100.0 => format!("{value:.0}"),
+        size if size >= 10.0 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
+/// In the order of first appearance.
+pub(crate) fn distinct<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
+    let mut found = Vec::new();
+    for value in values {
+        if !found.contains(&value) {
+            found.push(value);
+        }
+    }
+    found
+}
