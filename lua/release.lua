@@ -1,6 +1,6 @@
 -- KEYS: 1 the lock (hash), 2 its queue (zset), 3 the meta (string), 4 the entries of the queue (hash), 5 the tombstone of this hold (string), named only while an acquire of it is unanswered
 -- ARGV: 1 hold id, 2 inbox, 3 life of the tombstone in ms; with a successor also: 4 whether another process goes first (1 or 0), 5 its hold id, 6 TTL, 7 least life of the meta, 8 how many tokens, 9 lease of a lock that moves there, 10 life of the entry, all in ms
--- returns released (1 or 0); with a successor {released, 1, token, tokens, lease in ms}: it has the lock, {released, 0, remaining ms, time in µs}: it stands in the queue, or {released}: it has to ask
+-- returns released (1 or 0); with a successor the one token that it has got, with a lease of its TTL; {released, 1, token, tokens, lease in ms}: it has the lock; {released, 0, remaining ms, time in µs}: it stands in the queue; {released}: it has to ask
 
 -- HDEL comes first: it is allowed when memory is full, and so is every write after it.
 -- It deletes the key with its last field.
@@ -20,10 +20,16 @@ local lock, queue, meta, entries = unpack(KEYS)
 if alone and released == 1 then
   local token, count = reserve(successor, ARGV[7], ARGV[8])
   take(successor, ARGV[6])
+  if count == 1 then
+    return token
+  end
   return {1, 1, token, count, tonumber(ARGV[6])}
 end
 
 local waited = redis.call('EXISTS', queue) == 1
+if not (waited or successor) then
+  return released
+end
 local hold, inbox, _, pass, _, ttl, meta_life, tokens, lease, life = unpack(ARGV)
 -- include queue
 

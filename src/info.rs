@@ -20,8 +20,8 @@ pub struct LockInfo {
     pub token: Option<FencingToken>,
     /// How many wait for it in this process through this [`Locks`](crate::Locks) and its clones.
     pub waiters: usize,
-    /// How many processes stand in the lock's queue, this one perhaps among them. One that has
-    /// nobody but a waiter behind a holder of its own may not have entered it yet.
+    /// How many processes stand in the lock's queue, this one perhaps among them. A process whose
+    /// waiters stand behind a holder of its own enters it within a heartbeat.
     pub waiting_processes: u64,
 }
 

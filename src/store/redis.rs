@@ -161,7 +161,8 @@ impl Store for RedisStore {
                 .millis(successor.standing.grant)
                 .millis(successor.standing.life);
         }
-        self.run(call, reply::released)
+        let ttl = ending.successor.map(|successor| successor.ttl);
+        self.run(call, move |reply| reply::released(reply, ttl))
     }
 
     fn inspect(&self, key: &LockKey) -> Answer<Option<Snapshot>> {

@@ -31,6 +31,12 @@ fn held(token: i64, count: i64, lease: i64) -> Option<Acquired> {
     Some(Acquired::Held { tokens, lease })
 }
 
+/// A lock that was free and is held now: the reply is the one token, and the lease is what was asked
+/// for.
+fn taken(token: i64, ttl: Duration) -> Option<Acquired> {
+    held(token, 1, i64::try_from(ttl.as_millis()).ok()?)
+}
+
 fn busy(remaining: i64, now: i64) -> Option<Acquired> {
     let remaining = millis(remaining);
     let micros = u64::try_from(now).ok()?;
@@ -41,8 +47,7 @@ fn busy(remaining: i64, now: i64) -> Option<Acquired> {
 /// Reads the reply to an acquire that has asked for a lease of `ttl`.
 pub(super) fn acquired(reply: Value, ttl: Duration) -> Result<Acquired, Unexpected> {
     if let Value::Int(token) = reply {
-        let lease = i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX);
-        return held(token, 1, lease).ok_or(Unexpected(reply));
+        return taken(token, ttl).ok_or(Unexpected(reply));
     }
     let acquired = match integers(&reply).as_deref() {
         Some(&[1, token, count, lease]) => held(token, count, lease),
@@ -53,7 +58,8 @@ pub(super) fn acquired(reply: Value, ttl: Duration) -> Result<Acquired, Unexpect
     acquired.ok_or(Unexpected(reply))
 }
 
-pub(super) fn released(reply: Value) -> Result<Released, Unexpected> {
+/// Reads the reply to a release that has named a successor with this TTL, if any.
+pub(super) fn released(reply: Value, ttl: Option<Duration>) -> Result<Released, Unexpected> {
     let parse = |integers: &[i64]| {
         let (presence, successor) = match *integers {
             [presence] => (presence, None),
@@ -72,7 +78,13 @@ pub(super) fn released(reply: Value) -> Result<Released, Unexpected> {
         })
     };
     let released = match &reply {
-        Value::Int(presence) => parse(&[*presence]),
+        Value::Int(presence @ 0..=1) => parse(&[*presence]),
+        Value::Int(token) => ttl
+            .and_then(|ttl| taken(*token, ttl))
+            .map(|taken| Released {
+                presence: Presence::Present,
+                successor: Some(taken),
+            }),
         reply => integers(reply).as_deref().and_then(parse),
     };
     released.ok_or(Unexpected(reply))
@@ -189,7 +201,8 @@ mod tests {
         #[test]
         fn no_reply_makes_the_decoders_panic(reply in any_reply()) {
             let _ = acquired(reply.clone(), Duration::from_secs(30));
-            let _ = released(reply.clone());
+            let _ = released(reply.clone(), None);
+            let _ = released(reply.clone(), Some(Duration::from_secs(30)));
             let _ = presence(reply.clone());
             let _ = flag(reply.clone());
             let _ = snapshot(reply);
