@@ -38,8 +38,8 @@ struct State {
     seq: u64,
     /// Whether a re-entry has asked for a longer lease than the store was told of.
     lengthen: bool,
-    /// The one change that is in flight.
-    flight: Option<Flight>,
+    /// The one change that is in flight. Boxed, since there seldom is one.
+    flight: Option<Box<Flight>>,
 }
 
 /// A change of the depth in flight. Whoever waits for it moves it on, so that an entry or an exit
@@ -121,7 +121,8 @@ impl Depth {
     pub(crate) async fn follow(&self) -> LostReason {
         loop {
             self.behind.notified().await;
-            if let Err(Failure::Lost(reason)) = self.sync().await {
+            // Boxed, since it is rarely there: the watchdog of an idle hold is small.
+            if let Err(Failure::Lost(reason)) = Box::pin(self.sync()).await {
                 return reason;
             }
         }
@@ -170,7 +171,7 @@ impl Depth {
             return None;
         }
         if state.flight.is_some() {
-            return state.flight.clone();
+            return state.flight.as_deref().cloned();
         }
         state.stored = None;
         state.seq += 1;
@@ -186,7 +187,7 @@ impl Depth {
             sent: Instant::now(),
             answer: self.store.depth(self.lease.key(), change).shared(),
         };
-        state.flight = Some(flight.clone());
+        state.flight = Some(Box::new(flight.clone()));
         Some(flight)
     }
 
@@ -203,7 +204,7 @@ impl Depth {
     fn land(&self, flight: &Flight, stored: Option<u32>) -> bool {
         let change = flight.change;
         let mut state = self.state.lock();
-        let present = |flight: &mut Flight| flight.change.seq == change.seq;
+        let present = |flight: &mut Box<Flight>| flight.change.seq == change.seq;
         let first = state.flight.take_if(present).is_some();
         if first && stored.is_some() {
             state.stored = stored;

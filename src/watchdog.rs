@@ -29,15 +29,18 @@ pub(crate) struct Watchdog {
 
 impl Watchdog {
     /// Runs until the lock is lost; the end of the hold aborts it.
-    pub(crate) async fn run(mut self) {
-        let depth = Arc::clone(&self.depth);
-        let reason = select! {
-            reason = self.keep() => reason,
-            reason = depth.follow() => reason,
-        };
-        let lease = self.depth.lease();
-        lease.lose(reason);
-        self.queue.lost(lease.key(), lease.hold());
+    pub(crate) fn run(mut self) -> impl Future<Output = ()> + Send {
+        // Not an `async fn`, which would keep its argument twice.
+        async move {
+            let depth = Arc::clone(&self.depth);
+            let reason = select! {
+                reason = self.keep() => reason,
+                reason = depth.follow() => reason,
+            };
+            let lease = depth.lease();
+            lease.lose(reason);
+            self.queue.lost(lease.key(), lease.hold());
+        }
     }
 
     async fn keep(&mut self) -> LostReason {
@@ -52,7 +55,8 @@ impl Watchdog {
                 // store that is being dropped has no more outages to tell of.
                 Ok(()) = self.outages.changed() => {}
             }
-            if let Err(reason) = self.renew(&mut meta_kept).await {
+            // Boxed, since it is rarely there: the watchdog of an idle hold is small.
+            if let Err(reason) = Box::pin(self.renew(&mut meta_kept)).await {
                 return reason;
             }
         }
