@@ -57,6 +57,8 @@ impl Ground {
         let mut connection = self.server.connection().await;
         let mut user = cmd("ACL");
         user.arg("SETUSER").arg("locker").arg("reset");
+        // Before Redis 7.0 a new user may use every channel.
+        user.arg("resetchannels");
         user.arg("on").arg(">secret").arg(permissions);
         let _: () = user.query_async(&mut connection).await.unwrap();
         let _: () = connection.flushall().await.unwrap();
