@@ -109,6 +109,9 @@ impl Depth {
         let mut state = self.state.lock();
         state.member += 1;
         state.wanted = 1;
+        if state.stored != Some(1) || state.lengthen {
+            self.behind.notify_one();
+        }
         state.member
     }
 

@@ -119,6 +119,10 @@ impl Queueing {
     const HEARTBEATS: RangeInclusive<Duration> =
         Duration::from_millis(10)..=Duration::from_secs(60);
 
+    /// A block reaches back a microsecond for each token. That must be less than it takes a server to
+    /// lose data and come back, or tokens from before could come again.
+    const MAX_TOKENS: u32 = 1_000;
+
     pub(crate) fn check(self) -> Result<(), LockError> {
         if !Self::HEARTBEATS.contains(&self.heartbeat) {
             return Err(config(format!(
@@ -138,7 +142,7 @@ impl Queueing {
     pub(crate) fn tokens(self) -> u32 {
         match self.handoff {
             HandOff::InStore => 1,
-            HandOff::InProcess => self.local_handoffs.saturating_add(1),
+            HandOff::InProcess => self.local_handoffs.saturating_add(1).min(Self::MAX_TOKENS),
         }
     }
 }

@@ -12,13 +12,14 @@ end
 local function reserve(hold, meta_life, count)
   local time = redis.call('TIME')
   local now = time[1] * 1000000 + time[2]
-  -- A block ends now and reaches back, so that no token runs ahead of the clock.
-  local first, last = now - count + 1, now
+  local first, last = now, now
   local state = time[1] .. ' ' .. time[2] .. ' ' .. hold .. ' 0'
   local before = redis.call('SET', meta, state, 'PX', meta_life, 'GET')
   local seconds, micros = string.match(before or '', '^(%d+) (%d+)')
-  if seconds and seconds * 1000000 + micros >= first then
-    first = seconds * 1000000 + micros + 1
+  if seconds then
+    -- A block ends now and reaches back, so that no token runs ahead of the clock; and not beyond
+    -- the last one. Where that is not known, there is no block.
+    first = math.max(seconds * 1000000 + micros, now - count) + 1
     if first > last then
       last = first
       state = string.format('%.0f %.0f %s 0', math.floor(last / 1000000), last % 1000000, hold)

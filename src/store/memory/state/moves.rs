@@ -119,9 +119,13 @@ impl State {
     ) -> Tokens {
         let clock = self.clock.at(now).micros;
         let previous = self.live_meta(key, now).map(|meta| meta.token);
-        // A block ends now and reaches back, so that no token runs ahead of the clock.
-        let earliest = clock.saturating_sub(u64::from(count.saturating_sub(1)));
-        let first = previous.map_or(earliest, |token| earliest.max(token.saturating_add(1)));
+        // A block ends now and reaches back, so that no token runs ahead of the clock; and not beyond
+        // the last one. Where that is not known, there is no block.
+        let first = previous.map_or(clock, |token| {
+            token
+                .max(clock.saturating_sub(u64::from(count)))
+                .saturating_add(1)
+        });
         let last = clock.max(first);
         let meta = Meta {
             token: last,
