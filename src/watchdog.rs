@@ -29,8 +29,11 @@ pub(crate) struct Watchdog {
 
 impl Watchdog {
     /// Runs until the lock is lost; the end of the hold aborts it.
+    #[expect(
+        clippy::manual_async_fn,
+        reason = "an `async fn` would keep its argument twice"
+    )]
     pub(crate) fn run(mut self) -> impl Future<Output = ()> + Send {
-        // Not an `async fn`, which would keep its argument twice.
         async move {
             let depth = Arc::clone(&self.depth);
             let reason = select! {
