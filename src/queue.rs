@@ -214,6 +214,10 @@ impl Queue {
         let entered = self.with_line(waiter.key(), |line| {
             line.remove(waiter).is_some_and(|_| {
                 line.hold(waiter.hold(), how);
+                if self.queueing.local_handoffs == 0 {
+                    // In strict order the next one takes its place in the store's queue now.
+                    line.kick();
+                }
                 true
             })
         });

@@ -9,10 +9,9 @@
 
 mod support;
 
-use std::future::poll_fn;
-
 use reentry::{LockError, LockGuard, Locks, Wake};
 use support::sweep::{Ground, KEY, on_both_grounds, poll_times};
+use support::trio::released_at;
 use support::{DEADLINE, eventually, within};
 use tokio::task::yield_now;
 
@@ -61,22 +60,6 @@ async fn waiting_may_be_dropped_after_any_poll(ground: Ground) {
             .sweep_held(|holder| released_at(moment, holder, waiter()))
             .await;
     }
-}
-
-/// The waiter, whose poll number `moment` starts the holder's release.
-async fn released_at<T>(moment: usize, holder: LockGuard, waiter: impl Future<Output = T>) -> T {
-    let mut holder = Some(holder);
-    let mut polls = 0;
-    let mut waiter = Box::pin(waiter);
-    poll_fn(|cx| {
-        polls += 1;
-        let polled = waiter.as_mut().poll(cx);
-        if polls == moment {
-            drop(holder.take().map(|guard| tokio::spawn(guard.release())));
-        }
-        polled
-    })
-    .await
 }
 
 fn nested(locks: &Locks) -> impl Future + use<> {

@@ -1,8 +1,11 @@
 //! The task that asks for the first in line.
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 
-use tokio::{select, time::sleep};
+use tokio::{
+    select,
+    time::{Instant, sleep},
+};
 
 use super::{
     Queue,
@@ -95,11 +98,11 @@ impl Driver {
                     continue;
                 }
                 Outcome::Busy { remaining } => {
-                    first.settle(&attempt);
+                    first.settle(&self.queue, &attempt);
                     busy = remaining;
                 }
                 Outcome::Unanswered => {
-                    first.settle(&attempt);
+                    first.settle(&self.queue, &attempt);
                     busy = None;
                 }
             }
@@ -116,9 +119,20 @@ impl Driver {
     /// Waits until the lock may be free.
     async fn pause(&self, pause: Duration, busy: Option<Duration>) -> Next {
         let pause = busy.map_or(pause, |remaining| pause.min(remaining + EXPIRY_SLACK));
-        select! {
-            () = sleep(pause) => Next::TimeUp,
-            () = self.pulse.kick.notified() => Next::Kicked,
+        let mut pause = pin!(sleep(pause));
+        loop {
+            select! {
+                () = pause.as_mut() => return Next::TimeUp,
+                () = self.pulse.kick.notified() => return Next::Kicked,
+                () = self.pulse.hurry.notified() => {}
+            }
+            let polls = matches!(self.queue.queueing.wake, Wake::Poll { .. });
+            let first = self.queue.first(&self.key, &self.pulse);
+            if let Some((first, _)) = first.filter(|_| !polls) {
+                let heartbeat = self.queue.queueing.heartbeat(first.claim().ttl);
+                let due = pause.deadline().min(Instant::now() + heartbeat);
+                pause.as_mut().reset(due);
+            }
         }
     }
 }

@@ -32,6 +32,8 @@ pub(super) struct Line {
 pub(super) struct Pulse {
     /// The lock may be free, or the first waiter has left, or the line has ended.
     pub(super) kick: Notify,
+    /// Somebody stands first who asks more often than the one before.
+    pub(super) hurry: Notify,
     /// How many turns the driver has made.
     turns: AtomicU64,
 }
@@ -71,6 +73,10 @@ impl Line {
         let is_it = |other: &Arc<Waiter>| std::ptr::eq(Arc::as_ptr(other), waiter);
         let at = self.waiters.iter().position(is_it)?;
         drop(self.waiters.remove(at));
+        let (next, pulse) = (self.waiters.front(), &self.pulse);
+        if at == 0 && next.is_some_and(|next| next.claim().ttl < waiter.claim().ttl) {
+            pulse.iter().for_each(|pulse| pulse.hurry.notify_one());
+        }
         if self.waiters.is_empty() {
             // The driver's work ends here and not when it notices: its runtime may stand still, and
             // whoever comes next must not wait for it.

@@ -101,7 +101,7 @@ impl<'q> Place<'q> {
                 Some(outcome)
             }
             Outcome::Busy { .. } | Outcome::Unanswered => {
-                self.waiter.settle(&attempt);
+                self.waiter.settle(self.queue, &attempt);
                 Some(outcome)
             }
         }

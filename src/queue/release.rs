@@ -60,15 +60,12 @@ impl Queue {
         match outcome {
             Outcome::Held(won) => waiter.serve(self, won),
             outcome => {
-                waiter.settle(&nominee.attempt);
+                self.with_line(&key, |line| line.pass(waiter.hold(), None));
+                waiter.settle(self, &nominee.attempt);
                 // In the queue it is told when it has its turn; else it has to ask.
-                let told = matches!(outcome, Outcome::Busy { .. }) && self.listen();
-                self.with_line(&key, |line| {
-                    line.pass(waiter.hold(), None);
-                    if !told {
-                        line.kick();
-                    }
-                });
+                if !(matches!(outcome, Outcome::Busy { .. }) && self.listen()) {
+                    self.kick(&key);
+                }
             }
         }
         ended
@@ -91,8 +88,12 @@ impl Queue {
             match nominated?? {
                 Ok(nominee) => return Some(nominee),
                 Err((waiter, attempt)) => match attempt.clone().await {
-                    Outcome::Busy { .. } | Outcome::Unanswered => waiter.settle(&attempt),
-                    Outcome::Held(_) | Outcome::Failed(_) => return None,
+                    Outcome::Busy { .. } | Outcome::Unanswered => waiter.settle(self, &attempt),
+                    Outcome::Held(_) | Outcome::Failed(_) => {
+                        // Whoever has the lock next, it is not by this release.
+                        self.with_line(&release.key, |line| line.pass(release.hold, None));
+                        return None;
+                    }
                 },
             }
         }

@@ -122,12 +122,20 @@ impl Waiter {
         Ok(attempt)
     }
 
-    /// The outcome of `attempt` was no success and has been dealt with: the next one may be made.
-    pub(super) fn settle(&self, attempt: &Attempt) {
-        let mut state = self.state.lock();
-        let present = state.attempt.as_ref();
-        if present.is_some_and(|present| present.ptr_eq(attempt)) {
+    /// The outcome of `attempt` was no success and has been dealt with: the next one may be made. News
+    /// that came after the answer was read, and before it was dealt with, are read now.
+    pub(super) fn settle(&self, queue: &Arc<Queue>, attempt: &Attempt) {
+        let notice = {
+            let mut state = self.state.lock();
+            let present = state.attempt.as_ref();
+            if !present.is_some_and(|present| present.ptr_eq(attempt)) {
+                return;
+            }
             state.attempt = None;
+            state.notice.take()
+        };
+        if let Some(moved) = notice {
+            self.told(queue, moved);
         }
     }
 

@@ -16,6 +16,8 @@
 //! | `stores` | [`on_both_stores`]: one case over both stores; [`connect`], [`Section`], [`depths`], [`waiters`] |
 //! | `rig` | [`Rig`]: a server, a proxy before it, and locks that go through the proxy |
 //! | `sweep` | dropping a future after its n-th poll, for every n |
+//! | `turns` | several processes at one lock, and the [`Turns`] of their waiters |
+//! | `trio` | [`Trio`]: three of them, one of which has a waiter that leaves |
 //! | `process`, `ports`, `admin` | what the others are made of |
 
 #![allow(
@@ -43,6 +45,8 @@ pub mod stats;
 pub mod stores;
 pub mod sweep;
 pub mod tls;
+pub mod trio;
+pub mod turns;
 pub mod wait;
 
 pub use child::Child;
@@ -52,4 +56,6 @@ pub use server::RedisServer;
 pub(crate) use stores::on_both_stores;
 pub use stores::{Section, connect, depths, patient, waiters};
 pub use tls::TlsRedisServer;
+pub use trio::Trio;
+pub use turns::{Stay, Turns, processes, queued, unhurried, until_queued};
 pub use wait::{DEADLINE, eventually, within};

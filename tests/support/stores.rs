@@ -62,12 +62,20 @@ impl Drop for Visitor<'_> {
 impl Section {
     /// Stays inside over several turns of the scheduler, so that an overlap has its chance.
     pub async fn visit(&self) {
+        let turns = async {
+            for _ in 0..3 {
+                tokio::task::yield_now().await;
+            }
+        };
+        self.visit_until(turns).await;
+    }
+
+    /// Stays inside until `end` has come.
+    pub async fn visit_until(&self, end: impl Future<Output = ()>) {
         let before = self.inside.fetch_add(1, Ordering::SeqCst);
         let _visitor = Visitor(self);
         assert_eq!(before, 0, "an overlap");
-        for _ in 0..3 {
-            tokio::task::yield_now().await;
-        }
+        end.await;
         self.visits.fetch_add(1, Ordering::SeqCst);
         assert_eq!(self.inside.load(Ordering::SeqCst), 1, "an overlap");
     }

@@ -1,0 +1,170 @@
+//! Several processes at one lock, and the order in which their waiters have their turns.
+//!
+//! Two `Locks` that were built separately are two processes to the lock's queue: each has an inbox and
+//! a place of its own there.
+
+use super::rig::KEY;
+use super::server::RedisServer;
+use super::stores::{Section, patient, waiters};
+use super::wait::{DEADLINE, eventually, within};
+use reentry::{FencingToken, HoldId, LockRequest, Locks, LocksBuilder, held};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+
+/// A lease that no test outlives.
+pub const TTL: Duration = Duration::from_secs(60);
+
+/// A heartbeat so slow that within a test nobody asks for the reason alone that time has passed.
+pub const RARELY: Duration = Duration::from_secs(20);
+
+/// Locks on `server` whose waiters ask when something happens, and not because time passes.
+pub fn unhurried(server: &RedisServer) -> LocksBuilder {
+    patient(server).ttl(TTL).heartbeat(RARELY)
+}
+
+/// `N` processes on one server.
+pub async fn processes<const N: usize>(builder: &LocksBuilder) -> [Locks; N] {
+    let mut built = Vec::new();
+    for _ in 0..N {
+        built.push(builder.clone().build().await.expect("locks"));
+    }
+    built.try_into().expect("as many")
+}
+
+/// How many processes stand in the queue of the lock, asked without a script.
+pub async fn queued(server: &RedisServer) -> u64 {
+    let count = format!("ZCARD reentry:queue:{{{KEY}}}:{KEY}");
+    server.ask(&count).await.parse().expect("a number")
+}
+
+/// Waits until so many processes stand in the queue of the lock.
+pub async fn until_queued(server: &RedisServer, count: u64) {
+    let standing = async || queued(server).await == count;
+    eventually(DEADLINE, &format!("{count} in the queue"), standing).await;
+}
+
+/// One turn: who had it, and what the lock looked like from inside.
+#[derive(Clone, Debug)]
+pub struct Turn {
+    /// As the waiter was called.
+    pub name: String,
+    /// Its fencing token.
+    pub token: FencingToken,
+    /// Its hold.
+    pub hold: HoldId,
+    /// How deep it was in.
+    pub depth: u32,
+}
+
+/// A turn that goes on until it is told to end.
+#[derive(Debug)]
+pub struct Stay {
+    has_entered: oneshot::Receiver<()>,
+    leave: oneshot::Sender<()>,
+}
+
+impl Stay {
+    /// Waits until it has begun.
+    pub async fn entered(&mut self) {
+        let entered = within(DEADLINE, "the next one enters", &mut self.has_entered);
+        entered.await.expect("a turn");
+    }
+
+    /// Whether it has begun.
+    pub fn has_entered(&mut self) -> bool {
+        self.has_entered.try_recv().is_ok()
+    }
+
+    /// Ends it.
+    pub fn leave(self) {
+        self.leave.send(()).expect("a turn that goes on");
+    }
+}
+
+/// The turns at the lock so far, and the waiters that are still to come. A turn notices when another
+/// one overlaps with it.
+#[derive(Debug, Default)]
+pub struct Turns {
+    seen: Arc<Mutex<Vec<Turn>>>,
+    section: Arc<Section>,
+    tasks: JoinSet<()>,
+}
+
+impl Turns {
+    /// What a waiter called `name` does when it has its turn.
+    pub fn turn(&self, name: &str) -> impl Future<Output = ()> + Send + use<> {
+        let (section, note) = (Arc::clone(&self.section), self.note(name));
+        async move {
+            note();
+            section.visit().await;
+        }
+    }
+
+    /// Notes down the turn that the caller has.
+    fn note(&self, name: &str) -> impl FnOnce() + Send + use<> {
+        let (seen, name) = (Arc::clone(&self.seen), name.to_owned());
+        move || {
+            let held = held(KEY).expect("the lock");
+            let turn = Turn {
+                name,
+                token: held.fencing_token(),
+                hold: held.hold_id(),
+                depth: held.depth(),
+            };
+            seen.lock().expect("no panic").push(turn);
+        }
+    }
+
+    /// Has a waiter come that stays inside until it is told to leave.
+    pub fn stay(&mut self, request: LockRequest, name: &str) -> Stay {
+        let (section, note) = (Arc::clone(&self.section), self.note(name));
+        let (entered, has_entered) = oneshot::channel();
+        let (leave, may_leave) = oneshot::channel();
+        let body = async move {
+            note();
+            let stay = async {
+                // The test may have ended by then, in either case.
+                let _ = entered.send(());
+                let _ = may_leave.await;
+            };
+            section.visit_until(stay).await;
+        };
+        self.tasks
+            .spawn(async move { request.run(body).await.expect("its turn") });
+        Stay { has_entered, leave }
+    }
+
+    /// Has a waiter come that is called `name`.
+    pub fn request(&mut self, request: LockRequest, name: &str) {
+        let turn = self.turn(name);
+        self.tasks
+            .spawn(async move { request.run(turn).await.expect("its turn") });
+    }
+
+    /// Has a waiter come, and waits until it stands in the line of its process.
+    pub async fn come(&mut self, locks: &Locks, name: &str) {
+        let before = waiters(locks, KEY).await.expect("a lock that is held");
+        self.request(locks.lock(KEY), name);
+        let has_come = async || waiters(locks, KEY).await == Some(before + 1);
+        eventually(DEADLINE, &format!("{name} is in line"), has_come).await;
+    }
+
+    /// The turns so far.
+    pub fn so_far(&self) -> Vec<Turn> {
+        self.seen.lock().expect("no panic").clone()
+    }
+
+    /// Waits until everybody who has come has had a turn; all of them.
+    pub async fn all(&mut self) -> Vec<Turn> {
+        let all = async { while self.tasks.join_next().await.transpose().unwrap().is_some() {} };
+        within(2 * DEADLINE, "all have their turns", all).await;
+        self.so_far()
+    }
+
+    /// The same; their names.
+    pub async fn names(&mut self) -> Vec<String> {
+        self.all().await.into_iter().map(|turn| turn.name).collect()
+    }
+}
