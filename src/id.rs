@@ -1,7 +1,8 @@
 //! Who holds a lock: the owner of a call graph, its holds, and the fencing token of each hold.
 
 use std::{
-    fmt::{self, Write as _},
+    fmt,
+    io::{self, Write},
     str::FromStr,
     sync::{
         Arc,
@@ -121,13 +122,12 @@ impl HoldId {
 }
 
 impl HoldId {
-    /// Appends the text of the id.
-    pub(crate) fn write_to(&self, text: &mut String) {
+    /// Writes the text of the id, without a string of its own.
+    pub(crate) fn write_to(&self, out: &mut impl Write) -> io::Result<()> {
         let mut buffer = [0; Hyphenated::LENGTH];
-        text.push_str(self.owner.0.hyphenated().encode_lower(&mut buffer));
-        text.push(':');
-        // Into a string it cannot fail.
-        let _ = write!(text, "{}", self.number);
+        let owner = self.owner.0.hyphenated().encode_lower(&mut buffer);
+        out.write_all(owner.as_bytes())?;
+        write!(out, ":{}", self.number)
     }
 }
 

@@ -99,7 +99,8 @@ impl Queue {
             since,
             runtime,
         } = want;
-        let name = key.name().to_owned();
+        let name = key.clone();
+        let name = || name.name().to_owned();
         let claim = Claim {
             hold,
             ttl,
@@ -119,15 +120,15 @@ impl Queue {
             },
         };
         answer.map_err(|refusal| match refusal {
-            Refusal::Busy => LockError::Busy { key: name },
+            Refusal::Busy => LockError::Busy { key: name() },
             Refusal::Failed(source) => LockError::Store {
-                key: Some(name),
+                key: Some(name()),
                 source,
             },
             Refusal::Late => {
                 let source = place.last_error();
                 LockError::Timeout {
-                    key: name,
+                    key: name(),
                     waited: since.elapsed(),
                     source,
                 }

@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use self::{
     connect::Lanes,
     inbox::Inbox,
+    names::Field,
     reply::Unexpected,
     script::{ACQUIRE, Call, DEPTH, FORCE_RELEASE, INSPECT, RELEASE, RENEW},
 };
@@ -89,7 +90,7 @@ impl Store for RedisStore {
             .arg(names::tombstone(key, claim.hold))
             .arg(names::meta(key))
             .arg(names::entries(key))
-            .hold(claim.hold)
+            .arg(Field(claim.hold))
             .millis(ttl)
             .millis(meta_life(ttl))
             .arg(claim.tokens);
@@ -108,7 +109,7 @@ impl Store for RedisStore {
             .call(2)
             .arg(key.as_str())
             .arg(names::meta(key))
-            .hold(change.hold)
+            .arg(Field(change.hold))
             .arg(change.target)
             .arg(change.seq)
             .millis(if change.lengthen {
@@ -130,7 +131,7 @@ impl Store for RedisStore {
             call
         };
         let call = call
-            .hold(renewal.hold)
+            .arg(Field(renewal.hold))
             .millis(renewal.ttl)
             .millis(meta_life(renewal.ttl))
             .patience(renewal.patience);
@@ -148,13 +149,13 @@ impl Store for RedisStore {
             call = call.arg(names::tombstone(key, ending.hold));
         }
         call = call
-            .hold(ending.hold)
+            .arg(Field(ending.hold))
             .arg(ending.inbox.as_bytes())
             .millis(TOMBSTONE_LIFE);
         if let Some(successor) = ending.successor {
             call = call
                 .arg(u8::from(successor.pass))
-                .hold(successor.hold)
+                .arg(Field(successor.hold))
                 .millis(successor.ttl)
                 .millis(meta_life(successor.ttl))
                 .arg(successor.tokens)

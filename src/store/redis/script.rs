@@ -7,7 +7,7 @@ use deadpool_redis::redis::{
     aio::MultiplexedConnection, cmd,
 };
 
-use crate::{error::Effect, id::HoldId};
+use crate::error::Effect;
 
 /// A script and its SHA-1, under which the server caches it.
 pub(super) struct Script {
@@ -89,12 +89,6 @@ impl Call {
     pub(super) fn arg(mut self, arg: impl ToRedisArgs) -> Self {
         self.command.arg(arg);
         self
-    }
-
-    pub(super) fn hold(self, hold: HoldId) -> Self {
-        let mut text = String::with_capacity(64);
-        hold.write_to(&mut text);
-        self.arg(text)
     }
 
     pub(super) fn millis(self, duration: Duration) -> Self {
