@@ -18,7 +18,7 @@ mod support;
 use std::env;
 
 use deadpool_redis::redis::{Client, Value, aio::MultiplexedConnection, cmd};
-use reentry::Locks;
+use reentry::{DepthSync, Locks};
 use support::RedisServer;
 
 use self::bench::{Times, report};
@@ -55,12 +55,17 @@ async fn main() {
     let mut bare = Bare::connect(&server).await;
     let locks = Locks::connect(server.url()).await.unwrap();
     let outer = locks.lock("nested").await.unwrap();
+    let background = Locks::builder().url(server.url());
+    let background = background.depth_sync(DepthSync::Background);
+    let background = background.build().await.unwrap();
+    let outermost = background.lock("background").await.unwrap();
 
     let mut control = Times::new("two bare EVALSHA of our scripts (control)");
     let mut again = Times::new("the control once more");
     let mut classic = Times::new("two bare EVALSHA of the classic scripts");
     let mut with_lock = Times::new("with_lock");
     let mut nested = Times::new("nested with_lock (re-entry and exit)");
+    let mut behind = Times::new("the same, DepthSync::Background");
     for round in 0..rounds + 500 {
         if round == 500 {
             // The first rounds warmed everything up.
@@ -70,12 +75,13 @@ async fn main() {
                 &mut classic,
                 &mut with_lock,
                 &mut nested,
+                &mut behind,
             ] {
                 *times = Times::new(times.name);
             }
         }
-        for turn in 0..5 {
-            match (turn + round) % 5 {
+        for turn in 0..6 {
+            match (turn + round) % 6 {
                 0 => control.sample(bare.ours()).await,
                 1 => {
                     with_lock
@@ -84,16 +90,23 @@ async fn main() {
                 }
                 2 => classic.sample(bare.classic()).await,
                 3 => again.sample(bare.ours()).await,
-                _ => {
+                4 => {
                     let entry = async { locks.with_lock("nested", async {}).await.unwrap() };
                     outer.scope(nested.sample(entry)).await.unwrap();
+                }
+                _ => {
+                    let entry = async {
+                        let entry = background.with_lock("background", async {});
+                        entry.await.unwrap();
+                    };
+                    outermost.scope(behind.sample(entry)).await.unwrap();
                 }
             }
         }
     }
     report(
         "one key, nobody else",
-        &[&control, &again, &classic, &with_lock, &nested],
+        &[&control, &again, &classic, &with_lock, &nested, &behind],
     );
 }
 
