@@ -342,40 +342,4 @@ impl Waiter {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{id::Owner, options::Queueing, store::memory::MemoryStore};
-
-    /// A waiter, and the queue it asks through.
-    fn waiting() -> Result<(Arc<Queue>, Arc<Waiter>), crate::LockError> {
-        let queue = Queue::new(Arc::new(MemoryStore::new()), Queueing::default());
-        let ttl = Duration::from_secs(30);
-        let claim = Claim {
-            hold: Owner::new().next_hold(),
-            ttl,
-            tokens: 1,
-            standing: queue.standing(ttl),
-        };
-        let key = LockKey::new("", "order:42")?;
-        Ok((queue, Waiter::new(key, claim, Handle::current())))
-    }
-
-    /// The driver may turn to a waiter at the moment at which it leaves. A request made then would
-    /// be answered to nobody, and its lock stand for a whole lease.
-    #[tokio::test]
-    async fn nothing_is_asked_for_a_waiter_that_has_left() -> Result<(), crate::LockError> {
-        let (queue, waiter) = waiting()?;
-        waiter.undo(&queue);
-        assert!(waiter.attempt(&queue).is_none());
-        Ok(())
-    }
-
-    #[tokio::test]
-    async fn an_attempt_in_flight_outlives_its_waiter() -> Result<(), crate::LockError> {
-        let (queue, waiter) = waiting()?;
-        assert!(waiter.attempt(&queue).is_some());
-        waiter.undo(&queue);
-        assert!(waiter.attempt(&queue).is_some());
-        Ok(())
-    }
-}
+mod tests;
