@@ -127,3 +127,44 @@ fn a_runtime_without_io_is_an_error() {
     });
     assert!(answer.recv_timeout(DEADLINE).expect("it does not spin"));
 }
+
+/// Two processes over pools of their own hand a lock over; whether anybody subscribed meanwhile.
+async fn hand_over(server: &RedisServer, url: bool) -> bool {
+    let process = async || {
+        let builder = Locks::builder().pool(pool(server)).wait_forever();
+        let builder = if url {
+            builder.url(server.url())
+        } else {
+            builder
+        };
+        builder.build().await.unwrap()
+    };
+    let (holder, other) = (process().await, process().await);
+    let guard = holder.lock("key").await.unwrap();
+    let waiting = tokio::spawn(other.with_lock("key", async {}));
+    let info = async || holder.inspect("key").await.unwrap().unwrap();
+    let waits = async || info().await.waiting_processes == 1;
+    eventually(DEADLINE, "the other waits", waits).await;
+    if url {
+        let subscribed = async || server.subscriptions().await.len() == 1;
+        eventually(DEADLINE, "an inbox", subscribed).await;
+    }
+    guard.release().await.unwrap();
+    within(DEADLINE, "its turn", waiting)
+        .await
+        .unwrap()
+        .unwrap();
+    !server.subscriptions().await.is_empty()
+}
+
+#[tokio::test]
+async fn a_url_beside_a_pool_is_where_waiters_are_told() {
+    let server = RedisServer::start().await;
+    assert!(hand_over(&server, true).await);
+}
+
+#[tokio::test]
+async fn with_a_pool_alone_waiters_ask() {
+    let server = RedisServer::start().await;
+    assert!(!hand_over(&server, false).await);
+}
