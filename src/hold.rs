@@ -55,6 +55,9 @@ impl Hold {
     ) -> Entry {
         report::acquired(&grant.key, grant.hold, grant.tokens.first);
         let inherited = grant.inherited.take();
+        if let Some(inherited) = &inherited {
+            inherited.depth.lease().set_unclaimed(false);
+        }
         let tenure = inherited.unwrap_or_else(|| guard(&grant, terms, outages, response_timeout));
         let hold = Self {
             owner,
@@ -66,6 +69,7 @@ impl Hold {
             response_timeout,
             runtime: grant.runtime.clone(),
         };
+        grant.queue.guarded(&grant.key, grant.hold);
         grant.enter();
         Entry {
             hold: Arc::new(hold),
@@ -194,9 +198,11 @@ impl Hold {
             tombstone: self.tenure.unanswered,
             deadline,
             ttl,
+            runtime: runtime.id(),
         };
+        let releasing = self.queue.release(release);
         Some(Handover::new(&runtime, async move {
-            let released = self.queue.release(release).await;
+            let released = releasing.await;
             if let Err(Failure::Lost(reason)) = released {
                 self.lease().found_lost(reason);
             }
@@ -244,6 +250,7 @@ fn guard(
     Inheritance {
         depth,
         watchdog: grant.runtime.spawn(watchdog.run()).abort_handle(),
+        runtime: grant.runtime.id(),
         unanswered: grant.unanswered,
         member: 0,
     }

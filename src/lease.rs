@@ -47,6 +47,8 @@ struct State {
     lost: Option<LostReason>,
     /// Whether the hold has ended; what was not lost by then never is.
     ended: bool,
+    /// Whether it was handed on to somebody who has not been polled since: it is not renewed.
+    unclaimed: bool,
 }
 
 impl Lease {
@@ -72,6 +74,7 @@ impl Lease {
             end: end.map(|end| if covered { end.min(deadline) } else { end }),
             lost: None,
             ended: false,
+            unclaimed: false,
         };
         Self {
             key,
@@ -102,6 +105,14 @@ impl Lease {
         let longer = ttl > state.ttl;
         state.ttl = state.ttl.max(ttl);
         longer
+    }
+
+    pub(crate) fn set_unclaimed(&self, unclaimed: bool) {
+        self.state.lock().unclaimed = unclaimed;
+    }
+
+    pub(crate) fn is_unclaimed(&self) -> bool {
+        self.state.lock().unclaimed
     }
 
     /// Whether it goes on without an end of its own.

@@ -22,7 +22,7 @@ use tokio::{
 };
 
 use self::{
-    attempt::Refusal,
+    attempt::{Refusal, Won},
     line::{Line, Pulse},
     place::Place,
     waiter::Waiter,
@@ -31,6 +31,7 @@ use crate::{
     error::LockError,
     id::{HoldId, InboxId},
     key::LockKey,
+    lease,
     mutex::Mutex,
     options::{Queueing, Wait, Wake},
     store::{Claim, Listener, Moved, Standing, Store},
@@ -107,7 +108,7 @@ impl Queue {
             tokens: if inherits { self.queueing.tokens() } else { 1 },
             standing: (wait != Wait::Never).then(|| self.standing(ttl)).flatten(),
         };
-        let place = Place::join(self, Waiter::new(key, claim, runtime));
+        let place = Place::join(self, Waiter::new(key, claim, runtime, wait == Wait::Never));
         let answer = match wait {
             Wait::Never => place.try_once().await,
             Wait::Forever => place.turn().await,
@@ -173,6 +174,11 @@ impl Queue {
         });
     }
 
+    /// The hold has a watchdog from now on.
+    pub(crate) fn guarded(&self, key: &LockKey, hold: HoldId) {
+        self.with_line(key, |line| line.counts_until(hold, None));
+    }
+
     /// The lock may be free: the first in line asks at once.
     fn kick(&self, key: &LockKey) {
         if let Some(line) = self.lines.lock().get_mut(key) {
@@ -204,17 +210,18 @@ impl Queue {
     fn asks_at_once(&self, line: &Line) -> bool {
         // In strict order it takes its place in the store's queue when it comes, not when the lock
         // is released.
-        line.holder().is_none()
+        !line.is_held()
             || self.queueing.local_handoffs == 0
             || matches!(self.queueing.wake, Wake::Poll { .. })
     }
 
     /// Takes a waiter that gets the lock out of its line. Answers whether it still stood there: then
     /// the answer to its attempt belongs to the caller.
-    fn enter(&self, waiter: &Waiter, how: Entering) -> bool {
+    fn enter(&self, waiter: &Waiter, won: &Won) -> bool {
+        let until = Some(lease::deadline(won.sent, won.lease));
         let entered = self.with_line(waiter.key(), |line| {
             line.remove(waiter).is_some_and(|_| {
-                line.hold(waiter.hold(), how);
+                line.hold(waiter.hold(), won.how, until);
                 if self.queueing.local_handoffs == 0 {
                     // In strict order the next one takes its place in the store's queue now.
                     line.kick();

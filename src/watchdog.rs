@@ -58,6 +58,11 @@ impl Watchdog {
                 // store that is being dropped has no more outages to tell of.
                 Ok(()) = self.outages.changed() => {}
             }
+            // An heir that nobody polls is passed over when the lease ends.
+            while lease.is_unclaimed() && lease.lost_by(Instant::now()).is_none() {
+                let pause = Instant::now() + lease.ttl() / 12;
+                sleep_until(pause.min(lease.deadline())).await;
+            }
             // Boxed, since it is rarely there: the watchdog of an idle hold is small.
             if let Err(reason) = Box::pin(self.renew(&mut meta_kept)).await {
                 return reason;

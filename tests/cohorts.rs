@@ -199,3 +199,35 @@ async fn a_group_has_one_watchdog() {
     })
     .await;
 }
+
+async fn token(locks: &Locks) -> u64 {
+    let guard = locks.lock(KEY).await.unwrap();
+    let token = guard.held().fencing_token().0;
+    guard.release().await.unwrap();
+    token
+}
+
+/// A block reaches back, and must not reach tokens of which the store knows nothing any more.
+#[tokio::test]
+async fn blocks_of_any_size_give_greater_tokens_after_flushall() {
+    let server = RedisServer::start().await;
+    for handoffs in [10_000, u32::MAX] {
+        let [locks] = processes(&cohort(&server).local_handoffs(handoffs)).await;
+        let (first, second) = (token(&locks).await, token(&locks).await);
+        server.ask("FLUSHALL").await;
+        let third = token(&locks).await;
+        assert!(first < second && second < third, "{first} {second} {third}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn blocks_of_any_size_give_greater_tokens_after_the_last_one_is_forgotten() {
+    let builder = Locks::builder().url("memory:").handoff(HandOff::InProcess);
+    let locks = builder.local_handoffs(u32::MAX).build().await.unwrap();
+    let mut tokens = Vec::new();
+    for minutes in [0, 1, 11, 90] {
+        tokio::time::sleep(Duration::from_secs(60 * minutes)).await;
+        tokens.push(token(&locks).await);
+    }
+    assert!(tokens.is_sorted_by(|one, next| one < next), "{tokens:?}");
+}

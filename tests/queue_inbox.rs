@@ -11,12 +11,13 @@ mod support;
 
 use std::time::Duration;
 
+use deadpool_redis::redis::cmd;
 use reentry::Locks;
 use support::rig::{KEY, RESPONSE_TIMEOUT};
 use support::turns::TTL;
 use support::{
     Action, Cut, DEADLINE, Direction::ToClient, Proxy, RedisServer, Turns, eventually, patient,
-    until_queued, waiters,
+    until_queued, waiters, within,
 };
 
 const HEARTBEAT: Duration = Duration::from_millis(500);
@@ -171,4 +172,37 @@ async fn a_subscription_that_was_refused_is_made_when_it_is_allowed() {
     eventually(DEADLINE, "the inbox is open", open).await;
     guard.release().await.unwrap();
     assert_eq!(turns.names().await, ["waiter"]);
+}
+
+/// It pauses longer and longer: 10, 20, 40, … ms at least.
+#[tokio::test]
+async fn a_subscription_that_dies_again_and_again_is_not_made_anew_at_once() {
+    let server = RedisServer::start().await;
+    let [here, there] = [
+        process(&server, server.url()).await,
+        process(&server, server.url()).await,
+    ];
+    let guard = there.lock(KEY).await.unwrap();
+    let waiting = tokio::spawn(here.lock(KEY).wait_forever().run(async {}));
+    let mut admin = server.connection().await;
+    let (mut start, mut kills) = (None, 0);
+    while kills < 7 {
+        let mut kill = cmd("CLIENT");
+        kill.arg("KILL").arg("TYPE").arg("pubsub");
+        let killed: u64 = kill.query_async(&mut admin).await.unwrap();
+        kills += killed;
+        if killed > 0 {
+            start.get_or_insert_with(tokio::time::Instant::now);
+        }
+    }
+    let took = start.unwrap().elapsed();
+    assert!(
+        took >= Duration::from_millis(10 + 20 + 40 + 80 + 160 + 320),
+        "{took:?}"
+    );
+    guard.release().await.unwrap();
+    within(DEADLINE, "its turn", waiting)
+        .await
+        .unwrap()
+        .unwrap();
 }

@@ -107,6 +107,12 @@ impl Driver {
                 }
             }
             next = Next::Wait;
+            if first.asks_once() && self.queue.leave(&first).is_some() {
+                // It would stand before the others for as long as nobody polls it.
+                first.refuse(&self.queue, Refusal::Busy);
+                next = Next::Kicked;
+                continue;
+            }
             if self.queue.queueing.wake.is_exhausted(first.asked())
                 && self.queue.leave(&first).is_some()
             {

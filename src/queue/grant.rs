@@ -54,13 +54,14 @@ impl Drop for Grant {
             tombstone: self.unanswered,
             deadline: lease::deadline(self.sent, self.lease),
             ttl: self.ttl,
+            runtime: self.runtime.id(),
         };
         if let Some(inherited) = &self.inherited {
+            // Nobody's depth any more: no change of it is sent.
+            inherited.depth.rise();
             (release.deadline, release.ttl) = inherited.end();
         }
-        let queue = Arc::clone(&self.queue);
-        drop(Handover::new(&self.runtime, async move {
-            queue.release(release).await
-        }));
+        let releasing = self.queue.release(release);
+        drop(Handover::new(&self.runtime, releasing));
     }
 }

@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::{task::AbortHandle, time::Instant};
+use tokio::{runtime, task::AbortHandle, time::Instant};
 
 use super::{Entering, Grant, Queue};
 use crate::{depth::Depth, options::HandOff, report, store::Tokens};
@@ -14,6 +14,8 @@ pub(crate) struct Inheritance {
     /// With the lease, which it guards together with the watchdog.
     pub(crate) depth: Arc<Depth>,
     pub(crate) watchdog: AbortHandle,
+    /// Where the watchdog lives: it dies with that runtime, and stands still with it.
+    pub(crate) runtime: runtime::Id,
     /// Whether some acquire of the hold was never answered.
     pub(crate) unanswered: bool,
     /// Which member has it.
@@ -50,18 +52,21 @@ impl Queue {
             let handoffs = line.handoffs() + 1;
             let waiter = Arc::clone(line.first()?);
             let claim = waiter.claim();
-            let fits = claim.tokens > 1 && claim.ttl == lease.ttl();
+            let fits = claim.tokens > 1
+                && claim.ttl == lease.ttl()
+                && waiter.runtime().id() == left.runtime;
             if !fits || handoffs > self.queueing.local_handoffs || !waiter.inherits() {
                 return None;
             }
             line.remove(&waiter)?;
-            line.hold(lease.hold(), Entering::HandedOver(handoffs));
+            line.hold(lease.hold(), Entering::HandedOver(handoffs), None);
             Some(waiter)
         });
         let Some(waiter) = next.flatten() else {
             return false;
         };
         report::handed_on(lease.key(), lease.hold());
+        lease.set_unclaimed(true);
         let inherited = Inheritance {
             member: depth.succeed(),
             ..left.clone()

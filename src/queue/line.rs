@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use tokio::sync::Notify;
+use tokio::{sync::Notify, time::Instant};
 
 use super::{Entering, waiter::Waiter};
 use crate::id::HoldId;
@@ -20,6 +20,8 @@ pub(super) struct Line {
     waiters: VecDeque<Arc<Waiter>>,
     /// The hold of this process that has the lock, or is about to get it from another one.
     holder: Option<HoldId>,
+    /// Until when it counts as the holder, unless something keeps its lease.
+    until: Option<Instant>,
     /// How many times in a row the lock has gone from one of this process to the next.
     handoffs: u32,
     pulse: Option<Arc<Pulse>>,
@@ -97,12 +99,25 @@ impl Line {
     }
 
     /// The hold has the lock from now on.
-    pub(super) fn hold(&mut self, hold: HoldId, how: Entering) {
+    pub(super) fn hold(&mut self, hold: HoldId, how: Entering, until: Option<Instant>) {
         self.holder = Some(hold);
+        self.until = until;
         self.handoffs = match how {
             Entering::Afresh => 0,
             Entering::HandedOver(count) => count,
         };
+    }
+
+    /// The hold counts as the holder until then, or for as long as its watchdog keeps it.
+    pub(super) fn counts_until(&mut self, hold: HoldId, until: Option<Instant>) {
+        if self.holder == Some(hold) {
+            self.until = until;
+        }
+    }
+
+    /// Whether somebody in this process may still have the lock.
+    pub(super) fn is_held(&self) -> bool {
+        self.holder.is_some() && self.until.is_none_or(|until| Instant::now() < until)
     }
 
     /// The hold has the lock no longer, and `next` is about to get it.

@@ -90,7 +90,7 @@ impl<'q> Place<'q> {
         let outcome = attempt.clone().await;
         match &outcome {
             Outcome::Held(won) => {
-                let entered = self.queue.enter(&self.waiter, won.how);
+                let entered = self.queue.enter(&self.waiter, won);
                 entered.then_some(outcome)
             }
             Outcome::Failed(_) => {

@@ -1,10 +1,10 @@
 //! The end of a hold: sent until it is answered. The lock goes to the first in line, in the same
 //! request, or to another process whose turn it is.
 
-use std::{pin::Pin, sync::Arc, time::Duration};
+use std::{panic::AssertUnwindSafe, pin::Pin, sync::Arc, time::Duration};
 
 use futures_util::{FutureExt, future::Shared};
-use tokio::time::Instant;
+use tokio::{runtime, time::Instant};
 
 use super::{
     Entering, Queue,
@@ -13,7 +13,7 @@ use super::{
     waiter::Waiter,
 };
 use crate::{
-    error::{Effect, Failure, LostReason},
+    error::{Effect, Failure, LostReason, StoreError},
     id::HoldId,
     key::LockKey,
     releaser::pauses,
@@ -32,6 +32,8 @@ pub(crate) struct Release {
     pub(crate) deadline: Instant,
     /// How long the lock may stand in the store after the last request about it.
     pub(crate) ttl: Duration,
+    /// Where it is sent from.
+    pub(crate) runtime: runtime::Id,
 }
 
 /// A release in flight: how it ended, and what became of the successor. For the latter it is an
@@ -45,22 +47,68 @@ struct Nominee {
     attempt: Attempt,
 }
 
+/// A release under way: at its end nobody counts as the holder any more.
+struct Passing {
+    queue: Arc<Queue>,
+    key: LockKey,
+    holder: HoldId,
+}
+
+impl Drop for Passing {
+    fn drop(&mut self) {
+        self.queue.with_line(&self.key, |line| {
+            if line.holder() == Some(self.holder) {
+                line.pass(self.holder, None);
+                line.kick();
+            }
+        });
+    }
+}
+
 impl Queue {
     /// Releases. Fails if the lock turns out to have been lost before, or if it could not be released
     /// at all and stands until its lease ends.
-    pub(crate) async fn release(self: &Arc<Self>, release: Release) -> Result<(), Failure> {
+    ///
+    /// Should this never be finished, because its runtime ends or stands still, then nobody waits for it.
+    pub(crate) fn release(
+        self: &Arc<Self>,
+        release: Release,
+    ) -> impl Future<Output = Result<(), Failure>> + Send + use<> {
+        self.with_line(&release.key, |line| {
+            line.counts_until(release.hold, Some(release.deadline));
+        });
+        let passing = Passing {
+            queue: Arc::clone(self),
+            key: release.key.clone(),
+            holder: release.hold,
+        };
+        let queue = Arc::clone(self);
+        async move { queue.pass_on(release, passing).await }
+    }
+
+    async fn pass_on(
+        self: &Arc<Self>,
+        release: Release,
+        mut passing: Passing,
+    ) -> Result<(), Failure> {
         let key = release.key.clone();
         let Some(nominee) = self.nominate(&release).await else {
             let (ended, _) = self.end(&release, None).await;
+            drop(passing);
             self.kick(&key);
             return ended;
         };
+        passing.holder = nominee.waiter.hold();
         let (ended, outcome) = nominee.flight.await;
         let waiter = nominee.waiter;
         match outcome {
-            Outcome::Held(won) => waiter.serve(self, won),
+            Outcome::Held(won) => {
+                waiter.serve(self, won);
+                passing.holder = release.hold;
+            }
             outcome => {
                 self.with_line(&key, |line| line.pass(waiter.hold(), None));
+                passing.holder = release.hold;
                 waiter.settle(self, &nominee.attempt);
                 // In the queue it is told when it has its turn; else it has to ask.
                 if !(matches!(outcome, Outcome::Busy { .. }) && self.listen()) {
@@ -89,11 +137,7 @@ impl Queue {
                 Ok(nominee) => return Some(nominee),
                 Err((waiter, attempt)) => match attempt.clone().await {
                     Outcome::Busy { .. } | Outcome::Unanswered => waiter.settle(self, &attempt),
-                    Outcome::Held(_) | Outcome::Failed(_) => {
-                        // Whoever has the lock next, it is not by this release.
-                        self.with_line(&release.key, |line| line.pass(release.hold, None));
-                        return None;
-                    }
+                    Outcome::Held(_) | Outcome::Failed(_) => return None,
                 },
             }
         }
@@ -105,7 +149,11 @@ impl Queue {
         release: &Release,
         line: &Line,
     ) -> Option<Result<Nominee, (Arc<Waiter>, Attempt)>> {
-        let waiter = line.first()?;
+        // A request is bound to the timers of its runtime, which may stand still: nobody on another
+        // one is made to wait for it.
+        let waiter = line
+            .first()
+            .filter(|waiter| waiter.runtime().id() == release.runtime)?;
         let claim = waiter.claim();
         let pass = line.handoffs() >= self.queueing.local_handoffs;
         let successor = Successor {
@@ -118,8 +166,18 @@ impl Queue {
         let how = Entering::HandedOver(if pass { 0 } else { line.handoffs() + 1 });
         let (queue, release) = (Arc::clone(self), release.clone());
         let named = (Arc::clone(waiter), successor, how);
+        let successor = Arc::clone(waiter);
+        let work = AssertUnwindSafe(async move { queue.end(&release, Some(named)).await });
+        // Its timers panic once the runtime that polled it first is shut down.
         let work: Pin<Box<dyn Future<Output = _> + Send>> =
-            Box::pin(async move { queue.end(&release, Some(named)).await });
+            Box::pin(work.catch_unwind().map(move |ended| {
+                ended.unwrap_or_else(|_| {
+                    let cause = "the runtime of the release was shut down";
+                    let error =
+                        StoreError::new("release", &Arc::from("the store"), Effect::Unknown, cause);
+                    (Err(Failure::Store(error)), successor.unsure())
+                })
+            }));
         let flight: Flight = work.shared();
         let outcome = flight.clone();
         let attempt = || {
@@ -154,6 +212,7 @@ impl Queue {
             tombstone,
             deadline,
             ttl,
+            ..
         } = release;
         let ending = Ending {
             hold,

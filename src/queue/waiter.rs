@@ -1,6 +1,6 @@
 //! One waiter in a line, and its attempts at the lock.
 
-use std::{pin::Pin, sync::Arc, time::Duration};
+use std::{panic::AssertUnwindSafe, pin::Pin, sync::Arc, time::Duration};
 
 use futures_util::FutureExt;
 use tokio::{runtime::Handle, sync::Notify, time::Instant};
@@ -26,6 +26,8 @@ pub(super) struct Waiter {
     key: LockKey,
     claim: Claim,
     runtime: Handle,
+    /// Whether it waits for nothing but the answer to one question.
+    asks_once: bool,
     state: Mutex<State>,
     wake: Notify,
 }
@@ -52,11 +54,12 @@ struct State {
 }
 
 impl Waiter {
-    pub(super) fn new(key: LockKey, claim: Claim, runtime: Handle) -> Arc<Self> {
+    pub(super) fn new(key: LockKey, claim: Claim, runtime: Handle, asks_once: bool) -> Arc<Self> {
         Arc::new(Self {
             key,
             claim,
             runtime,
+            asks_once,
             state: Mutex::default(),
             wake: Notify::new(),
         })
@@ -68,6 +71,10 @@ impl Waiter {
 
     pub(super) fn claim(&self) -> Claim {
         self.claim
+    }
+
+    pub(super) fn asks_once(&self) -> bool {
+        self.asks_once
     }
 
     pub(super) fn hold(&self) -> HoldId {
@@ -97,11 +104,20 @@ impl Waiter {
         state.asked += 1;
         let request = queue.store.acquire(&self.key, self.claim);
         let (waiter, store) = (Arc::clone(self), Arc::clone(&queue.store));
-        let asking: Pin<Box<dyn Future<Output = _> + Send>> = Box::pin(async move {
+        let asker = Arc::clone(self);
+        let asking = AssertUnwindSafe(async move {
             let (sent, epoch) = (Instant::now(), store.epoch());
             let answer = request.await;
             waiter.read(sent, epoch, answer)
         });
+        // Its timers panic once the runtime that polled it first is shut down.
+        let asking: Pin<Box<dyn Future<Output = _> + Send>> =
+            Box::pin(asking.catch_unwind().map(move |outcome| {
+                outcome.unwrap_or_else(|_| {
+                    asker.state.lock().unanswered = true;
+                    Outcome::Unanswered
+                })
+            }));
         let attempt = asking.shared();
         state.attempt = Some(attempt.clone());
         Some(attempt)
@@ -246,7 +262,7 @@ impl Waiter {
 
     /// Brings the waiter its lock, if it still stands in its line.
     pub(super) fn serve(&self, queue: &Arc<Queue>, won: Won) {
-        if queue.enter(self, won.how) {
+        if queue.enter(self, &won) {
             self.answer(Ok(self.grant(queue, won)));
         }
     }
@@ -307,6 +323,7 @@ impl Waiter {
                 tombstone,
                 deadline: Instant::now(),
                 ttl,
+                runtime: waiter.runtime.id(),
             };
             // What goes wrong is reported; there is nobody to tell.
             let _ = queue.release(release).await;

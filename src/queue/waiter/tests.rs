@@ -19,7 +19,7 @@ fn waiting() -> Result<(Arc<Queue>, Arc<Waiter>), LockError> {
         standing: queue.standing(ttl),
     };
     let key = LockKey::new("", "order:42")?;
-    Ok((queue, Waiter::new(key, claim, Handle::current())))
+    Ok((queue, Waiter::new(key, claim, Handle::current(), false)))
 }
 
 /// The driver may turn to a waiter at the moment at which it leaves. A request made then would be

@@ -20,7 +20,7 @@ use tokio::{
     select,
     sync::{Notify, watch},
     task::JoinHandle,
-    time::sleep,
+    time::{Instant, sleep},
 };
 
 use super::{
@@ -38,11 +38,21 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// How long nobody must have waited before the inbox is closed, to within as much again.
 const IDLE: Duration = Duration::from_secs(5);
 
+/// A task that has not heard a doubt for so long stands still with its runtime.
+const DEAF: Duration = Duration::from_secs(1);
+
+#[derive(Default)]
+struct Doubt {
+    raised: Notify,
+    /// Since when it has not been heard.
+    since: Mutex<Option<Instant>>,
+}
+
 pub(super) struct Inbox {
     address: Address,
     timeouts: Timeouts,
     outages: watch::Sender<u64>,
-    doubt: Arc<Notify>,
+    doubt: Arc<Doubt>,
     task: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -77,7 +87,15 @@ impl Inbox {
 
     /// The subscription is checked, and made anew if its connection is dead.
     pub(super) fn doubt(&self) {
-        self.doubt.notify_one();
+        let since = *self.doubt.since.lock().get_or_insert_with(Instant::now);
+        if since.elapsed() > DEAF
+            && let Some(task) = self.task.lock().take()
+        {
+            // Whoever waits next opens another one.
+            task.abort();
+            *self.doubt.since.lock() = None;
+        }
+        self.doubt.raised.notify_one();
     }
 }
 
@@ -111,7 +129,7 @@ struct Subscriber {
     address: Address,
     timeouts: Timeouts,
     outages: watch::Sender<u64>,
-    doubt: Arc<Notify>,
+    doubt: Arc<Doubt>,
 }
 
 impl Subscriber {
@@ -125,7 +143,7 @@ impl Subscriber {
             let ended = Arc::new(Notify::new());
             match self.subscribe(&ended).await {
                 Ok(mut connection) => {
-                    pauses = growing_pauses(LONGEST_PAUSE, 2.0);
+                    let began = Instant::now();
                     // What has moved until now was told to nobody.
                     if let Some(listener) = self.listener.upgrade() {
                         listener.missed();
@@ -134,6 +152,11 @@ impl Subscriber {
                         End::Idle => return,
                         // The server may have lost its data together with the connection.
                         End::Dead => self.outages.send_modify(|count| *count += 1),
+                    }
+                    if began.elapsed() > LONGEST_PAUSE {
+                        pauses = growing_pauses(LONGEST_PAUSE, 2.0);
+                    } else {
+                        sleep(pauses.next().unwrap_or_default()).await;
                     }
                 }
                 Err(error) => {
@@ -153,7 +176,8 @@ impl Subscriber {
         loop {
             select! {
                 () = ended.notified() => return End::Dead,
-                () = self.doubt.notified() => {
+                () = self.doubt.raised.notified() => {
+                    *self.doubt.since.lock() = None;
                     if cmd("PING").exec_async(connection).await.is_err() {
                         return End::Dead;
                     }
