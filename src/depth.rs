@@ -216,3 +216,45 @@ impl Depth {
         first
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test ends where its ground gives way")]
+mod tests {
+    use super::*;
+    use crate::{
+        id::Owner,
+        key::LockKey,
+        store::{Claim, memory::MemoryStore},
+    };
+
+    /// Whoever was bringing the store after the depth may have stopped at the last exit.
+    #[tokio::test(start_paused = true)]
+    async fn the_next_member_has_its_depth_in_the_store() {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let key = LockKey::new("", "order:42").unwrap();
+        let (hold, ttl) = (Owner::new().next_hold(), Duration::from_secs(30));
+        let claim = Claim {
+            hold,
+            ttl,
+            tokens: 3,
+            standing: None,
+        };
+        store.acquire(&key, claim).await.unwrap();
+        let lease = Lease::new(key.clone(), hold, Instant::now(), ttl, ttl, None);
+        let depth = Arc::new(Depth::new(Arc::clone(&store), Arc::new(lease)));
+        let watchdog = Arc::clone(&depth);
+        drop(tokio::spawn(async move { watchdog.follow().await }));
+        assert!(depth.deepen(0, None));
+        depth.sync().await.unwrap();
+        // The inner exit goes on in the background, and the outer one comes before its turn.
+        assert_eq!((depth.rise(), depth.rise()), (1, 0));
+        depth.sync().await.unwrap();
+        assert_eq!(depth.succeed(), 1);
+        let stored = async || {
+            let seen = store.inspect(&key).await.unwrap().unwrap();
+            seen.holders[0].1
+        };
+        let is_one = async || stored().await == 1;
+        crate::support::eventually(ttl, "the depth of the next one", is_one).await;
+    }
+}
