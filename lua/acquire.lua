@@ -62,13 +62,12 @@ if remaining == -2 then
     if ahead then
       leave(ahead)
     end
-    local token, count = reserve(hold, meta_life, tokens)
-    take(hold, ttl)
+    local token, count = take(hold, ttl, meta_life, tokens)
     return {1, token, count, tonumber(ttl)}
   end
 end
 if inbox then
-  stand(inbox, now, life, table.concat({hold, lease, meta_life, tokens}, ' '))
+  stand(inbox, now, life, hold, lease, meta_life, tokens)
 end
 if ahead then
   remaining = grant(ahead, entry)

@@ -18,8 +18,7 @@ end
 local lock, queue, meta, entries = unpack(KEYS)
 -- include take
 if alone and released == 1 then
-  local token, count = reserve(successor, ARGV[7], ARGV[8])
-  take(successor, ARGV[6])
+  local token, count = take(successor, ARGV[6], ARGV[7], ARGV[8])
   if count == 1 then
     return token
   end
@@ -42,7 +41,7 @@ if released == 1 and redis.call('EXISTS', lock) == 0 then
   end
   if ahead and not (successor and ahead == inbox) then
     if successor then
-      stand(inbox, now, life, table.concat({successor, lease, meta_life, tokens}, ' '))
+      stand(inbox, now, life, successor, lease, meta_life, tokens)
     end
     local remaining = grant(ahead, entry)
     if successor then
@@ -52,8 +51,7 @@ if released == 1 and redis.call('EXISTS', lock) == 0 then
     if waited then
       leave(inbox)
     end
-    local token, count = reserve(successor, meta_life, tokens)
-    take(successor, ttl)
+    local token, count = take(successor, ttl, meta_life, tokens)
     return {1, 1, token, count, tonumber(ttl)}
   end
   return {1}
@@ -63,7 +61,7 @@ end
 local entry = waited and redis.call('HGET', entries, inbox)
 if entry and string.match(entry, '^%d+ (%S+)') == hold then
   if successor then
-    stand(inbox, now, life, table.concat({successor, lease, meta_life, tokens}, ' '))
+    stand(inbox, now, life, successor, lease, meta_life, tokens)
     local remaining = redis.call('PTTL', lock)
     return {released, 0, remaining == -2 and 0 or remaining, now}
   end

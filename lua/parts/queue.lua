@@ -22,12 +22,14 @@ local function head(now)
 end
 
 -- Enters the line at its end, or keeps the place that the inbox has there.
-local function stand(inbox, now, life, wish)
+local function stand(inbox, now, life, hold, lease, meta_life, tokens)
   if not redis.call('ZSCORE', queue, inbox) then
     local last = redis.call('ZRANGE', queue, -1, -1, 'WITHSCORES')[2] or 0
     redis.call('ZADD', queue, last + 1, inbox)
   end
-  redis.call('HSET', entries, inbox, string.format('%.0f ', now + life * 1000) .. wish)
+  local deadline = string.format('%.0f', now + life * 1000)
+  local entry = table.concat({deadline, hold, lease, meta_life, tokens}, ' ')
+  redis.call('HSET', entries, inbox, entry)
   -- Both keys outlive the last of their entries, and end with it.
   if redis.call('PTTL', queue) < tonumber(life) then
     redis.call('PEXPIRE', queue, life)
@@ -40,8 +42,7 @@ end
 local function grant(inbox, entry)
   local hold, lease, meta_life, tokens = string.match(entry, '^%d+ (%S+) (%d+) (%d+) (%d+)$')
   leave(inbox)
-  local token, count, now = reserve(hold, meta_life, tokens)
-  take(hold, lease)
+  local token, count, now = take(hold, lease, meta_life, tokens)
   local message = string.format('%s %.0f %d %.0f %s ', hold, token, count, now, lease)
   redis.pcall('PUBLISH', inbox, message .. lock)
   return tonumber(lease)

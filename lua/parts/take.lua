@@ -2,8 +2,8 @@
 -- The meta is "seconds microseconds hold seq": the last token, as the TIME that it was made of.
 -- clock() returns the server's time in microseconds.
 -- reserve(hold, meta_life, count) returns the first of up to count tokens, how many, and the time.
--- take(hold, lease) enters the hold; its tokens come first: if the script dies between the two,
--- numbers are wasted and nothing else.
+-- take(hold, lease, meta_life, count) enters the hold, and returns the same. The tokens come first: if
+-- the script dies between the two, numbers are wasted and nothing else.
 local function clock()
   local time = redis.call('TIME')
   return time[1] * 1000000 + time[2]
@@ -29,7 +29,8 @@ local function reserve(hold, meta_life, count)
   return first, last - first + 1, now
 end
 
-local function take(hold, lease)
+local function take(hold, lease, meta_life, count)
+  local first, given, now = reserve(hold, meta_life, count)
   redis.call('HINCRBY', lock, hold, 1)
   local set = redis.pcall('PEXPIRE', lock, lease)
   if set ~= 1 then
@@ -37,4 +38,5 @@ local function take(hold, lease)
     redis.call('HDEL', lock, hold)
     error(set.err, 0)
   end
+  return first, given, now
 end
