@@ -85,6 +85,11 @@ impl Depth {
         }
     }
 
+    /// Whether somebody else has gone on with the hold after this member.
+    pub(crate) fn is_over_for(&self, member: u32) -> bool {
+        self.state.lock().member != member
+    }
+
     /// One level more, and a lease of at least `ttl`. False if the member's part has ended: then the
     /// hold is not its own to re-enter.
     pub(crate) fn deepen(&self, member: u32, ttl: Option<Duration>) -> bool {

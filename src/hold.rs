@@ -1,13 +1,6 @@
 //! One outermost acquisition, shared by everything that has entered it.
 
-use std::{
-    fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::{fmt, sync::Arc, time::Duration};
 
 use tokio::{
     runtime::Handle,
@@ -37,8 +30,6 @@ pub(crate) struct Hold {
     on_lost: OnLost,
     /// The lease, the depth and the watchdog, which others may have had before.
     tenure: Inheritance,
-    /// Whether somebody else has gone on with the hold: then no loss of it is ours.
-    handed_on: AtomicBool,
     queue: Arc<Queue>,
     response_timeout: Duration,
     runtime: Handle,
@@ -64,7 +55,6 @@ impl Hold {
             tokens: grant.tokens,
             on_lost: terms.on_lost,
             tenure,
-            handed_on: AtomicBool::new(false),
             queue: Arc::clone(&grant.queue),
             response_timeout,
             runtime: grant.runtime.clone(),
@@ -113,10 +103,8 @@ impl Hold {
 
     /// How the lock was lost, if it was.
     pub(crate) fn lost(&self) -> Option<LostReason> {
-        if self.handed_on.load(Ordering::Acquire) {
-            return None;
-        }
-        self.lease().lost_by(Instant::now())
+        let lost = self.lease().lost_by(Instant::now());
+        lost.filter(|_| !self.is_handed_on())
     }
 
     /// Whether a loss ends the body.
@@ -131,7 +119,7 @@ impl Hold {
 
     pub(crate) async fn until_lost(&self) -> LostReason {
         let reason = self.lease().lost().await;
-        if self.handed_on.load(Ordering::Acquire) {
+        if self.is_handed_on() {
             std::future::pending().await
         } else {
             reason
@@ -212,16 +200,16 @@ impl Hold {
 
     /// Lets the next one in this process go on with the hold, if there is one who may.
     fn hand_on(&self) -> bool {
-        // Set first: from the moment at which another one has the hold, no loss of it is ours.
-        self.handed_on
-            .store(self.lost().is_none(), Ordering::Release);
         let rest = Tokens {
             first: FencingToken(self.tokens.first.0 + 1),
             count: self.tokens.count.saturating_sub(1),
         };
-        let handed_on = self.queue.hand_on(&self.tenure, rest);
-        self.handed_on.store(handed_on, Ordering::Release);
-        handed_on
+        self.queue.hand_on(&self.tenure, rest)
+    }
+
+    /// Whether somebody else has gone on with the hold: then no loss of it is ours.
+    fn is_handed_on(&self) -> bool {
+        self.tenure.depth.is_over_for(self.tenure.member)
     }
 }
 

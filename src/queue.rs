@@ -277,7 +277,7 @@ impl Queue {
 enum Entering {
     /// From the store.
     Afresh,
-    /// From a holder in the same process, for the so-manieth time in a row.
+    /// From a holder in the same process, and how many times in a row that has happened now.
     HandedOver(u32),
 }
 

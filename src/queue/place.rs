@@ -95,9 +95,7 @@ impl<'q> Place<'q> {
             }
             Outcome::Failed(_) => {
                 self.queue.leave(&self.waiter)?;
-                if !self.waiter.undo(self.queue) {
-                    self.queue.kick(self.waiter.key());
-                }
+                self.waiter.withdraw(self.queue);
                 Some(outcome)
             }
             Outcome::Busy { .. } | Outcome::Unanswered => {
@@ -122,11 +120,8 @@ impl Drop for Place<'_> {
     fn drop(&mut self) {
         match self.queue.leave(&self.waiter) {
             // What it leaves in the store goes to the next in line, who is told when it has.
-            Some(at) => {
-                if !self.waiter.undo(self.queue) && at == 0 {
-                    self.queue.kick(self.waiter.key());
-                }
-            }
+            Some(0) => self.waiter.withdraw(self.queue),
+            Some(_) => drop(self.waiter.undo(self.queue)),
             // A grant that was brought but not taken undoes itself.
             None => drop(self.waiter.take_answer()),
         }

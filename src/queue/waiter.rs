@@ -331,11 +331,17 @@ impl Waiter {
         true
     }
 
-    /// Sends the waiter away. Only for the one who has taken it out of its line.
-    pub(super) fn refuse(self: &Arc<Self>, queue: &Arc<Queue>, refusal: Refusal) {
+    /// Undoes what there is to undo for a waiter that stood first; the next one is told in either case.
+    /// Only for the one who has taken it out of its line.
+    pub(super) fn withdraw(self: &Arc<Self>, queue: &Arc<Queue>) {
         if !self.undo(queue) {
             queue.kick(&self.key);
         }
+    }
+
+    /// Sends the waiter away. Only for the one who has taken it out of its line.
+    pub(super) fn refuse(self: &Arc<Self>, queue: &Arc<Queue>, refusal: Refusal) {
+        self.withdraw(queue);
         self.answer(Err(refusal));
     }
 

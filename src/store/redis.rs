@@ -190,7 +190,9 @@ impl Store for RedisStore {
 
     fn listen(&self, inbox: InboxId, listener: Weak<dyn Listener>) -> bool {
         let channel = self.inbox.as_ref();
-        channel.is_some_and(|channel| channel.open(inbox, listener))
+        channel
+            .map(|channel| channel.open(inbox, listener))
+            .is_some()
     }
 
     fn doubt(&self) {

@@ -69,7 +69,7 @@ impl Inbox {
 
     /// Opens the inbox, unless it is open. A runtime that ends takes its connections with it; then
     /// the next one to wait opens the inbox again.
-    pub(super) fn open(&self, id: InboxId, listener: Weak<dyn Listener>) -> bool {
+    pub(super) fn open(&self, id: InboxId, listener: Weak<dyn Listener>) {
         let mut task = self.task.lock();
         if task.as_ref().is_none_or(JoinHandle::is_finished) {
             let subscriber = Subscriber {
@@ -82,7 +82,6 @@ impl Inbox {
             };
             *task = Some(tokio::spawn(subscriber.run()));
         }
-        true
     }
 
     /// The subscription is checked, and made anew if its connection is dead.
