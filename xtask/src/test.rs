@@ -10,12 +10,7 @@ pub(crate) fn all(args: &[String]) -> Result<()> {
     // Not --all-targets: that would run the benches as tests.
     const BINARIES: [&str; 4] = ["--lib", "--bins", "--tests", "--examples"];
     for targets in [&BINARIES[..], &["--doc"]] {
-        let mut command = cargo(&[
-            "test",
-            "--workspace",
-            "--exclude=reentry-peers",
-            "--all-features",
-        ]);
+        let mut command = cargo(&["test", "--all-features"]);
         command.args(targets);
         if !args.is_empty() {
             command.arg("--").args(args);
