@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use reentry::{FencingToken, HandOff, LockError, Locks, LocksBuilder, Wake, held};
+use support::dice::Dice;
 use support::rig::KEY;
 use support::turns::TTL;
 use support::{
@@ -22,17 +23,6 @@ use support::{
     within,
 };
 use tokio::task::{JoinSet, yield_now};
-
-/// Numbers that look random and are the same in every run (Knuth's MMIX).
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005);
-        self.0 = self.0.wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % sides
-    }
-}
 
 /// What the lock protects: nobody overlaps, and no token is smaller than one before.
 #[derive(Debug, Default)]

@@ -16,19 +16,9 @@ use std::task::Poll;
 use std::time::Duration;
 
 use reentry::{LockError, Locks, held};
+use support::dice::Dice;
 use support::{DEADLINE, RedisServer, Section, connect, depths, eventually, waiters, within};
 use tokio::task::{JoinSet, yield_now};
-
-/// Numbers that look random and are the same in every run (Knuth's MMIX).
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005);
-        self.0 = self.0.wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % sides
-    }
-}
 
 /// Polls `future` at most so many times, each time that it is woken.
 async fn polled<F: Future>(future: F, mut times: u64) -> Option<F::Output> {

@@ -12,6 +12,7 @@
 //! | `proxy` | [`Proxy`]: cuts, delays, holds back and loses bytes on the way |
 //! | `child` | [`Child`]: a part of the test in a process of its own, to be killed or stopped |
 //! | `classic` | the well-known lock and unlock scripts, as other programs use them |
+//! | `dice` | chance that can be repeated |
 //! | `wait` | [`eventually`] and [`within`] |
 //! | `stores` | [`on_both_stores`]: one case over both stores; [`connect`], [`Section`], [`depths`], [`waiters`] |
 //! | `rig` | [`Rig`]: a server, a proxy before it, and locks that go through the proxy |
@@ -36,6 +37,7 @@
 pub mod admin;
 pub mod child;
 pub mod classic;
+pub mod dice;
 pub mod ports;
 pub mod process;
 pub mod proxy;
