@@ -210,6 +210,7 @@ impl Lease {
             }
             let ended = self.state.lock().ended;
             select! {
+                biased;
                 () = notified => {}
                 () = sleep_until(self.deadline()), if !ended => {}
             }

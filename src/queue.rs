@@ -302,7 +302,11 @@ impl Listener for Queue {
     }
 
     fn missed(&self) {
-        self.lines.lock().values_mut().for_each(Line::kick);
+        let mut lines = self.lines.lock();
+        let mut all: Vec<_> = lines.iter_mut().collect();
+        // In an order that does not depend on chance, so that a simulation repeats itself.
+        all.sort_unstable_by_key(|(key, _)| key.as_str());
+        all.into_iter().for_each(|(_, line)| line.kick());
     }
 }
 

@@ -37,6 +37,7 @@ impl Watchdog {
         async move {
             let depth = Arc::clone(&self.depth);
             let reason = select! {
+                biased;
                 reason = self.keep() => reason,
                 reason = depth.follow() => reason,
             };
@@ -53,6 +54,7 @@ impl Watchdog {
             let lease = self.depth.lease();
             let due = lease.renewal_due().unwrap_or_else(|| lease.deadline());
             select! {
+                biased;
                 () = sleep_until(due) => {}
                 // The server may have lost the lock together with the connection: ask at once. A
                 // store that is being dropped has no more outages to tell of.

@@ -128,6 +128,7 @@ impl Driver {
         let mut pause = pin!(sleep(pause));
         loop {
             select! {
+                biased;
                 () = pause.as_mut() => return Next::TimeUp,
                 () = self.pulse.kick.notified() => return Next::Kicked,
                 () = self.pulse.hurry.notified() => {}

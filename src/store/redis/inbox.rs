@@ -174,6 +174,7 @@ impl Subscriber {
         let mut was_idle = false;
         loop {
             select! {
+                biased;
                 () = ended.notified() => return End::Dead,
                 () = self.doubt.raised.notified() => {
                     *self.doubt.since.lock() = None;
