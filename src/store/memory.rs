@@ -6,6 +6,9 @@ use std::{
     sync::{Arc, Weak},
 };
 
+#[cfg(test)]
+use std::time::Duration;
+
 use tokio::{sync::watch, time::Instant};
 
 use self::state::State;
@@ -49,9 +52,9 @@ impl MemoryStore {
         Box::pin(async move {
             // Nothing here ever waits, so a loop around a lock would starve its neighbours.
             tokio::task::coop::consume_budget().await;
-            let now = Instant::now();
             let (answer, news) = {
                 let mut state = shared.state.lock();
+                let now = state.now();
                 state.sweep(now);
                 let answer = step(&mut state, now);
                 (answer, state.take_news())
@@ -60,6 +63,20 @@ impl MemoryStore {
                 .for_each(|(inbox, moved)| shared.tell(inbox, moved));
             Ok::<_, StoreError>(answer)
         })
+    }
+}
+
+/// What befalls a real server.
+#[cfg(test)]
+impl MemoryStore {
+    /// Loses all data, as by FLUSHALL or a restart without persistence.
+    pub(crate) fn forget(&self) {
+        self.shared.state.lock().forget();
+    }
+
+    /// Sets its clock to so much ahead of tokio's.
+    pub(crate) fn set_clock_ahead(&self, by: Duration) {
+        self.shared.state.lock().set_clock_ahead(by);
     }
 }
 

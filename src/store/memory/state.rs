@@ -48,10 +48,12 @@ struct Meta {
 }
 
 /// The wall clock, carried on by the tokio clock, so that it stands still when tokio's does.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Clock {
     start: Instant,
     start_micros: u64,
+    /// How far it was set ahead of the tokio clock.
+    ahead: Duration,
 }
 
 impl Clock {
@@ -62,6 +64,7 @@ impl Clock {
         Self {
             start: Instant::now(),
             start_micros: micros(since_epoch),
+            ahead: Duration::ZERO,
         }
     }
 
@@ -90,7 +93,25 @@ impl Default for State {
     }
 }
 
+#[cfg(test)]
 impl State {
+    pub(super) fn forget(&mut self) {
+        *self = Self {
+            clock: self.clock,
+            ..Self::default()
+        };
+    }
+
+    pub(super) fn set_clock_ahead(&mut self, by: Duration) {
+        self.clock.ahead = by;
+    }
+}
+
+impl State {
+    pub(super) fn now(&self) -> Instant {
+        Instant::now() + self.clock.ahead
+    }
+
     /// Forgets what has expired. Reads check expiry themselves; this only bounds the memory.
     pub(super) fn sweep(&mut self, now: Instant) {
         if now < self.next_sweep {
