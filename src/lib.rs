@@ -32,6 +32,9 @@ mod releaser;
 mod report;
 mod request;
 mod scope;
+#[cfg(test)]
+#[path = "../tests/simulation/mod.rs"]
+mod simulation;
 mod store;
 #[cfg(test)]
 #[path = "../tests/support/mod.rs"]

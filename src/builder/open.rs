@@ -134,7 +134,7 @@ impl LocksBuilder {
         Ok(self.over(store, timeouts.response))
     }
 
-    fn over(self, store: Arc<dyn Store>, response_timeout: Duration) -> Locks {
+    pub(crate) fn over(self, store: Arc<dyn Store>, response_timeout: Duration) -> Locks {
         let Self {
             prefix,
             options,

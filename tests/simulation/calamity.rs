@@ -1,0 +1,110 @@
+//! What befalls the server and the processes while they work.
+
+use tokio::time::{Instant, advance, sleep};
+
+use super::{
+    climate::{hold_up, millis, one_in},
+    process::{Process, World},
+    program::KEYS,
+};
+use crate::{key::LockKey, store::Store};
+
+#[derive(Clone, Copy, Debug)]
+enum Calamity {
+    Cut,
+    Deafen,
+    Restart,
+    Block,
+    Forget,
+    ForgetAndRestart,
+    TakeAway,
+    SetAhead,
+    SetBack,
+    Pause,
+    Kill,
+}
+
+impl World {
+    /// What may happen in this climate.
+    fn calamities(&self) -> Vec<Calamity> {
+        use Calamity::{
+            Block, Cut, Deafen, Forget, ForgetAndRestart, Kill, Pause, Restart, SetAhead, SetBack,
+            TakeAway,
+        };
+        let climate = self.climate;
+        let groups: [(bool, &[Calamity]); 8] = [
+            (climate.network, &[Cut, Cut]),
+            (climate.news, &[Deafen]),
+            (climate.restarts, &[Restart, Block]),
+            (climate.data_loss, &[Forget, ForgetAndRestart, TakeAway]),
+            (climate.clock_ahead, &[SetAhead]),
+            (climate.clock_back, &[SetBack]),
+            (climate.pauses, &[Pause]),
+            (climate.kills, &[Kill]),
+        ];
+        let present = groups.into_iter().filter(|(present, _)| *present);
+        present.flat_map(|(_, kinds)| kinds).copied().collect()
+    }
+
+    /// One calamity after the other, until the end.
+    pub(super) async fn rage(&self, crew: &mut [Process]) {
+        let kinds = self.calamities();
+        while Instant::now() < self.end {
+            sleep(millis(100..=3_000)).await;
+            if kinds.is_empty() || self.server.is_calm() {
+                continue;
+            }
+            let kind = kinds[fastrand::usize(0..kinds.len())];
+            self.ledger.note(format_args!("{kind:?}"));
+            self.befall(kind, crew).await;
+        }
+    }
+
+    async fn befall(&self, kind: Calamity, crew: &mut [Process]) {
+        let server = &self.server;
+        let victim = fastrand::usize(0..crew.len());
+        match kind {
+            Calamity::Cut => crew[victim].cut(&self.ledger),
+            Calamity::Deafen => crew[victim].link.deafen(),
+            Calamity::Restart => self.restart(crew, false).await,
+            Calamity::ForgetAndRestart => self.restart(crew, true).await,
+            Calamity::Block => server.block(millis(10..=3_000)),
+            Calamity::Forget => server.forget(),
+            Calamity::TakeAway => {
+                let key = KEYS[fastrand::usize(0..KEYS.len())];
+                let key = LockKey::new("", key).expect("a key");
+                let seen = server.execute(|store| store.inspect(&key)).await;
+                if let Some(seen) = seen.and_then(crate::store::Snapshot::seen) {
+                    server
+                        .execute(|store| store.force_release(&key, seen.clone()))
+                        .await;
+                }
+            }
+            Calamity::SetAhead => server.set_clock_ahead(hold_up()),
+            Calamity::SetBack => server.set_clock_back(hold_up()),
+            Calamity::Pause => advance(hold_up()).await,
+            Calamity::Kill => {
+                let heir = Process::start(victim + crew.len(), self);
+                std::mem::replace(&mut crew[victim], heir).kill(&self.ledger);
+            }
+        }
+    }
+
+    /// All connections end, and for a while there are no new ones.
+    async fn restart(&self, crew: &[Process], forgets: bool) {
+        self.server.set_down(true);
+        for process in crew {
+            process.link.cut(true, true);
+        }
+        if forgets {
+            self.server.forget();
+        }
+        sleep(if one_in(4) {
+            hold_up()
+        } else {
+            millis(1..=500)
+        })
+        .await;
+        self.server.set_down(false);
+    }
+}

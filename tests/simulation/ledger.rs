@@ -1,0 +1,259 @@
+//! What is seen of the locks from outside: who is inside, who got which tokens, and what the resource
+//! accepted that they protect. It finds the violations.
+
+use std::{
+    collections::{HashMap, HashSet},
+    fmt::Display,
+    ops::RangeInclusive,
+    sync::Arc,
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+use super::climate::Climate;
+use crate::{Held, HoldId, LostReason, mutex::Mutex, store::Tokens};
+
+#[derive(Debug)]
+pub(super) struct Ledger {
+    climate: Climate,
+    start: Instant,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    keys: HashMap<String, Key>,
+    sections: u64,
+    losses: u64,
+    trace: Vec<String>,
+    violations: Vec<String>,
+}
+
+/// What there is to know of one lock.
+#[derive(Debug, Default)]
+struct Key {
+    inside: Vec<Section>,
+    /// When the last one left.
+    left: Option<Instant>,
+    /// The tokens that each hold was given: more than once where its lease ended, or was lost, unnoticed.
+    given: HashMap<HoldId, Vec<RangeInclusive<u64>>>,
+    /// The greatest token that was given.
+    last: u64,
+    entered: HashSet<u64>,
+    /// The greatest token that has entered.
+    greatest: u64,
+    /// The greatest token that the resource has seen.
+    written: u64,
+}
+
+#[derive(Debug)]
+struct Section {
+    number: u64,
+    process: usize,
+    held: Held,
+}
+
+/// One outermost section; leaves when it is dropped.
+#[derive(Debug)]
+pub(super) struct Inside {
+    ledger: Arc<Ledger>,
+    number: u64,
+    held: Held,
+}
+
+/// How it all went.
+#[derive(Debug)]
+pub(super) struct Told {
+    pub(super) violations: Vec<String>,
+    pub(super) trace: Vec<String>,
+    pub(super) sections: u64,
+    pub(super) losses: u64,
+    pub(super) lasted: Duration,
+}
+
+impl Ledger {
+    pub(super) fn new(climate: Climate) -> Arc<Self> {
+        Arc::new(Self {
+            climate,
+            start: Instant::now(),
+            state: Mutex::default(),
+        })
+    }
+
+    pub(super) fn note(&self, what: impl Display) {
+        let at = self.start.elapsed().as_secs_f64();
+        self.state.lock().trace.push(format!("{at:>9.3} {what}"));
+    }
+
+    pub(super) fn violation(&self, what: impl Display) {
+        self.note(format_args!("VIOLATION {what}"));
+        self.state.lock().violations.push(what.to_string());
+    }
+
+    fn unless(&self, fine: bool, what: impl FnOnce() -> String) {
+        if !fine {
+            self.violation(what());
+        }
+    }
+
+    pub(super) fn has_failed(&self) -> bool {
+        !self.state.lock().violations.is_empty()
+    }
+
+    /// The store gives tokens to a hold, or tells it once more.
+    pub(super) fn given(&self, key: &str, hold: HoldId, tokens: Tokens) {
+        let (first, last) = (tokens.first.0, tokens.first.0 + u64::from(tokens.count) - 1);
+        let (known, before) = {
+            let mut state = self.state.lock();
+            let key = state.keys.entry(key.to_owned()).or_default();
+            let given = key.given.entry(hold).or_default();
+            let known = given
+                .iter()
+                .any(|block| block.contains(&first) && block.contains(&last));
+            let before = key.last;
+            if !known {
+                given.push(first..=last);
+                key.last = before.max(last);
+            }
+            (known, before)
+        };
+        self.unless(
+            known || first > before || !self.climate.keeps_order(),
+            || format!("{key}: a new token of {} before the last", before - first),
+        );
+    }
+
+    /// Somebody enters who has waited since then. `delay` is what the way of the messages may cost.
+    pub(super) fn enter(
+        self: &Arc<Self>,
+        process: usize,
+        held: &Held,
+        since: Instant,
+        delay: Option<Duration>,
+    ) -> Inside {
+        let token = held.fencing_token().0;
+        let (number, stall, belongs, fresh, grows) = {
+            let mut state = self.state.lock();
+            state.sections += 1;
+            let number = state.sections;
+            let key = state.keys.entry(held.key().to_owned()).or_default();
+            let free = key.inside.is_empty().then_some(key.left).flatten();
+            let stall = free.map(|left| left.max(since).elapsed());
+            let given = key.given.get(&held.hold_id());
+            let belongs =
+                given.is_some_and(|given| given.iter().any(|block| block.contains(&token)));
+            let fresh = key.entered.insert(token);
+            let grows = token > key.greatest;
+            key.greatest = key.greatest.max(token);
+            key.inside.push(Section {
+                number,
+                process,
+                held: held.clone(),
+            });
+            (number, stall, belongs, fresh, grows)
+        };
+        let name = held.key();
+        self.note(format_args!("p{process} enters {name}, section {number}"));
+        self.unless(belongs, || {
+            format!("{name}: a token that its hold was not given")
+        });
+        self.unless(fresh, || format!("{name}: the token of another section"));
+        self.unless(grows || !self.climate.keeps_leases(), || {
+            format!("{name}: a token smaller than one that has entered")
+        });
+        if let (Some(delay), Some(stall)) = (delay.filter(|_| self.climate.is_prompt()), stall) {
+            self.unless(stall <= delay, || {
+                format!("{name}: free for {stall:?} with somebody waiting")
+            });
+        }
+        let inside = Inside {
+            ledger: Arc::clone(self),
+            number,
+            held: held.clone(),
+        };
+        inside.step();
+        inside
+    }
+
+    /// A process was killed: its sections have ended.
+    pub(super) fn killed(&self, process: usize) {
+        let mut state = self.state.lock();
+        for key in state.keys.values_mut() {
+            key.inside.retain(|section| section.process != process);
+        }
+    }
+
+    pub(super) fn lost(&self, process: usize, key: &str, reason: LostReason) {
+        self.note(format_args!("p{process} has lost {key}: {reason:?}"));
+        self.state.lock().losses += 1;
+        let fine = reason != LostReason::Gone || !self.climate.keeps_holds();
+        self.unless(fine, || format!("{key}: gone before its lease had ended"));
+    }
+
+    pub(super) fn told(&self) -> Told {
+        let state = std::mem::take(&mut *self.state.lock());
+        Told {
+            violations: state.violations,
+            trace: state.trace,
+            sections: state.sections,
+            losses: state.losses,
+            lasted: self.start.elapsed(),
+        }
+    }
+}
+
+impl Inside {
+    /// Looks around, and writes to the resource.
+    pub(super) fn step(&self) {
+        let ledger = &self.ledger;
+        let name = self.held.key();
+        let token = self.held.fencing_token().0;
+        let is_valid = |held: &Held| held.remaining() > Duration::ZERO;
+        let valid = is_valid(&self.held);
+        let (others, accepted, newest) = {
+            let mut state = ledger.state.lock();
+            let Some(key) = state.keys.get_mut(name) else {
+                return;
+            };
+            let others = key
+                .inside
+                .iter()
+                .filter(|section| section.number != self.number && is_valid(&section.held));
+            let others: Vec<_> = others.map(|section| section.number).collect();
+            let accepted = token >= key.written;
+            key.written = key.written.max(token);
+            (others, accepted, token == key.last)
+        };
+        if valid && ledger.climate.keeps_leases() {
+            ledger.unless(others.is_empty(), || {
+                format!("{name}: sections {} and {others:?} overlap", self.number)
+            });
+            ledger.unless(accepted, || {
+                format!(
+                    "{name}: the resource refuses its holder, section {}",
+                    self.number
+                )
+            });
+        }
+        ledger.unless(accepted || !newest || !ledger.climate.keeps_order(), || {
+            format!("{name}: the resource refuses the newest token")
+        });
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        let name = self.held.key();
+        let number = self.number;
+        {
+            let mut state = self.ledger.state.lock();
+            if let Some(key) = state.keys.get_mut(name) {
+                key.inside.retain(|section| section.number != number);
+                key.left = Some(Instant::now());
+            }
+        }
+        self.ledger
+            .note(format_args!("section {number} of {name} ends"));
+    }
+}

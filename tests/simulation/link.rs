@@ -1,0 +1,317 @@
+//! The connection of one process to the server: the real code's store. A request is executed or not,
+//! once or twice, at once or late, and its answer comes, or comes late, or never; what the process is
+//! told of it is what a real connection would tell it.
+
+use std::{
+    fmt,
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use tokio::{
+    select,
+    sync::{oneshot, watch},
+    time::{sleep, timeout},
+};
+
+use super::{
+    climate::{Climate, Fate, millis},
+    ledger::Ledger,
+    mailbox::Mailbox,
+    server::Server,
+};
+use crate::{
+    error::{Effect, StoreError},
+    id::InboxId,
+    key::LockKey,
+    mutex::Mutex,
+    store::{
+        Acquired, Answer, Claim, DepthChange, Ending, Listener, Presence, Released, Renewal, Seen,
+        Snapshot, Store, memory::MemoryStore,
+    },
+};
+
+/// The crate's store in one process.
+#[derive(Clone)]
+pub(super) struct Link(Arc<Wire>);
+
+/// What requests that are under way know of their connection.
+pub(super) struct Wire {
+    pub(super) server: Arc<Server>,
+    pub(super) ledger: Arc<Ledger>,
+    pub(super) climate: Climate,
+    response_timeout: Duration,
+    /// Counts the connections that were lost.
+    outages: AtomicU64,
+    /// A channel for each who wants to know of them: which of several receivers of one channel wakes
+    /// first is left to chance.
+    told: Mutex<Vec<watch::Sender<u64>>>,
+    /// Counts those that were made.
+    connections: AtomicU64,
+    /// The process was killed: nothing leaves it, and nothing reaches it.
+    dead: AtomicBool,
+    mailbox: Mutex<Option<Arc<Mailbox>>>,
+}
+
+/// How a request ends that is not answered.
+enum Failed {
+    Refused,
+    Silent,
+}
+
+impl Link {
+    pub(super) fn new(
+        server: &Arc<Server>,
+        ledger: &Arc<Ledger>,
+        climate: Climate,
+        response_timeout: Duration,
+    ) -> Self {
+        Self(Arc::new(Wire {
+            server: Arc::clone(server),
+            ledger: Arc::clone(ledger),
+            climate,
+            response_timeout,
+            outages: AtomicU64::new(0),
+            told: Mutex::default(),
+            connections: AtomicU64::new(1),
+            dead: AtomicBool::new(false),
+            mailbox: Mutex::default(),
+        }))
+    }
+
+    /// The connection for commands ends, or that of the inbox, or both.
+    pub(super) fn cut(&self, commands: bool, inbox: bool) {
+        if commands || inbox {
+            self.0.lose_connection();
+        }
+        let mailbox = self.0.mailbox.lock().clone();
+        if let Some(mailbox) = mailbox.filter(|_| inbox) {
+            mailbox.cut();
+        }
+    }
+
+    /// The connection of the inbox stays, and brings nothing any more.
+    pub(super) fn deafen(&self) {
+        if let Some(mailbox) = &*self.0.mailbox.lock() {
+            mailbox.deafen();
+        }
+    }
+
+    pub(super) fn kill(&self) {
+        self.0.dead.store(true, Relaxed);
+    }
+
+    fn request<T: Send + 'static>(
+        &self,
+        step: &'static str,
+        patience: Duration,
+        ask: impl Fn(&MemoryStore) -> Answer<T> + Send + Sync + 'static,
+    ) -> Answer<T> {
+        let wire = Arc::clone(&self.0);
+        // Sent at the first poll, and on its way from then on, whether or not anybody waits for it.
+        Box::pin(async move {
+            let failure = |effect, cause| {
+                Err(StoreError::new(
+                    step,
+                    &Arc::from("the server"),
+                    effect,
+                    cause,
+                ))
+            };
+            if wire.is_dead() {
+                // Nobody is there to try again.
+                return failure(Effect::Refused, "killed");
+            }
+            let mut outages = wire.watch();
+            let (answer, answered) = oneshot::channel();
+            drop(tokio::spawn(Arc::clone(&wire).carry(ask, answer)));
+            let answered = async {
+                match answered.await {
+                    Ok(answer) => answer,
+                    Err(_lost) => std::future::pending().await,
+                }
+            };
+            let failed = select! {
+                biased;
+                answered = timeout(patience, answered) => match answered {
+                    Ok(Ok(answer)) => return Ok(answer),
+                    Ok(Err(failed)) => failed,
+                    Err(_silence) => {
+                        // The next request has another connection.
+                        wire.connections.fetch_add(1, Relaxed);
+                        Failed::Silent
+                    }
+                },
+                Ok(()) = outages.changed() => Failed::Silent,
+            };
+            match failed {
+                Failed::Refused => failure(Effect::None, "refused"),
+                Failed::Silent => failure(Effect::Unknown, "no answer"),
+            }
+        })
+    }
+}
+
+impl Wire {
+    pub(super) fn is_dead(&self) -> bool {
+        self.dead.load(Relaxed)
+    }
+
+    fn lose_connection(&self) {
+        let count = self.outages.fetch_add(1, Relaxed) + 1;
+        let mut told = self.told.lock();
+        told.retain(|receiver| receiver.send(count).is_ok());
+    }
+
+    fn watch(&self) -> watch::Receiver<u64> {
+        let (sender, receiver) = watch::channel(self.outages.load(Relaxed));
+        self.told.lock().push(sender);
+        receiver
+    }
+
+    fn fate(&self) -> Fate {
+        if self.climate.network && !self.server.is_calm() {
+            Fate::bad()
+        } else {
+            Fate::good()
+        }
+    }
+
+    /// Takes a request to the server and its answer back.
+    async fn carry<T>(
+        self: Arc<Self>,
+        ask: impl Fn(&MemoryStore) -> Answer<T> + Send + Sync,
+        answer: oneshot::Sender<Result<T, Failed>>,
+    ) {
+        let fate = self.fate();
+        let outages = self.outages.load(Relaxed);
+        sleep(fate.there).await;
+        if self.server.is_down() {
+            // Whether anybody hears of it is another question: the connection may be gone.
+            let _ = answer.send(Err(Failed::Refused));
+            return;
+        }
+        let was_cut = self.outages.load(Relaxed) != outages;
+        if !fate.arrives || was_cut && !fate.survives_a_cut {
+            return;
+        }
+        let reply = self.server.execute(&ask).await;
+        let back = async {
+            sleep(fate.back).await;
+            if fate.answered && !self.is_dead() {
+                // Nobody may be waiting any more.
+                let _ = answer.send(Ok(reply));
+            }
+        };
+        let again = async {
+            if let Some(later) = fate.again {
+                sleep(later).await;
+                drop(self.server.execute(&ask).await);
+            }
+        };
+        tokio::join!(back, again);
+    }
+}
+
+impl Store for Link {
+    fn acquire(&self, key: &LockKey, claim: Claim) -> Answer<Acquired> {
+        let (key, ledger) = (key.clone(), Arc::clone(&self.0.ledger));
+        self.request("acquire", self.0.response_timeout, move |store| {
+            let answer = store.acquire(&key, claim);
+            let (key, ledger) = (key.clone(), Arc::clone(&ledger));
+            Box::pin(async move {
+                let acquired = answer.await?;
+                if let Acquired::Held { tokens, .. } = acquired {
+                    ledger.given(key.as_str(), claim.hold, tokens);
+                }
+                Ok(acquired)
+            })
+        })
+    }
+
+    fn depth(&self, key: &LockKey, change: DepthChange) -> Answer<Presence> {
+        let key = key.clone();
+        self.request("depth", self.0.response_timeout, move |store| {
+            store.depth(&key, change)
+        })
+    }
+
+    fn renew(&self, key: &LockKey, renewal: Renewal) -> Answer<Presence> {
+        let key = key.clone();
+        self.request("renew", renewal.patience, move |store| {
+            store.renew(&key, renewal)
+        })
+    }
+
+    fn release(&self, key: &LockKey, ending: Ending) -> Answer<Released> {
+        let (key, ledger) = (key.clone(), Arc::clone(&self.0.ledger));
+        self.request("release", self.0.response_timeout, move |store| {
+            let answer = store.release(&key, ending);
+            let (key, ledger) = (key.clone(), Arc::clone(&ledger));
+            Box::pin(async move {
+                let released = answer.await?;
+                if let (Some(Acquired::Held { tokens, .. }), Some(successor)) =
+                    (released.successor, ending.successor)
+                {
+                    ledger.given(key.as_str(), successor.hold, tokens);
+                }
+                Ok(released)
+            })
+        })
+    }
+
+    fn inspect(&self, key: &LockKey) -> Answer<Option<Snapshot>> {
+        let key = key.clone();
+        self.request("inspect", self.0.response_timeout, move |store| {
+            store.inspect(&key)
+        })
+    }
+
+    fn force_release(&self, key: &LockKey, seen: Seen) -> Answer<bool> {
+        let key = key.clone();
+        self.request("force_release", self.0.response_timeout, move |store| {
+            store.force_release(&key, seen.clone())
+        })
+    }
+
+    fn listen(&self, inbox: InboxId, listener: Weak<dyn Listener>) -> bool {
+        let mut mailbox = self.0.mailbox.lock();
+        if mailbox.is_none() {
+            let opened = Arc::new(Mailbox::new(Arc::downgrade(&self.0), listener));
+            let weak: Weak<dyn Listener> = Arc::<Mailbox>::downgrade(&opened);
+            self.0.server.listen(inbox, weak);
+            // A real one has to connect first, and then everybody asks once.
+            opened.cut();
+            *mailbox = Some(opened);
+        }
+        true
+    }
+
+    fn doubt(&self) {
+        if let Some(mailbox) = &*self.0.mailbox.lock() {
+            mailbox.doubt();
+        }
+    }
+
+    fn outages(&self) -> watch::Receiver<u64> {
+        self.0.watch()
+    }
+
+    fn epoch(&self) -> u64 {
+        self.0.connections.load(Relaxed) + self.0.outages.load(Relaxed)
+    }
+}
+
+/// How long it takes to connect again.
+pub(super) fn reconnection() -> Duration {
+    millis(1..=700)
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Link")
+    }
+}

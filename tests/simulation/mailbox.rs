@@ -1,0 +1,123 @@
+//! The way of the messages: they are lost, late, or come twice, and the connection on which they come is
+//! cut, or is dead without anybody knowing it.
+
+use std::{
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use tokio::time::sleep;
+
+use super::{
+    climate::{hold_up, one_in, travel},
+    link::{Wire, reconnection},
+};
+use crate::store::{Listener, Moved};
+
+pub(super) struct Mailbox {
+    wire: Weak<Wire>,
+    listener: Weak<dyn Listener>,
+    /// Counts the subscriptions: what was sent to an earlier one is lost.
+    subscription: Arc<AtomicU64>,
+    connected: Arc<AtomicBool>,
+    deaf: AtomicBool,
+}
+
+impl Mailbox {
+    pub(super) fn new(wire: Weak<Wire>, listener: Weak<dyn Listener>) -> Self {
+        Self {
+            wire,
+            listener,
+            subscription: Arc::default(),
+            connected: Arc::default(),
+            deaf: AtomicBool::new(false),
+        }
+    }
+
+    /// Loses its connection, and comes back a while later.
+    pub(super) fn cut(&self) {
+        let number = self.subscription.fetch_add(1, Relaxed) + 1;
+        self.connected.store(false, Relaxed);
+        self.deaf.store(false, Relaxed);
+        let subscription = Arc::clone(&self.subscription);
+        let connected = Arc::clone(&self.connected);
+        let (listener, wire) = (Weak::clone(&self.listener), Weak::clone(&self.wire));
+        drop(tokio::spawn(async move {
+            loop {
+                sleep(reconnection()).await;
+                let Some(wire) = wire.upgrade().filter(|wire| !wire.is_dead()) else {
+                    return;
+                };
+                if !wire.server.is_down() {
+                    break;
+                }
+            }
+            if subscription.load(Relaxed) == number {
+                connected.store(true, Relaxed);
+                if let Some(listener) = listener.upgrade() {
+                    listener.missed();
+                }
+            }
+        }));
+    }
+
+    pub(super) fn deafen(&self) {
+        self.deaf.store(true, Relaxed);
+    }
+
+    /// A dead connection is found out when somebody looks.
+    pub(super) fn doubt(&self) {
+        if self.deaf.load(Relaxed) {
+            self.cut();
+        }
+    }
+
+    fn deliver(&self, moved: Moved, after: Duration) {
+        let subscription = Arc::clone(&self.subscription);
+        let number = subscription.load(Relaxed);
+        let (listener, wire) = (Weak::clone(&self.listener), Weak::clone(&self.wire));
+        drop(tokio::spawn(async move {
+            sleep(after).await;
+            let reaches = wire.upgrade().is_some_and(|wire| !wire.is_dead());
+            if let Some(listener) = listener.upgrade()
+                && reaches
+                && subscription.load(Relaxed) == number
+            {
+                listener.moved(moved);
+            }
+        }));
+    }
+}
+
+/// The server speaks here.
+impl Listener for Mailbox {
+    fn moved(&self, moved: Moved) {
+        let Some(wire) = self.wire.upgrade() else {
+            return;
+        };
+        wire.ledger.given(&moved.key, moved.hold, moved.tokens);
+        if !self.connected.load(Relaxed) || self.deaf.load(Relaxed) || wire.server.is_down() {
+            return;
+        }
+        let is_bad = wire.climate.news && !wire.server.is_calm();
+        if is_bad && one_in(8) {
+            self.deliver(moved.clone(), hold_up());
+        }
+        if is_bad && one_in(5) {
+            return;
+        }
+        let late = is_bad && one_in(5);
+        self.deliver(moved, if late { hold_up() } else { travel() });
+    }
+
+    fn is_idle(&self) -> bool {
+        self.listener
+            .upgrade()
+            .is_none_or(|listener| listener.is_idle())
+    }
+
+    fn missed(&self) {}
+}

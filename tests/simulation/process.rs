@@ -1,0 +1,118 @@
+//! A process: a `Locks` of its own with options of its own, some tasks that use it, and its connection.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::{task::JoinSet, time::Instant};
+
+use super::{
+    climate::{Climate, one_in},
+    ledger::Ledger,
+    link::Link,
+    program::Program,
+    server::Server,
+};
+use crate::{DepthSync, HandOff, Locks, Wake};
+
+const MAX_TASKS: usize = 4;
+
+/// Where all processes of a run live.
+#[derive(Clone, Debug)]
+pub(super) struct World {
+    pub(super) climate: Climate,
+    pub(super) server: Arc<Server>,
+    pub(super) ledger: Arc<Ledger>,
+    pub(super) heartbeat: Duration,
+    /// When no more is begun.
+    pub(super) end: Instant,
+}
+
+#[derive(Debug)]
+pub(super) struct Process {
+    number: usize,
+    pub(super) link: Link,
+    tasks: JoinSet<()>,
+}
+
+fn one_of<T: Copy>(all: &[T]) -> T {
+    all[fastrand::usize(0..all.len())]
+}
+
+impl Process {
+    pub(super) fn start(number: usize, world: &World) -> Self {
+        let &World {
+            climate,
+            ref server,
+            ref ledger,
+            heartbeat,
+            end,
+        } = world;
+        let ms = Duration::from_millis;
+        let ttl = one_of(&[ms(300), ms(1_000), ms(5_000), ms(30_000)]);
+        let response_timeout = one_of(&[ms(200), ms(1_000)]);
+        let interval = one_of(&[ms(20), ms(100), ms(400)]);
+        let polls = Wake::Poll {
+            interval,
+            attempts: None,
+        };
+        let wake = one_of(&[
+            Wake::Notify,
+            Wake::Notify,
+            Wake::Notify,
+            Wake::Backoff,
+            polls,
+        ]);
+        let link = Link::new(server, ledger, climate, response_timeout);
+        let locks = Locks::builder()
+            .ttl(ttl)
+            .heartbeat(heartbeat)
+            .wake(wake)
+            .local_handoffs(one_of(&[0, 1, 3, 16]))
+            .handoff(one_of(&[HandOff::InStore, HandOff::InProcess]))
+            .depth_sync(one_of(&[DepthSync::Awaited, DepthSync::Background]))
+            .over(Arc::new(link.clone()), response_timeout);
+        ledger.note(format_args!("p{number}: {ttl:?} {wake:?}"));
+        // A heartbeat to ask, another one that P9 grants, and the way there and back.
+        let delay = (!matches!(wake, Wake::Poll { .. })).then_some(2 * heartbeat + ms(50));
+        let mut tasks = JoinSet::new();
+        for _ in 0..fastrand::usize(1..=MAX_TASKS) {
+            let program = Program {
+                process: number,
+                locks: locks.clone(),
+                server: Arc::clone(server),
+                ledger: Arc::clone(ledger),
+                climate,
+                ttl,
+                delay,
+                end,
+            };
+            tasks.spawn(program.run());
+        }
+        Self {
+            number,
+            link,
+            tasks,
+        }
+    }
+
+    /// As by SIGKILL: nothing leaves it any more, and what was under way may still arrive.
+    pub(super) fn kill(mut self, ledger: &Ledger) {
+        ledger.note(format_args!("p{} is killed", self.number));
+        self.link.kill();
+        ledger.killed(self.number);
+        self.tasks.abort_all();
+    }
+
+    /// Waits until all its tasks have ended.
+    pub(super) async fn ended(&mut self) {
+        while let Some(ended) = self.tasks.join_next().await {
+            ended.expect("a task that does not panic");
+        }
+    }
+
+    /// Some of its connections end.
+    pub(super) fn cut(&self, ledger: &Ledger) {
+        let (commands, inbox) = (!one_in(3), one_in(2));
+        ledger.note(format_args!("p{} is cut: {commands} {inbox}", self.number));
+        self.link.cut(commands, inbox);
+    }
+}

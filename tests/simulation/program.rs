@@ -1,0 +1,308 @@
+//! What a task does with the locks: everything that a caller can do, at random.
+
+use std::{pin::pin, sync::Arc, task::Poll, time::Duration};
+
+use tokio::time::{Instant, sleep, timeout};
+
+use super::{
+    climate::{Climate, millis, one_in},
+    ledger::{Inside, Ledger},
+    server::Server,
+};
+use crate::{
+    LockError, LockGuard, LockRequest, Locks, LostReason, OnLost, held, key::LockKey, store::Store,
+};
+
+/// The locks that there are; taken together only in this order.
+pub(super) const KEYS: [&str; 2] = ["order:1", "order:2"];
+
+/// How long it takes at most until what goes on in the background has come to its end.
+const QUIET: Duration = Duration::from_secs(4);
+
+#[derive(Clone, Debug)]
+pub(super) struct Program {
+    pub(super) process: usize,
+    pub(super) locks: Locks,
+    pub(super) server: Arc<Server>,
+    pub(super) ledger: Arc<Ledger>,
+    pub(super) climate: Climate,
+    pub(super) ttl: Duration,
+    /// How long a free lock may take to come here while nothing but messages is lost. `None` if the
+    /// process asks when it likes.
+    pub(super) delay: Option<Duration>,
+    /// When no more is begun.
+    pub(super) end: Instant,
+}
+
+impl Program {
+    pub(super) async fn run(self) {
+        while Instant::now() < self.end && !self.ledger.has_failed() {
+            sleep(millis(0..=300)).await;
+            self.act().await;
+        }
+    }
+
+    async fn act(&self) {
+        let key = KEYS[fastrand::usize(0..KEYS.len())];
+        // Whoever leaves early may have been told of the lock: that costs the next one time.
+        let choices = if self.climate.is_prompt() { 8 } else { 13 };
+        match fastrand::u32(0..choices) {
+            0 => self.nest(key).await,
+            1 => self.branch(key).await,
+            2 => self.guard(key).await,
+            3 => self.both().await,
+            4 => self.keep_running(key).await,
+            5 => self.panic(key).await,
+            6 => self.limited(key).await,
+            7 | 8 => self.ended(key, self.section(key, self.request(key)).await),
+            9 => self.try_it(key).await,
+            10 => {
+                let request = self.request(key).wait(millis(1..=3_000));
+                self.ended(key, self.section(key, request).await);
+            }
+            11 => {
+                // Dropped wherever it is by then.
+                let section = self.section(key, self.request(key));
+                if let Ok(ended) = timeout(millis(0..=1_500), section).await {
+                    self.ended(key, ended);
+                }
+            }
+            _ => self.give_up(key).await,
+        }
+    }
+
+    fn request(&self, key: &str) -> LockRequest {
+        let request = self.locks.lock(key);
+        if self.climate.answers() || one_in(2) {
+            request.wait_forever()
+        } else {
+            request
+        }
+    }
+
+    /// From inside the body.
+    fn enter(&self, key: &str, since: Instant) -> Inside {
+        let held = held(key).expect("the body runs under its lock");
+        self.ledger.enter(self.process, &held, since, self.delay)
+    }
+
+    /// Stays inside for a while, now and then for longer than the lease.
+    async fn stay(&self, inside: &Inside) {
+        let longest = u64::try_from(self.ttl.as_millis()).expect("a short lease");
+        let longest = if one_in(10) { 2 * longest } else { longest / 5 };
+        for _ in 0..fastrand::u32(1..4) {
+            sleep(millis(0..=longest.min(3_000))).await;
+            inside.step();
+        }
+    }
+
+    async fn section(&self, key: &str, request: LockRequest) -> Result<(), LockError> {
+        let since = Instant::now();
+        request
+            .run(async {
+                let inside = self.enter(key, since);
+                self.stay(&inside).await;
+            })
+            .await
+    }
+
+    /// Notes how a request ended; only what the climate explains is fine.
+    fn ended(&self, key: &str, result: Result<(), LockError>) {
+        match result {
+            Ok(()) => {}
+            Err(LockError::Lost { reason, .. }) => {
+                self.ledger.lost(self.process, key, reason);
+                if self.climate.answers()
+                    && self.climate.keeps_leases()
+                    && reason != LostReason::MaxHold
+                {
+                    self.ledger
+                        .violation(format_args!("{key}: lost without a reason"));
+                }
+            }
+            Err(error) => {
+                let process = self.process;
+                self.ledger.note(format_args!("p{process}: {error}"));
+                let fine = match error {
+                    LockError::Busy { .. } | LockError::Timeout { .. } => true,
+                    LockError::Store { .. } => !self.climate.answers(),
+                    _ => false,
+                };
+                if !fine {
+                    self.ledger.violation(error);
+                }
+            }
+        }
+    }
+
+    /// Enters up to three times more, and compares the depth in the store.
+    async fn nest(&self, key: &str) {
+        let since = Instant::now();
+        let ended = self
+            .request(key)
+            .run(async {
+                let inside = self.enter(key, since);
+                self.deeper(key, &inside, fastrand::u32(1..4)).await
+            })
+            .await;
+        self.ended(key, ended.and_then(|inner| inner));
+    }
+
+    async fn deeper(&self, key: &str, inside: &Inside, times: u32) -> Result<(), LockError> {
+        self.stay(inside).await;
+        if times == 0 {
+            if one_in(3) {
+                self.compare_depth(key).await;
+            }
+            return Ok(());
+        }
+        let request = self.locks.lock(key);
+        let request = if one_in(4) {
+            request.ttl(self.ttl * 2)
+        } else {
+            request
+        };
+        let inner = Box::pin(self.deeper(key, inside, times - 1));
+        request.run(inner).await??;
+        inside.step();
+        Ok(())
+    }
+
+    /// Once all is quiet, the field in the store equals the number of entries (P3).
+    async fn compare_depth(&self, key: &str) {
+        let held = held(key).expect("the body runs under its lock");
+        if !self.server.calm_for(QUIET + QUIET) {
+            return;
+        }
+        sleep(QUIET).await;
+        let key = LockKey::new("", key).expect("a key");
+        let seen = self.server.execute(|store| store.inspect(&key)).await;
+        let field = held.hold_id().to_string();
+        let stored = seen
+            .iter()
+            .flat_map(|seen| &seen.holders)
+            .find(|(holder, _)| *holder == field)
+            .map(|(_, depth)| *depth);
+        let expected = Some(u64::from(held.depth()));
+        if !held.is_lost() && self.climate.keeps_leases() && stored != expected {
+            self.ledger.violation(format_args!(
+                "{}: depth {stored:?}, not {expected:?}",
+                held.key()
+            ));
+        }
+    }
+
+    /// Two branches under one lock; one of them is dropped half-way.
+    async fn branch(&self, key: &str) {
+        let since = Instant::now();
+        let body = async {
+            let inside = self.enter(key, since);
+            let branch = || self.locks.with_lock(key, self.stay(&inside));
+            let (kept, dropped) = tokio::join!(branch(), timeout(millis(0..=500), branch()));
+            kept.and(dropped.unwrap_or(Ok(())))?;
+            self.stay(&inside).await;
+            Ok(())
+        };
+        let ended = self.request(key).run(body).await;
+        self.ended(key, ended.and_then(|inner| inner));
+    }
+
+    async fn guard(&self, key: &str) {
+        let since = Instant::now();
+        let guard: LockGuard = match self.request(key).await {
+            Ok(guard) => guard,
+            Err(error) => return self.ended(key, Err(error)),
+        };
+        let inside = self
+            .ledger
+            .enter(self.process, guard.held(), since, self.delay);
+        let scope = guard.scope(async {
+            let nested = self.locks.with_lock(key, self.stay(&inside)).await;
+            self.stay(&inside).await;
+            nested
+        });
+        let ended = scope.await;
+        drop(inside);
+        self.ended(key, ended.and_then(|inner| inner));
+        if one_in(2) {
+            // Found lost already, or lost just now.
+            if let Err(LockError::Lost { reason, .. }) = guard.release().await {
+                self.ledger.lost(self.process, key, reason);
+            }
+        }
+    }
+
+    /// Both locks, one under the other.
+    async fn both(&self) {
+        let [one, other] = KEYS;
+        let since = Instant::now();
+        let body = async {
+            let inside = self.enter(one, since);
+            let ended = self.section(other, self.request(other)).await;
+            inside.step();
+            ended
+        };
+        let ended = self.request(one).run(body).await;
+        self.ended(one, ended.and_then(|inner| inner));
+    }
+
+    /// Goes on after a loss, and writes.
+    async fn keep_running(&self, key: &str) {
+        let request = self.request(key).on_lost(OnLost::KeepRunning);
+        let ended = self.section(key, request).await;
+        self.ended(key, ended);
+    }
+
+    async fn limited(&self, key: &str) {
+        let request = self.request(key).max_hold(self.ttl / 2);
+        let ended = self.section(key, request).await;
+        self.ended(key, ended);
+    }
+
+    async fn panic(&self, key: &str) {
+        let (program, key) = (self.clone(), key.to_owned());
+        let panics = async move {
+            let since = Instant::now();
+            let body = async {
+                let inside = program.enter(&key, since);
+                program.stay(&inside).await;
+                // Without the hook that would print it.
+                std::panic::resume_unwind(Box::new("a body that panics"));
+            };
+            program.request(&key).run(body).await
+        };
+        // An error is as good as a panic here, and what is lost is lost.
+        let _ = tokio::spawn(panics).await;
+    }
+
+    async fn try_it(&self, key: &str) {
+        let since = Instant::now();
+        match self.locks.lock(key).try_acquire().await {
+            Ok(Some(guard)) => {
+                let inside = self.ledger.enter(self.process, guard.held(), since, None);
+                self.stay(&inside).await;
+                drop(inside);
+                drop(guard);
+            }
+            Ok(None) => {}
+            Err(error) => self.ended(key, Err(error)),
+        }
+    }
+
+    /// Is dropped after some polls.
+    async fn give_up(&self, key: &str) {
+        let mut section = pin!(self.section(key, self.request(key)));
+        let mut polls = fastrand::u32(1..20);
+        let ended = std::future::poll_fn(|cx| {
+            polls -= 1;
+            match section.as_mut().poll(cx) {
+                Poll::Ready(ended) => Poll::Ready(Some(ended)),
+                Poll::Pending if polls == 0 => Poll::Ready(None),
+                Poll::Pending => Poll::Pending,
+            }
+        });
+        if let Some(ended) = ended.await {
+            self.ended(key, ended);
+        }
+    }
+}

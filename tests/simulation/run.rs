@@ -1,0 +1,89 @@
+//! One run, from its seed to its end: first everything goes wrong that may, then nothing more, and then
+//! everybody must come through and nothing be left.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::{
+    runtime::{Builder, Handle},
+    time::{Instant, sleep, timeout},
+};
+
+use super::{
+    climate::Climate,
+    ledger::{Ledger, Told},
+    link::Link,
+    process::{Process, World},
+    program::KEYS,
+    server::Server,
+};
+use crate::{Locks, held};
+
+/// How long things go wrong.
+const TROUBLE: Duration = Duration::from_secs(20);
+
+/// How long everybody may take afterwards: a lease of a killed process, or one after a clock that was set
+/// back, may have to end first, several times in a row.
+const PATIENCE: Duration = Duration::from_secs(400);
+
+/// What follows from a seed.
+pub(super) fn run(climate: Climate, seed: u64) -> Told {
+    fastrand::seed(seed);
+    let runtime = Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .expect("a runtime");
+    runtime.block_on(live(climate))
+}
+
+async fn live(climate: Climate) -> Told {
+    let ledger = Ledger::new(climate);
+    let world = World {
+        climate,
+        server: Arc::new(Server::new()),
+        ledger: Arc::clone(&ledger),
+        heartbeat: Duration::from_millis([50, 200, 1_000][fastrand::usize(0..3)]),
+        end: Instant::now() + TROUBLE,
+    };
+    let mut crew: Vec<_> = (0..fastrand::usize(2..=4))
+        .map(|number| Process::start(number, &world))
+        .collect();
+    world.rage(&mut crew).await;
+    ledger.note("all is well from here on");
+    world.server.calm_for(2 * PATIENCE);
+    let all = async {
+        for process in &mut crew {
+            process.ended().await;
+        }
+    };
+    if timeout(PATIENCE, all).await.is_err() {
+        ledger.violation("somebody waits for ever");
+        return ledger.told();
+    }
+    drop(crew);
+    // A holder that was killed, or a lease that was lengthened, may have to end first.
+    sleep(PATIENCE / 4).await;
+    last_visit(&world).await;
+    sleep(Duration::from_secs(20)).await;
+    let tasks = Handle::current().metrics().num_alive_tasks();
+    if tasks > 0 {
+        ledger.violation(format_args!("{tasks} tasks are left"));
+    }
+    ledger.told()
+}
+
+/// A stranger takes each lock at once, since nobody holds it and nobody waits.
+async fn last_visit(world: &World) {
+    let link = Link::new(&world.server, &world.ledger, world.climate, PATIENCE);
+    let locks = Locks::builder().over(Arc::new(link), PATIENCE);
+    for key in KEYS {
+        let depth = locks.with_lock(key, async { held(key).map(|held| held.depth()) });
+        let visit = locks.lock(key).no_wait().run(depth).await;
+        match visit {
+            Ok(Ok(Some(2))) => {}
+            other => world
+                .ledger
+                .violation(format_args!("{key} is left behind: {other:?}")),
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! The server: the in-memory store, and what befalls it.
+
+use std::{sync::Weak, time::Duration};
+
+use tokio::time::{Instant, sleep_until};
+
+use crate::{
+    id::InboxId,
+    mutex::Mutex,
+    store::{Answer, Listener, Store, memory::MemoryStore},
+};
+
+/// So far ahead of the tokio clock the server's is at the start, so that it can be set back.
+const AHEAD: Duration = Duration::from_secs(3600);
+
+#[derive(Debug)]
+pub(super) struct Server {
+    store: MemoryStore,
+    condition: Mutex<Condition>,
+}
+
+#[derive(Debug)]
+struct Condition {
+    /// Whether it is down, and refuses connections.
+    down: bool,
+    /// Until when a slow script runs on it.
+    blocked: Instant,
+    ahead: Duration,
+    /// Until when nothing goes wrong.
+    calm: Instant,
+}
+
+impl Server {
+    pub(super) fn new() -> Self {
+        let store = MemoryStore::new();
+        store.set_clock_ahead(AHEAD);
+        let now = Instant::now();
+        let condition = Condition {
+            down: false,
+            blocked: now,
+            ahead: AHEAD,
+            calm: now,
+        };
+        Self {
+            store,
+            condition: Mutex::new(condition),
+        }
+    }
+
+    /// Executes a request as soon as the server is free to.
+    pub(super) async fn execute<T>(&self, ask: impl Fn(&MemoryStore) -> Answer<T>) -> T {
+        loop {
+            let blocked = self.condition.lock().blocked;
+            if blocked <= Instant::now() {
+                break;
+            }
+            sleep_until(blocked).await;
+        }
+        ask(&self.store).await.expect("memory answers")
+    }
+
+    pub(super) fn listen(&self, inbox: InboxId, listener: Weak<dyn Listener>) {
+        self.store.listen(inbox, listener);
+    }
+
+    pub(super) fn is_down(&self) -> bool {
+        self.condition.lock().down
+    }
+
+    pub(super) fn set_down(&self, down: bool) {
+        self.condition.lock().down = down;
+    }
+
+    pub(super) fn block(&self, span: Duration) {
+        self.condition.lock().blocked = Instant::now() + span;
+    }
+
+    pub(super) fn forget(&self) {
+        self.store.forget();
+    }
+
+    pub(super) fn set_clock_ahead(&self, step: Duration) {
+        let mut condition = self.condition.lock();
+        condition.ahead += step;
+        self.store.set_clock_ahead(condition.ahead);
+    }
+
+    pub(super) fn set_clock_back(&self, step: Duration) {
+        let mut condition = self.condition.lock();
+        condition.ahead = condition.ahead.saturating_sub(step);
+        self.store.set_clock_ahead(condition.ahead);
+    }
+
+    /// For so long nothing goes wrong. False where something is wrong already.
+    pub(super) fn calm_for(&self, span: Duration) -> bool {
+        let mut condition = self.condition.lock();
+        let now = Instant::now();
+        condition.calm = condition.calm.max(now + span);
+        !condition.down && condition.blocked <= now
+    }
+
+    pub(super) fn is_calm(&self) -> bool {
+        Instant::now() < self.condition.lock().calm
+    }
+}
