@@ -1,6 +1,6 @@
 //! What a task does with the locks: everything that a caller can do, at random.
 
-use std::{pin::pin, sync::Arc, task::Poll, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use tokio::time::{Instant, sleep, timeout};
 
@@ -11,6 +11,7 @@ use super::{
 };
 use crate::{
     LockError, LockGuard, LockRequest, Locks, LostReason, OnLost, held, key::LockKey, store::Store,
+    support::sweep::poll_at_most,
 };
 
 /// The locks that there are; taken together only in this order.
@@ -291,17 +292,8 @@ impl Program {
 
     /// Is dropped after some polls.
     async fn give_up(&self, key: &str) {
-        let mut section = pin!(self.section(key, self.request(key)));
-        let mut polls = fastrand::u32(1..20);
-        let ended = std::future::poll_fn(|cx| {
-            polls -= 1;
-            match section.as_mut().poll(cx) {
-                Poll::Ready(ended) => Poll::Ready(Some(ended)),
-                Poll::Pending if polls == 0 => Poll::Ready(None),
-                Poll::Pending => Poll::Pending,
-            }
-        });
-        if let Some(ended) = ended.await {
+        let section = self.section(key, self.request(key));
+        if let Some(ended) = poll_at_most(fastrand::usize(1..20), section).await {
             self.ended(key, ended);
         }
     }

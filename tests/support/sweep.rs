@@ -200,17 +200,23 @@ impl Ground {
 ///
 /// Panics if it sleeps for longer than the deadline.
 pub async fn poll_times<F: Future>(times: usize, future: F) -> Option<F::Output> {
+    let polled = poll_at_most(times, future);
+    within(DEADLINE, &format!("it wakes up {times} times"), polled).await
+}
+
+/// The same for a future that may sleep for as long as it likes.
+pub async fn poll_at_most<F: Future>(times: usize, future: F) -> Option<F::Output> {
     let mut future: Pin<&mut F> = pin!(future);
     let mut polls = 0;
-    let polled = poll_fn(|cx| {
+    poll_fn(|cx| {
         polls += 1;
         match future.as_mut().poll(cx) {
             Poll::Ready(output) => Poll::Ready(Some(output)),
             Poll::Pending if polls == times => Poll::Ready(None),
             Poll::Pending => Poll::Pending,
         }
-    });
-    within(DEADLINE, &format!("it wakes up {times} times"), polled).await
+    })
+    .await
 }
 
 fn alive() -> usize {

@@ -1,0 +1,310 @@
+//! Every future of the crate is dropped after its first poll, after its second, and so on, while
+//! something is wrong with what it has asked for. A moment later nothing of it may be left (P7, P8): no
+//! lock, no place in line, no neighbour asleep, no task.
+//!
+//! To sweep a new future, add it to [`FUTURES`].
+
+use std::{pin::Pin, sync::Arc, time::Duration};
+
+use tokio::{
+    runtime::{Builder, Handle},
+    task::yield_now,
+    time::{sleep, timeout},
+};
+
+use super::{
+    climate::{Climate, Fate},
+    ledger::Ledger,
+    link::Link,
+    server::Server,
+};
+use crate::{HandOff, Locks, OnLost, support::sweep::poll_at_most};
+
+const KEY: &str = "swept";
+
+/// Far longer than a sweep, so that no lease ends by itself.
+const TTL: Duration = Duration::from_secs(3_000);
+
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// How long a request or an answer is on its way that is late: longer than anybody waits for it.
+const LATE: Duration = Duration::from_secs(3);
+
+/// How soon nothing may be left: a request that was late has arrived, and its answer was given up.
+const SOON: Duration = Duration::from_secs(10);
+
+type Swept = Pin<Box<dyn Future<Output = ()>>>;
+
+/// A future and its name.
+type Make = (&'static str, fn(Locks) -> Swept);
+
+/// What a caller can do, step by step. None of it fails unless its request does.
+const FUTURES: &[Make] = &[
+    ("with_lock", |locks| {
+        Box::pin(async move { drop(locks.with_lock(KEY, body()).await) })
+    }),
+    ("nested", |locks| {
+        Box::pin(async move {
+            let inner = locks.with_lock(KEY, locks.with_lock(KEY, body()));
+            drop(locks.with_lock(KEY, inner).await);
+        })
+    }),
+    ("branches", |locks| {
+        Box::pin(async move {
+            let branches =
+                async { tokio::join!(locks.with_lock(KEY, body()), locks.with_lock(KEY, body())) };
+            drop(locks.with_lock(KEY, branches).await);
+        })
+    }),
+    ("strangers", |locks| {
+        Box::pin(async move {
+            drop(tokio::join!(
+                locks.with_lock(KEY, body()),
+                locks.with_lock(KEY, body())
+            ));
+        })
+    }),
+    ("keep_running", |locks| {
+        Box::pin(async move {
+            let request = locks.lock(KEY).on_lost(OnLost::KeepRunning);
+            drop(request.run(body()).await);
+        })
+    }),
+    ("guard", |locks| {
+        Box::pin(async move {
+            if let Ok(guard) = locks.lock(KEY).await {
+                drop(guard.scope(locks.with_lock(KEY, body())).await);
+                drop(guard.release().await);
+            }
+        })
+    }),
+    ("try_acquire", |locks| {
+        Box::pin(async move { drop(locks.lock(KEY).try_acquire().await) })
+    }),
+    ("short wait", |locks| {
+        Box::pin(async move {
+            let request = locks.lock(KEY).wait(Duration::from_millis(20));
+            drop(request.run(body()).await);
+        })
+    }),
+    ("inspect", |locks| {
+        Box::pin(async move { drop(locks.inspect(KEY).await) })
+    }),
+];
+
+/// Takes several polls.
+async fn body() {
+    yield_now().await;
+    sleep(Duration::from_millis(2)).await;
+    yield_now().await;
+}
+
+/// What is wrong while the future lives.
+#[derive(Clone, Copy, Debug)]
+enum Trouble {
+    Nothing,
+    AnswersLate,
+    AnswersLost,
+    RequestsLate,
+    RequestsLost,
+    Twice,
+    /// The connections end in the moment of the drop.
+    Cut,
+    /// The same, and the requests under way are lost.
+    CutAndLost,
+}
+
+const TROUBLES: [Trouble; 8] = [
+    Trouble::Nothing,
+    Trouble::AnswersLate,
+    Trouble::AnswersLost,
+    Trouble::RequestsLate,
+    Trouble::RequestsLost,
+    Trouble::Twice,
+    Trouble::Cut,
+    Trouble::CutAndLost,
+];
+
+impl Trouble {
+    fn fate(self) -> Fate {
+        let good = Fate {
+            there: Duration::from_millis(1),
+            back: Duration::from_millis(1),
+            ..Fate::good()
+        };
+        match self {
+            Self::Nothing | Self::Cut => good,
+            Self::AnswersLate => Fate { back: LATE, ..good },
+            Self::AnswersLost => Fate {
+                answered: false,
+                ..good
+            },
+            Self::RequestsLate => Fate {
+                there: LATE,
+                ..good
+            },
+            Self::RequestsLost => Fate {
+                arrives: false,
+                ..good
+            },
+            Self::Twice => Fate {
+                again: Some(LATE),
+                ..good
+            },
+            Self::CutAndLost => Fate {
+                survives_a_cut: false,
+                ..good
+            },
+        }
+    }
+
+    fn cuts(self) -> bool {
+        matches!(self, Self::Cut | Self::CutAndLost)
+    }
+}
+
+/// Since when it is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Onset {
+    /// From the first poll on.
+    Start,
+    /// From before the poll after which the future is dropped.
+    LastPoll,
+}
+
+/// Who else wants the lock.
+#[derive(Clone, Copy, Debug)]
+enum Company {
+    Nobody,
+    /// Another process holds it when the future begins, and releases soon.
+    HolderElsewhere,
+    /// This process holds it when the future begins, and releases soon.
+    HolderHere,
+    /// Two more wait behind the future, one in this process and one elsewhere.
+    Behind,
+}
+
+const COMPANIES: [Company; 4] = [
+    Company::Nobody,
+    Company::HolderElsewhere,
+    Company::HolderHere,
+    Company::Behind,
+];
+
+/// One future that is dropped after so many polls. Answers whether it had completed by then.
+async fn drop_after(
+    polls: usize,
+    make: fn(Locks) -> Swept,
+    (trouble, onset): (Trouble, Onset),
+    company: Company,
+    handoff: HandOff,
+) -> Result<bool, String> {
+    let server = Arc::new(Server::new());
+    let ledger = Ledger::new(Climate::CALM);
+    let process = || {
+        let link = Link::new(&server, &ledger, Climate::CALM, RESPONSE_TIMEOUT);
+        let builder = Locks::builder().ttl(TTL).handoff(handoff);
+        (link.clone(), builder.over(Arc::new(link), RESPONSE_TIMEOUT))
+    };
+    let ((link, here), (_, elsewhere)) = (process(), process());
+    let holder = match company {
+        Company::Nobody | Company::Behind => None,
+        Company::HolderElsewhere => Some(&elsewhere),
+        Company::HolderHere => Some(&here),
+    };
+    if let Some(holder) = holder {
+        let guard = holder.lock(KEY).await.map_err(|error| error.to_string())?;
+        drop(tokio::spawn(async move {
+            sleep(Duration::from_millis(10)).await;
+            drop(guard);
+        }));
+    }
+    link.set_fate((onset == Onset::Start).then(|| trouble.fate()));
+    let mut swept = make(here.clone());
+    let mut completed = polls > 1 && poll_at_most(1, &mut swept).await.is_some();
+    let behind: Vec<_> = match company {
+        Company::Behind => vec![here.clone(), elsewhere.clone()],
+        _ => Vec::new(),
+    };
+    let mut behind: Vec<_> = behind
+        .into_iter()
+        .map(|locks| tokio::spawn(async move { locks.lock(KEY).wait_forever().run(body()).await }))
+        .collect();
+    if !completed && polls > 2 {
+        completed = poll_at_most(polls - 2, &mut swept).await.is_some();
+    }
+    link.set_fate(Some(trouble.fate()));
+    if !completed {
+        completed = poll_at_most(1, &mut swept).await.is_some();
+    }
+    if trouble.cuts() {
+        link.cut(true, true);
+    }
+    drop(swept);
+    link.set_fate(None);
+    sleep(SOON).await;
+    for waiter in &mut behind {
+        let turn = timeout(Duration::ZERO, waiter).await;
+        if !matches!(turn, Ok(Ok(Ok(())))) {
+            return Err(format!("a neighbour has had no turn: {turn:?}"));
+        }
+    }
+    let (_, stranger) = process();
+    match stranger.lock(KEY).try_acquire().await {
+        Ok(Some(guard)) => drop(guard.release().await),
+        other => return Err(format!("the lock is left behind: {other:?}")),
+    }
+    drop((here, elsewhere, stranger));
+    sleep(SOON).await;
+    match Handle::current().metrics().num_alive_tasks() {
+        0 => Ok(completed),
+        tasks => Err(format!("{tasks} tasks are left")),
+    }
+}
+
+/// Drops one future after every poll. Answers how many drops there were.
+fn sweep(
+    (name, make): Make,
+    trouble: (Trouble, Onset),
+    company: Company,
+    handoff: HandOff,
+) -> usize {
+    for polls in 1.. {
+        fastrand::seed(7);
+        let runtime = Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .expect("a runtime");
+        match runtime.block_on(drop_after(polls, make, trouble, company, handoff)) {
+            Ok(true) => return polls,
+            Ok(false) => {}
+            Err(error) => panic!("{name} after poll {polls}, {trouble:?}, {company:?}: {error}"),
+        }
+    }
+    unreachable!("some poll completes it")
+}
+
+fn sweep_all(handoff: HandOff) {
+    let mut drops = 0;
+    for &future in FUTURES {
+        for company in COMPANIES {
+            for trouble in TROUBLES {
+                for onset in [Onset::Start, Onset::LastPoll] {
+                    drops += sweep(future, (trouble, onset), company, handoff);
+                }
+            }
+        }
+    }
+    println!("{drops} drops");
+}
+
+#[test]
+fn any_future_may_be_dropped_whatever_is_wrong() {
+    sweep_all(HandOff::InStore);
+}
+
+#[test]
+fn any_future_may_be_dropped_whatever_is_wrong_in_a_cohort() {
+    sweep_all(HandOff::InProcess);
+}
