@@ -78,7 +78,7 @@ async fn a_holder_with_an_unanswered_acquire_gets_out_and_leaves_its_tombstone()
     rig.proxy.on_next(ToServer, b"EVALSHA", cut);
     rig.locks.with_lock(KEY, fill(&rig)).await.unwrap();
     rig.until_free().await;
-    assert_eq!(rig.tombstones().await, 1);
+    assert_eq!(rig.server.tombstones().await, 1);
 }
 
 #[tokio::test]

@@ -125,7 +125,7 @@ async fn an_acquire_executed_after_the_end_of_its_hold_does_not_bring_the_lock_b
     rig.proxy.release(ToServer);
     rig.until_executed(executed, 1).await;
     assert_eq!(rig.depth().await, 0, "the late request was refused");
-    assert_eq!(rig.tombstones().await, 1);
+    assert_eq!(rig.server.tombstones().await, 1);
     rig.locks.with_lock(KEY, async {}).await.unwrap();
 }
 
@@ -151,7 +151,7 @@ async fn an_acquire_whose_caller_is_gone_is_undone_even_if_it_arrives_last() {
     rig.proxy.wait_until_held(ToServer, EVALSHA).await;
     waiter.abort();
     // No answer comes, so the undoing release goes out on another connection, and overtakes it.
-    let overtaken = async || rig.tombstones().await == 1;
+    let overtaken = async || rig.server.tombstones().await == 1;
     eventually(DEADLINE, "the acquire is undone in advance", overtaken).await;
     let executed = rig.executed().await;
     rig.proxy.release(ToServer);

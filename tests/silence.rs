@@ -44,7 +44,7 @@ async fn a_client_pause_while_acquiring_longer_than_the_wait_is_a_timeout_that_l
     assert!(matches!(error, LockError::Timeout { .. }), "{error:?}");
     assert!(!error.is_contended(), "nobody has the lock: {error:?}");
     // Its requests are executed when the pause ends; what they took is given back.
-    let undone = async || rig.tombstones().await == 1 && rig.depth().await == 0;
+    let undone = async || rig.server.tombstones().await == 1 && rig.depth().await == 0;
     eventually(DEADLINE, "the acquire is undone", undone).await;
     rig.locks.with_lock(KEY, async {}).await.unwrap();
 }

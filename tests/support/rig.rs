@@ -31,6 +31,12 @@ pub const FAULTS: [Action; 7] = [
     Action::Twice,
 ];
 
+/// What several scripts share, put where a line says `-- include` and its name.
+const PARTS: [(&str, &str); 2] = [
+    ("take", include_str!("../../lua/parts/take.lua")),
+    ("queue", include_str!("../../lua/parts/queue.lua")),
+];
+
 /// Every script is known to the server, so that each operation is one EVALSHA.
 const SCRIPTS: [&str; 6] = [
     include_str!("../../lua/acquire.lua"),
@@ -85,6 +91,11 @@ impl Rig {
     pub async fn load_scripts(&self) {
         let mut connection = self.server.connection().await;
         for script in SCRIPTS {
+            let script = PARTS
+                .iter()
+                .fold(script.to_owned(), |script, (name, part)| {
+                    script.replace(&format!("-- include {name}\n"), part)
+                });
             let mut load = cmd("SCRIPT");
             load.arg("LOAD").arg(script);
             let _: String = load.query_async(&mut connection).await.expect("a script");
@@ -131,13 +142,6 @@ impl Rig {
     pub async fn until_depth(&self, depth: u64) {
         let reached = async || self.depth().await == depth;
         eventually(DEADLINE, &format!("the depth is {depth}"), reached).await;
-    }
-
-    /// How many tombstones there are.
-    pub async fn tombstones(&self) -> usize {
-        let mut connection = self.server.connection().await;
-        let keys: Vec<String> = connection.keys("reentry:gone:*").await.expect("keys");
-        keys.len()
     }
 
     /// Cuts every connection, with the streams as they are.

@@ -6,7 +6,7 @@ use super::process::Process;
 use super::stats::{self, Calls};
 use super::wait::DEADLINE;
 use deadpool_redis::redis::aio::MultiplexedConnection;
-use deadpool_redis::redis::{AsyncConnectionConfig, Client, cmd};
+use deadpool_redis::redis::{AsyncCommands, AsyncConnectionConfig, Client, cmd};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -205,6 +205,13 @@ impl RedisServer {
             .query_async(&mut connection)
             .await
             .expect("the channels")
+    }
+
+    /// How many tombstones there are: holds that ended while an acquire of theirs was unanswered.
+    pub async fn tombstones(&self) -> usize {
+        let mut connection = self.connection().await;
+        let keys: Vec<String> = connection.keys("reentry:gone:*").await.expect("keys");
+        keys.len()
     }
 
     async fn try_ask(&self, command: &str) -> std::io::Result<String> {

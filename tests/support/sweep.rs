@@ -4,6 +4,8 @@
 //! the future was doing when it was dropped, a moment later nothing of it may be left (P7): no key
 //! but the meta, no task (watchdog, driver, release), no place in line, no neighbour asleep.
 
+use super::proxy::{Action, Direction, Proxy};
+use super::rig::{EVALSHA, RESPONSE_TIMEOUT};
 use super::server::RedisServer;
 use super::wait::{DEADLINE, eventually, within};
 use reentry::{LockGuard, Locks, LocksBuilder, Wake};
@@ -33,12 +35,23 @@ async fn open_inbox(locks: &Locks, server: &RedisServer) -> usize {
     2
 }
 
+/// Which request of a future goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Onset {
+    /// The first one.
+    Start,
+    /// The one that is sent by the last poll before the drop, or else whatever is sent after it.
+    LastPoll,
+}
+
 /// A store for a sweep, with leases far longer than a test, so that none of them ends by itself.
 #[derive(Debug)]
 pub struct Ground {
     /// The locks of which the futures are made.
     pub locks: Locks,
     server: Option<RedisServer>,
+    /// What befalls a request of each future, and the proxy that does it.
+    fault: Option<(Proxy, Action)>,
     /// The tasks of the runtime when nothing is under way: those of the connection.
     tasks: usize,
 }
@@ -53,6 +66,17 @@ impl Ground {
     pub async fn on_redis() -> Ground {
         let server = RedisServer::start().await;
         Ground::on(&server.url(), Some(server)).await
+    }
+
+    /// A server of its own, and a network that does this to a request of each future: to the first one,
+    /// and in a second round to the last one.
+    pub async fn on_bad_network(fault: Action) -> Ground {
+        let server = RedisServer::start().await;
+        let proxy = Proxy::start(server.port());
+        let builder = Ground::builder(&proxy.url()).response_timeout(RESPONSE_TIMEOUT);
+        let mut ground = Ground::with(builder, Some(server), Wake::Notify).await;
+        ground.fault = Some((proxy, fault));
+        ground
     }
 
     /// The same ground with locks of which waiters ask in this way.
@@ -86,6 +110,7 @@ impl Ground {
         Ground {
             locks,
             server,
+            fault: None,
             tasks,
         }
     }
@@ -97,8 +122,12 @@ impl Ground {
 
     /// How many wait for the key; `None` while it is free.
     pub async fn waiters(&self) -> Option<usize> {
-        let info = self.locks.inspect(KEY).await.expect("an inspection");
-        info.map(|info| info.waiters)
+        match self.locks.inspect(KEY).await {
+            Ok(info) => info.map(|info| info.waiters),
+            // It has met the fault.
+            Err(_) if self.fault.is_some() => None,
+            Err(error) => panic!("{error:?}"),
+        }
     }
 
     /// Waits until at least `count` wait for the key.
@@ -118,13 +147,37 @@ impl Ground {
     /// Waits until nothing is left, and takes the lock once more without waiting for it.
     pub async fn settle(&self, what: &str) {
         let gone = async || self.leftovers().await == 0;
-        eventually(SOON, &format!("no key is left: {what}"), gone).await;
+        eventually(self.soon(), &format!("no key is left: {what}"), gone).await;
         let ended = async || alive() <= self.tasks;
-        eventually(SOON, &format!("no task is left: {what}"), ended).await;
-        let guard = self.locks.lock(KEY).try_acquire().await;
+        eventually(self.soon(), &format!("no task is left: {what}"), ended).await;
+        self.spare();
+        let mut guard = self.locks.lock(KEY).try_acquire().await;
+        if self.fault.is_some() && guard.is_err() {
+            // The first to meet a dead connection.
+            guard = self.locks.lock(KEY).try_acquire().await;
+        }
         let guard = guard.expect("a store that answers");
         let guard = guard.unwrap_or_else(|| panic!("the line is empty: {what}"));
         guard.release().await.expect("a release");
+    }
+
+    /// How soon nothing may be left of a dropped future.
+    fn soon(&self) -> Duration {
+        // A request without an answer is given up first, and a connection is made.
+        if self.fault.is_some() { DEADLINE } else { SOON }
+    }
+
+    /// From here on the next request goes wrong.
+    fn strike(&self) {
+        if let Some((proxy, fault)) = &self.fault {
+            proxy.on_next(Direction::ToServer, EVALSHA, *fault);
+        }
+    }
+
+    fn spare(&self) {
+        if let Some((proxy, _)) = &self.fault {
+            proxy.clear_rules();
+        }
     }
 
     /// How many keys there are besides the meta: the lock, or a tombstone, which is left only
@@ -138,7 +191,12 @@ impl Ground {
             answer.parse().expect("a number")
         };
         let all = number("DBSIZE").await;
-        all - number(&format!("EXISTS {META}")).await.min(all)
+        let tombstones = match &self.fault {
+            Some(_) => server.tombstones().await as u64,
+            None => 0,
+        };
+        let expected = number(&format!("EXISTS {META}")).await + tombstones;
+        all.saturating_sub(expected)
     }
 
     /// Drops the future that `make` makes after its first poll, then another after its second, and
@@ -147,16 +205,35 @@ impl Ground {
     /// Everything happens twice: with the drop right after the poll, and with the drop while a
     /// neighbour waits in line, so that what was under way has come to its end unseen.
     pub async fn sweep<F: Future>(&self, mut make: impl FnMut() -> F) -> usize {
-        let mut make = |_: Option<LockGuard>| make();
-        let alone = self.sweep_with(&mut make, false, false).await;
-        alone.max(self.sweep_with(&mut make, false, true).await)
+        self.sweep_both(&mut |_| make(), false).await
     }
 
     /// The same for futures that begin while somebody holds the lock: `make` gets the guard.
     pub async fn sweep_held<F: Future>(&self, mut make: impl FnMut(LockGuard) -> F) -> usize {
         let mut make = |holder: Option<LockGuard>| make(holder.expect("it is held"));
-        let alone = self.sweep_with(&mut make, true, false).await;
-        alone.max(self.sweep_with(&mut make, true, true).await)
+        self.sweep_both(&mut make, true).await
+    }
+
+    async fn sweep_both<F: Future>(
+        &self,
+        make: &mut impl FnMut(Option<LockGuard>) -> F,
+        held: bool,
+    ) -> usize {
+        let mut polls = 0;
+        let onsets: &[Onset] = match self.fault {
+            Some(_) => &[Onset::Start, Onset::LastPoll],
+            None => &[Onset::Start],
+        };
+        for onset in onsets {
+            for with_neighbour in [false, true] {
+                let swept = self.sweep_with(make, held, with_neighbour, *onset).await;
+                polls = polls.max(swept);
+            }
+        }
+        if let Some((proxy, fault)) = &self.fault {
+            assert!(proxy.hits() > 0, "{fault:?} has struck nobody");
+        }
+        polls
     }
 
     async fn sweep_with<F: Future>(
@@ -164,15 +241,28 @@ impl Ground {
         make: &mut impl FnMut(Option<LockGuard>) -> F,
         held: bool,
         with_neighbour: bool,
+        onset: Onset,
     ) -> usize {
         for polls in 1.. {
-            let what = format!("after poll {polls}, with a neighbour: {with_neighbour}");
+            let what = format!(
+                "after poll {polls}, with a neighbour: {with_neighbour}, {:?} from {onset:?}",
+                self.fault
+            );
             let holder = match held {
                 true => Some(self.locks.lock(KEY).await.expect("a free lock")),
                 false => None,
             };
+            if onset == Onset::Start {
+                self.strike();
+            }
             let mut future = Box::pin(make(holder));
-            let completed = poll_times(polls, future.as_mut()).await.is_some();
+            let mut completed = polls > 1 && poll_times(polls - 1, future.as_mut()).await.is_some();
+            if onset == Onset::LastPoll {
+                self.strike();
+            }
+            if !completed {
+                completed = poll_times(1, future.as_mut()).await.is_some();
+            }
             if with_neighbour {
                 let neighbour = tokio::spawn(self.locks.with_lock(KEY, async {}));
                 let placed =
@@ -180,7 +270,7 @@ impl Ground {
                 eventually(DEADLINE, "the neighbour is in line, or through", placed).await;
                 drop(future);
                 let what = format!("the neighbour enters: {what}");
-                let entered = within(SOON, &what, neighbour).await;
+                let entered = within(self.soon(), &what, neighbour).await;
                 entered.expect("no panic").expect("a turn");
             } else {
                 drop(future);
