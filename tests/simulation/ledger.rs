@@ -203,14 +203,22 @@ impl Ledger {
     }
 }
 
+fn is_valid(held: &Held) -> bool {
+    held.remaining() > Duration::ZERO
+}
+
 impl Inside {
+    /// Whether its lease goes on.
+    pub(super) fn is_valid(&self) -> bool {
+        is_valid(&self.held)
+    }
+
     /// Looks around, and writes to the resource.
     pub(super) fn step(&self) {
         let ledger = &self.ledger;
         let name = self.held.key();
         let token = self.held.fencing_token().0;
-        let is_valid = |held: &Held| held.remaining() > Duration::ZERO;
-        let valid = is_valid(&self.held);
+        let valid = self.is_valid();
         let (others, accepted, newest) = {
             let mut state = ledger.state.lock();
             let Some(key) = state.keys.get_mut(name) else {

@@ -99,12 +99,26 @@ impl Program {
 
     async fn section(&self, key: &str, request: LockRequest) -> Result<(), LockError> {
         let since = Instant::now();
-        request
+        let (mut has_ended, mut was_valid) = (false, false);
+        let ended = request
             .run(async {
                 let inside = self.enter(key, since);
                 self.stay(&inside).await;
+                has_ended = true;
+                was_valid = inside.is_valid();
             })
-            .await
+            .await;
+        // The output of a body is masked by nothing but a loss, and not by one after its end (P13).
+        let stands = match &ended {
+            Ok(()) => true,
+            Err(LockError::Lost { .. }) => !was_valid || !self.climate.keeps_holds(),
+            Err(_) => !has_ended,
+        };
+        if !stands {
+            self.ledger
+                .violation(format_args!("{key}: an output is masked: {ended:?}"));
+        }
+        ended
     }
 
     /// Notes how a request ended; only what the climate explains is fine.
