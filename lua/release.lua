@@ -60,7 +60,9 @@ end
 -- It may have waited only: its place in the line goes to the successor.
 local entry = waited and redis.call('HGET', entries, inbox)
 if entry and string.match(entry, '^%d+ (%S+)') == hold then
-  if successor then
+  -- Requests may overtake each other: a successor that has the lock by now would get it once more
+  -- after its own release.
+  if successor and redis.call('HEXISTS', lock, successor) == 0 then
     stand(inbox, now, life, successor, lease, meta_life, tokens)
     local remaining = redis.call('PTTL', lock)
     return {released, 0, remaining == -2 and 0 or remaining, now}

@@ -3,7 +3,8 @@
 //!
 //! Every operation is atomic in the store. A request may be executed although no answer comes, may
 //! be executed late, and may be executed twice; each operation is written so that none of this
-//! changes a depth twice or takes a lock for nobody (P8).
+//! changes a depth twice or takes a lock for nobody (P8). Only an acquire that was *answered* must not be
+//! executed once more after its hold has ended, which nothing between us and a store does.
 
 use std::{fmt, pin::Pin, sync::Weak, time::Duration};
 

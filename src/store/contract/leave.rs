@@ -12,6 +12,7 @@ on_every_store!(
     a_place_that_is_left_goes_to_the_successor,
     a_place_that_is_left_without_a_successor_is_gone,
     a_place_that_is_dead_goes_to_nobody,
+    a_place_does_not_go_to_a_successor_that_holds_the_lock,
     only_the_hold_that_waits_leaves_the_place,
     a_waiter_that_leaves_when_the_lock_has_moved_to_it_moves_it_on,
 );
@@ -53,6 +54,26 @@ async fn a_place_that_is_dead_goes_to_nobody(world: World) {
     let next = successor(some_hold(), TTL, place);
     assert_eq!(world.hand_over(first, next).await.successor, None);
     assert_eq!(world.waiting().await, 0);
+}
+
+/// Two requests of one process were executed in the other order: the lock has moved to the second of its
+/// waiters when the first one takes the place, and leaves.
+async fn a_place_does_not_go_to_a_successor_that_holds_the_lock(world: World) {
+    let (holder, (first, place), (next, _)) = (some_hold(), some_waiter(), some_waiter());
+    world.take(holder, TTL).await;
+    world.wait(next, TTL, place).await;
+    world.release(holder).await;
+    assert!(world.is_held(next, GRANT).await);
+    world.wait(first, TTL, place).await;
+    let released = world.hand_over(first, successor(next, TTL, place)).await;
+    assert_eq!(released.successor, None, "it has to ask");
+    assert_eq!(world.waiting().await, 0);
+    world.leave(next, place.inbox).await;
+    assert_eq!(
+        world.inspect().await,
+        None,
+        "the lock does not go back to it"
+    );
 }
 
 async fn only_the_hold_that_waits_leaves_the_place(world: World) {

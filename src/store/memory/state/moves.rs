@@ -63,7 +63,10 @@ impl State {
         if !self.line(key, now, |line| line.names(inbox, hold)) {
             return None;
         }
-        let Some(successor) = successor else {
+        // Requests may overtake each other: a successor that has the lock by now would get it once
+        // more after its own release.
+        let waits = |successor: &Successor| self.held(key, successor.hold, now).is_none();
+        let Some(successor) = successor.filter(waits) else {
             self.line(key, now, |line| line.leave(inbox));
             return None;
         };
