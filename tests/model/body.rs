@@ -1,0 +1,129 @@
+//! A body runs under the lock: `src/lease.rs`, `src/watchdog.rs`, `src/depth.rs`, `src/hold.rs`.
+
+use crate::{client::Client, config::ticks, message::Verb, mutation::Mutation, state::Hold};
+
+impl Client<'_> {
+    /// The body ends, or is dropped because the lock was lost.
+    pub(crate) fn leave(&mut self, hold: Hold) {
+        self.release(hold);
+    }
+
+    /// The watchdog finds that the lock is lost, and the body is dropped.
+    pub(crate) fn lose(&mut self, hold: Hold) {
+        let line = self.state.line(hold.process);
+        if line.holder == Some(hold.waiter) {
+            line.holder = None;
+        }
+        self.kick(hold.process);
+        self.release(hold);
+    }
+
+    // ---- the lease ----
+
+    pub(crate) fn renew(&mut self, hold: Hold) {
+        if let Some(tenure) = self.state.tenure(hold) {
+            tenure.renewing = true;
+            let ttl = tenure.ttl;
+            self.send(hold, Verb::Renew { ttl });
+        }
+    }
+
+    pub(crate) fn renewed(&mut self, hold: Hold, age: u8, ttl: u8, present: bool) {
+        let Some(tenure) = self.state.tenure(hold) else {
+            return;
+        };
+        tenure.renewing = false;
+        if present {
+            self.confirm(hold, age, ttl);
+        } else {
+            self.lose(hold);
+        }
+    }
+
+    /// The lease lasts `ttl` from a request of that age. After the deadline that is too late.
+    fn confirm(&mut self, hold: Hold, age: u8, ttl: u8) {
+        let from_receipt = self.breaks(Mutation::DeadlineFromReceipt);
+        if let Some(tenure) = self.state.tenure(hold).filter(|tenure| tenure.left > 0) {
+            let age = if from_receipt { 0 } else { age };
+            tenure.left = tenure.left.max(ttl.saturating_sub(age));
+        }
+    }
+
+    // ---- the depth ----
+
+    /// Enters once more, and asks for a longer lease.
+    pub(crate) fn reenter(&mut self, hold: Hold) {
+        if let Some(tenure) = self.state.tenure(hold) {
+            tenure.wanted += 1;
+            tenure.lengthen |= tenure.ttl < ticks::LONG_TTL;
+            tenure.ttl = ticks::LONG_TTL;
+        }
+        self.sync(hold);
+    }
+
+    /// Leaves the innermost entry.
+    pub(crate) fn exit(&mut self, hold: Hold) {
+        if let Some(tenure) = self.state.tenure(hold) {
+            tenure.wanted -= 1;
+        }
+        self.sync(hold);
+    }
+
+    /// Brings the depth in the store to the wanted one, with one change at a time.
+    pub(crate) fn sync(&mut self, hold: Hold) {
+        let Some(tenure) = self.state.tenure(hold) else {
+            return;
+        };
+        let settled = tenure.stored == Some(tenure.wanted) && !tenure.lengthen;
+        if settled || tenure.changing || tenure.left == 0 {
+            return;
+        }
+        tenure.changing = true;
+        tenure.stored = None;
+        tenure.seq += 1;
+        let change = Verb::Depth {
+            target: tenure.wanted,
+            seq: tenure.seq,
+            lengthen: tenure.lengthen,
+        };
+        self.send(hold, change);
+    }
+
+    pub(crate) fn changed(&mut self, hold: Hold, age: u8, verb: Verb, present: bool) {
+        let Verb::Depth {
+            target, lengthen, ..
+        } = verb
+        else {
+            return;
+        };
+        if lengthen && present {
+            self.confirm(hold, age, ticks::LONG_TTL);
+        }
+        let Some(tenure) = self.state.tenure(hold) else {
+            return;
+        };
+        tenure.changing = false;
+        if present {
+            tenure.stored = Some(target);
+            tenure.lengthen &= !lengthen;
+            self.sync(hold);
+        } else {
+            self.lose(hold);
+        }
+    }
+
+    /// No answer came to a request about the lease or the depth.
+    pub(crate) fn unknown(&mut self, hold: Hold, verb: Verb) {
+        let Some(tenure) = self.state.tenure(hold) else {
+            return;
+        };
+        match verb {
+            Verb::Renew { .. } => tenure.renewing = false,
+            Verb::Depth { .. } => {
+                tenure.changing = false;
+                self.sync(hold);
+            }
+            Verb::Acquire | Verb::Release { .. } => {}
+        }
+    }
+}

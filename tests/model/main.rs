@@ -1,0 +1,247 @@
+//! The protocol as a model, and all of its states within bounds.
+//!
+//! One lock, some processes, and a network between them and the store that loses, delays and repeats.
+//! The checker visits every state that can be reached, in every order of events, and looks whether the
+//! promises hold there. Read `step.rs` first, for what may happen; then `store.rs` (the scripts),
+//! `client.rs`, `ending.rs` and `body.rs` (a process), `time.rs`, `properties.rs`, and `mutation.rs`.
+//!
+//! # What is modelled
+//!
+//! - **The store** (`store.rs`): the scripts acquire, depth, renew and release as in `lua/`, with their
+//!   branches, each one atomic step. The lock with its field, depth, and lease; the queue, with the hold
+//!   and the life of each place; the tombstones; of the meta the last token and the sequence number of
+//!   the depth.
+//! - **The line of a process** (`client.rs`, `ending.rs`): who waits and who holds, the attempt that is in
+//!   flight, which may be the release of another one; a waiter that asks, is kicked, is told, is served,
+//!   is dropped and undone; the release that names a successor, waits for the successor's own attempt
+//!   first, is repeated until it is answered, and passes the lock on; messages that wait for an answer,
+//!   or let a waiter enter by `a + (g - s)`.
+//! - **A body** (`body.rs`): the local deadline, renewals, loss; re-entry and exit with their changes of
+//!   the depth, and a longer lease.
+//! - **The network** (`network.rs`): requests, answers and messages arrive in any order and at any time. A
+//!   request that its client gave up was never executed, or was and its answer is lost, or is executed at
+//!   any later time.
+//! - **Time** (`time.rs`): ticks of one heartbeat. A tick while something was to be done is a *delay*, of
+//!   which there are so many: it stands for a slow network, a slow driver, and a process that is paused. A
+//!   body takes as long as it likes.
+//! - Crashes, futures that are dropped at any moment, callers that do not poll.
+//!
+//! # What is not
+//!
+//! - All clocks run at the same rate: there is no margin, and no 1 % either. The store is one server that
+//!   keeps its data and its clock; so there is no epoch, and a new connection is no more than lost messages.
+//! - A tick is coarse: pauses between two attempts, and the slack at the end of a lease, are none.
+//! - A script is executed as a whole, or not at all; no error but silence comes back. Memory does not run out.
+//! - A step of a process is atomic: what two of its threads do at once is not looked at, nor is the driver
+//!   as a task of its own, its start, and its relief.
+//! - A tombstone outlives every request. So does the meta, with which tokens never start again.
+//! - No cohorts, `Wake::Poll`, waits with an end, `no_wait`, `max_hold`, `OnLost::KeepRunning`, inspect and
+//!   force_release, and no classic programs. All TTLs are equal, but for the re-entry's.
+//! - Who finds that his lease has ended before he was polled gives the lock back, and does not ask again;
+//!   in the model that is the next waiter.
+//! - Requests are not in order on their connection, which is more than may happen.
+//! - Only a client repeats an acquire, one that it had given up: nothing below it resends. Any other request
+//!   may be executed twice behind its back.
+//! - How many times in a row a lock went from one of a process to the next is counted when a release is
+//!   answered, not when it is sent.
+//!
+//! # Bounds
+//!
+//! The numbers of processes, waiters and mishaps are bounded (`config.rs`). Time is not: instants are
+//! spans from now, and tokens are numbered anew in each state, so the states are finitely many. The
+//! checker tells states apart by a hash of 64 bits.
+//!
+//! `cargo test --test model -- --nocapture` prints what was searched. `REENTRY_MODEL=deep` searches
+//! further, for which `--release` is the right profile; `REENTRY_MODEL=stories` tells how each broken rule
+//! goes wrong.
+
+mod body;
+mod calm;
+mod client;
+mod config;
+mod ending;
+mod message;
+mod mutation;
+mod network;
+mod process;
+mod properties;
+mod protocol;
+mod state;
+mod step;
+mod store;
+mod time;
+
+use std::time::Instant;
+
+use config::{Chances, Config};
+use mutation::{BROKEN, Broken};
+use protocol::Protocol;
+use state::State;
+use stateright::{Checker, HasDiscoveries, Model, Path};
+use step::Step;
+
+const NONE: Chances = Chances::NONE;
+
+/// A promise that is broken, and how it came to that.
+type Violation = (&'static str, Path<State, Step>);
+
+#[test]
+fn late_and_lost_requests_break_no_promise() {
+    let usual = Chances {
+        delays: 3,
+        timeouts: 1,
+        ..NONE
+    };
+    let deep = Chances {
+        timeouts: 2,
+        duplicates: 1,
+        ..usual
+    };
+    holds(Config::of(2, 1), usual, deep);
+}
+
+#[test]
+fn lost_messages_and_dead_processes_are_overcome() {
+    let usual = Chances {
+        delays: 2,
+        lost_news: 1,
+        crashes: 1,
+        ..NONE
+    };
+    let deep = Chances {
+        delays: 3,
+        timeouts: 1,
+        drops: 1,
+        ..usual
+    };
+    holds(Config::of(2, 1), usual, deep);
+    holds(Config::of(2, 1).slow_polls(), usual, deep);
+}
+
+#[test]
+fn whoever_drops_his_future_leaves_nothing_behind() {
+    let usual = Chances { drops: 1, ..NONE };
+    let deep = Chances { delays: 1, ..usual };
+    holds(Config::of(2, 2), usual, deep);
+    let usual = Chances {
+        delays: 1,
+        timeouts: 1,
+        duplicates: 1,
+        drops: 1,
+        ..NONE
+    };
+    let deep = Chances { delays: 2, ..usual };
+    holds(Config::of(1, 2), usual, deep);
+}
+
+#[test]
+fn nested_entries_count_once() {
+    let usual = Chances {
+        delays: 1,
+        duplicates: 1,
+        reentries: 1,
+        ..NONE
+    };
+    let deep = Chances {
+        timeouts: 1,
+        ..usual
+    };
+    holds(Config::of(2, 1), usual, deep);
+    let usual = Chances {
+        delays: 2,
+        timeouts: 1,
+        duplicates: 1,
+        drops: 1,
+        reentries: 1,
+        ..NONE
+    };
+    let deep = Chances {
+        reentries: 2,
+        ..usual
+    };
+    holds(Config::of(1, 1), usual, deep);
+}
+
+#[test]
+fn lines_pass_the_lock_on() {
+    let deep = Chances {
+        timeouts: 1,
+        ..NONE
+    };
+    holds(Config::of(2, 2), NONE, deep);
+    let deep = Chances {
+        timeouts: 1,
+        drops: 1,
+        ..NONE
+    };
+    holds(Config::of(2, 2).strict(), NONE, deep);
+    let usual = Chances { delays: 1, ..NONE };
+    let deep = Chances {
+        timeouts: 1,
+        crashes: 1,
+        ..usual
+    };
+    holds(Config::of(3, 1), usual, deep);
+}
+
+#[test]
+fn every_broken_rule_breaks_a_promise() {
+    let mut unnoticed = Vec::new();
+    for &Broken {
+        mutation,
+        promise,
+        config,
+    } in BROKEN
+    {
+        let found = search(config.broken(mutation), Some(promise));
+        let Some((_, path)) = found else {
+            unnoticed.push(mutation);
+            continue;
+        };
+        let steps = path.clone().into_actions().len();
+        println!("    {mutation:?}: `{promise}` is violated after {steps} steps");
+        if asked_for("stories") {
+            println!("{}", story(&path));
+        }
+    }
+    assert!(unnoticed.is_empty(), "no promise rests on {unnoticed:?}");
+}
+
+/// Every promise holds, whatever happens within these bounds.
+fn holds(config: Config, usual: Chances, deep: Chances) {
+    let chances = if asked_for("deep") { deep } else { usual };
+    let config = config.with(chances);
+    if let Some((promise, path)) = search(config, None) {
+        panic!("{config}: `{promise}` is violated\n{}", story(&path));
+    }
+}
+
+/// Visits every state, or those up to the first violation, shallow ones first.
+fn search(config: Config, only: Option<&'static str>) -> Option<Violation> {
+    let start = Instant::now();
+    let checker = Protocol { config, only }
+        .checker()
+        .finish_when(HasDiscoveries::AnyFailures)
+        .spawn_bfs()
+        .join();
+    println!(
+        "{config}: {} states, {} steps between them, {} deep, {:.1?}",
+        checker.unique_state_count(),
+        checker.state_count(),
+        checker.max_depth(),
+        start.elapsed()
+    );
+    checker.discoveries().into_iter().next()
+}
+
+fn story(path: &Path<State, Step>) -> String {
+    let steps = path.clone().into_actions();
+    let lines = (1..)
+        .zip(steps)
+        .map(|(at, step)| format!("{at:8}. {step:?}\n"));
+    lines.collect()
+}
+
+fn asked_for(what: &str) -> bool {
+    std::env::var("REENTRY_MODEL").is_ok_and(|asked| asked == what)
+}

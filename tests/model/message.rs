@@ -1,0 +1,86 @@
+//! What is on its way between the processes and the store.
+
+use std::fmt;
+
+use crate::state::{Hold, Token};
+
+/// A request, or its answer on the way back.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Request {
+    pub(crate) hold: Hold,
+    pub(crate) verb: Verb,
+    pub(crate) answer: Option<Answer>,
+    /// How long ago it was sent, for an answer that counts from then.
+    pub(crate) age: u8,
+    /// Whether anybody still waits for the answer.
+    pub(crate) awaited: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Verb {
+    Acquire,
+    Depth {
+        target: u8,
+        seq: u8,
+        lengthen: bool,
+    },
+    Renew {
+        ttl: u8,
+    },
+    Release {
+        tombstone: bool,
+        successor: Option<Successor>,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Successor {
+    pub(crate) hold: Hold,
+    /// Whether another process goes first.
+    pub(crate) pass: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Answer {
+    Acquired(Acquired),
+    /// Whether the hold stood in the lock.
+    Present(bool),
+    /// What the successor has now, if the store knows.
+    Released(Option<Acquired>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Acquired {
+    /// With a lease of the TTL.
+    Held {
+        token: Token,
+    },
+    /// With the store's time `s`, here as `s - a`: how long the request of the instant `a` had been
+    /// on its way.
+    Busy {
+        outward: u8,
+    },
+    Ended,
+}
+
+/// The message that the lock has moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct News {
+    pub(crate) hold: Hold,
+    pub(crate) token: Token,
+    /// How long ago the lock moved.
+    pub(crate) age: u8,
+}
+
+impl fmt::Debug for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} {:?}", self.hold, self.verb)?;
+        if let Some(answer) = self.answer {
+            write!(f, " -> {answer:?}")?;
+        }
+        if self.age > 0 {
+            write!(f, ", {} ticks old", self.age)?;
+        }
+        f.write_str(if self.awaited { "" } else { ", given up" })
+    }
+}

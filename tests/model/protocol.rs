@@ -1,0 +1,197 @@
+//! The model as the checker sees it: which steps are possible, and what each of them does.
+
+use stateright::{Model, Property};
+
+use crate::{
+    client::Client,
+    config::Config,
+    message::Verb,
+    process::{Stage, Waiter},
+    properties,
+    state::{Hold, State},
+    step::Step,
+    time,
+};
+
+#[derive(Clone, Debug)]
+pub(crate) struct Protocol {
+    pub(crate) config: Config,
+    /// The properties to look at; all of them if there is none.
+    pub(crate) only: Option<&'static str>,
+}
+
+impl Model for Protocol {
+    type State = State;
+    type Action = Step;
+
+    fn init_states(&self) -> Vec<State> {
+        vec![State::new(&self.config)]
+    }
+
+    /// The calm steps come first, and time passes last among them.
+    fn actions(&self, state: &State, steps: &mut Vec<Step>) {
+        pending_steps(state, steps);
+        if state.chances.delays > 0 || !is_late(state, steps) {
+            steps.push(Step::Tick);
+        }
+        arrivals(state, steps);
+        let tenures = state
+            .tenures()
+            .filter(|(_, tenure)| tenure.renewal_is_due());
+        steps.extend(tenures.map(|(hold, _)| Step::Renew(hold)));
+        misfortunes(state, steps);
+    }
+
+    fn next_state(&self, before: &State, step: Step) -> Option<State> {
+        let mut state = before.clone();
+        let mut client = Client {
+            config: &self.config,
+            state: &mut state,
+        };
+        client.take(step);
+        time::normalize(&mut state);
+        (state != *before).then_some(state)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        let mut all = properties::all();
+        all.retain(|property| self.only.is_none_or(|only| only == property.name));
+        all
+    }
+}
+
+/// What goes on by itself, time apart.
+fn pending_steps(state: &State, steps: &mut Vec<Step>) {
+    for request in &state.requests {
+        match request.answer {
+            None => steps.push(Step::Execute(*request)),
+            Some(_) => steps.push(Step::Receive(*request)),
+        }
+    }
+    steps.extend(state.news.iter().map(|&news| Step::Hear(news)));
+    for (process, whole) in (0..).zip(&state.processes) {
+        if whole.alive && whole.line.due {
+            steps.push(Step::Ask { process });
+        }
+    }
+    for (hold, waiter) in state.holds() {
+        own_steps(hold, waiter, steps);
+    }
+}
+
+/// Whether a tick now would make something late: whatever is pending, but for a body, which takes as
+/// long as it likes, and a request that was given up.
+fn is_late(state: &State, pending: &[Step]) -> bool {
+    let takes_its_time = |step: &Step| matches!(step, Step::Exit(_) | Step::Leave(_));
+    let urgent = |step: &Step| step.is_calm() && !takes_its_time(step);
+    pending.iter().any(urgent)
+        || state
+            .tenures()
+            .any(|(_, tenure)| tenure.left == 1 && tenure.renewal_is_due())
+}
+
+/// What a hold does by itself.
+fn own_steps(hold: Hold, waiter: &Waiter, steps: &mut Vec<Step>) {
+    match waiter.stage {
+        Stage::Granted { .. } => steps.push(Step::Poll(hold)),
+        Stage::Inside(tenure) if tenure.left == 0 => steps.push(Step::Lose(hold)),
+        Stage::Inside(tenure) if tenure.wanted > 1 => steps.push(Step::Exit(hold)),
+        Stage::Inside(_) => steps.push(Step::Leave(hold)),
+        _ => {}
+    }
+}
+
+/// Nothing tells the processes apart, nor the waiters of one: so they come in their order.
+fn arrivals(state: &State, steps: &mut Vec<Step>) {
+    let mut earlier_came = true;
+    for (process, whole) in (0..).zip(&state.processes) {
+        let mut waiters = (0..).zip(&whole.waiters);
+        let next = waiters.find(|(_, waiter)| waiter.stage == Stage::Absent);
+        if let Some((waiter, _)) = next.filter(|_| whole.alive && earlier_came) {
+            steps.push(Step::Arrive(Hold { process, waiter }));
+        }
+        earlier_came = !whole.alive || whole.waiters[0].stage != Stage::Absent;
+    }
+}
+
+fn misfortunes(state: &State, steps: &mut Vec<Step>) {
+    let chances = state.chances;
+    for request in &state.requests {
+        if chances.timeouts > 0 && request.awaited {
+            steps.push(Step::GiveUp(*request));
+        }
+        // An acquire is executed twice only where its client has asked twice.
+        let again = request.answer.is_none() && request.verb != Verb::Acquire;
+        if chances.duplicates > 0 && again {
+            steps.push(Step::ExecuteTwice(*request));
+        }
+    }
+    if chances.lost_news > 0 {
+        steps.extend(state.news.iter().map(|&news| Step::LoseNews(news)));
+    }
+    for (hold, waiter) in state.holds() {
+        let Stage::Inside(tenure) = waiter.stage else {
+            if chances.drops > 0 && matches!(waiter.stage, Stage::Waiting | Stage::Granted { .. }) {
+                steps.push(Step::Drop(hold));
+            }
+            continue;
+        };
+        if chances.reentries > 0 && tenure.left > 0 && tenure.wanted == 1 {
+            steps.push(Step::Reenter(hold));
+        }
+        // A body that is dropped with an entry inside leaves both at once.
+        if chances.drops > 0 && tenure.wanted > 1 {
+            steps.push(Step::Drop(hold));
+        }
+    }
+    if chances.crashes > 0 {
+        for (process, whole) in (0..).zip(&state.processes) {
+            let idle = |waiter: &Waiter| matches!(waiter.stage, Stage::Absent | Stage::Over);
+            if whole.alive && !whole.waiters.iter().all(idle) {
+                steps.push(Step::Crash { process });
+            }
+        }
+    }
+}
+
+impl Client<'_> {
+    fn take(&mut self, step: Step) {
+        match step {
+            Step::Execute(request) => self.execute(request, false),
+            Step::ExecuteTwice(request) => self.execute(request, true),
+            Step::Receive(request) => self.receive(request),
+            Step::GiveUp(request) => self.give_up(request),
+            Step::Hear(news) => {
+                self.state.news.retain(|other| *other != news);
+                self.told(news);
+            }
+            Step::LoseNews(news) => {
+                self.state.news.retain(|other| *other != news);
+                self.state.chances.lost_news -= 1;
+            }
+            Step::Ask { process } => self.ask(process),
+            Step::Poll(hold) => self.poll(hold),
+            Step::Exit(hold) => self.exit(hold),
+            Step::Leave(hold) => self.leave(hold),
+            Step::Lose(hold) => self.lose(hold),
+            Step::Tick => {
+                let mut pending = Vec::new();
+                pending_steps(self.state, &mut pending);
+                let late = is_late(self.state, &pending);
+                self.state.chances.delays -= u8::from(late);
+                time::pass(self.config, self.state);
+            }
+            Step::Arrive(hold) => self.arrive(hold),
+            Step::Renew(hold) => self.renew(hold),
+            Step::Reenter(hold) => {
+                self.state.chances.reentries -= 1;
+                self.reenter(hold);
+            }
+            Step::Drop(hold) => {
+                self.state.chances.drops -= 1;
+                self.drop_future(hold);
+            }
+            Step::Crash { process } => self.crash(process),
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! One state of the whole: the store, the processes, and what is on its way between them.
+
+use std::fmt;
+
+use crate::{
+    config::{Chances, Config},
+    message::{News, Request},
+    process::{Line, Process, Stage, Tenure, Waiter},
+};
+
+/// A hold id. Each waiter takes the lock once, so its place in the model serves as the name.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Hold {
+    pub(crate) process: u8,
+    pub(crate) waiter: u8,
+}
+
+/// A fencing token. Only the order counts, so those in a state are numbered from 1 anew.
+pub(crate) type Token = u8;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct State {
+    pub(crate) store: Store,
+    pub(crate) processes: Vec<Process>,
+    pub(crate) requests: Vec<Request>,
+    pub(crate) news: Vec<News>,
+    pub(crate) chances: Chances,
+    pub(crate) ledger: Ledger,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Store {
+    pub(crate) lock: Option<Lock>,
+    /// The processes that wait, in their order.
+    pub(crate) queue: Vec<Place>,
+    /// The tombstones, as far as a request may still meet them.
+    pub(crate) gone: Vec<Hold>,
+    /// The last token that was given.
+    pub(crate) last: Token,
+}
+
+/// The field of the hash with its depth, the expiry, and what the meta says of this hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Lock {
+    pub(crate) hold: Hold,
+    pub(crate) depth: u8,
+    pub(crate) lease: u8,
+    pub(crate) token: Token,
+    pub(crate) seq: u8,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Place {
+    pub(crate) hold: Hold,
+    /// How long it is kept yet; 0 is dead.
+    pub(crate) life: u8,
+}
+
+/// What only the properties look at.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Ledger {
+    /// The greatest token that was given, and the greatest that somebody entered with.
+    pub(crate) given: Token,
+    pub(crate) entered: Token,
+    /// Whether a smaller one came after it.
+    pub(crate) disorder: bool,
+    /// Whether the lock is free because a lease ran out, and not because of a release.
+    pub(crate) lapsed: bool,
+}
+
+impl State {
+    pub(crate) fn new(config: &Config) -> Self {
+        let process = Process {
+            alive: true,
+            line: Line::default(),
+            waiters: vec![Waiter::default(); config.waiters.into()],
+        };
+        Self {
+            store: Store::default(),
+            processes: vec![process; config.processes.into()],
+            requests: Vec::new(),
+            news: Vec::new(),
+            chances: config.chances,
+            ledger: Ledger::default(),
+        }
+    }
+
+    pub(crate) fn process(&self, hold: Hold) -> &Process {
+        &self.processes[usize::from(hold.process)]
+    }
+
+    pub(crate) fn line(&mut self, process: u8) -> &mut Line {
+        &mut self.processes[usize::from(process)].line
+    }
+
+    pub(crate) fn waiter(&self, hold: Hold) -> &Waiter {
+        &self.process(hold).waiters[usize::from(hold.waiter)]
+    }
+
+    pub(crate) fn waiter_mut(&mut self, hold: Hold) -> &mut Waiter {
+        let process = &mut self.processes[usize::from(hold.process)];
+        &mut process.waiters[usize::from(hold.waiter)]
+    }
+
+    pub(crate) fn tenure(&mut self, hold: Hold) -> Option<&mut Tenure> {
+        match &mut self.waiter_mut(hold).stage {
+            Stage::Inside(tenure) => Some(tenure),
+            _ => None,
+        }
+    }
+
+    /// The bodies that run, and what each knows of its lock.
+    pub(crate) fn tenures(&self) -> impl Iterator<Item = (Hold, Tenure)> {
+        self.holds()
+            .filter_map(|(hold, waiter)| match waiter.stage {
+                Stage::Inside(tenure) => Some((hold, tenure)),
+                _ => None,
+            })
+    }
+
+    pub(crate) fn holds(&self) -> impl Iterator<Item = (Hold, &Waiter)> {
+        (0..).zip(&self.processes).flat_map(|(process, whole)| {
+            let named = move |waiter| Hold { process, waiter };
+            (0..).map(named).zip(&whole.waiters)
+        })
+    }
+}
+
+impl fmt::Debug for Hold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let process = char::from(b'A' + self.process);
+        write!(f, "{process}{}", self.waiter + 1)
+    }
+}

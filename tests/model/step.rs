@@ -1,0 +1,73 @@
+//! What may happen next.
+
+use crate::{
+    message::{News, Request},
+    state::Hold,
+};
+
+/// One step. Its content is spelt out, so that a path reads as a story.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// The store executes a request.
+    Execute(Request),
+    /// A client reads an answer.
+    Receive(Request),
+    /// A client reads a message.
+    Hear(News),
+    /// The driver of a process asks for the first in line.
+    Ask {
+        process: u8,
+    },
+    /// A caller finds that it has the lock.
+    Poll(Hold),
+    /// The innermost entry of a body ends.
+    Exit(Hold),
+    /// The body ends.
+    Leave(Hold),
+    /// The deadline of a body has passed; it is dropped.
+    Lose(Hold),
+    /// Nothing happens, for one heartbeat.
+    Tick,
+
+    /// Somebody comes who wants the lock.
+    Arrive(Hold),
+    Renew(Hold),
+    Reenter(Hold),
+
+    /// The same, and the request will be executed once more.
+    ExecuteTwice(Request),
+    /// A client gives up a request. If it was not executed yet, it may still be.
+    GiveUp(Request),
+    LoseNews(News),
+    /// A caller drops its future.
+    Drop(Hold),
+    Crash {
+        process: u8,
+    },
+}
+
+impl Step {
+    /// Whether it happens even if nobody new comes and nothing goes wrong. A request that was given up
+    /// is lost then.
+    pub(crate) fn is_calm(&self) -> bool {
+        match self {
+            Self::Execute(request) => request.awaited,
+            Self::Receive(_)
+            | Self::Hear(_)
+            | Self::Ask { .. }
+            | Self::Poll(_)
+            | Self::Exit(_)
+            | Self::Leave(_)
+            | Self::Lose(_)
+            | Self::Tick => true,
+            Self::Arrive(_)
+            | Self::Renew(_)
+            | Self::Reenter(_)
+            | Self::ExecuteTwice(_)
+            | Self::GiveUp(_)
+            | Self::LoseNews(_)
+            | Self::Drop(_)
+            | Self::Crash { .. } => false,
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! The scripts in `lua/`, with the same branches: each is one atomic step of the store.
+
+use crate::{
+    config::{Config, ticks},
+    message::{Acquired, Answer, News, Request, Successor, Verb},
+    mutation::Mutation,
+    state::{Hold, Lock, Place, State},
+};
+
+/// A script at work. A mutation is looked up where its rule stands.
+pub(crate) struct Script<'s> {
+    config: &'s Config,
+    state: &'s mut State,
+}
+
+/// Executes a request, and answers it.
+pub(crate) fn execute(config: &Config, state: &mut State, request: &Request) -> Answer {
+    let hold = request.hold;
+    let mut script = Script { config, state };
+    match request.verb {
+        Verb::Acquire => Answer::Acquired(script.acquire(hold, request.age)),
+        Verb::Depth {
+            target,
+            seq,
+            lengthen,
+        } => Answer::Present(script.depth(hold, target, seq, lengthen)),
+        Verb::Renew { ttl } => Answer::Present(script.renew(hold, ttl)),
+        Verb::Release {
+            tombstone,
+            successor,
+        } => Answer::Released(script.release(hold, tombstone, successor, request.age)),
+    }
+}
+
+impl Script<'_> {
+    fn breaks(&self, mutation: Mutation) -> bool {
+        self.config.mutation == Some(mutation)
+    }
+
+    /// The lock, if this hold has it.
+    fn field(&mut self, hold: Hold) -> Option<&mut Lock> {
+        let lock = self.state.store.lock.as_mut();
+        lock.filter(|lock| lock.hold == hold)
+    }
+
+    // acquire.lua
+
+    fn acquire(&mut self, hold: Hold, outward: u8) -> Acquired {
+        if self.state.store.gone.contains(&hold) {
+            return Acquired::Ended;
+        }
+        let counts_again = self.breaks(Mutation::AcquireCountsAgain);
+        if let Some(lock) = self.field(hold) {
+            // Asked again: the same token, and never a shorter lease.
+            lock.lease = lock.lease.max(ticks::TTL);
+            lock.depth += u8::from(counts_again);
+            return Acquired::Held { token: lock.token };
+        }
+        let mut ahead = None;
+        if self.state.store.lock.is_none() {
+            ahead = self
+                .head()
+                .filter(|place| place.hold.process != hold.process);
+            if ahead.is_none() {
+                self.leave(hold.process);
+                return self.take(hold, ticks::TTL);
+            }
+        }
+        self.stand(hold);
+        if let Some(place) = ahead {
+            self.grant(place);
+        }
+        Acquired::Busy { outward }
+    }
+
+    // depth.lua
+
+    fn depth(&mut self, hold: Hold, target: u8, seq: u8, lengthen: bool) -> bool {
+        let blind = self.breaks(Mutation::DepthCountsBlindly);
+        let Some(lock) = self.field(hold) else {
+            return false;
+        };
+        if blind {
+            // There are two depths, so the target tells which way it goes.
+            lock.depth = if target > 1 {
+                lock.depth + 1
+            } else {
+                lock.depth.saturating_sub(1)
+            };
+        } else if lock.seq < seq {
+            lock.depth = target;
+        } else {
+            // A duplicate that arrives late must not undo a newer change.
+            return true;
+        }
+        lock.seq = seq;
+        if lengthen {
+            lock.lease = lock.lease.max(ticks::LONG_TTL);
+        }
+        true
+    }
+
+    // renew.lua
+
+    fn renew(&mut self, hold: Hold, ttl: u8) -> bool {
+        if self.breaks(Mutation::RenewRecreates) && self.state.store.lock.is_none() {
+            self.take(hold, ttl);
+        }
+        let shortens = self.breaks(Mutation::RenewShortens);
+        let Some(lock) = self.field(hold) else {
+            return false;
+        };
+        lock.lease = if shortens { ttl } else { lock.lease.max(ttl) };
+        true
+    }
+
+    // release.lua
+
+    fn release(
+        &mut self,
+        hold: Hold,
+        tombstone: bool,
+        successor: Option<Successor>,
+        outward: u8,
+    ) -> Option<Acquired> {
+        let anybody = self.breaks(Mutation::ReleaseOfAnybody);
+        let lock = &mut self.state.store.lock;
+        let released = lock.take_if(|lock| lock.hold == hold || anybody).is_some();
+        self.state.ledger.lapsed &= !released;
+        if tombstone && !self.breaks(Mutation::NoTombstone) {
+            self.state.store.gone.push(hold);
+        }
+        let waited = !self.state.store.queue.is_empty();
+        if released {
+            // The lock moves: to the successor, or to the process that has waited longest.
+            let others_first = successor.is_none_or(|successor| successor.pass);
+            let ahead = if waited && others_first {
+                self.head()
+            } else {
+                None
+            };
+            return match (ahead, successor) {
+                (Some(place), None) => {
+                    if !self.breaks(Mutation::ReleaseWakesNobody) {
+                        self.grant(place);
+                    }
+                    None
+                }
+                (Some(place), Some(successor)) if place.hold.process != hold.process => {
+                    self.stand(successor.hold);
+                    self.grant(place);
+                    Some(Acquired::Busy { outward })
+                }
+                (_, Some(successor)) => {
+                    self.leave(hold.process);
+                    Some(self.take(successor.hold, ticks::TTL))
+                }
+                (None, None) => None,
+            };
+        }
+        if self.breaks(Mutation::ToldTooEarly) {
+            self.tell_head();
+        }
+        // It may have waited only: its place in the line goes to the successor.
+        let mut places = self.state.store.queue.iter();
+        if !places.any(|place| place.hold == hold) {
+            return None;
+        }
+        // A successor that has the lock already must not wait for it besides: it asks, and learns.
+        let twice = self.breaks(Mutation::SuccessorStandsTwice);
+        let mut waits = |next: &Successor| twice || self.field(next.hold).is_none();
+        let Some(successor) = successor.filter(|next| waits(next)) else {
+            self.leave(hold.process);
+            return None;
+        };
+        self.stand(successor.hold);
+        Some(Acquired::Busy { outward })
+    }
+
+    // parts/take.lua
+
+    /// A free lock is taken: depth 1, the next token.
+    fn take(&mut self, hold: Hold, lease: u8) -> Acquired {
+        let State { store, ledger, .. } = &mut *self.state;
+        let token = store.last + 1;
+        store.last = token;
+        store.lock = Some(Lock {
+            hold,
+            depth: 1,
+            lease,
+            token,
+            seq: 0,
+        });
+        ledger.disorder |= token <= ledger.given;
+        ledger.given = ledger.given.max(token);
+        ledger.lapsed = false;
+        Acquired::Held { token }
+    }
+
+    // parts/queue.lua
+
+    fn leave(&mut self, process: u8) {
+        let queue = &mut self.state.store.queue;
+        queue.retain(|place| place.hold.process != process);
+    }
+
+    /// The first live place; dead ones are removed on the way.
+    fn head(&mut self) -> Option<Place> {
+        let keeps_dead = self.breaks(Mutation::DeadHeadStays);
+        let queue = &mut self.state.store.queue;
+        while !keeps_dead && queue.first().is_some_and(|place| place.life == 0) {
+            queue.remove(0);
+        }
+        queue.first().copied()
+    }
+
+    /// Enters the line at its end, or keeps the place that the process has there.
+    fn stand(&mut self, hold: Hold) {
+        let place = Place {
+            hold,
+            life: ticks::PLACE,
+        };
+        let queue = &mut self.state.store.queue;
+        match queue
+            .iter_mut()
+            .find(|other| other.hold.process == hold.process)
+        {
+            Some(own) => *own = place,
+            None => queue.push(place),
+        }
+    }
+
+    /// Moves a free lock to the head of the line, and tells it.
+    fn grant(&mut self, place: Place) {
+        if place.life == 0 {
+            return;
+        }
+        if !self.breaks(Mutation::PlaceStaysWhenGranted) {
+            self.leave(place.hold.process);
+        }
+        if let Acquired::Held { token } = self.take(place.hold, ticks::GRANT) {
+            self.publish(place.hold, token);
+        }
+    }
+
+    fn publish(&mut self, hold: Hold, token: u8) {
+        if self.state.process(hold).alive {
+            self.state.news.push(News {
+                hold,
+                token,
+                age: 0,
+            });
+        }
+    }
+
+    /// What a script would do that speaks before it knows whether the lock moves.
+    fn tell_head(&mut self) {
+        if let Some(place) = self.head() {
+            let token = self.state.store.last + 1;
+            self.publish(place.hold, token);
+        }
+    }
+}
