@@ -94,6 +94,25 @@ async fn a_cut_connection_ends_in_order_or_by_reset() {
 }
 
 #[tokio::test]
+async fn a_frozen_connection_passes_nothing_and_later_ones_go_on() {
+    let (server, proxy) = behind_a_proxy().await;
+    let mut frozen = dial(&proxy).await;
+    send(&mut frozen, INCR).await;
+    hear(&mut frozen).await.unwrap();
+    proxy.freeze_present();
+    send(&mut frozen, INCR).await;
+    let mut later = dial(&proxy).await;
+    send(&mut later, INCR).await;
+    assert_eq!(hear(&mut later).await.unwrap(), ":2\r\n");
+    proxy.cut_all(Cut::Reset).await;
+    proxy.wait_for_open(1).await;
+    proxy.cut_frozen().await;
+    let end = hear(&mut frozen).await.map_err(|error| error.kind());
+    assert_eq!(end, Err(ErrorKind::ConnectionReset));
+    assert_eq!(value(&server).await, 2);
+}
+
+#[tokio::test]
 async fn a_client_library_cut_before_during_and_after_execution() {
     let (server, proxy) = behind_a_proxy().await;
     for (how, cut, executed) in [

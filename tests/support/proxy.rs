@@ -110,6 +110,25 @@ impl Proxy {
         self.set_mode(Direction::ToClient, Mode::Lose);
     }
 
+    /// From now on nothing passes either way on the connections of this moment, and no end of one is
+    /// told to the other side, as when a machine has vanished; later ones are not touched.
+    ///
+    /// They stay so until [`cut_frozen`](Self::cut_frozen); no other cut touches them.
+    pub fn freeze_present(&self) {
+        self.state
+            .send_modify(|state| state.links.values_mut().for_each(Link::freeze));
+    }
+
+    /// Resets the connections that were frozen.
+    pub async fn cut_frozen(&self) {
+        self.cut_if(
+            |link| link.frozen,
+            &[Side::Client, Side::Server],
+            Cut::Reset,
+        )
+        .await;
+    }
+
     /// Ends holding, losing, delaying, refusing and all rules.
     pub async fn heal(&self) {
         self.clear_rules();
@@ -244,8 +263,12 @@ impl Proxy {
     }
 
     async fn cut(&self, sides: &[Side], how: Cut) {
+        self.cut_if(|link| !link.frozen, sides, how).await;
+    }
+
+    async fn cut_if(&self, which: impl Fn(&Link) -> bool, sides: &[Side], how: Cut) {
         self.state.send_modify(|state| {
-            for link in state.links.values_mut() {
+            for link in state.links.values_mut().filter(|link| which(link)) {
                 link.cut(sides, how);
             }
         });

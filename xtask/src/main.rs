@@ -1,8 +1,9 @@
 //! The chores of this workspace.
 //!
 //! `cargo xtask test` needs nothing but a Rust toolchain; `cargo xtask ci` is what must pass before
-//! a change lands.
+//! a change lands; `cargo xtask chaos` looks for what no test has thought of.
 
+mod chaos;
 mod ci;
 mod install;
 mod run;
@@ -21,11 +22,20 @@ enum Task {
     },
     /// Everything that must pass before a change lands: formatting, lints, docs and tests.
     Ci,
+    /// Breaks real servers, networks and processes for a while, and checks that nothing went wrong:
+    /// `cargo xtask chaos --minutes 2 --seed 1`.
+    #[command(disable_help_flag = true)]
+    Chaos {
+        /// What goes to the harness; `--help` shows it.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
 }
 
 fn main() -> anyhow::Result<()> {
     match Task::parse() {
         Task::Test { args } => test::all(&args),
         Task::Ci => ci::all(),
+        Task::Chaos { args } => chaos::all(&args),
     }
 }

@@ -95,6 +95,8 @@ pub(super) struct Link {
     /// Halves of the socket that are in use: a side is closed when both are gone.
     pub reading: Both<bool>,
     pub writing: Both<bool>,
+    /// Nothing passes any more, not even an end.
+    pub frozen: bool,
     cut_at_answer: Option<Cut>,
 }
 
@@ -137,6 +139,9 @@ impl State {
         let Some(link) = self.links.get_mut(&id) else {
             return;
         };
+        if link.frozen {
+            return;
+        }
         let both = [Side::Client, Side::Server];
         if direction == Direction::ToClient
             && let Some(how) = link.cut_at_answer.take()
@@ -189,6 +194,11 @@ impl Link {
             writing: Both([true; 2]),
             ..Link::default()
         }
+    }
+
+    pub fn freeze(&mut self) {
+        self.frozen = true;
+        self.queues = Both::default();
     }
 
     pub fn cut(&mut self, sides: &[Side], how: Cut) {

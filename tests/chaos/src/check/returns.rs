@@ -1,0 +1,42 @@
+//! P8: a hold that has been released does not come back, however late a request of it arrives.
+
+use std::collections::{HashMap, HashSet};
+
+use super::{Rule, Verdict};
+use crate::history::History;
+
+pub(super) fn check(history: &History, verdict: &mut Verdict) {
+    // From when to when the lease of each hold lasted for certain.
+    let mut leases: HashMap<&str, (u64, u64)> = HashMap::new();
+    for (_, hold) in history.sections() {
+        let whole = (hold.entered, hold.lease);
+        let lease = leases.entry(&hold.id).or_insert(whole);
+        lease.1 = hold.lease.max(lease.1);
+    }
+    let mut present: HashMap<&str, HashSet<&str>> = HashMap::new();
+    // Before the last look that still found them.
+    let mut released: HashMap<&str, u64> = HashMap::new();
+    for sighting in &history.sightings {
+        let key = sighting.key;
+        let now: HashSet<&str> = sighting.holds.iter().map(String::as_str).collect();
+        let before = present.insert(key, now.clone()).unwrap_or_default();
+        for hold in before.difference(&now) {
+            // It did not run out, so it was released.
+            let within = |(start, end): &(u64, u64)| *start <= sighting.at && sighting.after < *end;
+            if leases.get(hold).is_some_and(within) {
+                released.insert(hold, sighting.before);
+            }
+        }
+        for hold in now.difference(&before) {
+            let Some(&since) = released.get(hold) else {
+                continue;
+            };
+            // Lost data may take the lock along, and the tombstone.
+            if !history.taken(key, since, sighting.at) {
+                let late = (sighting.at - since) / 1_000_000;
+                let what = format!("{hold} in {key}, {late} ms after its release");
+                verdict.add(Rule::Returned, what);
+            }
+        }
+    }
+}

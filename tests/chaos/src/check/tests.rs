@@ -1,0 +1,291 @@
+//! Every check finds what it is for, in ledgers that are made up, and nothing in a good one.
+
+use super::*;
+use crate::clock::SECOND;
+use crate::crew::End;
+use crate::fault::{Fault, Kind, Target};
+use crate::ledger::{Answer, Life, Outcome, Reason, Record, What};
+use crate::plan::KEYS;
+use crate::resource::Write;
+use crate::sightings::Sighting;
+
+const KEY: &str = KEYS[0];
+/// A lease in which everything happens.
+const TTL: u64 = SECOND;
+/// When it begins, so that a fault may come before.
+const T: u64 = 100 * SECOND;
+
+fn record(at: u64, op: u64, what: What) -> Record {
+    Record {
+        at: T + at,
+        op,
+        what,
+    }
+}
+
+fn wants(at: u64, op: u64) -> Record {
+    let key = KEY.to_owned();
+    let patience = SECOND;
+    record(at, op, What::Wants { key, patience })
+}
+
+fn entered(at: u64, op: u64, token: u64) -> Record {
+    let entered = What::Entered {
+        key: KEY.to_owned(),
+        token,
+        hold: format!("hold:{token}"),
+        ttl: TTL,
+        life: Life::Valid(TTL),
+    };
+    record(at, op, entered)
+}
+
+fn valid(at: u64, op: u64) -> Record {
+    let life = Life::Valid(TTL);
+    record(at, op, What::Step { life, write: None })
+}
+
+fn lost(at: u64, op: u64, reason: Reason) -> Record {
+    let life = Life::Lost(reason);
+    record(at, op, What::Step { life, write: None })
+}
+
+fn ends(at: u64, op: u64, outcome: Outcome) -> [Record; 2] {
+    let finished = true;
+    [
+        record(at, op, What::Left { finished }),
+        record(at, op, What::Ended(outcome)),
+    ]
+}
+
+/// A section that nothing is wrong with.
+fn section(from: u64, to: u64, op: u64, token: u64) -> Vec<Record> {
+    let mut records = vec![wants(from, op), entered(from, op, token), valid(to, op)];
+    records.extend(ends(to, op, Outcome::Done));
+    records
+}
+
+fn history(workers: Vec<Vec<Record>>) -> History {
+    let mut history = History {
+        start: T,
+        healed: T + 100 * SECOND,
+        ..History::default()
+    };
+    for (number, records) in workers.into_iter().enumerate() {
+        let name = format!("w{number}");
+        history.read(&name, records);
+        let calm = KEYS.map(|key| (name.clone(), key.to_owned(), T));
+        history.calm.extend(calm);
+        history.workers.push((name, End::Well));
+    }
+    history
+}
+
+fn rules(history: &History) -> Vec<Rule> {
+    all(history)
+        .violations
+        .iter()
+        .map(|violation| violation.rule)
+        .collect()
+}
+
+fn taken(at: u64) -> Fault {
+    Fault {
+        kind: Kind::FlushAll,
+        start: T + at,
+        end: T + at + 1,
+        target: Target::All,
+    }
+}
+
+#[test]
+fn sections_one_after_the_other_are_fine() {
+    let history = history(vec![section(0, 10, 1, 5), section(11, 20, 1, 6)]);
+    assert_eq!(rules(&history), []);
+}
+
+#[test]
+fn two_at_once_are_found() {
+    let history = history(vec![section(0, 10, 1, 5), section(9, 20, 1, 6)]);
+    assert_eq!(rules(&history), [Rule::Overlap]);
+}
+
+#[test]
+fn one_who_was_stopped_is_inside_until_its_lease_ends() {
+    let stopped = |lost_at| {
+        vec![
+            wants(0, 1),
+            entered(0, 1, 5),
+            lost(lost_at, 1, Reason::Unconfirmed),
+        ]
+    };
+    let mut early = history(vec![stopped(3 * TTL), section(TTL - 1, TTL, 1, 6)]);
+    early.workers[0].1 = End::Killed;
+    assert_eq!(rules(&early), [Rule::Overlap]);
+    let mut late = history(vec![stopped(3 * TTL), section(TTL, 2 * TTL, 1, 6)]);
+    late.workers[0].1 = End::Killed;
+    assert_eq!(rules(&late), []);
+}
+
+#[test]
+fn two_at_once_are_excused_where_data_was_taken_and_only_there() {
+    let mut history = history(vec![section(0, 10, 1, 5), section(9, 20, 1, 6)]);
+    history.faults = vec![taken(5)];
+    assert_eq!(rules(&history), []);
+    history.faults[0].target = Target::Key(KEYS[1]);
+    assert_eq!(rules(&history), [Rule::Overlap]);
+    history.faults = vec![taken(10)];
+    assert_eq!(rules(&history), [Rule::Overlap]);
+    history.faults[0].kind = Kind::RestartWithData;
+    history.faults[0].start = T + 5;
+    assert_eq!(rules(&history), [Rule::Overlap]);
+}
+
+#[test]
+fn a_token_that_is_given_twice_or_out_of_order_is_found() {
+    let twice = history(vec![section(0, 10, 1, 5), section(11, 20, 1, 5)]);
+    assert_eq!(rules(&twice), [Rule::TokenTwice]);
+    let mut backward = history(vec![section(0, 10, 1, 5), section(11, 20, 1, 4)]);
+    assert_eq!(rules(&backward), [Rule::TokenOrder]);
+    // A server that forgot its tokens counts on from its clock: no excuse.
+    backward.faults = vec![taken(11 + TTL)];
+    assert_eq!(rules(&backward), [Rule::TokenOrder]);
+}
+
+#[test]
+fn a_stale_write_that_is_accepted_is_found() {
+    let mut history = history(vec![]);
+    let write = |token, answer| Write {
+        key: KEY.to_owned(),
+        token,
+        writer: String::new(),
+        answer,
+    };
+    history.writes = vec![write(5, Answer::Accepted), write(4, Answer::Refused)];
+    assert_eq!(rules(&history), []);
+    history.writes.push(write(4, Answer::Accepted));
+    assert_eq!(rules(&history), [Rule::StaleWrite]);
+}
+
+#[test]
+fn a_refusal_under_a_valid_lease_is_found() {
+    let step = |life| {
+        let write = Some(Answer::Refused);
+        let mut records = vec![
+            wants(0, 1),
+            entered(0, 1, 5),
+            record(5, 1, What::Step { life, write }),
+        ];
+        records.extend(ends(10, 1, Outcome::Done));
+        history(vec![records])
+    };
+    assert_eq!(rules(&step(Life::Valid(TTL))), [Rule::ValidRefused]);
+    assert_eq!(rules(&step(Life::Lost(Reason::Unconfirmed))), []);
+}
+
+#[test]
+fn a_lock_that_is_gone_without_a_cause_is_found() {
+    let mut records = vec![wants(0, 1), entered(0, 1, 5), lost(9, 1, Reason::Gone)];
+    records.extend(ends(10, 1, Outcome::Lost(Reason::Gone)));
+    let mut history = history(vec![records]);
+    assert_eq!(rules(&history), [Rule::GoneWithoutCause]);
+    history.faults = vec![taken(5)];
+    assert_eq!(rules(&history), []);
+    // A release that is executed twice may meet itself, and nothing else may.
+    history.faults[0].kind = Kind::Twice;
+    assert_eq!(rules(&history), [Rule::GoneWithoutCause]);
+    let mut records = section(0, 10, 1, 5);
+    records.pop();
+    records.push(record(12, 1, What::Ended(Outcome::Lost(Reason::Gone))));
+    let mut released = self::history(vec![records]);
+    assert_eq!(rules(&released), [Rule::GoneWithoutCause]);
+    released.faults = vec![taken(11)];
+    released.faults[0].kind = Kind::Twice;
+    assert_eq!(rules(&released), []);
+}
+
+#[test]
+fn a_holder_that_was_never_told_is_found() {
+    let mut history = history(vec![section(0, 2 * TTL, 1, 5)]);
+    history.faults = vec![taken(TTL + 1)];
+    assert_eq!(rules(&history), []);
+    history.faults = vec![taken(TTL / 2)];
+    assert_eq!(rules(&history), [Rule::NeverTold]);
+}
+
+#[test]
+fn a_wrong_depth_and_a_masked_result_are_found() {
+    let mut records = vec![wants(0, 1), entered(0, 1, 5), valid(9, 1)];
+    let (wanted, stored) = (2, 1);
+    records.push(record(9, 1, What::Depth { wanted, stored }));
+    records.extend(ends(10, 1, Outcome::Store));
+    assert_eq!(
+        rules(&history(vec![records])),
+        [Rule::Depth, Rule::ResultMasked]
+    );
+}
+
+#[test]
+fn a_worker_that_hangs_or_gets_nothing_is_found() {
+    let mut history = history(vec![section(0, 10, 1, 5)]);
+    history.workers[0].1 = End::Badly;
+    history.calm.pop();
+    history.leftovers = vec![KEY.to_owned()];
+    assert_eq!(
+        rules(&history),
+        [Rule::Worker, Rule::Worker, Rule::Leftover]
+    );
+}
+
+#[test]
+fn a_wait_without_an_end_is_found() {
+    let mut late = vec![wants(0, 1)];
+    late.push(record(7 * SECOND, 1, What::Ended(Outcome::Timeout(false))));
+    let mut late = history(vec![late]);
+    assert_eq!(rules(&late), [Rule::Overstayed]);
+    late.faults = vec![Fault {
+        kind: Kind::Stop,
+        target: Target::Worker("w0".to_owned()),
+        end: T + 3 * SECOND,
+        ..taken(0)
+    }];
+    assert_eq!(rules(&late), []);
+    let never = history(vec![vec![wants(0, 1)]]);
+    assert_eq!(rules(&never), [Rule::Overstayed]);
+}
+
+#[test]
+fn a_stall_without_a_fault_is_found() {
+    let mut waits = vec![wants(2, 1)];
+    waits.extend(section(7 * SECOND, 7 * SECOND, 1, 6).split_off(1));
+    let mut history = history(vec![section(0, 1, 1, 5), waits]);
+    assert!(rules(&history).contains(&Rule::Stall));
+    history.faults = vec![taken(3 * SECOND)];
+    assert!(!rules(&history).contains(&Rule::Stall));
+}
+
+#[test]
+fn a_hold_that_comes_back_is_found() {
+    let mut history = history(vec![section(0, 10, 1, 5)]);
+    let seen = |before, at, hold: Option<&str>| Sighting {
+        key: KEY,
+        holds: hold.map(str::to_owned).into_iter().collect(),
+        at: T + at,
+        after: T + at + 1,
+        before: T + before,
+    };
+    history.sightings = vec![seen(0, 1, Some("hold:5")), seen(10, 11, None)];
+    assert_eq!(rules(&history), []);
+    history.sightings.push(seen(12, 13, Some("hold:5")));
+    assert_eq!(rules(&history), [Rule::Returned]);
+    history.faults = vec![taken(11)];
+    assert_eq!(rules(&history), []);
+    // What has run out was not released, and a late request may take it again until it is.
+    history.faults.clear();
+    history.sightings[1].after = T + 2 * TTL;
+    assert_eq!(rules(&history), []);
+    // So may what had run out before the answer came.
+    history.sightings[1] = seen(0, 1, None);
+    history.sightings[1].at = T - 1;
+    assert_eq!(rules(&history), []);
+}

@@ -1,0 +1,73 @@
+//! P5 and P6: whoever loses its lock learns of it, and nobody loses one that was not taken.
+
+use std::collections::HashMap;
+
+use super::{LEASE, Rule, Verdict};
+use crate::fault::{Fault, Kind};
+use crate::history::{History, Hold};
+use crate::ledger::Reason;
+
+/// All sections of one hold: one after the other where it is handed on in memory.
+struct Tenure<'a> {
+    key: &'a str,
+    first: u64,
+    /// The longest lease that any of them may have asked for.
+    ttl: u64,
+    valid: u64,
+}
+
+pub(super) fn check(history: &History, verdict: &mut Verdict) {
+    let mut tenures: HashMap<&str, Tenure<'_>> = HashMap::new();
+    for (op, hold) in history.sections() {
+        let Some(valid) = hold.valid else {
+            continue;
+        };
+        let first = Tenure {
+            key: &op.key,
+            first: hold.entered,
+            ttl: hold.ttl,
+            valid,
+        };
+        let tenure = tenures.entry(&hold.id).or_insert(first);
+        tenure.ttl = tenure.ttl.max(hold.ttl);
+        tenure.valid = tenure.valid.max(valid);
+        if let Some(at) = gone(hold)
+            && !history.taken(&op.key, hold.entered.saturating_sub(LEASE), at)
+            && !met_itself(history, hold, at)
+        {
+            let what = format!("{} on {} at {at}", op.name(), op.key);
+            verdict.add(Rule::GoneWithoutCause, what);
+        }
+    }
+    for (id, tenure) in tenures {
+        let taken = |fault: &&Fault| {
+            // No renewal after the fault can have been confirmed.
+            let told = fault.end + tenure.ttl;
+            fault.takes(tenure.key) && tenure.first < fault.start && told < tenure.valid
+        };
+        if let Some(fault) = history.faults.iter().find(taken) {
+            let what = format!(
+                "{id} on {} counted as valid at {}, {} ms after {}",
+                tenure.key,
+                tenure.valid,
+                (tenure.valid - fault.end) / 1_000_000,
+                fault.kind.name()
+            );
+            verdict.add(Rule::NeverTold, what);
+        }
+    }
+}
+
+fn gone(hold: &Hold) -> Option<u64> {
+    let (at, reason) = hold.lost?;
+    (reason == Reason::Gone).then_some(at)
+}
+
+/// Whether its release may have been executed twice, and answered for the second time.
+fn met_itself(history: &History, hold: &Hold, at: u64) -> bool {
+    let Some((left, _)) = hold.left.filter(|(left, _)| *left <= at) else {
+        return false;
+    };
+    let twice = |fault: &Fault| fault.kind == Kind::Twice && fault.start <= at && fault.end >= left;
+    history.faults.iter().any(twice)
+}

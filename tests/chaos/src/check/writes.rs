@@ -1,0 +1,31 @@
+//! The fenced resource: no stale write gets through, and none is refused under a valid lease.
+
+use std::collections::HashMap;
+
+use super::{LEASE, Rule, Verdict};
+use crate::history::History;
+use crate::ledger::Answer;
+
+pub(super) fn check(history: &History, verdict: &mut Verdict) {
+    let mut greatest: HashMap<&str, u64> = HashMap::new();
+    for write in &history.writes {
+        let greatest = greatest.entry(&write.key).or_default();
+        if write.answer == Answer::Accepted && write.token < *greatest {
+            let what = format!(
+                "{} on {}: {} after {greatest}",
+                write.writer, write.key, write.token
+            );
+            verdict.add(Rule::StaleWrite, what);
+        }
+        *greatest = write.token.max(*greatest);
+    }
+    for (op, hold) in history.sections() {
+        let from = hold.entered.saturating_sub(LEASE);
+        for &at in &hold.refused {
+            if !history.taken(&op.key, from, at) {
+                let what = format!("{} on {} with {} at {at}", op.name(), op.key, hold.token);
+                verdict.add(Rule::ValidRefused, what);
+            }
+        }
+    }
+}

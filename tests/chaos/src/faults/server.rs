@@ -1,0 +1,65 @@
+//! What happens to the server.
+
+use tokio::time::sleep;
+
+use crate::fault::{Kind, Target, key};
+use crate::schedule::Deck;
+use crate::support::server::RedisServer;
+
+/// Busy until its time is up, and for a bounded number of turns whatever the clock does.
+const BUSY: &str = "local function now() local t = redis.call('TIME') return t[1] * 1000 + t[2] / 1000 end \
+                    local stop = now() + MILLIS \
+                    for _ = 1, 20000000 do if now() >= stop then break end end";
+
+pub(super) async fn strike(server: &RedisServer, kind: Kind, deck: &mut Deck) -> Target {
+    let while_out = deck.millis(200, 1_500);
+    match kind {
+        Kind::KillNormal => drop(server.ask("CLIENT KILL TYPE normal").await),
+        Kind::KillPubsub => drop(server.ask("CLIENT KILL TYPE pubsub").await),
+        Kind::PauseAll | Kind::PauseWrites => {
+            let whom = if kind == Kind::PauseAll {
+                "ALL"
+            } else {
+                "WRITE"
+            };
+            let millis = while_out.as_millis();
+            server.ask(&format!("CLIENT PAUSE {millis} {whom}")).await;
+            sleep(while_out).await;
+        }
+        Kind::ScriptFlush => drop(server.ask("SCRIPT FLUSH").await),
+        Kind::SlowScript => {
+            let millis = deck.millis(300, 2_000).as_millis().to_string();
+            let script = BUSY.replace("MILLIS", &millis);
+            server.ask(&format!("EVAL \"{script} return 1\" 0")).await;
+        }
+        Kind::Freeze => {
+            server.pause();
+            sleep(while_out).await;
+            server.resume();
+        }
+        Kind::MemoryFull => {
+            server.ask("CONFIG SET maxmemory 1").await;
+            sleep(while_out).await;
+            server.ask("CONFIG SET maxmemory 0").await;
+        }
+        Kind::ReadOnly => {
+            // Nobody listens on port 1.
+            server.ask("REPLICAOF 127.0.0.1 1").await;
+            sleep(while_out).await;
+            server.ask("REPLICAOF NO ONE").await;
+        }
+        Kind::RestartWithData => {
+            server.stop();
+            sleep(while_out / 3).await;
+            server.start_again().await;
+        }
+        Kind::RestartEmpty => server.restart_empty().await,
+        Kind::FlushAll => drop(server.ask("FLUSHALL").await),
+        _ => {
+            let key = key(deck.dice.roll(u64::from(u32::MAX)));
+            server.ask(&format!("DEL {key}")).await;
+            return Target::Key(key);
+        }
+    }
+    Target::All
+}

@@ -1,0 +1,174 @@
+//! What every worker writes down about its own sections, as one line of JSON for each event.
+//!
+//! A line is one write to a file that is opened for appending: a worker that is killed leaves at most
+//! one torn line, its last.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use anyhow::{Context, Result, bail};
+use reentry::LostReason;
+use serde::{Deserialize, Serialize};
+
+use crate::clock;
+
+/// One line: what happened to which operation, and when.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Record {
+    /// On the clock that all processes share.
+    pub(crate) at: u64,
+    /// Unique in its worker: one attempt at one lock, and the section that may follow.
+    pub(crate) op: u64,
+    pub(crate) what: What,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) enum What {
+    /// An attempt begins, which will wait for so many ns.
+    Wants { key: String, patience: u64 },
+    /// The body has begun.
+    Entered {
+        key: String,
+        token: u64,
+        hold: String,
+        /// The longest lease that a renewal may have asked for, in ns.
+        ttl: u64,
+        life: Life,
+    },
+    /// The body goes on; what the resource said if it wrote.
+    Step { life: Life, write: Option<Answer> },
+    /// The section re-entered its own lock.
+    Reentered,
+    /// The depth in the store while the body was at a depth of its own.
+    Depth { wanted: u64, stored: u64 },
+    /// The body is over, or was dropped.
+    Left { finished: bool },
+    /// What the caller got.
+    Ended(Outcome),
+    /// In the phase without faults, this worker has had this key.
+    Calm { key: String },
+}
+
+/// What a body knows of its lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Life {
+    /// It is valid at the time of the record, and lasts for so many ns more.
+    Valid(u64),
+    Lost(Reason),
+}
+
+/// What the fenced resource answered to a write that was made just before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Answer {
+    Accepted,
+    Refused,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) enum Reason {
+    Gone,
+    Unconfirmed,
+    MaxHold,
+    Unknown,
+}
+
+impl From<LostReason> for Reason {
+    fn from(reason: LostReason) -> Reason {
+        match reason {
+            LostReason::Gone => Reason::Gone,
+            LostReason::Unconfirmed => Reason::Unconfirmed,
+            LostReason::MaxHold => Reason::MaxHold,
+            _ => Reason::Unknown,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Outcome {
+    Done,
+    Lost(Reason),
+    /// Somebody else held the lock.
+    Busy,
+    /// `true`: the store failed meanwhile.
+    Timeout(bool),
+    /// The store failed.
+    Store,
+    /// The caller dropped it.
+    Dropped,
+    /// An error that no fault explains.
+    Unexpected(String),
+}
+
+/// Where one worker writes.
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    file: File,
+    ops: AtomicU64,
+}
+
+impl Ledger {
+    pub(crate) fn create(path: &Path) -> Result<Ledger> {
+        let file = OpenOptions::new()
+            .create_new(true)
+            .append(true)
+            .open(path)?;
+        Ok(Ledger {
+            file,
+            ops: AtomicU64::new(0),
+        })
+    }
+
+    pub(crate) fn next_op(&self) -> u64 {
+        self.ops.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// `at` is from before whatever the record claims to be true was looked at.
+    pub(crate) fn write(&self, at: u64, op: u64, what: What) {
+        let record = Record { at, op, what };
+        let line = serde_json::to_string(&record).map(|line| line + "\n");
+        let line = line.unwrap_or_else(|error| panic!("{record:?}: {error}"));
+        if let Err(error) = (&self.file).write_all(line.as_bytes()) {
+            panic!("the ledger cannot be written: {error}");
+        }
+    }
+
+    pub(crate) fn write_now(&self, op: u64, what: What) {
+        self.write(clock::now(), op, what);
+    }
+}
+
+/// All records of one worker. A torn last line is an error unless the worker was `killed`.
+pub(crate) fn read(path: &Path, killed: bool) -> Result<Vec<Record>> {
+    let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
+    let whole = text.rfind('\n').map_or(0, |end| end + 1);
+    if whole < text.len() && !killed {
+        bail!("{}: torn, although nobody killed it", path.display());
+    }
+    let parse =
+        |line| serde_json::from_str(line).with_context(|| format!("{}: {line}", path.display()));
+    text[..whole].lines().map(parse).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_torn_line_is_forgiven_to_the_killed_only() -> Result<()> {
+        let dir = tempfile::tempdir()?;
+        let path = dir.path().join("ledger");
+        let ledger = Ledger::create(&path)?;
+        ledger.write(7, 1, What::Reentered);
+        (&ledger.file).write_all(b"{\"at\":8")?;
+        let one = Record {
+            at: 7,
+            op: 1,
+            what: What::Reentered,
+        };
+        assert_eq!(read(&path, true)?, [one]);
+        assert!(read(&path, false).is_err());
+        Ok(())
+    }
+}

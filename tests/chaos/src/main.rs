@@ -1,0 +1,105 @@
+//! Chaos on a real server: worker processes take locks from each other while everything around them
+//! breaks, and afterwards their ledgers are checked for whatever must not have happened.
+//!
+//! `cargo xtask chaos --minutes 2 --seed 1`. The harness starts a `redis-server` of its own, a proxy
+//! before it, the fenced resource that the locks protect, and the workers, which are this program
+//! once more.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+mod check;
+mod clock;
+mod crew;
+mod fault;
+mod faults;
+mod history;
+mod ledger;
+mod plan;
+mod plot;
+mod program;
+mod resource;
+mod run;
+mod schedule;
+mod section;
+mod sightings;
+mod summary;
+mod worker;
+
+/// What the integration tests of the library stand on too.
+#[path = "../../support"]
+#[allow(dead_code, unreachable_pub, reason = "the tests use the rest of it")]
+#[allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "a harness ends where its ground gives way"
+)]
+mod support {
+    pub mod admin;
+    pub mod dice;
+    pub mod ports;
+    pub mod process;
+    pub mod proxy;
+    pub mod server;
+    pub mod stats;
+    pub mod wait;
+}
+
+/// Breaks a server, its network and its clients, and checks that no lock did what it must not.
+///
+/// The seed decides which faults come in which order, how long each lasts, and what the workers try.
+/// It does not decide how a real machine interleaves all of that: two runs with one seed are alike,
+/// not the same.
+#[derive(Debug, Parser)]
+#[command(bin_name = "cargo xtask chaos", args_conflicts_with_subcommands = true)]
+struct Cli {
+    #[command(flatten)]
+    args: Args,
+    #[command(subcommand)]
+    worker: Option<Worker>,
+}
+
+/// What one run is to be.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// How long the faults go on; may be a fraction
+    #[arg(long, default_value_t = 2.0)]
+    minutes: f64,
+    /// Of the faults and of what the workers try
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Where the timeline goes [default: target/chaos/SEED.svg]
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
+    /// Keep the ledgers, and the events of the library beside them, in this folder
+    #[arg(long, value_name = "FOLDER")]
+    keep: Option<PathBuf>,
+    /// Make only faults whose name contains this
+    #[arg(long, value_name = "WORDS")]
+    only: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Worker {
+    /// A worker process of a run
+    #[command(hide = true)]
+    Worker { order: String },
+}
+
+fn main() -> Result<ExitCode> {
+    let cli = Cli::parse();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()?;
+    match cli.worker {
+        Some(Worker::Worker { order }) => {
+            runtime.block_on(worker::run(&order))?;
+            Ok(ExitCode::SUCCESS)
+        }
+        None => runtime.block_on(run::run(&cli.args)),
+    }
+}

@@ -1,0 +1,123 @@
+//! What every run has in common: the keys, the times, and the kinds of workers.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use reentry::{DepthSync, HandOff, Locks, LocksBuilder, Wake};
+use serde::{Deserialize, Serialize};
+
+/// The first two are wanted by everybody all the time, the others now and then.
+pub(crate) const KEYS: [&str; 8] = [
+    "hot:0", "hot:1", "cold:0", "cold:1", "cold:2", "cold:3", "cold:4", "cold:5",
+];
+pub(crate) const HOT: u64 = 2;
+
+pub(crate) const HEARTBEAT: Duration = Duration::from_millis(200);
+pub(crate) const RESPONSE_TIMEOUT: Duration = Duration::from_millis(250);
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// No lease is longer than this.
+pub(crate) const MAX_TTL: Duration = Duration::from_secs(2);
+/// No request waits longer than this, the last phase apart.
+pub(crate) const WAIT: Duration = Duration::from_secs(4);
+
+/// Within this time after the last fault every worker must have had every key.
+pub(crate) const CALM: Duration = Duration::from_secs(30);
+
+/// How many worker processes there are at any time, one of each mode, and how many tasks in each.
+pub(crate) const WORKERS: usize = MODES.len();
+pub(crate) const TASKS: u64 = 6;
+
+/// How the `Locks` of one worker is set up.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mode {
+    pub(crate) ttl: Duration,
+    handoff: HandOff,
+    local_handoffs: u32,
+    wake: Wake,
+    depth_sync: DepthSync,
+}
+
+pub(crate) const MODES: [Mode; 5] = [
+    Mode {
+        ttl: Duration::from_millis(900),
+        handoff: HandOff::InStore,
+        local_handoffs: 16,
+        wake: Wake::Notify,
+        depth_sync: DepthSync::Awaited,
+    },
+    Mode {
+        ttl: Duration::from_millis(600),
+        handoff: HandOff::InProcess,
+        local_handoffs: 16,
+        wake: Wake::Notify,
+        depth_sync: DepthSync::Awaited,
+    },
+    Mode {
+        ttl: Duration::from_millis(1200),
+        handoff: HandOff::InStore,
+        local_handoffs: 0,
+        wake: Wake::Notify,
+        depth_sync: DepthSync::Background,
+    },
+    Mode {
+        ttl: MAX_TTL,
+        handoff: HandOff::InProcess,
+        local_handoffs: 2,
+        wake: Wake::Backoff,
+        depth_sync: DepthSync::Background,
+    },
+    Mode {
+        ttl: Duration::from_millis(900),
+        handoff: HandOff::InStore,
+        local_handoffs: 2,
+        wake: Wake::Poll {
+            interval: Duration::from_millis(20),
+            attempts: None,
+        },
+        depth_sync: DepthSync::Awaited,
+    },
+];
+
+impl Mode {
+    pub(crate) fn builder(&self, url: &str) -> LocksBuilder {
+        Locks::builder()
+            .url(url)
+            .ttl(self.ttl)
+            .wait(WAIT)
+            .heartbeat(HEARTBEAT)
+            .response_timeout(RESPONSE_TIMEOUT)
+            .connect_timeout(CONNECT_TIMEOUT)
+            .handoff(self.handoff)
+            .local_handoffs(self.local_handoffs)
+            .wake(self.wake)
+            .depth_sync(self.depth_sync)
+    }
+
+    /// Whether the depth in the store is exact while a nested body runs.
+    pub(crate) fn depth_is_awaited(&self) -> bool {
+        self.depth_sync == DepthSync::Awaited
+    }
+}
+
+/// What one worker process is started with.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Order {
+    /// Unique in a run.
+    pub(crate) name: String,
+    pub(crate) url: String,
+    /// The socket of the fenced resource.
+    pub(crate) resource: PathBuf,
+    pub(crate) ledger: PathBuf,
+    /// Where the events of the library go, if they are wanted.
+    pub(crate) trace: Option<PathBuf>,
+    pub(crate) mode: usize,
+    pub(crate) seed: u64,
+}
+
+/// What a worker is told: no new sections, but every key once.
+pub(crate) const BE_CALM: &str = "calm";
+/// What it answers when it has had them.
+pub(crate) const IS_CALM: &str = "is calm";
+/// What it is told last.
+pub(crate) const END: &str = "end";

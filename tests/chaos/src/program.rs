@@ -1,0 +1,309 @@
+//! What one task of a worker does: sections of every kind, one after the other, as its dice fall.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use reentry::{LockError, LockRequest, OnLost, held, locked};
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+
+use crate::ledger::Outcome;
+use crate::plan::{HOT, KEYS, MAX_TTL, WAIT};
+use crate::section::{Client, Op, Section, Site};
+use crate::support::dice::Dice;
+
+/// What a body does.
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    steps: u64,
+    pause: Duration,
+    /// How many levels it re-enters its lock.
+    levels: u64,
+    /// Whether an inner body is dropped before its end.
+    drops_inner: bool,
+    /// Whether the innermost re-entry asks for a longer lease.
+    lengthens: bool,
+    /// A later key that it takes as well.
+    other: Option<&'static str>,
+    /// A write that arrives so much later.
+    late: Option<Duration>,
+}
+
+const BRIEF: Shape = Shape {
+    steps: 1,
+    pause: Duration::from_millis(1),
+    levels: 0,
+    drops_inner: false,
+    lengthens: false,
+    other: None,
+    late: None,
+};
+
+fn millis(dice: &mut Dice, from: u64, to: u64) -> Duration {
+    Duration::from_millis(from + dice.roll(to - from))
+}
+
+impl Shape {
+    fn roll(dice: &mut Dice, key: usize) -> Shape {
+        let steps = 1 + dice.roll(4);
+        let pause = millis(dice, 1, 15);
+        let levels = if dice.roll(3) == 0 {
+            1 + dice.roll(3)
+        } else {
+            0
+        };
+        let drops_inner = dice.roll(8) == 0;
+        let lengthens = dice.roll(10) == 0;
+        let other = (dice.roll(12) == 0).then(|| {
+            let later = key + 1 + Shape::index(dice, (KEYS.len() - 1) as u64);
+            KEYS.get(later).copied()
+        });
+        let late = (dice.roll(10) == 0).then(|| millis(dice, 1, 2_500));
+        Shape {
+            steps,
+            pause,
+            levels,
+            drops_inner,
+            lengthens,
+            other: other.flatten(),
+            late,
+        }
+    }
+
+    fn index(dice: &mut Dice, sides: u64) -> usize {
+        usize::try_from(dice.roll(sides)).unwrap_or(0)
+    }
+
+    /// The longest lease that it asks for under a lock with this TTL.
+    fn longest(&self, ttl: Duration) -> Duration {
+        if self.levels > 0 && self.lengthens {
+            MAX_TTL.max(ttl)
+        } else {
+            ttl
+        }
+    }
+}
+
+/// Runs until it is told to stop.
+pub(crate) async fn run(client: Arc<Client>, mut dice: Dice, stop: watch::Receiver<bool>) {
+    while !*stop.borrow() {
+        let hot = dice.roll(10) < 5;
+        let key = if hot {
+            Shape::index(&mut dice, HOT)
+        } else {
+            Shape::index(&mut dice, KEYS.len() as u64)
+        };
+        turn(&client, &mut dice, key).await;
+        let idle = millis(&mut dice, 0, 25);
+        sleep(idle).await;
+    }
+}
+
+/// The last phase: this key once, however long it takes. True if the lock was had.
+pub(crate) async fn once(client: &Arc<Client>, key: &str) -> bool {
+    let op = Op::begin(client, key, WAIT);
+    let request = client.locks.lock(key);
+    let body = body(op.site(), BRIEF, client.mode.ttl);
+    let result = request.run(body).await;
+    op.end(&result);
+    result.is_ok()
+}
+
+async fn turn(client: &Arc<Client>, dice: &mut Dice, index: usize) {
+    let key = KEYS[index];
+    let mut ttl = client.mode.ttl;
+    let mut shape = Shape::roll(dice, index);
+    let mut request = client.locks.lock(key);
+    if dice.roll(10) == 0 {
+        ttl = millis(dice, 600, 2_000);
+        request = request.ttl(ttl);
+    }
+    if dice.roll(4) == 0 {
+        request = request.on_lost(OnLost::KeepRunning);
+    }
+    match dice.roll(32) {
+        0..=6 => plain(client, key, request, WAIT, shape, ttl).await,
+        7..=9 => {
+            let wait = millis(dice, 1, 60);
+            plain(client, key, request.wait(wait), wait, shape, ttl).await;
+        }
+        10..=11 => attempt(client, key, request, shape, ttl).await,
+        12..=13 => guard(client, key, request, shape, ttl).await,
+        14..=15 => {
+            let whole = plain(client, key, request, WAIT, shape, ttl);
+            // Dropped wherever it is by then.
+            drop(timeout(millis(dice, 1, 120), whole).await);
+        }
+        16..=17 => {
+            let (client, after) = (Arc::clone(client), millis(dice, 1, 120));
+            let task = tokio::spawn(async move {
+                plain(&client, key, request, WAIT, shape, ttl).await;
+            });
+            sleep(after).await;
+            task.abort();
+            drop(task.await);
+        }
+        18 => {
+            // Longer than it may take.
+            shape.steps = 8;
+            shape.pause = Duration::from_millis(60);
+            let request = request.max_hold(millis(dice, 350, 450).max(ttl / 3));
+            plain(client, key, request, WAIT, shape, ttl).await;
+        }
+        19 => {
+            // Longer than one lease.
+            shape.steps = 12;
+            shape.pause = ttl / 8;
+            let request = request.on_lost(OnLost::KeepRunning);
+            plain(client, key, request, WAIT, shape, ttl).await;
+        }
+        20..=22 => {
+            let op = Op::begin(client, key, WAIT);
+            let levels = 1 + dice.roll(3);
+            let result = recursive(op.site(), None, levels, key).await;
+            op.end(&result);
+        }
+        _ => plain(client, key, request, WAIT, BRIEF, ttl).await,
+    }
+}
+
+async fn plain(
+    client: &Arc<Client>,
+    key: &str,
+    request: LockRequest,
+    patience: Duration,
+    shape: Shape,
+    ttl: Duration,
+) {
+    let op = Op::begin(client, key, patience);
+    let body = body(op.site(), shape, ttl);
+    let result = request.run(body).await;
+    op.end(&result);
+}
+
+async fn attempt(
+    client: &Arc<Client>,
+    key: &str,
+    request: LockRequest,
+    shape: Shape,
+    ttl: Duration,
+) {
+    let op = Op::begin(client, key, Duration::ZERO);
+    match request.try_acquire().await {
+        Ok(None) => op.end_as(Outcome::Busy),
+        Err(error) => op.end::<()>(&Err(error)),
+        Ok(Some(guard)) => {
+            let inside = guard.scope(body(op.site(), shape, ttl)).await;
+            let released = guard.release().await;
+            // Only a loss is the section's business.
+            let released = released.or_else(|error| match error.is_lost() {
+                true => Err(error),
+                false => Ok(()),
+            });
+            op.end(&inside.and(released));
+        }
+    }
+}
+
+/// A guard alone aborts nothing: the section goes on after a loss, and its writes are stale.
+async fn guard(client: &Arc<Client>, key: &str, request: LockRequest, shape: Shape, ttl: Duration) {
+    let op = Op::begin(client, key, WAIT);
+    match request.acquire().await {
+        Err(error) => op.end::<()>(&Err(error)),
+        Ok(guard) => {
+            let section = Section::enter(op.site(), guard.held().clone(), shape.longest(ttl));
+            steps(&section, shape).await;
+            section.finish();
+            drop(guard);
+            op.end_as(Outcome::Done);
+        }
+    }
+}
+
+async fn body(site: Site, shape: Shape, ttl: Duration) {
+    let Some(held) = held(&site.key) else {
+        panic!("a body without its lock");
+    };
+    let mut section = Section::enter(site, held, shape.longest(ttl));
+    if let Some(delay) = shape.late {
+        section.write_late(delay);
+    }
+    steps(&section, shape).await;
+    if shape.levels > 0 {
+        if shape.drops_inner {
+            section.depth_is_known = false;
+            drop(timeout(shape.pause, deeper(&section, shape, 1)).await);
+        }
+        deeper(&section, shape, 1).await;
+        section.step(None);
+    }
+    if let Some(other) = shape.other {
+        let client = &section.site.client;
+        let request = client.locks.lock(other).wait(shape.pause);
+        let inside = plain(client, other, request, shape.pause, BRIEF, client.mode.ttl);
+        // Boxed, since it has a body again.
+        Box::pin(inside).await;
+    }
+    section.write().await;
+    section.finish();
+}
+
+async fn steps(section: &Section, shape: Shape) {
+    for _ in 0..shape.steps {
+        section.write().await;
+        sleep(shape.pause).await;
+    }
+}
+
+/// One level deeper, and from there to the last. What fails there shows in the outermost entry too.
+fn deeper(section: &Section, shape: Shape, level: u64) -> BoxFuture<'_, ()> {
+    Box::pin(async move {
+        let Site { client, key, .. } = &section.site;
+        let mut request = client.locks.lock(key);
+        if shape.lengthens && level == shape.levels {
+            request = request.ttl(MAX_TTL);
+        }
+        let inside = async {
+            section.reentered();
+            if level < shape.levels {
+                deeper(section, shape, level + 1).await;
+            } else {
+                section.compare_depth().await;
+                section.write().await;
+            }
+        };
+        drop(request.run(inside).await);
+    })
+}
+
+/// The attribute, on a function that calls itself under the lock that it holds.
+#[locked("{key}")]
+async fn recursive(
+    site: Site,
+    outer: Option<Arc<Section>>,
+    levels: u64,
+    key: &str,
+) -> Result<(), LockError> {
+    let Some(held) = held(key) else {
+        panic!("a body without its lock");
+    };
+    let Some(section) = outer else {
+        let ttl = site.client.mode.ttl;
+        let section = Arc::new(Section::enter(site.clone(), held, ttl));
+        // What fails there shows in the outermost entry too.
+        drop(recursive(site, Some(Arc::clone(&section)), levels, key).await);
+        if let Some(section) = Arc::into_inner(section) {
+            section.write().await;
+            section.finish();
+        }
+        return Ok(());
+    };
+    section.reentered();
+    section.compare_depth().await;
+    section.write().await;
+    if levels > 1 {
+        return recursive(site, Some(section), levels - 1, key).await;
+    }
+    Ok(())
+}

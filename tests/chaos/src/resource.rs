@@ -1,0 +1,118 @@
+//! What the locks protect: a resource outside of Redis that refuses stale tokens, as a database would.
+//!
+//! It lives in the harness, on a unix socket. A write is accepted if no greater token has written to
+//! its key; deciding and writing down are one step, so the log has the order of the writes.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Context, Result};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::task::JoinHandle;
+
+use crate::ledger::Answer;
+
+/// One write that somebody tried.
+#[derive(Clone, Debug)]
+pub(crate) struct Write {
+    pub(crate) key: String,
+    pub(crate) token: u64,
+    /// The hold and the operation that it came from.
+    pub(crate) writer: String,
+    pub(crate) answer: Answer,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    greatest: HashMap<String, u64>,
+    log: Vec<Write>,
+}
+
+/// The resource at work; ends on drop.
+#[derive(Debug)]
+pub(crate) struct Resource {
+    state: Arc<Mutex<State>>,
+    listening: JoinHandle<()>,
+}
+
+impl Resource {
+    pub(crate) fn start(socket: &Path) -> Result<Resource> {
+        let listener = UnixListener::bind(socket)?;
+        let state = Arc::<Mutex<State>>::default();
+        let shared = Arc::clone(&state);
+        let listening = tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                // A client that goes away before its answer has written all the same.
+                tokio::spawn(serve(client, Arc::clone(&shared)));
+            }
+        });
+        Ok(Resource { state, listening })
+    }
+
+    /// Every write so far, in order.
+    pub(crate) fn log(&self) -> Vec<Write> {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.log.clone()
+    }
+}
+
+impl Drop for Resource {
+    fn drop(&mut self) {
+        self.listening.abort();
+    }
+}
+
+async fn serve(client: UnixStream, state: Arc<Mutex<State>>) -> Result<()> {
+    let mut client = BufReader::new(client);
+    let mut line = String::new();
+    client.read_line(&mut line).await?;
+    let mut words = line.split_whitespace();
+    let mut word = || words.next().context("key, token, writer");
+    let (key, token, writer) = (word()?.to_owned(), word()?.parse()?, word()?.to_owned());
+    let answer = decide(&state, key, token, writer);
+    let word: &[u8] = match answer {
+        Answer::Accepted => b"accepted\n",
+        Answer::Refused => b"refused\n",
+    };
+    Ok(client.write_all(word).await?)
+}
+
+fn decide(state: &Mutex<State>, key: String, token: u64, writer: String) -> Answer {
+    let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+    let greatest = state.greatest.entry(key.clone()).or_default();
+    let answer = if token < *greatest {
+        Answer::Refused
+    } else {
+        *greatest = token;
+        Answer::Accepted
+    };
+    state.log.push(Write {
+        key,
+        token,
+        writer,
+        answer,
+    });
+    answer
+}
+
+/// A worker's way to the resource.
+#[derive(Clone, Debug)]
+pub(crate) struct Access(pub(crate) PathBuf);
+
+impl Access {
+    /// Writes on a connection of its own, so that a caller may be dropped at any point.
+    pub(crate) async fn write(&self, key: &str, token: u64, writer: &str) -> Result<Answer> {
+        let mut server = BufReader::new(UnixStream::connect(&self.0).await?);
+        let line = format!("{key} {token} {writer}\n");
+        server.write_all(line.as_bytes()).await?;
+        let mut answer = String::new();
+        server.read_line(&mut answer).await?;
+        match answer.trim_end() {
+            "accepted" => Ok(Answer::Accepted),
+            "refused" => Ok(Answer::Refused),
+            _ => anyhow::bail!("the resource has ended"),
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! One attempt at a lock and the section under it, which write down whatever happens to them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use reentry::{Held, LockError, Locks};
+
+use crate::clock::{self, nanos};
+use crate::ledger::{Answer, Ledger, Life, Outcome, Reason, What};
+use crate::plan::Mode;
+use crate::resource::Access;
+
+/// What all tasks of one worker share.
+#[derive(Debug)]
+pub(crate) struct Client {
+    pub(crate) name: String,
+    pub(crate) mode: Mode,
+    pub(crate) locks: Locks,
+    pub(crate) ledger: Ledger,
+    pub(crate) access: Access,
+}
+
+/// An attempt at one lock: written down from its beginning to its end, also if it is dropped.
+#[derive(Debug)]
+pub(crate) struct Op {
+    site: Site,
+    ended: bool,
+}
+
+/// Where a body runs.
+#[derive(Clone, Debug)]
+pub(crate) struct Site {
+    pub(crate) client: Arc<Client>,
+    pub(crate) key: String,
+    op: u64,
+}
+
+impl Op {
+    pub(crate) fn begin(client: &Arc<Client>, key: &str, patience: Duration) -> Op {
+        let site = Site {
+            client: Arc::clone(client),
+            key: key.to_owned(),
+            op: client.ledger.next_op(),
+        };
+        site.write_now(What::Wants {
+            key: site.key.clone(),
+            patience: nanos(patience),
+        });
+        Op { site, ended: false }
+    }
+
+    pub(crate) fn site(&self) -> Site {
+        self.site.clone()
+    }
+
+    pub(crate) fn end<T>(self, result: &Result<T, LockError>) {
+        self.end_as(outcome(result));
+    }
+
+    pub(crate) fn end_as(mut self, outcome: Outcome) {
+        self.ended = true;
+        self.site.write_now(What::Ended(outcome));
+    }
+}
+
+impl Drop for Op {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.site.write_now(What::Ended(Outcome::Dropped));
+        }
+    }
+}
+
+fn outcome<T>(result: &Result<T, LockError>) -> Outcome {
+    match result {
+        Ok(_) => Outcome::Done,
+        Err(LockError::Lost { reason, .. }) => Outcome::Lost((*reason).into()),
+        Err(LockError::Busy { .. }) => Outcome::Busy,
+        Err(LockError::Timeout { source, .. }) => Outcome::Timeout(source.is_some()),
+        Err(LockError::Store { .. }) => Outcome::Store,
+        Err(error) => Outcome::Unexpected(format!("{error:?}")),
+    }
+}
+
+impl Site {
+    fn write_now(&self, what: What) {
+        self.client.ledger.write_now(self.op, what);
+    }
+
+    /// The holder's name at the resource.
+    fn writer(&self) -> String {
+        format!("{}/{}", self.client.name, self.op)
+    }
+}
+
+/// A section; its end is written down when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Section {
+    pub(crate) site: Site,
+    pub(crate) held: Held,
+    /// Whether no inner body was dropped, so that the depth in the store is known.
+    pub(crate) depth_is_known: bool,
+    finished: bool,
+}
+
+impl Section {
+    /// The first thing that a body does. Its lease is never renewed for longer than `ttl`.
+    pub(crate) fn enter(site: Site, held: Held, ttl: Duration) -> Section {
+        let at = clock::now();
+        let entered = What::Entered {
+            key: site.key.clone(),
+            token: held.fencing_token().0,
+            hold: held.hold_id().to_string(),
+            ttl: nanos(ttl),
+            life: life(&held),
+        };
+        site.client.ledger.write(at, site.op, entered);
+        Section {
+            depth_is_known: site.client.mode.depth_is_awaited(),
+            site,
+            held,
+            finished: false,
+        }
+    }
+
+    /// Writes to the resource without a look at the lease, and only then says how it stands.
+    pub(crate) async fn write(&self) {
+        let Site { client, key, .. } = &self.site;
+        let token = self.held.fencing_token().0;
+        let answer = client.access.write(key, token, &self.site.writer()).await;
+        self.step(answer.ok());
+    }
+
+    pub(crate) fn step(&self, write: Option<Answer>) {
+        let at = clock::now();
+        let life = life(&self.held);
+        let step = What::Step { life, write };
+        self.site.client.ledger.write(at, self.site.op, step);
+    }
+
+    /// A write that is under way for so long, while nobody waits for it.
+    pub(crate) fn write_late(&self, delay: Duration) {
+        let Site { client, key, .. } = self.site.clone();
+        let (token, writer) = (self.held.fencing_token().0, self.site.writer());
+        drop(tokio::spawn(async move {
+            tokio::time::sleep(delay).await;
+            client.access.write(&key, token, &writer).await
+        }));
+    }
+
+    pub(crate) fn reentered(&self) {
+        self.site.write_now(What::Reentered);
+    }
+
+    /// Compares the depth in the store with the section's own, where it is known to be exact.
+    pub(crate) async fn compare_depth(&self) {
+        if !self.depth_is_known {
+            return;
+        }
+        let hold = self.held.hold_id().to_string();
+        let wanted = u64::from(self.held.depth());
+        let Ok(info) = self.site.client.locks.inspect(&self.site.key).await else {
+            return;
+        };
+        let holders = info.map_or_else(Vec::new, |info| info.holders);
+        let mine = holders.iter().find(|holder| holder.hold_id == hold);
+        let stored = mine.map_or(0, |holder| holder.depth);
+        let at = clock::now();
+        if !self.held.is_lost() {
+            let depth = What::Depth { wanted, stored };
+            self.site.client.ledger.write(at, self.site.op, depth);
+        }
+    }
+
+    pub(crate) fn finish(mut self) {
+        self.step(None);
+        self.finished = true;
+    }
+}
+
+impl Drop for Section {
+    fn drop(&mut self) {
+        let finished = self.finished;
+        self.site.write_now(What::Left { finished });
+    }
+}
+
+fn life(held: &Held) -> Life {
+    if held.is_lost() {
+        let reason = held.lost().now_or_never().map(Reason::from);
+        return Life::Lost(reason.unwrap_or(Reason::Unknown));
+    }
+    Life::Valid(nanos(held.remaining()))
+}

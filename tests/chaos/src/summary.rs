@@ -1,0 +1,153 @@
+//! The run in a table, in Markdown.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use crate::Args;
+use crate::check::{Rule, Verdict, stalls};
+use crate::clock::SECOND;
+use crate::fault::NOT_RUN;
+use crate::history::History;
+use crate::ledger::{Answer, Outcome, Reason};
+use crate::plan::{TASKS, WORKERS};
+use crate::schedule;
+
+/// Violations in full; what follows from one of them is often much the same.
+const SHOWN: usize = 40;
+
+pub(crate) fn table(args: &Args, history: &History, verdict: &Verdict) -> String {
+    let mut rows = vec![
+        ("seed".to_owned(), args.seed.to_string()),
+        (
+            "duration".to_owned(),
+            format!("{} min of faults", args.minutes),
+        ),
+        (
+            "workers".to_owned(),
+            format!(
+                "{WORKERS} processes at any time, {} in all, {TASKS} tasks each",
+                history.workers.len()
+            ),
+        ),
+    ];
+    let sections = history.sections();
+    let reentries: u64 = history.ops.iter().map(|op| op.reentries).sum();
+    let answered = |answer| {
+        history
+            .writes
+            .iter()
+            .filter(|write| write.answer == answer)
+            .count()
+    };
+    rows.push(("attempts".to_owned(), history.ops.len().to_string()));
+    rows.push(("sections".to_owned(), sections.len().to_string()));
+    rows.push(("re-entries".to_owned(), reentries.to_string()));
+    rows.push((
+        "writes accepted".to_owned(),
+        answered(Answer::Accepted).to_string(),
+    ));
+    rows.push((
+        "writes refused as stale".to_owned(),
+        answered(Answer::Refused).to_string(),
+    ));
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for (_, reason) in sections.iter().filter_map(|(_, hold)| hold.lost) {
+        let how = match reason {
+            Reason::Gone => "gone",
+            Reason::Unconfirmed => "unconfirmed",
+            Reason::MaxHold => "max_hold reached",
+            Reason::Unknown => "other",
+        };
+        *counts.entry(format!("losses noticed: {how}")).or_default() += 1;
+    }
+    for op in &history.ops {
+        let kind = match &op.ended {
+            Some((_, Outcome::Store)) => "store",
+            Some((_, Outcome::Timeout(true))) => "timeout while the store failed",
+            Some((_, Outcome::Timeout(false))) => "timeout",
+            Some((_, Outcome::Busy)) => "busy",
+            Some((_, Outcome::Unexpected(_))) => "unexpected",
+            Some((_, Outcome::Done | Outcome::Lost(_) | Outcome::Dropped)) | None => continue,
+        };
+        *counts.entry(format!("errors: {kind}")).or_default() += 1;
+    }
+    rows.extend(
+        counts
+            .into_iter()
+            .map(|(name, count)| (name, count.to_string())),
+    );
+    for (kind, count) in schedule::count(history.faults.iter().map(|fault| fault.kind)) {
+        rows.push((format!("fault: {}", kind.name()), count.to_string()));
+    }
+    for what in NOT_RUN {
+        rows.push(("not run".to_owned(), (*what).to_owned()));
+    }
+    rows.extend(stalled(history));
+    let calm = history
+        .calm
+        .iter()
+        .map(|(_, _, at)| *at)
+        .max()
+        .unwrap_or(history.healed);
+    let calm = seconds(calm.saturating_sub(history.healed));
+    rows.push((
+        "every worker had every key after the last fault within".to_owned(),
+        calm,
+    ));
+    rows.push((
+        "meetings excused by lost data".to_owned(),
+        verdict.excused.to_string(),
+    ));
+    rows.push((
+        "violations".to_owned(),
+        verdict.violations.len().to_string(),
+    ));
+    let mut rules: BTreeMap<Rule, usize> = BTreeMap::new();
+    for violation in &verdict.violations {
+        *rules.entry(violation.rule).or_default() += 1;
+    }
+    for (rule, count) in rules {
+        rows.push((format!("violation: {rule:?}"), count.to_string()));
+    }
+
+    let mut text = "| | |\n|---|---|\n".to_owned();
+    for (name, value) in rows {
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "| {name} | {value} |");
+    }
+    for violation in verdict.violations.iter().take(SHOWN) {
+        let _ = writeln!(
+            text,
+            "\nVIOLATION (seed {}): {:?}: {}",
+            args.seed, violation.rule, violation.what
+        );
+    }
+    let left_out = verdict.violations.len().saturating_sub(SHOWN);
+    if left_out > 0 {
+        let _ = writeln!(text, "\n… and {left_out} more");
+    }
+    text
+}
+
+/// The longest stall of each key, and what of any stall came without a fault.
+fn stalled(history: &History) -> Vec<(String, String)> {
+    let mut rows = Vec::new();
+    let mut quiet = 0;
+    for (key, stalls) in stalls::by_key(history) {
+        quiet = stalls.iter().map(|stall| stall.quiet).fold(quiet, u64::max);
+        if let Some(longest) = stalls.iter().max_by_key(|stall| stall.length) {
+            let from = seconds(longest.start.saturating_sub(history.start));
+            let value = format!("{}, from {from} on", seconds(longest.length));
+            rows.push((format!("longest stall of {key}"), value));
+        }
+    }
+    rows.push((
+        "longest stall after the last fault before its end".to_owned(),
+        seconds(quiet),
+    ));
+    rows
+}
+
+fn seconds(nanos: u64) -> String {
+    format!("{:.2} s", nanos as f64 / SECOND as f64)
+}

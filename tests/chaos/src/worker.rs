@@ -1,0 +1,110 @@
+//! A worker process: tasks that want the same locks as all other workers.
+//!
+//! It is told what to do by lines on its standard input, and ends with it.
+
+use std::fs::File;
+use std::io::Write;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use reentry::Locks;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::FormatTime;
+
+use crate::clock;
+use crate::ledger::{Ledger, What};
+use crate::plan::{BE_CALM, END, IS_CALM, KEYS, MODES, Order, TASKS};
+use crate::program;
+use crate::resource::Access;
+use crate::section::Client;
+use crate::support::dice::Dice;
+
+pub(crate) async fn run(order: &str) -> Result<()> {
+    let order: Order = serde_json::from_str(order)?;
+    if let Some(path) = &order.trace {
+        trace(File::create(path)?);
+    }
+    let ledger = Ledger::create(&order.ledger)?;
+    let mode = MODES[order.mode];
+    let locks = connect(&order).await;
+    locks.install()?;
+    let client = Arc::new(Client {
+        name: order.name,
+        mode,
+        locks,
+        ledger,
+        access: Access(order.resource),
+    });
+    let (stop, stopped) = watch::channel(false);
+    let mut dice = Dice(order.seed);
+    let mut tasks = JoinSet::new();
+    for _ in 0..TASKS {
+        let dice = Dice(dice.roll(1 << 31));
+        tasks.spawn(program::run(Arc::clone(&client), dice, stopped.clone()));
+    }
+
+    let mut orders = BufReader::new(tokio::io::stdin()).lines();
+    let told = orders.next_line().await?.context("the harness is gone")?;
+    anyhow::ensure!(told == BE_CALM, "{told} makes no sense now");
+    stop.send_replace(true);
+    finish(tasks).await?;
+    let mut tasks = JoinSet::new();
+    for key in KEYS {
+        tasks.spawn(calm(Arc::clone(&client), key));
+    }
+    finish(tasks).await?;
+    println!("{IS_CALM}");
+    let told = orders.next_line().await?.context("the harness is gone")?;
+    anyhow::ensure!(told == END, "{told} makes no sense now");
+    Ok(())
+}
+
+/// A worker may be started while the server is out of reach.
+async fn connect(order: &Order) -> Locks {
+    loop {
+        match MODES[order.mode].builder(&order.url).build().await {
+            Ok(locks) => return locks,
+            Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+        }
+    }
+}
+
+async fn finish(mut tasks: JoinSet<()>) -> Result<()> {
+    while let Some(ended) = tasks.join_next().await {
+        ended?;
+    }
+    Ok(())
+}
+
+/// How long that may take is the harness's business.
+async fn calm(client: Arc<Client>, key: &'static str) {
+    while !program::once(&client, key).await {}
+    let op = client.ledger.next_op();
+    let key = key.to_owned();
+    client.ledger.write_now(op, What::Calm { key });
+}
+
+/// The time of the ledgers.
+struct Shared;
+
+impl FormatTime for Shared {
+    fn format_time(&self, writer: &mut Writer<'_>) -> std::fmt::Result {
+        write!(writer, "{}", clock::now())
+    }
+}
+
+fn trace(mut file: File) {
+    // A file that cannot be written is found here rather than by every event.
+    if writeln!(file, "times in ns").is_ok() {
+        tracing_subscriber::fmt()
+            .with_max_level(tracing::Level::DEBUG)
+            .with_timer(Shared)
+            .with_ansi(false)
+            .with_writer(Mutex::new(file))
+            .init();
+    }
+}
