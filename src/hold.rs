@@ -10,7 +10,7 @@ use tokio::{
 
 use crate::{
     depth::Depth,
-    error::{Failure, LockError, LostReason},
+    error::{Effect, Failure, LockError, LostReason},
     id::{FencingToken, HoldId, Owner},
     key::LockKey,
     lease::Lease,
@@ -283,6 +283,8 @@ impl Entry {
         };
         match timeout(hold.response_timeout, work).await {
             Ok(Err(Failure::Lost(_))) if !hold.aborts_on_loss() => Ok(()),
+            // Nobody has heard of it until the lease had ended by itself.
+            Ok(Err(Failure::Store(error))) if error.effect() != Effect::Refused => Ok(()),
             Ok(result) => result.map_err(|failure| failure.on(hold.key().name())),
             Err(_elapsed) => {
                 report::release_backgrounded(hold.key(), hold.id());

@@ -9,6 +9,8 @@
 
 mod support;
 
+use std::time::Duration;
+
 use reentry::LockError;
 use support::rig::KEY;
 use support::{Cut, DEADLINE, Rig, within};
@@ -124,5 +126,22 @@ async fn a_guard_is_released_in_the_background_as_well() {
     assert_eq!(guarded, 1);
     rig.cut().await;
     rig.proxy.heal().await;
+    rig.until_free().await;
+}
+
+#[tokio::test]
+async fn a_guard_that_nobody_hears_of_until_its_lease_has_ended_is_released_as_well() {
+    const TTL: Duration = Duration::from_secs(2);
+    // The response timeout lies beyond the lease.
+    let rig = Rig::build(|builder| builder.ttl(TTL).response_timeout(DEADLINE)).await;
+    let guard = rig.locks.lock(KEY).await.unwrap();
+    rig.proxy.refuse().await;
+    rig.cut().await;
+    let released = within(DEADLINE, "the release is given up", guard.release()).await;
+    // A machine that stood still for so long has lost the lock before.
+    assert!(
+        released.as_ref().err().is_none_or(LockError::is_lost),
+        "{released:?}"
+    );
     rig.until_free().await;
 }
