@@ -12,6 +12,9 @@ use std::{
 
 use uuid::{Uuid, fmt::Hyphenated};
 
+#[cfg(any(test, fuzzing))]
+pub(crate) mod properties;
+
 /// The identity of one call graph: a random UUID (version 4).
 ///
 /// It is made when a call graph takes its first lock. Every lock that is taken further down in the

@@ -9,6 +9,9 @@
 #[allow(unused_extern_crates, reason = "used where the macro is used")]
 extern crate self as reentry;
 
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod __fuzz;
 #[doc(hidden)]
 pub mod __private;
 mod builder;

@@ -34,7 +34,7 @@ const LEVELS: &[&[&str]] = &[
     &["locks"],
     &["builder"],
     &["global"],
-    &["__private"],
+    &["__private", "__fuzz"],
     &["lib"],
 ];
 

@@ -8,6 +8,8 @@ mod errors;
 mod expand;
 mod function;
 mod key;
+#[cfg(test)]
+mod properties;
 mod scan;
 mod template;
 

@@ -33,6 +33,12 @@ mod reply;
 mod script;
 
 pub(crate) use self::{address::Address, connect::Timeouts};
+#[cfg(any(test, fuzzing))]
+pub(crate) use self::{
+    address::properties::url,
+    names::properties::key,
+    reply::properties::{message, reply},
+};
 
 /// A Redis server.
 #[derive(Debug)]

@@ -2,9 +2,14 @@
 
 use std::sync::Arc;
 
-use deadpool_redis::redis::{ConnectionInfo, IntoConnectionInfo, ProtocolVersion, RedisError};
+use deadpool_redis::redis::{
+    ConnectionInfo, IntoConnectionInfo, ProtocolVersion, RedisError, parse_redis_url,
+};
 
 use crate::{error::LockError, options::config};
+
+#[cfg(any(test, fuzzing))]
+pub(super) mod properties;
 
 /// A checked URL. Every connection to it speaks RESP3, which carries pushes: the news that a lock
 /// has moved, and that the connection has ended.
@@ -20,7 +25,27 @@ impl Address {
     pub(crate) fn parse(url: &str) -> Result<Self, LockError> {
         #[cfg(feature = "tls")]
         provide_crypto();
-        let info = url.into_connection_info().map_err(unusable)?;
+        let Some(parsed) = parse_redis_url(url) else {
+            return Err(refused("it is no URL of a Redis server"));
+        };
+        // What stands before the last `@` is meant as user name and password. One of these letters
+        // ends it too soon, and then its beginning is taken for the host.
+        let login = url
+            .rsplit_once('@')
+            .and_then(|(login, _)| login.split_once(':'));
+        let login = login.map(|(_, login)| login.trim_start_matches(['/', '\t', '\r', '\n']));
+        let is_cut = login.is_some_and(|login| login.contains(['/', '?', '#']));
+        if is_cut && parsed.host_str().is_some_and(|host| !host.is_empty()) {
+            return Err(refused(
+                "in a user name or password, `/`, `?` and `#` are written `%2F`, `%3F` and `%23`",
+            ));
+        }
+        let info = parsed.into_connection_info().map_err(|error| {
+            // The detail quotes the URL.
+            let text = error.to_string();
+            let detail = error.detail().map(|detail| format!(": {detail}"));
+            refused(text.trim_end_matches(detail.as_deref().unwrap_or_default()))
+        })?;
         let settings = info
             .redis_settings()
             .clone()
@@ -33,7 +58,11 @@ impl Address {
 }
 
 pub(super) fn unusable(error: RedisError) -> LockError {
-    config(format!("the URL cannot be used: {error}"))
+    refused(&error.to_string())
+}
+
+fn refused(reason: &str) -> LockError {
+    config(format!("the URL cannot be used: {reason}"))
 }
 
 /// TLS takes its crypto provider from the process. Without this it is found only where exactly one

@@ -2,20 +2,31 @@
 
 use std::time::Duration;
 
-use deadpool_redis::redis::{FromRedisValue, Value};
+use deadpool_redis::redis::Value;
 
 use crate::{
     id::FencingToken,
     store::{Acquired, Moved, Presence, Released, Snapshot, StoreTime, Tokens},
 };
 
+#[cfg(any(test, fuzzing))]
+pub(super) mod properties;
+
 /// A reply that no script of ours gives.
 #[derive(Debug, thiserror::Error)]
 #[error("unexpected reply {0:?}")]
 pub(super) struct Unexpected(Value);
 
+/// The values of an array of integers. The driver's own conversion would also cut a float short.
 fn integers(reply: &Value) -> Option<Vec<i64>> {
-    Vec::from_redis_value_ref(reply).ok()
+    let Value::Array(values) = reply else {
+        return None;
+    };
+    let integer = |value: &Value| match value {
+        Value::Int(integer) => Some(*integer),
+        _ => None,
+    };
+    values.iter().map(integer).collect()
 }
 
 fn millis(millis: i64) -> Option<Duration> {
@@ -23,8 +34,9 @@ fn millis(millis: i64) -> Option<Duration> {
 }
 
 fn held(token: i64, count: i64, lease: i64) -> Option<Acquired> {
+    let first = u64::try_from(token).ok().filter(|token| *token > 0)?;
     let tokens = Tokens {
-        first: FencingToken(u64::try_from(token).ok()?),
+        first: FencingToken(first),
         count: u32::try_from(count).ok().filter(|count| *count > 0)?,
     };
     let lease = millis(lease)?;
@@ -111,12 +123,24 @@ pub(super) fn snapshot(reply: Value) -> Result<Option<Snapshot>, Unexpected> {
 }
 
 fn parse_snapshot(reply: &Value) -> Option<Option<Snapshot>> {
-    let [remaining, waiting, meta, fields @ ..] = reply.as_sequence()? else {
+    let Value::Array(values) = reply else {
         return None;
     };
-    let text = |value| String::from_redis_value_ref(value).ok();
-    let remaining = i64::from_redis_value_ref(remaining).ok()?;
-    let waiting = u64::from_redis_value_ref(waiting).ok()?;
+    let [
+        Value::Int(remaining),
+        Value::Int(waiting),
+        meta,
+        fields @ ..,
+    ] = &values[..]
+    else {
+        return None;
+    };
+    let waiting = u64::try_from(*waiting).ok()?;
+    let text = |value: &Value| match value {
+        Value::BulkString(bytes) => String::from_utf8(bytes.clone()).ok(),
+        _ => None,
+    };
+    let meta = text(meta)?;
     let (pairs, []) = fields.as_chunks::<2>() else {
         return None;
     };
@@ -125,9 +149,8 @@ fn parse_snapshot(reply: &Value) -> Option<Option<Snapshot>> {
     }
     let holders = pairs
         .iter()
-        .map(|[field, depth]| Some((text(field)?, u64::from_redis_value_ref(depth).ok()?)))
+        .map(|[field, depth]| Some((text(field)?, text(depth)?.parse().ok()?)))
         .collect::<Option<Vec<_>>>()?;
-    let meta = text(meta)?;
     let mut words = meta.split(' ');
     let mut number = || words.next().and_then(|word| word.parse::<u64>().ok());
     let token = number()
@@ -140,7 +163,7 @@ fn parse_snapshot(reply: &Value) -> Option<Option<Snapshot>> {
         .any(|(field, _)| Some(field.as_str()) == hold);
     Some(Some(Snapshot {
         token: token.filter(|_| known),
-        remaining: millis(remaining),
+        remaining: millis(*remaining),
         holders,
         waiting,
     }))
@@ -170,47 +193,4 @@ pub(super) fn moved(message: &str) -> Option<Moved> {
         at: StoreTime { micros },
         lease,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn any_reply() -> impl Strategy<Value = Value> {
-        let leaf = prop_oneof![
-            Just(Value::Nil),
-            any::<i64>().prop_map(Value::Int),
-            (-2i64..3).prop_map(Value::Int),
-            any::<Vec<u8>>().prop_map(Value::BulkString),
-            "[0-9a-f:-]{0,40}".prop_map(Value::SimpleString),
-            Just(Value::Okay),
-            any::<bool>().prop_map(Value::Boolean),
-            any::<f64>().prop_map(Value::Double),
-        ];
-        leaf.prop_recursive(3, 24, 6, |inner| {
-            prop_oneof![
-                prop::collection::vec(inner.clone(), 0..7).prop_map(Value::Array),
-                prop::collection::vec(inner, 0..7).prop_map(Value::Set),
-            ]
-        })
-    }
-
-    proptest! {
-        #[test]
-        fn no_reply_makes_the_decoders_panic(reply in any_reply()) {
-            let _ = acquired(reply.clone(), Duration::from_secs(30));
-            let _ = released(reply.clone(), None);
-            let _ = released(reply.clone(), Some(Duration::from_secs(30)));
-            let _ = presence(reply.clone());
-            let _ = flag(reply.clone());
-            let _ = snapshot(reply);
-        }
-
-        #[test]
-        fn no_message_makes_the_decoder_panic(message in "([0-9a-f:-]{0,40} ?){0,8}") {
-            let _ = moved(&message);
-        }
-    }
 }

@@ -1,0 +1,5 @@
+//! Hold ids.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|text: &str| reentry::__fuzz::id(text));
