@@ -1,7 +1,7 @@
 //! `cargo xtask ci`: what must pass before a change lands.
 
-use crate::run::{cargo, run};
-use crate::test;
+use crate::run::{cargo, run, step};
+use crate::{chaos, hygiene, test};
 use anyhow::{Context, Result};
 use std::time::Instant;
 
@@ -19,24 +19,22 @@ pub(crate) fn all() -> Result<()> {
     step("lints, no features", || {
         clippy(&["--package", "reentry", "--no-default-features"])
     })?;
-    // No default member of the workspace, so that the features of its dependencies are not ours.
-    step("lints, benches beside peers", || {
-        clippy(&["--package", "reentry-peers", "--all-targets"])
+    // No default members of the workspace, so that the features of their dependencies are not ours.
+    step("lints, benches beside peers, and chaos", || {
+        clippy(&["--package", "reentry-peers", "--all-targets"])?;
+        clippy(&["--package", "reentry-chaos", "--all-targets"])
     })?;
+    hygiene::check(false)?;
     step("documentation", || {
         let words = ["doc", "--all-features", "--no-deps"];
         run(cargo(&words).env("RUSTDOCFLAGS", "-Dwarnings"))
     })?;
+    step("chaos, two minutes", || {
+        run(&mut cargo(&["test", "--package", "reentry-chaos"]))?;
+        chaos::all(&["--minutes", "2", "--seed", "1"].map(str::to_owned))
+    })?;
     step("tests", || test::all(&[]))?;
     eprintln!("\nall passed in {:.1?}", start.elapsed());
-    Ok(())
-}
-
-fn step(name: &str, work: impl FnOnce() -> Result<()>) -> Result<()> {
-    eprintln!("\n== {name} ==");
-    let start = Instant::now();
-    work().with_context(|| format!("the step `{name}` failed"))?;
-    eprintln!("== {name}: {:.1?} ==", start.elapsed());
     Ok(())
 }
 

@@ -5,6 +5,7 @@
 
 mod chaos;
 mod ci;
+mod hygiene;
 mod install;
 mod run;
 mod test;
@@ -30,6 +31,12 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
+    /// What is depended on, with which versions, and how it is all spelt; installs the tools for it.
+    Hygiene {
+        /// Also what takes long or needs more of the network: advisories, older compilers, releases.
+        #[arg(long)]
+        all: bool,
+    },
 }
 
 fn main() -> anyhow::Result<()> {
@@ -37,5 +44,6 @@ fn main() -> anyhow::Result<()> {
         Task::Test { args } => test::all(&args),
         Task::Ci => ci::all(),
         Task::Chaos { args } => chaos::all(&args),
+        Task::Hygiene { all } => hygiene::check(all),
     }
 }

@@ -3,6 +3,7 @@
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Instant;
 
 /// `cargo` with these words, in the workspace's root.
 pub(crate) fn cargo(words: &[&str]) -> Command {
@@ -24,6 +25,15 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
         bail!("`{line}` failed ({status})");
     }
     Ok(())
+}
+
+/// Does a part of a task under a heading, and says how long it took.
+pub(crate) fn step<T>(name: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    eprintln!("\n== {name} ==");
+    let start = Instant::now();
+    let output = work().with_context(|| format!("the step `{name}` failed"))?;
+    eprintln!("== {name}: {:.1?} ==", start.elapsed());
+    Ok(output)
 }
 
 /// Whether a program of this name is on the PATH.
