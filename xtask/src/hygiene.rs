@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
-use tools::{CARGO_DENY, CARGO_MACHETE, CARGO_SEMVER_CHECKS, TYPOS};
+use tools::{CARGO_DENY, CARGO_SEMVER_CHECKS, CARGO_SHEAR, TYPOS};
 
 /// The oldest compiler that is promised.
 const OLDEST: &str = env!("CARGO_PKG_RUST_VERSION");
@@ -48,7 +48,7 @@ pub(crate) fn check(everything: bool) -> Result<()> {
         "licences, duplicates and sources of dependencies",
         &dependencies,
     )?;
-    step("unused dependencies", &|| unused(everything))?;
+    step("unused dependencies", &unused)?;
     step("smallest versions of dependencies", &smallest_versions)?;
     step("oldest compiler", &|| oldest_compiler(everything))?;
     step("advisories", &with_all(advisories))?;
@@ -80,12 +80,8 @@ fn dependencies() -> Result<LeftOut> {
     Ok(None)
 }
 
-/// Its program takes a minute to compile, so that it is not installed by the way.
-fn unused(everything: bool) -> Result<LeftOut> {
-    if !everything && !CARGO_MACHETE.is_there()? {
-        return Ok(Some("`cargo-machete` is missing, which `--all` installs"));
-    }
-    run(CARGO_MACHETE.command()?.arg("."))?;
+fn unused() -> Result<LeftOut> {
+    run(&mut CARGO_SHEAR.command()?)?;
     Ok(None)
 }
 

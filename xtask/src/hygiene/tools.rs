@@ -30,11 +30,11 @@ pub(super) const CARGO_DENY: Tool = Tool {
     prebuilt: true,
 };
 
-pub(super) const CARGO_MACHETE: Tool = Tool {
-    program: "cargo-machete",
-    package: "cargo-machete",
-    version: "0.9.2",
-    prebuilt: false,
+pub(super) const CARGO_SHEAR: Tool = Tool {
+    program: "cargo-shear",
+    package: "cargo-shear",
+    version: "1.14.0",
+    prebuilt: true,
 };
 
 pub(super) const CARGO_SEMVER_CHECKS: Tool = Tool {
@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn the_prebuilt_programs_have_the_same_versions() {
         let list = include_str!("../../hygiene.txt");
-        for tool in [TYPOS, CARGO_DENY, CARGO_MACHETE, CARGO_SEMVER_CHECKS] {
+        for tool in [TYPOS, CARGO_DENY, CARGO_SHEAR, CARGO_SEMVER_CHECKS] {
             let pinned = format!("{}=={} ", tool.program, tool.version);
             assert_eq!(list.contains(&pinned), tool.prebuilt, "{pinned}");
         }
