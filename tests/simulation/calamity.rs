@@ -3,7 +3,7 @@
 use tokio::time::{Instant, advance, sleep};
 
 use super::{
-    climate::{hold_up, millis, one_in},
+    climate::{Fate, hold_up, millis, one_in},
     process::{Process, World},
     program::KEYS,
 };
@@ -12,6 +12,8 @@ use crate::{key::LockKey, store::Store};
 #[derive(Clone, Copy, Debug)]
 enum Calamity {
     Cut,
+    /// The answers to one process are slow, and then for longer than most leases there are none.
+    Fade,
     Deafen,
     Restart,
     Block,
@@ -28,15 +30,16 @@ impl World {
     /// What may happen in this climate.
     fn calamities(&self) -> Vec<Calamity> {
         use Calamity::{
-            Block, Cut, Deafen, Forget, ForgetAndRestart, Kill, Pause, Restart, SetAhead, SetBack,
-            TakeAway,
+            Block, Cut, Deafen, Fade, Forget, ForgetAndRestart, Kill, Pause, Restart, SetAhead,
+            SetBack, TakeAway,
         };
         let climate = self.climate;
-        let groups: [(bool, &[Calamity]); 8] = [
-            (climate.network, &[Cut, Cut]),
+        let groups: [(bool, &[Calamity]); 9] = [
+            (climate.network, &[Cut, Cut, Fade]),
             (climate.news, &[Deafen]),
             (climate.restarts, &[Restart, Block]),
-            (climate.data_loss, &[Forget, ForgetAndRestart, TakeAway]),
+            (climate.data_loss, &[Forget, TakeAway]),
+            (climate.data_loss && climate.restarts, &[ForgetAndRestart]),
             (climate.clock_ahead, &[SetAhead]),
             (climate.clock_back, &[SetBack]),
             (climate.pauses, &[Pause]),
@@ -65,6 +68,22 @@ impl World {
         let victim = fastrand::usize(0..crew.len());
         match kind {
             Calamity::Cut => crew[victim].cut(&self.ledger),
+            Calamity::Fade => {
+                let link = &crew[victim].link;
+                let slow = Fate {
+                    back: millis(20..=150),
+                    ..Fate::good()
+                };
+                link.set_fate(Some(slow));
+                sleep(millis(100..=2_000)).await;
+                let none = Fate {
+                    arrives: false,
+                    ..Fate::good()
+                };
+                link.set_fate(Some(none));
+                sleep(millis(300..=6_000)).await;
+                link.set_fate(None);
+            }
             Calamity::Deafen => crew[victim].link.deafen(),
             Calamity::Restart => self.restart(crew, false).await,
             Calamity::ForgetAndRestart => self.restart(crew, true).await,

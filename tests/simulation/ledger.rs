@@ -14,6 +14,9 @@ use tokio::time::Instant;
 use super::climate::Climate;
 use crate::{Held, HoldId, LostReason, mutex::Mutex, store::Tokens};
 
+/// Longer than anybody takes to get a release through, and so longer than a lock may stand for nobody.
+const LONG: Duration = Duration::from_secs(25);
+
 #[derive(Debug)]
 pub(super) struct Ledger {
     climate: Climate,
@@ -38,9 +41,15 @@ struct Key {
     left: Option<Instant>,
     /// The tokens that each hold was given: more than once where its lease ended, or was lost, unnoticed.
     given: HashMap<HoldId, Vec<RangeInclusive<u64>>>,
+    /// Those among them whose lease is long, so that somebody has to end them.
+    long: HashSet<HoldId>,
+    /// The holds whose end the store has executed.
+    released: HashSet<HoldId>,
     /// The greatest token that was given.
     last: u64,
     entered: HashSet<u64>,
+    /// The holds that have entered.
+    holds: HashSet<HoldId>,
     /// The greatest token that has entered.
     greatest: u64,
     /// The greatest token that the resource has seen.
@@ -60,6 +69,14 @@ pub(super) struct Inside {
     ledger: Arc<Ledger>,
     number: u64,
     held: Held,
+}
+
+/// A request for a lock.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wish {
+    pub(super) since: Instant,
+    /// How long the lock may be free before it comes here. `None` if this process asks when it likes.
+    pub(super) delay: Option<Duration>,
 }
 
 /// How it all went.
@@ -101,12 +118,22 @@ impl Ledger {
         !self.state.lock().violations.is_empty()
     }
 
+    /// The store has executed the end of a hold.
+    pub(super) fn released(&self, key: &str, hold: HoldId) {
+        let mut state = self.state.lock();
+        let key = state.keys.entry(key.to_owned()).or_default();
+        key.released.insert(hold);
+    }
+
     /// The store gives tokens to a hold, or tells it once more.
-    pub(super) fn given(&self, key: &str, hold: HoldId, tokens: Tokens) {
+    pub(super) fn given(&self, key: &str, hold: HoldId, tokens: Tokens, lease: Duration) {
         let (first, last) = (tokens.first.0, tokens.first.0 + u64::from(tokens.count) - 1);
-        let (known, before) = {
+        let (known, before, over) = {
             let mut state = self.state.lock();
             let key = state.keys.entry(key.to_owned()).or_default();
+            if lease > LONG {
+                key.long.insert(hold);
+            }
             let given = key.given.entry(hold).or_default();
             let known = given
                 .iter()
@@ -116,22 +143,20 @@ impl Ledger {
                 given.push(first..=last);
                 key.last = before.max(last);
             }
-            (known, before)
+            (known, before, key.released.contains(&hold))
         };
+        // Only lost data may take the tombstone along.
+        self.unless(!over || self.climate.data_loss, || {
+            format!("{key}: a hold that has ended has it again")
+        });
         self.unless(
             known || first > before || !self.climate.keeps_order(),
             || format!("{key}: a new token of {} before the last", before - first),
         );
     }
 
-    /// Somebody enters who has waited since then. `delay` is what the way of the messages may cost.
-    pub(super) fn enter(
-        self: &Arc<Self>,
-        process: usize,
-        held: &Held,
-        since: Instant,
-        delay: Option<Duration>,
-    ) -> Inside {
+    /// Somebody enters.
+    pub(super) fn enter(self: &Arc<Self>, process: usize, held: &Held, wish: Wish) -> Inside {
         let token = held.fencing_token().0;
         let (number, stall, belongs, fresh, grows) = {
             let mut state = self.state.lock();
@@ -139,11 +164,12 @@ impl Ledger {
             let number = state.sections;
             let key = state.keys.entry(held.key().to_owned()).or_default();
             let free = key.inside.is_empty().then_some(key.left).flatten();
-            let stall = free.map(|left| left.max(since).elapsed());
+            let stall = free.map(|left| left.max(wish.since).elapsed());
             let given = key.given.get(&held.hold_id());
             let belongs =
                 given.is_some_and(|given| given.iter().any(|block| block.contains(&token)));
             let fresh = key.entered.insert(token);
+            key.holds.insert(held.hold_id());
             let grows = token > key.greatest;
             key.greatest = key.greatest.max(token);
             key.inside.push(Section {
@@ -162,7 +188,8 @@ impl Ledger {
         self.unless(grows || !self.climate.keeps_leases(), || {
             format!("{name}: a token smaller than one that has entered")
         });
-        if let (Some(delay), Some(stall)) = (delay.filter(|_| self.climate.is_prompt()), stall) {
+        let delay = wish.delay.filter(|_| self.climate.is_prompt());
+        if let (Some(delay), Some(stall)) = (delay, stall) {
             self.unless(stall <= delay, || {
                 format!("{name}: free for {stall:?} with somebody waiting")
             });
@@ -187,8 +214,26 @@ impl Ledger {
     pub(super) fn lost(&self, process: usize, key: &str, reason: LostReason) {
         self.note(format_args!("p{process} has lost {key}: {reason:?}"));
         self.state.lock().losses += 1;
-        let fine = reason != LostReason::Gone || !self.climate.keeps_holds();
-        self.unless(fine, || format!("{key}: gone before its lease had ended"));
+        let fine = match reason {
+            LostReason::Gone => !self.climate.keeps_holds(),
+            LostReason::Unconfirmed => !self.climate.answers(),
+            LostReason::MaxHold => true,
+        };
+        self.unless(fine, || format!("{key}: {reason:?} without a cause"));
+    }
+
+    /// Looks for locks that were given to somebody who has never known: nobody has entered, and nobody
+    /// has released. Whoever was killed is excused.
+    pub(super) fn look_for_orphans(&self) {
+        let mut orphans = Vec::new();
+        for (name, key) in &self.state.lock().keys {
+            let unknown =
+                |hold: &&HoldId| !key.holds.contains(hold) && !key.released.contains(hold);
+            orphans.extend(key.long.iter().filter(unknown).map(|_| name.clone()));
+        }
+        self.unless(orphans.is_empty() || self.climate.kills, || {
+            format!("given to nobody: {orphans:?}")
+        });
     }
 
     pub(super) fn told(&self) -> Told {

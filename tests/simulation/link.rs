@@ -108,6 +108,12 @@ impl Link {
         *self.0.fate.lock() = fate;
     }
 
+    /// Whether this process is told at once of a lock that moves to it.
+    pub(super) fn is_told(&self) -> bool {
+        let mailbox = self.0.mailbox.lock();
+        mailbox.as_ref().is_some_and(|mailbox| mailbox.is_open())
+    }
+
     pub(super) fn kill(&self) {
         self.0.dead.store(true, Relaxed);
     }
@@ -236,8 +242,8 @@ impl Store for Link {
             let (key, ledger) = (key.clone(), Arc::clone(&ledger));
             Box::pin(async move {
                 let acquired = answer.await?;
-                if let Acquired::Held { tokens, .. } = acquired {
-                    ledger.given(key.as_str(), claim.hold, tokens);
+                if let Acquired::Held { tokens, lease } = acquired {
+                    ledger.given(key.as_str(), claim.hold, tokens, lease);
                 }
                 Ok(acquired)
             })
@@ -265,10 +271,11 @@ impl Store for Link {
             let (key, ledger) = (key.clone(), Arc::clone(&ledger));
             Box::pin(async move {
                 let released = answer.await?;
-                if let (Some(Acquired::Held { tokens, .. }), Some(successor)) =
+                ledger.released(key.as_str(), ending.hold);
+                if let (Some(Acquired::Held { tokens, lease }), Some(successor)) =
                     (released.successor, ending.successor)
                 {
-                    ledger.given(key.as_str(), successor.hold, tokens);
+                    ledger.given(key.as_str(), successor.hold, tokens, lease);
                 }
                 Ok(released)
             })

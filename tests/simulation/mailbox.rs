@@ -64,6 +64,10 @@ impl Mailbox {
         }));
     }
 
+    pub(super) fn is_open(&self) -> bool {
+        self.connected.load(Relaxed) && !self.deaf.load(Relaxed)
+    }
+
     pub(super) fn deafen(&self) {
         self.deaf.store(true, Relaxed);
     }
@@ -98,8 +102,9 @@ impl Listener for Mailbox {
         let Some(wire) = self.wire.upgrade() else {
             return;
         };
-        wire.ledger.given(&moved.key, moved.hold, moved.tokens);
-        if !self.connected.load(Relaxed) || self.deaf.load(Relaxed) || wire.server.is_down() {
+        wire.ledger
+            .given(&moved.key, moved.hold, moved.tokens, moved.lease);
+        if !self.is_open() || wire.server.is_down() {
             return;
         }
         let is_bad = wire.climate.news && !wire.server.is_calm();

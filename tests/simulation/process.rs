@@ -71,8 +71,6 @@ impl Process {
             .depth_sync(one_of(&[DepthSync::Awaited, DepthSync::Background]))
             .over(Arc::new(link.clone()), response_timeout);
         ledger.note(format_args!("p{number}: {ttl:?} {wake:?}"));
-        // A heartbeat to ask, another one that P9 grants, and the way there and back.
-        let delay = (!matches!(wake, Wake::Poll { .. })).then_some(2 * heartbeat + ms(50));
         let mut tasks = JoinSet::new();
         for _ in 0..fastrand::usize(1..=MAX_TASKS) {
             let program = Program {
@@ -82,7 +80,9 @@ impl Process {
                 ledger: Arc::clone(ledger),
                 climate,
                 ttl,
-                delay,
+                link: link.clone(),
+                wake,
+                heartbeat,
                 end,
             };
             tasks.spawn(program.run());

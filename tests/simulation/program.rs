@@ -6,11 +6,12 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::{
     climate::{Climate, millis, one_in},
-    ledger::{Inside, Ledger},
+    ledger::{Inside, Ledger, Wish},
+    link::Link,
     server::Server,
 };
 use crate::{
-    LockError, LockGuard, LockRequest, Locks, LostReason, OnLost, held, key::LockKey, store::Store,
+    LockError, LockGuard, LockRequest, Locks, OnLost, Wake, held, key::LockKey, store::Store,
     support::sweep::poll_at_most,
 };
 
@@ -28,9 +29,9 @@ pub(super) struct Program {
     pub(super) ledger: Arc<Ledger>,
     pub(super) climate: Climate,
     pub(super) ttl: Duration,
-    /// How long a free lock may take to come here while nothing but messages is lost. `None` if the
-    /// process asks when it likes.
-    pub(super) delay: Option<Duration>,
+    pub(super) link: Link,
+    pub(super) wake: Wake,
+    pub(super) heartbeat: Duration,
     /// When no more is begun.
     pub(super) end: Instant,
 }
@@ -81,10 +82,24 @@ impl Program {
         }
     }
 
+    /// From before the request.
+    fn wish(&self) -> Wish {
+        // The way there and back, and for those who are told nothing a heartbeat to ask, and another
+        // one that P9 grants.
+        let way = Duration::from_millis(50);
+        let delay = match self.wake {
+            Wake::Notify if self.link.is_told() && !self.climate.news => Some(way),
+            Wake::Notify | Wake::Backoff => Some(2 * self.heartbeat + way),
+            Wake::Poll { .. } => None,
+        };
+        let since = Instant::now();
+        Wish { since, delay }
+    }
+
     /// From inside the body.
-    fn enter(&self, key: &str, since: Instant) -> Inside {
+    fn enter(&self, key: &str, wish: Wish) -> Inside {
         let held = held(key).expect("the body runs under its lock");
-        self.ledger.enter(self.process, &held, since, self.delay)
+        self.ledger.enter(self.process, &held, wish)
     }
 
     /// Stays inside for a while, now and then for longer than the lease.
@@ -98,11 +113,11 @@ impl Program {
     }
 
     async fn section(&self, key: &str, request: LockRequest) -> Result<(), LockError> {
-        let since = Instant::now();
+        let wish = self.wish();
         let (mut has_ended, mut was_valid) = (false, false);
         let ended = request
             .run(async {
-                let inside = self.enter(key, since);
+                let inside = self.enter(key, wish);
                 self.stay(&inside).await;
                 has_ended = true;
                 was_valid = inside.is_valid();
@@ -127,13 +142,6 @@ impl Program {
             Ok(()) => {}
             Err(LockError::Lost { reason, .. }) => {
                 self.ledger.lost(self.process, key, reason);
-                if self.climate.answers()
-                    && self.climate.keeps_leases()
-                    && reason != LostReason::MaxHold
-                {
-                    self.ledger
-                        .violation(format_args!("{key}: lost without a reason"));
-                }
             }
             Err(error) => {
                 let process = self.process;
@@ -152,11 +160,11 @@ impl Program {
 
     /// Enters up to three times more, and compares the depth in the store.
     async fn nest(&self, key: &str) {
-        let since = Instant::now();
+        let wish = self.wish();
         let ended = self
             .request(key)
             .run(async {
-                let inside = self.enter(key, since);
+                let inside = self.enter(key, wish);
                 self.deeper(key, &inside, fastrand::u32(1..4)).await
             })
             .await;
@@ -209,9 +217,9 @@ impl Program {
 
     /// Two branches under one lock; one of them is dropped half-way.
     async fn branch(&self, key: &str) {
-        let since = Instant::now();
+        let wish = self.wish();
         let body = async {
-            let inside = self.enter(key, since);
+            let inside = self.enter(key, wish);
             let branch = || self.locks.with_lock(key, self.stay(&inside));
             let (kept, dropped) = tokio::join!(branch(), timeout(millis(0..=500), branch()));
             kept.and(dropped.unwrap_or(Ok(())))?;
@@ -223,14 +231,12 @@ impl Program {
     }
 
     async fn guard(&self, key: &str) {
-        let since = Instant::now();
+        let wish = self.wish();
         let guard: LockGuard = match self.request(key).await {
             Ok(guard) => guard,
             Err(error) => return self.ended(key, Err(error)),
         };
-        let inside = self
-            .ledger
-            .enter(self.process, guard.held(), since, self.delay);
+        let inside = self.ledger.enter(self.process, guard.held(), wish);
         let scope = guard.scope(async {
             let nested = self.locks.with_lock(key, self.stay(&inside)).await;
             self.stay(&inside).await;
@@ -250,9 +256,9 @@ impl Program {
     /// Both locks, one under the other.
     async fn both(&self) {
         let [one, other] = KEYS;
-        let since = Instant::now();
+        let wish = self.wish();
         let body = async {
-            let inside = self.enter(one, since);
+            let inside = self.enter(one, wish);
             let ended = self.section(other, self.request(other)).await;
             inside.step();
             ended
@@ -277,9 +283,9 @@ impl Program {
     async fn panic(&self, key: &str) {
         let (program, key) = (self.clone(), key.to_owned());
         let panics = async move {
-            let since = Instant::now();
+            let wish = program.wish();
             let body = async {
-                let inside = program.enter(&key, since);
+                let inside = program.enter(&key, wish);
                 program.stay(&inside).await;
                 // Without the hook that would print it.
                 std::panic::resume_unwind(Box::new("a body that panics"));
@@ -291,10 +297,10 @@ impl Program {
     }
 
     async fn try_it(&self, key: &str) {
-        let since = Instant::now();
+        let wish = self.wish();
         match self.locks.lock(key).try_acquire().await {
             Ok(Some(guard)) => {
-                let inside = self.ledger.enter(self.process, guard.held(), since, None);
+                let inside = self.ledger.enter(self.process, guard.held(), wish);
                 self.stay(&inside).await;
                 drop(inside);
                 drop(guard);

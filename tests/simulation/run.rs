@@ -64,6 +64,7 @@ async fn live(climate: Climate) -> Told {
     // A holder that was killed, or a lease that was lengthened, may have to end first.
     sleep(PATIENCE / 4).await;
     last_visit(&world).await;
+    ledger.look_for_orphans();
     sleep(Duration::from_secs(20)).await;
     let tasks = Handle::current().metrics().num_alive_tasks();
     if tasks > 0 {
