@@ -12,7 +12,7 @@ use std::{
 use tokio::time::Instant;
 
 use super::climate::Climate;
-use crate::{Held, HoldId, LostReason, mutex::Mutex, store::Tokens};
+use crate::{Held, HoldId, LostReason, OnLost, mutex::Mutex, store::Tokens};
 
 /// Longer than anybody takes to get a release through, and so longer than a lock may stand for nobody.
 const LONG: Duration = Duration::from_secs(25);
@@ -69,6 +69,7 @@ pub(super) struct Inside {
     ledger: Arc<Ledger>,
     number: u64,
     held: Held,
+    on_lost: OnLost,
 }
 
 /// A request for a lock.
@@ -77,6 +78,8 @@ pub(super) struct Wish {
     pub(super) since: Instant,
     /// How long the lock may be free before it comes here. `None` if this process asks when it likes.
     pub(super) delay: Option<Duration>,
+    /// Whether the body runs on when the lock is lost.
+    pub(super) on_lost: OnLost,
 }
 
 /// How it all went.
@@ -198,6 +201,7 @@ impl Ledger {
             ledger: Arc::clone(self),
             number,
             held: held.clone(),
+            on_lost: wish.on_lost,
         };
         inside.step();
         inside
@@ -264,6 +268,9 @@ impl Inside {
         let name = self.held.key();
         let token = self.held.fencing_token().0;
         let valid = self.is_valid();
+        ledger.unless(valid || self.on_lost == OnLost::KeepRunning, || {
+            format!("{name}: section {} runs on after its lease", self.number)
+        });
         let (others, accepted, newest) = {
             let mut state = ledger.state.lock();
             let Some(key) = state.keys.get_mut(name) else {

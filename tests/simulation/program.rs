@@ -93,7 +93,11 @@ impl Program {
             Wake::Poll { .. } => None,
         };
         let since = Instant::now();
-        Wish { since, delay }
+        Wish {
+            since,
+            delay,
+            on_lost: OnLost::Abort,
+        }
     }
 
     /// From inside the body.
@@ -113,7 +117,15 @@ impl Program {
     }
 
     async fn section(&self, key: &str, request: LockRequest) -> Result<(), LockError> {
-        let wish = self.wish();
+        self.section_of(key, request, self.wish()).await
+    }
+
+    async fn section_of(
+        &self,
+        key: &str,
+        request: LockRequest,
+        wish: Wish,
+    ) -> Result<(), LockError> {
         let (mut has_ended, mut was_valid) = (false, false);
         let ended = request
             .run(async {
@@ -238,9 +250,9 @@ impl Program {
         };
         let inside = self.ledger.enter(self.process, guard.held(), wish);
         let scope = guard.scope(async {
-            let nested = self.locks.with_lock(key, self.stay(&inside)).await;
+            self.locks.with_lock(key, self.stay(&inside)).await?;
             self.stay(&inside).await;
-            nested
+            Ok(())
         });
         let ended = scope.await;
         drop(inside);
@@ -269,8 +281,13 @@ impl Program {
 
     /// Goes on after a loss, and writes.
     async fn keep_running(&self, key: &str) {
-        let request = self.request(key).on_lost(OnLost::KeepRunning);
-        let ended = self.section(key, request).await;
+        let on_lost = OnLost::KeepRunning;
+        let wish = Wish {
+            on_lost,
+            ..self.wish()
+        };
+        let request = self.request(key).on_lost(on_lost);
+        let ended = self.section_of(key, request, wish).await;
         self.ended(key, ended);
     }
 
@@ -297,7 +314,11 @@ impl Program {
     }
 
     async fn try_it(&self, key: &str) {
-        let wish = self.wish();
+        // Nothing ends what runs beside a guard and not in its scope.
+        let wish = Wish {
+            on_lost: OnLost::KeepRunning,
+            ..self.wish()
+        };
         match self.locks.lock(key).try_acquire().await {
             Ok(Some(guard)) => {
                 let inside = self.ledger.enter(self.process, guard.held(), wish);
