@@ -58,6 +58,13 @@ pub(super) struct Wire {
     mailbox: Mutex<Option<Arc<Mailbox>>>,
 }
 
+/// When a request may be executed a second time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Repeats {
+    Unanswered,
+    Anyway,
+}
+
 /// How a request ends that is not answered.
 enum Failed {
     Refused,
@@ -140,8 +147,12 @@ impl Link {
                 return failure(Effect::Refused, "killed");
             }
             let mut outages = wire.watch();
+            let repeats = match step {
+                "acquire" => Repeats::Unanswered,
+                _ => Repeats::Anyway,
+            };
             let (answer, answered) = oneshot::channel();
-            drop(tokio::spawn(Arc::clone(&wire).carry(ask, answer)));
+            drop(tokio::spawn(Arc::clone(&wire).carry(repeats, ask, answer)));
             let answered = async {
                 match answered.await {
                     Ok(answer) => answer,
@@ -187,19 +198,18 @@ impl Wire {
     }
 
     fn fate(&self) -> Fate {
-        if let Some(fate) = *self.fate.lock() {
-            return fate;
-        }
-        if self.climate.network && !self.server.is_calm() {
-            Fate::bad()
-        } else {
-            Fate::good()
+        match *self.fate.lock() {
+            _ if self.server.is_calm() => Fate::good(),
+            Some(fate) => fate,
+            None if self.climate.network => Fate::bad(),
+            None => Fate::good(),
         }
     }
 
     /// Takes a request to the server and its answer back.
     async fn carry<T>(
         self: Arc<Self>,
+        repeats: Repeats,
         ask: impl Fn(&MemoryStore) -> Answer<T> + Send + Sync,
         answer: oneshot::Sender<Result<T, Failed>>,
     ) {
@@ -216,10 +226,12 @@ impl Wire {
             return;
         }
         let reply = self.server.execute(&ask).await;
+        // Nobody sends an acquire again who has had its answer. Of the other requests a copy may come at
+        // any time.
+        let answered = fate.answered && (fate.again.is_none() || repeats == Repeats::Anyway);
         let back = async {
-            // Whoever sends a request again has had no answer; so none comes before the last of them.
-            sleep(fate.back.max(fate.again.unwrap_or_default())).await;
-            if fate.answered && !self.is_dead() {
+            sleep(fate.back).await;
+            if answered && !self.is_dead() {
                 // Nobody may be waiting any more.
                 let _ = answer.send(Ok(reply));
             }
