@@ -30,6 +30,9 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long a request or an answer is on its way that is late: longer than anybody waits for it.
 const LATE: Duration = Duration::from_secs(3);
 
+/// Long enough for a holder to leave, and for the lock to come.
+const ALONE: Duration = Duration::from_millis(100);
+
 /// How soon nothing may be left: a request that was late has arrived, and its answer was given up.
 const SOON: Duration = Duration::from_secs(10);
 
@@ -170,7 +173,12 @@ enum Onset {
     Start,
     /// From before the poll after which the future is dropped.
     LastPoll,
+    /// The same, and nobody polls it for a while before it is dropped: what it has asked for comes, and is
+    /// not looked at.
+    LeftAlone,
 }
+
+const ONSETS: [Onset; 3] = [Onset::Start, Onset::LastPoll, Onset::LeftAlone];
 
 /// Who else wants the lock.
 #[derive(Clone, Copy, Debug)]
@@ -237,6 +245,9 @@ async fn drop_after(
     if !completed {
         completed = poll_at_most(1, &mut swept).await.is_some();
     }
+    if onset == Onset::LeftAlone {
+        sleep(ALONE).await;
+    }
     if trouble.cuts() {
         link.cut(true, true);
     }
@@ -290,7 +301,7 @@ fn sweep_all(handoff: HandOff) {
     for &future in FUTURES {
         for company in COMPANIES {
             for trouble in TROUBLES {
-                for onset in [Onset::Start, Onset::LastPoll] {
+                for onset in ONSETS {
                     drops += sweep(future, (trouble, onset), company, handoff);
                 }
             }
