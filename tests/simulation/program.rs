@@ -200,6 +200,9 @@ impl Program {
         let inner = Box::pin(self.deeper(key, inside, times - 1));
         request.run(inner).await??;
         inside.step();
+        if one_in(4) {
+            self.compare_depth(key).await;
+        }
         Ok(())
     }
 
