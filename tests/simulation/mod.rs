@@ -40,7 +40,7 @@ mod server;
 mod sweep;
 
 /// How many seeds each kind of run has.
-const SEEDS: u64 = 500;
+const SEEDS: u64 = 300;
 
 fn number(variable: &str) -> Option<u64> {
     let value = env::var(variable).ok()?;
