@@ -337,7 +337,7 @@ impl Program {
     /// Is dropped after some polls.
     async fn give_up(&self, key: &str) {
         let section = self.section(key, self.request(key));
-        if let Some(ended) = poll_at_most(fastrand::usize(1..20), section).await {
+        if let Some(ended) = poll_at_most(fastrand::usize(1..20), section, || ()).await {
             self.ended(key, ended);
         }
     }

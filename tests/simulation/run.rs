@@ -27,13 +27,18 @@ const PATIENCE: Duration = Duration::from_secs(400);
 
 /// What follows from a seed.
 pub(super) fn run(climate: Climate, seed: u64) -> Told {
+    simulated(seed, live(climate))
+}
+
+/// Runs a future on paused time, with all chance from this seed.
+pub(super) fn simulated<T>(seed: u64, future: impl Future<Output = T>) -> T {
     fastrand::seed(seed);
     let runtime = Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
         .build()
         .expect("a runtime");
-    runtime.block_on(live(climate))
+    runtime.block_on(future)
 }
 
 async fn live(climate: Climate) -> Told {

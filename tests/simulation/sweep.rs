@@ -7,7 +7,7 @@
 use std::{pin::Pin, sync::Arc, time::Duration};
 
 use tokio::{
-    runtime::{Builder, Handle},
+    runtime::Handle,
     task::yield_now,
     time::{sleep, timeout},
 };
@@ -16,6 +16,7 @@ use super::{
     climate::{Climate, Fate},
     ledger::Ledger,
     link::Link,
+    run::simulated,
     server::Server,
 };
 use crate::{HandOff, Locks, OnLost, support::sweep::poll_at_most};
@@ -228,8 +229,7 @@ async fn drop_after(
         }));
     }
     link.set_fate((onset == Onset::Start).then(|| trouble.fate()));
-    let mut swept = make(here.clone());
-    let mut completed = polls > 1 && poll_at_most(1, &mut swept).await.is_some();
+    // They run when the future has been polled once, and so come behind it.
     let behind: Vec<_> = match company {
         Company::Behind => vec![here.clone(), elsewhere.clone()],
         _ => Vec::new(),
@@ -238,13 +238,9 @@ async fn drop_after(
         .into_iter()
         .map(|locks| tokio::spawn(async move { locks.lock(KEY).wait_forever().run(body()).await }))
         .collect();
-    if !completed && polls > 2 {
-        completed = poll_at_most(polls - 2, &mut swept).await.is_some();
-    }
-    link.set_fate(Some(trouble.fate()));
-    if !completed {
-        completed = poll_at_most(1, &mut swept).await.is_some();
-    }
+    let mut swept = make(here.clone());
+    let begins = || link.set_fate(Some(trouble.fate()));
+    let completed = poll_at_most(polls, &mut swept, begins).await.is_some();
     if onset == Onset::LeftAlone {
         sleep(ALONE).await;
     }
@@ -281,13 +277,7 @@ fn sweep(
     handoff: HandOff,
 ) -> usize {
     for polls in 1.. {
-        fastrand::seed(7);
-        let runtime = Builder::new_current_thread()
-            .enable_time()
-            .start_paused(true)
-            .build()
-            .expect("a runtime");
-        match runtime.block_on(drop_after(polls, make, trouble, company, handoff)) {
+        match simulated(7, drop_after(polls, make, trouble, company, handoff)) {
             Ok(true) => return polls,
             Ok(false) => {}
             Err(error) => panic!("{name} after poll {polls}, {trouble:?}, {company:?}: {error}"),

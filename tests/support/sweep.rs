@@ -256,13 +256,13 @@ impl Ground {
                 self.strike();
             }
             let mut future = Box::pin(make(holder));
-            let mut completed = polls > 1 && poll_times(polls - 1, future.as_mut()).await.is_some();
-            if onset == Onset::LastPoll {
-                self.strike();
-            }
-            if !completed {
-                completed = poll_times(1, future.as_mut()).await.is_some();
-            }
+            let strike = || {
+                if onset == Onset::LastPoll {
+                    self.strike();
+                }
+            };
+            let polled = poll_at_most(polls, future.as_mut(), strike);
+            let completed = within(DEADLINE, &what, polled).await.is_some();
             if with_neighbour {
                 let neighbour = tokio::spawn(self.locks.with_lock(KEY, async {}));
                 let placed =
@@ -290,16 +290,25 @@ impl Ground {
 ///
 /// Panics if it sleeps for longer than the deadline.
 pub async fn poll_times<F: Future>(times: usize, future: F) -> Option<F::Output> {
-    let polled = poll_at_most(times, future);
+    let polled = poll_at_most(times, future, || ());
     within(DEADLINE, &format!("it wakes up {times} times"), polled).await
 }
 
-/// The same for a future that may sleep for as long as it likes.
-pub async fn poll_at_most<F: Future>(times: usize, future: F) -> Option<F::Output> {
+/// The same for a future that may sleep for as long as it likes; `before_last` runs before the last of
+/// these polls.
+pub async fn poll_at_most<F: Future>(
+    times: usize,
+    future: F,
+    before_last: impl FnOnce(),
+) -> Option<F::Output> {
     let mut future: Pin<&mut F> = pin!(future);
+    let mut before_last = Some(before_last);
     let mut polls = 0;
     poll_fn(|cx| {
         polls += 1;
+        if let Some(work) = before_last.take_if(|_| polls == times) {
+            work();
+        }
         match future.as_mut().poll(cx) {
             Poll::Ready(output) => Poll::Ready(Some(output)),
             Poll::Pending if polls == times => Poll::Ready(None),
