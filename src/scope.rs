@@ -6,7 +6,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use pin_project::pin_project;
+use pin_project::{pin_project, pinned_drop};
 use tokio::{
     task::{self, futures::TaskLocalFuture},
     task_local,
@@ -30,10 +30,29 @@ struct Frame {
     /// Which `Locks` the hold belongs to.
     locks: LocksId,
     hold: Arc<Hold>,
-    /// The task that polls the body now. A `LocalSet` inside the body runs other tasks on the
-    /// same thread, under the same thread-local: they are no descendants of the holder.
-    polled_in: Mutex<Option<task::Id>>,
+    place: Mutex<Place>,
+}
+
+/// Where a body is polled. The chain is what encloses the poll, not what enclosed the caller that
+/// made the future: a future may be made, or polled for a while, in one call graph, and then be
+/// moved to another one.
+#[derive(Debug, Default)]
+struct Place {
+    /// The task that polls the body. A `LocalSet` inside the body runs other tasks on the same
+    /// thread, under the same thread-local: they are no descendants of the holder.
+    task: Option<task::Id>,
+    /// The frame around it.
     outer: Option<Arc<Frame>>,
+}
+
+impl Place {
+    /// That of the code which runs now.
+    fn here() -> Self {
+        Self {
+            task: task::try_id(),
+            outer: innermost(),
+        }
+    }
 }
 
 /// Tells one `Locks` and its clones from all others.
@@ -43,15 +62,15 @@ pub(crate) struct LocksId(pub(crate) u64);
 /// The innermost frame of the present call graph.
 fn innermost() -> Option<Arc<Frame>> {
     let frame = CHAIN.try_with(Arc::clone).ok()?;
-    let here = *frame.polled_in.lock() == task::try_id();
+    let here = frame.place.lock().task == task::try_id();
     here.then_some(frame)
 }
 
 /// The first frame, from the innermost outwards, that satisfies `wanted` and is still held: a body
 /// that was moved out of an enclosing one may outlive the hold of that one.
 fn find(wanted: impl Fn(&Frame) -> bool) -> Option<Arc<Hold>> {
-    let innermost = innermost()?;
-    std::iter::successors(Some(&*innermost), |frame| frame.outer.as_deref())
+    let outer = |frame: &Arc<Frame>| frame.place.lock().outer.clone();
+    std::iter::successors(innermost(), outer)
         .find(|frame| wanted(frame) && frame.hold.depth() > 0)
         .map(|frame| Arc::clone(&frame.hold))
 }
@@ -123,7 +142,7 @@ pub fn current_owner() -> Option<OwnerId> {
 }
 
 /// A body that runs under a hold.
-#[pin_project]
+#[pin_project(PinnedDrop)]
 pub(crate) struct Inside<F> {
     frame: Arc<Frame>,
     #[pin]
@@ -131,7 +150,7 @@ pub(crate) struct Inside<F> {
 }
 
 impl<F> Inside<F> {
-    /// Encloses the body in `hold`, and in all that encloses the caller.
+    /// Encloses the body in `hold`, and in all that encloses the poll.
     pub(crate) fn new(locks: LocksId, hold: &Arc<Hold>, body: F) -> Self
     where
         F: Future,
@@ -139,8 +158,7 @@ impl<F> Inside<F> {
         let frame = Arc::new(Frame {
             locks,
             hold: Arc::clone(hold),
-            polled_in: Mutex::new(None),
-            outer: innermost(),
+            place: Mutex::default(),
         });
         Self {
             frame: Arc::clone(&frame),
@@ -154,7 +172,17 @@ impl<F: Future> Future for Inside<F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
-        *this.frame.polled_in.lock() = task::try_id();
+        let here = Place::here();
+        *this.frame.place.lock() = here;
         this.body.poll(cx)
+    }
+}
+
+/// The body is dropped inside its scope too, by tokio's own future and wherever that is.
+#[pinned_drop]
+impl<F> PinnedDrop for Inside<F> {
+    fn drop(self: Pin<&mut Self>) {
+        let here = Place::here();
+        *self.project().frame.place.lock() = here;
     }
 }
