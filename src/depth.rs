@@ -33,6 +33,10 @@ struct State {
     /// Who the present one is of those that share the hold, one after the other.
     member: u32,
     wanted: u32,
+    /// How many times the wanted depth has changed, and how many of these changes the store is known
+    /// to have taken in: a later depth includes all earlier changes.
+    wishes: u64,
+    met: u64,
     /// `None` while a change is in flight or its outcome is unknown.
     stored: Option<u32>,
     seq: u64,
@@ -47,6 +51,8 @@ struct State {
 #[derive(Clone, Debug)]
 struct Flight {
     change: DepthChange,
+    /// The last wish that the change includes.
+    wish: u64,
     /// Before the request is sent.
     sent: Instant,
     answer: Shared<Answer<Presence>>,
@@ -58,6 +64,8 @@ impl Depth {
         let state = State {
             member: 0,
             wanted: 1,
+            wishes: 0,
+            met: 0,
             stored: Some(1),
             seq: 0,
             lengthen: false,
@@ -98,14 +106,16 @@ impl Depth {
             return false;
         }
         state.wanted += 1;
+        state.wishes += 1;
         state.lengthen |= ttl.is_some_and(|ttl| self.lease.raise_ttl(ttl));
         true
     }
 
-    /// One level less. Answers how many are left.
+    /// One level less. Returns how many are left.
     pub(crate) fn rise(&self) -> u32 {
         let mut state = self.state.lock();
         state.wanted = state.wanted.saturating_sub(1);
+        state.wishes += 1;
         state.wanted
     }
 
@@ -114,6 +124,7 @@ impl Depth {
         let mut state = self.state.lock();
         state.member += 1;
         state.wanted = 1;
+        state.wishes += 1;
         if state.stored != Some(1) || state.lengthen {
             self.behind.notify_one();
         }
@@ -136,10 +147,14 @@ impl Depth {
         }
     }
 
-    /// Brings the depth in the store to the wanted one.
+    /// Waits until the store has taken in every change that was made before this call.
+    ///
+    /// Changes that others make meanwhile are not waited for: nested calls that enter and leave all
+    /// the time would keep each other from entering.
     pub(crate) async fn sync(&self) -> Result<(), Failure> {
         let mut pauses = pauses();
-        while let Some(flight) = self.flight() {
+        let wish = self.state.lock().wishes;
+        while let Some(flight) = self.flight(wish) {
             if let Some(reason) = self.lease.lost_by(Instant::now()) {
                 return Err(Failure::Lost(reason));
             }
@@ -170,12 +185,12 @@ impl Depth {
         Ok(())
     }
 
-    /// The change that is in flight, or the next one that the store needs, if any. From here on its
-    /// depth is unknown until confirmed.
-    fn flight(&self) -> Option<Flight> {
+    /// The change that is in flight, or the next one that the store needs, until it has taken in the
+    /// wish. From here on its depth is unknown until confirmed.
+    fn flight(&self, wish: u64) -> Option<Flight> {
         let mut state = self.state.lock();
         let settled = state.stored == Some(state.wanted) && !state.lengthen;
-        if settled || state.wanted == 0 {
+        if settled || state.met >= wish || state.wanted == 0 {
             return None;
         }
         if state.flight.is_some() {
@@ -192,6 +207,7 @@ impl Depth {
         };
         let flight = Flight {
             change,
+            wish: state.wishes,
             sent: Instant::now(),
             answer: self.store.depth(self.lease.key(), change).shared(),
         };
@@ -216,6 +232,7 @@ impl Depth {
         let first = state.flight.take_if(present).is_some();
         if first && stored.is_some() {
             state.stored = stored;
+            state.met = flight.wish;
             state.lengthen &= change.ttl < self.lease.ttl();
         }
         first

@@ -13,6 +13,7 @@
 //! | `process` | several tasks on one `Locks`, which may be killed |
 //! | `calamity` | what befalls the server and the processes while they work |
 //! | `run` | one run, from its seed to its end |
+//! | `siblings` | nested entries below one holder |
 //! | `sweep` | every future dropped after every poll, with each fault in flight |
 //!
 //! `REENTRY_SEED=7` runs that seed alone and prints what happened in it; `REENTRY_SEEDS=10000` runs
@@ -37,6 +38,7 @@ mod process;
 mod program;
 mod run;
 mod server;
+mod siblings;
 mod sweep;
 
 /// How many seeds each kind of run has.

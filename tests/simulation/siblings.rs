@@ -1,0 +1,61 @@
+//! Nested entries below one holder, each of which needs the store: none keeps another one waiting.
+
+use std::{iter::repeat_with, sync::Arc, time::Duration};
+
+use futures_util::future::join_all;
+use tokio::time::{Instant, timeout_at};
+
+use super::{
+    climate::{Climate, Fate},
+    ledger::Ledger,
+    link::Link,
+    run::simulated,
+    server::Server,
+};
+use crate::Locks;
+
+const KEY: &str = "order:42";
+
+const BRANCHES: usize = 16;
+
+const TRAVEL: Duration = Duration::from_millis(1);
+
+/// Enters again and again; its own body needs the store once.
+async fn enter_until(end: Instant, locks: &Locks) -> u32 {
+    let mut entries = 0;
+    loop {
+        let body = async { locks.inspect(KEY).await.unwrap() };
+        match timeout_at(end, locks.with_lock(KEY, body)).await {
+            Ok(entered) => drop(entered.unwrap()),
+            Err(_elapsed) => return entries,
+        }
+        entries += 1;
+    }
+}
+
+#[test]
+fn busy_siblings_let_each_other_in() {
+    let entries = simulated(7, async {
+        let server = Arc::new(Server::new());
+        let ledger = Ledger::new(Climate::CALM);
+        let response_timeout = Duration::from_secs(1);
+        let link = Link::new(&server, &ledger, Climate::CALM, response_timeout);
+        let fate = Fate {
+            there: TRAVEL,
+            back: TRAVEL,
+            ..Fate::good()
+        };
+        link.set_fate(Some(fate));
+        let locks = Locks::builder().over(Arc::new(link), response_timeout);
+        let body = async {
+            let end = Instant::now() + Duration::from_secs(2);
+            let branches = repeat_with(|| enter_until(end, &locks)).take(BRANCHES);
+            join_all(branches).await
+        };
+        locks.with_lock(KEY, body).await.unwrap()
+    });
+    // An entry waits for two changes of the depth at most, and so does its exit: the one that is under
+    // way, and the one that has its own in it. With the body that makes five round trips of 2 ms.
+    let least = entries.iter().min().unwrap();
+    assert!(*least >= 190, "{entries:?}");
+}
