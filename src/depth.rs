@@ -3,10 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use futures_util::{FutureExt, future::Shared};
-use tokio::{
-    sync::Notify,
-    time::{Instant, sleep_until, timeout_at},
-};
+use tokio::{sync::Notify, time::Instant};
 
 use crate::{
     error::{Effect, Failure, LostReason},
@@ -15,6 +12,7 @@ use crate::{
     releaser::pauses,
     report,
     store::{Answer, DepthChange, Presence, Store},
+    timer::{sleep_until, timeout_at},
 };
 
 /// The depth of one hold. The wanted depth is the truth; the store is brought after it, one change

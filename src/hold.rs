@@ -2,11 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use tokio::{
-    runtime::Handle,
-    sync::watch,
-    time::{Instant, timeout},
-};
+use tokio::{runtime::Handle, sync::watch, time::Instant};
 
 use crate::{
     depth::Depth,
@@ -19,6 +15,7 @@ use crate::{
     releaser::Handover,
     report,
     store::Tokens,
+    timer::timeout,
     watchdog::Watchdog,
 };
 

@@ -7,13 +7,11 @@
 
 use std::{sync::MutexGuard, time::Duration};
 
-use tokio::{
-    select,
-    sync::Notify,
-    time::{Instant, sleep_until},
-};
+use tokio::{select, sync::Notify, time::Instant};
 
-use crate::{error::LostReason, id::HoldId, key::LockKey, mutex::Mutex, report};
+use crate::{
+    error::LostReason, id::HoldId, key::LockKey, mutex::Mutex, report, timer::sleep_until,
+};
 
 /// The least margin. Above it the margin is 1 % of the lease.
 const MIN_MARGIN: Duration = Duration::from_millis(5);

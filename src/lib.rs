@@ -42,6 +42,7 @@ mod store;
 #[cfg(test)]
 #[path = "../tests/support/mod.rs"]
 mod support;
+mod timer;
 mod watchdog;
 mod with_lock;
 

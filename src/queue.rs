@@ -16,10 +16,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::{
-    runtime::Handle,
-    time::{Instant, timeout_at},
-};
+use tokio::{runtime::Handle, time::Instant};
 
 use self::{
     attempt::{Refusal, Won},
@@ -35,6 +32,7 @@ use crate::{
     mutex::Mutex,
     options::{Queueing, Wait, Wake},
     store::{Claim, Listener, Moved, Standing, Store},
+    timer::timeout_at,
 };
 
 mod attempt;

@@ -3,11 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::{
-    select,
-    sync::watch,
-    time::{Instant, sleep_until, timeout_at},
-};
+use tokio::{select, sync::watch, time::Instant};
 
 use crate::{
     depth::Depth,
@@ -16,6 +12,7 @@ use crate::{
     releaser::pauses,
     report,
     store::{Presence, Renewal, meta_life},
+    timer::{sleep_until, timeout_at},
 };
 
 /// What a watchdog guards.

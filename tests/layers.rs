@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 /// The table of contents of `src`, from the ground up. A file imports only from lines above its
 /// own; the files of one line are strangers. A folder counts as one with the file of its name.
 const LEVELS: &[&[&str]] = &[
-    &["mutex", "error", "id"],
+    &["mutex", "timer", "error", "id"],
     &["key", "options"],
     &["report", "releaser"],
     &["store"],

@@ -2,10 +2,7 @@
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
-use tokio::{
-    select,
-    time::{Instant, sleep},
-};
+use tokio::{select, time::Instant};
 
 use super::{
     Queue,
@@ -17,6 +14,7 @@ use crate::{
     key::LockKey,
     options::{Queueing, Wake},
     releaser::growing_pauses,
+    timer::sleep,
 };
 
 /// A lock that expires at the reported instant is free a moment later.

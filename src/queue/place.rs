@@ -2,14 +2,12 @@
 
 use std::sync::Arc;
 
-use tokio::time::timeout;
-
 use super::{
     Grant, Queue,
     attempt::{Outcome, Refusal},
     waiter::Waiter,
 };
-use crate::error::StoreError;
+use crate::{error::StoreError, timer::timeout};
 
 /// A place in line. Dropping it leaves the line and undoes what was asked for.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! The end of a hold: sent until it is answered. The lock goes to the first in line, in the same
 //! request, or to another process whose turn it is.
 
-use std::{panic::AssertUnwindSafe, pin::Pin, sync::Arc, time::Duration};
+use std::{pin::Pin, sync::Arc, time::Duration};
 
 use futures_util::{FutureExt, future::Shared};
 use tokio::{runtime, time::Instant};
@@ -13,12 +13,13 @@ use super::{
     waiter::Waiter,
 };
 use crate::{
-    error::{Effect, Failure, LostReason, StoreError},
+    error::{Effect, Failure, LostReason},
     id::HoldId,
     key::LockKey,
     releaser::pauses,
     report,
     store::{Ending, Presence, Released, Successor, TOMBSTONE_LIFE},
+    timer::sleep,
 };
 
 /// A hold that is to end.
@@ -149,8 +150,7 @@ impl Queue {
         release: &Release,
         line: &Line,
     ) -> Option<Result<Nominee, (Arc<Waiter>, Attempt)>> {
-        // A request is bound to the timers of its runtime, which may stand still: nobody on another
-        // one is made to wait for it.
+        // The runtime of the release may stand still: no waiter on another one is made to wait for it.
         let waiter = line
             .first()
             .filter(|waiter| waiter.runtime().id() == release.runtime)?;
@@ -166,18 +166,8 @@ impl Queue {
         let how = Entering::HandedOver(if pass { 0 } else { line.handoffs() + 1 });
         let (queue, release) = (Arc::clone(self), release.clone());
         let named = (Arc::clone(waiter), successor, how);
-        let successor = Arc::clone(waiter);
-        let work = AssertUnwindSafe(async move { queue.end(&release, Some(named)).await });
-        // Its timers panic once the runtime that polled it first is shut down.
         let work: Pin<Box<dyn Future<Output = _> + Send>> =
-            Box::pin(work.catch_unwind().map(move |ended| {
-                ended.unwrap_or_else(|_| {
-                    let cause = "the runtime of the release was shut down";
-                    let error =
-                        StoreError::new("release", &Arc::from("the store"), Effect::Unknown, cause);
-                    (Err(Failure::Store(error)), successor.unsure())
-                })
-            }));
+            Box::pin(async move { queue.end(&release, Some(named)).await });
         let flight: Flight = work.shared();
         let outcome = flight.clone();
         let attempt = || {
@@ -266,7 +256,7 @@ impl Queue {
                 return (Err(Failure::Store(error)), unsure());
             }
             report::release_retried(key, hold, &error);
-            tokio::time::sleep(pause).await;
+            sleep(pause).await;
         }
     }
 }

@@ -1,6 +1,6 @@
 //! One waiter in a line, and its attempts at the lock.
 
-use std::{panic::AssertUnwindSafe, pin::Pin, sync::Arc, time::Duration};
+use std::{pin::Pin, sync::Arc, time::Duration};
 
 use futures_util::FutureExt;
 use tokio::{runtime::Handle, sync::Notify, time::Instant};
@@ -104,20 +104,11 @@ impl Waiter {
         state.asked += 1;
         let request = queue.store.acquire(&self.key, self.claim);
         let (waiter, store) = (Arc::clone(self), Arc::clone(&queue.store));
-        let asker = Arc::clone(self);
-        let asking = AssertUnwindSafe(async move {
+        let asking: Pin<Box<dyn Future<Output = _> + Send>> = Box::pin(async move {
             let (sent, epoch) = (Instant::now(), store.epoch());
             let answer = request.await;
             waiter.read(sent, epoch, answer)
         });
-        // Its timers panic once the runtime that polled it first is shut down.
-        let asking: Pin<Box<dyn Future<Output = _> + Send>> =
-            Box::pin(asking.catch_unwind().map(move |outcome| {
-                outcome.unwrap_or_else(|_| {
-                    asker.state.lock().unanswered = true;
-                    Outcome::Unanswered
-                })
-            }));
         let attempt = asking.shared();
         state.attempt = Some(attempt.clone());
         Some(attempt)

@@ -5,7 +5,7 @@
 //! asked again only after a failure. For good, since a caller's own pool would lend it to others
 //! too, who may select another database on it, or block it.
 
-use std::{error::Error, fmt, pin::Pin, sync::Arc, time::Duration};
+use std::{error::Error, fmt, io, pin::Pin, sync::Arc, time::Duration};
 
 use deadpool_redis::{
     Manager, Pool, PoolError, Runtime,
@@ -26,6 +26,7 @@ use crate::{
     error::{Effect, LockError, StoreError},
     mutex::Mutex,
     options::config as config_error,
+    timer::{Elapsed, timeout},
 };
 
 /// How many connections our own pool may open at a time; each leaves it as a lane.
@@ -37,6 +38,9 @@ pub(super) struct Lanes {
     /// Host and port for messages; never the password.
     endpoint: Arc<str>,
     timeouts: Timeouts,
+    /// Whether the connections come from a caller's pool. They have timers of their own, which must
+    /// not be polled by another runtime than the one that made them.
+    borrowed: bool,
     state: Mutex<State>,
     outages: watch::Sender<u64>,
 }
@@ -76,7 +80,7 @@ impl Lanes {
         let outages = watch::Sender::new(0);
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(timeouts.connect))
-            .set_response_timeout(Some(timeouts.response))
+            .set_response_timeout(None)
             .set_push_sender(report_outages(outages.clone()));
         let manager = Manager::new_with_config(address.info.clone(), config).map_err(unusable)?;
         let pool = Pool::builder(manager)
@@ -84,36 +88,25 @@ impl Lanes {
             .runtime(Runtime::Tokio1)
             .build()
             .map_err(|error| config_error(error.to_string()))?;
-        Ok(Self::new(
+        Ok(Self {
             pool,
-            Arc::clone(&address.endpoint),
+            endpoint: Arc::clone(&address.endpoint),
             timeouts,
+            borrowed: false,
+            state: Mutex::default(),
             outages,
-        ))
+        })
     }
 
     /// The caller's pool. Its connections do not report their end; the next command finds out.
     pub(super) fn over(pool: Pool, timeouts: Timeouts) -> Self {
-        Self::new(
-            pool,
-            Arc::from("the given pool"),
-            timeouts,
-            watch::Sender::new(0),
-        )
-    }
-
-    fn new(
-        pool: Pool,
-        endpoint: Arc<str>,
-        timeouts: Timeouts,
-        outages: watch::Sender<u64>,
-    ) -> Self {
         Self {
             pool,
-            endpoint,
+            endpoint: Arc::from("the given pool"),
             timeouts,
+            borrowed: true,
             state: Mutex::default(),
-            outages,
+            outages: watch::Sender::new(0),
         }
     }
 
@@ -139,18 +132,36 @@ impl Lanes {
         call: Call,
         read: impl FnOnce(Value) -> Result<T, Unexpected>,
     ) -> Result<T, StoreError> {
-        let mut lane = self.lane().await?;
-        match call.send(&mut lane.connection).await {
-            Ok(reply) => {
-                read(reply).map_err(|cause| self.error(call.verb(), Effect::Unknown, cause))
-            }
-            Err(error) => {
+        let lane = self.lane().await?;
+        let verb = call.verb();
+        let limit = call.limit().unwrap_or(self.timeouts.response);
+        match timeout(limit, self.send(call, &lane)).await {
+            Ok(Ok(reply)) => read(reply).map_err(|cause| self.error(verb, Effect::Unknown, cause)),
+            Ok(Err(error)) => {
                 if is_lane_done(&error) {
                     self.discard(&lane);
                 }
-                Err(self.error(call.verb(), script::effect(&error), DriverError(error)))
+                Err(self.error(verb, script::effect(&error), DriverError(error)))
+            }
+            Err(Elapsed) => {
+                self.discard(&lane);
+                let cause = format!("no answer within {limit:?}");
+                Err(self.error(verb, Effect::Unknown, cause))
             }
         }
+    }
+
+    /// Sends a script over a lane. The future has no timers, or leaves them to a task of the runtime
+    /// that made them: any runtime may poll it, also after another one that did has ended.
+    async fn send(&self, call: Call, lane: &Lane) -> Result<Value, RedisError> {
+        let sending = call.send(lane.connection.clone());
+        if !self.borrowed {
+            return sending.await;
+        }
+        tokio::spawn(sending).await.unwrap_or_else(|_ended| {
+            let cause = "the runtime that sent the request has ended";
+            Err(io::Error::new(io::ErrorKind::ConnectionAborted, cause).into())
+        })
     }
 
     async fn lane(self: &Arc<Self>) -> Result<Lane, StoreError> {
@@ -172,7 +183,7 @@ impl Lanes {
             };
             // It has a limit of its own, but one in a runtime that nobody drives never reaches it.
             let limit = self.timeouts.connect.saturating_mul(2);
-            let result = tokio::time::timeout(limit, connecting.clone()).await;
+            let result = timeout(limit, connecting.clone()).await;
             if let Ok(Some(Ok(lane))) = result {
                 return Ok(lane);
             }
@@ -220,10 +231,13 @@ impl Lanes {
 
     async fn take_from_pool(&self) -> Result<MultiplexedConnection, StoreError> {
         let limit = self.timeouts.connect;
-        match tokio::time::timeout(limit, self.pool.get()).await {
+        match timeout(limit, self.pool.get()).await {
             Ok(Ok(pooled)) => {
                 let mut connection = deadpool_redis::Connection::take(pooled);
-                connection.set_response_timeout(self.timeouts.response);
+                if self.borrowed {
+                    // The limit is our own: this one only ends the task that waits for the answer.
+                    connection.set_response_timeout(self.timeouts.response.saturating_mul(2));
+                }
                 Ok(connection)
             }
             Ok(Err(PoolError::Backend(error))) => {
@@ -238,7 +252,7 @@ impl Lanes {
                 Err(self.error("connect", Effect::Refused, error.to_string()))
             }
             Ok(Err(error)) => Err(self.error("connect", Effect::None, error.to_string())),
-            Err(_elapsed) => {
+            Err(Elapsed) => {
                 let cause = format!("no connection within {limit:?}");
                 Err(self.error("connect", Effect::None, cause))
             }

@@ -20,7 +20,7 @@ use tokio::{
     select,
     sync::{Notify, watch},
     task::JoinHandle,
-    time::{Instant, sleep},
+    time::Instant,
 };
 
 use super::{
@@ -29,7 +29,8 @@ use super::{
     reply, script,
 };
 use crate::{
-    error::StoreError, id::InboxId, mutex::Mutex, releaser::growing_pauses, report, store::Listener,
+    error::StoreError, id::InboxId, mutex::Mutex, releaser::growing_pauses, report,
+    store::Listener, timer::sleep,
 };
 
 /// The longest pause between two attempts to come back, jitter aside.

@@ -85,6 +85,10 @@ impl Call {
         self
     }
 
+    pub(super) fn limit(&self) -> Option<Duration> {
+        self.patience
+    }
+
     /// Appends a key or an argument.
     pub(super) fn arg(mut self, arg: impl ToRedisArgs) -> Self {
         self.command.arg(arg);
@@ -99,13 +103,10 @@ impl Call {
     ///
     /// Not through the driver's own `Script`: in a cluster that loads the script on every node and
     /// fails if one of them is down. `NOSCRIPT` proves that nothing was executed.
-    pub(super) async fn send(&self, lane: &mut MultiplexedConnection) -> Result<Value, RedisError> {
-        if let Some(patience) = self.patience {
-            lane.set_response_timeout(patience);
-        }
-        match self.command.query_async(lane).await {
+    pub(super) async fn send(self, mut lane: MultiplexedConnection) -> Result<Value, RedisError> {
+        match self.command.query_async(&mut lane).await {
             Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
-                self.in_full().query_async(lane).await
+                self.in_full().query_async(&mut lane).await
             }
             reply => reply,
         }

@@ -1,0 +1,177 @@
+//! Timers that follow their future from one runtime to the next.
+//!
+//! A timer of tokio belongs to the runtime that made it, and panics when it is polled after that
+//! runtime has ended. The futures of this crate may be polled by several runtimes, one after the
+//! other: a guard is released in another task, a request in flight is awaited by all who need its
+//! answer. So every timer here is made by the runtime that polls it, and made anew by the next one.
+
+use std::{
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use pin_project::pin_project;
+use tokio::{
+    runtime::{Handle, Id},
+    task::coop::unconstrained,
+    time::{self, Instant},
+};
+
+/// Waits until an instant; see [`sleep_until`].
+#[pin_project]
+#[derive(Debug)]
+pub(crate) struct Sleep {
+    until: Instant,
+    /// The runtime that polled last, and its timer.
+    runtime: Option<Id>,
+    #[pin]
+    timer: Option<time::Sleep>,
+}
+
+/// Waits until an instant.
+///
+/// # Panics
+///
+/// If polled outside of a tokio runtime with timers.
+pub(crate) fn sleep_until(until: Instant) -> Sleep {
+    Sleep {
+        until,
+        runtime: None,
+        timer: None,
+    }
+}
+
+/// Waits for so long from now on. A time too long to represent is thirty years.
+pub(crate) fn sleep(duration: Duration) -> Sleep {
+    sleep_until(after(duration))
+}
+
+/// The instant that is so far from now.
+fn after(duration: Duration) -> Instant {
+    const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
+    let now = Instant::now();
+    now.checked_add(duration).unwrap_or_else(|| now + FAR)
+}
+
+impl Sleep {
+    pub(crate) fn deadline(&self) -> Instant {
+        self.until
+    }
+
+    pub(crate) fn reset(self: Pin<&mut Self>, until: Instant) {
+        let mut this = self.project();
+        *this.until = until;
+        if let Some(timer) = this.timer.as_mut().as_pin_mut() {
+            timer.reset(until);
+        }
+    }
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let mut this = self.project();
+        let here = Some(Handle::current().id());
+        if *this.runtime != here {
+            *this.runtime = here;
+            this.timer.set(Some(time::sleep_until(*this.until)));
+        }
+        match this.timer.as_pin_mut() {
+            Some(timer) => timer.poll(cx),
+            None => Poll::Pending,
+        }
+    }
+}
+
+/// The time was up before the future was ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Elapsed;
+
+/// A future with a limit; see [`timeout_at`].
+#[pin_project]
+#[derive(Debug)]
+pub(crate) struct Timeout<F> {
+    #[pin]
+    future: F,
+    #[pin]
+    limit: Sleep,
+}
+
+/// Waits for `future`, but no longer than until the limit.
+pub(crate) fn timeout_at<F: Future>(limit: Instant, future: F) -> Timeout<F> {
+    let limit = sleep_until(limit);
+    Timeout { future, limit }
+}
+
+/// Waits for `future`, but no longer than `limit` from now on.
+pub(crate) fn timeout<F: Future>(limit: Duration, future: F) -> Timeout<F> {
+    timeout_at(after(limit), future)
+}
+
+impl<F: Future> Future for Timeout<F> {
+    type Output = Result<F::Output, Elapsed>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        if let Poll::Ready(output) = this.future.poll(cx) {
+            return Poll::Ready(Ok(output));
+        }
+        // A future that uses up the task's budget must not keep the limit from being seen.
+        let mut limit = unconstrained(this.limit);
+        Pin::new(&mut limit).poll(cx).map(|()| Err(Elapsed))
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test ends where its ground gives way")]
+mod tests {
+    use std::{future::pending, pin::pin};
+
+    use tokio::runtime::{Builder, Runtime};
+
+    use super::*;
+
+    fn runtime() -> Runtime {
+        Builder::new_current_thread().enable_all().build().unwrap()
+    }
+
+    async fn poll_once(future: Pin<&mut impl Future>) -> bool {
+        let mut future = Some(future);
+        let poll = move |cx: &mut Context<'_>| {
+            let ready = future
+                .take()
+                .is_some_and(|future| future.poll(cx).is_ready());
+            Poll::Ready(ready)
+        };
+        std::future::poll_fn(poll).await
+    }
+
+    #[test]
+    fn a_timer_goes_on_in_the_next_runtime() {
+        let mut limited = pin!(timeout(Duration::from_millis(20), pending::<()>()));
+        let first = runtime();
+        assert!(!first.block_on(poll_once(limited.as_mut())));
+        drop(first);
+        assert_eq!(runtime().block_on(limited), Err(Elapsed));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_timer_is_reset_before_and_after_its_first_poll() {
+        let second = Duration::from_secs(1);
+        let start = Instant::now();
+        let mut sleep = pin!(sleep(9 * second));
+        sleep.as_mut().reset(start + 2 * second);
+        assert!(!poll_once(sleep.as_mut()).await);
+        sleep.as_mut().reset(start + second);
+        sleep.await;
+        assert_eq!(start.elapsed(), second);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_endless_limit_is_no_limit() {
+        let hour = Duration::from_secs(3600);
+        assert_eq!(timeout(Duration::MAX, sleep(hour)).await, Ok(()));
+    }
+}

@@ -1,0 +1,148 @@
+//! A runtime that ends harms no other one: what it has asked for is awaited, and answered or asked for
+//! again, elsewhere. No panic is used for that, not even one that is caught: a program built with
+//! `panic = "abort"` would die of it.
+
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "a test ends where its ground gives way"
+)]
+
+mod support;
+#[path = "runtime_ends/workload.rs"]
+mod workload;
+
+use std::future::pending;
+use std::panic;
+use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use reentry::{DepthSync, Locks};
+use support::rig::{EVALSHA, KEY};
+use support::sweep::poll_times;
+use support::{DEADLINE, Direction, RedisServer, Rig, patient, within};
+use tokio::runtime::{Builder, Runtime};
+
+static PANICS: AtomicU64 = AtomicU64::new(0);
+
+#[test]
+fn runtimes_that_end_cause_no_panic() {
+    let report = panic::take_hook();
+    panic::set_hook(Box::new(move |info| {
+        PANICS.fetch_add(1, Ordering::Relaxed);
+        report(info);
+    }));
+    workload::run(&Locks::in_memory());
+    let ground = Runtime::new().unwrap();
+    let server = ground.block_on(RedisServer::start());
+    workload::run(&workload::connect(patient(&server)));
+    assert_eq!(PANICS.load(Ordering::Relaxed), 0);
+}
+
+/// Only the child itself is built so, and linked with what the tests are linked with.
+fn build_child_that_aborts() -> String {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut build = Command::new(cargo);
+    build.current_dir(env!("CARGO_MANIFEST_DIR"));
+    build.args(["rustc", "--quiet", "--message-format=json"]);
+    build.args(["--all-features", "--example", "runtime_ends"]);
+    let built = build.args(["--", "-Cpanic=abort"]).output().unwrap();
+    let errors = String::from_utf8_lossy(&built.stderr);
+    assert!(built.status.success(), "the child is not built: {errors}");
+    let messages = String::from_utf8_lossy(&built.stdout);
+    let (_, path) = messages.rsplit_once("\"executable\":\"").expect("a path");
+    path.split('"').next().unwrap().to_owned()
+}
+
+#[test]
+fn runtimes_may_end_in_a_program_that_aborts_on_panic() {
+    let child = build_child_that_aborts();
+    let ground = Runtime::new().unwrap();
+    let server = ground.block_on(RedisServer::start());
+    let ended = Command::new(child).arg(server.url()).output().unwrap();
+    let errors = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.success(), "{}: {errors}", ended.status);
+}
+
+/// It ends in the middle of a request that another one then waits for.
+fn short_lived() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+#[test]
+fn an_entry_goes_on_when_the_runtime_of_the_one_before_has_ended() {
+    for depth_sync in [DepthSync::Awaited, DepthSync::Background] {
+        let (first, next) = (short_lived(), Runtime::new().unwrap());
+        let rig = next.block_on(Rig::start());
+        let guard = next.block_on(rig.locks.lock(KEY).acquire()).unwrap();
+        rig.proxy.hold(Direction::ToServer);
+        let mut begun = Box::pin(guard.scope(rig.locks.lock(KEY).acquire()));
+        assert!(first.block_on(poll_times(1, &mut begun)).is_none());
+        drop(first);
+        next.block_on(async {
+            rig.proxy
+                .wait_until_held(Direction::ToServer, EVALSHA)
+                .await;
+            let nested = rig.locks.lock(KEY).depth_sync(depth_sync);
+            let entered = async {
+                tokio::join!(guard.scope(nested.acquire()), async {
+                    rig.proxy.release(Direction::ToServer);
+                })
+            };
+            let (entered, ()) = within(DEADLINE, "an entry", entered).await;
+            let nested = entered.unwrap().unwrap();
+            rig.until_depth(3).await;
+            nested.release().await.unwrap();
+        });
+        drop(begun);
+        next.block_on(async {
+            rig.until_depth(1).await;
+            assert!(!guard.held().is_lost());
+            guard.release().await.unwrap();
+        });
+    }
+}
+
+/// The guard's own runtime lives, and takes the release over.
+#[test]
+fn a_release_goes_on_when_the_runtime_that_began_it_has_ended() {
+    for is_dropped_first in [true, false] {
+        let (first, next) = (short_lived(), Runtime::new().unwrap());
+        let rig = next.block_on(Rig::start());
+        let guard = next.block_on(rig.locks.lock(KEY).acquire()).unwrap();
+        rig.proxy.hold(Direction::ToServer);
+        let mut begun = Box::pin(guard.release());
+        assert!(first.block_on(poll_times(1, &mut begun)).is_none());
+        if is_dropped_first {
+            drop(begun);
+            drop(first);
+        } else {
+            drop(first);
+            drop(begun);
+        }
+        next.block_on(async {
+            // What the first runtime has sent is lost: only a repetition frees the lock.
+            rig.cut().await;
+            rig.proxy.heal().await;
+            rig.until_free().await;
+        });
+    }
+}
+
+/// Its limit, its place in line and its watch over the lease belonged to the runtime that has ended.
+#[test]
+fn a_section_goes_on_in_another_runtime_at_every_step() {
+    let (first, next) = (short_lived(), Runtime::new().unwrap());
+    let rig = next.block_on(Rig::start());
+    let holder = next.block_on(rig.locks.lock(KEY).acquire()).unwrap();
+    let body = poll_times(1, pending::<()>());
+    let mut waiting = Box::pin(rig.locks.lock(KEY).wait(DEADLINE).run(body));
+    assert!(first.block_on(poll_times(1, &mut waiting)).is_none());
+    drop(first);
+    next.block_on(async {
+        let moved = tokio::spawn(waiting);
+        holder.release().await.unwrap();
+        let entered = within(DEADLINE, "its turn", moved).await;
+        assert!(entered.unwrap().unwrap().is_none());
+    });
+}

@@ -1,0 +1,66 @@
+//! Threads with a runtime each, on one `Locks`: each runtime ends in good order when all of its tasks
+//! have, and the next one begins, while the others wait for what it has asked for.
+
+use reentry::{Locks, LocksBuilder};
+use std::thread;
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::{JoinSet, yield_now};
+
+const THREADS: usize = 4;
+const RUNTIMES: usize = 30;
+const TASKS: usize = 6;
+const KEYS: usize = 3;
+
+fn runtime() -> Runtime {
+    Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime")
+}
+
+/// Locks whose first connection ends with the runtime that made it.
+pub(crate) fn connect(builder: LocksBuilder) -> Locks {
+    let builder = builder.wait_forever();
+    runtime().block_on(builder.build()).expect("locks")
+}
+
+/// Some are nested, some are guards. Each awaits its release, since one in the background would go with
+/// the runtime.
+async fn task(locks: Locks, number: usize) {
+    let key = format!("order:{}", number % KEYS);
+    let nested = async {
+        yield_now().await;
+        locks.with_lock(&key, yield_now()).await
+    };
+    match number % 3 {
+        0 => locks.with_lock(&key, yield_now()).await.expect("a turn"),
+        1 => {
+            let entered = locks.with_lock(&key, nested).await;
+            entered.expect("a turn").expect("an entry");
+        }
+        _ => {
+            let guard = locks.lock(&key).await.expect("a turn");
+            guard.release().await.expect("a release");
+        }
+    }
+}
+
+/// Every task is awaited, and the server is healthy: whoever waits has a turn, and nothing panics.
+pub(crate) fn run(locks: &Locks) {
+    let work = |thread: usize| {
+        for round in 0..RUNTIMES {
+            runtime().block_on(async {
+                let mut tasks = JoinSet::new();
+                for number in 0..TASKS {
+                    tasks.spawn(task(locks.clone(), thread + round + number));
+                }
+                tasks.join_all().await;
+            });
+        }
+    };
+    thread::scope(|scope| {
+        for thread in 0..THREADS {
+            scope.spawn(move || work(thread));
+        }
+    });
+}
