@@ -127,7 +127,8 @@ struct OnDrop(Option<oneshot::Sender<(bool, bool)>>);
 impl Drop for OnDrop {
     fn drop(&mut self) {
         let seen = (held("key").is_some(), current_owner().is_some());
-        drop(self.0.take().map(|sender| sender.send(seen)));
+        let sender = self.0.take().unwrap();
+        let _ = sender.send(seen);
     }
 }
 
