@@ -48,6 +48,9 @@ impl LockRequest {
     /// How long the lock outlives its holder if the holder dies (default 30 s, from 20 ms to 100
     /// years). While the holder lives, the lease is renewed every third of it.
     ///
+    /// It has to be more than twice the time that the store takes to answer: a shorter lease ends before
+    /// its renewal is confirmed, and the lock is lost.
+    ///
     /// On a re-entry it may lengthen the lease of the hold, and never shortens it.
     ///
     /// # Examples

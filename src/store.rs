@@ -8,7 +8,7 @@
 
 use std::{fmt, pin::Pin, sync::Weak, time::Duration};
 
-use tokio::sync::watch;
+use tokio::{sync::watch, time::Instant};
 
 use crate::{
     error::StoreError,
@@ -65,6 +65,10 @@ pub(crate) trait Store: fmt::Debug + Send + Sync {
 
     /// The inbox may be dead: somebody had to ask who should have been told.
     fn doubt(&self);
+
+    /// A request that was sent at `since` has no answer, and its sender cannot wait for long. Where the
+    /// connection has been silent since then, the next request gets another one.
+    fn suspect(&self, since: Instant);
 
     /// Changes whenever the connection was lost, so that whatever rests on it is verified.
     fn outages(&self) -> watch::Receiver<u64>;
@@ -174,8 +178,6 @@ pub(crate) struct Renewal {
     pub(crate) ttl: Duration,
     /// Whether it is time to keep the meta too.
     pub(crate) keep_meta: bool,
-    /// A connection that is silent for longer is given up.
-    pub(crate) patience: Duration,
 }
 
 /// The end of a hold.

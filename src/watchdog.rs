@@ -3,6 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::{select, sync::watch, time::Instant};
 
 use crate::{
@@ -12,8 +13,11 @@ use crate::{
     releaser::pauses,
     report,
     store::{Presence, Renewal, meta_life},
-    timer::{sleep_until, timeout_at},
+    timer::sleep_until,
 };
+
+/// How soon after an attempt without an answer the next one follows, at the least.
+const LEAST_PATIENCE: Duration = Duration::from_millis(10);
 
 /// What a watchdog guards.
 pub(crate) struct Watchdog {
@@ -71,41 +75,69 @@ impl Watchdog {
 
     /// Asks until the store has answered or the lease has ended. An error is no answer: the old
     /// deadline stands. The meta is kept along where its last time is some while ago.
+    ///
+    /// An attempt that has no answer yet is not given up, since the store may only be far away: the next
+    /// one is sent beside it, and the first answer counts. A renewal that arrives late can only lengthen
+    /// the lease of a hold that is there.
     async fn renew(&self, meta_kept: &mut Instant) -> Result<(), LostReason> {
         let lease = self.depth.lease();
-        let (key, hold) = (lease.key(), lease.hold());
+        let (key, hold, store) = (lease.key(), lease.hold(), self.queue.store());
         let mut pauses = pauses();
+        let mut attempts = FuturesUnordered::new();
+        // Since when an attempt is without an answer.
+        let mut silent = None;
+        let mut next = Instant::now();
         loop {
-            let sent = Instant::now();
-            if let Some(reason) = lease.lost_by(sent) {
+            let now = Instant::now();
+            if let Some(reason) = lease.lost_by(now) {
                 return Err(reason);
             }
-            let ttl = lease.ttl();
-            // Several attempts fit into what is left of the lease. A renewal that was cut short
-            // may still arrive: it can only lengthen the lease of a hold that is there.
-            let renewal = Renewal {
-                hold,
-                ttl,
-                keep_meta: sent - *meta_kept > meta_life(ttl) / 4,
-                patience: self.response_timeout.min(ttl / 6),
+            if next <= now {
+                if let Some(since) = silent {
+                    report::renewal_retried(key, hold, None);
+                    store.suspect(since);
+                }
+                silent = silent.or(Some(now));
+                let ttl = lease.ttl();
+                let renewal = Renewal {
+                    hold,
+                    ttl,
+                    keep_meta: now - *meta_kept > meta_life(ttl) / 4,
+                };
+                let request = store.renew(key, renewal);
+                attempts.push(async move { (now, renewal, request.await) });
+                next = now + self.patience(now);
+            }
+            let (sent, renewal, answer) = select! {
+                biased;
+                Some(answered) = attempts.next() => answered,
+                () = sleep_until(next.min(lease.deadline())) => continue,
             };
-            let request = self.queue.store().renew(key, renewal);
-            let error = match timeout_at(lease.deadline(), request).await {
-                Ok(Ok(Presence::Present)) => {
-                    lease.confirm(sent, ttl);
+            match answer {
+                Ok(Presence::Present) => {
+                    lease.confirm(sent, renewal.ttl);
                     if renewal.keep_meta {
                         *meta_kept = sent;
                     }
                     report::renewed(key, hold);
                     return Ok(());
                 }
-                Ok(Ok(Presence::Gone)) => return Err(LostReason::Gone),
-                Ok(Err(error)) => Some(error),
-                Err(_elapsed) => None,
-            };
-            report::renewal_retried(key, hold, error.as_ref());
-            let pause = Instant::now() + pauses.next().unwrap_or_default();
-            sleep_until(pause.min(lease.deadline())).await;
+                Ok(Presence::Gone) => return Err(LostReason::Gone),
+                Err(error) => report::renewal_retried(key, hold, Some(&error)),
+            }
+            silent = None;
+            if attempts.is_empty() {
+                let now = Instant::now();
+                let pause = pauses.next().unwrap_or_default();
+                next = now + pause.min(self.patience(now));
+            }
         }
+    }
+
+    /// How long to wait for an answer before the next attempt. Two more fit into what is left of the
+    /// lease.
+    fn patience(&self, now: Instant) -> Duration {
+        let left = self.depth.lease().deadline() - now;
+        self.response_timeout.min(left / 3).max(LEAST_PATIENCE)
     }
 }

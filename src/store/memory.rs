@@ -127,6 +127,8 @@ impl Store for MemoryStore {
 
     fn doubt(&self) {}
 
+    fn suspect(&self, _since: Instant) {}
+
     fn outages(&self) -> watch::Receiver<u64> {
         self.outages.subscribe()
     }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use deadpool_redis::{Pool, redis::Value};
-use tokio::sync::watch;
+use tokio::{sync::watch, time::Instant};
 
 use self::{
     connect::Lanes,
@@ -139,8 +139,7 @@ impl Store for RedisStore {
         let call = call
             .arg(Field(renewal.hold))
             .millis(renewal.ttl)
-            .millis(meta_life(renewal.ttl))
-            .patience(renewal.patience);
+            .millis(meta_life(renewal.ttl));
         self.run(call, reply::presence)
     }
 
@@ -203,6 +202,10 @@ impl Store for RedisStore {
 
     fn doubt(&self) {
         self.inbox.iter().for_each(Inbox::doubt);
+    }
+
+    fn suspect(&self, since: Instant) {
+        self.lanes.suspect(since);
     }
 
     fn outages(&self) -> watch::Receiver<u64> {

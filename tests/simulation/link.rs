@@ -14,7 +14,7 @@ use std::{
 use tokio::{
     select,
     sync::{oneshot, watch},
-    time::{sleep, timeout},
+    time::{Instant, sleep, timeout},
 };
 
 use super::{
@@ -271,7 +271,7 @@ impl Store for Link {
 
     fn renew(&self, key: &LockKey, renewal: Renewal) -> Answer<Presence> {
         let key = key.clone();
-        self.request("renew", renewal.patience, move |store| {
+        self.request("renew", self.0.response_timeout, move |store| {
             store.renew(&key, renewal)
         })
     }
@@ -325,6 +325,10 @@ impl Store for Link {
         if let Some(mailbox) = &*self.0.mailbox.lock() {
             mailbox.doubt();
         }
+    }
+
+    fn suspect(&self, _since: Instant) {
+        self.0.connections.fetch_add(1, Relaxed);
     }
 
     fn outages(&self) -> watch::Receiver<u64> {

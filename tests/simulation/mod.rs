@@ -13,6 +13,7 @@
 //! | `process` | several tasks on one `Locks`, which may be killed |
 //! | `calamity` | what befalls the server and the processes while they work |
 //! | `run` | one run, from its seed to its end |
+//! | `far` | a store that is far away, or too slow |
 //! | `siblings` | nested entries below one holder |
 //! | `sweep` | every future dropped after every poll, with each fault in flight |
 //!
@@ -31,6 +32,7 @@ use self::{climate::Climate, run::run};
 
 mod calamity;
 mod climate;
+mod far;
 mod ledger;
 mod link;
 mod mailbox;

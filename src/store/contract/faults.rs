@@ -63,7 +63,6 @@ async fn refusal(world: &World, hold: HoldId, operation: &str) -> Option<Effect>
                 hold,
                 ttl,
                 keep_meta: false,
-                patience: MINUTE,
             };
             store.renew(key, renewal).await.map(drop)
         }

@@ -198,7 +198,6 @@ impl World {
             hold,
             ttl,
             keep_meta: true,
-            patience: MINUTE,
         };
         self.store.renew(&self.key, renewal).await.expect("renew")
     }

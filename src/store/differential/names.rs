@@ -77,7 +77,6 @@ impl Names {
                     hold: self.holds[hold],
                     ttl,
                     keep_meta: true,
-                    patience: MINUTE,
                 };
                 store.renew(key, renewal).await.map(Reply::Presence)
             }

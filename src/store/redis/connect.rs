@@ -15,7 +15,7 @@ use deadpool_redis::{
     },
 };
 use futures_util::{FutureExt, future::Shared};
-use tokio::sync::watch;
+use tokio::{sync::watch, time::Instant};
 
 use super::{
     address::{Address, unusable},
@@ -53,9 +53,8 @@ struct State {
     attempts: u64,
 }
 
-/// An attempt to connect, shared by everybody who waits for it. It runs as a task of its own, so
-/// that the short patience of a renewal cannot cut it off again and again. `None` if its runtime
-/// was shut down meanwhile.
+/// An attempt to connect, shared by all who wait for it. It runs as a task of its own, so that a
+/// request which is dropped does not cut it off. `None` if its runtime was shut down meanwhile.
 type Connecting = Shared<Pin<Box<dyn Future<Output = Option<Result<Lane, StoreError>>> + Send>>>;
 
 #[derive(Clone, Debug)]
@@ -65,6 +64,40 @@ struct Lane {
     number: u64,
     /// The count of outages when the lane was made: once it moves on, the lane is suspect.
     outage: u64,
+    pace: Arc<Mutex<Pace>>,
+}
+
+/// When a lane was last heard of, and how long its answers take.
+#[derive(Debug)]
+struct Pace {
+    last: Instant,
+    /// The longest time that a recent answer took; it fades with those that take less.
+    longest: Duration,
+}
+
+impl Pace {
+    fn new() -> Self {
+        Self {
+            last: Instant::now(),
+            longest: Duration::ZERO,
+        }
+    }
+
+    /// The answer to a request that was sent at `sent` has come.
+    fn heard(&mut self, sent: Instant) {
+        self.last = Instant::now();
+        self.longest = (self.longest - self.longest / 8).max(self.last - sent);
+    }
+
+    fn is_silent_since(&self, sent: Instant) -> bool {
+        self.last <= sent
+    }
+
+    /// Whether a request that was sent at `sent` should have been answered by now, as far as earlier
+    /// ones tell.
+    fn is_late(&self, sent: Instant) -> bool {
+        self.is_silent_since(sent) && sent.elapsed() > 2 * self.longest
+    }
 }
 
 /// The timeouts of a connection.
@@ -134,9 +167,12 @@ impl Lanes {
     ) -> Result<T, StoreError> {
         let lane = self.lane().await?;
         let verb = call.verb();
-        let limit = call.limit().unwrap_or(self.timeouts.response);
+        let (sent, limit) = (Instant::now(), self.timeouts.response);
         match timeout(limit, self.send(call, &lane)).await {
-            Ok(Ok(reply)) => read(reply).map_err(|cause| self.error(verb, Effect::Unknown, cause)),
+            Ok(Ok(reply)) => {
+                lane.pace.lock().heard(sent);
+                read(reply).map_err(|cause| self.error(verb, Effect::Unknown, cause))
+            }
             Ok(Err(error)) => {
                 if is_lane_done(&error) {
                     self.discard(&lane);
@@ -144,7 +180,10 @@ impl Lanes {
                 Err(self.error(verb, script::effect(&error), DriverError(error)))
             }
             Err(Elapsed) => {
-                self.discard(&lane);
+                // Answers come in order: where others came meanwhile, this one is on its way.
+                if lane.pace.lock().is_silent_since(sent) {
+                    self.discard(&lane);
+                }
                 let cause = format!("no answer within {limit:?}");
                 Err(self.error(verb, Effect::Unknown, cause))
             }
@@ -206,6 +245,7 @@ impl Lanes {
                 connection,
                 number,
                 outage,
+                pace: Arc::new(Mutex::new(Pace::new())),
             });
             let mut state = lanes.state.lock();
             // An attempt that was given up must not replace what came after it.
@@ -257,6 +297,14 @@ impl Lanes {
                 Err(self.error("connect", Effect::None, cause))
             }
         }
+    }
+
+    /// Forgets the present lane if it owes the answer to a request that was sent at `since`. Requests on
+    /// it may still be answered.
+    pub(super) fn suspect(&self, since: Instant) {
+        let mut state = self.state.lock();
+        let late = |lane: &mut Lane| lane.pace.lock().is_late(since);
+        drop(state.lane.take_if(late));
     }
 
     /// Forgets a lane that failed, unless somebody has replaced it already.

@@ -57,8 +57,6 @@ fn sha(source: &str) -> String {
 pub(super) struct Call {
     script: &'static Script,
     command: Cmd,
-    /// How long to wait for the answer, where that is not the connection's own response timeout.
-    patience: Option<Duration>,
 }
 
 impl Script {
@@ -70,7 +68,6 @@ impl Script {
         Call {
             script: self,
             command,
-            patience: None,
         }
     }
 }
@@ -78,15 +75,6 @@ impl Script {
 impl Call {
     pub(super) fn verb(&self) -> &'static str {
         self.script.verb
-    }
-
-    pub(super) fn patience(mut self, patience: Duration) -> Self {
-        self.patience = Some(patience);
-        self
-    }
-
-    pub(super) fn limit(&self) -> Option<Duration> {
-        self.patience
     }
 
     /// Appends a key or an argument.

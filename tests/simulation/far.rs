@@ -1,0 +1,104 @@
+//! A store that is far away: round trips that are long beside the TTL, and answers that come late.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::time::sleep;
+
+use super::{
+    climate::{Climate, Fate},
+    ledger::Ledger,
+    link::Link,
+    run::simulated,
+    server::Server,
+};
+use crate::{LockError, Locks};
+
+const KEY: &str = "order:42";
+
+const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// Every request is answered after this round trip.
+fn answered_after(round_trip: Duration) -> Fate {
+    Fate {
+        there: round_trip / 2,
+        back: round_trip / 2,
+        ..Fate::good()
+    }
+}
+
+/// A server, and processes whose response timeout is a second.
+struct Ground {
+    server: Arc<Server>,
+    ledger: Arc<Ledger>,
+}
+
+impl Ground {
+    fn new() -> Self {
+        Self {
+            server: Arc::new(Server::new()),
+            ledger: Ledger::new(Climate::CALM),
+        }
+    }
+
+    fn process(&self, round_trip: Duration) -> (Locks, Link) {
+        let response_timeout = Duration::from_secs(1);
+        let link = Link::new(&self.server, &self.ledger, Climate::CALM, response_timeout);
+        link.set_fate(Some(answered_after(round_trip)));
+        let locks = Locks::builder().over(Arc::new(link.clone()), response_timeout);
+        (locks, link)
+    }
+}
+
+/// Holds a lock for a while.
+async fn hold(ttl: Duration, round_trip: Duration) -> Result<(), LockError> {
+    let (locks, _) = Ground::new().process(round_trip);
+    let body = sleep(Duration::from_secs(20));
+    locks.lock(KEY).ttl(ttl).run(body).await
+}
+
+#[test]
+fn a_lease_is_kept_over_round_trips_of_less_than_half_the_ttl() {
+    for (ttl, round_trip) in [
+        (ms(1_000), ms(180)),
+        (ms(1_000), ms(480)),
+        (ms(3_000), ms(600)),
+        (ms(100), ms(46)),
+    ] {
+        let held = simulated(7, hold(ttl, round_trip));
+        assert!(held.is_ok(), "{ttl:?} over {round_trip:?}: {held:?}");
+    }
+    // The first renewal is sent when the lock was won, and is answered too late.
+    let lost = simulated(7, hold(ms(1_000), ms(520))).unwrap_err();
+    assert!(lost.is_lost(), "{lost}");
+}
+
+/// It comes with the short lease of a lock that has moved, and the connection is silent once.
+#[test]
+fn a_lock_that_has_moved_outlives_a_silent_connection() {
+    simulated(7, async {
+        let ground = Ground::new();
+        let ((here, _), (there, link)) = (ground.process(ms(150)), ground.process(ms(150)));
+        let holder = here.lock(KEY).await.unwrap();
+        let silent = Fate {
+            arrives: false,
+            ..answered_after(ms(150))
+        };
+        let section = there.with_lock(KEY, async {
+            link.set_fate(Some(silent));
+            // The first renewal, after half a second, is lost; then the silence has to be noticed, and
+            // another connection to be made.
+            sleep(ms(1_600)).await;
+            link.set_fate(Some(answered_after(ms(150))));
+            sleep(Duration::from_secs(20)).await;
+        });
+        let release = async {
+            sleep(Duration::from_secs(2)).await;
+            holder.release().await
+        };
+        let (held, released) = tokio::join!(section, release);
+        released.unwrap();
+        held.unwrap();
+    });
+}
