@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::{runtime::Handle, time::Instant};
+use tokio::{runtime::Handle, sync::Semaphore, time::Instant};
 
 use self::{
     attempt::{Refusal, Won},
@@ -53,8 +53,13 @@ pub(crate) struct Queue {
     queueing: Queueing,
     inbox: InboxId,
     lines: Mutex<HashMap<LockKey, Line>>,
+    /// A server that is too slow to answer in time must not be kept so by those who ask it again.
+    repetitions: Semaphore,
     this: Weak<Self>,
 }
+
+/// How many releases may be repeated at a time.
+const REPETITIONS: usize = 8;
 
 /// What somebody wants, and for how long.
 #[derive(Debug)]
@@ -78,6 +83,7 @@ impl Queue {
             queueing,
             inbox: InboxId::new(),
             lines: Mutex::default(),
+            repetitions: Semaphore::new(REPETITIONS),
             this: Weak::clone(this),
         })
     }

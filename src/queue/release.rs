@@ -221,8 +221,9 @@ impl Queue {
                 ttl
             };
         let mut pauses = pauses();
-        let mut first = true;
+        let mut repetition = None;
         loop {
+            let first = repetition.is_none();
             let (sent, epoch) = (Instant::now(), self.store.epoch());
             let error = match self.store.release(key, ending).await {
                 Ok(Released {
@@ -249,7 +250,6 @@ impl Queue {
                 }
                 Err(error) => error,
             };
-            first = false;
             let pause = pauses.next().unwrap_or_default();
             if error.effect() == Effect::Refused || Instant::now() + pause >= give_up {
                 report::release_abandoned(key, hold, &error);
@@ -257,6 +257,10 @@ impl Queue {
             }
             report::release_retried(key, hold, &error);
             sleep(pause).await;
+            // Given back only after the pause, so that the pauses of all together bound the rate; one
+            // that is answered lets the next follow at once.
+            drop(repetition.take());
+            repetition = Some(self.repetitions.acquire().await);
         }
     }
 }

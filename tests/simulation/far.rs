@@ -102,3 +102,30 @@ fn a_lock_that_has_moved_outlives_a_silent_connection() {
         held.unwrap();
     });
 }
+
+/// All waits end without an answer, and what they have asked for is undone in the background.
+#[test]
+fn a_server_that_always_answers_too_late_is_not_stormed() {
+    simulated(7, async {
+        let (locks, link) = Ground::new().process(ms(1_100));
+        let waits = (0..300).map(|number| {
+            let wait = locks.lock(format!("order:{number}")).wait(ms(1_500));
+            tokio::spawn(wait.acquire())
+        });
+        for wait in waits.collect::<Vec<_>>() {
+            let error = wait.await.unwrap().unwrap_err();
+            assert!(!error.is_contended(), "{error}");
+        }
+        sleep(Duration::from_secs(5)).await;
+        let before = link.requests();
+        sleep(Duration::from_secs(60)).await;
+        let sent = link.requests() - before;
+        // Eight at a time, each for a second and a pause.
+        assert!(sent <= 8 * 60, "{sent} requests in a minute");
+        link.set_fate(Some(answered_after(ms(2))));
+        sleep(Duration::from_secs(5)).await;
+        let before = link.requests();
+        sleep(Duration::from_secs(60)).await;
+        assert_eq!(link.requests() - before, 0, "all is undone");
+    });
+}

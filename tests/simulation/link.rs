@@ -51,6 +51,8 @@ pub(super) struct Wire {
     told: Mutex<Vec<watch::Sender<u64>>>,
     /// Counts those that were made.
     connections: AtomicU64,
+    /// Counts the requests that were sent.
+    requests: AtomicU64,
     /// What becomes of every request, where it is not left to chance.
     fate: Mutex<Option<Fate>>,
     /// The process was killed: nothing leaves it, and nothing reaches it.
@@ -86,6 +88,7 @@ impl Link {
             outages: AtomicU64::new(0),
             told: Mutex::default(),
             connections: AtomicU64::new(1),
+            requests: AtomicU64::new(0),
             fate: Mutex::default(),
             dead: AtomicBool::new(false),
             mailbox: Mutex::default(),
@@ -121,6 +124,11 @@ impl Link {
         mailbox.as_ref().is_some_and(|mailbox| mailbox.is_open())
     }
 
+    /// How many requests were sent so far.
+    pub(super) fn requests(&self) -> u64 {
+        self.0.requests.load(Relaxed)
+    }
+
     pub(super) fn kill(&self) {
         self.0.dead.store(true, Relaxed);
     }
@@ -146,6 +154,7 @@ impl Link {
                 // Nobody is there to try again.
                 return failure(Effect::Refused, "killed");
             }
+            wire.requests.fetch_add(1, Relaxed);
             let mut outages = wire.watch();
             let repeats = match step {
                 "acquire" => Repeats::Unanswered,

@@ -9,8 +9,7 @@ use crate::{
     id::{HoldId, InboxId},
     key::LockKey,
     store::{
-        Claim, DepthChange, Ending, Renewal, Standing, Store, Successor,
-        contract::world::{MINUTE, some_hold},
+        Claim, DepthChange, Ending, Renewal, Standing, Store, Successor, contract::world::some_hold,
     },
 };
 
