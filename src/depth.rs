@@ -28,8 +28,6 @@ pub(crate) struct Depth {
 
 #[derive(Debug)]
 struct State {
-    /// Who the present one is of those that share the hold, one after the other.
-    member: u32,
     wanted: u32,
     /// How many times the wanted depth has changed, and how many of these changes the store is known
     /// to have taken in: a later depth includes all earlier changes.
@@ -60,7 +58,6 @@ impl Depth {
     /// The depth of a hold that has just been acquired.
     pub(crate) fn new(store: Arc<dyn Store>, lease: Arc<Lease>) -> Self {
         let state = State {
-            member: 0,
             wanted: 1,
             wishes: 0,
             met: 0,
@@ -84,23 +81,18 @@ impl Depth {
     /// The wanted depth of a member; 0 once its part has ended.
     pub(crate) fn wanted(&self, member: u32) -> u32 {
         let state = self.state.lock();
-        if state.member == member {
+        if self.lease.member() == member {
             state.wanted
         } else {
             0
         }
     }
 
-    /// Whether somebody else has gone on with the hold after this member.
-    pub(crate) fn is_over_for(&self, member: u32) -> bool {
-        self.state.lock().member != member
-    }
-
     /// One level more, and a lease of at least `ttl`. False if the member's part has ended: then the
     /// hold is not its own to re-enter.
     pub(crate) fn deepen(&self, member: u32, ttl: Option<Duration>) -> bool {
         let mut state = self.state.lock();
-        if state.member != member || state.wanted == 0 {
+        if self.lease.member() != member || state.wanted == 0 {
             return false;
         }
         state.wanted += 1;
@@ -120,13 +112,12 @@ impl Depth {
     /// The hold goes on with another member, at depth 1. Only after the last exit of the present one.
     pub(crate) fn succeed(&self) -> u32 {
         let mut state = self.state.lock();
-        state.member += 1;
         state.wanted = 1;
         state.wishes += 1;
         if state.stored != Some(1) || state.lengthen {
             self.behind.notify_one();
         }
-        state.member
+        self.lease.succeed()
     }
 
     /// Lets the watchdog bring the store after the wanted depth.

@@ -104,10 +104,7 @@ impl Engine {
                 since,
                 runtime: runtime.clone(),
             };
-            let grant = self.queue.acquire(want).await?;
-            // A lease that ended before we were polled must not be entered: we were passed over,
-            // and ask again as another hold. Dropping the grant gives back what is left of it.
-            if grant.is_live() {
+            if let Some(grant) = self.queue.acquire(want).await? {
                 return Ok(Hold::start(
                     grant,
                     owner,

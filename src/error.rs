@@ -10,7 +10,7 @@ use std::{error::Error, fmt, sync::Arc, time::Duration};
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockError {
-    /// The lock did not become free within `wait`, or before the attempts of
+    /// The lock was not had within `wait`, or before the attempts of
     /// [`Wake::Poll`](crate::Wake::Poll) were used up.
     #[error("no lock on `{key}` after waiting {waited:.1?}")]
     #[non_exhaustive]
@@ -19,7 +19,8 @@ pub enum LockError {
         key: String,
         /// How long the caller waited.
         waited: Duration,
-        /// The last error of the store, if it failed while the caller waited.
+        /// Why the store could not be asked for it, if that was so in the end: its last error, or that it
+        /// has given no answer.
         source: Option<StoreError>,
     },
     /// The lock is held by somebody else, and the caller did not want to wait.
@@ -86,7 +87,8 @@ pub enum LockError {
 impl LockError {
     /// Whether somebody else held the lock for too long, so that trying again later makes sense.
     ///
-    /// False for a timeout during which the store failed.
+    /// False where the store failed in the end, or has not answered at all: then nothing is known of
+    /// another holder.
     #[must_use]
     pub fn is_contended(&self) -> bool {
         matches!(self, Self::Busy { .. } | Self::Timeout { source: None, .. })

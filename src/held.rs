@@ -1,23 +1,40 @@
 //! What a body can ask about a lock that it runs under.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use tokio::time::Instant;
 
 use crate::{
     error::LostReason,
     hold::Hold,
     id::{FencingToken, HoldId, OwnerId},
+    lease::Lease,
 };
 
 /// A lock that is held, as the code under it sees it.
 ///
-/// A view, not a guard: it keeps nothing alive. After the lock was released it goes on telling what
-/// was, with a [`depth`](Self::depth) of 0.
+/// A view, not a guard: it keeps nothing alive, no task and no connection. After the lock was released it
+/// goes on telling what was, with a [`depth`](Self::depth) of 0.
 #[derive(Clone, Debug)]
-pub struct Held(Arc<Hold>);
+pub struct Held {
+    /// Gone when the hold has ended.
+    hold: Weak<Hold>,
+    lease: Arc<Lease>,
+    member: u32,
+    token: FencingToken,
+}
 
 impl Held {
     pub(crate) fn new(hold: &Arc<Hold>) -> Self {
-        Self(Arc::clone(hold))
+        Self {
+            hold: Arc::downgrade(hold),
+            lease: Arc::clone(hold.lease()),
+            member: hold.member(),
+            token: hold.token(),
+        }
     }
 
     /// The key, without the prefix.
@@ -35,7 +52,7 @@ impl Held {
     /// ```
     #[must_use]
     pub fn key(&self) -> &str {
-        self.0.key().name()
+        self.lease.key().name()
     }
 
     /// The hold's identity: the field under which it stands in the Redis hash.
@@ -54,7 +71,7 @@ impl Held {
     /// ```
     #[must_use]
     pub fn hold_id(&self) -> HoldId {
-        self.0.id()
+        self.lease.hold()
     }
 
     /// The call graph that holds the lock.
@@ -73,7 +90,7 @@ impl Held {
     /// ```
     #[must_use]
     pub fn owner(&self) -> OwnerId {
-        self.0.id().owner()
+        self.lease.hold().owner()
     }
 
     /// The number to hand to the resource that the lock protects.
@@ -92,7 +109,7 @@ impl Held {
     /// ```
     #[must_use]
     pub fn fencing_token(&self) -> FencingToken {
-        self.0.token()
+        self.token
     }
 
     /// How many nested entries the hold has at this moment; 1 without any re-entry.
@@ -113,7 +130,7 @@ impl Held {
     /// ```
     #[must_use]
     pub fn depth(&self) -> u32 {
-        self.0.depth()
+        self.hold.upgrade().map_or(0, |hold| hold.depth())
     }
 
     /// How long the lock is certain to be held if no renewal succeeds from now on; zero once it is
@@ -139,7 +156,11 @@ impl Held {
     /// ```
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        self.0.remaining()
+        if self.depth() == 0 || self.is_lost() {
+            return Duration::ZERO;
+        }
+        let deadline = self.lease.deadline();
+        deadline.saturating_duration_since(Instant::now())
     }
 
     /// Whether the lock was lost before it was released.
@@ -160,7 +181,7 @@ impl Held {
     /// ```
     #[must_use]
     pub fn is_lost(&self) -> bool {
-        self.0.lost().is_some()
+        self.lease.lost_to(self.member).is_some()
     }
 
     /// Waits until the lock is lost. After a release it never resolves.
@@ -182,6 +203,6 @@ impl Held {
     /// # }
     /// ```
     pub async fn lost(&self) -> LostReason {
-        self.0.until_lost().await
+        self.lease.until_lost_to(self.member).await
     }
 }

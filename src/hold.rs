@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use tokio::{runtime::Handle, sync::watch, time::Instant};
+use tokio::{runtime::Handle, sync::watch};
 
 use crate::{
     depth::Depth,
@@ -65,8 +65,13 @@ impl Hold {
         }
     }
 
-    fn lease(&self) -> &Lease {
+    pub(crate) fn lease(&self) -> &Arc<Lease> {
         self.tenure.depth.lease()
+    }
+
+    /// Which of those that go on with the hold this one is.
+    pub(crate) fn member(&self) -> u32 {
+        self.tenure.member
     }
 
     pub(crate) fn key(&self) -> &LockKey {
@@ -89,19 +94,9 @@ impl Hold {
         self.tenure.depth.wanted(self.tenure.member)
     }
 
-    pub(crate) fn remaining(&self) -> Duration {
-        if self.depth() == 0 || self.lost().is_some() {
-            return Duration::ZERO;
-        }
-        self.lease()
-            .deadline()
-            .saturating_duration_since(Instant::now())
-    }
-
     /// How the lock was lost, if it was.
     pub(crate) fn lost(&self) -> Option<LostReason> {
-        let lost = self.lease().lost_by(Instant::now());
-        lost.filter(|_| !self.is_handed_on())
+        self.lease().lost_to(self.member())
     }
 
     /// Whether a loss ends the body.
@@ -115,12 +110,7 @@ impl Hold {
     }
 
     pub(crate) async fn until_lost(&self) -> LostReason {
-        let reason = self.lease().lost().await;
-        if self.is_handed_on() {
-            std::future::pending().await
-        } else {
-            reason
-        }
+        self.lease().until_lost_to(self.member()).await
     }
 
     pub(crate) fn lost_error(&self, reason: LostReason) -> LockError {
@@ -203,11 +193,6 @@ impl Hold {
         };
         self.queue.hand_on(&self.tenure, rest)
     }
-
-    /// Whether somebody else has gone on with the hold: then no loss of it is ours.
-    fn is_handed_on(&self) -> bool {
-        self.tenure.depth.is_over_for(self.tenure.member)
-    }
 }
 
 /// Guards a lock that was won from the store: counts its lease and its depth, and starts a watchdog.
@@ -248,7 +233,6 @@ impl fmt::Debug for Hold {
             .field("id", &self.id())
             .field("token", &self.token())
             .field("depth", &self.depth())
-            .field("remaining", &self.remaining())
             .finish_non_exhaustive()
     }
 }

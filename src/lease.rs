@@ -45,6 +45,8 @@ struct State {
     lost: Option<LostReason>,
     /// Whether the hold has ended; what was not lost by then never is.
     ended: bool,
+    /// Which one of those that go on with the hold, one after the other, has it now.
+    member: u32,
     /// Whether it was handed on to somebody who has not been polled since: it is not renewed.
     unclaimed: bool,
 }
@@ -72,6 +74,7 @@ impl Lease {
             end: end.map(|end| if covered { end.min(deadline) } else { end }),
             lost: None,
             ended: false,
+            member: 0,
             unclaimed: false,
         };
         Self {
@@ -103,6 +106,17 @@ impl Lease {
         let longer = ttl > state.ttl;
         state.ttl = state.ttl.max(ttl);
         longer
+    }
+
+    pub(crate) fn member(&self) -> u32 {
+        self.state.lock().member
+    }
+
+    /// The hold goes on with another member.
+    pub(crate) fn succeed(&self) -> u32 {
+        let mut state = self.state.lock();
+        state.member += 1;
+        state.member
     }
 
     pub(crate) fn set_unclaimed(&self, unclaimed: bool) {
@@ -180,6 +194,21 @@ impl Lease {
         }
     }
 
+    /// How this member has lost the lock, if it has: what becomes of it after its part is not its own.
+    pub(crate) fn lost_to(&self, member: u32) -> Option<LostReason> {
+        let lost = self.lost_by(Instant::now());
+        lost.filter(|_| self.member() == member)
+    }
+
+    /// Resolves when this member has lost the lock, and never otherwise.
+    pub(crate) async fn until_lost_to(&self, member: u32) -> LostReason {
+        let reason = self.lost().await;
+        if self.member() != member {
+            std::future::pending().await
+        }
+        reason
+    }
+
     /// How the lock was lost at the instant `now`, if it was.
     pub(crate) fn lost_by(&self, now: Instant) -> Option<LostReason> {
         let state = self.state.lock();
@@ -197,7 +226,7 @@ impl Lease {
 
     /// Resolves when the lock is lost, and never otherwise. It needs nobody to tell of the deadline:
     /// the watchdog may live in a runtime that stands still.
-    pub(crate) async fn lost(&self) -> LostReason {
+    async fn lost(&self) -> LostReason {
         loop {
             let notified = self.lost.notified();
             tokio::pin!(notified);

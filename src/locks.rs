@@ -64,7 +64,8 @@ impl Locks {
     ///
     /// # Panics
     ///
-    /// The future panics if it is polled outside of a tokio runtime with timers, or after completion.
+    /// The future panics if it is polled in a tokio runtime without timers, or after completion. Outside
+    /// of a runtime it is [`LockError::Config`].
     ///
     /// # Cancel safety
     ///

@@ -19,9 +19,10 @@ use std::{
 use tokio::{runtime::Handle, sync::Semaphore, time::Instant};
 
 use self::{
-    attempt::{Refusal, Won},
-    line::{Line, Pulse},
+    attempt::{Heard, Refusal, Won},
+    line::{Line, Pulse, Signal},
     place::Place,
+    unclaimed::Unclaimed,
     waiter::Waiter,
 };
 use crate::{
@@ -43,6 +44,7 @@ mod line;
 mod notice;
 mod place;
 mod release;
+mod unclaimed;
 mod waiter;
 
 pub(crate) use self::{grant::Grant, inherit::Inheritance, release::Release};
@@ -55,6 +57,7 @@ pub(crate) struct Queue {
     lines: Mutex<HashMap<LockKey, Line>>,
     /// A server that is too slow to answer in time must not be kept so by those who ask it again.
     repetitions: Semaphore,
+    unclaimed: Mutex<Unclaimed>,
     this: Weak<Self>,
 }
 
@@ -84,6 +87,7 @@ impl Queue {
             inbox: InboxId::new(),
             lines: Mutex::default(),
             repetitions: Semaphore::new(REPETITIONS),
+            unclaimed: Mutex::default(),
             this: Weak::clone(this),
         })
     }
@@ -94,7 +98,10 @@ impl Queue {
 
     /// Takes the lock, or waits for it in line. Dropping the future leaves the line and undoes
     /// whatever the store may have granted by then.
-    pub(crate) async fn acquire(self: &Arc<Self>, want: Want) -> Result<Grant, LockError> {
+    ///
+    /// `None` if the lock was granted and not entered in time: it has gone to the next one, and the
+    /// caller asks again as another hold.
+    pub(crate) async fn acquire(self: &Arc<Self>, want: Want) -> Result<Option<Grant>, LockError> {
         let Want {
             key,
             hold,
@@ -124,21 +131,21 @@ impl Queue {
                 None => place.turn().await,
             },
         };
-        answer.map_err(|refusal| match refusal {
-            Refusal::Busy => LockError::Busy { key: name() },
-            Refusal::Failed(source) => LockError::Store {
+        match answer {
+            // Dropping it gives back what is left of its lease.
+            Ok(grant) => Ok(grant.is_live().then_some(grant)),
+            Err(Refusal::PassedOver) => Ok(None),
+            Err(Refusal::Busy) => Err(LockError::Busy { key: name() }),
+            Err(Refusal::Failed(source)) => Err(LockError::Store {
                 key: Some(name()),
                 source,
-            },
-            Refusal::Late => {
-                let source = place.last_error();
-                LockError::Timeout {
-                    key: name(),
-                    waited: since.elapsed(),
-                    source,
-                }
-            }
-        })
+            }),
+            Err(Refusal::Late) => Err(LockError::Timeout {
+                key: name(),
+                waited: since.elapsed(),
+                source: place.failure(),
+            }),
+        }
     }
 
     /// How many wait in this process, besides the one that holds the lock.
@@ -185,29 +192,47 @@ impl Queue {
 
     /// The lock may be free: the first in line asks at once.
     fn kick(&self, key: &LockKey) {
-        if let Some(line) = self.lines.lock().get_mut(key) {
-            line.kick();
-        }
+        self.with_line(key, Line::kick);
     }
 
-    /// Works on a line that is there already.
+    /// Works on a line that is there already, and then gives the signals that this has called for: a
+    /// waker may run code of its own, which may come back here.
     fn with_line<T>(&self, key: &LockKey, work: impl FnOnce(&mut Line) -> T) -> Option<T> {
-        let mut lines = self.lines.lock();
-        let line = lines.get_mut(key)?;
-        let output = work(line);
-        if line.is_over() {
-            lines.remove(key);
-        }
+        let (output, signals) = {
+            let mut lines = self.lines.lock();
+            let line = lines.get_mut(key)?;
+            let output = work(line);
+            let signals = line.take_signals();
+            if line.is_over() {
+                lines.remove(key);
+            }
+            (output, signals)
+        };
+        signals.into_iter().for_each(Signal::give);
         Some(output)
     }
 
-    /// Puts a waiter at the end of its line. Answers whether it may ask at once: nobody stands before
-    /// it, and no release in this process will hand it the lock.
-    fn join(&self, waiter: &Arc<Waiter>) -> (bool, bool) {
+    /// Puts a waiter at the end of its line. Returns whether it may ask at once: no other one stands
+    /// before it, and no release in this process will hand it the lock.
+    fn join(&self, waiter: &Arc<Waiter>) -> bool {
         let mut lines = self.lines.lock();
         let line = lines.entry(waiter.key().clone()).or_default();
-        let first = line.join(waiter);
-        (first, first && self.asks_at_once(line))
+        line.join(waiter) && self.asks_at_once(line)
+    }
+
+    /// The first in line, if that is another waiter.
+    fn ahead(&self, waiter: &Arc<Waiter>) -> Option<Arc<Waiter>> {
+        let lines = self.lines.lock();
+        let first = lines.get(waiter.key())?.first()?;
+        (!Arc::ptr_eq(first, waiter)).then(|| Arc::clone(first))
+    }
+
+    /// What the store told last about the lock.
+    fn heard(&self, key: &LockKey) -> Heard {
+        let lines = self.lines.lock();
+        lines
+            .get(key)
+            .map_or(Heard::Nothing, |line| line.heard().clone())
     }
 
     /// Whether the first in line asks although nothing has happened.
@@ -306,11 +331,10 @@ impl Listener for Queue {
     }
 
     fn missed(&self) {
-        let mut lines = self.lines.lock();
-        let mut all: Vec<_> = lines.iter_mut().collect();
+        let mut keys: Vec<_> = self.lines.lock().keys().cloned().collect();
         // In an order that does not depend on chance, so that a simulation repeats itself.
-        all.sort_unstable_by_key(|(key, _)| key.as_str());
-        all.into_iter().for_each(|(_, line)| line.kick());
+        keys.sort_unstable_by(|one, other| one.as_str().cmp(other.as_str()));
+        keys.iter().for_each(|key| self.kick(key));
     }
 }
 

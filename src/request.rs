@@ -241,7 +241,8 @@ impl LockRequest {
     ///
     /// # Panics
     ///
-    /// The future panics if it is polled outside of a tokio runtime with timers, or after completion.
+    /// The future panics if it is polled in a tokio runtime without timers, or after completion. Outside
+    /// of a runtime it is [`LockError::Config`].
     ///
     /// # Cancel safety
     ///
@@ -341,7 +342,8 @@ impl LockRequest {
     ///
     /// # Errors
     ///
-    /// As for [`run`](Self::run), but never `Busy` or `Timeout`.
+    /// As for [`run`](Self::run), but never `Busy` or `Timeout`. A store that fails, or whose answer comes
+    /// after the lease, is [`LockError::Store`].
     ///
     /// # Panics
     ///

@@ -23,7 +23,10 @@ type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 ///
 /// # Panics
 ///
-/// If polled outside of a tokio runtime with timers, or after completion.
+/// If polled in a tokio runtime without timers, after completion, or outside of a runtime once it has begun;
+/// a first poll outside of a runtime is [`LockError::Config`].
+///
+/// It may go on in another runtime than it was begun in, also when that one has ended.
 ///
 /// # Cancel safety
 ///

@@ -24,6 +24,7 @@ on_both_stores!(
     scopes_of_one_guard_run_at_the_same_time,
     a_dropped_scope_leaves_the_lock_with_its_guard,
     a_guard_moves_to_another_task,
+    what_was_held_keeps_no_task_alive,
     awaiting_a_request_is_acquiring_it,
 );
 
@@ -135,6 +136,23 @@ async fn a_guard_moves_to_another_task(locks: Locks) {
         depths(&locks, "key").await.is_empty()
     })
     .await;
+}
+
+/// It tells what was, and nothing else is left: no watchdog, no connection.
+async fn what_was_held_keeps_no_task_alive(locks: Locks) {
+    let tasks = || {
+        tokio::runtime::Handle::current()
+            .metrics()
+            .num_alive_tasks()
+    };
+    let guard = locks.lock("key").await.unwrap();
+    let held = guard.held().clone();
+    assert_eq!(held.depth(), 1);
+    guard.release().await.unwrap();
+    drop(locks);
+    eventually(DEADLINE, "no task", async || tasks() == 0).await;
+    assert_eq!((held.key(), held.depth()), ("key", 0));
+    assert!(held.remaining().is_zero() && !held.is_lost());
 }
 
 async fn awaiting_a_request_is_acquiring_it(locks: Locks) {

@@ -12,7 +12,7 @@ mod support;
 use std::sync::Arc;
 
 use futures_util::FutureExt;
-use reentry::{Locks, held};
+use reentry::{HandOff, Locks, held};
 use support::{
     DEADLINE, RedisServer, connect, depths, eventually, on_both_stores, waiters, within,
 };
@@ -22,7 +22,7 @@ on_both_stores!(
     a_nested_entry_left_alone_blocks_no_other_entry,
     a_nested_exit_left_alone_blocks_no_other_entry,
     a_first_waiter_left_alone_blocks_no_waiter_behind_it,
-    a_waiter_left_alone_is_passed_over_when_its_lease_ends,
+    a_waiter_left_alone_is_passed_over_after_two_heartbeats,
 );
 
 /// Its request may be in flight when the others want to enter and leave.
@@ -78,10 +78,10 @@ async fn a_first_waiter_left_alone_blocks_no_waiter_behind_it(locks: Locks) {
         .unwrap();
 }
 
-/// Nobody renews a lock that was granted and not entered. When its lease has ended the next one
-/// gets it; and the one that was passed over does not enter on the old grant, but asks again.
-async fn a_waiter_left_alone_is_passed_over_when_its_lease_ends(locks: Locks) {
-    let ttl = std::time::Duration::from_millis(500);
+/// The lock goes to the next one long before the lease ends; and the one that was passed over does not
+/// enter on the old grant, but asks again.
+async fn a_waiter_left_alone_is_passed_over_after_two_heartbeats(locks: Locks) {
+    let ttl = 10 * DEADLINE;
     let guard = locks.lock("key").await.unwrap();
     let request = locks
         .lock("key")
@@ -111,6 +111,50 @@ async fn a_waiter_left_alone_is_passed_over_when_its_lease_ends(locks: Locks) {
     assert_eq!(section.visits(), 1);
     let entered_lost = within(DEADLINE, "the one passed over", left_alone).await;
     assert!(!entered_lost.unwrap(), "entered on a lease that had ended");
+}
+
+/// The same where it waits in this process and another one stands behind it in the store.
+#[tokio::test]
+async fn a_waiter_left_alone_keeps_no_other_process_waiting() {
+    let server = RedisServer::start().await;
+    let patient = || support::patient(&server).ttl(10 * DEADLINE).build();
+    let (here, there) = (patient().await.unwrap(), patient().await.unwrap());
+    for handoff in [HandOff::InStore, HandOff::InProcess] {
+        let builder = support::patient(&server)
+            .ttl(10 * DEADLINE)
+            .handoff(handoff);
+        let locks = builder.build().await.unwrap();
+        // A key of which no token is known has no cohorts.
+        here.with_lock("key", async {}).await.unwrap();
+        let guard = locks.lock("key").await.unwrap();
+        let mut left_alone = Box::pin(locks.with_lock("key", async {}));
+        assert!((&mut left_alone).now_or_never().is_none());
+        let elsewhere = tokio::spawn(there.with_lock("key", async {}));
+        let waits = async || waiters(&there, "key").await == Some(1);
+        eventually(DEADLINE, "the other process to wait", waits).await;
+        guard.release().await.unwrap();
+        let entered = within(DEADLINE, "the other process", elsewhere).await;
+        entered.unwrap().unwrap();
+        drop(left_alone);
+    }
+}
+
+/// Another process has the lock when it asks, and no longer when its answer is looked at.
+#[tokio::test]
+async fn a_try_left_alone_does_not_refuse_others_a_free_lock() {
+    let server = RedisServer::start().await;
+    let (locks, elsewhere) = (connect(&server).await, connect(&server).await);
+    let holder = elsewhere.lock("key").await.unwrap();
+    let asked = server.commandstats().await["evalsha"];
+    let mut left_alone = Box::pin(locks.lock("key").try_acquire());
+    assert!((&mut left_alone).now_or_never().is_none());
+    let has_asked = async || server.commandstats().await["evalsha"] > asked;
+    eventually(DEADLINE, "the question", has_asked).await;
+    assert!(locks.lock("key").try_acquire().await.unwrap().is_none());
+    holder.release().await.unwrap();
+    let guard = locks.lock("key").try_acquire().await.unwrap();
+    assert!(guard.is_some(), "the lock was free");
+    assert!(left_alone.await.unwrap().is_none());
 }
 
 /// The connection is made again for everybody, also if the one who began to is left alone.

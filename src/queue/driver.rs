@@ -4,12 +4,7 @@ use std::{pin::pin, sync::Arc, time::Duration};
 
 use tokio::{select, time::Instant};
 
-use super::{
-    Queue,
-    attempt::{Outcome, Refusal},
-    line::Pulse,
-    waiter::Waiter,
-};
+use super::{Queue, attempt::Outcome, line::Pulse, waiter::Waiter};
 use crate::{
     key::LockKey,
     options::{Queueing, Wake},
@@ -68,9 +63,9 @@ impl Driver {
             let ask = next == Next::TimeUp || next == Next::Kicked && asks_at_once;
             if !ask {
                 let heartbeat = self.queue.queueing.heartbeat(first.claim().ttl);
-                let pause = match (first.last_error(), self.queue.queueing.wake) {
-                    (None, Wake::Notify) if told => heartbeat,
-                    (None, Wake::Notify | Wake::Backoff) if !asks_at_once => heartbeat,
+                let pause = match (first.heard().is_failure(), self.queue.queueing.wake) {
+                    (false, Wake::Notify) if told => heartbeat,
+                    (false, Wake::Notify | Wake::Backoff) if !asks_at_once => heartbeat,
                     _ => pauses.next().unwrap_or(heartbeat),
                 };
                 next = self.pause(pause, busy).await;
@@ -80,42 +75,19 @@ impl Driver {
                 tokio::task::yield_now().await;
                 continue;
             };
-            match attempt.clone().await {
-                Outcome::Held(won) => {
-                    if next == Next::TimeUp && told {
-                        self.queue.store.doubt();
-                    }
-                    first.serve(&self.queue, won);
-                    busy = None;
+            let outcome = attempt.clone().await;
+            (busy, next) = match outcome {
+                Outcome::Held(_) if next == Next::TimeUp && told => {
+                    self.queue.store.doubt();
+                    (None, Next::Wait)
                 }
-                Outcome::Failed(error) => {
-                    if self.queue.leave(&first).is_some() {
-                        first.refuse(&self.queue, Refusal::Failed(error));
-                    }
-                    next = Next::Kicked;
-                    continue;
-                }
-                Outcome::Busy { remaining } => {
-                    first.settle(&self.queue, &attempt);
-                    busy = remaining;
-                }
-                Outcome::Unanswered => {
-                    first.settle(&self.queue, &attempt);
-                    busy = None;
-                }
-            }
-            next = Next::Wait;
-            if first.asks_once() && self.queue.leave(&first).is_some() {
-                // It would stand before the others for as long as nobody polls it.
-                first.refuse(&self.queue, Refusal::Busy);
-                next = Next::Kicked;
-                continue;
-            }
-            if self.queue.queueing.wake.is_exhausted(first.asked())
-                && self.queue.leave(&first).is_some()
-            {
-                first.refuse(&self.queue, Refusal::Late);
-            }
+                Outcome::Busy { remaining } if !first.asks_once() => (remaining, Next::Wait),
+                Outcome::Unanswered if !first.asks_once() => (None, Next::Wait),
+                Outcome::Held(_) => (None, Next::Wait),
+                // It has left.
+                _ => (busy, Next::Kicked),
+            };
+            first.conclude(&self.queue, &attempt, outcome);
         }
         self.done = true;
     }

@@ -71,7 +71,7 @@ impl Queue {
             member: depth.succeed(),
             ..left.clone()
         };
-        waiter.answer(Ok(Grant {
+        let grant = Grant {
             queue: Arc::clone(self),
             key: lease.key().clone(),
             hold: lease.hold(),
@@ -83,7 +83,8 @@ impl Queue {
             runtime: waiter.runtime().clone(),
             inherited: Some(inherited),
             entered: false,
-        }));
+        };
+        waiter.bring(self, grant);
         true
     }
 }

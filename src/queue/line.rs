@@ -10,7 +10,7 @@ use std::{
 
 use tokio::{sync::Notify, time::Instant};
 
-use super::{Entering, waiter::Waiter};
+use super::{Entering, attempt::Heard, waiter::Waiter};
 use crate::id::HoldId;
 
 /// Those who want one key, in the order in which they came. It ends when the last of them has left
@@ -22,11 +22,33 @@ pub(super) struct Line {
     holder: Option<HoldId>,
     /// Until when it counts as the holder, unless something keeps its lease.
     until: Option<Instant>,
+    /// What the store told last about the lock, whoever had asked.
+    heard: Heard,
     /// How many times in a row the lock has gone from one of this process to the next.
     handoffs: u32,
     pulse: Option<Arc<Pulse>>,
     /// Whether a driver task asks for the first waiter.
     driven: bool,
+    /// What is to be given once the line is let go of.
+    signals: Vec<Signal>,
+}
+
+/// Whom a change of a line concerns.
+#[derive(Debug)]
+pub(super) enum Signal {
+    Kick(Arc<Pulse>),
+    Hurry(Arc<Pulse>),
+    Nudge(Arc<Waiter>),
+}
+
+impl Signal {
+    pub(super) fn give(self) {
+        match self {
+            Self::Kick(pulse) => pulse.kick.notify_one(),
+            Self::Hurry(pulse) => pulse.hurry.notify_one(),
+            Self::Nudge(waiter) => waiter.nudge(),
+        }
+    }
 }
 
 /// What passes between a line and its driver. Tells a line from the next one of its key, too.
@@ -77,7 +99,8 @@ impl Line {
         drop(self.waiters.remove(at));
         let (next, pulse) = (self.waiters.front(), &self.pulse);
         if at == 0 && next.is_some_and(|next| next.claim().ttl < waiter.claim().ttl) {
-            pulse.iter().for_each(|pulse| pulse.hurry.notify_one());
+            let hurry = pulse.iter().cloned().map(Signal::Hurry);
+            self.signals.extend(hurry);
         }
         if self.waiters.is_empty() {
             // The driver's work ends here and not when it notices: its runtime may stand still, and
@@ -102,10 +125,19 @@ impl Line {
     pub(super) fn hold(&mut self, hold: HoldId, how: Entering, until: Option<Instant>) {
         self.holder = Some(hold);
         self.until = until;
+        self.heard = Heard::Busy;
         self.handoffs = match how {
             Entering::Afresh => 0,
             Entering::HandedOver(count) => count,
         };
+    }
+
+    pub(super) fn heard(&self) -> &Heard {
+        &self.heard
+    }
+
+    pub(super) fn hear(&mut self, heard: Heard) {
+        self.heard = heard;
     }
 
     /// The hold counts as the holder until then, or for as long as its watchdog keeps it.
@@ -129,8 +161,13 @@ impl Line {
 
     pub(super) fn kick(&mut self) {
         if !self.waiters.is_empty() || self.driven {
-            self.pulse.get_or_insert_default().kick.notify_one();
+            let pulse = Arc::clone(self.pulse.get_or_insert_default());
+            self.signals.push(Signal::Kick(pulse));
         }
+    }
+
+    pub(super) fn take_signals(&mut self) -> Vec<Signal> {
+        std::mem::take(&mut self.signals)
     }
 
     pub(super) fn has(&self, pulse: &Arc<Pulse>) -> bool {
@@ -161,7 +198,8 @@ impl Line {
     pub(super) fn abandon(&mut self, pulse: &Arc<Pulse>) {
         if self.has(pulse) {
             self.driven = false;
-            self.waiters.iter().for_each(|waiter| waiter.nudge());
+            let nudges = self.waiters.iter().cloned().map(Signal::Nudge);
+            self.signals.extend(nudges);
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{
     Grant, Queue,
-    attempt::{Outcome, Refusal},
+    attempt::{Heard, Outcome, Refusal},
     waiter::Waiter,
 };
 use crate::{error::StoreError, timer::timeout};
@@ -14,39 +14,50 @@ use crate::{error::StoreError, timer::timeout};
 pub(super) struct Place<'q> {
     queue: &'q Arc<Queue>,
     waiter: Arc<Waiter>,
-    /// Whether nobody stood before it when it came.
-    first: bool,
     /// Whether it asks at once.
     asks: bool,
 }
 
 impl<'q> Place<'q> {
     pub(super) fn join(queue: &'q Arc<Queue>, waiter: Arc<Waiter>) -> Self {
-        let (first, asks) = queue.join(&waiter);
+        let asks = queue.join(&waiter);
         Self {
             queue,
             waiter,
-            first,
             asks,
         }
     }
 
-    pub(super) fn last_error(&self) -> Option<StoreError> {
-        self.waiter.last_error()
+    /// What kept it from its lock up to now if it was not another holder.
+    pub(super) fn failure(&self) -> Option<StoreError> {
+        let heard = match self.waiter.heard() {
+            Heard::Nothing => self.queue.heard(self.waiter.key()),
+            heard => heard,
+        };
+        heard.failure()
     }
 
-    /// Asks once, if nobody stands before it.
+    /// Asks once, unless another one of this process waits for the lock.
     pub(super) async fn try_once(&self) -> Result<Grant, Refusal> {
-        if !self.first {
-            return Err(Refusal::Busy);
+        while let Some(first) = self.queue.ahead(&self.waiter) {
+            // What became of its request is not known, or it waits no longer and was not polled since.
+            let attempt = match (first.present_attempt(), self.queue.heard(self.waiter.key())) {
+                (Some(attempt), _) => Some(attempt),
+                (None, Heard::Nothing) => first.attempt(self.queue),
+                (None, heard) => return Err(heard.refusal()),
+            };
+            let Some(attempt) = attempt else {
+                // It is leaving its line.
+                tokio::task::yield_now().await;
+                continue;
+            };
+            let outcome = attempt.clone().await;
+            first.conclude(self.queue, &attempt, outcome);
         }
         match self.ask().await {
             Some(Outcome::Held(won)) => Ok(self.waiter.grant(self.queue, won)),
-            Some(Outcome::Busy { .. }) => Err(Refusal::Busy),
+            Some(Outcome::Busy { .. } | Outcome::Unanswered) => Err(self.waiter.heard().refusal()),
             Some(Outcome::Failed(error)) => Err(Refusal::Failed(error)),
-            Some(Outcome::Unanswered) => {
-                Err(self.last_error().map_or(Refusal::Busy, Refusal::Failed))
-            }
             None => self.served().await,
         }
     }

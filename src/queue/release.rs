@@ -210,9 +210,9 @@ impl Queue {
             tombstone,
             successor: named.as_ref().map(|(_, successor, _)| *successor),
         };
-        let unsure = || {
-            let named = named.as_ref();
-            named.map_or(Outcome::Unanswered, |(waiter, ..)| waiter.unsure())
+        let unsure = |failure| match &named {
+            Some((waiter, ..)) => waiter.unsure(failure),
+            None => Outcome::Unanswered,
         };
         let give_up = Instant::now()
             + if tombstone {
@@ -232,9 +232,9 @@ impl Queue {
                 }) => {
                     let outcome = match (&named, successor) {
                         (Some((waiter, _, how)), Some(acquired)) => {
-                            waiter.learn(sent, epoch, acquired, *how)
+                            waiter.learn(sent, epoch, self.store.epoch(), acquired, *how)
                         }
-                        _ => unsure(),
+                        _ => unsure(None),
                     };
                     let ended = match presence {
                         Presence::Gone if first && Instant::now() < deadline => {
@@ -253,7 +253,8 @@ impl Queue {
             let pause = pauses.next().unwrap_or_default();
             if error.effect() == Effect::Refused || Instant::now() + pause >= give_up {
                 report::release_abandoned(key, hold, &error);
-                return (Err(Failure::Store(error)), unsure());
+                let outcome = unsure(Some(&error));
+                return (Err(Failure::Store(error)), outcome);
             }
             report::release_retried(key, hold, &error);
             sleep(pause).await;

@@ -6,8 +6,8 @@ use futures_util::FutureExt;
 use tokio::{runtime::Handle, sync::Notify, time::Instant};
 
 use super::{
-    Entering, Grant, Queue, Release,
-    attempt::{Attempt, Outcome, Refusal, Won},
+    Entering, Grant, Queue,
+    attempt::{Attempt, Heard, Outcome, Refusal, Won, unanswered},
     notice::Reading,
 };
 use crate::{
@@ -16,7 +16,6 @@ use crate::{
     key::LockKey,
     lease,
     mutex::Mutex,
-    releaser::Handover,
     report,
     store::{Acquired, Claim, Moved},
 };
@@ -45,8 +44,8 @@ struct State {
     reading: Option<Reading>,
     /// The news that the lock has moved here, while the answer to an attempt is awaited.
     notice: Option<Moved>,
-    /// Why the last attempt got no answer, if it got none.
-    last_error: Option<StoreError>,
+    /// What the last attempt has told.
+    heard: Heard,
     /// Whether it waits no more; no attempt is made from then on.
     ended: bool,
     /// What it is brought.
@@ -90,8 +89,13 @@ impl Waiter {
         self.state.lock().asked
     }
 
-    pub(super) fn last_error(&self) -> Option<StoreError> {
-        self.state.lock().last_error.clone()
+    pub(super) fn heard(&self) -> Heard {
+        self.state.lock().heard.clone()
+    }
+
+    /// The attempt whose outcome has not been dealt with.
+    pub(super) fn present_attempt(&self) -> Option<Attempt> {
+        self.state.lock().attempt.clone()
     }
 
     /// The present attempt, or a new one; `None` once nobody waits any more, so that no request is
@@ -107,7 +111,7 @@ impl Waiter {
         let asking: Pin<Box<dyn Future<Output = _> + Send>> = Box::pin(async move {
             let (sent, epoch) = (Instant::now(), store.epoch());
             let answer = request.await;
-            waiter.read(sent, epoch, answer)
+            waiter.read(sent, epoch, store.epoch(), answer)
         });
         let attempt = asking.shared();
         state.attempt = Some(attempt.clone());
@@ -131,28 +135,62 @@ impl Waiter {
 
     /// The outcome of `attempt` was no success and has been dealt with: the next one may be made. News
     /// that came after the answer was read, and before it was dealt with, are read now.
-    pub(super) fn settle(&self, queue: &Arc<Queue>, attempt: &Attempt) {
-        let notice = {
+    pub(super) fn settle(self: &Arc<Self>, queue: &Arc<Queue>, attempt: &Attempt) {
+        let (notice, heard) = {
             let mut state = self.state.lock();
             let present = state.attempt.as_ref();
             if !present.is_some_and(|present| present.ptr_eq(attempt)) {
                 return;
             }
             state.attempt = None;
-            state.notice.take()
+            (state.notice.take(), state.heard.clone())
         };
+        queue.with_line(&self.key, |line| line.hear(heard));
         if let Some(moved) = notice {
             self.told(queue, moved);
         }
     }
 
-    /// Runs once for each attempt, whoever polls it.
-    fn read(&self, sent: Instant, epoch: u64, answer: Result<Acquired, StoreError>) -> Outcome {
+    /// Deals with the outcome of its attempt, for a waiter that may not be polled.
+    pub(super) fn conclude(
+        self: &Arc<Self>,
+        queue: &Arc<Queue>,
+        attempt: &Attempt,
+        outcome: Outcome,
+    ) {
+        let refusal = match outcome {
+            Outcome::Held(won) => return self.serve(queue, won),
+            Outcome::Failed(error) => Refusal::Failed(error),
+            Outcome::Busy { .. } | Outcome::Unanswered => {
+                self.settle(queue, attempt);
+                let exhausted = queue.queueing.wake.is_exhausted(self.asked());
+                match self.heard() {
+                    // It would stand before the others for as long as nobody polls it.
+                    heard if self.asks_once => heard.refusal(),
+                    _ if exhausted => Refusal::Late,
+                    _ => return,
+                }
+            }
+        };
+        if queue.leave(self).is_some() {
+            self.refuse(queue, refusal);
+        }
+    }
+
+    /// Runs once for each attempt, whoever polls it. The epochs are those of the request and of its
+    /// answer.
+    fn read(
+        &self,
+        sent: Instant,
+        epoch: u64,
+        now: u64,
+        answer: Result<Acquired, StoreError>,
+    ) -> Outcome {
         match answer {
-            Ok(acquired) => self.learn(sent, epoch, acquired, Entering::Afresh),
+            Ok(acquired) => self.learn(sent, epoch, now, acquired, Entering::Afresh),
             Err(error) => {
                 let mut state = self.state.lock();
-                state.last_error = Some(error.clone());
+                state.heard = Heard::Failure(error.clone());
                 state.unanswered |= error.effect() == Effect::Unknown;
                 if error.effect() == Effect::Refused {
                     return Outcome::Failed(error);
@@ -163,11 +201,13 @@ impl Waiter {
         }
     }
 
-    /// Takes in what the store has told of this hold, in answer to a request that was sent at `sent`.
+    /// Takes in what the store has told of this hold, in answer to a request that was sent at `sent` in
+    /// this epoch; by now it is the epoch `present`.
     pub(super) fn learn(
         &self,
         sent: Instant,
         epoch: u64,
+        present: u64,
         acquired: Acquired,
         how: Entering,
     ) -> Outcome {
@@ -183,12 +223,15 @@ impl Waiter {
             Acquired::Held { .. } => {
                 // The answer took longer than the lease. The store may hold the lock for us, and
                 // only a fresh answer says for how long.
-                self.state.lock().unanswered = true;
+                let mut state = self.state.lock();
+                state.unanswered = true;
+                state.heard =
+                    Heard::Failure(unanswered("the answer came after the lease had ended"));
                 Outcome::Unanswered
             }
             Acquired::Busy { remaining, now } => {
                 let mut state = self.state.lock();
-                state.last_error = None;
+                state.heard = Heard::Busy;
                 state.queued |= self.claim.standing.is_some();
                 let reading = Reading {
                     sent,
@@ -200,7 +243,7 @@ impl Waiter {
                     return Outcome::Busy { remaining };
                 };
                 // The lock moved here after this answer was given; the news was faster.
-                match reading.lease_start(&moved, epoch, Instant::now()) {
+                match reading.lease_start(&moved, present, Instant::now()) {
                     Some(start) => Outcome::Held(Won::moved(&moved, start)),
                     None => Outcome::Busy {
                         remaining: Some(Duration::ZERO),
@@ -213,13 +256,17 @@ impl Waiter {
     }
 
     /// A release that was to hand the lock to this hold has left it open what became of it.
-    pub(super) fn unsure(&self) -> Outcome {
-        self.state.lock().queued = true;
+    pub(super) fn unsure(&self, failure: Option<&StoreError>) -> Outcome {
+        let mut state = self.state.lock();
+        state.queued = true;
+        if let Some(error) = failure {
+            state.heard = Heard::Failure(error.clone());
+        }
         Outcome::Unanswered
     }
 
     /// The lock has moved to this waiter.
-    pub(super) fn told(&self, queue: &Arc<Queue>, moved: Moved) {
+    pub(super) fn told(self: &Arc<Self>, queue: &Arc<Queue>, moved: Moved) {
         let start = {
             let mut state = self.state.lock();
             if state.attempt.is_some() {
@@ -252,10 +299,21 @@ impl Waiter {
     }
 
     /// Brings the waiter its lock, if it still stands in its line.
-    pub(super) fn serve(&self, queue: &Arc<Queue>, won: Won) {
+    pub(super) fn serve(self: &Arc<Self>, queue: &Arc<Queue>, won: Won) {
         if queue.enter(self, &won) {
-            self.answer(Ok(self.grant(queue, won)));
+            self.bring(queue, self.grant(queue, won));
         }
+    }
+
+    /// Brings the waiter its lock. Only for the one who has taken it out of its line.
+    pub(super) fn bring(self: &Arc<Self>, queue: &Queue, grant: Grant) {
+        self.answer(Ok(grant));
+        queue.expect(self);
+    }
+
+    /// Whether it has a lock that it has not come for.
+    pub(super) fn is_brought(&self) -> bool {
+        matches!(self.state.lock().answer, Some(Ok(_)))
     }
 
     /// The lock is held for this waiter. Only for the one who has taken it out of its line.
@@ -282,62 +340,8 @@ impl Waiter {
         }
     }
 
-    /// Ends whatever the store holds or may come to hold for this waiter, in the background. Answers
-    /// whether there is anything of the kind. Only for the one who has taken it out of its line.
-    pub(super) fn undo(self: &Arc<Self>, queue: &Arc<Queue>) -> bool {
-        let attempt = {
-            let mut state = self.state.lock();
-            state.ended = true;
-            if state.attempt.is_none() && !state.unanswered && !state.queued {
-                return false;
-            }
-            state.attempt.clone()
-        };
-        let (waiter, queue) = (Arc::clone(self), Arc::clone(queue));
-        drop(Handover::new(&self.runtime, async move {
-            let held = match attempt {
-                Some(attempt) => matches!(attempt.await, Outcome::Held { .. }),
-                None => false,
-            };
-            let (tombstone, queued) = {
-                let state = waiter.state.lock();
-                (state.unanswered, state.queued)
-            };
-            if !(held || tombstone || queued) {
-                return queue.kick(&waiter.key);
-            }
-            let Claim { hold, ttl, .. } = waiter.claim;
-            report::acquire_undone(&waiter.key, hold);
-            let release = Release {
-                key: waiter.key.clone(),
-                hold,
-                tombstone,
-                deadline: Instant::now(),
-                ttl,
-                runtime: waiter.runtime.id(),
-            };
-            // What goes wrong is reported; there is nobody to tell.
-            let _ = queue.release(release).await;
-        }));
-        true
-    }
-
-    /// Undoes what there is to undo for a waiter that stood first; the next one is told in either case.
-    /// Only for the one who has taken it out of its line.
-    pub(super) fn withdraw(self: &Arc<Self>, queue: &Arc<Queue>) {
-        if !self.undo(queue) {
-            queue.kick(&self.key);
-        }
-    }
-
-    /// Sends the waiter away. Only for the one who has taken it out of its line.
-    pub(super) fn refuse(self: &Arc<Self>, queue: &Arc<Queue>, refusal: Refusal) {
-        self.withdraw(queue);
-        self.answer(Err(refusal));
-    }
-
-    /// Brings the answer. Only for the one who has taken the waiter out of its line.
-    pub(super) fn answer(&self, answer: Result<Grant, Refusal>) {
+    /// Answers. Only for the one who has taken the waiter out of its line.
+    fn answer(&self, answer: Result<Grant, Refusal>) {
         self.state.lock().answer = Some(answer);
         self.wake.notify_one();
     }
@@ -357,3 +361,4 @@ impl Waiter {
 
 #[cfg(test)]
 mod tests;
+mod undo;

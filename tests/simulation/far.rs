@@ -129,3 +129,62 @@ fn a_server_that_always_answers_too_late_is_not_stormed() {
         assert_eq!(link.requests() - before, 0, "all is undone");
     });
 }
+
+/// A store that gives no answer, or gives it too late, says nothing of another holder.
+#[test]
+fn what_the_store_does_not_answer_is_no_contention() {
+    simulated(7, async {
+        let silent = Fate {
+            answered: false,
+            ..answered_after(ms(2))
+        };
+        // No answer at all, as long as anyone waits; and an error meanwhile.
+        for wait in [ms(300), ms(5_000)] {
+            let (locks, link) = Ground::new().process(ms(2));
+            link.set_fate(Some(silent));
+            let waits = || locks.lock(KEY).wait(wait).acquire();
+            let (first, second, third) = tokio::join!(waits(), waits(), waits());
+            for waited in [first, second, third] {
+                let error = waited.unwrap_err();
+                let named = matches!(
+                    &error,
+                    LockError::Timeout {
+                        source: Some(_),
+                        ..
+                    }
+                );
+                assert!(named && !error.is_contended(), "{error:?}");
+            }
+        }
+        let (locks, link) = Ground::new().process(ms(2));
+        link.set_fate(Some(silent));
+        let tries = || locks.lock(KEY).try_acquire();
+        let (first, second) = tokio::join!(tries(), tries());
+        assert!(first.is_err() && second.is_err(), "{first:?} {second:?}");
+
+        // The lease has ended when the answer comes.
+        let (locks, _) = Ground::new().process(ms(300));
+        let tried = locks.lock(KEY).ttl(ms(100)).try_acquire().await;
+        assert!(matches!(tried, Err(LockError::Store { .. })), "{tried:?}");
+    });
+}
+
+#[test]
+fn a_lock_that_another_one_holds_is_contended() {
+    simulated(7, async {
+        let ground = Ground::new();
+        let ((here, _), (there, _)) = (ground.process(ms(2)), ground.process(ms(2)));
+        let _holder = here.lock(KEY).await.unwrap();
+        for locks in [&here, &there] {
+            let waits = || locks.lock(KEY).wait(ms(300)).acquire();
+            let (first, second) = tokio::join!(waits(), waits());
+            for waited in [first, second] {
+                let error = waited.unwrap_err();
+                assert!(error.is_contended(), "{error:?}");
+            }
+            let tries = || locks.lock(KEY).try_acquire();
+            let (first, second) = tokio::join!(tries(), tries());
+            assert!(first.unwrap().is_none() && second.unwrap().is_none());
+        }
+    });
+}

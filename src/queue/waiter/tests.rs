@@ -41,38 +41,65 @@ async fn an_attempt_in_flight_outlives_its_waiter() -> Result<(), LockError> {
     Ok(())
 }
 
+/// The server's time in all answers and messages here.
+const NOW: StoreTime = StoreTime { micros: 1_000_000 };
+
+const BUSY: Acquired = Acquired::Busy {
+    remaining: None,
+    now: NOW,
+};
+
+fn moved_to(waiter: &Waiter) -> Moved {
+    Moved {
+        key: "order:42".to_owned(),
+        hold: waiter.hold(),
+        tokens: Tokens {
+            first: FencingToken(1),
+            count: 1,
+        },
+        at: NOW,
+        lease: Duration::from_secs(30),
+    }
+}
+
 /// The news may come on another thread, after the answer was read and before it was dealt with.
 #[tokio::test]
 async fn news_that_come_while_an_answer_is_dealt_with_are_not_lost() -> Result<(), LockError> {
     let (queue, waiter) = waiting()?;
     queue.join(&waiter);
-    let now = StoreTime { micros: 1_000_000 };
-    let busy = Acquired::Busy {
-        remaining: None,
-        now,
-    };
     let epoch = queue.store().epoch();
-    let outcome = waiter.learn(Instant::now(), epoch, busy, Entering::Afresh);
+    let outcome = waiter.learn(Instant::now(), epoch, epoch, BUSY, Entering::Afresh);
     let answered: Pin<Box<dyn Future<Output = Outcome> + Send>> =
         Box::pin(std::future::ready(outcome));
     let attempt = waiter.follow(|| answered.shared()).ok();
-    let tokens = Tokens {
-        first: FencingToken(1),
-        count: 1,
-    };
-    let moved = Moved {
-        key: "order:42".to_owned(),
-        hold: waiter.hold(),
-        tokens,
-        at: now,
-        lease: Duration::from_secs(30),
-    };
+    let moved = moved_to(&waiter);
+    let token = moved.tokens.first;
     waiter.told(&queue, moved);
     assert!(waiter.take_answer().is_none());
     if let Some(attempt) = attempt {
         waiter.settle(&queue, &attempt);
     }
     let grant = waiter.take_answer().and_then(Result::ok);
-    assert_eq!(grant.map(|grant| grant.tokens.first), Some(tokens.first));
+    assert_eq!(grant.map(|grant| grant.tokens.first), Some(token));
+    Ok(())
+}
+
+/// A connection was made while the request was under way: the times in the answer and in the news may be
+/// those of two servers.
+#[tokio::test]
+async fn news_from_another_epoch_than_the_request_let_nobody_in() -> Result<(), LockError> {
+    for (present, enters) in [(0, true), (1, false)] {
+        let (queue, waiter) = waiting()?;
+        queue.join(&waiter);
+        let awaited = waiter.follow(|| {
+            let never: Pin<Box<dyn Future<Output = Outcome> + Send>> =
+                Box::pin(std::future::pending());
+            never.shared()
+        });
+        assert!(awaited.is_ok());
+        waiter.told(&queue, moved_to(&waiter));
+        let outcome = waiter.learn(Instant::now(), 0, present, BUSY, Entering::Afresh);
+        assert_eq!(matches!(outcome, Outcome::Held(_)), enters, "{outcome:?}");
+    }
     Ok(())
 }
