@@ -16,7 +16,11 @@ use std::{
     time::Duration,
 };
 
-use tokio::{runtime::Handle, sync::Semaphore, time::Instant};
+use tokio::{
+    runtime::Handle,
+    sync::{Notify, Semaphore},
+    time::Instant,
+};
 
 use self::{
     attempt::{Heard, Refusal, Won},
@@ -58,6 +62,8 @@ pub(crate) struct Queue {
     /// A server that is too slow to answer in time must not be kept so by those who ask it again.
     repetitions: Semaphore,
     unclaimed: Mutex<Unclaimed>,
+    /// Signalled when no lock is held or waited for any more.
+    idle: Arc<Notify>,
     this: Weak<Self>,
 }
 
@@ -88,6 +94,7 @@ impl Queue {
             lines: Mutex::default(),
             repetitions: Semaphore::new(REPETITIONS),
             unclaimed: Mutex::default(),
+            idle: Arc::default(),
             this: Weak::clone(this),
         })
     }
@@ -198,6 +205,7 @@ impl Queue {
     /// Works on a line that is there already, and then gives the signals that this has called for: a
     /// waker may run code of its own, which may come back here.
     fn with_line<T>(&self, key: &LockKey, work: impl FnOnce(&mut Line) -> T) -> Option<T> {
+        let is_idle;
         let (output, signals) = {
             let mut lines = self.lines.lock();
             let line = lines.get_mut(key)?;
@@ -206,8 +214,12 @@ impl Queue {
             if line.is_over() {
                 lines.remove(key);
             }
+            is_idle = lines.is_empty();
             (output, signals)
         };
+        if is_idle {
+            self.idle.notify_one();
+        }
         signals.into_iter().for_each(Signal::give);
         Some(output)
     }

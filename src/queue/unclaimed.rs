@@ -8,7 +8,7 @@ use std::{
     sync::{Arc, Weak},
 };
 
-use tokio::{runtime::Handle, task::JoinHandle, time::Instant};
+use tokio::{runtime::Handle, select, sync::Notify, task::JoinHandle, time::Instant};
 
 use super::{Queue, waiter::Waiter};
 use crate::timer::sleep_until;
@@ -49,7 +49,8 @@ impl Queue {
             .is_none_or(JoinHandle::is_finished)
         {
             let runtime = Handle::try_current().unwrap_or_else(|_| waiter.runtime().clone());
-            unclaimed.keeper = Some(runtime.spawn(pass_over(Weak::clone(&self.this))));
+            let idle = Arc::clone(&self.idle);
+            unclaimed.keeper = Some(runtime.spawn(pass_over(Weak::clone(&self.this), idle)));
         }
     }
 
@@ -68,12 +69,16 @@ impl Queue {
     }
 }
 
-async fn pass_over(queue: Weak<Queue>) {
+async fn pass_over(queue: Weak<Queue>, idle: Arc<Notify>) {
     loop {
         let due = queue.upgrade().and_then(|queue| queue.due());
         match due {
             Some(Ok(waiter)) => waiter.pass_over(),
-            Some(Err(due)) => sleep_until(due).await,
+            Some(Err(due)) => select! {
+                biased;
+                () = idle.notified() => {}
+                () = sleep_until(due) => {}
+            },
             None => return,
         }
     }

@@ -1,8 +1,11 @@
 //! Threads with a runtime each, on one `Locks`: each runtime ends in good order when all of its tasks
 //! have, and the next one begins, while the others wait for what it has asked for.
 
+#![allow(clippy::expect_used, reason = "a test ends where its ground gives way")]
+
 use reentry::{Locks, LocksBuilder};
 use std::thread;
+use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::{JoinSet, yield_now};
 
@@ -20,7 +23,12 @@ fn runtime() -> Runtime {
 
 /// Locks whose first connection ends with the runtime that made it.
 pub(crate) fn connect(builder: LocksBuilder) -> Locks {
-    let builder = builder.wait_forever();
+    // A busy machine is no outage.
+    let patience = Duration::from_secs(20);
+    let builder = builder
+        .connect_timeout(patience)
+        .response_timeout(patience)
+        .wait_forever();
     runtime().block_on(builder.build()).expect("locks")
 }
 
