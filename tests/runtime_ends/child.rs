@@ -4,6 +4,6 @@
 mod workload;
 
 fn main() {
-    let url = std::env::args().nth(1).expect("the URL of a server");
+    let url = std::env::args().nth(1).unwrap_or_default();
     workload::run(&workload::connect(reentry::Locks::builder().url(url)));
 }
