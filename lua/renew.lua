@@ -9,8 +9,8 @@ if redis.call('HEXISTS', lock, hold) == 0 then
 end
 -- A renewal that arrives late must not shorten a lease that a re-entry has lengthened, nor the life
 -- of the meta below it.
-if type(redis.pcall('PEXPIRE', lock, ttl, 'GT')) == 'table' and redis.call('PTTL', lock) < tonumber(ttl) then
-  -- GT came with Redis 7.0.
+if redis.pcall('PEXPIRE', lock, ttl, 'GT') ~= 1 and redis.call('PTTL', lock) < tonumber(ttl) then
+  -- GT came with Redis 7.0, and takes a lock without an expiry for one with an endless lease.
   redis.call('PEXPIRE', lock, ttl)
 end
 if meta and redis.call('PTTL', meta) < tonumber(meta_life) then

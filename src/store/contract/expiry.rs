@@ -7,7 +7,7 @@ use deadpool_redis::redis::AsyncCommands;
 use super::world::{MINUTE, World, near, some_hold};
 use crate::{
     id::HoldId,
-    store::{DepthChange, Seen, TOMBSTONE_LIFE},
+    store::{DepthChange, Presence, Seen, TOMBSTONE_LIFE},
 };
 
 mod queue;
@@ -80,6 +80,17 @@ async fn no_key_is_without_an_expiry_after_any_operation() {
         world.release(hold).await;
         check("release").await;
     }
+}
+
+#[tokio::test]
+async fn a_renewal_gives_a_lock_without_an_expiry_one() {
+    let world = World::on_redis().await;
+    let hold = some_hold();
+    let mut connection = world.server().connection.clone();
+    world.take(hold, 3 * MINUTE).await;
+    let _: () = connection.persist(LOCK).await.expect("PERSIST");
+    assert_eq!(world.renew(hold, 3 * MINUTE).await, Presence::Present);
+    assert!(is_fresh(life(&world, LOCK).await, 3 * MINUTE));
 }
 
 #[tokio::test]
