@@ -25,8 +25,6 @@ use self::bench::{Times, report};
 
 const ACQUIRE: &str = include_str!("../lua/acquire.lua");
 const RELEASE: &str = include_str!("../lua/release.lua");
-const TAKE: &str = include_str!("../lua/parts/take.lua");
-const QUEUE: &str = include_str!("../lua/parts/queue.lua");
 const CLASSIC_LOCK: &str = "
 if redis.call('exists', KEYS[1]) == 0 or redis.call('hexists', KEYS[1], ARGV[2]) == 1 then
   redis.call('hincrby', KEYS[1], ARGV[2], 1)
@@ -126,12 +124,10 @@ impl Bare {
             .iter_mut()
             .zip([ACQUIRE, RELEASE, CLASSIC_LOCK, CLASSIC_UNLOCK])
         {
-            let script = script.replace("-- include take\n", TAKE);
-            let script = script.replace("-- include queue\n", QUEUE);
             let mut load = cmd("SCRIPT");
             *sha = load
                 .arg("LOAD")
-                .arg(&script)
+                .arg(support::rig::assembled(script))
                 .query_async(&mut connection)
                 .await
                 .unwrap();

@@ -11,7 +11,7 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LockInfo {
-    /// Who holds it.
+    /// Who holds it; the first 1,000 of them, should some other program have written more.
     pub holders: Vec<Holder>,
     /// When the lease ends unless it is renewed; `None` for a lock without an expiry, which some
     /// other program has taken.
@@ -29,17 +29,20 @@ pub struct LockInfo {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Holder {
-    /// The field: a [`HoldId`](crate::HoldId) if this crate has written it.
+    /// The field: a [`HoldId`](crate::HoldId) if this crate has written it. What is no UTF-8 in it is
+    /// shown as U+FFFD.
     pub hold_id: String,
     /// The call graph, if the field has the form `<uuid>:<integer>`.
     pub owner: Option<OwnerId>,
-    /// How many nested entries the hold has.
+    /// How many nested entries the hold has; 0 where some other program has written what is no number
+    /// of entries.
     pub depth: u64,
 }
 
 impl LockInfo {
     pub(crate) fn new(snapshot: Snapshot, waiters: usize) -> Self {
-        let holder = |(hold_id, depth): (String, u64)| {
+        let holder = |(field, depth): (Vec<u8>, u64)| {
+            let hold_id = String::from_utf8_lossy(&field).into_owned();
             let owner = OwnerId::of_field(&hold_id);
             Holder {
                 hold_id,

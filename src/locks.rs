@@ -173,7 +173,8 @@ impl Locks {
     ///
     /// # Errors
     ///
-    /// [`LockError::InvalidKey`], or [`LockError::Store`] if the store does not answer.
+    /// [`LockError::InvalidKey`], or [`LockError::Store`] if the store does not answer, or the key holds
+    /// something other than a lock.
     ///
     /// # Cancel safety
     ///
@@ -203,10 +204,13 @@ impl Locks {
     /// store is silent, and may work on until then. It is meant for operators, and for holders that are
     /// known to be dead. A hold that began after this call looked at the lock is left alone.
     ///
+    /// It works on whatever another program has written into the lock. A key that holds something other
+    /// than a lock is left as it is.
+    ///
     /// # Errors
     ///
-    /// [`LockError::InvalidKey`], or [`LockError::Store`] if the store does not answer: then the
-    /// lock may or may not have been taken away.
+    /// [`LockError::InvalidKey`], or [`LockError::Store`]: if the store does not answer, the lock may or
+    /// may not have been taken away; if the key holds something other than a lock, nothing was changed.
     ///
     /// # Cancel safety
     ///

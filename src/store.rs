@@ -29,6 +29,9 @@ pub(crate) const TOMBSTONE_LIFE: Duration = Duration::from_secs(600);
 /// The least time that a lock's token and depth sequence are kept after their last use.
 const META_LIFE: Duration = Duration::from_secs(600);
 
+/// How many holders an inspection shows at most.
+pub(crate) const SHOWN: usize = 1_000;
+
 /// How long the meta of a lock with this TTL is kept: past any lease of it.
 pub(crate) fn meta_life(ttl: Duration) -> Duration {
     META_LIFE.max(2 * ttl)
@@ -221,11 +224,12 @@ pub(crate) enum Presence {
 /// What stands in a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Snapshot {
-    /// Field and depth of each holder.
-    pub(crate) holders: Vec<(String, u64)>,
+    /// Field and depth of each holder, of at most [`SHOWN`] of them. Other programs may write any bytes
+    /// there; a depth that is no number from 0 to `u64::MAX` is shown as 0.
+    pub(crate) holders: Vec<(Vec<u8>, u64)>,
     /// `None` if the lock never expires.
     pub(crate) remaining: Option<Duration>,
-    /// `None` if the lock is held by a program that gives no tokens.
+    /// `None` if the lock is held by a program that gives no tokens, or if the token is not known.
     pub(crate) token: Option<FencingToken>,
     /// How many processes stand in the queue.
     pub(crate) waiting: u64,
@@ -234,7 +238,7 @@ pub(crate) struct Snapshot {
 /// A holder that an inspection has shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
-    pub(crate) field: String,
+    pub(crate) field: Vec<u8>,
     pub(crate) token: Option<FencingToken>,
 }
 

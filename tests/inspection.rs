@@ -11,6 +11,7 @@ mod support;
 
 use std::time::Duration;
 
+use deadpool_redis::redis::AsyncCommands;
 use reentry::{HoldId, LockError, Locks, LostReason, held};
 use support::{DEADLINE, RedisServer, eventually, on_both_stores, patient, waiters};
 
@@ -107,6 +108,33 @@ async fn looking_is_not_touching(locks: Locks) {
     assert!(after.remaining <= before.remaining);
     assert_eq!((after.holders, after.token), (before.holders, before.token));
     guard.release().await.unwrap();
+}
+
+/// What another program may have left there, or an operator.
+#[tokio::test]
+async fn a_lock_of_odd_data_is_shown_and_released_by_force() {
+    let server = RedisServer::start().await;
+    let locks = patient(&server).build().await.unwrap();
+    let mut connection = server.connection().await;
+    let depths = [("-1", 0), ("1.5", 0), ("text", 0), ("7", 7)];
+    for (depth, shown) in depths {
+        let _: u64 = connection.hset("key", b"\xffx:1", depth).await.unwrap();
+        let info = locks.inspect("key").await.unwrap().unwrap();
+        let [holder] = info.holders.as_slice() else {
+            panic!("{info:?}");
+        };
+        assert_eq!((&*holder.hold_id, holder.owner), ("\u{fffd}x:1", None));
+        assert_eq!(holder.depth, shown, "{depth}");
+        assert_eq!((info.remaining, info.token), (None, None));
+        assert!(locks.force_release("key").await.unwrap());
+        locks.with_lock("key", async {}).await.unwrap();
+    }
+    let fields: Vec<_> = (0..9_000).map(|n| (format!("field:{n}"), 1)).collect();
+    let () = connection.hset_multiple("key", &fields).await.unwrap();
+    let info = locks.inspect("key").await.unwrap().unwrap();
+    assert_eq!(info.holders.len(), 1_000);
+    assert!(locks.force_release("key").await.unwrap());
+    locks.with_lock("key", async {}).await.unwrap();
 }
 
 #[tokio::test]

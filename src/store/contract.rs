@@ -42,6 +42,7 @@ mod lease;
 mod leave;
 mod moves;
 mod news;
+mod odd_data;
 mod queue;
 mod take;
 mod tokens;

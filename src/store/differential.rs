@@ -100,7 +100,7 @@ async fn warm(store: &RedisStore, names: &Names) -> Result<(), StoreError> {
     for request in Request::of_each_kind() {
         names.send(store, 0, request).await?;
     }
-    let (field, token) = (String::new(), None);
+    let (field, token) = (Vec::new(), None);
     let nothing = Seen { field, token };
     store.force_release(names.key(0), nothing).await?;
     store.inspect(names.key(0)).await.map(drop)

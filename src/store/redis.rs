@@ -16,8 +16,8 @@ use self::{
     script::{ACQUIRE, Call, DEPTH, FORCE_RELEASE, INSPECT, RELEASE, RENEW},
 };
 use super::{
-    Acquired, Answer, Claim, DepthChange, Ending, Listener, Presence, Released, Renewal, Seen,
-    Snapshot, Store, TOMBSTONE_LIFE, meta_life,
+    Acquired, Answer, Claim, DepthChange, Ending, Listener, Presence, Released, Renewal, SHOWN,
+    Seen, Snapshot, Store, TOMBSTONE_LIFE, meta_life,
 };
 use crate::{
     error::{LockError, StoreError},
@@ -176,7 +176,8 @@ impl Store for RedisStore {
             .call(3)
             .arg(key.as_str())
             .arg(names::meta(key))
-            .arg(names::entries(key));
+            .arg(names::entries(key))
+            .arg(SHOWN);
         self.run(call, reply::snapshot)
     }
 

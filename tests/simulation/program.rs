@@ -215,7 +215,7 @@ impl Program {
         sleep(QUIET).await;
         let key = LockKey::new("", key).expect("a key");
         let seen = self.server.execute(|store| store.inspect(&key)).await;
-        let field = held.hold_id().to_string();
+        let field = held.hold_id().to_string().into_bytes();
         let stored = seen
             .iter()
             .flat_map(|seen| &seen.holders)

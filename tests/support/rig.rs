@@ -32,9 +32,11 @@ pub const FAULTS: [Action; 7] = [
 ];
 
 /// What several scripts share, put where a line says `-- include` and its name.
-const PARTS: [(&str, &str); 2] = [
+const PARTS: [(&str, &str); 4] = [
     ("take", include_str!("../../lua/parts/take.lua")),
     ("queue", include_str!("../../lua/parts/queue.lua")),
+    ("entry", include_str!("../../lua/parts/entry.lua")),
+    ("meta", include_str!("../../lua/parts/meta.lua")),
 ];
 
 /// Every script is known to the server, so that each operation is one EVALSHA.
@@ -46,6 +48,15 @@ const SCRIPTS: [&str; 6] = [
     include_str!("../../lua/release.lua"),
     include_str!("../../lua/renew.lua"),
 ];
+
+/// A script as it is sent.
+pub fn assembled(script: &str) -> String {
+    PARTS
+        .iter()
+        .fold(script.to_owned(), |script, (name, part)| {
+            script.replace(&format!("-- include {name}\n"), part)
+        })
+}
 
 /// What a fault test stands on.
 #[derive(Debug)]
@@ -91,13 +102,8 @@ impl Rig {
     pub async fn load_scripts(&self) {
         let mut connection = self.server.connection().await;
         for script in SCRIPTS {
-            let script = PARTS
-                .iter()
-                .fold(script.to_owned(), |script, (name, part)| {
-                    script.replace(&format!("-- include {name}\n"), part)
-                });
             let mut load = cmd("SCRIPT");
-            load.arg("LOAD").arg(script);
+            load.arg("LOAD").arg(assembled(script));
             let _: String = load.query_async(&mut connection).await.expect("a script");
         }
     }

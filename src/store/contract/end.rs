@@ -1,6 +1,6 @@
 //! The end of a hold: released by itself, or by force.
 
-use super::world::{MINUTE, World, some_hold};
+use super::world::{MINUTE, World, field_of, some_hold};
 use crate::store::{Acquired, Presence, Seen};
 
 on_every_store!(
@@ -101,7 +101,7 @@ async fn force_leaves_a_later_holder_alone(world: World) {
     // Neither the token alone nor the holder alone will do.
     let field = seen.field;
     assert!(!world.force_release(Seen { field, token }).await);
-    let (field, token) = (next.to_string(), seen.token);
+    let (field, token) = (field_of(next), seen.token);
     assert!(!world.force_release(Seen { field, token }).await);
     assert_eq!(world.holders().await, [(next.to_string(), 1)]);
 }

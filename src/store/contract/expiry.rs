@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use deadpool_redis::redis::AsyncCommands;
 
-use super::world::{MINUTE, World, near, some_hold};
+use super::world::{MINUTE, World, field_of, near, some_hold};
 use crate::{
     id::HoldId,
     store::{DepthChange, Presence, Seen, TOMBSTONE_LIFE},
@@ -106,7 +106,7 @@ async fn a_meta_that_was_deleted_comes_back_with_an_expiry() {
     let snapshot = world.inspect().await.expect("a held lock");
     assert_eq!((snapshot.holders[0].1, snapshot.token), (2, None));
     let Seen { field, token } = world.seen().await;
-    assert_eq!((field, token), (hold.to_string(), None));
+    assert_eq!((field, token), (field_of(hold), None));
 }
 
 #[tokio::test]

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::world::{GRANT, MINUTE, World, ending, near, some_hold, some_waiter, successor};
+use super::world::{
+    GRANT, MINUTE, World, ending, field_of, near, some_hold, some_waiter, successor,
+};
 use crate::store::{Acquired, Ending, Presence, Released, Seen, Successor};
 
 on_every_store!(
@@ -194,7 +196,7 @@ async fn force_moves_the_lock_on(world: World) {
     world.take(holder, TTL).await;
     world.wait(next, TTL, place).await;
     let seen = world.seen().await;
-    let field = next.to_string();
+    let field = field_of(next);
     let wrong = Seen {
         field,
         ..seen.clone()

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::world::{MINUTE, World, claim, place, some_hold, some_waiter, successor};
+use super::world::{MINUTE, World, claim, field_of, place, some_hold, some_waiter, successor};
 use crate::{
     id::{FencingToken, HoldId},
     store::{Acquired, Claim, StoreTime, Successor, Tokens},
@@ -27,7 +27,7 @@ fn last(tokens: Tokens) -> u64 {
 
 async fn shown(world: &World, hold: HoldId) -> FencingToken {
     let seen = world.seen().await;
-    assert_eq!(seen.field, hold.to_string());
+    assert_eq!(seen.field, field_of(hold));
     seen.token.expect("a token")
 }
 

@@ -32,6 +32,11 @@ pub(crate) fn some_hold() -> HoldId {
     Owner::new().next_hold()
 }
 
+/// The field of a hold in the lock.
+pub(crate) fn field_of(hold: HoldId) -> Vec<u8> {
+    hold.to_string().into_bytes()
+}
+
 /// How the process of an inbox waits.
 pub(crate) const fn place(inbox: InboxId) -> Standing {
     Standing {
@@ -259,14 +264,19 @@ impl World {
     /// Holder and depth as an inspection shows them; none if the lock is free.
     pub(crate) async fn holders(&self) -> Vec<(String, u64)> {
         let snapshot = self.inspect().await;
-        snapshot.map(|seen| seen.holders).unwrap_or_default()
+        let holders = snapshot.map(|seen| seen.holders).unwrap_or_default();
+        let text = |field| String::from_utf8(field).expect("a field that is a text");
+        holders
+            .into_iter()
+            .map(|(field, depth)| (text(field), depth))
+            .collect()
     }
 
     /// Whether this hold alone is in the lock, for about so long.
     pub(crate) async fn is_held(&self, hold: HoldId, lease: Duration) -> bool {
         let snapshot = self.inspect().await;
         snapshot.is_some_and(|snapshot| {
-            let holders = [(hold.to_string(), 1)];
+            let holders = [(field_of(hold), 1)];
             let remaining = snapshot.remaining;
             snapshot.holders == holders && remaining.is_some_and(|left| near(left, lease))
         })

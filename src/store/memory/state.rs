@@ -263,7 +263,7 @@ impl State {
             holders: lock
                 .holders
                 .iter()
-                .map(|(id, depth)| (id.to_string(), u64::from(*depth)))
+                .map(|(id, depth)| (id.to_string().into_bytes(), u64::from(*depth)))
                 .collect(),
             remaining: Some(lock.expires - now),
             token: token.map(|(token, _)| FencingToken(token)),

@@ -129,49 +129,35 @@ fn parse_snapshot(reply: &Value) -> Option<Option<Snapshot>> {
     let [
         Value::Int(remaining),
         Value::Int(waiting),
-        meta,
+        Value::Int(token),
         fields @ ..,
     ] = &values[..]
     else {
         return None;
     };
     let waiting = u64::try_from(*waiting).ok()?;
-    let text = |value: &Value| match value {
-        Value::BulkString(bytes) => String::from_utf8(bytes.clone()).ok(),
-        _ => None,
-    };
-    let meta = text(meta)?;
+    let token = FencingToken(u64::try_from(*token).ok()?);
     let (pairs, []) = fields.as_chunks::<2>() else {
         return None;
     };
     if pairs.is_empty() {
         return Some(None);
     }
-    let holders = pairs
-        .iter()
-        .map(|[field, depth]| Some((text(field)?, text(depth)?.parse().ok()?)))
-        .collect::<Option<Vec<_>>>()?;
-    let mut words = meta.split(' ');
-    let mut number = || words.next().and_then(|word| word.parse::<u64>().ok());
-    let token = number()
-        .zip(number())
-        .map(token_of)
-        .filter(|token| token.0 > 0);
-    let hold = words.next();
-    let known = holders
-        .iter()
-        .any(|(field, _)| Some(field.as_str()) == hold);
+    let holder = |[field, depth]: &[Value; 2]| match (field, depth) {
+        (Value::BulkString(field), Value::BulkString(depth)) => {
+            let depth = str::from_utf8(depth)
+                .ok()
+                .and_then(|text| text.parse().ok());
+            Some((field.clone(), depth.unwrap_or_default()))
+        }
+        _ => None,
+    };
     Some(Some(Snapshot {
-        token: token.filter(|_| known),
+        holders: pairs.iter().map(holder).collect::<Option<_>>()?,
         remaining: millis(*remaining),
-        holders,
+        token: (token.0 > 0).then_some(token),
         waiting,
     }))
-}
-
-/// The token that the meta has as seconds and microseconds.
-fn token_of((seconds, micros): (u64, u64)) -> FencingToken {
-    FencingToken(seconds.saturating_mul(1_000_000).saturating_add(micros))
 }
 
 /// Reads the message that a lock has moved: hold, token, number of tokens, time in µs, lease in ms, key.

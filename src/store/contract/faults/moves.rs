@@ -4,7 +4,9 @@
 use std::time::Duration;
 
 use super::{
-    super::world::{GRANT, MINUTE, World, claim, ending, some_hold, some_waiter, successor},
+    super::world::{
+        GRANT, MINUTE, World, claim, ending, field_of, some_hold, some_waiter, successor,
+    },
     ask,
 };
 use crate::{
@@ -53,7 +55,7 @@ impl Line {
     }
 
     fn seen(&self) -> Seen {
-        let (field, token) = (self.holder.to_string(), None);
+        let (field, token) = (field_of(self.holder), None);
         Seen { field, token }
     }
 }

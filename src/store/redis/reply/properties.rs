@@ -108,7 +108,7 @@ fn says_snapshot(reply: &Value, seen: Option<&Snapshot>) -> bool {
     let [
         Value::Int(remaining),
         Value::Int(waiting),
-        Value::BulkString(meta),
+        Value::Int(token),
         fields @ ..,
     ] = &values[..]
     else {
@@ -118,32 +118,20 @@ fn says_snapshot(reply: &Value, seen: Option<&Snapshot>) -> bool {
         return fields.is_empty();
     };
     let (pairs, odd) = fields.as_chunks::<2>();
-    let holders = seen.holders.iter().zip(pairs);
-    let same = odd.is_empty()
+    let same = |((field, depth), pair): (&(Vec<u8>, u64), &[Value; 2])| match pair {
+        [Value::BulkString(name), Value::BulkString(number)] => {
+            let number = str::from_utf8(number)
+                .ok()
+                .and_then(|text| text.parse().ok());
+            name == field && number.unwrap_or(0) == *depth
+        }
+        _ => false,
+    };
+    !fields.is_empty()
+        && odd.is_empty()
         && pairs.len() == seen.holders.len()
-        && holders
-            .into_iter()
-            .all(|((field, depth), pair)| match pair {
-                [Value::BulkString(name), Value::BulkString(number)] => {
-                    let number = str::from_utf8(number).map(str::parse);
-                    name == field.as_bytes() && number == Ok(Ok(*depth))
-                }
-                _ => false,
-            });
-    let words = String::from_utf8_lossy(meta);
-    let words: Vec<_> = words.split(' ').collect();
-    let token = seen.token.is_none_or(|token| {
-        let holds = seen
-            .holders
-            .iter()
-            .any(|(field, _)| Some(&&**field) == words.get(2));
-        let number = |at: usize| words[at].parse::<u128>().unwrap_or_default();
-        let exact = number(0) * 1_000_000 + number(1);
-        holds && exact > 0 && exact.min(u64::MAX.into()) == token.0.into()
-    });
-    token
-        && !fields.is_empty()
-        && same
+        && seen.holders.iter().zip(pairs).all(same)
+        && u64::try_from(*token) == Ok(seen.token.map_or(0, |token| token.0))
         && seen.remaining == (*remaining >= 0).then(|| from_millis(*remaining))
         && i64::try_from(seen.waiting) == Ok(*waiting)
 }
@@ -259,12 +247,13 @@ mod tests {
 
     /// Nearly what an inspection shows.
     fn nearly_snapshot() -> impl Strategy<Value = Value> {
-        let text = |text: String| Value::BulkString(text.into_bytes());
-        let field = prop_oneof!["a", "b", "[0-9]{1,3}", "\\PC{0,5}"].prop_map(text);
-        let meta = "[0-9]{0,21} [0-9]{1,3} (a|b) 0".prop_map(text);
-        let fields = prop::collection::vec(field, 0..6);
-        (-2i64..3, -1i64..3, meta, fields).prop_map(|(remaining, waiting, meta, fields)| {
-            let head = [Value::Int(remaining), Value::Int(waiting), meta];
+        let field = prop_oneof![
+            "[+-]?[0-9]{1,21}".prop_map(String::into_bytes),
+            prop::collection::vec(any::<u8>(), 0..5),
+        ];
+        let fields = prop::collection::vec(field.prop_map(Value::BulkString), 0..6);
+        (-2i64..3, -1i64..3, -1i64..3, fields).prop_map(|(remaining, waiting, token, fields)| {
+            let head = [remaining, waiting, token].map(Value::Int);
             Value::Array(head.into_iter().chain(fields).collect())
         })
     }
