@@ -22,7 +22,7 @@ if ARGV[4] == '1' and redis.call('EXISTS', KEYS[1], KEYS[2], KEYS[3]) == 0 then
     redis.call('HDEL', KEYS[1], ARGV[1])
     return set
   end
-  -- The clock is behind the last token, from which the next one is counted below.
+  -- The last token is ahead of the clock: the next one is found below.
   redis.call('SET', KEYS[4], before, 'PX', ARGV[3])
 end
 
@@ -39,25 +39,26 @@ local remaining
 if redis.call('HEXISTS', lock, hold) == 1 then
   -- Asked again after an answer that never came, or told by no message: never a shorter lease, and
   -- the same token.
+  -- include meta
   remaining = redis.call('PTTL', lock)
-  local seconds, micros, owner = string.match(redis.call('GET', meta) or '', '^(%d+) (%d+) (%S+)')
+  local token, owner = known()
   if remaining < tonumber(ttl) then
     redis.call('PEXPIRE', lock, ttl)
     redis.call('PEXPIRE', meta, meta_life)
     remaining = tonumber(ttl)
   end
   if owner == hold then
-    return {1, seconds * 1000000 + micros, 1, remaining}
+    return {1, token, 1, remaining}
   end
   local first, count = reserve(hold, meta_life, tokens)
   return {1, first, count, remaining}
 end
 
 local now = clock()
-local ahead, entry
+local ahead, wish
 remaining = redis.call('PTTL', lock)
 if remaining == -2 then
-  ahead, entry = head(now)
+  ahead, wish = head(now)
   if not ahead or ahead == inbox then
     if ahead then
       leave(ahead)
@@ -70,6 +71,6 @@ if inbox then
   stand(inbox, now, life, hold, lease, meta_life, tokens)
 end
 if ahead then
-  remaining = grant(ahead, entry)
+  remaining = grant(ahead, wish)
 end
 return {0, remaining, now}

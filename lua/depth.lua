@@ -8,8 +8,13 @@ local depth = redis.call('HGET', lock, hold)
 if not depth then
   return 0
 end
-local token, owner, last = string.match(redis.call('GET', meta) or '', '^(%d+ %d+) (%S+) (%d+)$')
-local known = owner == hold
+local state = redis.pcall('GET', meta)
+if state and state.err then
+  -- No string stands there; any other error comes again.
+  state = not string.find(state.err, 'WRONGTYPE', 1, true) and redis.call('GET', meta)
+end
+local token, owner, last = string.match(state or '', '^(%d+ %d+) (%S+) (%d+)$')
+local known = owner == hold and tonumber(last) < 9007199254740992
 -- A duplicate that arrives late must not undo a newer change.
 if known and tonumber(last) >= tonumber(seq) then
   return 1
@@ -20,7 +25,7 @@ if longer then
   redis.call('PEXPIRE', lock, ttl)
 end
 -- The token of a meta that was lost is not known here: it reads 0.
-local state = (token or '0 0') .. ' ' .. hold .. ' ' .. seq
+state = (token or '0 0') .. ' ' .. hold .. ' ' .. seq
 -- The meta outlives the lease already, unless it is new or the lease has grown.
 local write = {'SET', meta, state, 'PX', meta_life}
 if known and not longer then
@@ -31,5 +36,9 @@ if redis.pcall(unpack(write)).err then
   redis.call('PEXPIRE', meta, meta_life)
   redis.call(unpack(write))
 end
-redis.call('HINCRBY', lock, hold, target - depth)
+depth = tonumber(depth)
+if not depth or redis.pcall('HINCRBY', lock, hold, target - depth) ~= tonumber(target) then
+  -- What is there is no depth.
+  redis.call('HSET', lock, hold, target)
+end
 return 1

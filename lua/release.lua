@@ -35,15 +35,15 @@ local hold, inbox, _, pass, _, ttl, meta_life, tokens, lease, life = unpack(ARGV
 local now = clock()
 if released == 1 and redis.call('EXISTS', lock) == 0 then
   -- The lock moves: to the successor, or to the process that has waited longest.
-  local ahead, entry
+  local ahead, wish
   if waited and (pass == '1' or not successor) then
-    ahead, entry = head(now)
+    ahead, wish = head(now)
   end
   if ahead and not (successor and ahead == inbox) then
     if successor then
       stand(inbox, now, life, successor, lease, meta_life, tokens)
     end
-    local remaining = grant(ahead, entry)
+    local remaining = grant(ahead, wish)
     if successor then
       return {1, 0, remaining, now}
     end

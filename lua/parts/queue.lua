@@ -1,21 +1,21 @@
 -- Part: the queue of a lock, and how the lock moves. Needs the part take, and the names of the
 -- lock, the queue (zset: inbox -> order) and the entries (hash: inbox -> what it waits for).
--- An entry is "deadline hold grant meta_life tokens", its deadline in microseconds.
+-- include entry
 local function leave(inbox)
   redis.call('ZREM', queue, inbox)
   redis.call('HDEL', entries, inbox)
 end
 
--- The first live process in line and its entry; dead ones are removed on the way.
+-- The first live process in line and what it waits for; dead ones are removed on the way.
 local function head(now)
   while true do
     local inbox = redis.call('ZRANGE', queue, 0, 0)[1]
     if not inbox then
       return
     end
-    local entry = redis.call('HGET', entries, inbox)
-    if entry and tonumber(string.match(entry, '^%d+')) > now then
-      return inbox, entry
+    local wish = {alive(redis.call('HGET', entries, inbox), now)}
+    if wish[1] then
+      return inbox, wish
     end
     leave(inbox)
   end
@@ -39,8 +39,8 @@ end
 
 -- Moves a free lock to the head of the line and tells it; returns the lease it has. Nothing comes
 -- after this, since a script must not fail once it has spoken.
-local function grant(inbox, entry)
-  local hold, lease, meta_life, tokens = string.match(entry, '^%d+ (%S+) (%d+) (%d+) (%d+)$')
+local function grant(inbox, wish)
+  local hold, lease, meta_life, tokens = unpack(wish)
   leave(inbox)
   local token, count, now = take(hold, lease, meta_life, tokens)
   local message = string.format('%s %.0f %d %.0f %s ', hold, token, count, now, lease)

@@ -16,10 +16,12 @@ local function reserve(hold, meta_life, count)
   local state = time[1] .. ' ' .. time[2] .. ' ' .. hold .. ' 0'
   local before = redis.call('SET', meta, state, 'PX', meta_life, 'GET')
   local seconds, micros = string.match(before or '', '^(%d+) (%d+)')
-  if seconds then
+  local token = seconds and seconds * 1000000 + micros
+  -- One that Lua does not know exactly was never given.
+  if token and token > 0 and token < 9007199254740991 then
     -- A block ends now and reaches back, so that no token runs ahead of the clock; and not beyond
     -- the last one. Where that is not known, there is no block.
-    first = math.max(seconds * 1000000 + micros, now - count) + 1
+    first = math.max(token, now - count) + 1
     if first > last then
       last = first
       state = string.format('%.0f %.0f %s 0', math.floor(last / 1000000), last % 1000000, hold)

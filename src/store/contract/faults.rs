@@ -12,7 +12,6 @@ use crate::{
 mod moves;
 
 const LOCK: &str = "app:order";
-const META: &str = "reentry:meta:{app:order}:app:order";
 
 /// One command of the test itself.
 async fn ask<T: FromRedisValue>(world: &World, command: &str) -> T {
@@ -93,51 +92,6 @@ async fn a_foreign_type_at_the_lock_is_an_error_and_stays_as_it_is() {
     assert_eq!(ask::<Vec<String>>(&world, "KEYS *").await, [LOCK]);
     assert_eq!(ask::<String>(&world, "GET app:order").await, "precious");
     assert_eq!(ask::<i64>(&world, "PTTL app:order").await, -1);
-}
-
-#[tokio::test]
-async fn a_foreign_type_at_the_meta_of_a_free_lock_keeps_it_free() {
-    let world = World::on_redis().await;
-    let () = ask(&world, &format!("RPUSH {META} precious")).await;
-    // The others see that there is no such hold, and look no further.
-    assert_eq!(refused(&world, some_hold()).await, ["acquire"]);
-    assert_eq!(ask::<Vec<String>>(&world, "KEYS *").await, [META]);
-    assert_eq!(ask::<i64>(&world, &format!("PTTL {META}")).await, -1);
-}
-
-#[tokio::test]
-async fn a_foreign_type_at_the_meta_of_a_held_lock_does_not_keep_it_from_its_end() {
-    let world = World::on_redis().await;
-    let hold = some_hold();
-    world.take(hold, MINUTE).await;
-    let () = ask(&world, &format!("DEL {META}")).await;
-    let () = ask(&world, &format!("RPUSH {META} precious")).await;
-    // All but these read the meta.
-    let refused = refused(&world, hold).await;
-    assert!(!refused.contains(&"renew") && !refused.contains(&"release"));
-    assert!(!refused.contains(&"inspect"));
-    assert_eq!(refused.len(), OPERATIONS.len() - 3);
-    assert_eq!(
-        ask::<String>(&world, &format!("LINDEX {META} 0")).await,
-        "precious"
-    );
-    assert_eq!(ask::<Vec<String>>(&world, "KEYS *").await, [META]);
-}
-
-#[tokio::test]
-async fn a_refused_change_of_a_held_lock_leaves_depth_and_lease() {
-    let world = World::on_redis().await;
-    let hold = some_hold();
-    world.take(hold, MINUTE).await;
-    let () = ask(&world, &format!("DEL {META}")).await;
-    let () = ask(&world, &format!("RPUSH {META} precious")).await;
-    let (key, ttl) = (&world.key, 9 * MINUTE);
-    let again = world.store.acquire(key, claim(hold, ttl)).await;
-    let change = world.store.depth(key, change(hold)).await;
-    assert!(again.is_err() && change.is_err());
-    let depth: String = ask(&world, &format!("HGET {LOCK} {hold}")).await;
-    let left: i64 = ask(&world, &format!("PTTL {LOCK}")).await;
-    assert!(depth == "1" && left <= 60_000, "{depth} {left}");
 }
 
 #[tokio::test]

@@ -3,10 +3,16 @@
 
 use deadpool_redis::redis::{FromRedisValue, ToRedisArgs, cmd};
 
-use super::world::{MINUTE, World, some_hold};
-use crate::store::SHOWN;
+use super::world::{GRANT, MINUTE, World, some_hold, some_waiter, successor};
+use crate::store::{Presence, SHOWN};
 
 const LOCK: &str = "app:order";
+const META: &str = "reentry:meta:{app:order}:app:order";
+const QUEUE: &str = "reentry:queue:{app:order}:app:order";
+const ENTRIES: &str = "reentry:entries:{app:order}:app:order";
+
+/// Every integer up to it is one that Lua knows exactly.
+const EXACT: u64 = 1 << 53;
 
 /// One command of the test itself, with any bytes in it.
 async fn put<T: FromRedisValue>(world: &World, command: &str, args: &[impl ToRedisArgs]) -> T {
@@ -14,6 +20,161 @@ async fn put<T: FromRedisValue>(world: &World, command: &str, args: &[impl ToRed
     let mut command = cmd(command);
     let answer = command.arg(args).query_async(&mut connection).await;
     answer.expect("an answer")
+}
+
+/// Metas that say nothing about tokens; `HOLD` stands for the holder.
+const METAS: [&str; 9] = [
+    "",
+    "precious",
+    "-5 0 HOLD 0",
+    "1.5 0 HOLD 0",
+    "+1790000000 0 HOLD 0",
+    "0 0 HOLD 0",
+    "9223372036854775808 0 HOLD 0",
+    "9007199254 740991 HOLD 0",
+    "1790000000 99999999999999999999 HOLD 0",
+];
+
+#[tokio::test]
+async fn a_meta_that_cannot_be_read_counts_as_none() {
+    let world = World::on_redis().await;
+    for meta in METAS {
+        let hold = some_hold();
+        let before = world.take(hold, MINUTE).await;
+        let () = put(
+            &world,
+            "SET",
+            &[META, &meta.replace("HOLD", &hold.to_string())],
+        )
+        .await;
+        assert_eq!(world.seen().await.token, None, "{meta}");
+        let again = world.take(hold, MINUTE).await;
+        assert!(again > before && again.0 < EXACT, "{meta}: {again}");
+        assert_eq!(world.seen().await.token, Some(again), "{meta}");
+
+        let () = put(
+            &world,
+            "SET",
+            &[META, &meta.replace("HOLD", &hold.to_string())],
+        )
+        .await;
+        assert_eq!(world.depth(hold, 3, 1).await, Presence::Present);
+        assert_eq!(world.holders().await, [(hold.to_string(), 3)], "{meta}");
+        assert!(world.force_release(world.seen().await).await, "{meta}");
+        let () = put(&world, "SET", &[META, meta]).await;
+        let next = some_hold();
+        let token = world.take(next, MINUTE).await;
+        assert!(token > again && token.0 < EXACT, "{meta}: {token}");
+        world.release(next).await;
+    }
+}
+
+/// A block that reached back would meet tokens that were given before.
+#[tokio::test]
+async fn there_is_no_block_of_tokens_where_the_last_one_cannot_be_read() {
+    let world = World::on_redis().await;
+    for meta in METAS {
+        let hold = some_hold();
+        let () = put(&world, "SET", &[META, meta]).await;
+        assert_eq!(world.block(hold, 1_000_000).await.count, 1, "{meta}");
+        world.release(hold).await;
+    }
+}
+
+#[tokio::test]
+async fn a_sequence_number_that_is_too_great_does_not_stop_the_depth() {
+    let world = World::on_redis().await;
+    let hold = some_hold();
+    world.take(hold, MINUTE).await;
+    let () = put(
+        &world,
+        "SET",
+        &[META, &format!("1 1 {hold} 99999999999999999999")],
+    )
+    .await;
+    world.depth(hold, 2, 1).await;
+    assert_eq!(world.holders().await, [(hold.to_string(), 2)]);
+    world.depth(hold, 5, 1).await;
+    assert_eq!(world.holders().await, [(hold.to_string(), 2)]);
+}
+
+/// Entries of a process that would be first in line if they could be read; `LATER` stands for a
+/// deadline in the future.
+const LINES: [&str; 12] = [
+    "",
+    "precious",
+    "LATER",
+    "LATER hold",
+    "LATER hold 1000 1000",
+    "LATER hold 0 1000 1",
+    "LATER hold 1000 -1 1",
+    "LATER hold 1.5 1000 1",
+    "LATER hold 1000 1000 99999999999999999999",
+    "LATER hold 9999999999999999 1000 1",
+    "LATER hold 1000 9999999999999999 1",
+    "99999999999999999999 hold 1000 1000 1",
+];
+
+#[tokio::test]
+async fn an_entry_that_cannot_be_read_counts_as_a_dead_one() {
+    let world = World::on_redis().await;
+    for line in LINES {
+        for step in ["release", "hand over", "force", "ask"] {
+            let (holder, (head, own)) = (some_hold(), some_waiter());
+            world.take(holder, MINUTE).await;
+            world.wait(head, MINUTE, own).await;
+            let line = line.replace("LATER", "9000000000000000");
+            let () = put(&world, "ZADD", &[QUEUE, "-5", "odd"]).await;
+            let () = put(&world, "HSET", &[ENTRIES, "odd", &line]).await;
+            world.wait(head, MINUTE, own).await;
+            assert_eq!(world.waiting().await, 1, "{line}");
+            let (next, beside) = some_waiter();
+            match step {
+                "release" => assert_eq!(world.release(holder).await, Presence::Present),
+                "force" => assert!(world.force_release(world.seen().await).await),
+                "ask" => {
+                    let _: i64 = put(&world, "DEL", &[LOCK]).await;
+                    world.acquire(some_hold(), MINUTE).await;
+                }
+                _ => {
+                    let mut next = successor(next, MINUTE, beside);
+                    next.pass = true;
+                    let released = world.hand_over(holder, next).await;
+                    assert_eq!(released.presence, Presence::Present);
+                }
+            }
+            assert!(world.is_held(head, GRANT).await, "{step}: {line}");
+            assert_eq!(put::<i64>(&world, "HEXISTS", &[ENTRIES, "odd"]).await, 0);
+            world.release(head).await;
+            world.release(next).await;
+            assert_eq!(world.inspect().await, None);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_depth_that_is_none_is_shown_as_zero_and_then_set() {
+    let world = World::on_redis().await;
+    let odd = [
+        ("", 0),
+        ("text", 0),
+        ("-1", 0),
+        ("1.5", 0),
+        ("1e3", 0),
+        ("99999999999999999999", 0),
+        ("9007199254740993", 9_007_199_254_740_993),
+    ];
+    for (depth, shown) in odd {
+        let hold = some_hold();
+        world.take(hold, MINUTE).await;
+        let () = put(&world, "HSET", &[LOCK, &hold.to_string(), depth]).await;
+        assert_eq!(world.holders().await, [(hold.to_string(), shown)]);
+        world.take(hold, MINUTE).await;
+        assert_eq!(world.renew(hold, MINUTE).await, Presence::Present);
+        assert_eq!(world.depth(hold, 2, 1).await, Presence::Present);
+        assert_eq!(world.holders().await, [(hold.to_string(), 2)], "{depth}");
+        assert_eq!(world.release(hold).await, Presence::Present);
+    }
 }
 
 #[tokio::test]
