@@ -4,17 +4,22 @@
 local lock, meta, queue, entries = unpack(KEYS)
 local hold, seen = unpack(ARGV)
 -- include meta
--- include take
--- include queue
 
 if redis.call('HEXISTS', lock, hold) == 0 or (seen ~= '' and known() ~= tonumber(seen)) then
   return 0
 end
 redis.call('DEL', lock)
-local ahead, wish = head(clock())
-if ahead then
-  grant(ahead, wish)
-else
-  redis.call('DEL', entries)
+
+local function move()
+  -- include take
+  -- include queue
+  local ahead, wish = head(clock())
+  if ahead then
+    grant(ahead, wish)
+  else
+    redis.call('DEL', entries)
+  end
 end
+-- The lock is free now, whatever becomes of it.
+pcall(move)
 return 1

@@ -3,14 +3,17 @@
 -- returns released (1 or 0); with a successor the one token that it has got, with a lease of its TTL; {released, 1, token, tokens, lease in ms}: it has the lock; {released, 0, remaining ms, time in µs}: it stands in the queue; {released}: it has to ask
 
 -- HDEL comes first: it is allowed when memory is full, and so is every write after it.
--- It deletes the key with its last field.
+-- It deletes the key with its last field. What fails after it is no refusal of the release.
 local released = redis.call('HDEL', KEYS[1], ARGV[1])
 if KEYS[5] then
-  redis.call('SET', KEYS[5], '1', 'PX', ARGV[3])
+  local buried = redis.pcall('SET', KEYS[5], '1', 'PX', ARGV[3])
+  if buried.err and released == 0 then
+    return buried
+  end
 end
 local successor = ARGV[5]
 -- Whether anybody else is in the lock or waits for it.
-local alone = redis.call('EXISTS', KEYS[1], KEYS[2]) == 0
+local alone = redis.pcall('EXISTS', KEYS[1], KEYS[2]) == 0
 if alone and not successor then
   return released
 end
@@ -18,55 +21,61 @@ end
 local lock, queue, meta, entries = unpack(KEYS)
 -- include take
 if alone and released == 1 then
-  local token, count = take(successor, ARGV[6], ARGV[7], ARGV[8])
-  if count == 1 then
+  local done, token, count = pcall(take, successor, ARGV[6], ARGV[7], ARGV[8])
+  if done and count == 1 then
     return token
+  elseif done then
+    return {1, 1, token, count, tonumber(ARGV[6])}
   end
-  return {1, 1, token, count, tonumber(ARGV[6])}
 end
 
-local waited = redis.call('EXISTS', queue) == 1
-if not (waited or successor) then
-  return released
-end
-local hold, inbox, _, pass, _, ttl, meta_life, tokens, lease, life = unpack(ARGV)
--- include queue
-
-local now = clock()
-if released == 1 and redis.call('EXISTS', lock) == 0 then
-  -- The lock moves: to the successor, or to the process that has waited longest.
-  local ahead, wish
-  if waited and (pass == '1' or not successor) then
-    ahead, wish = head(now)
+local function move()
+  local waited = redis.call('EXISTS', queue) == 1
+  if not (waited or successor) then
+    return released
   end
-  if ahead and not (successor and ahead == inbox) then
-    if successor then
+  local hold, inbox, _, pass, _, ttl, meta_life, tokens, lease, life = unpack(ARGV)
+  -- include queue
+
+  local now = clock()
+  if released == 1 and redis.call('EXISTS', lock) == 0 then
+    -- The lock moves: to the successor, or to the process that has waited longest.
+    local ahead, wish
+    if waited and (pass == '1' or not successor) then
+      ahead, wish = head(now)
+    end
+    if ahead and not (successor and ahead == inbox) then
+      if successor then
+        stand(inbox, now, life, successor, lease, meta_life, tokens)
+      end
+      local remaining = grant(ahead, wish)
+      if successor then
+        return {1, 0, remaining, now}
+      end
+    elseif successor then
+      if waited then
+        leave(inbox)
+      end
+      local token, count = take(successor, ttl, meta_life, tokens)
+      return {1, 1, token, count, tonumber(ttl)}
+    end
+    return {1}
+  end
+
+  -- It may have waited only: its place in the line goes to the successor.
+  local entry = waited and redis.call('HGET', entries, inbox)
+  if entry and string.match(entry, '^%d+ (%S+)') == hold then
+    -- Requests may overtake each other: a successor that has the lock by now would get it once more
+    -- after its own release.
+    if successor and redis.call('HEXISTS', lock, successor) == 0 then
       stand(inbox, now, life, successor, lease, meta_life, tokens)
+      local remaining = redis.call('PTTL', lock)
+      return {released, 0, remaining == -2 and 0 or remaining, now}
     end
-    local remaining = grant(ahead, wish)
-    if successor then
-      return {1, 0, remaining, now}
-    end
-  elseif successor then
-    if waited then
-      leave(inbox)
-    end
-    local token, count = take(successor, ttl, meta_life, tokens)
-    return {1, 1, token, count, tonumber(ttl)}
+    leave(inbox)
   end
-  return {1}
+  return {released}
 end
 
--- It may have waited only: its place in the line goes to the successor.
-local entry = waited and redis.call('HGET', entries, inbox)
-if entry and string.match(entry, '^%d+ (%S+)') == hold then
-  -- Requests may overtake each other: a successor that has the lock by now would get it once more
-  -- after its own release.
-  if successor and redis.call('HEXISTS', lock, successor) == 0 then
-    stand(inbox, now, life, successor, lease, meta_life, tokens)
-    local remaining = redis.call('PTTL', lock)
-    return {released, 0, remaining == -2 and 0 or remaining, now}
-  end
-  leave(inbox)
-end
-return {released}
+local done, reply = pcall(move)
+return done and reply or {released}

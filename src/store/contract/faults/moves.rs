@@ -1,5 +1,5 @@
-//! The same while a lock moves: nothing that fails on the way leaves it without an expiry, and what
-//! can be done without memory is done.
+//! The same while a lock moves: nothing that fails on the way leaves it without an expiry, or makes a
+//! release that was done look refused, and what can be done without memory is done.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::{
 use crate::{
     error::{Effect, StoreError},
     id::HoldId,
-    store::{Claim, Ending, Seen, Standing, Successor},
+    store::{Claim, Ending, Presence, Seen, Standing, Successor},
 };
 
 const QUEUE: &str = "reentry:queue:{app:order}:app:order";
@@ -198,6 +198,49 @@ async fn nobody_enters_the_queue_of_a_full_server() {
     assert!(world.is_held(line.holder, TTL).await);
     assert_eq!(world.waiting().await, 1);
     assert!(world.server().immortal().await.is_empty());
+}
+
+#[tokio::test]
+async fn a_release_that_cannot_move_the_lock_is_a_release() {
+    let world = World::on_redis().await;
+    let after = [
+        "exists", "zrange", "zscore", "zadd", "zrem", "hget", "hset", "hexists", "set", "hincrby",
+        "pexpire", "pttl", "time", "publish",
+    ];
+    for denied in after {
+        for of in ["hand over", "pass", "release", "force", "alone"] {
+            let () = ask(&world, "ACL SETUSER default +@all").await;
+            let () = ask(&world, "FLUSHALL").await;
+            let line = Line::form(&world).await;
+            if of == "alone" {
+                world.leave(line.head.0, line.head.1.inbox).await;
+            }
+            let deny = format!("ACL SETUSER default +@all -{denied}");
+            let () = ask(&world, &deny).await;
+            let (key, next) = (&world.key, successor(line.next.0, TTL, line.next.1));
+            let next = Successor {
+                pass: of == "pass",
+                ..next
+            };
+            let ended = match of {
+                // It begins with a question.
+                "force" if denied == "hexists" => continue,
+                "force" => world.store.force_release(key, line.seen()).await,
+                _ => {
+                    let ending = Ending {
+                        tombstone: true,
+                        ..line.ending((of != "release").then_some(next))
+                    };
+                    let released = world.store.release(key, ending).await;
+                    released.map(|released| released.presence == Presence::Present)
+                }
+            };
+            assert_eq!(ended.ok(), Some(true), "{of} without {denied}");
+            let () = ask(&world, "ACL SETUSER default +@all").await;
+            let held: bool = ask(&world, &format!("HEXISTS app:order {}", line.holder)).await;
+            assert!(!held, "{of} without {denied}");
+        }
+    }
 }
 
 #[tokio::test]
