@@ -7,7 +7,13 @@ if ARGV[4] == '1' and redis.call('EXISTS', KEYS[1], KEYS[2], KEYS[3]) == 0 then
   local time = redis.call('TIME')
   local now = time[1] * 1000000 + time[2]
   local state = time[1] .. ' ' .. time[2] .. ' ' .. ARGV[1] .. ' 0'
-  local before = redis.call('SET', KEYS[4], state, 'PX', ARGV[3], 'GET')
+  local before = redis.pcall('SET', KEYS[4], state, 'PX', ARGV[3], 'GET')
+  if before and before.err then
+    -- An error, since a string has no such field. The key is the crate's own: what has another type
+    -- there is overwritten, and any other error comes again.
+    redis.call('SET', KEYS[4], state, 'PX', ARGV[3])
+    before = nil
+  end
   local seconds, micros
   if before then
     seconds, micros = string.match(before, '^(%d+) (%d+)')
@@ -27,50 +33,59 @@ if ARGV[4] == '1' and redis.call('EXISTS', KEYS[1], KEYS[2], KEYS[3]) == 0 then
 end
 
 local lock, queue, gone, meta, entries = unpack(KEYS)
-local hold, ttl, meta_life, tokens, inbox, lease, life = unpack(ARGV)
--- A request that was overtaken by the end of its own hold must not take the lock.
-if redis.call('EXISTS', gone) == 1 then
-  return {-1}
-end
--- include take
--- include queue
-
-local remaining
-if redis.call('HEXISTS', lock, hold) == 1 then
-  -- Asked again after an answer that never came, or told by no message: never a shorter lease, and
-  -- the same token.
-  -- include meta
-  remaining = redis.call('PTTL', lock)
-  local token, owner = known()
-  if remaining < tonumber(ttl) then
-    redis.call('PEXPIRE', lock, ttl)
-    redis.call('PEXPIRE', meta, meta_life)
-    remaining = tonumber(ttl)
+local function ask()
+  local hold, ttl, meta_life, tokens, inbox, lease, life = unpack(ARGV)
+  -- A request that was overtaken by the end of its own hold must not take the lock.
+  if redis.call('EXISTS', gone) == 1 then
+    return {-1}
   end
-  if owner == hold then
-    return {1, token, 1, remaining}
-  end
-  local first, count = reserve(hold, meta_life, tokens)
-  return {1, first, count, remaining}
-end
+  -- include take
+  -- include queue
 
-local now = clock()
-local ahead, wish
-remaining = redis.call('PTTL', lock)
-if remaining == -2 then
-  ahead, wish = head(now)
-  if not ahead or ahead == inbox then
-    if ahead then
-      leave(ahead)
+  local remaining
+  if redis.call('HEXISTS', lock, hold) == 1 then
+    -- Asked again after an answer that never came, or told by no message: never a shorter lease, and
+    -- the same token.
+    -- include meta
+    remaining = redis.call('PTTL', lock)
+    local token, owner = known()
+    if remaining < tonumber(ttl) then
+      redis.call('PEXPIRE', lock, ttl)
+      redis.call('PEXPIRE', meta, meta_life)
+      remaining = tonumber(ttl)
     end
-    local token, count = take(hold, ttl, meta_life, tokens)
-    return {1, token, count, tonumber(ttl)}
+    if owner == hold then
+      return {1, token, 1, remaining}
+    end
+    local first, count = reserve(hold, meta_life, tokens)
+    return {1, first, count, remaining}
   end
+
+  local now = clock()
+  local ahead, wish
+  remaining = redis.call('PTTL', lock)
+  if remaining == -2 then
+    ahead, wish = head(now)
+    if not ahead or ahead == inbox then
+      if ahead then
+        leave(ahead)
+      end
+      local token, count = take(hold, ttl, meta_life, tokens)
+      return {1, token, count, tonumber(ttl)}
+    end
+  end
+  if inbox then
+    stand(inbox, now, life, hold, lease, meta_life, tokens)
+  end
+  if ahead then
+    remaining = grant(ahead, wish)
+  end
+  return {0, remaining, now}
 end
-if inbox then
-  stand(inbox, now, life, hold, lease, meta_life, tokens)
+
+local done, reply = pcall(ask)
+if done then
+  return reply
 end
-if ahead then
-  remaining = grant(ahead, wish)
-end
-return {0, remaining, now}
+-- include mend
+return ask()

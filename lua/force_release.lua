@@ -21,5 +21,8 @@ local function move()
   end
 end
 -- The lock is free now, whatever becomes of it.
-pcall(move)
+if not pcall(move) then
+  -- include mend
+  pcall(move)
+end
 return 1

@@ -78,4 +78,8 @@ local function move()
 end
 
 local done, reply = pcall(move)
+if not done then
+  -- include mend
+  done, reply = pcall(move)
+end
 return done and reply or {released}

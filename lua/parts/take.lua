@@ -14,7 +14,13 @@ local function reserve(hold, meta_life, count)
   local now = time[1] * 1000000 + time[2]
   local first, last = now, now
   local state = time[1] .. ' ' .. time[2] .. ' ' .. hold .. ' 0'
-  local before = redis.call('SET', meta, state, 'PX', meta_life, 'GET')
+  local before = redis.pcall('SET', meta, state, 'PX', meta_life, 'GET')
+  if before and before.err then
+    -- An error, since a string has no such field. The key is the crate's own: what has another type
+    -- there is overwritten, and any other error comes again.
+    redis.call('SET', meta, state, 'PX', meta_life)
+    before = nil
+  end
   local seconds, micros = string.match(before or '', '^(%d+) (%d+)')
   local token = seconds and seconds * 1000000 + micros
   -- One that Lua does not know exactly was never given.

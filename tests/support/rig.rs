@@ -32,11 +32,12 @@ pub const FAULTS: [Action; 7] = [
 ];
 
 /// What several scripts share, put where a line says `-- include` and its name.
-const PARTS: [(&str, &str); 4] = [
+const PARTS: [(&str, &str); 5] = [
     ("take", include_str!("../../lua/parts/take.lua")),
     ("queue", include_str!("../../lua/parts/queue.lua")),
     ("entry", include_str!("../../lua/parts/entry.lua")),
     ("meta", include_str!("../../lua/parts/meta.lua")),
+    ("mend", include_str!("../../lua/parts/mend.lua")),
 ];
 
 /// Every script is known to the server, so that each operation is one EVALSHA.

@@ -4,7 +4,9 @@
 use deadpool_redis::redis::{FromRedisValue, ToRedisArgs, cmd};
 
 use super::world::{GRANT, MINUTE, World, some_hold, some_waiter, successor};
-use crate::store::{Presence, SHOWN};
+use crate::store::{Acquired, Presence, SHOWN, Snapshot};
+
+mod random;
 
 const LOCK: &str = "app:order";
 const META: &str = "reentry:meta:{app:order}:app:order";
@@ -212,4 +214,66 @@ async fn the_token_is_shown_also_where_its_hold_is_not() {
     let () = put(&world, "HSET", &fields).await;
     assert_eq!(world.seen().await.token, Some(token));
     assert!(world.force_release(world.seen().await).await);
+}
+
+/// Everything that meets what stands beside a lock.
+#[tokio::test]
+async fn what_has_another_type_beside_the_lock_is_removed() {
+    let world = World::on_redis().await;
+    for key in [META, QUEUE, ENTRIES] {
+        for step in [
+            "take",
+            "again",
+            "depth",
+            "wait",
+            "release",
+            "hand over",
+            "force",
+        ] {
+            world.server().flush().await;
+            let (hold, (next, beside)) = (some_hold(), some_waiter());
+            if step != "take" {
+                world.take(hold, MINUTE).await;
+                let (other, place) = some_waiter();
+                world.wait(other, MINUTE, place).await;
+            }
+            let _: i64 = put(&world, "DEL", &[key]).await;
+            let _: i64 = put(&world, "RPUSH", &[key, "precious"]).await;
+            world.inspect().await;
+            match step {
+                "take" | "again" => drop(world.take(hold, MINUTE).await),
+                "depth" => assert_eq!(world.depth(hold, 2, 1).await, Presence::Present),
+                "wait" => world.wait(next, MINUTE, beside).await,
+                "release" => assert_eq!(world.release(hold).await, Presence::Present),
+                "force" => assert!(world.force_release(world.seen().await).await),
+                _ => {
+                    let released = world.hand_over(hold, successor(next, MINUTE, beside)).await;
+                    assert_eq!(released.presence, Presence::Present);
+                    assert!(matches!(released.successor, Some(Acquired::Held { .. })));
+                }
+            }
+            // And afterwards it is a lock like any other.
+            while let Some(seen) = world.inspect().await.and_then(Snapshot::seen) {
+                assert!(world.force_release(seen).await, "{key}: {step}");
+            }
+            sound(&world).await;
+            assert!(world.server().immortal().await.is_empty(), "{key}: {step}");
+        }
+    }
+}
+
+/// A free lock without a queue can be taken, waited for, handed on and released.
+async fn sound(world: &World) {
+    let (hold, (next, beside)) = (some_hold(), some_waiter());
+    let token = world.take(hold, MINUTE).await;
+    assert!(token.0 < EXACT, "{token}");
+    assert_eq!(world.depth(hold, 2, 1).await, Presence::Present);
+    assert_eq!(world.holders().await, [(hold.to_string(), 2)]);
+    assert_eq!(world.seen().await.token, Some(token));
+    world.wait(next, MINUTE, beside).await;
+    assert_eq!(world.release(hold).await, Presence::Present);
+    assert!(world.is_held(next, GRANT).await);
+    assert!(world.seen().await.token > Some(token));
+    assert_eq!(world.release(next).await, Presence::Present);
+    assert_eq!(world.inspect().await, None);
 }

@@ -30,11 +30,12 @@ macro_rules! script {
 
 /// What several scripts share, each put where a line says `-- include` and its name. One that others
 /// include stands behind them.
-const PARTS: [(&str, &str); 4] = [
+const PARTS: [(&str, &str); 5] = [
     ("take", include_str!("../../../lua/parts/take.lua")),
     ("queue", include_str!("../../../lua/parts/queue.lua")),
     ("entry", include_str!("../../../lua/parts/entry.lua")),
     ("meta", include_str!("../../../lua/parts/meta.lua")),
+    ("mend", include_str!("../../../lua/parts/mend.lua")),
 ];
 
 fn assemble(verb: &str) -> String {

@@ -15,8 +15,6 @@ use crate::{
     store::{Claim, Ending, Presence, Seen, Standing, Successor},
 };
 
-const QUEUE: &str = "reentry:queue:{app:order}:app:order";
-const ENTRIES: &str = "reentry:entries:{app:order}:app:order";
 const TTL: Duration = MINUTE.saturating_mul(9);
 
 /// A lock that is held, one process that waits for it, and the next of the holder's process.
@@ -240,26 +238,5 @@ async fn a_release_that_cannot_move_the_lock_is_a_release() {
             let held: bool = ask(&world, &format!("HEXISTS app:order {}", line.holder)).await;
             assert!(!held, "{of} without {denied}");
         }
-    }
-}
-
-#[tokio::test]
-async fn a_foreign_type_at_the_queue_does_not_keep_a_lock_from_its_end() {
-    for key in [QUEUE, ENTRIES] {
-        let world = World::on_redis().await;
-        let holder = some_hold();
-        world.take(holder, TTL).await;
-        let () = ask(&world, &format!("LPUSH {key} precious")).await;
-        let (hold, place) = some_waiter();
-        let wish = Claim {
-            standing: Some(place),
-            ..claim(hold, TTL)
-        };
-        let waits = world.store.acquire(&world.key, wish).await;
-        assert_eq!(waits.map_err(|error| error.effect()), Err(Effect::Refused));
-        let _ = world.store.release(&world.key, ending(holder)).await;
-        assert_eq!(ask::<i64>(&world, "EXISTS app:order").await, 0);
-        let left: String = ask(&world, &format!("LINDEX {key} 0")).await;
-        assert_eq!(left, "precious");
     }
 }
