@@ -92,6 +92,9 @@ impl LocksBuilder {
 
     /// What stands before every key in the store (default: nothing). It does not show in the API.
     ///
+    /// It must not begin with `reentry:`, and the first pair of braces in it must not be `{}`: then no key
+    /// would be valid, and [`build`](Self::build) refuses it.
+    ///
     /// # Examples
     ///
     /// ```

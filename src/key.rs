@@ -50,6 +50,16 @@ impl LockKey {
         Ok(key)
     }
 
+    /// Why no name at all is valid after this prefix; `None` if some are.
+    pub(crate) fn refusal_of(prefix: &str) -> Option<&'static str> {
+        // A name with a hash tag of its own is valid wherever any is: it brings the tag where the prefix
+        // has none, ends the one that the prefix begins, and changes nothing otherwise.
+        match Self::new(prefix, "{tag}") {
+            Err(LockError::InvalidKey { reason, .. }) => Some(reason),
+            _ => None,
+        }
+    }
+
     /// The key as the caller named it, without the prefix.
     pub(crate) fn name(&self) -> &str {
         self.full.get(self.prefix_len..).unwrap_or_default()
@@ -135,6 +145,16 @@ mod tests {
                 matches!(key, Err(LockError::InvalidKey { .. })),
                 "{prefix}{name}"
             );
+        }
+    }
+
+    #[test]
+    fn a_prefix_is_refused_where_every_name_is() {
+        for prefix in ["reentry:", "reentry:app:", "{}", "app:{}", "}{}", "{}{tag}"] {
+            assert!(LockKey::refusal_of(prefix).is_some(), "{prefix}");
+        }
+        for prefix in ["", "app:", "reentry", "{tag}", "{tag}{}", "{", "}", "}{"] {
+            assert_eq!(LockKey::refusal_of(prefix), None, "{prefix}");
         }
     }
 

@@ -136,7 +136,7 @@ async fn nothing_is_sent_for_bad_keys_and_options() {
 async fn a_builder_refuses_what_cannot_be_before_it_connects() {
     let nowhere = || Locks::builder().url("redis://127.0.0.1:1");
     let poll = |interval, attempts| Wake::Poll { interval, attempts };
-    let builders: [LocksBuilder; 9] = [
+    let builders: [LocksBuilder; 11] = [
         Locks::builder(),
         nowhere().ttl(Duration::ZERO),
         nowhere().ttl(Duration::from_millis(19)),
@@ -146,6 +146,8 @@ async fn a_builder_refuses_what_cannot_be_before_it_connects() {
         nowhere().connect_timeout(Duration::ZERO),
         nowhere().response_timeout(Duration::ZERO),
         Locks::builder().url("not a url"),
+        nowhere().prefix("reentry:app:"),
+        nowhere().prefix("app:{}"),
     ];
     for builder in builders {
         let shown = format!("{builder:?}");
@@ -165,6 +167,45 @@ async fn a_pool_and_the_memory_exclude_each_other() {
     let builder = Locks::builder().pool(pool.unwrap()).url("memory:");
     let error = builder.build().await.unwrap_err();
     assert!(matches!(error, LockError::Config { .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_prefix_after_which_every_key_is_bad_is_refused() {
+    let pool = || {
+        let config = deadpool_redis::Config::from_url("redis://127.0.0.1:1");
+        config.create_pool(Some(deadpool_redis::Runtime::Tokio1))
+    };
+    for prefix in [
+        "reentry:",
+        "reentry:app:",
+        "{}",
+        "app:{}",
+        "}{}",
+        "{}{tag}:",
+    ] {
+        for builder in [
+            Locks::builder().url("memory:"),
+            Locks::builder().pool(pool().unwrap()),
+        ] {
+            let error = builder.prefix(prefix).build().await.unwrap_err();
+            assert!(
+                matches!(error, LockError::Config { .. }),
+                "{prefix}: {error:?}"
+            );
+            assert!(error.to_string().contains(prefix), "{error}");
+        }
+    }
+    // After each of these some name is good.
+    for (prefix, name) in [
+        ("}", "{tag}"),
+        ("{", "tag}"),
+        ("{tag}{}", "a}b"),
+        ("reentry", "key"),
+    ] {
+        let builder = Locks::builder().url("memory:").prefix(prefix);
+        let locks = builder.build().await.unwrap();
+        locks.with_lock(name, async {}).await.unwrap();
+    }
 }
 
 /// The prefix counts: it can make a bad name good, and a good name bad.

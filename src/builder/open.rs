@@ -6,6 +6,7 @@ use super::LocksBuilder;
 use crate::{
     engine::{Engine, Setup},
     error::LockError,
+    key::LockKey,
     locks::Locks,
     options::{Options, config},
     store::{
@@ -88,8 +89,8 @@ impl LocksBuilder {
     ///
     /// # Errors
     ///
-    /// [`LockError::Config`] for options that contradict each other and for a URL that makes no
-    /// sense, before anything is sent;
+    /// [`LockError::Config`] for options that contradict each other, for a URL that makes no sense, and
+    /// for a prefix after which no key is valid, before anything is sent;
     /// [`LockError::Store`] if the server cannot be reached.
     ///
     /// # Cancel safety
@@ -113,6 +114,12 @@ impl LocksBuilder {
         };
         if timeouts.connect.is_zero() || timeouts.response.is_zero() {
             return Err(config("a timeout must not be zero".to_owned()));
+        }
+        if let Some(reason) = LockKey::refusal_of(&self.prefix) {
+            let prefix = &self.prefix;
+            return Err(config(format!(
+                "after the prefix `{prefix}` no key is valid: {reason}"
+            )));
         }
         self.queueing.check()?;
         self.options.resolve(Options::default())?;

@@ -14,7 +14,7 @@ const HOLDS: [&str; 2] = [
 ];
 
 /// A name is accepted exactly if the keys beside the lock can lie in its slot, and then they do, and no
-/// other lock has any of them.
+/// other lock has any of them; a prefix after which some name is accepted is accepted.
 pub(crate) fn key(prefix: &str, name: &str, other: &str) {
     let Some(one) = accepted(prefix, name) else {
         return;
@@ -43,6 +43,7 @@ fn accepted(prefix: &str, name: &str) -> Option<LockKey> {
     match LockKey::new(prefix, name) {
         Ok(key) => {
             assert!(valid, "{full:?} was accepted");
+            assert_eq!(LockKey::refusal_of(prefix), None, "{full:?}");
             assert_eq!((key.name(), key.as_str()), (name, &*full));
             assert_eq!(key.hash_tag().as_bytes(), tag(&full));
             Some(key)
