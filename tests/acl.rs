@@ -23,6 +23,15 @@ const KEY: &str = "order:42";
 /// The locks, here those named `order:…`, and what the crate keeps beside them.
 const KEYS: [&str; 2] = ["~order:*", "~reentry:*"];
 
+/// The same for a user who shares the server with others: what is kept beside its own locks alone.
+const OWN_KEYS: [&str; 5] = [
+    "~order:*",
+    "~reentry:meta:{order:*",
+    "~reentry:queue:{order:*",
+    "~reentry:entries:{order:*",
+    "~reentry:gone:{order:*",
+];
+
 /// How a script is sent: by its hash, and in full where the server does not know it.
 const SENDING: [&str; 2] = ["+evalsha", "+eval"];
 
@@ -189,6 +198,48 @@ async fn without_any_one_of_them_something_is_refused_at_once() {
             }
             Err(other) => panic!("without {missing}: {other:?}"),
         }
+    }
+}
+
+#[tokio::test]
+async fn a_user_with_a_prefix_of_its_own_has_no_part_in_the_locks_of_others() {
+    let ground = Ground::start().await;
+    let others = SENDING.into_iter().chain(SCRIPTS).chain(TELLING);
+    let own: Vec<_> = OWN_KEYS.into_iter().chain(others).collect();
+    ground.permit(&own).await;
+    within(DEADLINE, "everything", ground.everything())
+        .await
+        .unwrap();
+    assert!(ground.left_right().await);
+
+    let locks = ground.locks().await.unwrap();
+    let key = "stock:7";
+    for refused in [
+        locks.with_lock(key, async {}).await,
+        locks.inspect(key).await.map(drop),
+        locks.force_release(key).await.map(drop),
+    ] {
+        assert!(
+            matches!(refused, Err(LockError::Store { .. })),
+            "{refused:?}"
+        );
+    }
+    // The names of inboxes and holds, without which nothing can be forged, stand there.
+    let client = deadpool_redis::redis::Client::open(ground.url()).unwrap();
+    let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+    for (command, key) in [
+        ("ZRANGE", "reentry:queue:{stock:7}:stock:7 0 -1"),
+        ("HGETALL", "reentry:entries:{stock:7}:stock:7"),
+        ("HGETALL", "stock:7"),
+        ("PUBSUB", "CHANNELS"),
+        ("PSUBSCRIBE", "reentry:inbox:*"),
+        ("MONITOR", ""),
+    ] {
+        let words = key.split_whitespace().collect::<Vec<_>>();
+        let answer = cmd(command).arg(words).exec_async(&mut connection).await;
+        let refusal = answer.unwrap_err().to_string();
+        let told = ["NoPerm", "NOPERM", "permission"];
+        assert!(told.iter().any(|word| refusal.contains(word)), "{refusal}");
     }
 }
 

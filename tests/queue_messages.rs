@@ -1,5 +1,6 @@
 //! P1 and P9 where the messages misbehave: one that is lost, late, repeated or false lets nobody in who
-//! has no lease, and keeps nobody out for longer than until he asks again.
+//! has no lease, and keeps nobody out for longer than until he asks again. One that is forged by a user
+//! who knows what only the lock's own keys say is believed until the next request.
 
 #![allow(
     clippy::expect_used,
@@ -11,7 +12,7 @@ mod support;
 
 use std::time::Duration;
 
-use deadpool_redis::redis::{AsyncCommands, Client};
+use deadpool_redis::redis::{AsyncCommands, Client, cmd};
 use futures_util::StreamExt;
 use reentry::{Locks, LocksBuilder};
 use support::rig::KEY;
@@ -203,4 +204,40 @@ async fn a_message_that_is_repeated_or_false_lets_nobody_in() {
     second.leave();
     let turns = ground.turns.all().await;
     assert!(turns[0].token < turns[1].token);
+}
+
+/// What docs/reliability.md says of users who do not trust each other.
+#[tokio::test]
+async fn a_forged_message_is_believed_until_the_first_renewal() {
+    let short = Duration::from_secs(3);
+    let ground = Ground::build(|builder| builder.ttl(short)).await;
+    let holder = ground.other.lock(KEY).await.unwrap();
+    let (enter, entered) = tokio::sync::watch::channel(None);
+    let body = ground.waiting.with_lock(KEY, async move {
+        let token = reentry::held(KEY).unwrap().fencing_token();
+        enter.send(Some(token)).unwrap();
+        std::future::pending::<()>().await;
+    });
+    let forged = tokio::spawn(body);
+    until_queued(&ground.server, 1).await;
+    let inbox = ground.inbox().await;
+    let mut connection = ground.server.connection().await;
+    let key = format!("reentry:entries:{{{KEY}}}:{KEY}");
+    let entries: Vec<String> = connection.hvals(key).await.unwrap();
+    let hold = entries[0].split(' ').nth(1).unwrap();
+    // Again and again, since it must be later than the last answer that the waiter has had.
+    let forge = async || {
+        let mut connection = ground.server.connection().await;
+        let time = cmd("TIME").query_async(&mut connection).await;
+        let (seconds, micros): (u64, u64) = time.unwrap();
+        let time = seconds * 1_000_000 + micros;
+        let message = format!("{hold} {} 1 {time} 3600000 {KEY}", i64::MAX);
+        let () = connection.publish(&inbox, message).await.unwrap();
+        entered.borrow().is_some()
+    };
+    eventually(DEADLINE, "it enters", forge).await;
+    assert_eq!(entered.borrow().map(|token| token.as_i64()), Some(i64::MAX));
+    let lost = within(DEADLINE, "the loss", forged).await.unwrap();
+    assert!(lost.unwrap_err().is_lost());
+    holder.release().await.unwrap();
 }
