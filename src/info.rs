@@ -16,7 +16,13 @@ pub struct LockInfo {
     /// When the lease ends unless it is renewed; `None` for a lock without an expiry, which some
     /// other program has taken.
     pub remaining: Option<Duration>,
-    /// The token of the present hold; `None` if some other program holds the lock.
+    /// The last token that the store gave to the present hold; `None` if some other program holds the
+    /// lock, or if the store knows it no more.
+    ///
+    /// It is the holder's own, unless call graphs of one process share the hold, with
+    /// [`HandOff::InProcess`](crate::HandOff::InProcess): then it is the greatest of all tokens that are set
+    /// aside for them, and each of them has its own, which may be smaller. So it serves to tell holds
+    /// apart; what a resource is to be given is [`Held::fencing_token`](crate::Held::fencing_token).
     pub token: Option<FencingToken>,
     /// How many wait for it in this process through this [`Locks`](crate::Locks) and its clones.
     pub waiters: usize,

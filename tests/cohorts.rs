@@ -97,6 +97,22 @@ async fn another_process_that_waits_has_its_turn_after_the_group() {
 }
 
 #[tokio::test]
+async fn an_inspection_shows_the_last_token_of_the_group() {
+    let server = RedisServer::start().await;
+    let [locks] = processes(&cohort(&server)).await;
+    warm(&locks).await;
+    let look = || async {
+        let own = held(KEY).unwrap().fencing_token();
+        (own, locks.inspect(KEY).await.unwrap().unwrap().token)
+    };
+    let visit = || locks.with_lock(KEY, look());
+    let (one, two, three) = tokio::try_join!(visit(), visit(), visit()).unwrap();
+    assert!(one.0 < two.0 && two.0 < three.0);
+    assert_eq!([one.1, two.1], [three.1; 2], "one hold");
+    assert!(Some(three.0) < three.1, "{three:?}");
+}
+
+#[tokio::test]
 async fn in_strict_order_there_are_no_groups() {
     let server = RedisServer::start().await;
     let [locks] = processes(&cohort(&server).local_handoffs(0)).await;
