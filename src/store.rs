@@ -2,9 +2,10 @@
 //! this process, and the news of an outage.
 //!
 //! Every operation is atomic in the store. A request may be executed although no answer comes, may
-//! be executed late, and may be executed twice; each operation is written so that none of this
-//! changes a depth twice or takes a lock for nobody (P8). Only an acquire that was *answered* must not be
-//! executed once more after its hold has ended, which nothing between us and a store does.
+//! be executed late, and may be executed twice; each operation is written so that this changes nothing
+//! (P8). The exception is an acquire that was answered and is executed once more after its hold has
+//! ended: it takes the lock for that hold, until the lease ends. TCP does not repeat a request, nor does
+//! anything below this crate.
 
 use std::{fmt, pin::Pin, sync::Weak, time::Duration};
 

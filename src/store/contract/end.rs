@@ -9,6 +9,7 @@ on_every_store!(
     the_release_of_a_stranger_changes_nothing,
     a_late_release_does_not_touch_the_next_holder,
     a_hold_that_is_nowhere_can_be_buried,
+    an_answered_acquire_that_comes_again_takes_the_lock,
     a_release_after_the_lease_finds_the_hold_gone,
     a_free_lock_has_nothing_to_show,
     force_frees_the_lock_that_was_seen,
@@ -61,6 +62,17 @@ async fn a_hold_that_is_nowhere_can_be_buried(world: World) {
     assert_eq!(world.bury(hold).await, Presence::Gone);
     assert_eq!(world.acquire(hold, MINUTE).await, Acquired::Ended);
     assert_eq!(world.inspect().await, None);
+}
+
+/// The exception to P8: the end of a hold leaves a tombstone only where an acquire was not answered.
+async fn an_answered_acquire_that_comes_again_takes_the_lock(world: World) {
+    let (hold, next) = (some_hold(), some_hold());
+    world.take(hold, MINUTE).await;
+    world.release(hold).await;
+    world.take(hold, MINUTE).await;
+    assert!(world.is_held(hold, MINUTE).await);
+    world.pass(2 * MINUTE).await;
+    world.take(next, MINUTE).await;
 }
 
 async fn a_release_after_the_lease_finds_the_hold_gone(world: World) {
