@@ -61,7 +61,8 @@ pub enum Wake {
     /// subscription that is refused or broken delays a hand-off by up to two heartbeats.
     #[default]
     Notify,
-    /// It asks again after a delay that grows, with jitter, from 10 ms to 100 ms.
+    /// It asks again after a delay that grows, with jitter, from 10 ms to 100 ms, or to the heartbeat
+    /// if that is shorter.
     Backoff,
     /// It asks again after a fixed interval, as the classic implementations do, whoever holds the
     /// lock.

@@ -66,6 +66,10 @@ impl Driver {
                 let pause = match (first.heard().is_failure(), self.queue.queueing.wake) {
                     (false, Wake::Notify) if told => heartbeat,
                     (false, Wake::Notify | Wake::Backoff) if !asks_at_once => heartbeat,
+                    // Its place in the store's queue is kept no longer without a question.
+                    (false, Wake::Notify | Wake::Backoff) => {
+                        pauses.next().unwrap_or(heartbeat).min(heartbeat)
+                    }
                     _ => pauses.next().unwrap_or(heartbeat),
                 };
                 next = self.pause(pause, busy).await;
@@ -150,3 +154,6 @@ impl Wake {
         matches!(self, Self::Poll { attempts: Some(attempts), .. } if asked >= attempts)
     }
 }
+
+#[cfg(test)]
+mod tests;
