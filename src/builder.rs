@@ -274,7 +274,7 @@ impl LocksBuilder {
     /// How often a waiter asks while it waits to be told (default 1 s; a third of its TTL if that is
     /// shorter). Between 10 ms and 1 min.
     ///
-    /// It is what a lost message, a waiter that died and a broken subscription cost: each delays a
+    /// It is what a lost message, a waiter that died and a subscription that hangs cost: each delays a
     /// hand-off by two heartbeats at most. A lock that has moved to another process has a lease of
     /// two heartbeats until it is renewed for the first time.
     ///

@@ -57,8 +57,9 @@ pub enum Wake {
     /// The store tells it, over one subscription per [`Locks`](crate::Locks) that is opened when
     /// somebody has to wait for the first time.
     ///
-    /// Where there is none, because a pool was given without a URL, it is as `Backoff`. A
-    /// subscription that is refused or broken delays a hand-off by up to two heartbeats.
+    /// While there is none it is as `Backoff`: where a pool was given without a URL, where the
+    /// server refuses subscriptions, and from the end of a broken one until it is made anew. A
+    /// message that is lost, or a subscription that hangs, delays a hand-off by up to two heartbeats.
     #[default]
     Notify,
     /// It asks again after a delay that grows, with jitter, from 10 ms to 100 ms, or to the heartbeat

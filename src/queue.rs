@@ -178,7 +178,8 @@ impl Queue {
         })
     }
 
-    /// Opens the inbox, unless it is open. False if waiters have to ask.
+    /// Opens the inbox, unless it is open. False while waiters have to ask; they are woken when that
+    /// changes.
     fn listen(&self) -> bool {
         let listener = Weak::clone(&self.this);
         self.queueing.wake == Wake::Notify && self.store.listen(self.inbox, listener)

@@ -64,10 +64,11 @@ pub(crate) trait Store: fmt::Debug + Send + Sync {
     fn force_release(&self, key: &LockKey, seen: Seen) -> Answer<bool>;
 
     /// Opens the inbox, unless it is open: `listener` is told from now on which locks have moved to
-    /// it. False where there can be none, so that waiters have to ask.
+    /// it. False while it is broken, and where there can be none, so that waiters have to ask; the
+    /// listener is woken whenever that changes.
     fn listen(&self, inbox: InboxId, listener: Weak<dyn Listener>) -> bool;
 
-    /// The inbox may be dead: somebody had to ask who should have been told.
+    /// The inbox may be dead: a waiter had to ask that should have been told.
     fn doubt(&self);
 
     /// A request that was sent at `since` has no answer, and its sender cannot wait for long. Where the
@@ -90,7 +91,7 @@ pub(crate) trait Listener: Send + Sync {
     /// Whether nobody waits for news.
     fn is_idle(&self) -> bool;
 
-    /// News may have been missed up to now.
+    /// News may have been missed up to now, or will be from now on: the inbox is open, or broken.
     fn missed(&self);
 }
 

@@ -174,7 +174,7 @@ async fn a_subscription_that_was_refused_is_made_when_it_is_allowed() {
     assert_eq!(turns.names().await, ["waiter"]);
 }
 
-/// It pauses longer and longer: 10, 20, 40, … ms at least.
+/// A killer that never rests makes no hot loop of it.
 #[tokio::test]
 async fn a_subscription_that_dies_again_and_again_is_not_made_anew_at_once() {
     let server = RedisServer::start().await;
@@ -195,11 +195,9 @@ async fn a_subscription_that_dies_again_and_again_is_not_made_anew_at_once() {
             start.get_or_insert_with(tokio::time::Instant::now);
         }
     }
+    // Before each of the others is killed, and after the first one, it stands or pauses for as long.
     let took = start.unwrap().elapsed();
-    assert!(
-        took >= Duration::from_millis(10 + 20 + 40 + 80 + 160 + 320),
-        "{took:?}"
-    );
+    assert!(took >= 5 * Duration::from_millis(10), "{took:?}");
     guard.release().await.unwrap();
     within(DEADLINE, "its turn", waiting)
         .await

@@ -60,11 +60,16 @@ impl Driver {
                 pauses = self.queue.queueing.wake.pauses();
                 served = Some(Arc::clone(&first));
             }
+            let Queueing { wake, .. } = self.queue.queueing;
             let ask = next == Next::TimeUp || next == Next::Kicked && asks_at_once;
             if !ask {
                 let heartbeat = self.queue.queueing.heartbeat(first.claim().ttl);
-                let pause = match (first.heard().is_failure(), self.queue.queueing.wake) {
-                    (false, Wake::Notify) if told => heartbeat,
+                let pause = match (first.heard().is_failure(), wake) {
+                    (false, Wake::Notify) if told => {
+                        // They grow from when it is told no more.
+                        pauses = wake.pauses();
+                        heartbeat
+                    }
                     (false, Wake::Notify | Wake::Backoff) if !asks_at_once => heartbeat,
                     // Its place in the store's queue is kept no longer without a question.
                     (false, Wake::Notify | Wake::Backoff) => {
@@ -81,7 +86,9 @@ impl Driver {
             };
             let outcome = attempt.clone().await;
             (busy, next) = match outcome {
-                Outcome::Held(_) if next == Next::TimeUp && told => {
+                Outcome::Held(_) if next == Next::TimeUp && wake == Wake::Notify => {
+                    // Also while the inbox is known to be broken: the runtime that is to open it
+                    // again may stand still.
                     self.queue.store.doubt();
                     (None, Next::Wait)
                 }

@@ -196,9 +196,7 @@ impl Store for RedisStore {
 
     fn listen(&self, inbox: InboxId, listener: Weak<dyn Listener>) -> bool {
         let channel = self.inbox.as_ref();
-        channel
-            .map(|channel| channel.open(inbox, listener))
-            .is_some()
+        channel.is_some_and(|channel| channel.open(inbox, listener))
     }
 
     fn doubt(&self) {

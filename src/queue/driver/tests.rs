@@ -142,6 +142,39 @@ impl Process {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_waiter_asks_by_itself_only_while_the_inbox_is_broken() -> Result<(), LockError> {
+    let process = Process::with_heartbeat(60 * SECOND)?;
+    process.take_elsewhere().await;
+    let waiting = process.wait();
+    assert_eq!(process.asks_within(50 * SECOND).await, 1);
+    for _ in 0..3 {
+        process.set_broken(true);
+        // At once, and at pauses of up to 100 ms from then on.
+        let asked = process.asks_within(10 * SECOND).await;
+        assert!((100..=250).contains(&asked), "{asked}");
+        process.set_broken(false);
+        assert_eq!(process.asks_within(50 * SECOND).await, 1);
+    }
+    waiting.abort();
+    Ok(())
+}
+
+/// The release in this process names it.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_behind_a_holder_here_does_not_ask_while_the_inbox_is_broken()
+-> Result<(), LockError> {
+    let process = Process::with_heartbeat(60 * SECOND)?;
+    let grant = process.acquire().await?;
+    process.queue.guarded(&process.key, grant.hold);
+    let waiting = process.wait();
+    process.set_broken(true);
+    assert_eq!(process.asks_within(50 * SECOND).await, 0);
+    waiting.abort();
+    drop(grant);
+    Ok(())
+}
+
 /// It lasts for two heartbeats, and these may be shorter than the pauses.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_that_asks_by_itself_keeps_its_place() -> Result<(), LockError> {

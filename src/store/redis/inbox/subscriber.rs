@@ -1,0 +1,201 @@
+//! The task that keeps the subscription.
+
+use std::{
+    pin::pin,
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use deadpool_redis::redis::{
+    AsyncConnectionConfig, Client, FromRedisValue, PushInfo, PushKind, RedisError,
+    aio::{MultiplexedConnection, SendError},
+    cmd,
+};
+use tokio::{
+    select,
+    sync::{Notify, watch},
+    time::{Instant, sleep},
+};
+
+use super::{pace::Pace, stage::Stage};
+use crate::{
+    error::StoreError,
+    id::InboxId,
+    mutex::Mutex,
+    report,
+    store::{
+        Listener,
+        redis::{
+            address::Address,
+            connect::{DriverError, Timeouts},
+            reply, script,
+        },
+    },
+};
+
+/// How long nobody must have waited before the inbox is closed, to within as much again.
+const IDLE: Duration = Duration::from_secs(5);
+
+#[derive(Default)]
+pub(super) struct Doubt {
+    pub(super) raised: Notify,
+    /// Since when it has not been heard.
+    pub(super) since: Mutex<Option<Instant>>,
+}
+
+impl Doubt {
+    /// Waits until one is raised, and notes that it was heard.
+    async fn heard(&self) {
+        self.raised.notified().await;
+        *self.since.lock() = None;
+    }
+
+    /// Hears the doubts while `work` goes on, which settles them.
+    async fn settled_by<T>(&self, work: impl Future<Output = T>) -> T {
+        let mut work = pin!(work);
+        loop {
+            select! {
+                biased;
+                output = &mut work => return output,
+                () = self.heard() => {}
+            }
+        }
+    }
+}
+
+/// How a subscription ends.
+enum End {
+    Idle,
+    Dead,
+}
+
+pub(super) struct Subscriber {
+    pub(super) id: InboxId,
+    pub(super) listener: Weak<dyn Listener>,
+    pub(super) address: Address,
+    pub(super) timeouts: Timeouts,
+    pub(super) outages: watch::Sender<u64>,
+    pub(super) doubt: Arc<Doubt>,
+    pub(super) stage: Arc<Mutex<Stage>>,
+}
+
+impl Subscriber {
+    pub(super) async fn run(self) {
+        let _ending = Ending(&self);
+        let mut pace = Pace::new();
+        while !self.is_idle() {
+            let ended = Arc::new(Notify::new());
+            let pause = match self.doubt.settled_by(self.subscribe(&ended)).await {
+                Ok(mut connection) => {
+                    let began = Instant::now();
+                    // What has moved until now was told to nobody.
+                    self.enter(Stage::Standing);
+                    match self.keep(&mut connection, &ended).await {
+                        End::Idle => return,
+                        // The server may have lost its data together with the connection.
+                        End::Dead => self.outages.send_modify(|count| *count += 1),
+                    }
+                    self.enter(Stage::Broken);
+                    pace.died(began.elapsed())
+                }
+                Err(error) => {
+                    let effect = script::effect(&error);
+                    let error = DriverError(error);
+                    let error = StoreError::new("subscribe", &self.address.endpoint, effect, error);
+                    report::subscribe_retried(self.id, &error);
+                    self.enter(Stage::Broken);
+                    pace.failed()
+                }
+            };
+            if let Some(pause) = pause {
+                self.doubt.settled_by(sleep(pause)).await;
+            }
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.listener
+            .upgrade()
+            .is_none_or(|listener| listener.is_idle())
+    }
+
+    /// Wakes the waiters, which have gone by the stage before, and may have missed a message.
+    fn enter(&self, stage: Stage) {
+        let before = std::mem::replace(&mut *self.stage.lock(), stage);
+        if before != stage
+            && let Some(listener) = self.listener.upgrade()
+        {
+            listener.missed();
+        }
+    }
+
+    /// Waits until the connection has died, or nobody needs it.
+    async fn keep(&self, connection: &mut MultiplexedConnection, ended: &Notify) -> End {
+        let mut was_idle = false;
+        loop {
+            select! {
+                biased;
+                () = ended.notified() => return End::Dead,
+                () = self.doubt.heard() => {
+                    if cmd("PING").exec_async(connection).await.is_err() {
+                        return End::Dead;
+                    }
+                }
+                () = sleep(IDLE) => {
+                    let is_idle = self.is_idle();
+                    if is_idle && was_idle {
+                        return End::Idle;
+                    }
+                    was_idle = is_idle;
+                }
+            }
+        }
+    }
+
+    async fn subscribe(&self, ended: &Arc<Notify>) -> Result<MultiplexedConnection, RedisError> {
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(self.timeouts.connect))
+            .set_response_timeout(Some(self.timeouts.response))
+            .set_push_sender(deliver(Weak::clone(&self.listener), Arc::clone(ended)));
+        let client = Client::open(self.address.info.clone())?;
+        let mut connection = client
+            .get_multiplexed_async_connection_with_config(&config)
+            .await?;
+        connection.subscribe(self.id.to_string()).await?;
+        Ok(connection)
+    }
+}
+
+/// However the task ends, waiters that come at the same moment, or wait on another runtime than the one
+/// that has ended, are woken and open the inbox again.
+struct Ending<'a>(&'a Subscriber);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.enter(Stage::Ended);
+    }
+}
+
+/// Tells the listener on the spot, in the task that reads the connection.
+fn deliver(
+    listener: Weak<dyn Listener>,
+    ended: Arc<Notify>,
+) -> impl Fn(PushInfo) -> Result<(), SendError> + Send + Sync + 'static {
+    move |push| {
+        match push.kind {
+            PushKind::Message => {
+                let message = push.data.get(1).map(String::from_redis_value_ref);
+                let moved = message
+                    .and_then(Result::ok)
+                    .as_deref()
+                    .and_then(reply::moved);
+                if let (Some(moved), Some(listener)) = (moved, listener.upgrade()) {
+                    listener.moved(moved);
+                }
+            }
+            PushKind::Disconnection => ended.notify_one(),
+            _ => {}
+        }
+        Ok(())
+    }
+}
