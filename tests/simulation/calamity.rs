@@ -15,6 +15,8 @@ enum Calamity {
     /// The answers to one process are slow, and then for longer than most leases there are none.
     Fade,
     Deafen,
+    /// The inboxes end one after the other, for a while.
+    Flap,
     Restart,
     Block,
     Forget,
@@ -30,13 +32,14 @@ impl World {
     /// What may happen in this climate.
     fn calamities(&self) -> Vec<Calamity> {
         use Calamity::{
-            Block, Cut, Deafen, Fade, Forget, ForgetAndRestart, Kill, Pause, Restart, SetAhead,
-            SetBack, TakeAway,
+            Block, Cut, Deafen, Fade, Flap, Forget, ForgetAndRestart, Kill, Pause, Restart,
+            SetAhead, SetBack, TakeAway,
         };
         let climate = self.climate;
-        let groups: [(bool, &[Calamity]); 9] = [
+        let groups: [(bool, &[Calamity]); 10] = [
             (climate.network, &[Cut, Cut, Fade]),
             (climate.news, &[Deafen]),
+            (climate.flaps, &[Flap]),
             (climate.restarts, &[Restart, Block]),
             (climate.data_loss, &[Forget, TakeAway]),
             (climate.data_loss && climate.restarts, &[ForgetAndRestart]),
@@ -85,6 +88,13 @@ impl World {
                 link.set_fate(None);
             }
             Calamity::Deafen => crew[victim].link.deafen(),
+            Calamity::Flap => {
+                for _ in 0..fastrand::u32(1..40) {
+                    let victim = fastrand::usize(0..crew.len());
+                    crew[victim].link.flap();
+                    sleep(millis(1..=300)).await;
+                }
+            }
             Calamity::Restart => self.restart(crew, false).await,
             Calamity::ForgetAndRestart => self.restart(crew, true).await,
             Calamity::Block => server.block(millis(10..=3_000)),

@@ -7,6 +7,8 @@ use std::time::Duration;
 pub(super) struct Climate {
     /// Messages are lost, late, or come twice.
     pub(super) news: bool,
+    /// The connection of an inbox ends, several times in a second, and that for commands goes on.
+    pub(super) flaps: bool,
     /// Requests and answers are lost, late, executed twice or out of order; connections are cut.
     pub(super) network: bool,
     /// The server restarts with its data, or stands still for a while.
@@ -23,6 +25,7 @@ pub(super) struct Climate {
 impl Climate {
     pub(super) const CALM: Self = Self {
         news: false,
+        flaps: false,
         network: false,
         restarts: false,
         data_loss: false,
@@ -34,6 +37,7 @@ impl Climate {
 
     pub(super) const WILD: Self = Self {
         news: true,
+        flaps: true,
         network: true,
         restarts: true,
         data_loss: true,

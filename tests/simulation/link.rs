@@ -118,6 +118,15 @@ impl Link {
         *self.0.fate.lock() = fate;
     }
 
+    /// The connection of the inbox ends, and that for commands goes on undisturbed.
+    pub(super) fn flap(&self) {
+        self.0.connections.fetch_add(1, Relaxed);
+        let mailbox = self.0.mailbox.lock().clone();
+        if let Some(mailbox) = mailbox {
+            mailbox.cut();
+        }
+    }
+
     /// Whether this process is told at once of a lock that moves to it.
     pub(super) fn is_told(&self) -> bool {
         let mailbox = self.0.mailbox.lock();
@@ -127,6 +136,12 @@ impl Link {
     /// How many requests were sent so far.
     pub(super) fn requests(&self) -> u64 {
         self.0.requests.load(Relaxed)
+    }
+
+    /// Whether it knows that it is not.
+    pub(super) fn is_broken(&self) -> bool {
+        let mailbox = self.0.mailbox.lock();
+        mailbox.as_ref().is_some_and(|mailbox| mailbox.is_broken())
     }
 
     pub(super) fn kill(&self) {
@@ -323,11 +338,11 @@ impl Store for Link {
             let opened = Arc::new(Mailbox::new(Arc::downgrade(&self.0), listener));
             let weak: Weak<dyn Listener> = Arc::<Mailbox>::downgrade(&opened);
             self.0.server.listen(inbox, weak);
-            // A real one has to connect first, and then everybody asks once.
-            opened.cut();
+            // A real one has to connect first.
+            opened.open();
             *mailbox = Some(opened);
         }
-        true
+        mailbox.as_ref().is_some_and(|mailbox| !mailbox.is_broken())
     }
 
     fn doubt(&self) {

@@ -23,6 +23,8 @@ pub(super) struct Mailbox {
     /// Counts the subscriptions: what was sent to an earlier one is lost.
     subscription: Arc<AtomicU64>,
     connected: Arc<AtomicBool>,
+    /// Whether it has lost a connection since it was opened or had the last one.
+    broken: Arc<AtomicBool>,
     deaf: AtomicBool,
 }
 
@@ -33,8 +35,14 @@ impl Mailbox {
             listener,
             subscription: Arc::default(),
             connected: Arc::default(),
+            broken: Arc::default(),
             deaf: AtomicBool::new(false),
         }
+    }
+
+    /// Connects for the first time, and then everybody asks once.
+    pub(super) fn open(&self) {
+        self.connect(self.subscription.load(Relaxed));
     }
 
     /// Loses its connection, and comes back a while later.
@@ -42,8 +50,17 @@ impl Mailbox {
         let number = self.subscription.fetch_add(1, Relaxed) + 1;
         self.connected.store(false, Relaxed);
         self.deaf.store(false, Relaxed);
+        self.broken.store(true, Relaxed);
+        if let Some(listener) = self.listener.upgrade() {
+            listener.missed();
+        }
+        self.connect(number);
+    }
+
+    fn connect(&self, number: u64) {
         let subscription = Arc::clone(&self.subscription);
         let connected = Arc::clone(&self.connected);
+        let broken = Arc::clone(&self.broken);
         let (listener, wire) = (Weak::clone(&self.listener), Weak::clone(&self.wire));
         drop(tokio::spawn(async move {
             loop {
@@ -57,11 +74,17 @@ impl Mailbox {
             }
             if subscription.load(Relaxed) == number {
                 connected.store(true, Relaxed);
+                broken.store(false, Relaxed);
                 if let Some(listener) = listener.upgrade() {
                     listener.missed();
                 }
             }
         }));
+    }
+
+    /// Whether its process knows that it is told nothing.
+    pub(super) fn is_broken(&self) -> bool {
+        self.broken.load(Relaxed)
     }
 
     pub(super) fn is_open(&self) -> bool {

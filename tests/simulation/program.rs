@@ -87,8 +87,15 @@ impl Program {
         // The way there and back, and for those who are told nothing a heartbeat to ask, and another
         // one that P9 grants.
         let way = Duration::from_millis(50);
+        let longest_pause = Duration::from_millis(100);
+        let Climate { news, flaps, .. } = self.climate;
+        let is_told = self.link.is_told();
         let delay = match self.wake {
-            Wake::Notify if self.link.is_told() && !self.climate.news => Some(way),
+            Wake::Notify if is_told && !news && !flaps => Some(way),
+            // It asks by itself from when it knows that it is told nothing.
+            Wake::Notify if (is_told || self.link.is_broken()) && !news => {
+                Some(longest_pause + way)
+            }
             Wake::Notify | Wake::Backoff => Some(2 * self.heartbeat + way),
             Wake::Poll { .. } => None,
         };

@@ -14,7 +14,7 @@ use deadpool_redis::redis::{
 use tokio::{
     select,
     sync::{Notify, watch},
-    time::{Instant, sleep},
+    time::Instant,
 };
 
 use super::{pace::Pace, stage::Stage};
@@ -31,6 +31,7 @@ use crate::{
             reply, script,
         },
     },
+    timer::sleep,
 };
 
 /// How long nobody must have waited before the inbox is closed, to within as much again.
