@@ -15,12 +15,16 @@ mod expand;
 mod function;
 #[path = "../../macros/src/key.rs"]
 mod key;
+#[path = "../../macros/src/names.rs"]
+mod names;
 #[path = "../../macros/src/properties.rs"]
 mod properties;
 #[path = "../../macros/src/scan.rs"]
 mod scan;
 #[path = "../../macros/src/template.rs"]
 mod template;
+#[path = "../../macros/src/unbound.rs"]
+mod unbound;
 
 /// More is of no interest, and some hundred nested brackets are too much for any parser's stack.
 const LONGEST: usize = 256;

@@ -15,6 +15,7 @@ use crate::{
     errors::Errors,
     function::Bindings,
     key::{Key, string},
+    names,
 };
 
 const NAMES: [&str; 7] = [
@@ -202,19 +203,9 @@ fn needs_value(name: &Ident) -> syn::Error {
 
 fn unknown(name: &Ident) -> syn::Error {
     let written = name.to_string();
-    let nearest = NAMES
-        .into_iter()
-        .map(|known| {
-            (
-                strsim::normalized_damerau_levenshtein(&written, known),
-                known,
-            )
-        })
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .filter(|(similarity, _)| *similarity >= 0.5);
-    let hint = match nearest {
-        Some((_, known)) => format!("did you mean `{known}`?"),
-        None => format!("there are `{}`", NAMES.join("`, `")),
+    let hint = match names::nearest(&written, NAMES) {
+        Some(known) => format!("did you mean `{known}`?"),
+        None => format!("there are {}", names::list(NAMES)),
     };
     syn::Error::new(name.span(), format!("unknown argument `{written}`: {hint}"))
 }

@@ -47,6 +47,11 @@ impl Boxed {
         errors: &mut Errors,
     ) -> TokenStream {
         let mut bindings = Bindings::of(&function.signature);
+        for statement in &self.statements {
+            if let Stmt::Local(local) = statement {
+                bindings.visit_pat(&local.pat);
+            }
+        }
         errors.keep(check_result(&self.output));
         let Some(future) = self.statements.last_mut().and_then(async_block) else {
             return function.unchanged();

@@ -123,6 +123,11 @@ impl Bindings {
         });
     }
 
+    /// Whether this is one of the names.
+    pub(crate) fn have(&self, name: &Ident) -> bool {
+        self.names.iter().any(|binding| binding.name == *name)
+    }
+
     /// Whether any of the names occurs in `code`.
     pub(crate) fn occur_in(&self, code: &TokenStream) -> bool {
         self.names

@@ -4,11 +4,13 @@ use std::ops::Range;
 
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
-use syn::{Expr, Lit, LitStr, spanned::Spanned};
+use syn::{Expr, Ident, Lit, LitStr, spanned::Spanned};
 
 use crate::{
     function::Bindings,
+    names,
     template::{Expression, Template},
+    unbound::unbound,
 };
 
 /// What computes the key.
@@ -28,6 +30,21 @@ impl Key {
         let mut values = Vec::new();
         for expression in &template.expressions {
             values.push(value(literal, &text, expression)?);
+        }
+        let unknown = values.iter().zip(&template.expressions);
+        let unknown = unknown.flat_map(|(value, expression)| {
+            let names = unbound(value).into_iter();
+            names.map(|name| (name, expression.range.clone()))
+        });
+        let unknown = unknown
+            .filter(|(name, _)| !bindings.incomplete && !bindings.have(name))
+            .map(|(name, range)| no_argument(name, bindings, span_in(literal, &text, range)))
+            .reduce(|mut all, next| {
+                all.combine(next);
+                all
+            });
+        if let Some(unknown) = unknown {
+            return Err(unknown);
         }
         let code = quote!(#(#values)*);
         if !bindings.incomplete && !bindings.occur_in(&code) {
@@ -67,6 +84,21 @@ impl ToTokens for Key {
             },
         });
     }
+}
+
+/// The error that no argument has the name that stands in the template.
+fn no_argument(name: &Ident, bindings: &Bindings, at: Span) -> syn::Error {
+    let names = bindings.names.iter().map(|it| it.name.to_string());
+    // `#[async_trait]` gives names of this form to arguments that are patterns.
+    let names: Vec<_> = names.filter(|name| !name.starts_with("__arg")).collect();
+    let all = || names.iter().map(String::as_str);
+    let hint = match (names::nearest(&name.to_string(), all()), names.len()) {
+        (Some(known), _) => format!("did you mean `{known}`?"),
+        (None, 0) => "the function has none".to_owned(),
+        (None, 1) => format!("the only one is {}", names::list(all())),
+        (None, _) => format!("the arguments are {}", names::list(all())),
+    };
+    syn::Error::new(at, format!("no argument `{name}`; {hint}"))
 }
 
 /// The string that an expression is, if it is a literal.

@@ -8,10 +8,12 @@ mod errors;
 mod expand;
 mod function;
 mod key;
+mod names;
 #[cfg(test)]
 mod properties;
 mod scan;
 mod template;
+mod unbound;
 
 use proc_macro::TokenStream;
 
@@ -39,9 +41,10 @@ use proc_macro::TokenStream;
 /// single `:` outside brackets begins a format spec as in [`format!`]: `{id:08}`, `{name:?}`; width
 /// and precision are numbers, and the fill is no colon.
 ///
-/// A template must name an argument, since otherwise all calls would share one lock. If that is
-/// wanted, or if the key is computed elsewhere, say `key = …` with anything that is `AsRef<str>`:
-/// `key = "nightly"`, `key = self.name`.
+/// A template must name an argument, since otherwise all calls would share one lock. A name that
+/// begins with a lower-case letter has to be that of an argument; a constant may stand beside it,
+/// as in `{id}:{SHARDS}`. If one lock for all calls is wanted, or if the key is computed elsewhere,
+/// say `key = …` with anything that is `AsRef<str>`: `key = "nightly"`, `key = self.name`.
 ///
 /// # Arguments
 ///

@@ -165,7 +165,8 @@ mod tests {
             "\"(none|forever|\\{id\\}|\\{id:w\\$\\})\"",
             "(self\\.locks|f\\(x\\)|\\|x\\| x|\\{ 1 \\}|10|a = b|let x = y|\\.\\.|return)",
         ];
-        let template = "\"[a-z:]{0,3}\\{(id|self\\.x|name|x = 1|f\\(id\\))(:08)?\\}\"";
+        let template =
+            "\"[a-z:]{0,3}\\{(id|self\\.x|name|x = 1|f\\(id\\)|order_id|SHARD)(:08)?\\}\"";
         let named = (name, value).prop_map(|(name, value)| format!("{name} = {value}"));
         prop_oneof![template, named, "\\PC{0,8}"]
     }
