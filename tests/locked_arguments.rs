@@ -69,9 +69,11 @@ async fn computed(names: &[&str]) -> Result<bool, LockError> {
     Ok(held("a+b").is_some())
 }
 
-#[locked(key = "jobs:{nightly}")]
+const NIGHTLY: &str = "jobs:{nightly}";
+
+#[locked(key = NIGHTLY)]
 async fn constant() -> Result<bool, LockError> {
-    Ok(held("jobs:{nightly}").is_some())
+    Ok(held(NIGHTLY).is_some())
 }
 
 #[tokio::test]

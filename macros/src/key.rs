@@ -48,28 +48,59 @@ impl Key {
         }
         let code = quote!(#(#values)*);
         if !bindings.incomplete && !bindings.occur_in(&code) {
-            let message = "this key template names no argument, so all calls would share one \
-                           lock; if that is wanted, say `key = \"…\"`";
+            let key = if values.is_empty() {
+                "\"…\""
+            } else {
+                "format!(…)"
+            };
+            let message = format!(
+                "this key template names no argument, so all calls would share one lock; if that \
+                 is wanted, say `key = {key}`"
+            );
             return Err(syn::Error::new_spanned(literal, message));
         }
         let format = LitStr::new(&template.format, literal.span());
         Ok(Self::Template { format, values })
     }
 
-    /// Takes `key = …` as it is, unless it looks like a template.
+    /// Takes `key = …` as it is, unless it is a text that looks like a template.
     pub(crate) fn value(value: Expr, bindings: &Bindings) -> syn::Result<Self> {
-        if let Some(literal) = string(&value)
-            && let Ok(template) = Template::parse(&literal.value())
-            && template
-                .expressions
-                .iter()
-                .any(|it| bindings.names.iter().any(|binding| binding.name == it.code))
-        {
-            let message = "`key = …` takes the text as it is; leave out `key =` to have the \
-                           argument filled in";
-            return Err(syn::Error::new_spanned(literal, message));
+        let Some(literal) = text_of(&value) else {
+            return Ok(Self::Value(value));
+        };
+        let text = literal.value();
+        let template = Template::parse(&text);
+        let expressions = template.map(|it| it.expressions).unwrap_or_default();
+        for Expression { code, range } in expressions {
+            if looks_filled_in(code, bindings) {
+                let message = format!(
+                    "`key = …` takes `{{{code}}}` as it is, so all calls would share one lock; \
+                     leave out `key =` to have it filled in; if the braces belong to the key, put \
+                     the text into a `const`"
+                );
+                return Err(syn::Error::new(span_in(literal, &text, range), message));
+            }
         }
         Ok(Self::Value(value))
+    }
+}
+
+/// Whether this code in braces was probably meant for a template.
+fn looks_filled_in(code: &str, bindings: &Bindings) -> bool {
+    syn::parse_str::<Expr>(code).is_ok_and(|expression| {
+        let is_name = matches!(&expression, Expr::Path(path) if path.path.get_ident().is_some());
+        is_name || bindings.occur_in(&expression.to_token_stream())
+    })
+}
+
+/// The literal that an expression is, be it borrowed or made a `String`.
+fn text_of(value: &Expr) -> Option<&LitStr> {
+    match value {
+        Expr::Paren(inner) => text_of(&inner.expr),
+        Expr::Reference(inner) => text_of(&inner.expr),
+        // As `.to_owned()`. One with arguments may well fill something in.
+        Expr::MethodCall(call) if call.args.is_empty() => text_of(&call.receiver),
+        _ => string(value),
     }
 }
 

@@ -44,7 +44,8 @@ use proc_macro::TokenStream;
 /// A template must name an argument, since otherwise all calls would share one lock. A name that
 /// begins with a lower-case letter has to be that of an argument; a constant may stand beside it,
 /// as in `{id}:{SHARDS}`. If one lock for all calls is wanted, or if the key is computed elsewhere,
-/// say `key = …` with anything that is `AsRef<str>`: `key = "nightly"`, `key = self.name`.
+/// say `key = …` with anything that is `AsRef<str>`: `key = "nightly"`, `key = self.name`. Nothing is
+/// filled in there, so a literal with `{name}` in it is refused; put a hash tag into a constant.
 ///
 /// # Arguments
 ///

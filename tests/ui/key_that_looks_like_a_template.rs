@@ -1,13 +1,40 @@
 use reentry::{LockError, locked};
 
 #[locked(key = "order:{id}")]
-async fn ship(id: u64) -> Result<u64, LockError> {
+async fn argument(id: u64) -> Result<u64, LockError> {
     Ok(id)
 }
 
-// A hash tag of Redis Cluster is no placeholder.
-#[locked(key = "jobs:{nightly}")]
-async fn fine(id: u64) -> Result<u64, LockError> {
+#[locked(key = "order:{order_id}")]
+async fn other_name(id: u64) -> Result<u64, LockError> {
+    Ok(id)
+}
+
+#[locked(key = &"order:{id.max(1)}".to_owned())]
+async fn expression(id: u64) -> Result<u64, LockError> {
+    Ok(id)
+}
+
+#[locked(key = "order:{ORDER:08}")]
+async fn constant(id: u64) -> Result<u64, LockError> {
+    Ok(id)
+}
+
+// Hash tags of Redis Cluster, and texts that are taken apart elsewhere.
+const NIGHTLY: &str = "jobs:{nightly}";
+
+#[locked(key = NIGHTLY)]
+async fn hash_tag(id: u64) -> Result<u64, LockError> {
+    Ok(id)
+}
+
+#[locked(key = "jobs:{7}")]
+async fn number(id: u64) -> Result<u64, LockError> {
+    Ok(id)
+}
+
+#[locked(key = "order:{id}".replace("{id}", &id.to_string()))]
+async fn replaced(id: u64) -> Result<u64, LockError> {
     Ok(id)
 }
 
