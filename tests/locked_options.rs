@@ -2,7 +2,7 @@
 #![cfg(feature = "macros")]
 #![allow(missing_docs)]
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use reentry::{LockError, Locks, LostReason, OnLost, Reentrancy, locked};
 use tokio::time::sleep;
@@ -29,6 +29,23 @@ impl Shop {
     async fn by_reference(&self) -> Result<bool, LockError> {
         Ok(self.locks.held(self.shared).is_some())
     }
+}
+
+#[locked("{id}", locks = locks)]
+async fn by_arc(id: u32, locks: Arc<Locks>) -> Result<bool, LockError> {
+    Ok(locks.held("1").is_some())
+}
+
+#[locked("{id}", locks = locks)]
+async fn by_mut(id: u32, locks: &mut Locks) -> Result<bool, LockError> {
+    Ok(locks.held("1").is_some())
+}
+
+#[tokio::test]
+async fn the_locks_may_be_behind_a_pointer() {
+    let mut locks = Locks::in_memory();
+    assert!(by_arc(1, Arc::new(locks.clone())).await.unwrap());
+    assert!(by_mut(1, &mut locks).await.unwrap());
 }
 
 #[tokio::test(start_paused = true)]

@@ -82,7 +82,7 @@ pub(crate) fn run(arguments: &Arguments, declared: &Type, body: &TokenStream) ->
     };
     let outcome = match locks {
         Some(locks) => run_on(&quote_spanned! {locks.span()=>
-            ::core::borrow::Borrow::<::reentry::Locks>::borrow(&(#locks))
+            ::reentry::__private::AsLocks::as_locks(&(#locks))
         }),
         None => {
             let run = run_on(&quote!(&#found));

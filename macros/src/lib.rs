@@ -51,7 +51,7 @@ use proc_macro::TokenStream;
 ///
 /// | argument | value | default |
 /// |---|---|---|
-/// | `locks` | the `Locks` to use, or a reference to it | the one in scope, else the installed one |
+/// | `locks` | an expression of the type `Locks`, `&Locks`, or `Arc<Locks>`: the one to use | the one in scope, else the installed one |
 /// | `ttl` | how long the lock outlives a holder that died | the `Locks`' own, 30 s if not set |
 /// | `wait` | how long to wait for the lock; also `"none"` and `"forever"` | the `Locks`' own, 60 s if not set |
 /// | `max_hold` | how long the lock may be held at most | no limit |

@@ -1,10 +1,5 @@
 use reentry::{LockError, locked};
 
-#[locked("order:{id}", locks = 5)]
-async fn locks(id: u64) -> Result<u64, LockError> {
-    Ok(id)
-}
-
 #[locked(key = 5)]
 async fn key(id: u64) -> Result<u64, LockError> {
     Ok(id)

@@ -1,0 +1,34 @@
+use reentry::{LockError, Locks, locked};
+
+struct Shop {
+    url: String,
+}
+
+#[locked("order:{id}", locks = "redis://localhost")]
+async fn url(id: u64) -> Result<u64, LockError> {
+    Ok(id)
+}
+
+impl Shop {
+    #[locked("order:{id}", locks = self.url)]
+    async fn field(&self, id: u64) -> Result<u64, LockError> {
+        Ok(id)
+    }
+}
+
+#[locked("order:{id}", locks = Locks::connect("redis://localhost"))]
+async fn not_awaited(id: u64) -> Result<u64, LockError> {
+    Ok(id)
+}
+
+#[locked("order:{id}", locks = Locks::builder())]
+async fn not_built(id: u64) -> Result<u64, LockError> {
+    Ok(id)
+}
+
+#[locked("order:{id}", locks = 5)]
+async fn number(id: u64) -> Result<u64, LockError> {
+    Ok(id)
+}
+
+fn main() {}
