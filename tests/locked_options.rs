@@ -102,7 +102,7 @@ async fn waiting_and_reentry_are_as_the_arguments_say() {
     );
 }
 
-#[locked("held:{id}", ttl = "10s", max_hold = "1m")]
+#[locked("held:{id}", ttl = "10s", max_hold = "1m30s")]
 async fn limited(id: u32, seconds: u64) -> Result<u64, LockError> {
     sleep(Duration::from_secs(seconds)).await;
     Ok(seconds)
@@ -117,8 +117,8 @@ async fn stubborn(id: u32, seconds: u64) -> Result<u64, LockError> {
 #[tokio::test(start_paused = true)]
 async fn a_hold_ends_at_max_hold_and_on_lost_decides_about_the_body() {
     let locks = Locks::in_memory();
-    assert_eq!(locks.scope(limited(1, 50)).await.unwrap(), 50);
-    let lost = locks.scope(limited(1, 70)).await;
+    assert_eq!(locks.scope(limited(1, 80)).await.unwrap(), 80);
+    let lost = locks.scope(limited(1, 100)).await;
     assert!(
         matches!(
             lost,

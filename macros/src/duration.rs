@@ -1,39 +1,50 @@
-//! Durations as the arguments write them: one whole number and one unit.
+//! Durations as the arguments write them: whole numbers with their units, the greatest unit first.
 
 use std::time::Duration;
 
-/// The units and how many milliseconds each has.
+/// The units, the greatest first, and how many milliseconds each has.
 const UNITS: [(&str, u64); 5] = [
-    ("ms", 1),
-    ("s", 1_000),
-    ("m", 60_000),
-    ("h", 3_600_000),
     ("d", 86_400_000),
+    ("h", 3_600_000),
+    ("m", 60_000),
+    ("s", 1_000),
+    ("ms", 1),
 ];
 
-/// Reads `250ms`, `10s`, `1m`, `2h` or `1d`.
+/// Reads `250ms`, `10s`, `1m30s`, `2h` or `1d`.
 ///
 /// Stricter than the crates that read durations for people: there `1M` is a month, and `1 0s` is
 /// ten seconds.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
-    let (number, unit) = text.split_at(text.len() - text.trim_start_matches(is_digit).len());
-    let millis_in = UNITS
-        .iter()
-        .find(|(name, _)| *name == unit)
-        .map(|(_, millis)| millis);
-    let Some(millis_in) = millis_in.filter(|_| !number.is_empty()) else {
-        return Err(format!(
-            "`{text}` is no duration; write a whole number and a unit: `250ms`, `10s`, `1m`, `2h` \
-             or `1d`"
-        ));
+    let refused = || {
+        format!(
+            "`{text}` is no duration; write whole numbers with units, the greatest unit first: \
+             `250ms`, `10s`, `1m30s`, `2h` or `1d`"
+        )
     };
-    let millis = number
-        .parse::<u64>()
-        .ok()
-        .and_then(|number| number.checked_mul(*millis_in));
-    millis
+    let mut rest = text;
+    let mut total = Some(0u64);
+    let mut units = UNITS.into_iter();
+    while !rest.is_empty() || text.is_empty() {
+        let (number, after) = rest.split_at(rest.find(is_no_digit).unwrap_or(rest.len()));
+        let (unit, after) = after.split_at(after.find(is_digit).unwrap_or(after.len()));
+        // Only smaller units than the last one are left.
+        let millis = units.find(|(name, _)| *name == unit);
+        let (_, millis) = millis.filter(|_| !number.is_empty()).ok_or_else(refused)?;
+        let part = number.parse::<u64>().ok();
+        let part = part.and_then(|number| number.checked_mul(millis));
+        total = total
+            .zip(part)
+            .and_then(|(sum, part)| sum.checked_add(part));
+        rest = after;
+    }
+    total
         .map(Duration::from_millis)
         .ok_or_else(|| format!("`{text}` is too long"))
+}
+
+fn is_no_digit(letter: char) -> bool {
+    !is_digit(letter)
 }
 
 fn is_digit(letter: char) -> bool {
@@ -45,16 +56,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_with_a_unit_is_a_duration() {
+    fn numbers_with_units_are_a_duration() {
         for (text, millis) in [
             ("250ms", 250),
             ("10s", 10_000),
             ("1m", 60_000),
             ("2h", 7_200_000),
             ("1d", 86_400_000),
+            ("1m30s", 90_000),
+            ("1d2h3m4s5ms", 93_784_005),
+            ("1h0m90s", 3_690_000),
             ("0s", 0),
             ("007s", 7_000),
             ("18446744073709551615ms", u64::MAX),
+            ("18446744073709551s615ms", u64::MAX),
         ] {
             assert_eq!(parse(text), Ok(Duration::from_millis(millis)), "{text}");
         }
@@ -70,7 +85,13 @@ mod tests {
             "10 s",
             " 10s",
             "10s ",
-            "1m30s",
+            "30s1m",
+            "1s1s",
+            "1m30",
+            "m30s",
+            "1m 30s",
+            "1m-30s",
+            "1ms1s",
             "1.5s",
             "-1s",
             "+1s",
@@ -81,6 +102,8 @@ mod tests {
             "١s",
             "18446744073709551615s",
             "99999999999999999999ms",
+            "18446744073709551s616ms",
+            "99999999999999999999ms30s",
         ] {
             assert!(parse(text).is_err(), "{text}");
         }

@@ -58,10 +58,10 @@ use proc_macro::TokenStream;
 /// | `on_lost` | an `OnLost`: what happens to the body when the lock is lost | the `Locks`' own, `Abort` if not set |
 /// | `reentrancy` | a `Reentrancy`: whether an enclosing holder is re-entered | `Allow` |
 ///
-/// A duration is a whole number and a unit in quotes: `"250ms"`, `"10s"`, `"1m"`, `"2h"`, `"1d"`,
-/// checked when the function is compiled; or any expression of type `Duration`. On a re-entry the
-/// outermost call's `max_hold` and `on_lost` rule, and a `ttl` can lengthen the lease, never
-/// shorten it.
+/// A duration is a whole number and a unit in quotes, or several with the greatest unit first:
+/// `"250ms"`, `"10s"`, `"1m30s"`, `"2h"`, `"1d"`, checked when the function is compiled; or any
+/// expression of type `Duration`. On a re-entry the outermost call's `max_hold` and `on_lost` rule,
+/// and a `ttl` can lengthen the lease, never shorten it.
 ///
 /// # Other attributes
 ///

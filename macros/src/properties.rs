@@ -49,28 +49,40 @@ fn placeholders(format: &str) -> Option<usize> {
     (!before.contains('}')).then_some(count)
 }
 
-/// A text is a duration exactly if it is digits and a unit, and no more milliseconds than a `u64` has.
+/// A text is a duration exactly if it is pairs of digits and a unit, each unit smaller than the one
+/// before, and together no more milliseconds than a `u64` has.
 pub(crate) fn duration(text: &str) {
-    let unit = text.trim_start_matches(|letter: char| letter.is_ascii_digit());
-    let digits = text[..text.len() - unit.len()].trim_start_matches('0');
-    let has_digits = unit.len() < text.len();
-    let millis = match unit {
-        "ms" => Some(1),
-        "s" => Some(1_000),
-        "m" => Some(60_000),
-        "h" => Some(3_600_000),
-        "d" => Some(86_400_000),
-        _ => None,
-    };
-    // Twenty digits fit by far, and more are too many.
-    let number = match digits.len() {
-        0 => Some(0u128),
-        1..=20 => digits.parse().ok(),
-        _ => None,
-    };
-    let expected = millis
-        .filter(|_| has_digits)
-        .and_then(|millis: u128| u64::try_from(number? * millis).ok());
+    const UNITS: [(&str, u128); 5] = [
+        ("d", 86_400_000),
+        ("h", 3_600_000),
+        ("m", 60_000),
+        ("s", 1_000),
+        ("ms", 1),
+    ];
+    let mut rest = text;
+    let mut sum = Some(0u128);
+    for (unit, millis) in UNITS {
+        let after = rest.trim_start_matches(|letter: char| letter.is_ascii_digit());
+        let digits = &rest[..rest.len() - after.len()];
+        let follows = after.strip_prefix(unit);
+        // `5ms` is no `5m` with an `s` behind it.
+        let follows = follows.filter(|after| !after.starts_with('s'));
+        if let Some(after) = follows.filter(|_| !digits.is_empty()) {
+            // Twenty digits fit by far, and more are too many.
+            let digits = digits.trim_start_matches('0');
+            let number = match digits.len() {
+                0 => Some(0),
+                1..=20 => digits.parse::<u128>().ok(),
+                _ => None,
+            };
+            sum = sum.zip(number).map(|(sum, number)| sum + number * millis);
+            rest = after;
+        }
+    }
+    let is_read = rest.is_empty() && !text.is_empty();
+    let expected = sum
+        .filter(|_| is_read)
+        .and_then(|sum| u64::try_from(sum).ok());
     match duration::parse(text) {
         Ok(read) => assert_eq!(expected.map(u128::from), Some(read.as_millis()), "{text:?}"),
         Err(message) => {
@@ -197,9 +209,11 @@ mod tests {
         }
 
         #[test]
-        fn a_duration_is_digits_and_a_unit(
+        fn a_duration_is_digits_and_units(
             text in prop_oneof![
                 "[0-9]{0,22}(ms|s|m|h|d)",
+                "([0-9]{1,3}d)?([0-9]{1,3}h)?([0-9]{1,3}m)?([0-9]{1,18}s)?([0-9]{1,20}ms)?",
+                "([0-9]{1,3}(ms|s|m|h|d)){2,3}",
                 "[0-9+ .-]{0,4}(ms|s|m|h|d|M|S|us|µs|)[0-9s ]{0,2}",
                 "\\PC{0,10}",
             ],

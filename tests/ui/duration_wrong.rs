@@ -10,6 +10,11 @@ async fn unknown_unit(id: u64) -> Result<u64, LockError> {
     Ok(id)
 }
 
+#[locked("order:{id}", ttl = "30s1m")]
+async fn smaller_unit_first(id: u64) -> Result<u64, LockError> {
+    Ok(id)
+}
+
 #[locked("order:{id}", wait = "soon")]
 async fn no_number(id: u64) -> Result<u64, LockError> {
     Ok(id)
