@@ -85,3 +85,35 @@ async fn changes_that_come_fast_are_sent_as_one() {
     // within one poll.
     assert!(sent <= 3, "{calls:?}");
 }
+
+#[cfg(feature = "macros")]
+mod by_attribute {
+    use futures_util::FutureExt;
+    use reentry::{DepthSync, LockError, locked};
+
+    use super::support::{DEADLINE, RedisServer, connect, within};
+
+    #[locked("order:{id}", depth_sync = DepthSync::Background)]
+    async fn in_the_background(id: u32) -> Result<u32, LockError> {
+        Ok(id)
+    }
+
+    #[locked("order:{id}")]
+    async fn awaited(id: u32) -> Result<u32, LockError> {
+        Ok(id)
+    }
+
+    #[tokio::test]
+    async fn a_nested_call_waits_for_the_store_as_depth_sync_says() {
+        let server = RedisServer::start().await;
+        let locks = connect(&server).await;
+        let nested = async {
+            let waiting = awaited(42).now_or_never().is_none();
+            (in_the_background(42).now_or_never(), waiting)
+        };
+        let outer = locks.scope(locks.with_lock(super::KEY, nested));
+        let (entered, waiting) = within(DEADLINE, "the outer call", outer).await.unwrap();
+        assert_eq!(entered.map(Result::ok), Some(Some(42)));
+        assert!(waiting);
+    }
+}

@@ -18,7 +18,7 @@ use crate::{
     names,
 };
 
-const NAMES: [&str; 7] = [
+const NAMES: [&str; 8] = [
     "key",
     "locks",
     "ttl",
@@ -26,6 +26,7 @@ const NAMES: [&str; 7] = [
     "max_hold",
     "on_lost",
     "reentrancy",
+    "depth_sync",
 ];
 
 /// What the attribute says, as far as it is right.

@@ -56,7 +56,8 @@ use proc_macro::TokenStream;
 /// | `wait` | how long to wait for the lock; also `"none"` and `"forever"` | the `Locks`' own, 60 s if not set |
 /// | `max_hold` | how long the lock may be held at most | no limit |
 /// | `on_lost` | an `OnLost`: what happens to the body when the lock is lost | the `Locks`' own, `Abort` if not set |
-/// | `reentrancy` | a `Reentrancy`: whether an enclosing holder is re-entered | `Allow` |
+/// | `reentrancy` | a `Reentrancy`: whether an enclosing holder is re-entered | the `Locks`' own, `Allow` if not set |
+/// | `depth_sync` | a `DepthSync`: whether a nested entry and its exit wait for the store | the `Locks`' own, `Awaited` if not set |
 ///
 /// A duration is a whole number and a unit in quotes, or several with the greatest unit first:
 /// `"250ms"`, `"10s"`, `"1m30s"`, `"2h"`, `"1d"`, checked when the function is compiled; or any
