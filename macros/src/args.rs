@@ -29,6 +29,14 @@ const NAMES: [&str; 8] = [
     "depth_sync",
 ];
 
+/// What other locks call some of these.
+const SYNONYMS: [(&str, &str); 4] = [
+    ("timeout", "wait"),
+    ("lease", "ttl"),
+    ("expiry", "ttl"),
+    ("name", "key"),
+];
+
 /// What the attribute says, as far as it is right.
 #[derive(Default)]
 pub(crate) struct Arguments {
@@ -204,8 +212,12 @@ fn needs_value(name: &Ident) -> syn::Error {
 
 fn unknown(name: &Ident) -> syn::Error {
     let written = name.to_string();
-    let hint = match names::nearest(&written, NAMES) {
-        Some(known) => format!("did you mean `{known}`?"),
+    let synonyms = SYNONYMS.map(|(synonym, _)| synonym);
+    let hint = match names::nearest(&written, NAMES.into_iter().chain(synonyms)) {
+        Some(near) => {
+            let synonym = SYNONYMS.iter().find(|(synonym, _)| *synonym == near);
+            format!("did you mean `{}`?", synonym.map_or(near, |(_, name)| name))
+        }
         None => format!("there are {}", names::list(NAMES)),
     };
     syn::Error::new(name.span(), format!("unknown argument `{written}`: {hint}"))

@@ -171,7 +171,8 @@ mod tests {
     }
 
     fn argument() -> impl Strategy<Value = String> {
-        let name = "(key|locks|ttl|wait|max_hold|on_lost|reentrancy|depth_sync|r#key|tll|self)";
+        let name =
+            "(key|locks|ttl|wait|max_hold|on_lost|reentrancy|depth_sync|r#key|tll|timeout|self)";
         let value = prop_oneof![
             "\"[0-9]{1,3}(ms|s|m|h|d|)\"",
             "\"(none|forever|\\{id\\}|\\{id:w\\$\\})\"",
