@@ -9,6 +9,9 @@ pub fn locks() -> Result<Locks, LockError> {
     global::current()
 }
 
+/// Mentions an argument, so that the body takes it along.
+pub fn capture<T: ?Sized>(_: &T) {}
+
 /// What `locks = …` may be: a trait of its own, so that the compiler can say that.
 #[diagnostic::on_unimplemented(
     message = "`locks = …` takes a `Locks` or a `&Locks`, not a value of the type `{Self}`",

@@ -106,6 +106,29 @@ fn bare(id: &u32) -> impl Future<Output = Outcome> + Send {
     async move { Ok(holds(format!("bare:{id}"))) }
 }
 
+/// As in a crate that forbids lints: what sets their level in an expansion is an error there.
+#[forbid(
+    unused,
+    nonstandard_style,
+    rust_2018_idioms,
+    clippy::used_underscore_binding
+)]
+#[forbid(clippy::all, clippy::pedantic)]
+#[deny(forbidden_lint_groups)]
+mod forbidding {
+    use super::{Locks, Outcome, holds, locked};
+
+    #[locked("forbidding:{id}", ttl = "10s", locks = locks)]
+    pub(super) async fn ship(
+        id: u32,
+        (_by, _): (u8, u8),
+        #[cfg(test)] _why: &str,
+        locks: Locks,
+    ) -> Outcome {
+        Ok(holds(format!("forbidding:{id}")) && locks.held("forbidding:1").is_some())
+    }
+}
+
 #[tokio::test]
 async fn free_functions_run_under_their_lock() {
     let all = async {
@@ -117,6 +140,7 @@ async fn free_functions_run_under_their_lock() {
         assert!(is_even(1, 8).await?);
         assert!(not_send(Rc::new(1)).await?);
         assert!(from_macro(1).await?);
+        assert!(forbidding::ship(1, (1, 2), "order", Locks::in_memory()).await?);
         assert!(boxed(1).await? && bare(&1).await?);
         Ok::<_, LockError>(())
     };

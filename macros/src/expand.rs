@@ -172,11 +172,14 @@ fn captures(bindings: &Bindings, body: &TokenStream, arguments: &Arguments) -> T
         .filter(|binding| is_used(&binding.name));
     let captures = names.map(|Binding { conditions, name }| {
         let at = name.span().resolved_at(Span::mixed_site());
-        quote_spanned! {at=>
-            #(#conditions)*
-            #[allow(clippy::used_underscore_binding)]
-            let _ = &#name;
-        }
+        let mention = if name.to_string().starts_with('_') {
+            // Clippy's `used_underscore_binding` passes over the left side of an assignment. An
+            // `allow` would be an error in a crate that forbids the lint.
+            quote_spanned!(at=> { *&mut ::reentry::__private::capture(&#name) = (); })
+        } else {
+            quote_spanned!(at=> let _ = &#name;)
+        };
+        quote!(#(#conditions)* #mention)
     });
     quote!(#(#captures)*)
 }

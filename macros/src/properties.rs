@@ -93,14 +93,15 @@ pub(crate) fn duration(text: &str) {
 }
 
 /// Whatever the arguments are, out comes one function with the signature of the one below the
-/// attribute: under the lock, or unlocked beside an error.
+/// attribute: under the lock, or unlocked beside an error. It sets no lint level, since a crate may
+/// forbid that.
 pub(crate) fn arguments(text: &str) {
     let Ok(arguments) = text.parse::<TokenStream>() else {
         return;
     };
     let items: [Item; 3] = [
         parse_quote! {
-            async fn ship(id: u64, Order { name, .. }: &Order) -> Result<u64, LockError> {
+            async fn ship(id: u64, Order { name, .. }: &Order, _by: u8) -> Result<u64, LockError> {
                 Ok(id)
             }
         },
@@ -118,6 +119,9 @@ pub(crate) fn arguments(text: &str) {
     for item in &items {
         let expanded = expand::locked(arguments.clone(), item.to_token_stream());
         let shown = expanded.to_string();
+        let sets_level = ["allow", "expect", "warn", "deny"].map(|level| format!("# [{level}"));
+        let sets_level = sets_level.iter().any(|level| shown.contains(level));
+        assert!(!sets_level, "{text}: {shown}");
         let file = syn::parse2::<File>(expanded);
         let items = file
             .unwrap_or_else(|error| panic!("{text}: {error} in {shown}"))
