@@ -192,6 +192,6 @@ pub(crate) fn check_result(declared: &Type) -> syn::Result<()> {
 
 fn no_result(place: &impl ToTokens) -> syn::Error {
     let message = "`#[locked]` needs a function that returns `Result<_, E>` with \
-                   `E: From<LockError>`, since the lock may not be had";
+                   `E: From<LockError>`, because acquiring the lock can fail";
     syn::Error::new_spanned(place, message)
 }
