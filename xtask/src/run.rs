@@ -1,8 +1,9 @@
 //! Running other programs, with their own output passed through.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
+use std::io::{self, BufRead, BufReader, IsTerminal};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 /// `cargo` with these words, in the workspace's root.
@@ -25,6 +26,61 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
         bail!("`{line}` failed ({status})");
     }
     Ok(())
+}
+
+/// Runs each of these whatever becomes of the others, and fails with what the failed ones said last.
+pub(crate) fn run_to_the_end(commands: &mut [Command]) -> Result<()> {
+    let mut failures = Vec::new();
+    for command in commands {
+        if let Err(failure) = run_and_listen(command) {
+            failures.push(format!("{failure:#}"));
+        }
+    }
+    ensure!(failures.is_empty(), failures.join("\n"));
+    Ok(())
+}
+
+/// As [`run`]; the failure has the closing lines of the program as well, from its last line that
+/// begins with `error` on: there cargo names the test binaries that have failed.
+fn run_and_listen(command: &mut Command) -> Result<()> {
+    let line = line(command);
+    eprintln!("$ {line}");
+    if io::stderr().is_terminal() {
+        // Cargo cannot see the terminal behind the pipe.
+        command.env("CARGO_TERM_COLOR", "always");
+    }
+    let cannot_run = || format!("cannot run `{line}`");
+    let mut child = command
+        .stderr(Stdio::piped())
+        .spawn()
+        .with_context(cannot_run)?;
+    let mut closing = String::new();
+    if let Some(errors) = child.stderr.take() {
+        for said in BufReader::new(errors).split(b'\n') {
+            let said = said?;
+            let said = String::from_utf8_lossy(&said);
+            eprintln!("{said}");
+            if is_error(&said) {
+                closing.clear();
+            }
+            if is_error(&said) || !closing.is_empty() {
+                closing = format!("{closing}\n{said}");
+            }
+        }
+    }
+    let status = child.wait().with_context(cannot_run)?;
+    ensure!(status.success(), "`{line}` failed ({status}){closing}");
+    Ok(())
+}
+
+/// Whether a line of cargo's begins an error, in colour or not.
+fn is_error(line: &str) -> bool {
+    let mut parts = line.split('\u{1b}');
+    let before = parts.next().unwrap_or_default();
+    // What follows an escape up to the letter `m` is its colour.
+    let after = parts.filter_map(|part| part.split_once('m'));
+    let plain: String = [before].into_iter().chain(after.map(|it| it.1)).collect();
+    plain.starts_with("error")
 }
 
 /// Does a part of a task under a heading, and says how long it took.
@@ -72,6 +128,27 @@ mod tests {
         command.env("A", "b").args(["-c", "exit 3"]);
         let error = run(&mut command).unwrap_err().to_string();
         assert!(error.starts_with("`A=b sh -c exit 3` failed"), "{error}");
+    }
+
+    fn sh(script: &str) -> Command {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    #[test]
+    fn all_commands_are_run_and_each_failure_is_told_with_its_closing_lines() {
+        let first = "echo error: of the first >&2; echo then >&2; exit 3";
+        let last = "echo error: early >&2; printf 'x\n\u{1b}[1m\u{1b}[91merror\u{1b}[0m: late\n' >&2; exit 4";
+        let mut commands = [sh(first), sh("exit 0"), sh(last)];
+        let told = run_to_the_end(&mut commands).unwrap_err().to_string();
+        let (first, last) = told.split_once("exit status: 4").unwrap();
+        assert!(
+            first.contains("(exit status: 3)\nerror: of the first\nthen\n"),
+            "{told}"
+        );
+        assert!(last.contains("late") && !last.contains("early"), "{told}");
+        assert!(run_to_the_end(&mut [sh("exit 0"), sh("exit 0")]).is_ok());
     }
 
     #[test]

@@ -1,21 +1,43 @@
 //! `cargo xtask test`: every test there is, on a machine that needs to have nothing but Rust.
 
 use crate::install;
-use crate::run::{cargo, run};
+use crate::run::{cargo, run_to_the_end};
 use anyhow::Result;
+use std::process::Command;
 
 /// Installs what the tests need, then runs them all; `args` go to the test binaries.
 pub(crate) fn all(args: &[String]) -> Result<()> {
     install::redis_server()?;
+    run_to_the_end(&mut commands(args))
+}
+
+/// What runs all tests. None stops at the first failure.
+fn commands(args: &[String]) -> [Command; 2] {
     // Not --all-targets: that would run the benches as tests.
     const BINARIES: [&str; 4] = ["--lib", "--bins", "--tests", "--examples"];
-    for targets in [&BINARIES[..], &["--doc"]] {
-        let mut command = cargo(&["test", "--all-features"]);
+    [&BINARIES[..], &["--doc"]].map(|targets| {
+        let mut command = cargo(&["test", "--all-features", "--no-fail-fast"]);
         command.args(targets);
         if !args.is_empty() {
             command.arg("--").args(args);
         }
-        run(&mut command)?;
+        command
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_failure_keeps_other_tests_from_running() {
+        let args = ["--nocapture".to_owned()];
+        for command in commands(&args) {
+            let words: Vec<_> = command.get_args().map(|word| word.to_owned()).collect();
+            let separator = words.iter().position(|word| word == "--");
+            let flag = words.iter().position(|word| word == "--no-fail-fast");
+            assert!(flag.is_some() && flag < separator, "{words:?}");
+            assert!(words.ends_with(&["--nocapture".into()]), "{words:?}");
+        }
     }
-    Ok(())
 }
