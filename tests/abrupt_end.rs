@@ -14,9 +14,9 @@ use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use reentry::{LockError, Locks};
+use reentry::LockError;
 use support::sweep::{Ground, KEY, on_both_grounds, poll_times};
-use support::{DEADLINE, RedisServer, eventually, within};
+use support::{DEADLINE, RedisServer, eventually, patient_at, within};
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
@@ -189,7 +189,7 @@ fn shut_down_in_the_middle(url: &str, threads: usize) {
         .build()
         .unwrap();
     let (locks, guard) = runtime.block_on(async {
-        let locks = Locks::connect(url).await.unwrap();
+        let locks = patient_at(url).build().await.unwrap();
         for key in ["a", "b", "c"] {
             let (entered, inside) = oneshot::channel();
             let nested = locks.with_lock(key, async move {

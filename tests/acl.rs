@@ -16,7 +16,7 @@ use deadpool_redis::redis::{AsyncCommands, cmd};
 use deadpool_redis::{Config, Runtime};
 use reentry::{LockError, Locks};
 use support::proxy::Direction::ToServer;
-use support::{Action, Cut, DEADLINE, Proxy, RedisServer, within};
+use support::{Action, Cut, DEADLINE, Proxy, RedisServer, patient_at, within};
 
 const KEY: &str = "order:42";
 
@@ -84,11 +84,7 @@ impl Ground {
 
     async fn locks(&self) -> Result<Locks, LockError> {
         // Whoever waits here waits forever; what is refused must not.
-        Locks::builder()
-            .url(self.url())
-            .wait_forever()
-            .build()
-            .await
+        patient_at(self.url()).wait_forever().build().await
     }
 
     /// Everything the crate does on a server, for the user `locker`.
@@ -254,7 +250,8 @@ async fn a_connection_that_fell_silent_is_checked_where_the_user_may_and_replace
             .unwrap();
         drop(pool.get().await.unwrap());
         let before = ground.proxy.connections();
-        let locks = Locks::builder().pool(pool).build().await.unwrap();
+        let builder = Locks::builder().pool(pool).response_timeout(DEADLINE);
+        let locks = builder.build().await.unwrap();
         locks.with_lock(KEY, async {}).await.unwrap();
         let replaced = u64::from(checking.is_empty());
         assert_eq!(ground.proxy.connections() - before, replaced);
@@ -266,7 +263,7 @@ async fn a_user_who_may_not_enter_is_told_so_without_the_password() {
     let ground = Ground::start().await;
     ground.permit(&all_but("nothing")).await;
     let url = ground.url().replace("secret", "guess");
-    let error = Locks::connect(url).await.unwrap_err();
+    let error = patient_at(url).build().await.unwrap_err();
     assert!(matches!(error, LockError::Store { key: None, .. }));
     let chain = format!("{error} {error:?} {}", error.source().unwrap());
     assert!(

@@ -15,7 +15,7 @@ use std::time::Duration;
 use deadpool_redis::redis::AsyncCommands;
 use reentry::{HoldId, LockError, Locks};
 use support::classic::{Unlocked, classic_lock, classic_unlock};
-use support::{DEADLINE, RedisServer, Section, eventually, within};
+use support::{DEADLINE, RedisServer, Section, connect, eventually, within};
 
 const KEY: &str = "order:42";
 const CLASSIC: &str = "9b2d7c3e-8a5f-4d1c-9e60-2f4b8a7c6d5e:1";
@@ -23,7 +23,7 @@ const TTL_MS: u64 = 60_000;
 
 async fn ground() -> (RedisServer, Locks) {
     let server = RedisServer::start().await;
-    let locks = Locks::connect(server.url()).await.unwrap();
+    let locks = connect(&server).await;
     (server, locks)
 }
 

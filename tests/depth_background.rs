@@ -11,7 +11,7 @@ mod support;
 use std::pin::Pin;
 
 use reentry::{DepthSync, LockError, Locks};
-use support::{DEADLINE, RedisServer, depths, eventually, on_both_stores};
+use support::{DEADLINE, RedisServer, connect, depths, eventually, on_both_stores};
 
 const KEY: &str = "order:42";
 
@@ -71,7 +71,7 @@ async fn the_lock_is_free_after_the_last_exit(locks: Locks) {
 #[tokio::test]
 async fn changes_that_come_fast_are_sent_as_one() {
     let server = RedisServer::start().await;
-    let locks = Locks::connect(server.url()).await.unwrap();
+    let locks = connect(&server).await;
     locks.with_lock(KEY, async {}).await.unwrap();
     let before = server.commandstats().await;
     let body = descend(&locks, 100, Box::pin(async {}));

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use deadpool_redis::redis::{Client, aio::ConnectionLike, cmd};
 use reentry::{LockError, Locks, LostReason, OnLost};
-use support::{Child, DEADLINE, RedisServer, child, within};
+use support::{Child, DEADLINE, RedisServer, child, connect, patient_at, within};
 
 const KEY: &str = "order:42";
 
@@ -22,7 +22,7 @@ const LEASE: Duration = Duration::from_secs(2);
 
 async fn locks_of(role: &child::Role) -> Locks {
     let url = role.var("REDIS_URL");
-    Locks::builder().url(url).ttl(LEASE).build().await.unwrap()
+    patient_at(url).ttl(LEASE).build().await.unwrap()
 }
 
 fn spawn(role: &str, server: &RedisServer) -> Child {
@@ -31,7 +31,7 @@ fn spawn(role: &str, server: &RedisServer) -> Child {
 
 /// Enters after whoever holds the lock now; its token.
 async fn enter_next(server: &RedisServer) -> u64 {
-    let locks = Locks::connect(server.url()).await.unwrap();
+    let locks = connect(server).await;
     let body = async { reentry::held(KEY).unwrap().fencing_token().0 };
     let locked = locks.with_lock(KEY, body);
     within(DEADLINE, "the next one enters", locked)
@@ -59,7 +59,7 @@ async fn a_killed_holder_keeps_the_next_one_out_until_its_lease_ends_and_no_long
     let server = RedisServer::start().await;
     let mut holder = spawn("role_that_holds", &server);
     let token: u64 = holder.wait_for_line("holding").await.parse().unwrap();
-    let locks = Locks::connect(server.url()).await.unwrap();
+    let locks = connect(&server).await;
     holder.sigkill();
     let info = locks
         .inspect(KEY)
@@ -87,7 +87,7 @@ async fn role_that_waits() {
 #[tokio::test]
 async fn a_killed_waiter_keeps_nobody_out() {
     let server = RedisServer::start().await;
-    let locks = Locks::connect(server.url()).await.unwrap();
+    let locks = connect(&server).await;
     let holder = locks.lock(KEY).await.unwrap();
     let mut waiter = spawn("role_that_waits", &server);
     waiter.wait_for_line("waiting").await;
@@ -154,7 +154,7 @@ async fn a_process_stopped_for_less_than_its_lease_goes_on() {
         holder.sigstop();
         holder.sigcont();
     }
-    let locks = Locks::connect(server.url()).await.unwrap();
+    let locks = connect(&server).await;
     let waiting = locks.lock(KEY).wait(Duration::from_millis(100)).acquire();
     assert!(waiting.await.is_err_and(|error| error.is_contended()));
 }

@@ -17,8 +17,8 @@ use std::sync::{
 use std::time::Duration;
 
 use deadpool_redis::{Pool, redis::cmd};
-use reentry::Locks;
-use support::{DEADLINE, Direction, RedisServer, Rig, eventually, within};
+use reentry::{Locks, LocksBuilder};
+use support::{DEADLINE, Direction, RedisServer, Rig, connect, eventually, patient_at, within};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Builder;
 
@@ -32,12 +32,17 @@ fn pool(server: &RedisServer) -> Pool {
     pool.runtime(runtime).build().unwrap()
 }
 
+fn over(pool: Pool) -> LocksBuilder {
+    let builder = Locks::builder().pool(pool);
+    builder.connect_timeout(DEADLINE).response_timeout(DEADLINE)
+}
+
 #[tokio::test]
 async fn a_program_that_selects_another_database_does_not_move_our_locks() {
     let server = RedisServer::start().await;
     let pool = pool(&server);
-    let locks = Locks::builder().pool(pool.clone()).build().await.unwrap();
-    let elsewhere = Locks::connect(server.url()).await.unwrap();
+    let locks = over(pool.clone()).build().await.unwrap();
+    let elsewhere = connect(&server).await;
     let _held = elsewhere.lock(KEY).await.unwrap();
     assert!(locks.lock(KEY).try_acquire().await.unwrap().is_none());
     for _ in 0..4 {
@@ -51,7 +56,7 @@ async fn a_program_that_selects_another_database_does_not_move_our_locks() {
 async fn a_blocking_command_of_the_program_does_not_block_our_locks() {
     let server = RedisServer::start().await;
     let pool = pool(&server);
-    let locks = Locks::builder().pool(pool.clone()).build().await.unwrap();
+    let locks = over(pool.clone()).build().await.unwrap();
     let mut theirs = pool.get().await.unwrap();
     theirs.set_response_timeout(DEADLINE);
     let mut waiting = cmd("BLPOP");
@@ -107,7 +112,7 @@ async fn a_server_that_became_a_replica_is_left_for_the_one_behind_its_name() {
         }
     });
     let url = format!("redis://127.0.0.1:{port}");
-    let locks = Locks::builder().url(url).wait(DEADLINE).build().await;
+    let locks = patient_at(url).wait(DEADLINE).build().await;
     let locks = locks.unwrap();
     locks.with_lock(KEY, async {}).await.unwrap();
     primary.store(new.port(), Ordering::SeqCst);
@@ -131,7 +136,7 @@ fn a_runtime_without_io_is_an_error() {
 /// Two processes over pools of their own hand a lock over; whether anybody subscribed meanwhile.
 async fn hand_over(server: &RedisServer, url: bool) -> bool {
     let process = async || {
-        let builder = Locks::builder().pool(pool(server)).wait_forever();
+        let builder = over(pool(server)).wait_forever();
         let builder = if url {
             builder.url(server.url())
         } else {

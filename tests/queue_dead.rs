@@ -16,7 +16,7 @@ use reentry::{LockInfo, Locks, held};
 use support::rig::KEY;
 use support::turns::TTL;
 use support::{
-    Child, DEADLINE, RedisServer, Turns, child, eventually, patient, processes, queued,
+    Child, DEADLINE, RedisServer, Turns, child, eventually, patient, patient_at, processes, queued,
     until_queued, within,
 };
 
@@ -29,8 +29,7 @@ async fn role_that_waits() {
     let Some(role) = child::role("role_that_waits") else {
         return;
     };
-    let builder = Locks::builder().url(role.var("REDIS_URL")).ttl(TTL);
-    let builder = builder.response_timeout(DEADLINE).wait_forever();
+    let builder = patient_at(role.var("REDIS_URL")).ttl(TTL).wait_forever();
     let locks = builder.heartbeat(HEARTBEAT).build().await.unwrap();
     let body = async {
         let held = held(KEY).unwrap();

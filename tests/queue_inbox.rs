@@ -17,7 +17,7 @@ use support::rig::{KEY, RESPONSE_TIMEOUT};
 use support::turns::TTL;
 use support::{
     Action, Cut, DEADLINE, Direction::ToClient, Proxy, RedisServer, Turns, eventually, patient,
-    until_queued, waiters, within,
+    patient_at, until_queued, waiters, within,
 };
 
 const HEARTBEAT: Duration = Duration::from_millis(500);
@@ -119,7 +119,7 @@ async fn waiters_get_in_where_the_user_may_not_subscribe() {
 async fn an_inbox_that_hangs_is_noticed_and_made_anew() {
     let server = RedisServer::start().await;
     let proxy = Proxy::start(server.port());
-    let builder = Locks::builder().url(proxy.url()).ttl(TTL);
+    let builder = patient_at(proxy.url()).ttl(TTL);
     let builder = builder.heartbeat(HEARTBEAT).wait(DEADLINE);
     let waiting = builder.response_timeout(RESPONSE_TIMEOUT).build().await;
     let (waiting, other) = (waiting.unwrap(), process(&server, server.url()).await);

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use reentry::{LockError, Locks, Wake};
 use support::ports::Port;
-use support::{DEADLINE, RedisServer, within};
+use support::{DEADLINE, RedisServer, patient, within};
 use tokio::net::TcpListener;
 use tokio::time::Instant;
 
@@ -93,8 +93,7 @@ async fn no_password_shows_in_anything_that_can_be_printed() {
         interval: Duration::from_millis(1),
         attempts: Some(1),
     };
-    let builder = Locks::builder().url(server.url()).wake(poll);
-    let builder = builder.response_timeout(Duration::from_millis(500));
+    let builder = patient(&server).wake(poll);
     let mut shown = vec![debug(&builder)];
     let locks = builder.build().await.unwrap();
     let request = locks.lock("key");

@@ -220,3 +220,43 @@ async fn a_condition_that_never_holds_is_named() {
     let short = std::time::Duration::from_millis(30);
     eventually(short, "pigs fly", async || false).await;
 }
+
+/// The line of `source` that connects with the default timeouts to a server that may be there.
+fn hasty(source: &str) -> Option<&str> {
+    // A literal URL is `memory:`, or that of a server that is not there.
+    const SPECIFIC: [&str; 4] = ["_timeout(", "\"memory:\"", "connect(\"", ".url(\""];
+    let mut begins = source.match_indices("Locks::").map(|(at, _)| &source[at..]);
+    let is_hasty = |code: &&str| {
+        // Two statements, since a builder is often given a name first.
+        let statements: String = code.split(';').take(2).collect();
+        let has = |part: &&str| statements.contains(*part);
+        let connects = code.starts_with("Locks::connect(")
+            || code.starts_with("Locks::builder()") && [".url(", ".pool("].iter().any(has);
+        connects && !SPECIFIC.iter().any(has)
+    };
+    begins.find(is_hasty).and_then(|code| code.lines().next())
+}
+
+/// Two seconds for a connection and one for an answer are little on a busy machine: where they are not
+/// the subject, a test connects by `connect`, `patient` or `patient_at`.
+#[test]
+fn no_test_relies_on_the_default_timeouts() {
+    // A connection that fails is the subject of these.
+    const SUBJECT: [&str; 2] = ["tests/connect_fails.rs", "tests/secrets.rs"];
+    let files = ["tests", "tests/support"].map(|folder| std::fs::read_dir(folder).unwrap());
+    for file in files.into_iter().flatten() {
+        let path = file.unwrap().path();
+        let is_source = path.extension().is_some_and(|extension| extension == "rs");
+        let is_subject = SUBJECT.iter().any(|subject| path.ends_with(subject));
+        if is_source && !is_subject && !path.ends_with("support_works.rs") {
+            let source = std::fs::read_to_string(&path).unwrap();
+            assert_eq!(hasty(&source), None, "{}", path.display());
+        }
+    }
+    assert!(hasty("let locks = Locks::connect(server.url());").is_some());
+    assert!(hasty("Locks::builder().url(url).build()").is_some());
+    assert!(hasty("let builder = Locks::builder().pool(pool); builder.build()").is_some());
+    assert!(
+        hasty("Locks::connect(\"memory:\").await; Locks::builder().url(\"memory:\")").is_none()
+    );
+}

@@ -30,8 +30,9 @@ async fn without_the_feature_a_tls_url_is_refused_with_its_reason() {
 #[cfg(feature = "tls")]
 mod with_the_feature {
     use std::error::Error;
+    use std::time::Duration;
 
-    use super::support::{Child, DEADLINE, TlsRedisServer, child, within};
+    use super::support::{Child, DEADLINE, TlsRedisServer, child, patient_at, within};
     use super::{LockError, Locks};
 
     /// Says how deep it got, or why it did not.
@@ -41,7 +42,7 @@ mod with_the_feature {
             return;
         };
         let depth = async {
-            let locks = Locks::connect(role.var("URL")).await?;
+            let locks = patient_at(role.var("URL")).build().await?;
             let inner = locks.with_lock("order:42", async { locks.inspect("order:42").await });
             let info = locks.with_lock("order:42", inner).await???;
             Ok::<_, LockError>(info.unwrap().holders[0].depth)
@@ -91,7 +92,10 @@ mod with_the_feature {
     async fn a_server_without_tls_is_not_spoken_to_in_plain() {
         let server = super::support::RedisServer::start().await;
         let url = server.url().replace("redis:", "rediss:");
-        let error = within(DEADLINE, "an answer", Locks::connect(url)).await;
+        // To such a server a handshake is a line without an end: it waits for more.
+        let soon = Duration::from_millis(300);
+        let connecting = Locks::builder().url(url).connect_timeout(soon).build();
+        let error = within(DEADLINE, "an answer", connecting).await;
         assert!(matches!(error, Err(LockError::Store { .. })), "{error:?}");
     }
 }

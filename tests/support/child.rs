@@ -7,7 +7,7 @@
 //! #[tokio::test]
 //! async fn child_that_holds() {
 //!     let Some(role) = child::role("child_that_holds") else { return };
-//!     let locks = Locks::connect(role.var("REDIS_URL")).await.unwrap();
+//!     let locks = patient_at(role.var("REDIS_URL")).build().await.unwrap();
 //!     // ... inside the body:
 //!     role.say("holding");
 //!     role.order().await;

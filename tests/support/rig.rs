@@ -2,6 +2,7 @@
 
 use super::proxy::{Action, Cut, Proxy};
 use super::server::RedisServer;
+use super::stores::patient_at;
 use super::wait::{DEADLINE, eventually};
 use deadpool_redis::redis::{AsyncCommands, cmd};
 use reentry::{Locks, LocksBuilder};
@@ -85,8 +86,7 @@ impl Rig {
     pub async fn build(options: impl FnOnce(LocksBuilder) -> LocksBuilder) -> Rig {
         let server = RedisServer::start().await;
         let proxy = Proxy::start(server.port());
-        let builder = Locks::builder()
-            .url(proxy.url())
+        let builder = patient_at(proxy.url())
             .wait(DEADLINE)
             .response_timeout(RESPONSE_TIMEOUT);
         let locks = options(builder).build().await.expect("locks");

@@ -33,7 +33,12 @@ pub(crate) use on_both_stores;
 
 /// Locks on `server` that take no pause of a busy machine for an outage.
 pub fn patient(server: &RedisServer) -> LocksBuilder {
-    let builder = Locks::builder().url(server.url());
+    patient_at(server.url())
+}
+
+/// The same where there is a URL alone.
+pub fn patient_at(url: impl Into<String>) -> LocksBuilder {
+    let builder = Locks::builder().url(url);
     builder.connect_timeout(DEADLINE).response_timeout(DEADLINE)
 }
 

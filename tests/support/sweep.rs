@@ -7,6 +7,7 @@
 use super::proxy::{Action, Direction, Proxy};
 use super::rig::{EVALSHA, RESPONSE_TIMEOUT};
 use super::server::RedisServer;
+use super::stores::patient_at;
 use super::wait::{DEADLINE, eventually, within};
 use reentry::{LockGuard, Locks, LocksBuilder, Wake};
 use std::future::poll_fn;
@@ -94,11 +95,7 @@ impl Ground {
     }
 
     fn builder(url: &str) -> LocksBuilder {
-        Locks::builder()
-            .url(url)
-            .ttl(Duration::from_secs(60))
-            // A busy machine must not turn an answer into an unknown outcome.
-            .response_timeout(DEADLINE)
+        patient_at(url).ttl(Duration::from_secs(60))
     }
 
     async fn with(builder: LocksBuilder, server: Option<RedisServer>, wake: Wake) -> Ground {
