@@ -49,3 +49,8 @@ pointers!(
     Arc<Locks>,
     &Arc<Locks>
 );
+
+// They need this crate, on which that of the attribute cannot depend.
+#[cfg(all(doctest, feature = "macros"))]
+#[doc = include_str!("../docs/locked.md")]
+pub struct ExamplesOfLocked;
