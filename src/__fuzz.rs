@@ -41,10 +41,13 @@ mod tests {
 
     /// Everything that the fuzzers begin with, and whatever they have ever found.
     fn each_of(target: &str, read: impl Fn(&[u8])) {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("fuzz/corpus")
-            .join(target);
-        let files = fs::read_dir(&folder).expect("the corpus, which only the repository has");
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        // Of a published crate alone, which has no fuzzers.
+        if here.join("Cargo.toml.orig").exists() {
+            return;
+        }
+        let folder = here.join("fuzz/corpus").join(target);
+        let files = fs::read_dir(&folder).expect("the corpus, which the repository has");
         let mut count = 0;
         for file in files {
             read(&fs::read(file.unwrap().path()).unwrap());

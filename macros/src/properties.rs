@@ -235,10 +235,13 @@ mod tests {
     }
 
     fn each_of(target: &str, read: fn(&str)) {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("../fuzz/corpus")
-            .join(target);
-        for file in fs::read_dir(folder).expect("the corpus, which only the repository has") {
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        // Of a published crate alone, which has no fuzzers.
+        if here.join("Cargo.toml.orig").exists() {
+            return;
+        }
+        let folder = here.join("../fuzz/corpus").join(target);
+        for file in fs::read_dir(folder).expect("the corpus, which the repository has") {
             if let Ok(text) = fs::read_to_string(file.unwrap().path()) {
                 read(&text);
             }

@@ -1,11 +1,14 @@
-//! `cargo xtask hygiene`: what is depended on, with which versions, and how it is all spelt.
+//! `cargo xtask hygiene`: what is depended on, with which versions, how it is all spelt, and whether what
+//! is published passes its tests.
 //!
 //! What needs long, or more of the network than a registry, runs with `--all` alone. Whatever is left
 //! out is said at the end.
 
 mod minimal;
+mod package;
 mod tools;
 
+use crate::install;
 use crate::run::{self, cargo, run};
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
@@ -50,6 +53,7 @@ pub(crate) fn check(everything: bool) -> Result<()> {
     )?;
     step("unused dependencies", &unused)?;
     step("smallest versions of dependencies", &smallest_versions)?;
+    step("tests of what is published", &published)?;
     step("oldest compiler", &|| oldest_compiler(everything))?;
     step("advisories", &with_all(advisories))?;
     step("promises of the last release", &with_all(last_release))?;
@@ -105,6 +109,23 @@ fn in_copy(copy: &Path, words: &[&str]) -> Command {
     command.current_dir(copy);
     command.env("CARGO_TARGET_DIR", copy.join("target"));
     command
+}
+
+/// `cargo test` passes where there is nothing but the published crates.
+fn published() -> Result<LeftOut> {
+    install::redis_server()?;
+    let unpacked = package::unpack(&folder()?.join("published"))?;
+    let mut test = cargo(&["test", "--quiet"]);
+    test.current_dir(unpacked);
+    // The folder of the workspace, so that the dependencies are built once.
+    let target = folder()?;
+    test.env(
+        "CARGO_TARGET_DIR",
+        target.parent().context("no target folder")?,
+    );
+    // A few simulated runs of each kind: all of them are among the tests of the repository.
+    run(test.env("REENTRY_SEEDS", "3"))?;
+    Ok(None)
 }
 
 /// Without it, clippy's lint `incompatible_msrv` knows what of the standard library is younger.

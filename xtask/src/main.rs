@@ -31,7 +31,8 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
-    /// What is depended on, with which versions, and how it is all spelt; installs the tools for it.
+    /// What is depended on, with which versions, how it is all spelt, and whether what is published
+    /// passes its tests; installs the tools for it.
     Hygiene {
         /// Also what takes long or needs more of the network: advisories, older compilers, releases.
         #[arg(long)]
