@@ -62,6 +62,8 @@ impl Store for Counting {
 
     fn doubt(&self) {}
 
+    fn suspect(&self, _: Instant) {}
+
     fn outages(&self) -> watch::Receiver<u64> {
         self.store.outages()
     }
@@ -104,7 +106,8 @@ impl Process {
             since: Instant::now(),
             runtime: Handle::current(),
         };
-        self.queue.acquire(want).await
+        let granted = self.queue.acquire(want).await?;
+        Ok(granted.expect("a waiter that is polled is not passed over"))
     }
 
     /// Lets another process have the lock.

@@ -214,7 +214,6 @@ async fn operation(
                 hold,
                 ttl: MINUTE,
                 keep_meta: true,
-                patience: MINUTE,
             };
             store.renew(key, renewal).await.map(drop)
         }
