@@ -84,6 +84,23 @@ fn every_script_is_loaded_by_exactly_one_file() {
     }
 }
 
+/// A timer of tokio panics when it is polled after its runtime has ended; those of `timer` do not.
+#[test]
+fn only_timers_that_follow_their_future_are_used() {
+    let makes_timers = |line: &&str| {
+        let line = line.trim_start();
+        let times = line.starts_with("time::{") || line.contains("tokio::time::");
+        let timer = ["sleep", "timeout", "interval"]
+            .iter()
+            .any(|it| line.contains(it));
+        times && timer && !line.starts_with("//")
+    };
+    for source in sources().iter().filter(|source| source.module != "timer") {
+        let found = source.code.lines().find(makes_timers);
+        assert_eq!(found, None, "{}", source.path.display());
+    }
+}
+
 #[test]
 fn no_file_is_longer_than_one_idea() {
     for path in files(Path::new("src")) {

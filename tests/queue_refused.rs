@@ -32,8 +32,7 @@ async fn a_question_that_is_refused_while_the_holder_leaves_holds_up_nobody() {
     proxy.wait_until_held(ToServer, EVALSHA).await;
     // The release waits for the answer to the question, and is held in its turn.
     let release = tokio::spawn(guard.release());
-    let queue = format!("reentry:queue:{{{KEY}}}:{KEY}");
-    server.ask(&format!("SET {queue} wrong")).await;
+    server.ask("ACL SETUSER default -zadd").await;
     proxy.on_next(ToServer, EVALSHA, Action::Hold);
     let hits = proxy.hits();
     proxy.release(ToServer);
@@ -44,7 +43,7 @@ async fn a_question_that_is_refused_while_the_holder_leaves_holds_up_nobody() {
     );
     proxy.wait_for_hits(hits + 1).await;
     proxy.wait_until_held(ToServer, EVALSHA).await;
-    server.ask(&format!("DEL {queue}")).await;
+    server.ask("ACL SETUSER default +zadd").await;
     proxy.release(ToServer);
     within(DEADLINE, "the release", release)
         .await
