@@ -15,7 +15,10 @@ pub(crate) fn all(args: &[String]) -> Result<()> {
 fn commands(args: &[String]) -> [Command; 2] {
     // Not --all-targets: that would run the benches as tests.
     const BINARIES: [&str; 4] = ["--lib", "--bins", "--tests", "--examples"];
-    [&BINARIES[..], &["--doc"]].map(|targets| {
+    // Asked for by name, since `--doc` alone also runs those that a crate says are not to be run: the
+    // examples of the attribute need `reentry`, which runs them.
+    const EXAMPLES: [&str; 3] = ["--doc", "--package", "reentry"];
+    [&BINARIES[..], &EXAMPLES].map(|targets| {
         let mut command = cargo(&["test", "--all-features", "--no-fail-fast"]);
         command.args(targets);
         if !args.is_empty() {
