@@ -7,6 +7,8 @@ mod args;
 mod boxed;
 #[path = "../../macros/src/duration.rs"]
 mod duration;
+#[path = "../../macros/src/emit.rs"]
+mod emit;
 #[path = "../../macros/src/errors.rs"]
 mod errors;
 #[path = "../../macros/src/expand.rs"]

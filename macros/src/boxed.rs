@@ -13,8 +13,8 @@ use syn::{
 
 use crate::{
     args::Arguments,
+    emit::{anchor, run},
     errors::Errors,
-    expand::{anchor, run},
     function::{Bindings, Function, check_result},
 };
 

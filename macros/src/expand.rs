@@ -1,16 +1,13 @@
 //! What the attribute makes of a function.
 
 use proc_macro2::{Span, TokenStream};
-use quote::{format_ident, quote, quote_spanned};
-use syn::{
-    Ident, Type,
-    spanned::Spanned,
-    visit_mut::{self, VisitMut},
-};
+use quote::{quote, quote_spanned};
+use syn::Ident;
 
 use crate::{
     args::Arguments,
     boxed::Boxed,
+    emit::{anchor, run},
     errors::Errors,
     function::{Binding, Bindings, Function, mentions, result_type},
 };
@@ -58,96 +55,6 @@ fn expand_async(function: &Function, arguments: TokenStream, errors: &mut Errors
         Some(declared) if errors.is_empty() => run(&arguments, declared, &body),
         _ => quote!(#body.await),
     })
-}
-
-/// The statements that take the lock and run `body` under it.
-///
-/// The key and the options are computed first, from the arguments as they were passed; after that
-/// the body may move them.
-pub(crate) fn run(arguments: &Arguments, declared: &Type, body: &TokenStream) -> TokenStream {
-    let Arguments {
-        key,
-        locks,
-        setters,
-    } = arguments;
-    let at = place_of(declared);
-    let [found, request, future, output, error] =
-        ["locks", "request", "future", "output", "error"].map(|name| local(name, at));
-    let run_on = |locks: &TokenStream| {
-        quote! {
-            let #request = ::reentry::Locks::lock(#locks, #key) #setters;
-            let #future = #body;
-            ::reentry::LockRequest::run(#request, #future).await
-        }
-    };
-    let outcome = match locks {
-        Some(locks) => run_on(&quote_spanned! {locks.span()=>
-            ::reentry::__private::AsLocks::as_locks(&(#locks))
-        }),
-        None => {
-            let run = run_on(&quote!(&#found));
-            quote! {
-                match ::reentry::__private::locks() {
-                    ::core::result::Result::Ok(#found) => { #run }
-                    ::core::result::Result::Err(#error) => ::core::result::Result::Err(#error),
-                }
-            }
-        }
-    };
-    // The one place where the error of a lock becomes the function's own. It stands at the return
-    // type: there rustc is to point if that is no `Result`, or has no room for the error.
-    let finish = quote_spanned! {at=>
-        return match #output {
-            ::core::result::Result::Ok(#output) => #output,
-            ::core::result::Result::Err(#error) => {
-                ::core::result::Result::Err(::core::convert::From::from(#error))
-            }
-        };
-    };
-    quote! {
-        let #output = { #outcome };
-        #finish
-    }
-}
-
-/// The place of a type in the user's code, with the hygiene of the expansion.
-fn place_of(declared: &Type) -> Span {
-    declared.span().resolved_at(Span::mixed_site())
-}
-
-/// A name that the user's code cannot see.
-fn local(name: &str, at: Span) -> Ident {
-    format_ident!(
-        "__reentry_{name}",
-        span = at.resolved_at(Span::mixed_site())
-    )
-}
-
-/// A branch never taken that returns the declared type, so that the type of the body is known
-/// before its first `?`, and mistakes are reported in the user's code.
-pub(crate) fn anchor(declared: &Type) -> TokenStream {
-    let mut known = declared.clone();
-    EraseImplTrait.visit_type_mut(&mut known);
-    let at = place_of(declared);
-    let never = local("never", at);
-    quote_spanned! {at=>
-        if let ::core::option::Option::Some(#never) = ::core::option::Option::None::<#known> {
-            return #never;
-        }
-    }
-}
-
-/// Puts `_` for `impl Trait`, which cannot be named in a body.
-struct EraseImplTrait;
-
-impl VisitMut for EraseImplTrait {
-    fn visit_type_mut(&mut self, declared: &mut Type) {
-        if matches!(declared, Type::ImplTrait(_)) {
-            *declared = syn::parse_quote!(_);
-        } else {
-            visit_mut::visit_type_mut(self, declared);
-        }
-    }
 }
 
 /// Statements that do nothing but move whole arguments into the body.

@@ -4,6 +4,7 @@
 mod args;
 mod boxed;
 mod duration;
+mod emit;
 mod errors;
 mod expand;
 mod function;

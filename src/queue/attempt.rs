@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::Entering;
 use crate::{
-    error::{Effect, StoreError},
+    base::error::{Effect, StoreError},
     store::{Moved, Tokens},
 };
 

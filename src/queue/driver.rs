@@ -5,10 +5,10 @@ use std::{pin::pin, sync::Arc, time::Duration};
 use tokio::{select, time::Instant};
 
 use super::{Queue, attempt::Outcome, line::Pulse, waiter::Waiter};
-use crate::{
+use crate::base::{
+    backoff::growing_pauses,
     key::LockKey,
     options::{Queueing, Wake},
-    releaser::growing_pauses,
     timer::sleep,
 };
 

@@ -4,8 +4,11 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::{runtime::Handle, time::Instant};
 
-use super::{Inheritance, Queue, Release};
-use crate::{id::HoldId, key::LockKey, lease, releaser::Handover, report, store::Tokens};
+use super::{Queue, Release, Turn};
+use crate::{
+    base::{background::Handover, deadline::deadline, events, id::HoldId, key::LockKey},
+    store::Tokens,
+};
 
 /// What is known of a lock that was won. Releases it when dropped, unless it was entered.
 #[derive(Debug)]
@@ -21,8 +24,8 @@ pub(crate) struct Grant {
     /// Whether some attempt at it was never answered.
     pub(crate) unanswered: bool,
     pub(crate) runtime: Handle,
-    /// The hold that goes on, where it was handed over in memory.
-    pub(crate) inherited: Option<Inheritance>,
+    /// The hold that goes on, where it was handed on in memory.
+    pub(crate) turn: Option<Arc<dyn Turn>>,
     /// Whether somebody has taken over the duty to release.
     pub(super) entered: bool,
 }
@@ -30,9 +33,9 @@ pub(crate) struct Grant {
 impl Grant {
     /// Whether its lease goes on. It may have ended while nobody polled the one who waited for it.
     pub(crate) fn is_live(&self) -> bool {
-        match &self.inherited {
-            Some(inherited) => inherited.depth.lease().is_open(),
-            None => Instant::now() < lease::deadline(self.sent, self.lease),
+        match &self.turn {
+            Some(turn) => turn.is_open(),
+            None => Instant::now() < deadline(self.sent, self.lease),
         }
     }
 
@@ -47,19 +50,17 @@ impl Drop for Grant {
         if self.entered {
             return;
         }
-        report::acquire_undone(&self.key, self.hold);
+        events::acquire_undone(&self.key, self.hold);
         let mut release = Release {
             key: self.key.clone(),
             hold: self.hold,
             tombstone: self.unanswered,
-            deadline: lease::deadline(self.sent, self.lease),
+            deadline: deadline(self.sent, self.lease),
             ttl: self.ttl,
             runtime: self.runtime.id(),
         };
-        if let Some(inherited) = &self.inherited {
-            // Nobody's depth any more: no change of it is sent.
-            inherited.depth.rise();
-            (release.deadline, release.ttl) = inherited.end();
+        if let Some(turn) = &self.turn {
+            (release.deadline, release.ttl) = turn.give_up();
         }
         let releasing = self.queue.release(release);
         drop(Handover::new(&self.runtime, releasing));

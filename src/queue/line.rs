@@ -11,7 +11,7 @@ use std::{
 use tokio::{sync::Notify, time::Instant};
 
 use super::{Entering, attempt::Heard, waiter::Waiter};
-use crate::id::HoldId;
+use crate::base::id::HoldId;
 
 /// Those who want one key, in the order in which they came. It ends when the last of them has left
 /// and nobody holds the lock.

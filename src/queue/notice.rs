@@ -8,7 +8,7 @@
 use tokio::time::Instant;
 
 use crate::{
-    lease,
+    base::deadline::deadline,
     store::{Moved, StoreTime},
 };
 
@@ -31,7 +31,7 @@ impl Reading {
         // The news cannot be older than the move. One per cent is for clocks that differ in rate.
         let is_sane = self.epoch == epoch && start <= now;
         let start = start.checked_sub(passed / 100)?;
-        (is_sane && now < lease::deadline(start, moved.lease)).then_some(start)
+        (is_sane && now < deadline(start, moved.lease)).then_some(start)
     }
 }
 
@@ -41,7 +41,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        id::{FencingToken, Owner},
+        base::id::{FencingToken, Owner},
         store::Tokens,
     };
 

@@ -7,7 +7,7 @@ use super::{
     attempt::{Heard, Outcome, Refusal},
     waiter::Waiter,
 };
-use crate::{error::StoreError, timer::timeout};
+use crate::base::{error::StoreError, timer::timeout};
 
 /// A place in line. Dropping it leaves the line and undoes what was asked for.
 #[derive(Debug)]

@@ -13,13 +13,15 @@ use super::{
     waiter::Waiter,
 };
 use crate::{
-    error::{Effect, Failure, LostReason},
-    id::HoldId,
-    key::LockKey,
-    releaser::pauses,
-    report,
+    base::{
+        backoff::pauses,
+        error::{Effect, Failure, LostReason},
+        events,
+        id::HoldId,
+        key::LockKey,
+        timer::sleep,
+    },
     store::{Ending, Presence, Released, Successor, TOMBSTONE_LIFE},
-    timer::sleep,
 };
 
 /// A hold that is to end.
@@ -242,7 +244,7 @@ impl Queue {
                         }
                         Presence::Gone => Ok(()),
                         Presence::Present => {
-                            report::released(key, hold);
+                            events::released(key, hold);
                             Ok(())
                         }
                     };
@@ -252,11 +254,11 @@ impl Queue {
             };
             let pause = pauses.next().unwrap_or_default();
             if error.effect() == Effect::Refused || Instant::now() + pause >= give_up {
-                report::release_abandoned(key, hold, &error);
+                events::release_abandoned(key, hold, &error);
                 let outcome = unsure(Some(&error));
                 return (Err(Failure::Store(error)), outcome);
             }
-            report::release_retried(key, hold, &error);
+            events::release_retried(key, hold, &error);
             sleep(pause).await;
             // Given back only after the pause, so that the pauses of all together bound the rate; one
             // that is answered lets the next follow at once.

@@ -11,7 +11,7 @@ use std::{
 use tokio::{runtime::Handle, select, sync::Notify, task::JoinHandle, time::Instant};
 
 use super::{Queue, waiter::Waiter};
-use crate::timer::sleep_until;
+use crate::base::timer::sleep_until;
 
 /// The waiters that were brought a lock, from the oldest that may not have come for it on.
 #[derive(Debug, Default)]

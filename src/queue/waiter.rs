@@ -11,12 +11,14 @@ use super::{
     notice::Reading,
 };
 use crate::{
-    error::{Effect, StoreError},
-    id::HoldId,
-    key::LockKey,
-    lease,
-    mutex::Mutex,
-    report,
+    base::{
+        deadline::deadline,
+        error::{Effect, StoreError},
+        events,
+        id::HoldId,
+        key::LockKey,
+        mutex::Mutex,
+    },
     store::{Acquired, Claim, Moved},
 };
 
@@ -195,7 +197,7 @@ impl Waiter {
                 if error.effect() == Effect::Refused {
                     return Outcome::Failed(error);
                 }
-                report::acquire_retried(&self.key, &error);
+                events::acquire_retried(&self.key, &error);
                 Outcome::Unanswered
             }
         }
@@ -212,7 +214,7 @@ impl Waiter {
         how: Entering,
     ) -> Outcome {
         match acquired {
-            Acquired::Held { tokens, lease } if Instant::now() < lease::deadline(sent, lease) => {
+            Acquired::Held { tokens, lease } if Instant::now() < deadline(sent, lease) => {
                 Outcome::Held(Won {
                     tokens,
                     sent,
@@ -335,7 +337,7 @@ impl Waiter {
             ttl,
             unanswered: self.state.lock().unanswered,
             runtime: self.runtime.clone(),
-            inherited: None,
+            turn: None,
             entered: false,
         }
     }

@@ -16,7 +16,7 @@ use super::{
     Acquired, Answer, Claim, DepthChange, Ending, Listener, Moved, Presence, Released, Renewal,
     Seen, Snapshot, Store,
 };
-use crate::{error::StoreError, id::InboxId, key::LockKey, mutex::Mutex};
+use crate::base::{error::StoreError, id::InboxId, key::LockKey, mutex::Mutex};
 
 mod line;
 mod state;

@@ -19,7 +19,7 @@ use super::{
     Acquired, Answer, Claim, DepthChange, Ending, Listener, Presence, Released, Renewal, SHOWN,
     Seen, Snapshot, Store, TOMBSTONE_LIFE, meta_life,
 };
-use crate::{
+use crate::base::{
     error::{LockError, StoreError},
     id::InboxId,
     key::LockKey,

@@ -1,45 +1,60 @@
-//! Reading the sources: a file without its tests, and what it names at the root of the crate.
+//! Reading the sources: a file without its tests, and the files that it imports from.
 
 #![allow(
     unreachable_pub,
     reason = "a module of a test file has no other way to say what it offers"
 )]
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+/// The names of a module, from the root of its crate on.
+pub type Module = Vec<String>;
+
 /// One file, without its tests.
+#[derive(Debug)]
 pub struct Source {
     pub path: PathBuf,
-    /// The module right below the root that it is or belongs to.
-    pub module: String,
-    /// How many `super` lead from it to the root.
-    pub depth: usize,
+    pub module: Module,
+    /// Whether its root is that of a crate, and not a folder that is mounted in one.
+    pub is_in_crate: bool,
     pub code: String,
 }
 
 impl Source {
-    /// What it names at the root of the crate.
-    pub fn names(&self) -> BTreeSet<String> {
-        let mut names = BTreeSet::new();
-        for (at, path) in self.code.match_indices("crate::") {
-            names.extend(heads(&self.code[at + path.len()..]));
-        }
-        for (at, _) in self.code.match_indices("super::") {
-            if self.code[..at].ends_with("super::") {
-                continue;
-            }
-            let mut path = &self.code[at..];
-            let mut ups = 0;
-            while let Some(rest) = path.strip_prefix("super::") {
-                (path, ups) = (rest, ups + 1);
-            }
-            if ups >= self.depth {
-                names.extend(heads(path));
+    /// Every path that it names, from the root of the crate on.
+    pub fn paths(&self) -> BTreeSet<Module> {
+        let mut paths = BTreeSet::new();
+        for (at, _) in self.code.match_indices("::") {
+            let start = self.code[..at]
+                .rfind(|c: char| !is_name(c))
+                .map_or(0, |at| at + 1);
+            let head = &self.code[start..at];
+            let begins = !self.code[..start].ends_with("::") && !head.is_empty();
+            if begins && let Some(base) = self.base(head) {
+                for path in leaves(&self.code[at + 2..]) {
+                    paths.extend(resolved(base.clone(), path));
+                }
             }
         }
-        names
+        paths
+    }
+
+    /// The module that a path stands in which begins with this name.
+    fn base(&self, head: &str) -> Option<Module> {
+        let mut module = self.module.clone();
+        match head {
+            "crate" => self.is_in_crate.then(Module::new),
+            "self" => Some(module),
+            "super" => module.pop().map(|_| module),
+            // A child is named without `self` as well.
+            child if self.code.contains(&format!("mod {child};")) => {
+                module.push(child.to_owned());
+                Some(module)
+            }
+            _ => None,
+        }
     }
 
     /// Whether it includes the script, by its path or by the macro that makes the path.
@@ -51,24 +66,85 @@ impl Source {
     }
 }
 
-/// Everything in `src` but what is compiled for tests alone.
-pub fn sources() -> Vec<Source> {
+fn is_name(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+/// The path with its leading `super` and `self` followed.
+fn resolved(mut base: Module, path: Vec<&str>) -> Option<Module> {
+    for name in path {
+        match name {
+            "super" => drop(base.pop()?),
+            "self" => {}
+            name => base.push(name.to_owned()),
+        }
+    }
+    Some(base)
+}
+
+/// The paths that the text begins with: one, or each of a group.
+fn leaves(text: &str) -> Vec<Vec<&str>> {
+    if text.starts_with('{') {
+        return elements(text).into_iter().flat_map(leaves).collect();
+    }
+    let end = text.find(|c: char| !is_name(c)).unwrap_or(text.len());
+    let (name, rest) = text.split_at(end);
+    match rest.strip_prefix("::") {
+        Some(rest) => {
+            let longer = |mut path: Vec<_>| {
+                path.insert(0, name);
+                path
+            };
+            leaves(rest).into_iter().map(longer).collect()
+        }
+        None => vec![vec![name]],
+    }
+}
+
+/// The parts of the group that the text begins with.
+fn elements(group: &str) -> Vec<&str> {
+    let (mut parts, mut depth, mut start) = (Vec::new(), 0, 1);
+    for (at, character) in group.char_indices() {
+        match character {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 || depth == 1 && character == ',' {
+            parts.push(group[start..at].trim());
+            start = at + 1;
+        }
+        if depth == 0 {
+            break;
+        }
+    }
+    parts.retain(|part| !part.is_empty());
+    parts
+}
+
+/// Everything below the root of a crate but what is compiled for tests alone.
+pub fn sources(root: &Path) -> Vec<Source> {
     let mut sources = Vec::new();
     let mut tests = Vec::new();
-    for path in files(Path::new("src")) {
+    for path in files(root, "rs") {
         let (code, modules) = production(&fs::read_to_string(&path).unwrap());
         let inside = path.with_extension("");
-        let words = inside.strip_prefix("src").unwrap().iter();
-        let words: Vec<_> = words.map(|word| word.to_str().unwrap()).collect();
-        let children = match words[..] {
-            ["lib"] => Path::new("src"),
-            _ => &inside,
-        };
-        tests.extend(modules.iter().map(|module| children.join(module)));
+        let words = inside.strip_prefix(root).unwrap().iter();
+        let mut module: Module = words
+            .map(|word| word.to_str().unwrap().to_owned())
+            .collect();
+        module.pop_if(|last| ["mod", "lib", "main"].contains(&last.as_str()));
+        let folder = module
+            .iter()
+            .fold(root.to_owned(), |folder, name| folder.join(name));
+        tests.extend(modules.iter().map(|module| folder.join(module)));
+        let is_in_crate = ["lib.rs", "main.rs"]
+            .iter()
+            .any(|name| root.join(name).exists());
         sources.push(Source {
-            module: words[0].to_owned(),
-            depth: words.len(),
             path,
+            module,
+            is_in_crate,
             code,
         });
     }
@@ -77,6 +153,55 @@ pub fn sources() -> Vec<Source> {
         !tests.iter().any(|test| inside.starts_with(test))
     });
     sources
+}
+
+/// Which file imports from which, by their places in the list. What stands in no file of its own belongs to
+/// the file that it is named in.
+pub fn imports(sources: &[Source]) -> Vec<BTreeSet<usize>> {
+    let file = |path: &Module| {
+        let holds = |source: &Source| path.starts_with(&source.module);
+        let found = (0..sources.len()).filter(|&at| holds(&sources[at]));
+        found.max_by_key(|&at| sources[at].module.len())
+    };
+    let of = |(at, source): (usize, &Source)| {
+        let mut targets: BTreeSet<_> = source.paths().iter().filter_map(file).collect();
+        targets.remove(&at);
+        targets
+    };
+    sources.iter().enumerate().map(of).collect()
+}
+
+/// A circle of files, if there is one: a file that leads back to itself, and the way.
+pub fn circle(imports: &[BTreeSet<usize>]) -> Option<Vec<usize>> {
+    fn search(
+        at: usize,
+        way: &mut Vec<usize>,
+        done: &mut [bool],
+        imports: &[BTreeSet<usize>],
+    ) -> bool {
+        if let Some(start) = way.iter().position(|&before| before == at) {
+            way.drain(..start);
+            return true;
+        }
+        if done[at] {
+            return false;
+        }
+        way.push(at);
+        if imports[at]
+            .iter()
+            .any(|&next| search(next, way, done, imports))
+        {
+            return true;
+        }
+        way.pop();
+        done[at] = true;
+        false
+    }
+    let mut done = vec![false; imports.len()];
+    (0..imports.len()).find_map(|start| {
+        let mut way = Vec::new();
+        search(start, &mut way, &mut done, imports).then_some(way)
+    })
 }
 
 /// The code without comments and tests, and the modules that are tests.
@@ -104,57 +229,15 @@ pub fn production(text: &str) -> (String, Vec<String>) {
     (code, tests)
 }
 
-/// What each name that the root exports stands in.
-pub fn exports(root: &str) -> BTreeMap<String, String> {
-    let (_, group) = root.split_once("pub use self::").expect("the exports");
-    let modules = elements(group).into_iter();
-    let pairs = modules.filter_map(|element| element.split_once("::"));
-    pairs
-        .flat_map(|(module, names)| heads(names).map(|name| (name, module.to_owned())))
-        .collect()
-}
-
-/// The first names of an import: of the path, or of each path in the group.
-fn heads(import: &str) -> impl Iterator<Item = String> {
-    let paths = match import.starts_with('{') {
-        true => elements(import),
-        false => vec![import],
-    };
-    paths.into_iter().map(|path| {
-        let end = path.find(|c: char| !c.is_alphanumeric() && c != '_');
-        path[..end.unwrap_or(path.len())].to_owned()
-    })
-}
-
-/// The parts of the group that the text begins with.
-fn elements(group: &str) -> Vec<&str> {
-    let (mut parts, mut depth, mut start) = (Vec::new(), 0, 1);
-    for (at, character) in group.char_indices() {
-        match character {
-            '{' => depth += 1,
-            '}' => depth -= 1,
-            _ => {}
-        }
-        if depth == 0 || depth == 1 && character == ',' {
-            parts.push(group[start..at].trim());
-            start = at + 1;
-        }
-        if depth == 0 {
-            break;
-        }
-    }
-    parts.retain(|part| !part.is_empty());
-    parts
-}
-
-/// Every file below a folder of the crate.
-pub fn files(folder: &Path) -> Vec<PathBuf> {
+/// Every file with this ending below a folder.
+pub fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         match path.is_dir() {
-            true => files.extend(self::files(&path)),
-            false => files.push(path),
+            true => files.extend(self::files(&path, ending)),
+            false if path.extension().is_some_and(|it| it == ending) => files.push(path),
+            false => {}
         }
     }
     files.sort_unstable();

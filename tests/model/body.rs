@@ -1,4 +1,4 @@
-//! A body runs under the lock: `src/lease.rs`, `src/watchdog.rs`, `src/depth.rs`, `src/hold.rs`.
+//! A body runs under the lock: `src/hold`.
 
 use crate::{client::Client, config::ticks, message::Verb, mutation::Mutation, state::Hold};
 

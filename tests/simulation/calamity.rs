@@ -7,7 +7,7 @@ use super::{
     process::{Process, World},
     program::KEYS,
 };
-use crate::{key::LockKey, store::Store};
+use crate::{base::key::LockKey, store::Store};
 
 #[derive(Clone, Copy, Debug)]
 enum Calamity {

@@ -12,7 +12,7 @@ use std::{
 use tokio::time::Instant;
 
 use super::climate::Climate;
-use crate::{Held, HoldId, LostReason, OnLost, mutex::Mutex, store::Tokens};
+use crate::{Held, HoldId, LostReason, OnLost, base::mutex::Mutex, store::Tokens};
 
 /// Longer than anybody takes to get a release through, and so longer than a lock may stand for nobody.
 const LONG: Duration = Duration::from_secs(25);

@@ -24,10 +24,12 @@ use super::{
     server::Server,
 };
 use crate::{
-    error::{Effect, StoreError},
-    id::InboxId,
-    key::LockKey,
-    mutex::Mutex,
+    base::{
+        error::{Effect, StoreError},
+        id::InboxId,
+        key::LockKey,
+        mutex::Mutex,
+    },
     store::{
         Acquired, Answer, Claim, DepthChange, Ending, Listener, Presence, Released, Renewal, Seen,
         Snapshot, Store, memory::MemoryStore,

@@ -11,7 +11,7 @@ use super::{
     server::Server,
 };
 use crate::{
-    LockError, LockGuard, LockRequest, Locks, OnLost, Wake, held, key::LockKey, store::Store,
+    LockError, LockGuard, LockRequest, Locks, OnLost, Wake, base::key::LockKey, held, store::Store,
     support::sweep::poll_at_most,
 };
 

@@ -5,8 +5,7 @@ use std::{sync::Weak, time::Duration};
 use tokio::time::{Instant, sleep_until};
 
 use crate::{
-    id::InboxId,
-    mutex::Mutex,
+    base::{id::InboxId, mutex::Mutex},
     store::{Answer, Listener, Store, memory::MemoryStore},
 };
 

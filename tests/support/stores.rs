@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use reentry::{Locks, LocksBuilder};
 
-use super::{DEADLINE, RedisServer};
+use super::server::RedisServer;
+use super::wait::DEADLINE;
 
 /// Runs each `async fn case(locks: Locks)` as a test of its own over the in-memory store (on paused
 /// time) and over a server of its own.

@@ -11,10 +11,10 @@ mod tools;
 use crate::install;
 use crate::run::{self, cargo, run};
 use anyhow::{Context, Result};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
-use tools::{CARGO_DENY, CARGO_SEMVER_CHECKS, CARGO_SHEAR, TYPOS};
+use tools::{CARGO_DENY, CARGO_SEMVER_CHECKS, CARGO_SHEAR, TYPOS, folder};
 
 /// The oldest compiler that is promised.
 const OLDEST: &str = env!("CARGO_PKG_RUST_VERSION");
@@ -63,14 +63,6 @@ pub(crate) fn check(everything: bool) -> Result<()> {
         eprintln!("NOT RUN: {name}: {reason}");
     }
     Ok(())
-}
-
-/// Where this task keeps what it builds and installs.
-fn folder() -> Result<PathBuf> {
-    let program = std::env::current_exe()?;
-    // The target folder, of which the program lies in target/debug.
-    let target = program.ancestors().nth(2).context("no target folder")?;
-    Ok(target.join("hygiene"))
 }
 
 fn spelling() -> Result<LeftOut> {

@@ -10,8 +10,10 @@ use tokio::{runtime::Handle, sync::watch, task::JoinHandle};
 use super::*;
 use crate::{
     LockError,
-    id::{InboxId, Owner},
-    options::Wait,
+    base::{
+        id::{InboxId, Owner},
+        options::Wait,
+    },
     queue::{Grant, Want},
     store::{
         Acquired, Answer, Claim, DepthChange, Ending, Listener, Presence, Released, Renewal, Seen,

@@ -3,8 +3,10 @@
 use super::*;
 use crate::{
     LockError,
-    id::{FencingToken, Owner},
-    options::Queueing,
+    base::{
+        id::{FencingToken, Owner},
+        options::Queueing,
+    },
     store::{StoreTime, Tokens, memory::MemoryStore},
 };
 

@@ -11,7 +11,10 @@ use super::{
     },
     Waiter,
 };
-use crate::{releaser::Handover, report, store::Claim};
+use crate::{
+    base::{background::Handover, events},
+    store::Claim,
+};
 
 impl Waiter {
     /// Ends whatever the store holds or may come to hold for this waiter, in the background. Answers
@@ -39,7 +42,7 @@ impl Waiter {
                 return queue.kick(&waiter.key);
             }
             let Claim { hold, ttl, .. } = waiter.claim;
-            report::acquire_undone(&waiter.key, hold);
+            events::acquire_undone(&waiter.key, hold);
             let release = Release {
                 key: waiter.key.clone(),
                 hold,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::{
-    id::{HoldId, InboxId},
+    base::id::{HoldId, InboxId},
     store::{Standing, meta_life},
 };
 

@@ -9,8 +9,10 @@ use tokio::time::Instant;
 
 use super::line::Line;
 use crate::{
-    id::{FencingToken, HoldId, InboxId},
-    key::LockKey,
+    base::{
+        id::{FencingToken, HoldId, InboxId},
+        key::LockKey,
+    },
     store::{
         Acquired, Claim, DepthChange, Ending, Moved, Presence, Released, Renewal, Seen, Snapshot,
         StoreTime, TOMBSTONE_LIFE, Tokens, meta_life,

@@ -6,9 +6,10 @@ use deadpool_redis::redis::{
     ConnectionInfo, IntoConnectionInfo, ProtocolVersion, RedisError, parse_redis_url,
 };
 
-use crate::{error::LockError, options::config};
+use crate::base::{error::LockError, options::config};
 
 #[cfg(any(test, fuzzing))]
+#[path = "../../../tests/properties/address.rs"]
 pub(super) mod properties;
 
 /// A checked URL. Every connection to it speaks RESP3, which carries pushes: the news that a lock

@@ -22,7 +22,7 @@ use super::{
     reply::Unexpected,
     script::{self, Call},
 };
-use crate::{
+use crate::base::{
     error::{Effect, LockError, StoreError},
     mutex::Mutex,
     options::config as config_error,

@@ -21,7 +21,10 @@ use self::{
     subscriber::{Doubt, Subscriber},
 };
 use super::{address::Address, connect::Timeouts};
-use crate::{id::InboxId, mutex::Mutex, store::Listener};
+use crate::{
+    base::{id::InboxId, mutex::Mutex},
+    store::Listener,
+};
 
 mod pace;
 mod stage;

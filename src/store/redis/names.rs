@@ -4,12 +4,13 @@ use std::io::Write;
 
 use deadpool_redis::redis::{RedisWrite, ToRedisArgs};
 
-use crate::{
+use crate::base::{
     id::HoldId,
     key::{LockKey, RESERVED},
 };
 
 #[cfg(any(test, fuzzing))]
+#[path = "../../../tests/properties/names.rs"]
 pub(super) mod properties;
 
 /// A key beside that of the lock, in its slot. Injective: the kind holds no colon, and the tag no

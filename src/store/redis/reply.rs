@@ -5,11 +5,12 @@ use std::time::Duration;
 use deadpool_redis::redis::Value;
 
 use crate::{
-    id::FencingToken,
+    base::id::FencingToken,
     store::{Acquired, Moved, Presence, Released, Snapshot, StoreTime, Tokens},
 };
 
 #[cfg(any(test, fuzzing))]
+#[path = "../../../tests/properties/reply.rs"]
 pub(super) mod properties;
 
 /// A reply that no script of ours gives.

@@ -7,7 +7,7 @@ use deadpool_redis::redis::{
     aio::MultiplexedConnection, cmd,
 };
 
-use crate::error::Effect;
+use crate::base::error::Effect;
 
 /// A script and its SHA-1, under which the server caches it.
 pub(super) struct Script {

@@ -1,7 +1,6 @@
 //! The programs of others that the hygiene needs: used where they are installed, else installed into
 //! the target folder.
 
-use super::folder;
 use crate::run::{cargo, installed, run};
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
@@ -93,6 +92,14 @@ fn prebuilt(folder: &Path) -> Result<()> {
 
 fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+}
+
+/// Where this task keeps what it builds and installs.
+pub(super) fn folder() -> Result<PathBuf> {
+    let program = std::env::current_exe()?;
+    // The target folder, of which the program lies in target/debug.
+    let target = program.ancestors().nth(2).context("no target folder")?;
+    Ok(target.join("hygiene"))
 }
 
 #[cfg(test)]

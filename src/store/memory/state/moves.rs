@@ -9,8 +9,10 @@ use super::{
     Lock, Meta, State,
 };
 use crate::{
-    id::{FencingToken, HoldId, InboxId},
-    key::LockKey,
+    base::{
+        id::{FencingToken, HoldId, InboxId},
+        key::LockKey,
+    },
     store::{Acquired, Moved, Successor, Tokens, meta_life},
 };
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::releaser::growing_pauses;
+use crate::base::backoff::growing_pauses;
 
 /// A subscription that has stood for so long is made anew at once. It is the shortest pause too, so
 /// that no two attempts of one task are closer together.

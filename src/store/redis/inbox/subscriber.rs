@@ -19,10 +19,7 @@ use tokio::{
 
 use super::{pace::Pace, stage::Stage};
 use crate::{
-    error::StoreError,
-    id::InboxId,
-    mutex::Mutex,
-    report,
+    base::{error::StoreError, events, id::InboxId, mutex::Mutex, timer::sleep},
     store::{
         Listener,
         redis::{
@@ -31,7 +28,6 @@ use crate::{
             reply, script,
         },
     },
-    timer::sleep,
 };
 
 /// How long nobody must have waited before the inbox is closed, to within as much again.
@@ -103,7 +99,7 @@ impl Subscriber {
                     let effect = script::effect(&error);
                     let error = DriverError(error);
                     let error = StoreError::new("subscribe", &self.address.endpoint, effect, error);
-                    report::subscribe_retried(self.id, &error);
+                    events::subscribe_retried(self.id, &error);
                     self.enter(Stage::Broken);
                     pace.failed()
                 }

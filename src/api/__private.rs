@@ -1,0 +1,59 @@
+//! What the expansion of `#[locked]` calls. Not part of the public interface.
+
+use std::{rc::Rc, sync::Arc};
+
+use crate::{
+    api::{installed, locks::Locks},
+    base::error::LockError,
+};
+
+/// The `Locks` in scope, else the installed one.
+pub fn locks() -> Result<Locks, LockError> {
+    installed::current()
+}
+
+/// Mentions an argument, so that the body takes it along.
+pub fn capture<T: ?Sized>(_: &T) {}
+
+/// What `locks = …` may be: a trait of its own, so that the compiler can say that.
+#[diagnostic::on_unimplemented(
+    message = "`locks = …` takes a `Locks` or a `&Locks`, not a value of the type `{Self}`",
+    label = "this is no `Locks`",
+    note = "name one that is connected already, as in `locks = self.locks`; \
+            `Locks::connect(\"redis://…\").await?` makes it from a URL"
+)]
+pub trait AsLocks {
+    /// The `Locks`.
+    fn as_locks(&self) -> &Locks;
+}
+
+impl AsLocks for Locks {
+    fn as_locks(&self) -> &Locks {
+        self
+    }
+}
+
+macro_rules! pointers {
+    ($($pointer:ty),+) => {
+        $(#[diagnostic::do_not_recommend]
+        impl AsLocks for $pointer {
+            fn as_locks(&self) -> &Locks {
+                self
+            }
+        })+
+    };
+}
+pointers!(
+    &Locks,
+    &&Locks,
+    &mut Locks,
+    Box<Locks>,
+    Rc<Locks>,
+    Arc<Locks>,
+    &Arc<Locks>
+);
+
+// They need this crate, on which that of the attribute cannot depend.
+#[cfg(all(doctest, feature = "macros"))]
+#[doc = include_str!("../docs/locked.md")]
+pub struct ExamplesOfLocked;

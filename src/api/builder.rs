@@ -1,0 +1,390 @@
+//! How a `Locks` is set up.
+
+use std::{fmt, time::Duration};
+
+use deadpool_redis::Pool;
+
+use crate::base::options::{DepthSync, HandOff, OnLost, Options, Queueing, Reentrancy, Wait, Wake};
+
+mod open;
+
+/// Sets up a [`Locks`](crate::Locks); made by [`Locks::builder`](crate::Locks::builder).
+///
+/// # Examples
+///
+/// ```
+/// # use std::time::Duration;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), reentry::LockError> {
+/// let locks = reentry::Locks::builder()
+///     .url("memory:")
+///     .prefix("billing:")
+///     .ttl(Duration::from_secs(10))
+///     .wait(Duration::from_secs(5))
+///     .build()
+///     .await?;
+/// assert!(locks.inspect("invoice:7").await?.is_none());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Default)]
+#[must_use = "a builder does nothing until `build` is called"]
+pub struct LocksBuilder {
+    url: Option<String>,
+    pool: Option<Pool>,
+    prefix: String,
+    options: Options,
+    queueing: Queueing,
+    connect_timeout: Option<Duration>,
+    response_timeout: Option<Duration>,
+}
+
+impl LocksBuilder {
+    /// Where the locks live: `redis://…`, `rediss://…` (feature `tls`), `unix://…`, or `memory:`.
+    ///
+    /// Beside a [`pool`](Self::pool) only the inbox uses it, on which waiters are told that they have
+    /// their turn; all commands go through the pool.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use reentry::{LockError, Locks};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let nonsense = Locks::builder().url("localhost:6379").build().await;
+    /// assert!(matches!(nonsense, Err(LockError::Config { .. })));
+    /// Locks::builder().url("memory:").build().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn url(mut self, url: impl Into<String>) -> Self {
+        self.url = Some(url.into());
+        self
+    }
+
+    /// Takes connections from a pool of `deadpool-redis` 0.23 that the program has already.
+    ///
+    /// One connection is taken out of it for good, and serves all commands until it fails; then the
+    /// next one is taken. The connections of a foreign pool do not report their end: an idle hold
+    /// learns of it at its next renewal, not at once. A connection on which the program has selected
+    /// another database must not come back to the pool.
+    ///
+    /// A pool does not give its client away: name the [`url`](Self::url) beside it, so that waiters
+    /// can be told of their turn. Without it they ask, as with [`Wake::Backoff`].
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use deadpool_redis::{Config, Runtime};
+    ///
+    /// let pool = Config::from_url("redis://localhost").create_pool(Some(Runtime::Tokio1))?;
+    /// let locks = reentry::Locks::builder().pool(pool).build().await?;
+    /// assert!(locks.inspect("order:42").await?.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn pool(mut self, pool: Pool) -> Self {
+        self.pool = Some(pool);
+        self
+    }
+
+    /// What stands before every key in the store (default: nothing). It does not show in the API.
+    ///
+    /// It must not begin with `reentry:`, and the first pair of braces in it must not be `{}`: then no key
+    /// would be valid, and [`build`](Self::build) refuses it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::builder().url("memory:").prefix("billing:").build().await?;
+    /// let guard = locks.lock("invoice:7").await?; // "billing:invoice:7" in the store
+    /// assert_eq!(guard.held().key(), "invoice:7");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.prefix = prefix.into();
+        self
+    }
+
+    /// The default of [`LockRequest::ttl`](crate::LockRequest::ttl) (30 s).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let ttl = Duration::from_secs(5);
+    /// let locks = reentry::Locks::builder().url("memory:").ttl(ttl).build().await?;
+    /// assert!(locks.lock("order:42").await?.held().remaining() <= ttl);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.options.ttl = Some(ttl);
+        self
+    }
+
+    /// The default of [`LockRequest::wait`](crate::LockRequest::wait) (60 s: longer than the TTL,
+    /// so that waiters outlive a holder that crashed).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::builder().url("memory:").wait(Duration::from_secs(5)).build().await?;
+    /// let _elsewhere = locks.lock("order:42").await?;
+    /// assert!(locks.lock("order:42").await.unwrap_err().is_contended());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn wait(mut self, wait: Duration) -> Self {
+        self.options.wait = Some(wait.into());
+        self
+    }
+
+    /// By default requests wait as long as it takes.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::builder().url("memory:").wait_forever().build().await?;
+    /// let _elsewhere = locks.lock("order:42").await?;
+    /// let hour = Duration::from_secs(60 * 60);
+    /// assert!(tokio::time::timeout(hour, locks.lock("order:42").acquire()).await.is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn wait_forever(mut self) -> Self {
+        self.options.wait = Some(Wait::Forever);
+        self
+    }
+
+    /// The default of [`LockRequest::max_hold`](crate::LockRequest::max_hold) (no limit).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::builder().url("memory:").max_hold(Duration::from_secs(60)).build().await?;
+    /// let body = tokio::time::sleep(Duration::from_secs(3600));
+    /// assert!(locks.with_lock("order:42", body).await.unwrap_err().is_lost());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn max_hold(mut self, max_hold: Duration) -> Self {
+        self.options.max_hold = Some(max_hold);
+        self
+    }
+
+    /// The default of [`LockRequest::on_lost`](crate::LockRequest::on_lost) (the body is dropped).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use reentry::{Locks, OnLost};
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let builder = Locks::builder().url("memory:").max_hold(Duration::from_secs(60));
+    /// let locks = builder.on_lost(OnLost::KeepRunning).build().await?;
+    /// let body = tokio::time::sleep(Duration::from_secs(3600));
+    /// assert!(locks.with_lock("order:42", body).await.is_ok());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn on_lost(mut self, on_lost: OnLost) -> Self {
+        self.options.on_lost = Some(on_lost);
+        self
+    }
+
+    /// The default of [`LockRequest::reentrancy`](crate::LockRequest::reentrancy) (locks may be
+    /// re-entered).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use reentry::{LockError, Locks, Reentrancy};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = Locks::builder().url("memory:").reentrancy(Reentrancy::Forbid).build().await?;
+    /// let nested = locks.with_lock("order:42", locks.with_lock("order:42", async {})).await?;
+    /// assert!(matches!(nested, Err(LockError::AlreadyHeld { .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn reentrancy(mut self, reentrancy: Reentrancy) -> Self {
+        self.options.reentrancy = Some(reentrancy);
+        self
+    }
+
+    /// The default of [`LockRequest::depth_sync`](crate::LockRequest::depth_sync) (nested entries
+    /// and exits wait for the store).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use reentry::{DepthSync, Locks};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = Locks::builder().url("memory:").depth_sync(DepthSync::Background).build().await?;
+    /// let nested = locks.with_lock("order:42", async { locks.held("order:42").map(|held| held.depth()) });
+    /// assert_eq!(locks.with_lock("order:42", nested).await??, Some(2));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn depth_sync(mut self, depth_sync: DepthSync) -> Self {
+        self.options.depth_sync = Some(depth_sync);
+        self
+    }
+
+    /// How waiters learn that a lock may be free (default: [`Wake::Notify`]).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use reentry::{Locks, Wake};
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let wake = Wake::Poll { interval: Duration::from_millis(50), attempts: Some(3) };
+    /// let locks = Locks::builder().url("memory:").wake(wake).build().await?;
+    /// let _elsewhere = locks.lock("order:42").await?;
+    /// assert!(locks.lock("order:42").await.unwrap_err().is_contended());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn wake(mut self, wake: Wake) -> Self {
+        self.queueing.wake = wake;
+        self
+    }
+
+    /// How often a waiter asks while it waits to be told (default 1 s; a third of its TTL if that is
+    /// shorter). Between 10 ms and 1 min.
+    ///
+    /// It is what a lost message, a waiter that died and a subscription that hangs cost: each delays a
+    /// hand-off by two heartbeats at most. A lock that has moved to another process has a lease of
+    /// two heartbeats until it is renewed for the first time.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use reentry::{LockError, Locks};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), LockError> {
+    /// let builder = Locks::builder().url("memory:").heartbeat(Duration::from_millis(200));
+    /// assert!(builder.build().await.is_ok());
+    /// let builder = Locks::builder().url("memory:").heartbeat(Duration::ZERO);
+    /// assert!(matches!(builder.build().await, Err(LockError::Config { .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn heartbeat(mut self, heartbeat: Duration) -> Self {
+        self.queueing.heartbeat = heartbeat;
+        self
+    }
+
+    /// How many times in a row a lock goes from one waiter to the next in this process while
+    /// another process waits (default 16). With 0 it goes to whichever process has waited longest.
+    /// A group that shares one hold with [`HandOff::InProcess`] has at most 1,000 members.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::builder().url("memory:").local_handoffs(0).build().await?;
+    /// assert_eq!(locks.with_lock("order:42", async { 6 * 7 }).await?, 42);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn local_handoffs(mut self, count: u32) -> Self {
+        self.queueing.local_handoffs = count;
+        self
+    }
+
+    /// How a lock goes from one waiter to the next in this process (default: [`HandOff::InStore`]).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use reentry::{HandOff, Locks};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = Locks::builder().url("memory:").handoff(HandOff::InProcess).build().await?;
+    /// assert_eq!(locks.with_lock("order:42", async { 6 * 7 }).await?, 42);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn handoff(mut self, handoff: HandOff) -> Self {
+        self.queueing.handoff = handoff;
+        self
+    }
+
+    /// How long to wait for a connection (default 2 s). Must not be zero.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use reentry::{LockError, Locks};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let builder = Locks::builder().url("memory:").connect_timeout(Duration::from_millis(500));
+    /// assert!(builder.build().await.is_ok());
+    /// let builder = Locks::builder().url("memory:").connect_timeout(Duration::ZERO);
+    /// assert!(matches!(builder.build().await, Err(LockError::Config { .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.connect_timeout = Some(timeout);
+        self
+    }
+
+    /// How long to wait for an answer of the store (default 1 s). After it the outcome of the
+    /// request counts as unknown, and a release goes on in the background. Must not be zero.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use reentry::{LockError, Locks};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let builder = Locks::builder().url("memory:").response_timeout(Duration::from_millis(500));
+    /// assert!(builder.build().await.is_ok());
+    /// let builder = Locks::builder().url("memory:").response_timeout(Duration::ZERO);
+    /// assert!(matches!(builder.build().await, Err(LockError::Config { .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn response_timeout(mut self, timeout: Duration) -> Self {
+        self.response_timeout = Some(timeout);
+        self
+    }
+}
+
+/// Without the URL, which may hold a password.
+impl fmt::Debug for LocksBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LocksBuilder")
+            .field("prefix", &self.prefix)
+            .field("options", &self.options)
+            .field("queueing", &self.queueing)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,184 @@
+//! How a `Locks` is opened: over which store, and with which timeouts.
+
+use std::{sync::Arc, time::Duration};
+
+use super::LocksBuilder;
+use crate::{
+    api::{
+        engine::{Engine, Setup},
+        locks::Locks,
+    },
+    base::{
+        error::LockError,
+        key::LockKey,
+        options::{Options, config},
+    },
+    store::{
+        Store,
+        memory::MemoryStore,
+        redis::{Address, RedisStore, Timeouts},
+    },
+};
+
+/// The URL scheme of the in-memory store.
+const MEMORY: &str = "memory:";
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(1);
+
+impl Locks {
+    /// Connects to `redis://…`, to `rediss://…` (feature `tls`), or to a new `memory:` store, with
+    /// the defaults of the [builder](Self::builder).
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Store`] if the server cannot be reached within the connect timeout of 2 s or
+    /// refuses the credentials; [`LockError::Config`] for a URL that makes no sense.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::connect("memory:").await?; // or "redis://localhost"
+    /// assert_eq!(locks.with_lock("order:42", async { 6 * 7 }).await?, 42);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn connect(url: impl Into<String>) -> Result<Self, LockError> {
+        Self::builder().url(url).build().await
+    }
+
+    /// Locks in the memory of this process, for demos and tests. They keep every promise within
+    /// the process, on the tokio clock: with `start_paused` a test decides when a lease ends.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// assert_eq!(locks.with_lock("order:42", async { 6 * 7 }).await?, 42);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn in_memory() -> Self {
+        Self::builder().over(Arc::new(MemoryStore::new()), RESPONSE_TIMEOUT)
+    }
+
+    /// Options for all locks of one `Locks`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let builder = reentry::Locks::builder().url("memory:").wait_forever();
+    /// assert!(builder.build().await?.inspect("order:42").await?.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn builder() -> LocksBuilder {
+        LocksBuilder::default()
+    }
+}
+
+impl LocksBuilder {
+    /// Connects.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Config`] for options that contradict each other, for a URL that makes no sense, and
+    /// for a prefix after which no key is valid, before anything is sent;
+    /// [`LockError::Store`] if the server cannot be reached.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::builder().url("memory:").build().await?;
+    /// assert_eq!(locks.with_lock("order:42", async { 6 * 7 }).await?, 42);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn build(self) -> Result<Locks, LockError> {
+        let timeouts = Timeouts {
+            connect: self.connect_timeout.unwrap_or(CONNECT_TIMEOUT),
+            response: self.response_timeout.unwrap_or(RESPONSE_TIMEOUT),
+        };
+        if timeouts.connect.is_zero() || timeouts.response.is_zero() {
+            return Err(config("a timeout must not be zero".to_owned()));
+        }
+        if let Some(reason) = LockKey::refusal_of(&self.prefix) {
+            let prefix = &self.prefix;
+            return Err(config(format!(
+                "after the prefix `{prefix}` no key is valid: {reason}"
+            )));
+        }
+        self.queueing.check()?;
+        self.options.resolve(Options::default())?;
+        let store: Arc<dyn Store> = match (&self.pool, self.url.as_deref()) {
+            (Some(_), Some(MEMORY)) => {
+                return Err(config("a pool and `memory:` exclude each other".to_owned()));
+            }
+            (Some(pool), url) => {
+                let address = url.map(Address::parse).transpose()?;
+                let store = RedisStore::over(pool.clone(), address, timeouts).await;
+                Arc::new(store.map_err(|source| LockError::Store { key: None, source })?)
+            }
+            (None, Some(MEMORY)) => Arc::new(MemoryStore::new()),
+            (None, Some(url)) => {
+                Arc::new(RedisStore::connect(Address::parse(url)?, timeouts).await?)
+            }
+            (None, None) => return Err(config("neither a URL nor a pool was given".to_owned())),
+        };
+        Ok(self.over(store, timeouts.response))
+    }
+
+    pub(crate) fn over(self, store: Arc<dyn Store>, response_timeout: Duration) -> Locks {
+        let Self {
+            prefix,
+            options,
+            queueing,
+            ..
+        } = self;
+        let setup = Setup {
+            prefix,
+            defaults: options,
+            response_timeout,
+            queueing,
+        };
+        Locks::new(Engine::new(store, setup))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use deadpool_redis::{Config, Runtime};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_url_beside_a_pool_is_checked_before_anything_is_sent() {
+        for url in ["memory:", "localhost", "http://localhost"] {
+            // Nobody listens there: an attempt to connect would be `LockError::Store`.
+            let pool = Config::from_url("redis://127.0.0.1:1").create_pool(Some(Runtime::Tokio1));
+            let builder = Locks::builder().url(url);
+            let built = match pool {
+                Ok(pool) => builder.pool(pool).build().await,
+                Err(error) => panic!("{error}"),
+            };
+            assert!(matches!(built, Err(LockError::Config { .. })), "{url}");
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! From a request to an entry: re-enter what an enclosing call holds, or acquire.
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::{runtime::Handle, time::Instant};
+
+use crate::{
+    base::{
+        error::LockError,
+        key::LockKey,
+        options::{Options, Queueing, Reentrancy, config},
+    },
+    hold::{
+        hold::{Entry, Hold},
+        scope::{self, LocksId},
+    },
+    queue::{Queue, Want},
+    store::Store,
+};
+
+/// What the clones of one `Locks` share.
+pub(crate) struct Engine {
+    id: LocksId,
+    prefix: String,
+    defaults: Options,
+    response_timeout: Duration,
+    queue: Arc<Queue>,
+}
+
+/// The parts of an engine that the builder chooses.
+#[derive(Debug)]
+pub(crate) struct Setup {
+    pub(crate) prefix: String,
+    pub(crate) defaults: Options,
+    pub(crate) response_timeout: Duration,
+    pub(crate) queueing: Queueing,
+}
+
+impl Engine {
+    pub(crate) fn new(store: Arc<dyn Store>, setup: Setup) -> Arc<Self> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let Setup {
+            prefix,
+            defaults,
+            response_timeout,
+            queueing,
+        } = setup;
+        Arc::new(Self {
+            id: LocksId(NEXT.fetch_add(1, Ordering::Relaxed)),
+            prefix,
+            defaults,
+            response_timeout,
+            queue: Queue::new(store, queueing),
+        })
+    }
+
+    pub(crate) fn id(&self) -> LocksId {
+        self.id
+    }
+
+    pub(crate) fn store(&self) -> &Arc<dyn Store> {
+        self.queue.store()
+    }
+
+    pub(crate) fn key(&self, name: &str) -> Result<LockKey, LockError> {
+        LockKey::new(&self.prefix, name)
+    }
+
+    /// How many wait for the key in this process.
+    pub(crate) fn waiters(&self, key: &LockKey) -> usize {
+        self.queue.len(key)
+    }
+
+    /// Re-enters the lock, or acquires it.
+    pub(crate) async fn enter(&self, name: &str, options: Options) -> Result<Entry, LockError> {
+        let key = self.key(name)?;
+        let terms = options.resolve(self.defaults)?;
+        let runtime = Handle::try_current()
+            .map_err(|_| config("a lock has to be awaited inside a tokio runtime".to_owned()))?;
+        if let Some(hold) = scope::enclosing(self.id, &key) {
+            if terms.reentrancy == Reentrancy::Forbid {
+                return Err(LockError::AlreadyHeld {
+                    key: name.to_owned(),
+                });
+            }
+            // Only a TTL of the request's own lengthens the lease, not the default.
+            if let Some(entry) = hold.enter(options.ttl, terms.depth_sync).await {
+                return entry;
+            }
+        }
+        let (owner, since) = (scope::owner(), Instant::now());
+        // From before the request, so that no outage falls between it and the watchdog.
+        let outages = self.store().outages();
+        loop {
+            let want = Want {
+                key: key.clone(),
+                hold: owner.next_hold(),
+                ttl: terms.ttl,
+                inherits: terms.max_hold.is_none(),
+                wait: terms.wait,
+                since,
+                runtime: runtime.clone(),
+            };
+            if let Some(grant) = self.queue.acquire(want).await? {
+                return Ok(Hold::start(
+                    grant,
+                    owner,
+                    terms,
+                    outages,
+                    self.response_timeout,
+                ));
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine")
+            .field("store", self.store())
+            .field("prefix", &self.prefix)
+            .field("defaults", &self.defaults)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,193 @@
+//! A lock as a value, for code that cannot be one body.
+
+use std::{
+    fmt,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use pin_project::pin_project;
+
+use crate::{
+    base::error::{LockError, LostReason},
+    hold::{
+        abort::Loss,
+        held::Held,
+        hold::Entry,
+        scope::{Inside, LocksId},
+    },
+};
+
+/// A lock that is held until this is dropped or [released](Self::release).
+///
+/// A guard does not enter the caller into the call graph, since nothing ties it to a scope: run the
+/// calls that should re-enter the lock inside [`scope`](Self::scope). Nor can it stop the caller when
+/// the lock is lost; see [`Held::lost`].
+///
+/// # Cancel safety
+///
+/// Dropping it releases the lock in the background, also outside of a runtime. If the runtime shuts
+/// down before that, the lock stands until its lease ends: await [`release`](Self::release) before
+/// leaving `main`.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), reentry::LockError> {
+/// let locks = reentry::Locks::in_memory();
+/// let guard = locks.lock("order:42").await?;
+/// let nested = guard.scope(async { locks.with_lock("order:42", async { 1 }).await }).await?;
+/// assert_eq!(nested?, 1);
+/// guard.release().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+#[must_use = "the lock is released when the guard is dropped"]
+pub struct LockGuard {
+    locks: LocksId,
+    entry: Entry,
+    held: Held,
+}
+
+impl LockGuard {
+    pub(crate) fn new(locks: LocksId, entry: Entry) -> Self {
+        let held = Held::new(entry.hold());
+        Self { locks, entry, held }
+    }
+
+    /// The lock, as the code under it sees it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let guard = locks.lock("order:42").await?;
+    /// assert_eq!(guard.held().key(), "order:42");
+    /// assert_eq!(guard.held().depth(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn held(&self) -> &Held {
+        &self.held
+    }
+
+    /// Runs `body` under the lock: nested calls re-enter it, and its loss ends the body as in
+    /// [`Locks::with_lock`](crate::Locks::with_lock). The lock stays held afterwards.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Lost`] if the lock is lost before the body has finished.
+    ///
+    /// # Panics
+    ///
+    /// The future panics if it is polled after completion.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the body; the lock stays with the guard.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let guard = locks.lock("order:42").await?;
+    /// let depth = guard
+    ///     .scope(async {
+    ///         let _nested = locks.lock("order:42").await?;
+    ///         Ok::<_, reentry::LockError>(guard.held().depth())
+    ///     })
+    ///     .await??;
+    /// assert_eq!(depth, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn scope<F: Future>(&self, body: F) -> GuardScope<'_, F> {
+        let hold = self.entry.hold();
+        GuardScope {
+            guard: self,
+            loss: Loss::default(),
+            body: Some(Inside::new(self.locks, hold, body)),
+        }
+    }
+
+    /// Releases the lock and waits for the store, but no longer than the response timeout; then the
+    /// release goes on in the background.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Lost`] if the lock was lost before, unless its
+    /// [`OnLost`](crate::OnLost) is `KeepRunning`. [`LockError::Store`] if the store refuses to release
+    /// it: then it stands until its lease ends.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future lets the release go on in the background, as long as the runtime lives.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let guard = locks.lock("order:42").await?;
+    /// guard.release().await?;
+    /// assert!(locks.inspect("order:42").await?.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn release(self) -> Result<(), LockError> {
+        match self.entry.hold().must_abort() {
+            Some(reason) => Err(self.entry.hold().lost_error(reason)),
+            None => self.entry.exit().await,
+        }
+    }
+}
+
+/// A body under a [`LockGuard`]: the future of [`LockGuard::scope`].
+///
+/// # Panics
+///
+/// If polled after completion.
+///
+/// # Cancel safety
+///
+/// Dropping it drops the body; the lock stays with the guard.
+#[pin_project]
+#[must_use = "futures do nothing unless awaited"]
+pub struct GuardScope<'a, F> {
+    guard: &'a LockGuard,
+    loss: Loss,
+    /// Taken when it ends, so that it is dropped inside its scope.
+    #[pin]
+    body: Option<Inside<F>>,
+}
+
+impl<F: Future> Future for GuardScope<'_, F> {
+    type Output = Result<F::Output, LockError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        let hold = this.guard.entry.hold();
+        let Some(body) = this.body.as_mut().as_pin_mut() else {
+            panic!("`GuardScope` polled after completion")
+        };
+        let output = ready!(this.loss.race(hold, body, cx));
+        this.body.set(None);
+        Poll::Ready(output.map_err(|reason: LostReason| hold.lost_error(reason)))
+    }
+}
+
+impl<F> fmt::Debug for GuardScope<'_, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GuardScope")
+            .field("guard", self.guard)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,67 @@
+//! What an inspection of a lock shows.
+
+use std::time::Duration;
+
+use crate::{
+    base::id::{FencingToken, OwnerId},
+    store::Snapshot,
+};
+
+/// A lock as it stood in the store at one moment; see [`Locks::inspect`](crate::Locks::inspect).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LockInfo {
+    /// Who holds it; the first 1,000 of them, should some other program have written more.
+    pub holders: Vec<Holder>,
+    /// When the lease ends unless it is renewed; `None` for a lock without an expiry, which some
+    /// other program has taken.
+    pub remaining: Option<Duration>,
+    /// The last token that the store gave to the present hold; `None` if some other program holds the
+    /// lock, or if the store knows it no more.
+    ///
+    /// It is the holder's own, unless call graphs of one process share the hold, with
+    /// [`HandOff::InProcess`](crate::HandOff::InProcess): then it is the greatest of all tokens that are set
+    /// aside for them, and each of them has its own, which may be smaller. So it serves to tell holds
+    /// apart; what a resource is to be given is [`Held::fencing_token`](crate::Held::fencing_token).
+    pub token: Option<FencingToken>,
+    /// How many wait for it in this process through this [`Locks`](crate::Locks) and its clones.
+    pub waiters: usize,
+    /// How many processes stand in the lock's queue, this one perhaps among them. A process whose
+    /// waiters stand behind a holder of its own enters it within a heartbeat.
+    pub waiting_processes: u64,
+}
+
+/// One field of a lock's hash.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Holder {
+    /// The field: a [`HoldId`](crate::HoldId) if this crate has written it. What is no UTF-8 in it is
+    /// shown as U+FFFD.
+    pub hold_id: String,
+    /// The call graph, if the field has the form `<uuid>:<integer>`.
+    pub owner: Option<OwnerId>,
+    /// How many nested entries the hold has; 0 where some other program has written what is no number
+    /// of entries.
+    pub depth: u64,
+}
+
+impl LockInfo {
+    pub(crate) fn new(snapshot: Snapshot, waiters: usize) -> Self {
+        let holder = |(field, depth): (Vec<u8>, u64)| {
+            let hold_id = String::from_utf8_lossy(&field).into_owned();
+            let owner = OwnerId::of_field(&hold_id);
+            Holder {
+                hold_id,
+                owner,
+                depth,
+            }
+        };
+        Self {
+            holders: snapshot.holders.into_iter().map(holder).collect(),
+            remaining: snapshot.remaining,
+            token: snapshot.token,
+            waiters,
+            waiting_processes: snapshot.waiting,
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! The `Locks` that `#[locked]` finds by itself: the one in scope, else the installed one.
+
+use std::{
+    fmt,
+    pin::Pin,
+    sync::OnceLock,
+    task::{Context, Poll},
+};
+
+use pin_project::pin_project;
+use tokio::{task::futures::TaskLocalFuture, task_local};
+
+use crate::{api::locks::Locks, base::error::LockError};
+
+static INSTALLED: OnceLock<Locks> = OnceLock::new();
+
+task_local! {
+    static SCOPED: Locks;
+}
+
+/// The `Locks` in scope, else the installed one.
+pub(crate) fn current() -> Result<Locks, LockError> {
+    SCOPED
+        .try_with(Locks::clone)
+        .ok()
+        .or_else(|| INSTALLED.get().cloned())
+        .ok_or(LockError::NoLocks)
+}
+
+impl Locks {
+    /// Makes this the `Locks` that [`#[locked]`](macro@crate::locked) uses in the whole process,
+    /// outside of every [`scope`](Self::scope).
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::AlreadyInstalled`] if another one was installed before; it stays.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let locks = reentry::Locks::in_memory();
+    /// assert!(locks.install().is_ok());
+    /// assert!(locks.install().is_err());
+    /// ```
+    pub fn install(&self) -> Result<(), LockError> {
+        INSTALLED
+            .set(self.clone())
+            .map_err(|_| LockError::AlreadyInstalled)
+    }
+
+    /// Runs `body`; inside it [`#[locked]`](macro@crate::locked) uses this `Locks`. As with every
+    /// task-local, a spawned task does not inherit it.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the body.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[cfg(feature = "macros")]
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// use reentry::{LockError, Locks, locked};
+    ///
+    /// #[locked("order:{id}")]
+    /// async fn ship(id: u64) -> Result<u64, LockError> {
+    ///     Ok(id)
+    /// }
+    ///
+    /// let locks = Locks::in_memory();
+    /// assert_eq!(locks.scope(ship(42)).await?, 42);
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "macros"))]
+    /// # fn main() {}
+    /// ```
+    pub fn scope<F: Future>(&self, body: F) -> LocksScope<F> {
+        LocksScope(SCOPED.scope(self.clone(), body))
+    }
+}
+
+/// A body with a [`Locks`] in scope: the future of [`Locks::scope`].
+///
+/// # Cancel safety
+///
+/// Dropping it drops the body.
+#[pin_project]
+#[must_use = "futures do nothing unless awaited"]
+pub struct LocksScope<F>(#[pin] TaskLocalFuture<Locks, F>);
+
+impl<F: Future> Future for LocksScope<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        self.project().0.poll(cx)
+    }
+}
+
+impl<F> fmt::Debug for LocksScope<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LocksScope").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,255 @@
+//! The handle that users clone.
+
+use std::{fmt, sync::Arc};
+
+use crate::{
+    api::{
+        engine::Engine,
+        inspect::LockInfo,
+        request::LockRequest,
+        with_lock::{WithLock, WithLockFlat},
+    },
+    base::{
+        error::{LockError, StoreError},
+        key::LockKey,
+    },
+    hold::{held::Held, scope},
+};
+
+/// The locks of one Redis deployment.
+///
+/// Build it once and clone it: clones are cheap and are the same `Locks`. Two that were built
+/// separately are strangers even on one server, also to each other's nested calls: a lock that was
+/// taken through one is not re-entered through the other, but waited for.
+///
+/// # Examples
+///
+/// ```
+/// use reentry::{LockError, Locks};
+///
+/// async fn ship(locks: &Locks) -> Result<(), LockError> {
+///     locks.with_lock("order:42", async { /* still ours */ }).await
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), LockError> {
+/// let locks = Locks::in_memory();
+/// locks.with_lock("order:42", async { ship(&locks).await }).await??;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Locks {
+    engine: Arc<Engine>,
+}
+
+impl Locks {
+    pub(crate) fn new(engine: Arc<Engine>) -> Self {
+        Self { engine }
+    }
+
+    /// Runs `body` while holding the lock `key`, and releases it.
+    ///
+    /// If an enclosing call holds the key through this `Locks`, the lock is re-entered without
+    /// waiting. Otherwise the call waits its turn, for 60 s by default. While the body runs, the
+    /// lease is renewed; if the lock is lost all the same, the body is dropped and the call fails
+    /// with [`LockError::Lost`].
+    ///
+    /// The body's output is returned as soon as the release is confirmed, and after the response
+    /// timeout (1 s by default) in any case; then the release goes on in the background.
+    ///
+    /// # Errors
+    ///
+    /// [`Timeout`](LockError::Timeout) if the lock did not become free in time,
+    /// [`Lost`](LockError::Lost) as above, [`InvalidKey`](LockError::InvalidKey) and
+    /// [`Config`](LockError::Config) before anything is sent, and [`Store`](LockError::Store) if the
+    /// store refuses, for example because the key holds something other than a lock.
+    ///
+    /// # Panics
+    ///
+    /// The future panics if it is polled in a tokio runtime without timers, or after completion. Outside
+    /// of a runtime it is [`LockError::Config`].
+    ///
+    /// # Cancel safety
+    ///
+    /// See [`WithLock`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let depth = locks
+    ///     .with_lock("order:42", async {
+    ///         locks.with_lock("order:42", async { reentry::held("order:42").map(|h| h.depth()) }).await
+    ///     })
+    ///     .await??;
+    /// assert_eq!(depth, Some(2));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn with_lock<F: Future>(&self, key: impl AsRef<str>, body: F) -> WithLock<F> {
+        self.lock(key).run(body)
+    }
+
+    /// [`with_lock`](Self::with_lock) for a body that returns a `Result`: one `?` instead of two.
+    ///
+    /// The error type must be known. An `async` block that ends in a bare `Ok(…)` leaves it open
+    /// (error E0283); write `Ok::<_, MyError>(…)` there.
+    ///
+    /// # Errors
+    ///
+    /// The body's own, and every [`LockError`] that `with_lock` gives, converted.
+    ///
+    /// # Panics
+    ///
+    /// As for `with_lock`.
+    ///
+    /// # Cancel safety
+    ///
+    /// See [`WithLock`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let n = locks
+    ///     .with_lock_flat("order:42", async {
+    ///         let n: u32 = "42".parse()?;
+    ///         Ok::<_, Box<dyn std::error::Error>>(n)
+    ///     })
+    ///     .await?;
+    /// assert_eq!(n, 42);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn with_lock_flat<F, T, E>(&self, key: impl AsRef<str>, body: F) -> WithLockFlat<F>
+    where
+        F: Future<Output = Result<T, E>>,
+        E: From<LockError>,
+    {
+        self.lock(key).run_flat(body)
+    }
+
+    /// A request with options of its own. Nothing is sent, and the key is not checked, before it is
+    /// run or awaited.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let guard = locks.lock("order:42").ttl(Duration::from_secs(10)).no_wait().await?;
+    /// assert_eq!(guard.held().key(), "order:42");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn lock(&self, key: impl AsRef<str>) -> LockRequest {
+        LockRequest::new(Arc::clone(&self.engine), key.as_ref().to_owned())
+    }
+
+    /// The innermost lock named `key` that the calling code runs under, on this `Locks`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let depth = locks.with_lock("order:42", async { locks.held("order:42").map(|held| held.depth()) });
+    /// assert_eq!(depth.await?, Some(1));
+    /// assert!(locks.held("order:42").is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn held(&self, key: impl AsRef<str>) -> Option<Held> {
+        scope::held_in(self.engine.id(), key.as_ref())
+    }
+
+    /// Who holds the lock now; `None` if it is free.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::InvalidKey`], or [`LockError::Store`] if the store does not answer, or the key holds
+    /// something other than a lock.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let guard = locks.lock("order:42").await?;
+    /// let holders = locks.inspect("order:42").await?.map(|info| info.holders);
+    /// assert_eq!(holders.map(|holders| holders[0].depth), Some(1));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn inspect(&self, key: impl AsRef<str>) -> Result<Option<LockInfo>, LockError> {
+        let key = self.engine.key(key.as_ref())?;
+        let snapshot = self.engine.store().inspect(&key).await.map_err(on(&key))?;
+        Ok(snapshot.map(|snapshot| LockInfo::new(snapshot, self.engine.waiters(&key))))
+    }
+
+    /// Takes the lock away from whoever holds it now; false if nobody does.
+    ///
+    /// The holder learns of it at its next renewal, or at its deadline where it does not renew or the
+    /// store is silent, and may work on until then. It is meant for operators, and for holders that are
+    /// known to be dead. A hold that began after this call looked at the lock is left alone.
+    ///
+    /// It works on whatever another program has written into the lock. A key that holds something other
+    /// than a lock is left as it is.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::InvalidKey`], or [`LockError::Store`]: if the store does not answer, the lock may or
+    /// may not have been taken away; if the key holds something other than a lock, nothing was changed.
+    ///
+    /// # Cancel safety
+    ///
+    /// After the future was dropped the lock may or may not have been taken away.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let _guard = locks.lock("order:42").await?;
+    /// assert!(locks.force_release("order:42").await?);
+    /// assert!(locks.inspect("order:42").await?.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn force_release(&self, key: impl AsRef<str>) -> Result<bool, LockError> {
+        let key = self.engine.key(key.as_ref())?;
+        let store = self.engine.store();
+        let snapshot = store.inspect(&key).await.map_err(on(&key))?;
+        match snapshot.and_then(|snapshot| snapshot.seen()) {
+            Some(seen) => store.force_release(&key, seen).await.map_err(on(&key)),
+            None => Ok(false),
+        }
+    }
+}
+
+/// The error of a request about `key`.
+fn on(key: &LockKey) -> impl FnOnce(StoreError) -> LockError {
+    let key = Some(key.name().to_owned());
+    move |source| LockError::Store { key, source }
+}
+
+impl fmt::Debug for Locks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.engine.fmt(f)
+    }
+}

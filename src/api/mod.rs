@@ -1,0 +1,14 @@
+//! What users call.
+
+pub(crate) mod builder;
+pub(crate) mod engine;
+pub(crate) mod guard;
+pub(crate) mod inspect;
+pub(crate) mod installed;
+pub(crate) mod locks;
+pub(crate) mod request;
+pub(crate) mod with_lock;
+
+#[cfg(any(test, fuzzing))]
+pub mod __fuzz;
+pub mod __private;

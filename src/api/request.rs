@@ -1,0 +1,393 @@
+//! One acquisition, with options of its own.
+
+use std::{future::IntoFuture, pin::Pin, sync::Arc, time::Duration};
+
+use crate::{
+    api::{
+        engine::Engine,
+        guard::LockGuard,
+        with_lock::{WithLock, WithLockFlat},
+    },
+    base::{
+        error::LockError,
+        options::{DepthSync, OnLost, Options, Reentrancy, Wait},
+    },
+};
+
+/// A lock to be taken, made by [`Locks::lock`](crate::Locks::lock).
+///
+/// What is not set comes from the [`LocksBuilder`](crate::LocksBuilder). It can be cloned and used
+/// again. Awaiting it is the same as [`acquire`](Self::acquire).
+///
+/// # Examples
+///
+/// ```
+/// # use std::time::Duration;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), reentry::LockError> {
+/// let locks = reentry::Locks::in_memory();
+/// let quick = locks.lock("report").ttl(Duration::from_secs(10)).no_wait();
+/// quick.clone().run(async { /* the work */ }).await?;
+/// quick.run(async { /* more of it */ }).await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a request does nothing until it is run, acquired or awaited"]
+pub struct LockRequest {
+    engine: Arc<Engine>,
+    key: String,
+    options: Options,
+}
+
+impl LockRequest {
+    pub(crate) fn new(engine: Arc<Engine>, key: String) -> Self {
+        Self {
+            engine,
+            key,
+            options: Options::default(),
+        }
+    }
+
+    /// How long the lock outlives its holder if the holder dies (default 30 s, from 20 ms to 100
+    /// years). While the holder lives, the lease is renewed every third of it.
+    ///
+    /// It has to be more than twice the time that the store takes to answer: a shorter lease ends before
+    /// its renewal is confirmed, and the lock is lost.
+    ///
+    /// On a re-entry it may lengthen the lease of the hold, and never shortens it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let guard = locks.lock("order:42").ttl(Duration::from_secs(5)).await?;
+    /// assert!(guard.held().remaining() <= Duration::from_secs(5));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.options.ttl = Some(ttl);
+        self
+    }
+
+    /// How long to wait for the lock (default 60 s). Zero is [`no_wait`](Self::no_wait).
+    ///
+    /// A re-entry never waits for the lock. It waits for the store, at most until the lease ends, and
+    /// not at all with [`DepthSync::Background`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let _elsewhere = locks.lock("order:42").await?;
+    /// let late = locks.lock("order:42").wait(Duration::from_secs(5)).await;
+    /// assert!(matches!(late, Err(reentry::LockError::Timeout { .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn wait(mut self, wait: Duration) -> Self {
+        self.options.wait = Some(wait.into());
+        self
+    }
+
+    /// Waits as long as it takes.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let guard = locks.lock("order:42").await?;
+    /// let start = tokio::time::Instant::now();
+    /// tokio::spawn(async move {
+    ///     tokio::time::sleep(Duration::from_secs(300)).await;
+    ///     guard.release().await
+    /// });
+    /// locks.lock("order:42").wait_forever().await?;
+    /// assert!(start.elapsed() >= Duration::from_secs(300));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn wait_forever(mut self) -> Self {
+        self.options.wait = Some(Wait::Forever);
+        self
+    }
+
+    /// Asks once, and not at all where others in this process wait already. A lock that cannot
+    /// be taken at once is [`LockError::Busy`].
+    ///
+    /// A re-entry waits for the store all the same; see [`wait`](Self::wait).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let _elsewhere = locks.lock("order:42").await?;
+    /// let busy = locks.lock("order:42").no_wait().await;
+    /// assert!(matches!(busy, Err(reentry::LockError::Busy { .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn no_wait(mut self) -> Self {
+        self.options.wait = Some(Wait::Never);
+        self
+    }
+
+    /// How long the lock may be held at most, counted from its acquisition (default: no limit).
+    /// After that it counts as lost. With `max_hold` equal to the TTL the lease is never renewed.
+    ///
+    /// At least a third of the TTL. The outermost acquisition decides.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let body = tokio::time::sleep(Duration::from_secs(3600));
+    /// let request = locks.lock("order:42").max_hold(Duration::from_secs(60));
+    /// assert!(request.run(body).await.unwrap_err().is_lost());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn max_hold(mut self, max_hold: Duration) -> Self {
+        self.options.max_hold = Some(max_hold);
+        self
+    }
+
+    /// What happens to the body when the lock is lost (default: it is dropped). The outermost
+    /// acquisition decides.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use reentry::OnLost;
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let request = locks.lock("order:42").max_hold(Duration::from_secs(60));
+    /// let lost = request
+    ///     .on_lost(OnLost::KeepRunning)
+    ///     .run(async {
+    ///         let held = reentry::held("order:42")?;
+    ///         tokio::time::sleep(Duration::from_secs(90)).await;
+    ///         Some(held.is_lost())
+    ///     })
+    ///     .await?;
+    /// assert_eq!(lost, Some(true));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn on_lost(mut self, on_lost: OnLost) -> Self {
+        self.options.on_lost = Some(on_lost);
+        self
+    }
+
+    /// Whether the lock may be re-entered if an enclosing call holds it (default: it may).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use reentry::{LockError, Reentrancy};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let guard = locks.lock("order:42").await?;
+    /// let again = locks.lock("order:42").reentrancy(Reentrancy::Forbid);
+    /// let nested = guard.scope(again.acquire()).await?;
+    /// assert!(matches!(nested, Err(LockError::AlreadyHeld { .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn reentrancy(mut self, reentrancy: Reentrancy) -> Self {
+        self.options.reentrancy = Some(reentrancy);
+        self
+    }
+
+    /// Whether this entry and its exit wait for the store if they are nested (default: they do).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let guard = locks.lock("order:42").await?;
+    /// let nested = locks.lock("order:42").depth_sync(reentry::DepthSync::Background);
+    /// let depth = guard.scope(nested.run(async { guard.held().depth() })).await??;
+    /// assert_eq!(depth, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn depth_sync(mut self, depth_sync: DepthSync) -> Self {
+        self.options.depth_sync = Some(depth_sync);
+        self
+    }
+
+    /// Runs `body` under the lock; see [`Locks::with_lock`](crate::Locks::with_lock).
+    ///
+    /// # Errors
+    ///
+    /// Every [`LockError`] but `NoLocks` and `AlreadyInstalled`.
+    ///
+    /// # Panics
+    ///
+    /// The future panics if it is polled in a tokio runtime without timers, or after completion. Outside
+    /// of a runtime it is [`LockError::Config`].
+    ///
+    /// # Cancel safety
+    ///
+    /// See [`WithLock`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let request = locks.lock("order:42").no_wait();
+    /// assert_eq!(request.run(async { 6 * 7 }).await?, 42);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn run<F: Future>(self, body: F) -> WithLock<F> {
+        WithLock::new(self.engine, self.key, self.options, body)
+    }
+
+    /// Runs `body` under the lock; see [`Locks::with_lock_flat`](crate::Locks::with_lock_flat).
+    ///
+    /// # Errors
+    ///
+    /// The body's own, and every [`LockError`] that [`run`](Self::run) gives, converted.
+    ///
+    /// # Panics
+    ///
+    /// As for [`run`](Self::run).
+    ///
+    /// # Cancel safety
+    ///
+    /// See [`WithLock`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let n = locks
+    ///     .lock("order:42")
+    ///     .no_wait()
+    ///     .run_flat(async { Ok::<u32, Box<dyn std::error::Error>>("42".parse()?) })
+    ///     .await?;
+    /// assert_eq!(n, 42);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn run_flat<F, T, E>(self, body: F) -> WithLockFlat<F>
+    where
+        F: Future<Output = Result<T, E>>,
+        E: From<LockError>,
+    {
+        WithLockFlat::new(self.run(body))
+    }
+
+    /// Takes the lock as a guard.
+    ///
+    /// Inside a body that holds the same key this is a re-entry. The guard itself is no scope:
+    /// later calls re-enter it only through [`LockGuard::scope`].
+    ///
+    /// # Errors
+    ///
+    /// As for [`run`](Self::run).
+    ///
+    /// # Panics
+    ///
+    /// As for [`run`](Self::run).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses the place in the queue; whatever the store had granted is released
+    /// in the background.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let guard = locks.lock("order:42").acquire().await?;
+    /// assert!(locks.inspect("order:42").await?.is_some());
+    /// guard.release().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn acquire(self) -> Result<LockGuard, LockError> {
+        let entry = self.engine.enter(&self.key, self.options).await?;
+        Ok(LockGuard::new(self.engine.id(), entry))
+    }
+
+    /// Takes the lock if it can be taken at once, whatever [`wait`](Self::wait) says; `None` if
+    /// somebody else holds it or waits for it in this process.
+    ///
+    /// A re-entry waits for the store all the same; see [`wait`](Self::wait).
+    ///
+    /// # Errors
+    ///
+    /// As for [`run`](Self::run), but never `Busy` or `Timeout`. A store that fails, or whose answer comes
+    /// after the lease, is [`LockError::Store`].
+    ///
+    /// # Panics
+    ///
+    /// As for [`run`](Self::run).
+    ///
+    /// # Cancel safety
+    ///
+    /// As for [`acquire`](Self::acquire).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let first = locks.lock("nightly").try_acquire().await?;
+    /// assert!(first.is_some());
+    /// assert!(locks.lock("nightly").try_acquire().await?.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn try_acquire(self) -> Result<Option<LockGuard>, LockError> {
+        match self.no_wait().acquire().await {
+            Ok(guard) => Ok(Some(guard)),
+            Err(LockError::Busy { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Awaiting a request is [`acquire`](LockRequest::acquire), in a box.
+///
+/// # Cancel safety
+///
+/// As for [`acquire`](LockRequest::acquire).
+impl IntoFuture for LockRequest {
+    type Output = Result<LockGuard, LockError>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.acquire())
+    }
+}

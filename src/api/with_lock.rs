@@ -1,0 +1,228 @@
+//! A body under a lock, as one future.
+
+use std::{
+    fmt,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+use pin_project::{pin_project, pinned_drop};
+
+use crate::{
+    api::engine::Engine,
+    base::{error::LockError, options::Options},
+    hold::{abort::Loss, hold::Entry, scope::Inside},
+};
+
+type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// Takes a lock, runs a body under it, releases the lock: the future of
+/// [`Locks::with_lock`](crate::Locks::with_lock) and [`LockRequest::run`](crate::LockRequest::run).
+///
+/// It borrows nothing from its [`Locks`](crate::Locks), and is `Send` when the body and its output
+/// are. Nothing happens before it is polled.
+///
+/// # Panics
+///
+/// If polled in a tokio runtime without timers, after completion, or outside of a runtime once it has begun;
+/// a first poll outside of a runtime is [`LockError::Config`].
+///
+/// It may go on in another runtime than it was begun in, also when that one has ended.
+///
+/// # Cancel safety
+///
+/// Dropping it at any moment ends everything it has begun. While it waits, its place in the queue
+/// is lost. While the body runs, the body is dropped first, and then the lock is released in the
+/// background. If the runtime shuts down before that, the lock stands until its lease ends: await
+/// the body's end before leaving `main`.
+#[pin_project(PinnedDrop, project = WithLockProjection)]
+#[must_use = "futures do nothing unless awaited"]
+pub struct WithLock<F: Future> {
+    engine: Arc<Engine>,
+    #[pin]
+    state: State<F>,
+}
+
+/// The steps of a `WithLock`, in their order.
+#[pin_project(project = StateProjection, project_replace = Replaced)]
+enum State<F: Future> {
+    /// Not polled yet. The body moves freely until it has a lock to run under.
+    Idle {
+        key: String,
+        options: Options,
+        body: F,
+    },
+    /// The lock is asked for.
+    Acquiring {
+        entering: BoxFuture<Result<Entry, LockError>>,
+        body: Option<F>,
+    },
+    /// The body runs.
+    Running {
+        /// Dropped before the entry, so that the body has ended when the lock is released.
+        #[pin]
+        body: Inside<F>,
+        entry: Entry,
+        loss: Loss,
+    },
+    /// The body has ended, and the lock is released.
+    Releasing {
+        exiting: BoxFuture<Result<(), LockError>>,
+        output: Option<F::Output>,
+    },
+    /// The output was returned, or the future is being dropped.
+    Done,
+}
+
+impl<F: Future> WithLock<F> {
+    pub(crate) fn new(engine: Arc<Engine>, key: String, options: Options, body: F) -> Self {
+        Self {
+            engine,
+            state: State::Idle { key, options, body },
+        }
+    }
+}
+
+impl<F: Future> Future for WithLock<F> {
+    type Output = Result<F::Output, LockError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        loop {
+            match this.state.as_mut().project() {
+                StateProjection::Idle { .. } => this.state.as_mut().start(this.engine),
+                StateProjection::Acquiring { entering, body } => {
+                    match (ready!(entering.as_mut().poll(cx)), body.take()) {
+                        (Ok(entry), Some(body)) => {
+                            this.state.as_mut().run(this.engine, entry, body);
+                        }
+                        (Err(error), _) => {
+                            this.state.set(State::Done);
+                            return Poll::Ready(Err(error));
+                        }
+                        (Ok(_), None) => this.state.set(State::Done),
+                    }
+                }
+                StateProjection::Running { body, entry, loss } => {
+                    match ready!(loss.race(entry.hold(), body, cx)) {
+                        Ok(output) => this.state.as_mut().release(output),
+                        Err(reason) => {
+                            let error = entry.hold().lost_error(reason);
+                            // Drops the body, and then lets the release go its own way: the caller
+                            // is told at once, however silent the store is.
+                            this.state.set(State::Done);
+                            return Poll::Ready(Err(error));
+                        }
+                    }
+                }
+                StateProjection::Releasing { exiting, output } => {
+                    let released = ready!(exiting.as_mut().poll(cx));
+                    let output = output.take();
+                    this.state.set(State::Done);
+                    if let Some(output) = output {
+                        // Only a lock found lost may mask what the body has returned (P13).
+                        let lost = released.err().filter(LockError::is_lost);
+                        return Poll::Ready(lost.map_or(Ok(output), Err));
+                    }
+                }
+                StateProjection::Done => panic!("`WithLock` polled after completion"),
+            }
+        }
+    }
+}
+
+impl<F: Future> State<F> {
+    fn start(mut self: Pin<&mut Self>, engine: &Arc<Engine>) {
+        if let Replaced::Idle { key, options, body } = self.as_mut().project_replace(Self::Done) {
+            let engine = Arc::clone(engine);
+            let entering = Box::pin(async move { engine.enter(&key, options).await });
+            self.set(Self::Acquiring {
+                entering,
+                body: Some(body),
+            });
+        }
+    }
+
+    fn run(mut self: Pin<&mut Self>, engine: &Engine, entry: Entry, body: F) {
+        let body = Inside::new(engine.id(), entry.hold(), body);
+        self.set(Self::Running {
+            body,
+            entry,
+            loss: Loss::default(),
+        });
+    }
+
+    /// Drops the body, inside its scope, and only then starts the release.
+    fn release(mut self: Pin<&mut Self>, output: F::Output) {
+        if let Replaced::Running { entry, .. } = self.as_mut().project_replace(Self::Done) {
+            let exiting = Box::pin(entry.exit());
+            self.set(Self::Releasing {
+                exiting,
+                output: Some(output),
+            });
+        }
+    }
+}
+
+#[pinned_drop]
+impl<F: Future> PinnedDrop for WithLock<F> {
+    fn drop(self: Pin<&mut Self>) {
+        // The replacement drops the body in place, inside its scope. What it returns are the
+        // remaining parts, each of which finishes its own work in the background.
+        drop(self.project().state.project_replace(State::Done));
+    }
+}
+
+impl<F: Future> fmt::Debug for WithLock<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = match &self.state {
+            State::Idle { .. } => "idle",
+            State::Acquiring { .. } => "acquiring",
+            State::Running { .. } => "running",
+            State::Releasing { .. } => "releasing",
+            State::Done => "done",
+        };
+        f.debug_struct("WithLock")
+            .field("state", &state)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A [`WithLock`] whose body returns a `Result` of its own: the lock's errors are converted into
+/// the body's. The future of [`Locks::with_lock_flat`](crate::Locks::with_lock_flat).
+///
+/// # Panics
+///
+/// As for [`WithLock`].
+///
+/// # Cancel safety
+///
+/// As for [`WithLock`].
+#[pin_project]
+#[must_use = "futures do nothing unless awaited"]
+pub struct WithLockFlat<F: Future>(#[pin] WithLock<F>);
+
+impl<F: Future> WithLockFlat<F> {
+    pub(crate) fn new(inner: WithLock<F>) -> Self {
+        Self(inner)
+    }
+}
+
+impl<F, T, E> Future for WithLockFlat<F>
+where
+    F: Future<Output = Result<T, E>>,
+    E: From<LockError>,
+{
+    type Output = Result<T, E>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.project().0.poll(cx).map(|output| output?)
+    }
+}
+
+impl<F: Future> fmt::Debug for WithLockFlat<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("WithLockFlat").field(&self.0).finish()
+    }
+}

@@ -1,0 +1,39 @@
+//! Until when a lease is certain (P5).
+//!
+//! A lease counts from the instant *before* the request that won or renewed it was sent, less a margin
+//! for clocks that run at different rates. So it ends here before it ends in the store, however long the
+//! request and its answer travelled. See Gray and Cheriton, [*Leases*](https://doi.org/10.1145/74850.74870),
+//! 1989.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// The least margin. Above it the margin is 1 % of the lease.
+const MIN_MARGIN: Duration = Duration::from_millis(5);
+
+/// The instant up to which a lease that was asked for at `sent` is certain.
+pub(crate) fn deadline(sent: Instant, lease: Duration) -> Instant {
+    sent + lease.saturating_sub(MIN_MARGIN.max(lease / 100))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[tokio::test(start_paused = true)]
+    async fn the_deadline_lies_before_the_end_of_the_lease() {
+        let sent = Instant::now();
+        assert_eq!(
+            deadline(sent, 10 * SECOND),
+            sent + Duration::from_millis(9900)
+        );
+        assert_eq!(
+            deadline(sent, SECOND / 10),
+            sent + Duration::from_millis(95)
+        );
+        assert_eq!(deadline(sent, Duration::ZERO), sent);
+    }
+}

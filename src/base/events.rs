@@ -1,0 +1,85 @@
+//! What is reported rather than returned: the crate's `tracing` events, all with the target
+//! `reentry` and the same field names.
+//!
+//! Fields: `key` as it stands in the store, `hold` as it stands in the hash, `error`, `reason`,
+//! `token`, `inbox`.
+
+use tracing::{debug, warn};
+
+use crate::base::{
+    error::{LostReason, StoreError},
+    id::{FencingToken, HoldId, InboxId},
+    key::LockKey,
+};
+
+const TARGET: &str = "reentry";
+
+/// An error together with what caused it, as one text.
+fn chain(error: &StoreError) -> String {
+    use std::error::Error;
+    match error.source() {
+        Some(source) => format!("{error}: {source}"),
+        None => error.to_string(),
+    }
+}
+
+pub(crate) fn acquired(key: &LockKey, hold: HoldId, token: FencingToken) {
+    debug!(target: TARGET, key = key.as_str(), %hold, token = token.0, "acquired");
+}
+
+pub(crate) fn acquire_retried(key: &LockKey, error: &StoreError) {
+    warn!(target: TARGET, key = key.as_str(), error = chain(error), "acquire_retried");
+}
+
+/// Waiters have to ask until the subscription is back.
+pub(crate) fn subscribe_retried(inbox: InboxId, error: &StoreError) {
+    warn!(target: TARGET, %inbox, error = chain(error), "subscribe_retried");
+}
+
+pub(crate) fn acquire_undone(key: &LockKey, hold: HoldId) {
+    debug!(target: TARGET, key = key.as_str(), %hold, "acquire_undone");
+}
+
+pub(crate) fn depth_retried(key: &LockKey, hold: HoldId, error: &StoreError) {
+    warn!(target: TARGET, key = key.as_str(), %hold, error = chain(error), "depth_retried");
+}
+
+/// The depth in the store stays wrong until the next change.
+pub(crate) fn depth_refused(key: &LockKey, hold: HoldId, error: &StoreError) {
+    warn!(target: TARGET, key = key.as_str(), %hold, error = chain(error), "depth_refused");
+}
+
+pub(crate) fn renewed(key: &LockKey, hold: HoldId) {
+    debug!(target: TARGET, key = key.as_str(), %hold, "renewed");
+}
+
+pub(crate) fn renewal_retried(key: &LockKey, hold: HoldId, error: Option<&StoreError>) {
+    let error = error.map_or_else(|| "no answer in time".to_owned(), chain);
+    warn!(target: TARGET, key = key.as_str(), %hold, error, "renewal_retried");
+}
+
+pub(crate) fn lost(key: &LockKey, hold: HoldId, reason: LostReason) {
+    warn!(target: TARGET, key = key.as_str(), %hold, %reason, "lost");
+}
+
+pub(crate) fn released(key: &LockKey, hold: HoldId) {
+    debug!(target: TARGET, key = key.as_str(), %hold, "released");
+}
+
+/// To the next one in this process, in memory.
+pub(crate) fn handed_on(key: &LockKey, hold: HoldId) {
+    debug!(target: TARGET, key = key.as_str(), %hold, "handed_on");
+}
+
+pub(crate) fn release_backgrounded(key: &LockKey, hold: HoldId) {
+    warn!(target: TARGET, key = key.as_str(), %hold, "release_backgrounded");
+}
+
+pub(crate) fn release_retried(key: &LockKey, hold: HoldId, error: &StoreError) {
+    warn!(target: TARGET, key = key.as_str(), %hold, error = chain(error), "release_retried");
+}
+
+/// Nobody retries any more; the lease ends by itself.
+pub(crate) fn release_abandoned(key: &LockKey, hold: HoldId, error: &StoreError) {
+    warn!(target: TARGET, key = key.as_str(), %hold, error = chain(error), "release_abandoned");
+}

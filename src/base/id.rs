@@ -1,0 +1,320 @@
+//! Who holds a lock: the owner of a call graph, its holds, and the fencing token of each hold.
+
+use std::{
+    fmt,
+    io::{self, Write},
+    str::FromStr,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use uuid::{Uuid, fmt::Hyphenated};
+
+#[cfg(any(test, fuzzing))]
+#[path = "../../tests/properties/id.rs"]
+pub(crate) mod properties;
+
+/// The identity of one call graph: a random UUID (version 4).
+///
+/// It is made when a call graph takes its first lock. Every lock that is taken further down in the
+/// same call graph shows the same owner in Redis.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct OwnerId(Uuid);
+
+impl OwnerId {
+    /// The UUID itself.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let guard = locks.lock("order:42").await?;
+    /// assert_eq!(guard.held().owner().as_uuid().get_version_num(), 4);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub const fn as_uuid(&self) -> Uuid {
+        self.0
+    }
+
+    /// The owner in a field of the lock's hash, `<uuid>:<integer>`; `None` for any other text.
+    ///
+    /// Fields of this shape are also written by the classic implementations.
+    pub(crate) fn of_field(field: &str) -> Option<Self> {
+        let (owner, number) = field.split_once(':')?;
+        number.parse::<u64>().ok()?;
+        Uuid::try_parse(owner).ok().map(Self)
+    }
+}
+
+impl fmt::Display for OwnerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+impl fmt::Debug for OwnerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+/// The identity of one hold, that is of one outermost acquisition: `<owner>:<number>`.
+///
+/// It is unique forever, and it is the field under which the hold stands in the Redis hash. Only the
+/// text that it prints as is parsed back.
+///
+/// # Examples
+///
+/// ```
+/// use reentry::HoldId;
+///
+/// let text = "4f0e1d2c-0000-4000-8000-000000000000:7";
+/// assert_eq!(text.parse::<HoldId>()?.to_string(), text);
+/// assert!("order:42".parse::<HoldId>().is_err());
+/// # Ok::<(), reentry::ParseHoldIdError>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct HoldId {
+    owner: OwnerId,
+    number: u64,
+}
+
+impl HoldId {
+    /// The call graph that the hold belongs to.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let guard = locks.lock("order:42").await?;
+    /// assert_eq!(guard.held().hold_id().owner(), guard.held().owner());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub const fn owner(&self) -> OwnerId {
+        self.owner
+    }
+
+    /// Which of its owner's holds this is, counted from 1.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let guard = locks.lock("order:42").await?;
+    /// assert_eq!(guard.held().hold_id().number(), 1);
+    /// let nested = guard.scope(locks.lock("stock:7").acquire()).await??;
+    /// assert_eq!(nested.held().hold_id().number(), 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub const fn number(&self) -> u64 {
+        self.number
+    }
+}
+
+impl HoldId {
+    /// Writes the text of the id, without a string of its own.
+    pub(crate) fn write_to(&self, out: &mut impl Write) -> io::Result<()> {
+        let mut buffer = [0; Hyphenated::LENGTH];
+        let owner = self.owner.0.hyphenated().encode_lower(&mut buffer);
+        out.write_all(owner.as_bytes())?;
+        write!(out, ":{}", self.number)
+    }
+}
+
+impl fmt::Display for HoldId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.owner, self.number)
+    }
+}
+
+impl fmt::Debug for HoldId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// The text is not of the form `<uuid>:<integer>` that a [`HoldId`] prints as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a hold id has the form `<uuid>:<integer>`")]
+pub struct ParseHoldIdError(());
+
+impl FromStr for HoldId {
+    type Err = ParseHoldIdError;
+
+    fn from_str(text: &str) -> Result<Self, ParseHoldIdError> {
+        let parse = || {
+            let owner = OwnerId::of_field(text)?;
+            let (_, number) = text.split_once(':')?;
+            let number = number.parse().ok()?;
+            Some(Self { owner, number })
+        };
+        // Other spellings of the same numbers, as `+1`, are other fields.
+        parse()
+            .filter(|hold| hold.to_string() == text)
+            .ok_or(ParseHoldIdError(()))
+    }
+}
+
+/// Where a `Locks` is told that a lock has moved to it: the name of a channel.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct InboxId([u8; Self::LENGTH]);
+
+impl InboxId {
+    const PREFIX: &str = "reentry:inbox:";
+    const LENGTH: usize = Self::PREFIX.len() + Hyphenated::LENGTH;
+
+    pub(crate) fn new() -> Self {
+        let mut name = [0; Self::LENGTH];
+        let (prefix, id) = name.split_at_mut(Self::PREFIX.len());
+        prefix.copy_from_slice(Self::PREFIX.as_bytes());
+        Uuid::new_v4().hyphenated().encode_lower(id);
+        Self(name)
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Display for InboxId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&String::from_utf8_lossy(&self.0))
+    }
+}
+
+impl fmt::Debug for InboxId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// A number that grows with every outermost acquisition of a key.
+///
+/// Hand it to the resource that the lock protects, and let the resource refuse every write whose
+/// token is smaller than the greatest it has seen. That keeps a stale holder out even when the lock
+/// cannot: after a pause, a failover, or a server that lost its data. See Martin Kleppmann,
+/// [*How to do distributed locking*](https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html).
+///
+/// A token is `max(previous + 1, server time in microseconds)`, so that it grows across expiry,
+/// `FLUSHALL` and restarts, provided that the server's clock is not set back. It fits an `i64`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FencingToken(pub u64);
+
+impl FencingToken {
+    /// The token as databases store it, in a signed 64-bit integer. No token of a store exceeds that;
+    /// a greater number becomes `i64::MAX`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let guard = locks.lock("order:42").await?;
+    /// let token = guard.held().fencing_token();
+    /// assert_eq!(u64::try_from(token.as_i64()), Ok(u64::from(token)));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn as_i64(self) -> i64 {
+        i64::try_from(self.0).unwrap_or(i64::MAX)
+    }
+}
+
+impl From<FencingToken> for u64 {
+    fn from(token: FencingToken) -> Self {
+        token.0
+    }
+}
+
+impl fmt::Display for FencingToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+/// A call graph that has taken at least one lock: its id, and the counter of its holds.
+#[derive(Debug)]
+pub(crate) struct Owner {
+    id: OwnerId,
+    holds: AtomicU64,
+}
+
+impl Owner {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self {
+            id: OwnerId(Uuid::new_v4()),
+            holds: AtomicU64::new(0),
+        })
+    }
+
+    pub(crate) fn id(&self) -> OwnerId {
+        self.id
+    }
+
+    pub(crate) fn next_hold(&self) -> HoldId {
+        let number = self.holds.fetch_add(1, Ordering::Relaxed) + 1;
+        HoldId {
+            owner: self.id,
+            number,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hold_id_survives_the_round_trip_through_its_field() {
+        let owner = Owner::new();
+        let (first, second) = (owner.next_hold(), owner.next_hold());
+        assert_ne!(first, second);
+        assert_eq!(first.to_string().parse(), Ok(first));
+        assert_eq!(OwnerId::of_field(&second.to_string()), Some(owner.id()));
+    }
+
+    #[test]
+    fn the_field_keeps_the_compact_encoding_of_the_hash() {
+        let field = HoldId {
+            owner: Owner::new().id(),
+            number: u64::MAX,
+        }
+        .to_string();
+        assert!(field.len() < 64, "{field} has {} bytes", field.len());
+    }
+
+    #[test]
+    fn other_texts_are_no_hold_ids() {
+        for text in [
+            "",
+            "x",
+            "x:1",
+            ":",
+            "4f0e1d2c-0000-4000-8000-000000000000",
+            "4f0e:1",
+            "4f0e1d2c-0000-4000-8000-000000000000:+1",
+            "4f0e1d2c-0000-4000-8000-000000000000:01",
+            "4f0e1d2c-0000-4000-8000-000000000000: 1",
+            "4F0E1D2C-0000-4000-8000-000000000000:1",
+            "4f0e1d2c000040008000000000000000:1",
+        ] {
+            assert_eq!(text.parse::<HoldId>(), Err(ParseHoldIdError(())), "{text}");
+        }
+    }
+}

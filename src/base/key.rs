@@ -1,0 +1,167 @@
+//! The name of a lock, checked once, and what may not be one.
+
+use std::{
+    borrow::Borrow,
+    fmt,
+    hash::{Hash, Hasher},
+    sync::Arc,
+};
+
+use crate::base::error::LockError;
+
+/// What the crate's own keys begin with; no lock may.
+pub(crate) const RESERVED: &str = "reentry:";
+
+/// A valid lock name together with the prefix of its `Locks`. Two are the same if they are the same
+/// key in the store.
+#[derive(Clone)]
+pub(crate) struct LockKey {
+    /// Prefix and name: the key in the store.
+    full: Arc<str>,
+    prefix_len: usize,
+}
+
+impl LockKey {
+    /// Checks the name of a lock.
+    ///
+    /// The hash tag decides in which slot of a Redis Cluster a key lies
+    /// ([cluster specification](https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags)).
+    /// The lock's companion keys repeat its tag in braces, so the tag itself must not hold `}`.
+    pub(crate) fn new(prefix: &str, name: &str) -> Result<Self, LockError> {
+        let refuse = |reason| {
+            Err(LockError::InvalidKey {
+                key: name.to_owned(),
+                reason,
+            })
+        };
+        if name.is_empty() {
+            return refuse("a key must not be empty");
+        }
+        let key = Self {
+            full: [prefix, name].concat().into(),
+            prefix_len: prefix.len(),
+        };
+        if key.full.starts_with(RESERVED) {
+            return refuse("keys that begin with `reentry:` belong to the crate itself");
+        }
+        if key.hash_tag().contains('}') {
+            return refuse("a key without a hash tag must not contain `}`");
+        }
+        Ok(key)
+    }
+
+    /// Why no name at all is valid after this prefix; `None` if some are.
+    pub(crate) fn refusal_of(prefix: &str) -> Option<&'static str> {
+        // A name with a hash tag of its own is valid wherever any is: it brings the tag where the prefix
+        // has none, ends the one that the prefix begins, and changes nothing otherwise.
+        match Self::new(prefix, "{tag}") {
+            Err(LockError::InvalidKey { reason, .. }) => Some(reason),
+            _ => None,
+        }
+    }
+
+    /// The key as the caller named it, without the prefix.
+    pub(crate) fn name(&self) -> &str {
+        self.full.get(self.prefix_len..).unwrap_or_default()
+    }
+
+    /// The key as it stands in the store.
+    pub(crate) fn as_str(&self) -> &str {
+        &self.full
+    }
+
+    /// The part that Redis Cluster hashes: what stands between the first `{` and the next `}`, or
+    /// the whole key if there is no such pair or nothing in it.
+    pub(crate) fn hash_tag(&self) -> &str {
+        let key = self.as_str();
+        key.split_once('{')
+            .and_then(|(_, rest)| rest.split_once('}'))
+            .map(|(tag, _)| tag)
+            .filter(|tag| !tag.is_empty())
+            .unwrap_or(key)
+    }
+}
+
+impl PartialEq for LockKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
+
+impl Eq for LockKey {}
+
+impl Hash for LockKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_str().hash(state);
+    }
+}
+
+/// So that a map of keys can be asked by the name that the store uses.
+impl Borrow<str> for LockKey {
+    fn borrow(&self) -> &str {
+        self.as_str()
+    }
+}
+
+impl fmt::Debug for LockKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.as_str(), f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hash_tag_is_what_redis_cluster_hashes() {
+        let tag = |name: &str| {
+            LockKey::new("", name)
+                .ok()
+                .map(|key| key.hash_tag().to_owned())
+        };
+        assert_eq!(tag("order:42").as_deref(), Some("order:42"));
+        assert_eq!(tag("{user}:42").as_deref(), Some("user"));
+        assert_eq!(tag("a{b}c{d}").as_deref(), Some("b"));
+        assert_eq!(tag("a{b{c}").as_deref(), Some("b{c"));
+        assert_eq!(tag("a{b").as_deref(), Some("a{b"));
+    }
+
+    #[test]
+    fn keys_whose_companions_could_not_share_their_slot_are_refused() {
+        for name in ["a}b", "{}a", "}", "a{}b{c}"] {
+            assert!(
+                matches!(LockKey::new("", name), Err(LockError::InvalidKey { .. })),
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn empty_and_reserved_names_are_refused_whatever_the_prefix() {
+        for (prefix, name) in [("", ""), ("app:", ""), ("", "reentry:x"), ("reent", "ry:x")] {
+            let key = LockKey::new(prefix, name);
+            assert!(
+                matches!(key, Err(LockError::InvalidKey { .. })),
+                "{prefix}{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_prefix_is_refused_where_every_name_is() {
+        for prefix in ["reentry:", "reentry:app:", "{}", "app:{}", "}{}", "{}{tag}"] {
+            assert!(LockKey::refusal_of(prefix).is_some(), "{prefix}");
+        }
+        for prefix in ["", "app:", "reentry", "{tag}", "{tag}{}", "{", "}", "}{"] {
+            assert_eq!(LockKey::refusal_of(prefix), None, "{prefix}");
+        }
+    }
+
+    #[test]
+    fn the_name_leaves_out_the_prefix() {
+        let key = LockKey::new("app:", "order:42").ok();
+        assert_eq!(key.as_ref().map(LockKey::name), Some("order:42"));
+        assert_eq!(key.as_ref().map(LockKey::as_str), Some("app:order:42"));
+    }
+}

@@ -1,0 +1,12 @@
+//! What every other floor stands on: names, errors, options, time, and what is reported.
+
+pub(crate) mod background;
+pub(crate) mod backoff;
+pub(crate) mod deadline;
+pub(crate) mod error;
+pub(crate) mod events;
+pub(crate) mod id;
+pub(crate) mod key;
+pub(crate) mod mutex;
+pub(crate) mod options;
+pub(crate) mod timer;

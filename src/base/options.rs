@@ -1,0 +1,308 @@
+//! What a caller can choose, the defaults, and the one place where choices are checked.
+
+use std::{ops::RangeInclusive, time::Duration};
+
+use crate::base::error::LockError;
+
+/// What happens to a body whose lock is lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum OnLost {
+    /// The body is dropped at once and the caller gets [`LockError::Lost`].
+    #[default]
+    Abort,
+    /// The body runs on and its output is returned.
+    ///
+    /// It can ask [`Held::is_lost`](crate::Held::is_lost) or await
+    /// [`Held::lost`](crate::Held::lost).
+    KeepRunning,
+}
+
+/// What happens when an enclosing call already holds the key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Reentrancy {
+    /// The lock is re-entered.
+    #[default]
+    Allow,
+    /// The acquisition fails at once with [`LockError::AlreadyHeld`].
+    Forbid,
+}
+
+/// Whether nested entries and exits wait until the store has the new depth.
+///
+/// It decides about what other programs see in the hash, not about who may enter: the lock itself is
+/// held all the while.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum DepthSync {
+    /// They wait, so that the depth in the store is exact while the nested body runs. Each costs a
+    /// round trip.
+    #[default]
+    Awaited,
+    /// They do not wait. The hold's watchdog brings the store after them, several changes at once if
+    /// they come fast; the depth in the store is exact again when it has caught up. A lock that is
+    /// gone is noticed then too.
+    Background,
+}
+
+/// How a waiter learns that it has its turn.
+///
+/// In one process only the first waiter of a key talks to the store; the others stand behind it. It
+/// takes a place in the lock's queue there, keeps it alive by asking once in every
+/// [heartbeat](crate::LocksBuilder::heartbeat), and asks at the end of the lease that it knows of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Wake {
+    /// The store tells it, over one subscription per [`Locks`](crate::Locks) that is opened when
+    /// somebody has to wait for the first time.
+    ///
+    /// While there is none it is as `Backoff`: where a pool was given without a URL, where the
+    /// server refuses subscriptions, and from the end of a broken one until it is made anew. A
+    /// message that is lost, or a subscription that hangs, delays a hand-off by up to two heartbeats.
+    #[default]
+    Notify,
+    /// It asks again after a delay that grows, with jitter, from 10 ms to 100 ms, or to the heartbeat
+    /// if that is shorter.
+    Backoff,
+    /// It asks again after a fixed interval, as the classic implementations do, whoever holds the
+    /// lock.
+    Poll {
+        /// The time between an answer and the next question. Must not be zero.
+        ///
+        /// If it is longer than the heartbeat, the process takes no place in the queue, and gets in
+        /// when nobody else is waiting.
+        interval: Duration,
+        /// How many times one waiter asks before it gives up with [`LockError::Timeout`]; `None`
+        /// leaves that to `wait` alone.
+        attempts: Option<u32>,
+    },
+}
+
+/// How a lock goes from one call graph to the next one in the same process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum HandOff {
+    /// In the store, in the request that releases it: whoever inspects the lock sees every holder.
+    #[default]
+    InStore,
+    /// In memory, without a request, while the lease lasts.
+    ///
+    /// A group of call graphs that follow each other shares one hold in the store: its
+    /// [hold id](crate::Held::hold_id), lease and watchdog; each has a fencing token of its own. The
+    /// group ends after [`local_handoffs`](crate::LocksBuilder::local_handoffs), when its tokens are
+    /// used up, and at a waiter with another TTL or a `max_hold`. See Dice, Marathe and Shavit,
+    /// [*Lock Cohorting*](https://doi.org/10.1145/2145816.2145848), 2012.
+    InProcess,
+}
+
+/// How the waiters of one `Locks` queue.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Queueing {
+    pub(crate) wake: Wake,
+    pub(crate) heartbeat: Duration,
+    /// How often in a row a lock goes from one local waiter to the next while another process waits.
+    pub(crate) local_handoffs: u32,
+    pub(crate) handoff: HandOff,
+}
+
+impl Default for Queueing {
+    fn default() -> Self {
+        Self {
+            wake: Wake::default(),
+            heartbeat: Duration::from_secs(1),
+            local_handoffs: 16,
+            handoff: HandOff::default(),
+        }
+    }
+}
+
+impl Queueing {
+    const HEARTBEATS: RangeInclusive<Duration> =
+        Duration::from_millis(10)..=Duration::from_secs(60);
+
+    /// A block reaches back a microsecond for each token. That must be less than it takes a server to
+    /// lose data and come back, or tokens from before could come again.
+    const MAX_TOKENS: u32 = 1_000;
+
+    pub(crate) fn check(self) -> Result<(), LockError> {
+        if !Self::HEARTBEATS.contains(&self.heartbeat) {
+            return Err(config(format!(
+                "a heartbeat of {:?} is not between 10 ms and 1 min",
+                self.heartbeat
+            )));
+        }
+        self.wake.check()
+    }
+
+    /// The heartbeat of a waiter with this TTL.
+    pub(crate) fn heartbeat(self, ttl: Duration) -> Duration {
+        self.heartbeat.min(ttl / 3)
+    }
+
+    /// How many tokens one acquisition has a use for.
+    pub(crate) fn tokens(self) -> u32 {
+        match self.handoff {
+            HandOff::InStore => 1,
+            HandOff::InProcess => self.local_handoffs.saturating_add(1).min(Self::MAX_TOKENS),
+        }
+    }
+}
+
+/// How long a caller waits for a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wait {
+    Never,
+    AtMost(Duration),
+    Forever,
+}
+
+impl From<Duration> for Wait {
+    fn from(wait: Duration) -> Self {
+        if wait.is_zero() {
+            Self::Never
+        } else {
+            Self::AtMost(wait)
+        }
+    }
+}
+
+/// Options as they were given: by the builder for all requests, or by one request for itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Options {
+    pub(crate) ttl: Option<Duration>,
+    pub(crate) wait: Option<Wait>,
+    pub(crate) max_hold: Option<Duration>,
+    pub(crate) on_lost: Option<OnLost>,
+    pub(crate) reentrancy: Option<Reentrancy>,
+    pub(crate) depth_sync: Option<DepthSync>,
+}
+
+/// Options that are complete and agree with each other.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms {
+    /// The lease to ask for: the TTL, or `max_hold` if that is shorter.
+    pub(crate) ttl: Duration,
+    pub(crate) wait: Wait,
+    pub(crate) max_hold: Option<Duration>,
+    pub(crate) on_lost: OnLost,
+    pub(crate) reentrancy: Reentrancy,
+    pub(crate) depth_sync: DepthSync,
+}
+
+impl Options {
+    pub(crate) const DEFAULT_TTL: Duration = Duration::from_secs(30);
+    /// Longer than the TTL, so that waiters outlive a holder that crashed.
+    pub(crate) const DEFAULT_WAIT: Duration = Duration::from_secs(60);
+    /// Shorter leases would be eaten up by the margin for clock drift.
+    const MIN_TTL: Duration = Duration::from_millis(20);
+    /// Redis computes expiry times in signed 64-bit milliseconds; a century is far inside.
+    const MAX_TTL: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+
+    /// Completes the options with `defaults` and checks them against each other.
+    pub(crate) fn resolve(self, defaults: Self) -> Result<Terms, LockError> {
+        let ttl = self.ttl.or(defaults.ttl).unwrap_or(Self::DEFAULT_TTL);
+        let max_hold = self.max_hold.or(defaults.max_hold);
+        if !(Self::MIN_TTL..=Self::MAX_TTL).contains(&ttl) {
+            return Err(config(format!(
+                "a TTL of {ttl:?} is not between 20 ms and 100 years"
+            )));
+        }
+        if let Some(max_hold) = max_hold
+            && max_hold < ttl / 3
+        {
+            return Err(config(format!(
+                "a max_hold of {max_hold:?} is below a third of the TTL of {ttl:?}"
+            )));
+        }
+        Ok(Terms {
+            ttl: max_hold.map_or(ttl, |max_hold| max_hold.min(ttl)),
+            wait: self
+                .wait
+                .or(defaults.wait)
+                .unwrap_or(Wait::AtMost(Self::DEFAULT_WAIT)),
+            max_hold,
+            on_lost: self.on_lost.or(defaults.on_lost).unwrap_or_default(),
+            reentrancy: self.reentrancy.or(defaults.reentrancy).unwrap_or_default(),
+            depth_sync: self.depth_sync.or(defaults.depth_sync).unwrap_or_default(),
+        })
+    }
+}
+
+impl Wake {
+    fn check(self) -> Result<(), LockError> {
+        match self {
+            Self::Poll { interval, .. } if interval.is_zero() => Err(config(
+                "the interval of Wake::Poll must not be zero".to_owned(),
+            )),
+            Self::Poll {
+                attempts: Some(0), ..
+            } => Err(config(
+                "the attempts of Wake::Poll must not be zero".to_owned(),
+            )),
+            Self::Poll { .. } | Self::Backoff | Self::Notify => Ok(()),
+        }
+    }
+}
+
+pub(crate) fn config(reason: String) -> LockError {
+    LockError::Config { reason }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn options(ttl: Duration, max_hold: Option<Duration>) -> Options {
+        Options {
+            ttl: Some(ttl),
+            max_hold,
+            wait: None,
+            on_lost: None,
+            reentrancy: None,
+            depth_sync: None,
+        }
+    }
+
+    #[test]
+    fn a_request_overrides_the_builder_and_the_builder_the_defaults() -> Result<(), LockError> {
+        let builder = Options {
+            wait: Some(Wait::Never),
+            ..options(Duration::from_secs(9), None)
+        };
+        let request = Options {
+            ttl: Some(Duration::from_secs(3)),
+            ..Options::default()
+        };
+        let terms = request.resolve(builder)?;
+        assert_eq!(terms.ttl, Duration::from_secs(3));
+        assert_eq!(terms.wait, Wait::Never);
+        assert_eq!(terms.on_lost, OnLost::Abort);
+        Ok(())
+    }
+
+    #[test]
+    fn contradicting_options_are_refused() {
+        let second = Duration::from_secs(1);
+        for (ttl, max_hold) in [
+            (Duration::ZERO, None),
+            (Duration::from_millis(19), None),
+            (Duration::MAX, None),
+            (second, Some(Duration::from_millis(333))),
+        ] {
+            let terms = options(ttl, max_hold).resolve(Options::default());
+            assert!(
+                matches!(terms, Err(LockError::Config { .. })),
+                "{ttl:?} {max_hold:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_lease_is_never_longer_than_max_hold() -> Result<(), LockError> {
+        let second = Duration::from_secs(1);
+        let terms = options(3 * second, Some(second)).resolve(Options::default())?;
+        assert_eq!(terms.ttl, second);
+        Ok(())
+    }
+}

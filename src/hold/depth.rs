@@ -1,0 +1,272 @@
+//! How many nested entries a hold has: as it should be, and as the store has it.
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::{FutureExt, future::Shared};
+use tokio::{sync::Notify, time::Instant};
+
+use crate::{
+    base::{
+        backoff::pauses,
+        error::{Effect, Failure, LostReason},
+        events,
+        mutex::Mutex,
+        timer::{sleep_until, timeout_at},
+    },
+    hold::lease::Lease,
+    store::{Answer, DepthChange, Presence, Store},
+};
+
+/// The depth of one hold. The wanted depth is the truth; the store is brought after it, one change
+/// at a time, and after an unknown outcome by the next change.
+#[derive(Debug)]
+pub(crate) struct Depth {
+    store: Arc<dyn Store>,
+    lease: Arc<Lease>,
+    state: Mutex<State>,
+    /// Tells the watchdog to bring the store after the wanted depth.
+    behind: Notify,
+}
+
+#[derive(Debug)]
+struct State {
+    wanted: u32,
+    /// How many times the wanted depth has changed, and how many of these changes the store is known
+    /// to have taken in: a later depth includes all earlier changes.
+    wishes: u64,
+    met: u64,
+    /// `None` while a change is in flight or its outcome is unknown.
+    stored: Option<u32>,
+    seq: u64,
+    /// Whether a re-entry has asked for a longer lease than the store was told of.
+    lengthen: bool,
+    /// The one change that is in flight. Boxed, since there seldom is one.
+    flight: Option<Box<Flight>>,
+}
+
+/// A change of the depth in flight. Whoever waits for it moves it on, so that an entry or an exit
+/// which was begun and is not polled any more holds nobody up.
+#[derive(Clone, Debug)]
+struct Flight {
+    change: DepthChange,
+    /// The last wish that the change includes.
+    wish: u64,
+    /// Before the request is sent.
+    sent: Instant,
+    answer: Shared<Answer<Presence>>,
+}
+
+impl Depth {
+    /// The depth of a hold that has just been acquired.
+    pub(crate) fn new(store: Arc<dyn Store>, lease: Arc<Lease>) -> Self {
+        let state = State {
+            wanted: 1,
+            wishes: 0,
+            met: 0,
+            stored: Some(1),
+            seq: 0,
+            lengthen: false,
+            flight: None,
+        };
+        Self {
+            store,
+            lease,
+            state: Mutex::new(state),
+            behind: Notify::new(),
+        }
+    }
+
+    pub(crate) fn lease(&self) -> &Arc<Lease> {
+        &self.lease
+    }
+
+    /// The wanted depth of a turn; 0 once it is over.
+    pub(crate) fn wanted(&self, turn: u32) -> u32 {
+        let state = self.state.lock();
+        if self.lease.turn() == turn {
+            state.wanted
+        } else {
+            0
+        }
+    }
+
+    /// One level more, and a lease of at least `ttl`. False if the turn is over: then the
+    /// hold is not its own to re-enter.
+    pub(crate) fn deepen(&self, turn: u32, ttl: Option<Duration>) -> bool {
+        let mut state = self.state.lock();
+        if self.lease.turn() != turn || state.wanted == 0 {
+            return false;
+        }
+        state.wanted += 1;
+        state.wishes += 1;
+        state.lengthen |= ttl.is_some_and(|ttl| self.lease.raise_ttl(ttl));
+        true
+    }
+
+    /// One level less. Returns how many are left.
+    pub(crate) fn rise(&self) -> u32 {
+        let mut state = self.state.lock();
+        state.wanted = state.wanted.saturating_sub(1);
+        state.wishes += 1;
+        state.wanted
+    }
+
+    /// The hold goes on with another turn, at depth 1. Only after the last exit of the present one.
+    pub(crate) fn succeed(&self) -> u32 {
+        let mut state = self.state.lock();
+        state.wanted = 1;
+        state.wishes += 1;
+        if state.stored != Some(1) || state.lengthen {
+            self.behind.notify_one();
+        }
+        self.lease.succeed()
+    }
+
+    /// Lets the watchdog bring the store after the wanted depth.
+    pub(crate) fn sync_later(&self) {
+        self.behind.notify_one();
+    }
+
+    /// Brings the store after the wanted depth whenever it is told to, until the lock is lost.
+    pub(crate) async fn follow(&self) -> LostReason {
+        loop {
+            self.behind.notified().await;
+            // Boxed, since it is rarely there: the watchdog of an idle hold is small.
+            if let Err(Failure::Lost(reason)) = Box::pin(self.sync()).await {
+                return reason;
+            }
+        }
+    }
+
+    /// Waits until the store has taken in every change that was made before this call.
+    ///
+    /// Changes that others make meanwhile are not waited for: nested calls that enter and leave all
+    /// the time would keep each other from entering.
+    pub(crate) async fn sync(&self) -> Result<(), Failure> {
+        let mut pauses = pauses();
+        let wish = self.state.lock().wishes;
+        while let Some(flight) = self.flight(wish) {
+            if let Some(reason) = self.lease.lost_by(Instant::now()) {
+                return Err(Failure::Lost(reason));
+            }
+            match timeout_at(self.lease.deadline(), flight.answer.clone()).await {
+                Ok(Ok(Presence::Present)) => self.confirm(&flight),
+                Ok(Ok(Presence::Gone)) => {
+                    // A hold that is being released is gone rightly.
+                    if self.state.lock().wanted > 0 {
+                        self.lease.lose(LostReason::Gone);
+                    }
+                    return Err(Failure::Lost(LostReason::Gone));
+                }
+                Ok(Err(error)) => {
+                    let first_to_know = self.land(&flight, None);
+                    if error.effect() == Effect::Refused {
+                        events::depth_refused(self.lease.key(), self.lease.hold(), &error);
+                        return Err(Failure::Store(error));
+                    }
+                    if first_to_know {
+                        events::depth_retried(self.lease.key(), self.lease.hold(), &error);
+                    }
+                    let pause = Instant::now() + pauses.next().unwrap_or_default();
+                    sleep_until(pause.min(self.lease.deadline())).await;
+                }
+                Err(_lease_ended) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The change that is in flight, or the next one that the store needs, until it has taken in the
+    /// wish. From here on its depth is unknown until confirmed.
+    fn flight(&self, wish: u64) -> Option<Flight> {
+        let mut state = self.state.lock();
+        let settled = state.stored == Some(state.wanted) && !state.lengthen;
+        if settled || state.met >= wish || state.wanted == 0 {
+            return None;
+        }
+        if state.flight.is_some() {
+            return state.flight.as_deref().cloned();
+        }
+        state.stored = None;
+        state.seq += 1;
+        let change = DepthChange {
+            hold: self.lease.hold(),
+            target: state.wanted,
+            seq: state.seq,
+            ttl: self.lease.ttl(),
+            lengthen: state.lengthen,
+        };
+        let flight = Flight {
+            change,
+            wish: state.wishes,
+            sent: Instant::now(),
+            answer: self.store.depth(self.lease.key(), change).shared(),
+        };
+        state.flight = Some(Box::new(flight.clone()));
+        Some(flight)
+    }
+
+    fn confirm(&self, flight: &Flight) {
+        let change = flight.change;
+        if change.lengthen {
+            self.lease.confirm(flight.sent, change.ttl);
+        }
+        self.land(flight, Some(change.target));
+    }
+
+    /// The flight has been answered, and the depth in the store is now `stored`. Whether the caller
+    /// is the first to know.
+    fn land(&self, flight: &Flight, stored: Option<u32>) -> bool {
+        let change = flight.change;
+        let mut state = self.state.lock();
+        let present = |flight: &mut Box<Flight>| flight.change.seq == change.seq;
+        let first = state.flight.take_if(present).is_some();
+        if first && stored.is_some() {
+            state.stored = stored;
+            state.met = flight.wish;
+            state.lengthen &= change.ttl < self.lease.ttl();
+        }
+        first
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test ends where its ground gives way")]
+mod tests {
+    use super::*;
+    use crate::{
+        base::{id::Owner, key::LockKey},
+        store::{Claim, memory::MemoryStore},
+    };
+
+    /// Whoever was bringing the store after the depth may have stopped at the last exit.
+    #[tokio::test(start_paused = true)]
+    async fn the_next_turn_has_its_depth_in_the_store() {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let key = LockKey::new("", "order:42").unwrap();
+        let (hold, ttl) = (Owner::new().next_hold(), Duration::from_secs(30));
+        let claim = Claim {
+            hold,
+            ttl,
+            tokens: 3,
+            standing: None,
+        };
+        store.acquire(&key, claim).await.unwrap();
+        let lease = Lease::new(key.clone(), hold, Instant::now(), ttl, ttl, None);
+        let depth = Arc::new(Depth::new(Arc::clone(&store), Arc::new(lease)));
+        let watchdog = Arc::clone(&depth);
+        drop(tokio::spawn(async move { watchdog.follow().await }));
+        assert!(depth.deepen(0, None));
+        depth.sync().await.unwrap();
+        // The inner exit goes on in the background, and the outer one comes before its turn.
+        assert_eq!((depth.rise(), depth.rise()), (1, 0));
+        depth.sync().await.unwrap();
+        assert_eq!(depth.succeed(), 1);
+        let stored = async || {
+            let seen = store.inspect(&key).await.unwrap().unwrap();
+            seen.holders[0].1
+        };
+        let is_one = async || stored().await == 1;
+        crate::support::eventually(ttl, "the depth of the next one", is_one).await;
+    }
+}

@@ -1,0 +1,287 @@
+//! One outermost acquisition, shared by everything that has entered it.
+
+use std::{any::Any, fmt, sync::Arc, time::Duration};
+
+use tokio::{runtime::Handle, sync::watch};
+
+use crate::{
+    base::{
+        background::Handover,
+        error::{Effect, Failure, LockError, LostReason},
+        events,
+        id::{FencingToken, HoldId, Owner},
+        key::LockKey,
+        options::{DepthSync, OnLost, Terms},
+        timer::timeout,
+    },
+    hold::{cohort::Cohort, depth::Depth, lease::Lease, renewal::Watchdog},
+    queue::{Grant, Queue, Release},
+    store::Tokens,
+};
+
+/// A lock that this call graph holds.
+pub(crate) struct Hold {
+    owner: Arc<Owner>,
+    /// The first one is its own; the others are for those who go on with the hold.
+    tokens: Tokens,
+    on_lost: OnLost,
+    /// The lease, the depth and the watchdog, which others may have had before.
+    cohort: Cohort,
+    queue: Arc<Queue>,
+    response_timeout: Duration,
+    runtime: Handle,
+}
+
+impl Hold {
+    /// Turns a won lock into a hold. Starts its watchdog, unless one is there already.
+    pub(crate) fn start(
+        mut grant: Grant,
+        owner: Arc<Owner>,
+        terms: Terms,
+        outages: watch::Receiver<u64>,
+        response_timeout: Duration,
+    ) -> Entry {
+        events::acquired(&grant.key, grant.hold, grant.tokens.first);
+        let turn: Option<Arc<dyn Any + Send + Sync>> = grant.turn.take().map(|turn| turn as _);
+        let cohort = match turn.and_then(|turn| turn.downcast::<Cohort>().ok()) {
+            Some(cohort) => {
+                cohort.depth.lease().set_unclaimed(false);
+                Cohort::clone(&cohort)
+            }
+            None => guard(&grant, terms, outages, response_timeout),
+        };
+        let hold = Self {
+            owner,
+            tokens: grant.tokens,
+            on_lost: terms.on_lost,
+            cohort,
+            queue: Arc::clone(&grant.queue),
+            response_timeout,
+            runtime: grant.runtime.clone(),
+        };
+        grant.queue.guarded(&grant.key, grant.hold);
+        grant.enter();
+        Entry {
+            hold: Arc::new(hold),
+            depth_sync: terms.depth_sync,
+            left: false,
+        }
+    }
+
+    pub(crate) fn lease(&self) -> &Arc<Lease> {
+        self.cohort.depth.lease()
+    }
+
+    /// Which of those that go on with the hold this one is.
+    pub(crate) fn turn(&self) -> u32 {
+        self.cohort.turn
+    }
+
+    pub(crate) fn key(&self) -> &LockKey {
+        self.lease().key()
+    }
+
+    pub(crate) fn id(&self) -> HoldId {
+        self.lease().hold()
+    }
+
+    pub(crate) fn owner(&self) -> &Arc<Owner> {
+        &self.owner
+    }
+
+    pub(crate) fn token(&self) -> FencingToken {
+        self.tokens.first
+    }
+
+    pub(crate) fn depth(&self) -> u32 {
+        self.cohort.depth.wanted(self.cohort.turn)
+    }
+
+    /// How the lock was lost, if it was.
+    pub(crate) fn lost(&self) -> Option<LostReason> {
+        self.lease().lost_in(self.turn())
+    }
+
+    /// Whether a loss ends the body.
+    pub(crate) fn aborts_on_loss(&self) -> bool {
+        self.on_lost == OnLost::Abort
+    }
+
+    /// How the lock was lost, if the body has to end because of it.
+    pub(crate) fn must_abort(&self) -> Option<LostReason> {
+        self.aborts_on_loss().then(|| self.lost()).flatten()
+    }
+
+    pub(crate) async fn until_lost(&self) -> LostReason {
+        self.lease().until_lost_in(self.turn()).await
+    }
+
+    pub(crate) fn lost_error(&self, reason: LostReason) -> LockError {
+        Failure::Lost(reason).on(self.key().name())
+    }
+
+    /// Enters once more. The depth in the store follows before this returns, unless it is to follow
+    /// in the background.
+    ///
+    /// A store that does not answer is asked again until the lease ends, since the lock is held all
+    /// the while. `None` if the hold has ended: then it is nobody's to re-enter.
+    pub(crate) async fn enter(
+        self: Arc<Self>,
+        ttl: Option<Duration>,
+        depth_sync: DepthSync,
+    ) -> Option<Result<Entry, LockError>> {
+        let depth = &self.cohort.depth;
+        if !depth.deepen(self.cohort.turn, ttl) {
+            return None;
+        }
+        let entry = Entry {
+            hold: Arc::clone(&self),
+            depth_sync,
+            left: false,
+        };
+        let entered = match (self.lost(), depth_sync) {
+            (Some(reason), _) => Err(Failure::Lost(reason)),
+            (None, DepthSync::Awaited) => depth.sync().await,
+            (None, DepthSync::Background) => {
+                depth.sync_later();
+                Ok(())
+            }
+        };
+        Some(match entered {
+            Ok(()) => Ok(entry),
+            Err(failure) => Err(failure.on(self.key().name())),
+        })
+    }
+
+    /// Takes one level off. What there is to wait for goes on if its waiter is dropped.
+    fn leave(self: Arc<Self>, depth_sync: DepthSync) -> Option<Handover<Result<(), Failure>>> {
+        let depth = &self.cohort.depth;
+        let left = depth.rise();
+        let runtime = self.runtime.clone();
+        if left > 0 && depth_sync == DepthSync::Background {
+            depth.sync_later();
+            return None;
+        }
+        if left > 0 {
+            let depth = Arc::clone(depth);
+            return Some(Handover::new(&runtime, async move { depth.sync().await }));
+        }
+        if self.hand_on() {
+            return None;
+        }
+        let (deadline, ttl) = self.cohort.end();
+        let release = Release {
+            key: self.key().clone(),
+            hold: self.id(),
+            tombstone: self.cohort.unanswered,
+            deadline,
+            ttl,
+            runtime: runtime.id(),
+        };
+        let releasing = self.queue.release(release);
+        Some(Handover::new(&runtime, async move {
+            let released = releasing.await;
+            if let Err(Failure::Lost(reason)) = released {
+                self.lease().found_lost(reason);
+            }
+            released
+        }))
+    }
+
+    /// Lets the next one in this process go on with the hold, if there is one who may.
+    fn hand_on(&self) -> bool {
+        let rest = Tokens {
+            first: FencingToken(self.tokens.first.0 + 1),
+            count: self.tokens.count.saturating_sub(1),
+        };
+        self.queue.hand_on(&self.cohort, rest)
+    }
+}
+
+/// Guards a lock that was won from the store: counts its lease and its depth, and starts a watchdog.
+fn guard(
+    grant: &Grant,
+    terms: Terms,
+    outages: watch::Receiver<u64>,
+    response_timeout: Duration,
+) -> Cohort {
+    let lease = Arc::new(Lease::new(
+        grant.key.clone(),
+        grant.hold,
+        grant.sent,
+        grant.lease,
+        grant.ttl,
+        terms.max_hold,
+    ));
+    let depth = Arc::new(Depth::new(Arc::clone(grant.queue.store()), lease));
+    let watchdog = Watchdog {
+        queue: Arc::clone(&grant.queue),
+        depth: Arc::clone(&depth),
+        response_timeout,
+        outages,
+    };
+    Cohort {
+        depth,
+        renewal: grant.runtime.spawn(watchdog.run()).abort_handle(),
+        runtime: grant.runtime.id(),
+        unanswered: grant.unanswered,
+        turn: 0,
+    }
+}
+
+impl fmt::Debug for Hold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hold")
+            .field("key", self.key())
+            .field("id", &self.id())
+            .field("token", &self.token())
+            .field("depth", &self.depth())
+            .finish_non_exhaustive()
+    }
+}
+
+/// One entry of a hold. Dropping it takes one level off in the background.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    hold: Arc<Hold>,
+    depth_sync: DepthSync,
+    /// Whether the level has been taken off.
+    left: bool,
+}
+
+impl Entry {
+    pub(crate) fn hold(&self) -> &Arc<Hold> {
+        &self.hold
+    }
+
+    /// Takes one level off and waits for the store, but no longer than the response timeout: then
+    /// the work goes on in the background (P13).
+    ///
+    /// Fails if the lock turns out to have been lost, where that is to end the body, and if the store
+    /// refuses.
+    pub(crate) async fn exit(mut self) -> Result<(), LockError> {
+        self.left = true;
+        let hold = &self.hold;
+        let Some(work) = Arc::clone(hold).leave(self.depth_sync) else {
+            return Ok(());
+        };
+        match timeout(hold.response_timeout, work).await {
+            Ok(Err(Failure::Lost(_))) if !hold.aborts_on_loss() => Ok(()),
+            // Nobody has heard of it until the lease had ended by itself.
+            Ok(Err(Failure::Store(error))) if error.effect() != Effect::Refused => Ok(()),
+            Ok(result) => result.map_err(|failure| failure.on(hold.key().name())),
+            Err(_elapsed) => {
+                events::release_backgrounded(hold.key(), hold.id());
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        if !self.left {
+            drop(Arc::clone(&self.hold).leave(self.depth_sync));
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! A lock that is held: how deep, for how long, and by which call graph.
+
+pub(crate) mod abort;
+pub(crate) mod cohort;
+pub(crate) mod depth;
+pub(crate) mod held;
+pub(crate) mod hold;
+pub(crate) mod lease;
+pub(crate) mod renewal;
+pub(crate) mod scope;

@@ -1,0 +1,189 @@
+//! The chain: which locks the enclosing calls hold, carried in a tokio task-local.
+
+use std::{
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use pin_project::{pin_project, pinned_drop};
+use tokio::{
+    task::{self, futures::TaskLocalFuture},
+    task_local,
+};
+
+use crate::{
+    base::{
+        id::{Owner, OwnerId},
+        key::LockKey,
+        mutex::Mutex,
+    },
+    hold::{held::Held, hold::Hold},
+};
+
+task_local! {
+    static CHAIN: Arc<Frame>;
+}
+
+/// One entry of the chain, linked to the one around it.
+#[derive(Debug)]
+struct Frame {
+    /// Which `Locks` the hold belongs to.
+    locks: LocksId,
+    hold: Arc<Hold>,
+    place: Mutex<Place>,
+}
+
+/// Where a body is polled. The chain is what encloses the poll, not what enclosed the caller that
+/// made the future: a future may be made, or polled for a while, in one call graph, and then be
+/// moved to another one.
+#[derive(Debug, Default)]
+struct Place {
+    /// The task that polls the body. A `LocalSet` inside the body runs other tasks on the same
+    /// thread, under the same thread-local: they are no descendants of the holder.
+    task: Option<task::Id>,
+    /// The frame around it.
+    outer: Option<Arc<Frame>>,
+}
+
+impl Place {
+    /// That of the code which runs now.
+    fn here() -> Self {
+        Self {
+            task: task::try_id(),
+            outer: innermost(),
+        }
+    }
+}
+
+/// Tells one `Locks` and its clones from all others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LocksId(pub(crate) u64);
+
+/// The innermost frame of the present call graph.
+fn innermost() -> Option<Arc<Frame>> {
+    let frame = CHAIN.try_with(Arc::clone).ok()?;
+    let here = frame.place.lock().task == task::try_id();
+    here.then_some(frame)
+}
+
+/// The first frame, from the innermost outwards, that satisfies `wanted` and is still held: a body
+/// that was moved out of an enclosing one may outlive the hold of that one.
+fn find(wanted: impl Fn(&Frame) -> bool) -> Option<Arc<Hold>> {
+    let outer = |frame: &Arc<Frame>| frame.place.lock().outer.clone();
+    std::iter::successors(innermost(), outer)
+        .find(|frame| wanted(frame) && frame.hold.depth() > 0)
+        .map(|frame| Arc::clone(&frame.hold))
+}
+
+/// The hold of `key` that an enclosing call has taken through the same `Locks`.
+pub(crate) fn enclosing(locks: LocksId, key: &LockKey) -> Option<Arc<Hold>> {
+    find(|frame| frame.locks == locks && frame.hold.key() == key)
+}
+
+/// The hold with the name `key` that an enclosing call has taken through the same `Locks`.
+pub(crate) fn held_in(locks: LocksId, key: &str) -> Option<Held> {
+    find(|frame| frame.locks == locks && frame.hold.key().name() == key)
+        .map(|hold| Held::new(&hold))
+}
+
+/// The owner of the present call graph, or a new one where it holds no lock yet.
+pub(crate) fn owner() -> Arc<Owner> {
+    innermost().map_or_else(Owner::new, |frame| Arc::clone(frame.hold.owner()))
+}
+
+/// The innermost lock named `key` that the calling code runs under, on any [`Locks`](crate::Locks).
+///
+/// `None` outside of every body that holds such a lock, and in tasks that were spawned from one:
+/// `tokio::spawn` inherits nothing.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), reentry::LockError> {
+/// let locks = reentry::Locks::in_memory();
+/// let token = locks
+///     .with_lock("order:42", async { reentry::held("order:42").map(|held| held.fencing_token()) })
+///     .await?;
+/// assert!(token.is_some());
+/// assert!(reentry::held("order:42").is_none());
+/// # Ok(())
+/// # }
+/// ```
+#[must_use]
+pub fn held(key: impl AsRef<str>) -> Option<Held> {
+    let key = key.as_ref();
+    find(|frame| frame.hold.key().name() == key).map(|hold| Held::new(&hold))
+}
+
+/// The identity of the call graph that the calling code belongs to; `None` while it holds no lock.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), reentry::LockError> {
+/// let locks = reentry::Locks::in_memory();
+/// assert_eq!(reentry::current_owner(), None);
+/// let (outer, inner) = locks
+///     .with_lock("order:42", async {
+///         let inner = locks.with_lock("stock:7", async { reentry::current_owner() }).await;
+///         (reentry::current_owner(), inner)
+///     })
+///     .await?;
+/// assert!(outer.is_some());
+/// assert_eq!(outer, inner?);
+/// # Ok(())
+/// # }
+/// ```
+#[must_use]
+pub fn current_owner() -> Option<OwnerId> {
+    innermost().map(|frame| frame.hold.owner().id())
+}
+
+/// A body that runs under a hold.
+#[pin_project(PinnedDrop)]
+pub(crate) struct Inside<F> {
+    frame: Arc<Frame>,
+    #[pin]
+    body: TaskLocalFuture<Arc<Frame>, F>,
+}
+
+impl<F> Inside<F> {
+    /// Encloses the body in `hold`, and in all that encloses the poll.
+    pub(crate) fn new(locks: LocksId, hold: &Arc<Hold>, body: F) -> Self
+    where
+        F: Future,
+    {
+        let frame = Arc::new(Frame {
+            locks,
+            hold: Arc::clone(hold),
+            place: Mutex::default(),
+        });
+        Self {
+            frame: Arc::clone(&frame),
+            body: CHAIN.scope(frame, body),
+        }
+    }
+}
+
+impl<F: Future> Future for Inside<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let this = self.project();
+        let here = Place::here();
+        *this.frame.place.lock() = here;
+        this.body.poll(cx)
+    }
+}
+
+/// The body is dropped inside its scope too, by tokio's own future and wherever that is.
+#[pinned_drop]
+impl<F> PinnedDrop for Inside<F> {
+    fn drop(self: Pin<&mut Self>) {
+        let here = Place::here();
+        *self.project().frame.place.lock() = here;
+    }
+}

@@ -1,0 +1,162 @@
+//! On Redis: values of a foreign type, scripts that fail half-way, and a server without memory.
+
+use deadpool_redis::redis::{FromRedisValue, cmd};
+
+use super::world::{MINUTE, World, claim, ending, field_of, near, some_hold};
+use crate::{
+    base::{
+        error::Effect,
+        id::{FencingToken, HoldId},
+    },
+    store::{Acquired, DepthChange, Presence, Renewal, Seen},
+};
+
+mod moves;
+
+const LOCK: &str = "app:order";
+
+/// One command of the test itself.
+async fn ask<T: FromRedisValue>(world: &World, command: &str) -> T {
+    let mut words = command.split(' ');
+    let mut connection = world.server().connection.clone();
+    let mut command = cmd(words.next().expect("a command"));
+    let answer = command.arg(words.collect::<Vec<_>>());
+    answer
+        .query_async(&mut connection)
+        .await
+        .expect("an answer")
+}
+
+fn change(hold: HoldId) -> DepthChange {
+    DepthChange {
+        hold,
+        target: 2,
+        seq: 1,
+        ttl: 5 * MINUTE,
+        lengthen: true,
+    }
+}
+
+const OPERATIONS: [&str; 6] = [
+    "acquire",
+    "depth",
+    "inspect",
+    "force_release",
+    "renew",
+    "release",
+];
+
+/// One of the operations, and how the store refuses it.
+async fn refusal(world: &World, hold: HoldId, operation: &str) -> Option<Effect> {
+    let (store, key) = (&world.store, &world.key);
+    let ttl = 9 * MINUTE;
+    let outcome = match operation {
+        "acquire" => store.acquire(key, claim(hold, ttl)).await.map(drop),
+        "depth" => store.depth(key, change(hold)).await.map(drop),
+        "inspect" => store.inspect(key).await.map(drop),
+        "force_release" => {
+            let (field, token) = (field_of(hold), Some(FencingToken(1)));
+            let seen = Seen { field, token };
+            store.force_release(key, seen).await.map(drop)
+        }
+        "renew" => {
+            let renewal = Renewal {
+                hold,
+                ttl,
+                keep_meta: false,
+            };
+            store.renew(key, renewal).await.map(drop)
+        }
+        _ => store.release(key, ending(hold)).await.map(drop),
+    };
+    outcome.err().map(|error| error.effect())
+}
+
+/// The operations that the store refuses, each tried in turn.
+async fn refused(world: &World, hold: HoldId) -> Vec<&'static str> {
+    let mut refused = Vec::new();
+    for operation in OPERATIONS {
+        let refusal = refusal(world, hold, operation).await;
+        assert!(
+            matches!(refusal, None | Some(Effect::Refused)),
+            "{operation}: {refusal:?}"
+        );
+        refused.extend(refusal.map(|_| operation));
+    }
+    refused
+}
+
+#[tokio::test]
+async fn a_foreign_type_at_the_lock_is_an_error_and_stays_as_it_is() {
+    let world = World::on_redis().await;
+    let () = ask(&world, "SET app:order precious").await;
+    assert_eq!(refused(&world, some_hold()).await, OPERATIONS);
+    assert_eq!(ask::<Vec<String>>(&world, "KEYS *").await, [LOCK]);
+    assert_eq!(ask::<String>(&world, "GET app:order").await, "precious");
+    assert_eq!(ask::<i64>(&world, "PTTL app:order").await, -1);
+}
+
+#[tokio::test]
+async fn a_script_that_dies_at_any_write_leaves_no_lock_without_an_expiry() {
+    let world = World::on_redis().await;
+    for denied in ["hset", "pexpire", "hincrby", "hdel", "set", "del"] {
+        let deny = format!("ACL SETUSER default +@all -{denied}");
+        let hold = some_hold();
+        for held in [false, true] {
+            let () = ask(&world, "ACL SETUSER default +@all").await;
+            let () = ask(&world, "FLUSHALL").await;
+            if held {
+                world.take(hold, MINUTE).await;
+            }
+            let () = ask(&world, &deny).await;
+            for operation in OPERATIONS {
+                let refused = refusal(&world, hold, operation).await.is_some();
+                let left: i64 = ask(&world, "PTTL app:order").await;
+                assert_ne!(left, -1, "{operation} without {denied}");
+                if operation == "acquire" {
+                    assert_eq!(left > 0, held || !refused, "no {denied}: {left}");
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_full_server_takes_no_lock_and_still_keeps_and_frees_one() {
+    let world = World::on_redis().await;
+    let (hold, late) = (some_hold(), some_hold());
+    world.take(hold, MINUTE).await;
+    let () = ask(&world, "CONFIG SET maxmemory 1").await;
+    assert_eq!(world.renew(hold, 3 * MINUTE).await, Presence::Present);
+    assert!(near(world.remaining().await, 3 * MINUTE));
+    assert_eq!(world.bury(hold).await, Presence::Present);
+    assert_eq!(world.bury(late).await, Presence::Gone);
+    let claim = claim(some_hold(), MINUTE);
+    let full = world.store.acquire(&world.key, claim).await;
+    let effect = full.map_err(|error| error.effect());
+    assert_eq!(effect, Err(Effect::None));
+
+    let () = ask(&world, "CONFIG SET maxmemory 0").await;
+    assert_eq!(world.inspect().await, None);
+    for ended in [hold, late] {
+        assert_eq!(world.acquire(ended, MINUTE).await, Acquired::Ended);
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_forgot_the_scripts_is_told_them_again() {
+    let world = World::on_redis().await;
+    let hold = some_hold();
+    for _ in 0..2 {
+        let () = ask(&world, "SCRIPT FLUSH").await;
+        world.take(hold, MINUTE).await;
+        let () = ask(&world, "SCRIPT FLUSH").await;
+        assert_eq!(world.change(change(hold)).await, Presence::Present);
+        let () = ask(&world, "SCRIPT FLUSH").await;
+        assert_eq!(world.renew(hold, MINUTE).await, Presence::Present);
+        let () = ask(&world, "SCRIPT FLUSH").await;
+        assert_eq!(world.holders().await, [(hold.to_string(), 2)]);
+        let () = ask(&world, "SCRIPT FLUSH").await;
+        assert_eq!(world.release(hold).await, Presence::Present);
+    }
+}

@@ -1,0 +1,244 @@
+//! The same while a lock moves: nothing that fails on the way leaves it without an expiry, or makes a
+//! release that was done look refused, and what can be done without memory is done.
+
+use std::time::Duration;
+
+use super::{
+    super::world::{
+        GRANT, MINUTE, World, claim, ending, field_of, some_hold, some_waiter, successor,
+    },
+    ask,
+};
+use crate::{
+    base::{
+        error::{Effect, StoreError},
+        id::HoldId,
+    },
+    store::{Claim, Ending, Presence, Seen, Standing, Successor},
+};
+
+const TTL: Duration = MINUTE.saturating_mul(9);
+
+/// A lock that is held, one process that waits for it, and the next of the holder's process.
+struct Line {
+    holder: HoldId,
+    head: (HoldId, Standing),
+    next: (HoldId, Standing),
+}
+
+impl Line {
+    async fn form(world: &World) -> Self {
+        let line = Self {
+            holder: some_hold(),
+            head: some_waiter(),
+            next: some_waiter(),
+        };
+        world.take(line.holder, TTL).await;
+        world.wait(line.head.0, TTL, line.head.1).await;
+        line
+    }
+
+    fn wish(&self) -> Claim {
+        let standing = Some(self.next.1);
+        Claim {
+            standing,
+            ..claim(self.next.0, TTL)
+        }
+    }
+
+    fn ending(&self, successor: Option<Successor>) -> Ending {
+        Ending {
+            inbox: self.next.1.inbox,
+            successor,
+            ..ending(self.holder)
+        }
+    }
+
+    fn seen(&self) -> Seen {
+        let (field, token) = (field_of(self.holder), None);
+        Seen { field, token }
+    }
+}
+
+/// Everything that moves a lock or a place in its queue, and `ask` of a lock that has expired.
+const MOVES: [&str; 7] = [
+    "hand over",
+    "pass",
+    "release",
+    "force",
+    "wait",
+    "leave",
+    "ask",
+];
+
+async fn step(world: &World, line: &Line, step: &str) -> Result<(), StoreError> {
+    let (store, key) = (&world.store, &world.key);
+    let (hold, place) = line.next;
+    let next = successor(hold, TTL, place);
+    match step {
+        "hand over" => store.release(key, line.ending(Some(next))).await.map(drop),
+        "pass" => {
+            let next = Successor { pass: true, ..next };
+            store.release(key, line.ending(Some(next))).await.map(drop)
+        }
+        "release" => store.release(key, line.ending(None)).await.map(drop),
+        "force" => store.force_release(key, line.seen()).await.map(drop),
+        "leave" => {
+            let (hold, Standing { inbox, .. }) = line.head;
+            let next = Successor {
+                standing: line.head.1,
+                ..next
+            };
+            let ending = Ending {
+                inbox,
+                successor: Some(next),
+                ..ending(hold)
+            };
+            store.release(key, ending).await.map(drop)
+        }
+        _ => store.acquire(key, line.wish()).await.map(drop),
+    }
+}
+
+#[tokio::test]
+async fn a_move_that_dies_at_any_write_leaves_no_lock_without_an_expiry() {
+    let world = World::on_redis().await;
+    let writes = [
+        "zadd", "zrem", "hset", "hdel", "set", "hincrby", "pexpire", "del", "publish",
+    ];
+    for denied in writes {
+        for of in MOVES {
+            let () = ask(&world, "ACL SETUSER default +@all").await;
+            let () = ask(&world, "FLUSHALL").await;
+            let line = Line::form(&world).await;
+            if of == "ask" {
+                world.pass(TTL + MINUTE).await;
+            }
+            let () = ask(&world, &format!("ACL SETUSER default +@all -{denied}")).await;
+            let outcome = step(&world, &line, of).await;
+            let effect = outcome.map_err(|error| error.effect());
+            let is_known = matches!(effect, Ok(()) | Err(Effect::Refused));
+            assert!(is_known, "{of} without {denied}: {effect:?}");
+            let left: i64 = ask(&world, "PTTL app:order").await;
+            assert_ne!(left, -1, "{of} without {denied}");
+
+            // Whatever is left does not keep the lock from those who come after.
+            let () = ask(&world, "ACL SETUSER default +@all").await;
+            world.pass(60 * MINUTE).await;
+            world.take(some_hold(), TTL).await;
+            assert_eq!(world.waiting().await, 0);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_lock_moves_also_where_nothing_may_be_published() {
+    let world = World::on_redis().await;
+    for deny in ["-publish", "resetchannels"] {
+        for of in ["pass", "release", "force", "ask"] {
+            let () = ask(&world, "ACL SETUSER default +@all allchannels").await;
+            let () = ask(&world, "FLUSHALL").await;
+            let line = Line::form(&world).await;
+            if of == "ask" {
+                world.pass(TTL + MINUTE).await;
+            }
+            let () = ask(&world, &format!("ACL SETUSER default {deny}")).await;
+            let outcome = step(&world, &line, of).await;
+            assert!(outcome.is_ok(), "{of} with {deny}: {outcome:?}");
+            let (head, _) = line.head;
+            assert!(world.is_held(head, GRANT).await, "{of} with {deny}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_full_server_still_moves_its_locks() {
+    let world = World::on_redis().await;
+    for of in ["hand over", "pass", "release", "force", "leave"] {
+        let () = ask(&world, "CONFIG SET maxmemory 0").await;
+        let () = ask(&world, "FLUSHALL").await;
+        let line = Line::form(&world).await;
+        let () = ask(&world, "CONFIG SET maxmemory 1").await;
+        let outcome = step(&world, &line, of).await;
+        assert!(outcome.is_ok(), "{of}: {outcome:?}");
+        let ((head, _), (next, _)) = (line.head, line.next);
+        let (holder, lease, waiting) = match of {
+            "hand over" => (next, TTL, 1),
+            "pass" => (head, GRANT, 1),
+            "leave" => (line.holder, TTL, 1),
+            _ => (head, GRANT, 0),
+        };
+        assert!(world.is_held(holder, lease).await, "{of}");
+        assert_eq!(world.waiting().await, waiting, "{of}");
+    }
+}
+
+#[tokio::test]
+async fn a_full_server_still_moves_a_lock_that_has_expired() {
+    let world = World::on_redis().await;
+    let line = Line::form(&world).await;
+    let second = some_waiter();
+    world.wait(second.0, TTL, second.1).await;
+    world.pass(TTL + MINUTE).await;
+    let () = ask(&world, "CONFIG SET maxmemory 1").await;
+    world.acquire(some_hold(), TTL).await;
+    assert!(world.is_held(line.head.0, GRANT).await);
+    world.pass(GRANT + MINUTE).await;
+    world.queue(second.0, TTL, second.1).await;
+    assert!(world.is_held(second.0, TTL).await);
+}
+
+#[tokio::test]
+async fn nobody_enters_the_queue_of_a_full_server() {
+    let world = World::on_redis().await;
+    let line = Line::form(&world).await;
+    let () = ask(&world, "CONFIG SET maxmemory 1").await;
+    let outcome = step(&world, &line, "wait").await;
+    assert_eq!(outcome.map_err(|error| error.effect()), Err(Effect::None));
+    assert!(world.is_held(line.holder, TTL).await);
+    assert_eq!(world.waiting().await, 1);
+    assert!(world.server().immortal().await.is_empty());
+}
+
+#[tokio::test]
+async fn a_release_that_cannot_move_the_lock_is_a_release() {
+    let world = World::on_redis().await;
+    let after = [
+        "exists", "zrange", "zscore", "zadd", "zrem", "hget", "hset", "hexists", "set", "hincrby",
+        "pexpire", "pttl", "time", "publish",
+    ];
+    for denied in after {
+        for of in ["hand over", "pass", "release", "force", "alone"] {
+            let () = ask(&world, "ACL SETUSER default +@all").await;
+            let () = ask(&world, "FLUSHALL").await;
+            let line = Line::form(&world).await;
+            if of == "alone" {
+                world.leave(line.head.0, line.head.1.inbox).await;
+            }
+            let deny = format!("ACL SETUSER default +@all -{denied}");
+            let () = ask(&world, &deny).await;
+            let (key, next) = (&world.key, successor(line.next.0, TTL, line.next.1));
+            let next = Successor {
+                pass: of == "pass",
+                ..next
+            };
+            let ended = match of {
+                // It begins with a question.
+                "force" if denied == "hexists" => continue,
+                "force" => world.store.force_release(key, line.seen()).await,
+                _ => {
+                    let ending = Ending {
+                        tombstone: true,
+                        ..line.ending((of != "release").then_some(next))
+                    };
+                    let released = world.store.release(key, ending).await;
+                    released.map(|released| released.presence == Presence::Present)
+                }
+            };
+            assert_eq!(ended.ok(), Some(true), "{of} without {denied}");
+            let () = ask(&world, "ACL SETUSER default +@all").await;
+            let held: bool = ask(&world, &format!("HEXISTS app:order {}", line.holder)).await;
+            assert!(!held, "{of} without {denied}");
+        }
+    }
+}

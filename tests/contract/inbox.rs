@@ -1,0 +1,117 @@
+//! An inbox of the test's own, and what it was told.
+
+use std::sync::Arc;
+
+use deadpool_redis::redis::pipe;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use super::world::{Server, some_hold};
+use crate::{
+    base::id::InboxId,
+    store::{Listener, Moved, Store, redis::RedisStore},
+    support::{DEADLINE, within},
+};
+
+/// The key in a message of the test itself: it comes after everything that was told before it.
+const FENCE: &str = "fence";
+
+enum News {
+    Moved(Moved),
+    Missed,
+}
+
+/// A listener that writes down what it is told.
+struct Recorder(UnboundedSender<News>);
+
+impl Listener for Recorder {
+    fn moved(&self, moved: Moved) {
+        let _ = self.0.send(News::Moved(moved));
+    }
+
+    fn is_idle(&self) -> bool {
+        false
+    }
+
+    fn missed(&self) {
+        let _ = self.0.send(News::Missed);
+    }
+}
+
+/// The inbox of one process, open.
+pub(crate) struct Inbox {
+    pub(crate) id: InboxId,
+    news: UnboundedReceiver<News>,
+    /// A store only refers to its listeners.
+    recorder: Arc<Recorder>,
+    /// A process has one inbox on a server, so each has a store of its own there.
+    process: Option<RedisStore>,
+}
+
+impl Inbox {
+    pub(crate) fn in_memory(store: &dyn Store, id: InboxId) -> Self {
+        let inbox = Self::new(id);
+        inbox.open(store);
+        inbox
+    }
+
+    /// Subscribed when it is there: nothing that is told from now on is missed.
+    pub(crate) async fn on_redis(server: &Server, id: InboxId) -> Self {
+        let mut inbox = Self::new(id);
+        let store = server.store().await;
+        inbox.open(&store);
+        let opened = within(DEADLINE, "an inbox that is open", inbox.news.recv()).await;
+        assert!(matches!(opened, Some(News::Missed)), "told too early");
+        inbox.process = Some(store);
+        inbox
+    }
+
+    fn new(id: InboxId) -> Self {
+        let (sender, news) = unbounded_channel();
+        Self {
+            id,
+            news,
+            recorder: Arc::new(Recorder(sender)),
+            process: None,
+        }
+    }
+
+    fn open(&self, store: &dyn Store) {
+        let recorder: Arc<dyn Listener> = Arc::<Recorder>::clone(&self.recorder);
+        assert!(store.listen(self.id, Arc::downgrade(&recorder)), "no inbox");
+    }
+
+    /// What it has been told since it was last asked, of a store in memory.
+    pub(crate) fn told_here(&mut self) -> Vec<Moved> {
+        std::iter::from_fn(|| self.news.try_recv().ok())
+            .map(|news| match news {
+                News::Moved(moved) => moved,
+                News::Missed => panic!("nothing is missed in memory"),
+            })
+            .collect()
+    }
+
+    /// The same, of a server that a [`fence`] was sent through.
+    pub(crate) async fn told_there(&mut self) -> Vec<Moved> {
+        let mut told = Vec::new();
+        loop {
+            match within(DEADLINE, "the fence", self.news.recv()).await {
+                Some(News::Moved(moved)) if moved.key == FENCE => return told,
+                Some(News::Moved(moved)) => told.push(moved),
+                Some(News::Missed) | None => panic!("the subscription broke"),
+            }
+        }
+    }
+}
+
+/// Sends each of the inboxes a message that ends what the server has told it up to now.
+pub(crate) async fn fence(server: &Server, inboxes: impl IntoIterator<Item = InboxId>) {
+    let message = format!("{} 1 1 1 1 {FENCE}", some_hold());
+    let mut messages = pipe();
+    for inbox in inboxes {
+        messages.publish(inbox.to_string(), &message);
+    }
+    let mut connection = server.connection.clone();
+    let sent: Result<Vec<u64>, _> = messages.query_async(&mut connection).await;
+    let reached = sent.expect("PUBLISH");
+    assert!(reached.iter().all(|reached| *reached == 1), "{reached:?}");
+}

@@ -1,0 +1,218 @@
+//! What the inbox of a process is told when a lock moves to it.
+
+use std::time::Duration;
+
+use super::{
+    inbox::Inbox,
+    world::{GRANT, MINUTE, World, claim, ending, place, some_hold, some_waiter, successor},
+};
+use crate::{
+    base::{id::HoldId, key::LockKey},
+    store::{Acquired, Claim, Ending, StoreTime, Successor, Tokens},
+};
+
+on_every_store!(
+    the_news_is_what_the_lock_shows,
+    a_release_tells_the_next_in_line_alone,
+    whoever_leaves_a_lock_that_moved_to_it_tells_the_next,
+    a_pass_tells_the_one_that_waits_and_not_the_successor,
+    a_successor_is_answered_and_not_told,
+    force_tells_the_next_in_line,
+    a_free_lock_that_moves_tells_its_head,
+    a_head_that_takes_the_lock_itself_is_not_told,
+    whoever_only_leaves_the_queue_tells_nobody,
+    a_process_is_told_of_each_key_in_the_order_of_the_moves,
+    a_lock_moves_to_an_inbox_that_nobody_reads_too,
+);
+
+const TTL: Duration = MINUTE.saturating_mul(9);
+
+/// The holds that an inbox was told of.
+async fn told(world: &World, inbox: &mut Inbox) -> Vec<HoldId> {
+    let told = world.told(inbox).await;
+    told.into_iter().map(|moved| moved.hold).collect()
+}
+
+/// The clock of the store, asked of a lock that must be held.
+async fn now(world: &World) -> StoreTime {
+    match world.acquire(some_hold(), MINUTE).await {
+        Acquired::Busy { now, .. } => now,
+        other => panic!("wanted a busy lock, got {other:?}"),
+    }
+}
+
+/// A lock that is held, and two processes that wait for it.
+async fn line(world: &World, holder: HoldId) -> [(HoldId, Inbox); 2] {
+    world.take(holder, TTL).await;
+    let line = [
+        (some_hold(), world.inbox().await),
+        (some_hold(), world.inbox().await),
+    ];
+    for (hold, inbox) in &line {
+        world.wait(*hold, TTL, place(inbox.id)).await;
+    }
+    line
+}
+
+async fn the_news_is_what_the_lock_shows(mut world: World) {
+    // A name may hold what separates the words of a message.
+    world.key = LockKey::new("app: ", "order 7 1 {x} é").expect("a valid key");
+    let (holder, next) = (some_hold(), some_hold());
+    let mut inbox = world.inbox().await;
+    world.take(holder, TTL).await;
+    let wish = Claim {
+        tokens: 5,
+        standing: Some(place(inbox.id)),
+        ..claim(next, TTL)
+    };
+    world.claim(wish).await;
+    let before = now(&world).await;
+    world.pass(MINUTE).await;
+    world.release(holder).await;
+    let after = now(&world).await;
+
+    let told = world.told(&mut inbox).await;
+    let [moved] = told.as_slice() else {
+        panic!("told {told:?}");
+    };
+    assert_eq!(moved.key, world.key.as_str());
+    assert_eq!((moved.hold, moved.lease), (next, GRANT));
+    assert!(before <= moved.at && moved.at <= after, "{moved:?}");
+    let Tokens { first, count } = moved.tokens;
+    assert!((1..=5).contains(&count), "{count}");
+    let last = first.0 + u64::from(count) - 1;
+    let shown = world.seen().await.token;
+    assert_eq!(shown.map(|token| token.0), Some(last));
+    // What it would have learnt by asking.
+    assert_eq!(world.take(next, TTL).await.0, last);
+}
+
+async fn a_release_tells_the_next_in_line_alone(world: World) {
+    let holder = some_hold();
+    let [(first, mut one), (second, mut other)] = line(&world, holder).await;
+    assert_eq!(told(&world, &mut one).await, []);
+    world.release(holder).await;
+    assert_eq!(told(&world, &mut one).await, [first]);
+    assert_eq!(told(&world, &mut other).await, []);
+    // Once, whatever is repeated or done with the lock.
+    world.release(holder).await;
+    world.take(first, TTL).await;
+    world.renew(first, TTL).await;
+    assert_eq!(told(&world, &mut one).await, []);
+    world.release(first).await;
+    assert_eq!(told(&world, &mut one).await, []);
+    assert_eq!(told(&world, &mut other).await, [second]);
+}
+
+async fn whoever_leaves_a_lock_that_moved_to_it_tells_the_next(world: World) {
+    let holder = some_hold();
+    let [(first, mut one), (second, mut other)] = line(&world, holder).await;
+    world.release(holder).await;
+    world.leave(first, one.id).await;
+    assert_eq!(told(&world, &mut one).await, [first]);
+    assert_eq!(told(&world, &mut other).await, [second]);
+}
+
+async fn a_pass_tells_the_one_that_waits_and_not_the_successor(world: World) {
+    let holder = some_hold();
+    let [(first, mut one), (_, mut other)] = line(&world, holder).await;
+    let mut own = world.inbox().await;
+    let next = Successor {
+        pass: true,
+        ..successor(some_hold(), TTL, place(own.id))
+    };
+    world.hand_over(holder, next).await;
+    assert_eq!(told(&world, &mut one).await, [first]);
+    assert_eq!(told(&world, &mut other).await, []);
+    assert_eq!(told(&world, &mut own).await, []);
+}
+
+async fn a_successor_is_answered_and_not_told(world: World) {
+    let holder = some_hold();
+    let [(first, mut one), (_, mut other)] = line(&world, holder).await;
+    let next = successor(first, TTL, place(one.id));
+    world.hand_over(holder, next).await;
+    world.hand_over(holder, next).await;
+    assert!(world.is_held(first, TTL).await);
+    assert_eq!(told(&world, &mut one).await, []);
+    assert_eq!(told(&world, &mut other).await, []);
+}
+
+async fn force_tells_the_next_in_line(world: World) {
+    let holder = some_hold();
+    let [(first, mut one), (_, mut other)] = line(&world, holder).await;
+    let seen = world.seen().await;
+    for _ in 0..2 {
+        world.force_release(seen.clone()).await;
+    }
+    assert_eq!(told(&world, &mut one).await, [first]);
+    assert_eq!(told(&world, &mut other).await, []);
+}
+
+async fn a_free_lock_that_moves_tells_its_head(world: World) {
+    let [(first, mut one), (second, mut other)] = line(&world, some_hold()).await;
+    world.pass(TTL + MINUTE).await;
+    world.wait(second, TTL, place(other.id)).await;
+    assert_eq!(told(&world, &mut one).await, [first]);
+    assert_eq!(told(&world, &mut other).await, []);
+    world.pass(GRANT + MINUTE).await;
+    world.acquire(some_hold(), TTL).await;
+    assert_eq!(told(&world, &mut one).await, []);
+    assert_eq!(told(&world, &mut other).await, [second]);
+}
+
+async fn a_head_that_takes_the_lock_itself_is_not_told(world: World) {
+    let [(first, mut one), (_, mut other)] = line(&world, some_hold()).await;
+    world.pass(TTL + MINUTE).await;
+    world.queue(first, TTL, place(one.id)).await;
+    assert!(world.is_held(first, TTL).await);
+    assert_eq!(told(&world, &mut one).await, []);
+    assert_eq!(told(&world, &mut other).await, []);
+}
+
+async fn whoever_only_leaves_the_queue_tells_nobody(world: World) {
+    let [(first, mut one), (second, mut other)] = line(&world, some_hold()).await;
+    world.leave(first, one.id).await;
+    let next = Ending {
+        inbox: other.id,
+        successor: Some(successor(some_hold(), TTL, place(other.id))),
+        ..ending(second)
+    };
+    world.end(next).await;
+    assert_eq!(told(&world, &mut one).await, []);
+    assert_eq!(told(&world, &mut other).await, []);
+}
+
+async fn a_process_is_told_of_each_key_in_the_order_of_the_moves(mut world: World) {
+    let mut inbox = world.inbox().await;
+    let mut locks = Vec::new();
+    for name in ["a", "b", "c"] {
+        world.key = LockKey::new("app:", name).expect("a valid key");
+        let (holder, next) = (some_hold(), some_hold());
+        world.take(holder, TTL).await;
+        world.wait(next, TTL, place(inbox.id)).await;
+        locks.push((world.key.clone(), holder, next));
+    }
+    locks.reverse();
+    for (key, holder, _) in &locks {
+        world.key = key.clone();
+        world.release(*holder).await;
+    }
+    let told = world.told(&mut inbox).await.into_iter();
+    let told: Vec<_> = told.map(|moved| (moved.key, moved.hold)).collect();
+    let moved = locks.into_iter();
+    let moved: Vec<_> = moved
+        .map(|(key, _, next)| (key.as_str().to_owned(), next))
+        .collect();
+    assert_eq!(told, moved);
+}
+
+async fn a_lock_moves_to_an_inbox_that_nobody_reads_too(world: World) {
+    let (holder, (next, nowhere)) = (some_hold(), some_waiter());
+    let mut inbox = world.inbox().await;
+    world.take(holder, TTL).await;
+    world.wait(next, TTL, nowhere).await;
+    world.release(holder).await;
+    assert!(world.is_held(next, GRANT).await);
+    assert_eq!(told(&world, &mut inbox).await, []);
+}

@@ -1,0 +1,241 @@
+//! Anything at all in the keys of a lock: every operation answers, and after a forced release the lock
+//! is sound.
+
+use proptest::{prelude::*, sample::select, test_runner::TestRunner};
+use tokio::runtime::Builder;
+
+use super::{ENTRIES, LOCK, META, QUEUE, put, sound};
+use crate::{
+    base::{
+        error::{Effect, StoreError},
+        id::{HoldId, InboxId},
+    },
+    store::{
+        Claim, DepthChange, Ending, Renewal, Snapshot,
+        contract::world::{MINUTE, World, claim, ending, place, some_hold, successor},
+    },
+};
+
+const CASES: u32 = 300;
+
+/// The inbox of the process that asks, so that what is there may stand for it.
+const OWN: &str = "OWN";
+
+/// One command that writes into a key.
+type Write = (&'static str, Vec<Vec<u8>>);
+
+fn word() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        4 => "(OWN|HOLD|odd|)".prop_map(String::into_bytes),
+        1 => prop::collection::vec(any::<u8>(), 0..6),
+    ]
+}
+
+fn number() -> impl Strategy<Value = String> {
+    prop_oneof![
+        select(vec![
+            "0",
+            "1",
+            "-1",
+            "1.5",
+            "x",
+            "1000",
+            "60000",
+            "9007199254740991"
+        ]),
+        select(vec![
+            "9000000000000000",
+            "9223372036854775808",
+            "99999999999999999999"
+        ]),
+    ]
+    .prop_map(str::to_owned)
+}
+
+/// Nearly what the scripts write.
+fn sentence() -> impl Strategy<Value = Vec<u8>> {
+    let entry = (number(), number(), number(), number())
+        .prop_map(|(one, two, three, four)| format!("{one} HOLD {two} {three} {four}"));
+    let meta = (number(), number(), number())
+        .prop_map(|(one, two, three)| format!("{one} {two} HOLD {three}"));
+    prop_oneof![
+        entry.prop_map(String::into_bytes),
+        meta.prop_map(String::into_bytes),
+        number().prop_map(String::into_bytes),
+        word(),
+    ]
+}
+
+fn string(key: &'static str) -> impl Strategy<Value = Write> {
+    sentence().prop_map(move |value| ("SET", vec![key.into(), value]))
+}
+
+fn hash(key: &'static str) -> impl Strategy<Value = Write> {
+    let pairs = prop::collection::vec((word(), sentence()), 1..4);
+    pairs.prop_map(move |pairs| {
+        let words = pairs.into_iter().flat_map(|(field, value)| [field, value]);
+        ("HSET", [key.into()].into_iter().chain(words).collect())
+    })
+}
+
+fn zset(key: &'static str) -> impl Strategy<Value = Write> {
+    let score = select(vec![
+        "0",
+        "-1.5",
+        "1e300",
+        "inf",
+        "-inf",
+        "9007199254740993",
+    ]);
+    let pairs = prop::collection::vec((score, word()), 1..4);
+    pairs.prop_map(move |pairs| {
+        let words = pairs
+            .into_iter()
+            .flat_map(|(score, member)| [score.into(), member]);
+        ("ZADD", [key.into()].into_iter().chain(words).collect())
+    })
+}
+
+fn list(key: &'static str) -> impl Strategy<Value = Write> {
+    word().prop_map(move |value| ("RPUSH", vec![key.into(), value]))
+}
+
+/// Something in each of the keys, or nothing.
+fn any_data() -> impl Strategy<Value = Vec<Write>> {
+    let lock = prop_oneof![8 => hash(LOCK), 1 => string(LOCK), 1 => list(LOCK)];
+    let meta = prop_oneof![6 => string(META), 1 => hash(META), 1 => list(META)];
+    let queue = prop_oneof![6 => zset(QUEUE), 1 => string(QUEUE), 1 => list(QUEUE)];
+    let entries = prop_oneof![6 => hash(ENTRIES), 1 => string(ENTRIES), 1 => zset(ENTRIES)];
+    let maybe = prop::option::weighted::<BoxedStrategy<Write>>;
+    let all = (
+        maybe(0.6, lock.boxed()),
+        maybe(0.8, meta.boxed()),
+        maybe(0.8, queue.boxed()),
+        maybe(0.8, entries.boxed()),
+    );
+    all.prop_map(|(lock, meta, queue, entries)| {
+        [lock, meta, queue, entries].into_iter().flatten().collect()
+    })
+}
+
+#[test]
+fn after_any_data_a_forced_release_makes_the_lock_sound() {
+    let mut config = ProptestConfig::default();
+    config.cases = config.cases.max(CASES);
+    config.failure_persistence = None;
+    let runtime = Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.expect("a runtime");
+    let world = runtime.block_on(World::on_redis());
+    let steps = prop::collection::vec(0..7usize, 1..7);
+    let outcome = TestRunner::new(config).run(&(any_data(), steps), |(data, steps)| {
+        runtime.block_on(case(&world, data, &steps))
+    });
+    if let Err(failure) = outcome {
+        panic!("{failure}");
+    }
+}
+
+async fn case(world: &World, data: Vec<Write>, steps: &[usize]) -> Result<(), TestCaseError> {
+    world.server().flush().await;
+    let (hold, inbox) = (some_hold(), InboxId::new());
+    let names = [(OWN, inbox.to_string()), ("HOLD", hold.to_string())];
+    for (command, words) in data {
+        let words = words.into_iter().map(|word| match String::from_utf8(word) {
+            Ok(text) => names
+                .iter()
+                .fold(text, |text, (name, value)| text.replace(name, value))
+                .into_bytes(),
+            Err(bytes) => bytes.into_bytes(),
+        });
+        let words: Vec<_> = words.collect();
+        let _: deadpool_redis::redis::Value = put(world, command, &words).await;
+    }
+    let kind: String = put(world, "TYPE", &[LOCK]).await;
+    let is_foreign = !["hash", "none"].contains(&&*kind);
+    for step in steps {
+        let outcome = operation(world, hold, inbox, *step).await;
+        let effect = outcome.map_err(|error| (error.effect(), error));
+        match effect {
+            Ok(()) => prop_assert!(!is_foreign, "{kind}: step {step}"),
+            Err((effect, error)) => {
+                let refused = is_foreign && effect == Effect::Refused;
+                prop_assert!(refused, "{kind}: step {step}: {error:?}");
+                prop_assert_eq!(put::<String>(world, "TYPE", &[LOCK]).await, kind.as_str());
+            }
+        }
+    }
+    if is_foreign {
+        let _: i64 = put(world, "DEL", &[LOCK]).await;
+    }
+    // Those that seem to wait have the lock in turn, and then the one that asks.
+    for _ in 0..10 {
+        let asked = world.acquire(some_hold(), MINUTE).await;
+        let shown = world.inspect().await.and_then(Snapshot::seen);
+        let Some(seen) = shown else {
+            return Err(TestCaseError::fail(format!(
+                "{asked:?}, but the lock is free"
+            )));
+        };
+        prop_assert!(world.force_release(seen).await);
+    }
+    sound(world).await;
+    let lock: i64 = put(world, "EXISTS", &[LOCK]).await;
+    prop_assert_eq!(lock, 0);
+    Ok(())
+}
+
+async fn operation(
+    world: &World,
+    hold: HoldId,
+    inbox: InboxId,
+    step: usize,
+) -> Result<(), StoreError> {
+    let (store, key) = (&world.store, &world.key);
+    let standing = place(inbox);
+    match step {
+        0 => {
+            let claim = Claim {
+                standing: Some(standing),
+                ..claim(hold, MINUTE)
+            };
+            store.acquire(key, claim).await.map(drop)
+        }
+        1 => store.acquire(key, claim(hold, MINUTE)).await.map(drop),
+        2 => {
+            let change = DepthChange {
+                hold,
+                target: 2,
+                seq: 1,
+                ttl: 2 * MINUTE,
+                lengthen: true,
+            };
+            store.depth(key, change).await.map(drop)
+        }
+        3 => {
+            let renewal = Renewal {
+                hold,
+                ttl: MINUTE,
+                keep_meta: true,
+            };
+            store.renew(key, renewal).await.map(drop)
+        }
+        4 | 5 => {
+            let mut next = successor(some_hold(), MINUTE, standing);
+            next.pass = step == 5;
+            let ending = Ending {
+                inbox,
+                tombstone: true,
+                successor: Some(next),
+                ..ending(hold)
+            };
+            store.release(key, ending).await.map(drop)
+        }
+        _ => {
+            let shown = store.inspect(key).await?;
+            match shown.and_then(Snapshot::seen) {
+                Some(seen) => store.force_release(key, seen).await.map(drop),
+                None => Ok(()),
+            }
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! Waiting: one place for each process, in the order of their coming.
+
+use std::time::Duration;
+
+use super::world::{GRANT, MINUTE, PLACE_LIFE, World, near, some_hold, some_waiter};
+use crate::{
+    base::{id::HoldId, key::LockKey},
+    store::{Acquired, Presence, Standing},
+};
+
+on_every_store!(
+    whoever_finds_the_lock_busy_stands_in_the_queue,
+    a_claim_that_does_not_wait_leaves_no_place,
+    a_lock_is_taken_without_waiting_where_nobody_waits,
+    processes_are_served_in_the_order_of_their_coming,
+    asking_again_keeps_the_place_and_its_process_alive,
+    a_new_local_head_takes_over_the_place,
+    a_dead_process_is_passed_over_and_has_lost_its_place,
+    a_queue_of_dead_processes_keeps_nobody_out,
+    a_queue_of_dead_processes_has_lost_its_order,
+    a_free_lock_moves_to_the_head_when_another_asks,
+    a_stranger_that_waits_enters_behind_them,
+    the_head_takes_a_free_lock_itself,
+    a_hold_that_has_the_lock_does_not_wait_for_it,
+    a_hold_that_was_ended_does_not_enter_the_queue,
+    the_queues_of_two_keys_are_strangers,
+);
+
+const TTL: Duration = MINUTE.saturating_mul(9);
+const LONG: Duration = MINUTE.saturating_mul(60);
+
+fn waiters<const N: usize>() -> [(HoldId, Standing); N] {
+    std::array::from_fn(|_| some_waiter())
+}
+
+/// Who gets the lock at each release, beginning with that of `holder`.
+async fn order(world: &World, mut holder: HoldId) -> Vec<HoldId> {
+    let mut order = Vec::new();
+    loop {
+        assert_eq!(world.release(holder).await, Presence::Present);
+        let Some((next, _)) = world.holders().await.pop() else {
+            return order;
+        };
+        holder = next.parse().expect("one of our holds");
+        order.push(holder);
+    }
+}
+
+fn is_busy(answer: Acquired, lease: Duration) -> bool {
+    matches!(answer, Acquired::Busy { remaining: Some(left), .. } if near(left, lease))
+}
+
+async fn whoever_finds_the_lock_busy_stands_in_the_queue(world: World) {
+    world.take(some_hold(), TTL).await;
+    let before = world.seen().await;
+    for (waiting, (hold, place)) in (1..).zip(waiters::<3>()) {
+        let answer = world.queue(hold, MINUTE, place).await;
+        assert!(is_busy(answer, TTL), "{answer:?}");
+        assert_eq!(world.waiting().await, waiting);
+    }
+    assert_eq!(world.seen().await, before);
+    assert!(near(world.remaining().await, TTL));
+}
+
+async fn a_claim_that_does_not_wait_leaves_no_place(world: World) {
+    world.take(some_hold(), TTL).await;
+    assert!(is_busy(world.acquire(some_hold(), MINUTE).await, TTL));
+    assert_eq!(world.waiting().await, 0);
+}
+
+async fn a_lock_is_taken_without_waiting_where_nobody_waits(world: World) {
+    let (hold, place) = some_waiter();
+    let answer = world.queue(hold, TTL, place).await;
+    assert!(matches!(answer, Acquired::Held { lease, .. } if lease == TTL));
+    assert!(world.is_held(hold, TTL).await);
+    assert_eq!(world.waiting().await, 0);
+}
+
+async fn processes_are_served_in_the_order_of_their_coming(world: World) {
+    let holder = some_hold();
+    world.take(holder, TTL).await;
+    let places = waiters::<12>();
+    for (hold, place) in places {
+        world.wait(hold, TTL, place).await;
+    }
+    assert_eq!(order(&world, holder).await, places.map(|(hold, _)| hold));
+}
+
+async fn asking_again_keeps_the_place_and_its_process_alive(world: World) {
+    let holder = some_hold();
+    world.take(holder, LONG).await;
+    let [first, dead, last] = waiters();
+    for (hold, place) in [first, dead, last] {
+        world.wait(hold, TTL, place).await;
+    }
+    for _ in 0..3 {
+        world.pass(PLACE_LIFE - 5 * MINUTE).await;
+        world.wait(last.0, TTL, last.1).await;
+        world.wait(first.0, TTL, first.1).await;
+    }
+    assert_eq!(world.waiting().await, 2);
+    assert_eq!(order(&world, holder).await, [first.0, last.0]);
+}
+
+async fn a_new_local_head_takes_over_the_place(world: World) {
+    let holder = some_hold();
+    world.take(holder, TTL).await;
+    let [mut first, other] = waiters();
+    world.wait(first.0, TTL, first.1).await;
+    world.wait(other.0, TTL, other.1).await;
+    first.0 = some_hold();
+    first.1.grant = 5 * MINUTE;
+    world.wait(first.0, TTL, first.1).await;
+    assert_eq!(world.waiting().await, 2);
+    world.release(holder).await;
+    assert!(world.is_held(first.0, 5 * MINUTE).await);
+    assert_eq!(order(&world, first.0).await, [other.0]);
+}
+
+async fn a_dead_process_is_passed_over_and_has_lost_its_place(world: World) {
+    let holder = some_hold();
+    world.take(holder, LONG).await;
+    let [mut dying, next, last] = waiters();
+    dying.1.life = 3 * MINUTE;
+    for (hold, place) in [dying, next, last] {
+        world.wait(hold, LONG, place).await;
+    }
+    assert_eq!(world.waiting().await, 3);
+    world.pass(5 * MINUTE).await;
+    assert_eq!(world.waiting().await, 2);
+    world.release(holder).await;
+    assert!(world.is_held(next.0, GRANT).await);
+    world.wait(dying.0, TTL, dying.1).await;
+    assert_eq!(order(&world, next.0).await, [last.0, dying.0]);
+}
+
+async fn a_queue_of_dead_processes_keeps_nobody_out(world: World) {
+    let (holder, next) = (some_hold(), some_hold());
+    world.take(holder, LONG).await;
+    for (hold, place) in waiters::<3>() {
+        world.wait(hold, TTL, place).await;
+    }
+    world.pass(PLACE_LIFE + MINUTE).await;
+    assert_eq!(world.release(holder).await, Presence::Present);
+    assert_eq!(world.inspect().await, None);
+    world.take(next, TTL).await;
+    assert_eq!(world.waiting().await, 0);
+}
+
+async fn a_queue_of_dead_processes_has_lost_its_order(world: World) {
+    let holder = some_hold();
+    world.take(holder, LONG).await;
+    let [mut first, mut second] = waiters();
+    first.1.life = MINUTE;
+    second.1.life = MINUTE;
+    world.wait(first.0, TTL, first.1).await;
+    world.wait(second.0, TTL, second.1).await;
+    world.pass(2 * MINUTE).await;
+    assert_eq!(world.waiting().await, 0);
+    world.wait(second.0, TTL, second.1).await;
+    world.wait(first.0, TTL, first.1).await;
+    assert_eq!(order(&world, holder).await, [second.0, first.0]);
+}
+
+async fn a_free_lock_moves_to_the_head_when_another_asks(world: World) {
+    let [head, second] = waiters();
+    for waits in [false, true] {
+        world.take(some_hold(), MINUTE).await;
+        world.wait(head.0, TTL, head.1).await;
+        world.wait(second.0, TTL, second.1).await;
+        world.pass(2 * MINUTE).await;
+        assert_eq!(world.inspect().await, None);
+        // Whether it waits by itself makes no difference, only that it is not the first.
+        let answer = if waits {
+            world.queue(second.0, TTL, second.1).await
+        } else {
+            world.acquire(some_hold(), TTL).await
+        };
+        assert!(is_busy(answer, GRANT), "{answer:?}");
+        assert!(world.is_held(head.0, GRANT).await);
+        assert_eq!(world.waiting().await, 1);
+        assert_eq!(order(&world, head.0).await, [second.0]);
+    }
+}
+
+async fn a_stranger_that_waits_enters_behind_them(world: World) {
+    let [head, second, stranger] = waiters();
+    world.take(some_hold(), MINUTE).await;
+    world.wait(head.0, TTL, head.1).await;
+    world.wait(second.0, TTL, second.1).await;
+    world.pass(2 * MINUTE).await;
+    world.wait(stranger.0, TTL, stranger.1).await;
+    assert_eq!(world.waiting().await, 2);
+    assert_eq!(order(&world, head.0).await, [second.0, stranger.0]);
+}
+
+async fn the_head_takes_a_free_lock_itself(world: World) {
+    let [head, second] = waiters();
+    world.take(some_hold(), MINUTE).await;
+    world.wait(head.0, TTL, head.1).await;
+    world.wait(second.0, TTL, second.1).await;
+    world.pass(2 * MINUTE).await;
+    let answer = world.queue(head.0, TTL, head.1).await;
+    assert!(matches!(answer, Acquired::Held { lease, .. } if lease == TTL));
+    assert!(world.is_held(head.0, TTL).await);
+    assert_eq!(world.waiting().await, 1);
+    assert_eq!(order(&world, head.0).await, [second.0]);
+}
+
+async fn a_hold_that_has_the_lock_does_not_wait_for_it(world: World) {
+    let (hold, place) = some_waiter();
+    for _ in 0..2 {
+        let answer = world.queue(hold, TTL, place).await;
+        assert!(matches!(answer, Acquired::Held { .. }), "{answer:?}");
+        assert_eq!(world.waiting().await, 0);
+    }
+}
+
+async fn a_hold_that_was_ended_does_not_enter_the_queue(world: World) {
+    let (hold, place) = some_waiter();
+    world.take(some_hold(), TTL).await;
+    world.bury(hold).await;
+    assert_eq!(world.queue(hold, TTL, place).await, Acquired::Ended);
+    assert_eq!(world.waiting().await, 0);
+}
+
+async fn the_queues_of_two_keys_are_strangers(mut world: World) {
+    let (hold, place) = some_waiter();
+    world.take(some_hold(), TTL).await;
+    world.wait(hold, TTL, place).await;
+    world.key = LockKey::new("app:", "order:2").expect("a valid key");
+    let holder = some_hold();
+    world.take(holder, TTL).await;
+    assert_eq!(world.waiting().await, 0);
+    assert_eq!(order(&world, holder).await, []);
+}

@@ -1,0 +1,172 @@
+//! Taking a lock: free, busy, asked again, refused; and the tokens that it gives.
+
+use super::world::{MINUTE, World, claim, field_of, near, some_hold};
+use crate::{
+    base::key::LockKey,
+    store::{Acquired, Presence, TOMBSTONE_LIFE},
+};
+
+on_every_store!(
+    a_free_lock_is_taken_once_at_depth_one,
+    a_held_lock_is_busy_for_the_rest_of_the_lease,
+    a_busy_answer_changes_nothing,
+    asking_again_gives_the_same_token_and_never_a_shorter_lease,
+    asking_again_leaves_the_depth_alone,
+    asking_again_late_in_a_long_lease_gives_the_same_token,
+    an_acquire_that_arrives_after_the_end_of_its_hold_is_refused,
+    a_tombstone_refuses_its_own_hold_on_its_own_key_alone,
+    a_tombstone_is_forgotten_after_its_life,
+    a_lease_that_ran_out_frees_the_lock,
+    keys_are_strangers_to_each_other,
+    tokens_grow_from_holder_to_holder,
+    tokens_grow_over_forgotten_tokens,
+);
+
+async fn a_free_lock_is_taken_once_at_depth_one(world: World) {
+    let hold = some_hold();
+    let token = world.take(hold, MINUTE).await;
+    let snapshot = world.inspect().await.expect("a held lock");
+    assert_eq!(snapshot.holders, [(field_of(hold), 1)]);
+    assert_eq!(snapshot.token, Some(token));
+    assert!(snapshot.remaining.is_some_and(|left| near(left, MINUTE)));
+}
+
+async fn a_held_lock_is_busy_for_the_rest_of_the_lease(world: World) {
+    world.take(some_hold(), 3 * MINUTE).await;
+    world.pass(MINUTE).await;
+    match world.acquire(some_hold(), 9 * MINUTE).await {
+        Acquired::Busy {
+            remaining: Some(left),
+            ..
+        } => assert!(near(left, 2 * MINUTE), "{left:?}"),
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn a_busy_answer_changes_nothing(world: World) {
+    world.take(some_hold(), 3 * MINUTE).await;
+    let before = world.seen().await;
+    world.acquire(some_hold(), 9 * MINUTE).await;
+    assert_eq!(world.seen().await, before);
+    assert!(near(world.remaining().await, 3 * MINUTE));
+}
+
+async fn asking_again_gives_the_same_token_and_never_a_shorter_lease(world: World) {
+    let hold = some_hold();
+    let token = world.take(hold, 3 * MINUTE).await;
+    for (ttl, lease) in [(MINUTE, 3), (5 * MINUTE, 5), (2 * MINUTE, 5)] {
+        let lease = lease * MINUTE;
+        match world.acquire(hold, ttl).await {
+            Acquired::Held {
+                tokens,
+                lease: left,
+            } => assert!(
+                tokens.first == token && near(left, lease),
+                "{tokens:?} {left:?}"
+            ),
+            other => panic!("{other:?}"),
+        }
+        assert!(near(world.remaining().await, lease));
+    }
+}
+
+async fn asking_again_leaves_the_depth_alone(world: World) {
+    let hold = some_hold();
+    world.take(hold, MINUTE).await;
+    world.depth(hold, 4, 7).await;
+    world.take(hold, MINUTE).await;
+    // Nor does it forget which changes of the depth have been made.
+    world.depth(hold, 2, 6).await;
+    assert_eq!(world.holders().await, [(hold.to_string(), 4)]);
+}
+
+async fn asking_again_late_in_a_long_lease_gives_the_same_token(world: World) {
+    let (hold, long) = (some_hold(), 60 * MINUTE);
+    let token = world.take(hold, long).await;
+    world.depth(hold, 3, 2).await;
+    // A renewal that arrives late, from before the lease was lengthened.
+    assert_eq!(world.renew(hold, MINUTE).await, Presence::Present);
+    world.pass(50 * MINUTE).await;
+    assert_eq!(world.seen().await.token, Some(token));
+    match world.acquire(hold, MINUTE).await {
+        Acquired::Held { tokens, lease } => assert!(
+            tokens.first == token && near(lease, 10 * MINUTE),
+            "{lease:?}"
+        ),
+        other => panic!("{other:?}"),
+    }
+    world.depth(hold, 1, 1).await;
+    assert_eq!(world.holders().await, [(hold.to_string(), 3)]);
+}
+
+async fn an_acquire_that_arrives_after_the_end_of_its_hold_is_refused(world: World) {
+    let hold = some_hold();
+    world.take(hold, MINUTE).await;
+    assert_eq!(world.bury(hold).await, Presence::Present);
+    assert_eq!(world.acquire(hold, MINUTE).await, Acquired::Ended);
+    assert_eq!(world.inspect().await, None);
+    // Also while somebody else has the lock.
+    world.take(some_hold(), MINUTE).await;
+    assert_eq!(world.acquire(hold, MINUTE).await, Acquired::Ended);
+}
+
+async fn a_tombstone_refuses_its_own_hold_on_its_own_key_alone(world: World) {
+    let hold = some_hold();
+    world.bury(hold).await;
+    let other = LockKey::new("app:", "other").expect("a valid key");
+    let claim = claim(hold, MINUTE);
+    let elsewhere = world.store.acquire(&other, claim).await.expect("acquire");
+    assert!(matches!(elsewhere, Acquired::Held { .. }), "{elsewhere:?}");
+    world.take(some_hold(), MINUTE).await;
+}
+
+async fn a_tombstone_is_forgotten_after_its_life(world: World) {
+    let hold = some_hold();
+    world.bury(hold).await;
+    world.pass(TOMBSTONE_LIFE - MINUTE).await;
+    assert_eq!(world.acquire(hold, MINUTE).await, Acquired::Ended);
+    world.pass(2 * MINUTE).await;
+    world.take(hold, MINUTE).await;
+}
+
+async fn a_lease_that_ran_out_frees_the_lock(world: World) {
+    let (late, next) = (some_hold(), some_hold());
+    world.take(late, 2 * MINUTE).await;
+    world.pass(MINUTE).await;
+    assert_eq!(world.holders().await, [(late.to_string(), 1)]);
+    world.pass(2 * MINUTE).await;
+    assert_eq!(world.inspect().await, None);
+    world.take(next, MINUTE).await;
+    assert_eq!(world.holders().await, [(next.to_string(), 1)]);
+}
+
+async fn keys_are_strangers_to_each_other(mut world: World) {
+    let (one, other) = (some_hold(), some_hold());
+    world.take(one, MINUTE).await;
+    world.key = LockKey::new("app:", "order:2").expect("a valid key");
+    assert_eq!(world.inspect().await, None);
+    world.take(other, MINUTE).await;
+    assert_eq!(world.release(one).await, Presence::Gone);
+    assert_eq!(world.holders().await, [(other.to_string(), 1)]);
+}
+
+async fn tokens_grow_from_holder_to_holder(world: World) {
+    let (first, again) = (some_hold(), some_hold());
+    let mut tokens = vec![world.take(first, MINUTE).await];
+    world.release(first).await;
+    tokens.push(world.take(again, MINUTE).await);
+    world.release(again).await;
+    // The same hold a second time is a new acquisition.
+    tokens.push(world.take(again, MINUTE).await);
+    world.pass(2 * MINUTE).await;
+    tokens.push(world.take(some_hold(), MINUTE).await);
+    assert!(world.force_release(world.seen().await).await);
+    tokens.push(world.take(some_hold(), MINUTE).await);
+    assert!(tokens.is_sorted_by(|one, next| one < next), "{tokens:?}");
+}
+
+async fn tokens_grow_over_forgotten_tokens(world: World) {
+    let earlier = world.take(some_hold(), MINUTE).await;
+    world.pass(24 * 60 * MINUTE).await;
+    assert!(world.take(some_hold(), MINUTE).await > earlier);
+}

@@ -1,0 +1,375 @@
+//! A store, and the means to let its time pass.
+
+use std::{fmt, time::Duration};
+
+use deadpool_redis::redis::{AsyncCommands, Script, aio::MultiplexedConnection};
+
+use super::inbox::{self, Inbox};
+use crate::{
+    base::{
+        id::{FencingToken, HoldId, InboxId, Owner},
+        key::LockKey,
+    },
+    store::{
+        Acquired, Claim, DepthChange, Ending, Moved, Presence, Released, Renewal, Seen, Snapshot,
+        Standing, Store, Successor, Tokens,
+        memory::MemoryStore,
+        redis::{Address, RedisStore, Timeouts},
+    },
+    support::{DEADLINE, RedisServer},
+};
+
+pub(crate) const MINUTE: Duration = Duration::from_secs(60);
+
+/// The lease of a lock that moves to a [`place`] in the queue, and how long that place is kept.
+pub(crate) const GRANT: Duration = MINUTE.saturating_mul(2);
+pub(crate) const PLACE_LIFE: Duration = MINUTE.saturating_mul(20);
+
+/// Whether two spans differ by no more than the time that a case may take.
+pub(crate) fn near(one: Duration, other: Duration) -> bool {
+    one.abs_diff(other) < MINUTE / 2
+}
+
+pub(crate) fn some_hold() -> HoldId {
+    Owner::new().next_hold()
+}
+
+/// The field of a hold in the lock.
+pub(crate) fn field_of(hold: HoldId) -> Vec<u8> {
+    hold.to_string().into_bytes()
+}
+
+/// How the process of an inbox waits.
+pub(crate) const fn place(inbox: InboxId) -> Standing {
+    Standing {
+        inbox,
+        grant: GRANT,
+        life: PLACE_LIFE,
+    }
+}
+
+/// A hold of a process of its own, and how that process waits.
+pub(crate) fn some_waiter() -> (HoldId, Standing) {
+    (some_hold(), place(InboxId::new()))
+}
+
+/// A claim that does not wait.
+pub(crate) fn claim(hold: HoldId, ttl: Duration) -> Claim {
+    Claim {
+        hold,
+        ttl,
+        tokens: 1,
+        standing: None,
+    }
+}
+
+/// The hold that is to have the lock next, after whoever waits in the queue if it is to `pass`.
+pub(crate) fn successor(hold: HoldId, ttl: Duration, standing: Standing) -> Successor {
+    Successor {
+        hold,
+        ttl,
+        tokens: 1,
+        standing,
+        pass: false,
+    }
+}
+
+/// A release by a process that has no place in any queue, with no successor.
+pub(crate) fn ending(hold: HoldId) -> Ending {
+    Ending {
+        hold,
+        inbox: InboxId::new(),
+        tombstone: false,
+        successor: None,
+    }
+}
+
+/// One store with one lock that a case is about.
+pub(crate) struct World {
+    pub(crate) store: Box<dyn Store>,
+    pub(crate) key: LockKey,
+    /// None where the store lives on the tokio clock.
+    server: Option<Server>,
+}
+
+impl World {
+    pub(crate) fn in_memory() -> Self {
+        Self::new(Box::new(MemoryStore::new()), None)
+    }
+
+    pub(crate) async fn on_redis() -> Self {
+        let server = Server::start().await;
+        Self::new(Box::new(server.store().await), Some(server))
+    }
+
+    fn new(store: Box<dyn Store>, server: Option<Server>) -> Self {
+        let key = LockKey::new("app:", "order").expect("a valid key");
+        Self { store, key, server }
+    }
+
+    /// The server below a store that was made [`on_redis`](Self::on_redis).
+    pub(crate) fn server(&self) -> &Server {
+        self.server.as_ref().expect("a store on a server")
+    }
+
+    /// Lets the store's time pass, and what ends within it.
+    pub(crate) async fn pass(&self, span: Duration) {
+        match &self.server {
+            Some(server) => server.pass(span).await,
+            None => tokio::time::advance(span).await,
+        }
+    }
+
+    pub(crate) async fn acquire(&self, hold: HoldId, ttl: Duration) -> Acquired {
+        self.claim(claim(hold, ttl)).await
+    }
+
+    /// Asks for the lock, and waits in the queue if it is not free.
+    pub(crate) async fn queue(&self, hold: HoldId, ttl: Duration, standing: Standing) -> Acquired {
+        let standing = Some(standing);
+        let claim = Claim {
+            standing,
+            ..claim(hold, ttl)
+        };
+        self.claim(claim).await
+    }
+
+    /// Asks for a lock that somebody else has, so that the hold waits from now on.
+    pub(crate) async fn wait(&self, hold: HoldId, ttl: Duration, standing: Standing) {
+        let answer = self.queue(hold, ttl, standing).await;
+        assert!(matches!(answer, Acquired::Busy { .. }), "{answer:?}");
+    }
+
+    /// The inbox of another process, open.
+    pub(crate) async fn inbox(&self) -> Inbox {
+        let id = InboxId::new();
+        match &self.server {
+            Some(server) => Inbox::on_redis(server, id).await,
+            None => Inbox::in_memory(self.store.as_ref(), id),
+        }
+    }
+
+    /// What an inbox has been told since it was last asked.
+    pub(crate) async fn told(&self, inbox: &mut Inbox) -> Vec<Moved> {
+        match &self.server {
+            Some(server) => {
+                inbox::fence(server, [inbox.id]).await;
+                inbox.told_there().await
+            }
+            None => inbox.told_here(),
+        }
+    }
+
+    pub(crate) async fn claim(&self, claim: Claim) -> Acquired {
+        self.store.acquire(&self.key, claim).await.expect("acquire")
+    }
+
+    /// Takes a lock that the hold must get, with a lease of about `ttl`.
+    pub(crate) async fn take(&self, hold: HoldId, ttl: Duration) -> FencingToken {
+        match self.acquire(hold, ttl).await {
+            Acquired::Held { tokens, lease } if near(lease, ttl) => tokens.first,
+            other => panic!("wanted the lock for {ttl:?}, got {other:?}"),
+        }
+    }
+
+    /// The tokens of a lock that the hold must get or have.
+    pub(crate) async fn block(&self, hold: HoldId, tokens: u32) -> Tokens {
+        let claim = Claim {
+            tokens,
+            ..claim(hold, MINUTE)
+        };
+        match self.claim(claim).await {
+            Acquired::Held { tokens, .. } => tokens,
+            other => panic!("wanted the lock, got {other:?}"),
+        }
+    }
+
+    /// A change of the depth with the TTL of one minute, which leaves the lease alone.
+    pub(crate) async fn depth(&self, hold: HoldId, target: u32, seq: u64) -> Presence {
+        let change = DepthChange {
+            hold,
+            target,
+            seq,
+            ttl: MINUTE,
+            lengthen: false,
+        };
+        self.change(change).await
+    }
+
+    pub(crate) async fn change(&self, change: DepthChange) -> Presence {
+        self.store.depth(&self.key, change).await.expect("depth")
+    }
+
+    pub(crate) async fn renew(&self, hold: HoldId, ttl: Duration) -> Presence {
+        let renewal = Renewal {
+            hold,
+            ttl,
+            keep_meta: true,
+        };
+        self.store.renew(&self.key, renewal).await.expect("renew")
+    }
+
+    /// A release after which no acquire of the hold can still be on its way.
+    pub(crate) async fn release(&self, hold: HoldId) -> Presence {
+        self.end(ending(hold)).await.presence
+    }
+
+    /// A release after which an acquire of the hold may still arrive.
+    pub(crate) async fn bury(&self, hold: HoldId) -> Presence {
+        let tombstone = true;
+        let ending = Ending {
+            tombstone,
+            ..ending(hold)
+        };
+        self.end(ending).await.presence
+    }
+
+    /// A release by the process of an inbox, that has no other waiter.
+    pub(crate) async fn leave(&self, hold: HoldId, inbox: InboxId) -> Presence {
+        let ending = Ending {
+            inbox,
+            ..ending(hold)
+        };
+        self.end(ending).await.presence
+    }
+
+    /// A release that names who is to have the lock next.
+    pub(crate) async fn hand_over(&self, hold: HoldId, successor: Successor) -> Released {
+        let ending = Ending {
+            inbox: successor.standing.inbox,
+            successor: Some(successor),
+            ..ending(hold)
+        };
+        self.end(ending).await
+    }
+
+    pub(crate) async fn end(&self, ending: Ending) -> Released {
+        let release = self.store.release(&self.key, ending);
+        release.await.expect("release")
+    }
+
+    pub(crate) async fn inspect(&self) -> Option<Snapshot> {
+        self.store.inspect(&self.key).await.expect("inspect")
+    }
+
+    /// What an inspection shows of a lock that must be held.
+    pub(crate) async fn seen(&self) -> Seen {
+        let snapshot = self.inspect().await.expect("a held lock");
+        snapshot.seen().expect("a holder")
+    }
+
+    pub(crate) async fn force_release(&self, seen: Seen) -> bool {
+        let release = self.store.force_release(&self.key, seen);
+        release.await.expect("force_release")
+    }
+
+    /// Holder and depth as an inspection shows them; none if the lock is free.
+    pub(crate) async fn holders(&self) -> Vec<(String, u64)> {
+        let snapshot = self.inspect().await;
+        let holders = snapshot.map(|seen| seen.holders).unwrap_or_default();
+        let text = |field| String::from_utf8(field).expect("a field that is a text");
+        holders
+            .into_iter()
+            .map(|(field, depth)| (text(field), depth))
+            .collect()
+    }
+
+    /// Whether this hold alone is in the lock, for about so long.
+    pub(crate) async fn is_held(&self, hold: HoldId, lease: Duration) -> bool {
+        let snapshot = self.inspect().await;
+        snapshot.is_some_and(|snapshot| {
+            let holders = [(field_of(hold), 1)];
+            let remaining = snapshot.remaining;
+            snapshot.holders == holders && remaining.is_some_and(|left| near(left, lease))
+        })
+    }
+
+    /// How many processes wait for a lock that must be held.
+    pub(crate) async fn waiting(&self) -> u64 {
+        self.inspect().await.expect("a held lock").waiting
+    }
+
+    /// What is left of the lease of a lock that must be held.
+    pub(crate) async fn remaining(&self) -> Duration {
+        let snapshot = self.inspect().await.expect("a held lock");
+        snapshot.remaining.expect("a lease")
+    }
+}
+
+/// A server of the test's own, whose time passes on command: expiries move, its clock does not.
+pub(crate) struct Server {
+    pub(crate) process: RedisServer,
+    pub(crate) connection: MultiplexedConnection,
+}
+
+impl Server {
+    pub(crate) async fn start() -> Self {
+        let process = RedisServer::start().await;
+        let connection = process.connection().await;
+        Self {
+            process,
+            connection,
+        }
+    }
+
+    pub(crate) async fn store(&self) -> RedisStore {
+        let timeouts = Timeouts {
+            connect: DEADLINE,
+            response: DEADLINE,
+        };
+        let address = Address::parse(&self.process.url()).expect("a URL");
+        let store = RedisStore::connect(address, timeouts).await;
+        store.expect("a store on the test's own server")
+    }
+
+    /// Brings every expiry nearer by `span`, those in the entries of queues too; what has none keeps
+    /// none.
+    pub(crate) async fn pass(&self, span: Duration) {
+        const PASS: &str = "
+for _, key in ipairs(redis.call('KEYS', '*')) do
+  local left = redis.call('PTTL', key)
+  if left >= 0 then
+    redis.call('PEXPIRE', key, math.max(left - ARGV[1], 0))
+  end
+  if string.match(key, '^reentry:entries:') then
+    local entries = redis.call('HGETALL', key)
+    for at = 1, #entries, 2 do
+      local deadline, wish = string.match(entries[at + 1], '^(%d+)(.*)$')
+      deadline = string.format('%.0f', deadline - ARGV[1] * 1000)
+      redis.call('HSET', key, entries[at], deadline .. wish)
+    end
+  end
+end";
+        let millis = u64::try_from(span.as_millis()).expect("a span of a test");
+        let mut connection = self.connection.clone();
+        let pass = Script::new(PASS);
+        let passed = pass.arg(millis).invoke_async(&mut connection).await;
+        passed.expect("time to pass")
+    }
+
+    pub(crate) async fn flush(&self) {
+        let mut connection = self.connection.clone();
+        let () = connection.flushall().await.expect("FLUSHALL");
+    }
+
+    /// The keys that would stay for ever.
+    pub(crate) async fn immortal(&self) -> Vec<String> {
+        const IMMORTAL: &str = "
+local found = {}
+for _, key in ipairs(redis.call('KEYS', '*')) do
+  if redis.call('PTTL', key) == -1 then
+    table.insert(found, key)
+  end
+end
+return found";
+        let mut connection = self.connection.clone();
+        let found = Script::new(IMMORTAL).invoke_async(&mut connection).await;
+        found.expect("the keys without an expiry")
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.process, f)
+    }
+}

@@ -1,0 +1,273 @@
+//! The same random operations on the in-memory store and on Redis must give the same answers.
+//!
+//! Time is exact on both: it passes only in the steps that say so, on the paused tokio clock here
+//! and by moving every expiry there. Waits are multiples of three minutes; TTLs and the lives of
+//! the siblings are minutes that three does not divide. So nothing ends within a minute of the
+//! moment at which it is looked at, and the milliseconds of real time that a case takes on the
+//! server decide nothing.
+//!
+//! Tokens come from two clocks, so they are compared by their order. What inboxes are told is compared
+//! at the end of a case; on Redis a message of the test itself shows that nothing more is on its way.
+
+use std::cell::RefCell;
+
+use futures_util::future;
+use proptest::{prelude::*, sample::Index, test_runner::TestRunner};
+use tokio::runtime::{Builder, Runtime};
+
+use self::{
+    names::{INBOXES, Names},
+    reply::Reply,
+    step::{Request, Step, any_steps},
+};
+use super::{
+    Moved, Seen, Snapshot, Store,
+    contract::{
+        inbox::{self, Inbox},
+        world::{Server, near},
+    },
+    memory::MemoryStore,
+    redis::RedisStore,
+};
+use crate::base::{
+    error::StoreError,
+    id::{FencingToken, InboxId},
+};
+
+mod names;
+mod reply;
+mod step;
+
+/// At least so many; `PROPTEST_CASES` asks for more.
+const CASES: u32 = 2_000;
+
+/// How many requests are sent at once: so few that `try_join_all` polls them in their order.
+const BATCH: usize = 16;
+
+#[test]
+fn memory_and_redis_give_the_same_answers() {
+    let mut config = ProptestConfig::default();
+    config.cases = config.cases.max(CASES);
+    config.failure_persistence = None;
+    let redis = OnRedis::start();
+    let outcome = TestRunner::new(config).run(&any_steps(), |steps| Case::new(&redis).run(&steps));
+    if let Err(failure) = outcome {
+        panic!("{failure}");
+    }
+}
+
+/// The server that all cases share, with a runtime whose clock is the real one.
+struct OnRedis {
+    runtime: Runtime,
+    server: Server,
+    store: RedisStore,
+    inboxes: RefCell<[Inbox; INBOXES]>,
+}
+
+impl OnRedis {
+    fn start() -> Self {
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.expect("a runtime");
+        let server = runtime.block_on(Server::start());
+        let store = runtime.block_on(server.store());
+        let inboxes = [(); INBOXES].map(|()| {
+            let inbox = Inbox::on_redis(&server, InboxId::new());
+            runtime.block_on(inbox)
+        });
+        let names = Names::new(inboxes.each_ref().map(|inbox| inbox.id));
+        let warm = runtime.block_on(warm(&store, &names));
+        warm.expect("a store that works");
+        Self {
+            runtime,
+            server,
+            store,
+            inboxes: RefCell::new(inboxes),
+        }
+    }
+
+    /// What each inbox was told since it was last asked.
+    fn told(&self) -> [Vec<Moved>; INBOXES] {
+        let mut inboxes = self.inboxes.borrow_mut();
+        let ids = inboxes.each_ref().map(|inbox| inbox.id);
+        self.runtime.block_on(inbox::fence(&self.server, ids));
+        let told = inboxes.each_mut();
+        told.map(|inbox| self.runtime.block_on(inbox.told_there()))
+    }
+}
+
+/// Has every script loaded: one that has to be sent twice is overtaken by what was sent after it.
+async fn warm(store: &RedisStore, names: &Names) -> Result<(), StoreError> {
+    for request in Request::of_each_kind() {
+        names.send(store, 0, request).await?;
+    }
+    let (field, token) = (Vec::new(), None);
+    let nothing = Seen { field, token };
+    store.force_release(names.key(0), nothing).await?;
+    store.inspect(names.key(0)).await.map(drop)
+}
+
+/// One sequence of steps on both stores.
+struct Case<'a> {
+    redis: &'a OnRedis,
+    memory: MemoryStore,
+    inboxes: [Inbox; INBOXES],
+    /// The clock of the in-memory store, which stands still unless it is moved.
+    paused: Runtime,
+    names: Names,
+    /// The requests up to now, each once; and those that have not been sent yet.
+    known: Vec<(usize, Request)>,
+    unsent: Vec<(usize, Request)>,
+    /// What an inspection after each step showed: the key, then the holder in memory and on Redis.
+    seen: Vec<(usize, [Seen; 2])>,
+    /// Every token there was, by key: in memory and on Redis.
+    tokens: Vec<(usize, [FencingToken; 2])>,
+}
+
+impl<'a> Case<'a> {
+    fn new(redis: &'a OnRedis) -> Self {
+        redis.runtime.block_on(redis.server.flush());
+        let paused = Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .expect("a runtime");
+        let memory = paused.block_on(async { MemoryStore::new() });
+        let ids = redis.inboxes.borrow().each_ref().map(|inbox| inbox.id);
+        Self {
+            redis,
+            inboxes: ids.map(|id| Inbox::in_memory(&memory, id)),
+            memory,
+            paused,
+            names: Names::new(ids),
+            known: Vec::new(),
+            unsent: Vec::new(),
+            seen: Vec::new(),
+            tokens: Vec::new(),
+        }
+    }
+
+    fn run(mut self, steps: &[Step]) -> Result<(), TestCaseError> {
+        let outcome = steps.iter().try_for_each(|step| self.step(step));
+        let outcome = outcome.and_then(|()| self.send());
+        // Asked of a case that failed too: what it was told must not reach the next one.
+        let told = self.redis.told();
+        outcome?;
+        self.compare_told(told)?;
+        let immortal = self.redis.runtime.block_on(self.redis.server.immortal());
+        prop_assert!(immortal.is_empty(), "no expiry: {immortal:?}");
+        Ok(())
+    }
+
+    fn step(&mut self, step: &Step) -> Result<(), TestCaseError> {
+        match step {
+            &Step::Send { key, request } => {
+                self.known.push((key, request));
+                self.unsent.push((key, request));
+            }
+            Step::Resend(which) => self.unsent.extend(pick(which, &self.known)),
+            Step::ForceRelease(which) => {
+                self.send()?;
+                if let Some((key, seen)) = pick(which, &self.seen) {
+                    self.force_release(key, seen)?;
+                }
+            }
+            &Step::Wait(span) => {
+                self.send()?;
+                let redis = self.redis;
+                self.paused.block_on(tokio::time::advance(span));
+                redis.runtime.block_on(redis.server.pass(span));
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends what has been gathered, all at once: a store executes it in the order of sending.
+    fn send(&mut self) -> Result<(), TestCaseError> {
+        let requests = std::mem::take(&mut self.unsent);
+        for requests in requests.chunks(BATCH) {
+            let (names, redis) = (&self.names, self.redis);
+            let answers = |runtime: &Runtime, store: &dyn Store| {
+                let answers = requests.iter().map(|&(key, request)| {
+                    let answer = names.send(store, key, request);
+                    future::try_join(answer, store.inspect(names.key(key)))
+                });
+                runtime.block_on(future::try_join_all(answers))
+            };
+            let here = answers(&self.paused, &self.memory).expect("memory");
+            let there = answers(&redis.runtime, &redis.store).expect("a server that works");
+            for (&(key, _), (here, there)) in requests.iter().zip(here.into_iter().zip(there)) {
+                self.compare(key, here, there)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Compares what the inboxes were told in this case.
+    fn compare_told(&mut self, there: [Vec<Moved>; INBOXES]) -> Result<(), TestCaseError> {
+        let here = self.inboxes.each_mut().map(Inbox::told_here);
+        for (inbox, (here, there)) in here.into_iter().zip(there).enumerate() {
+            prop_assert_eq!(here.len(), there.len(), "{:?} {:?}", here, there);
+            for (here, there) in here.into_iter().zip(there) {
+                let key = self.names.number(&here.key).expect("a key of the case");
+                let [here, there] = [here, there].map(|moved| Reply::Moved(inbox, moved));
+                self.same(key, here, there)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn force_release(&mut self, key: usize, seen: [Seen; 2]) -> Result<(), TestCaseError> {
+        let (name, redis, [here, there]) = (self.names.key(key), self.redis, seen);
+        let here = self.memory.force_release(name, here);
+        let there = redis.store.force_release(name, there);
+        let here = future::try_join(here, self.memory.inspect(name));
+        let there = future::try_join(there, redis.store.inspect(name));
+        let here = self.paused.block_on(here).expect("memory");
+        let there = redis.runtime.block_on(there).expect("a server that works");
+        let [here, there] = [here, there].map(|(forced, shown)| (Reply::Forced(forced), shown));
+        self.compare(key, here, there)
+    }
+
+    /// Compares what the two say to a request, and what they show of the lock right after.
+    fn compare(
+        &mut self,
+        key: usize,
+        here: (Reply, Option<Snapshot>),
+        there: (Reply, Option<Snapshot>),
+    ) -> Result<(), TestCaseError> {
+        self.same(key, here.0, there.0)?;
+        let seen = [here.1.clone(), there.1.clone()].map(|shown| shown.and_then(Snapshot::seen));
+        if let [Some(here), Some(there)] = seen {
+            self.seen.push((key, [here, there]));
+        }
+        self.same(key, Reply::Snapshot(here.1), Reply::Snapshot(there.1))
+    }
+
+    fn same(&mut self, key: usize, memory: Reply, redis: Reply) -> Result<(), TestCaseError> {
+        let [here, there] = [&memory, &redis].map(|reply| reply.clone().parts());
+        // Above the same ones of those before, and equal to the same.
+        let order = |of: [FencingToken; 2]| {
+            let all = self.tokens.iter().filter(|(known, _)| *known == key);
+            let mut all = all.map(|(_, [here, there])| (of[0].cmp(here), of[1].cmp(there)));
+            all.all(|(here, there)| here == there)
+        };
+        let agree = here.plain == there.plain
+            && match (here.span, there.span) {
+                (Some(here), Some(there)) => near(here, there),
+                (here, there) => here == there,
+            }
+            && match (here.token, there.token) {
+                (Some(here), Some(there)) => order([here, there]),
+                (here, there) => here == there,
+            };
+        prop_assert!(agree, "memory: {memory:?}, Redis: {redis:?}");
+        if let (Some(here), Some(there)) = (here.token, there.token) {
+            self.tokens.push((key, [here, there]));
+        }
+        Ok(())
+    }
+}
+
+fn pick<T: Clone>(which: &Index, from: &[T]) -> Option<T> {
+    (!from.is_empty()).then(|| which.get(from).clone())
+}

@@ -1,0 +1,129 @@
+//! What the numbers in the requests stand for, and how a request is sent.
+
+use super::{
+    reply::Reply,
+    step::{Next, Place, Request, Wish},
+};
+use crate::{
+    base::{
+        error::StoreError,
+        id::{HoldId, InboxId},
+        key::LockKey,
+    },
+    store::{
+        Claim, DepthChange, Ending, Renewal, Standing, Store, Successor, contract::world::some_hold,
+    },
+};
+
+pub(super) const KEYS: usize = 2;
+pub(super) const HOLDS: usize = 4;
+pub(super) const INBOXES: usize = 3;
+
+/// New in each case, but for the inboxes, which stay open.
+pub(super) struct Names {
+    keys: Vec<LockKey>,
+    holds: Vec<HoldId>,
+    inboxes: [InboxId; INBOXES],
+}
+
+impl Names {
+    pub(super) fn new(inboxes: [InboxId; INBOXES]) -> Self {
+        let key = |n: usize| LockKey::new("", &format!("lock:{n}")).expect("a valid key");
+        Self {
+            keys: (0..KEYS).map(key).collect(),
+            holds: (0..HOLDS).map(|_| some_hold()).collect(),
+            inboxes,
+        }
+    }
+
+    pub(super) fn key(&self, key: usize) -> &LockKey {
+        &self.keys[key]
+    }
+
+    /// The number of a key of the store.
+    pub(super) fn number(&self, key: &str) -> Option<usize> {
+        self.keys.iter().position(|known| known.as_str() == key)
+    }
+
+    pub(super) async fn send(
+        &self,
+        store: &dyn Store,
+        key: usize,
+        request: Request,
+    ) -> Result<Reply, StoreError> {
+        let key = self.key(key);
+        match request {
+            Request::Acquire { wish, waits } => {
+                let claim = self.claim(wish, waits);
+                store.acquire(key, claim).await.map(Reply::Acquired)
+            }
+            Request::Depth {
+                hold,
+                target,
+                seq,
+                ttl,
+                lengthen,
+            } => {
+                let change = DepthChange {
+                    hold: self.holds[hold],
+                    target,
+                    seq,
+                    ttl,
+                    lengthen,
+                };
+                store.depth(key, change).await.map(Reply::Presence)
+            }
+            Request::Renew { hold, ttl } => {
+                let renewal = Renewal {
+                    hold: self.holds[hold],
+                    ttl,
+                    keep_meta: true,
+                };
+                store.renew(key, renewal).await.map(Reply::Presence)
+            }
+            Request::Release {
+                hold,
+                inbox,
+                tombstone,
+                next,
+            } => {
+                let ending = Ending {
+                    hold: self.holds[hold],
+                    inbox: self.inboxes[inbox],
+                    tombstone,
+                    successor: next.map(|next| self.successor(inbox, next)),
+                };
+                store.release(key, ending).await.map(Reply::Released)
+            }
+        }
+    }
+
+    fn claim(&self, wish: Wish, waits: Option<Place>) -> Claim {
+        let Wish { hold, ttl, tokens } = wish;
+        Claim {
+            hold: self.holds[hold],
+            ttl,
+            tokens,
+            standing: waits.map(|place| Standing {
+                inbox: self.inboxes[place.inbox],
+                grant: place.grant,
+                life: place.life,
+            }),
+        }
+    }
+
+    fn successor(&self, inbox: usize, next: Next) -> Successor {
+        let Wish { hold, ttl, tokens } = next.wish;
+        Successor {
+            hold: self.holds[hold],
+            ttl,
+            tokens,
+            standing: Standing {
+                inbox: self.inboxes[inbox],
+                grant: next.grant,
+                life: next.life,
+            },
+            pass: next.pass,
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Replies and news, in the parts that can be compared.
+
+use std::time::Duration;
+
+use crate::{
+    base::id::FencingToken,
+    store::{Acquired, Moved, Presence, Released, Snapshot, StoreTime, Tokens},
+};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Reply {
+    Acquired(Acquired),
+    Presence(Presence),
+    Released(Released),
+    Snapshot(Option<Snapshot>),
+    Forced(bool),
+    /// What an inbox was told, by its number.
+    Moved(usize, Moved),
+}
+
+/// A reply, taken apart: what the clocks have no part in, a span of time, and a token.
+pub(super) struct Parts {
+    pub(super) plain: Reply,
+    pub(super) span: Option<Duration>,
+    pub(super) token: Option<FencingToken>,
+}
+
+impl Reply {
+    pub(super) fn parts(mut self) -> Parts {
+        let (span, token) = match &mut self {
+            Self::Acquired(acquired)
+            | Self::Released(Released {
+                successor: Some(acquired),
+                ..
+            }) => take_acquired(acquired),
+            Self::Snapshot(Some(snapshot)) => (snapshot.remaining.take(), snapshot.token.take()),
+            Self::Moved(_, moved) => {
+                moved.at = StoreTime { micros: 0 };
+                (None, Some(take_last(&mut moved.tokens)))
+            }
+            _ => (None, None),
+        };
+        Parts {
+            plain: self,
+            span,
+            token,
+        }
+    }
+}
+
+fn take_acquired(acquired: &mut Acquired) -> (Option<Duration>, Option<FencingToken>) {
+    match acquired {
+        Acquired::Held { tokens, lease } => {
+            let token = take_last(tokens);
+            (Some(std::mem::take(lease)), Some(token))
+        }
+        Acquired::Busy { remaining, now } => {
+            now.micros = 0;
+            (remaining.take(), None)
+        }
+        Acquired::Ended => (None, None),
+    }
+}
+
+/// How many tokens there are depends on the clock; the last one is the one that the lock shows.
+fn take_last(tokens: &mut Tokens) -> FencingToken {
+    let Tokens { first, count } = *tokens;
+    *tokens = Tokens {
+        first: FencingToken(0),
+        count: 1,
+    };
+    FencingToken(first.0 + u64::from(count) - 1)
+}

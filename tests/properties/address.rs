@@ -1,0 +1,109 @@
+//! What holds of every text that is read as a URL: no password is shown.
+
+use std::error::Error;
+
+use deadpool_redis::redis::{ConnectionAddr, ProtocolVersion};
+
+use super::Address;
+use crate::base::error::LockError;
+
+const SECRET: &str = "hunter2zq9";
+
+/// Reads a URL that has a secret in it, wherever that may be. An error never shows it; messages about a
+/// connection show it only if it is the name of the server.
+pub(crate) fn url(before: &str, after: &str) {
+    // A secret that is also something else may well be shown.
+    if before.contains(SECRET) || after.contains(SECRET) {
+        return;
+    }
+    let url = format!("{before}{SECRET}{after}");
+    match Address::parse(&url) {
+        Err(error) => {
+            assert!(matches!(error, LockError::Config { .. }), "{error:?}");
+            assert!(error.source().is_none(), "{error:?}");
+            let shown = format!("{error} {error:?}");
+            assert!(!shown.contains(SECRET), "{url:?}: {shown}");
+        }
+        Ok(Address { info, endpoint }) => {
+            let settings = info.redis_settings();
+            assert_eq!(settings.protocol(), ProtocolVersion::RESP3);
+            let is_socket = matches!(info.addr(), ConnectionAddr::Unix(_));
+            let is_password = settings.password().is_some_and(|it| it.contains(SECRET));
+            let is_before_host = !is_socket && after.contains('@');
+            let may_show = !is_password && !is_before_host;
+            assert!(
+                may_show || !endpoint.contains(SECRET),
+                "{url:?}: {endpoint}"
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn refusal(url: &str) -> String {
+        let refused = Address::parse(url).map(|address| address.endpoint);
+        refused.expect_err(url).to_string()
+    }
+
+    #[test]
+    fn a_password_that_cuts_the_url_short_is_not_taken_for_a_port() {
+        for letter in ["/", "?", "#"] {
+            let said = refusal(&format!("redis://user:1234{letter}secret@host:6379"));
+            assert!(said.contains("%23") && !said.contains("1234"), "{said}");
+        }
+        let escaped = Address::parse("redis://user:1234%23secret@host:6379");
+        let escaped = escaped.expect("a URL");
+        assert_eq!(&*escaped.endpoint, "host:6379");
+        let settings = escaped.info.redis_settings();
+        assert_eq!(settings.password(), Some("1234#secret"));
+    }
+
+    #[test]
+    fn what_is_refused_is_not_quoted() {
+        let said = refusal("redis://host?protocol=secret");
+        assert!(
+            said.contains("protocol") && !said.contains("secret"),
+            "{said}"
+        );
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn the_path_of_a_socket_may_be_anything() {
+        let address = Address::parse("redis+unix:///run/redis@1.sock?pass=p@ss");
+        assert_eq!(&*address.expect("a URL").endpoint, "/run/redis@1.sock");
+    }
+
+    fn scheme() -> impl Strategy<Value = String> {
+        "(redis|rediss|valkey|redis\\+unix|unix|http)(://|:///|:/)".prop_map(String::from)
+    }
+
+    proptest! {
+        /// A password may hold anything, escaped or not.
+        #[test]
+        fn a_password_is_never_shown(
+            scheme in scheme(),
+            user in "([a-z]{0,4}:)?",
+            before in "[0-9a-z%/?#:@]{0,6}",
+            after in "[0-9a-z%/?#:@]{0,6}",
+            host in "[a-z0-9.]{0,9}",
+            tail in "(:[0-9]{1,5})?(/[0-9]{1,2})?(\\?protocol=[a-z0-9]{1,5})?(#[a-z]{0,8})?",
+        ) {
+            url(&format!("{scheme}{user}{before}"), &format!("{after}@{host}{tail}"));
+        }
+
+        #[test]
+        fn a_secret_anywhere_is_no_part_of_an_error(
+            scheme in prop_oneof![scheme(), "\\PC{0,8}"],
+            before in "([a-z0-9:@/?&=#.%]|protocol=|pass=|\\PC){0,10}",
+            after in "([a-z0-9:@/?&=#.%]|protocol=|pass=|\\PC){0,10}",
+        ) {
+            url(&format!("{scheme}{before}"), &after);
+        }
+    }
+}

@@ -1,0 +1,326 @@
+//! What holds of every reply, and of every message: what is accepted is what a script says, and
+//! everything else is an error.
+
+use std::time::Duration;
+
+use deadpool_redis::redis::Value;
+
+use super::{acquired, flag, moved, presence, released, snapshot};
+use crate::store::{Acquired, Moved, Presence, Snapshot};
+
+/// What was asked for.
+const TTL: Duration = Duration::from_secs(30);
+
+/// Each reader takes a reply for what it says, or refuses it.
+pub(crate) fn reply(reply: &Value) {
+    let ints = ints(reply);
+    if let Ok(acquired) = acquired(reply.clone(), TTL) {
+        assert!(
+            says_acquired(reply, ints.as_deref(), acquired),
+            "{reply:?} as {acquired:?}"
+        );
+    }
+    for ttl in [None, Some(TTL)] {
+        if let Ok(released) = released(reply.clone(), ttl) {
+            let present = released.presence == Presence::Present;
+            let says = match (reply, ints.as_deref()) {
+                (Value::Int(token), _) if *token > 1 => {
+                    present && ttl.is_some() && says_taken(*token, released.successor)
+                }
+                (Value::Int(flag), _) => {
+                    *flag == i64::from(present) && released.successor.is_none()
+                }
+                (_, Some(&[flag])) => flag == i64::from(present) && released.successor.is_none(),
+                (_, Some([flag, rest @ ..])) => {
+                    *flag == i64::from(present)
+                        && released.successor.is_some_and(|next| says(rest, next))
+                }
+                _ => false,
+            };
+            assert!(says, "{reply:?} as {released:?}");
+        }
+    }
+    let truth = match reply {
+        Value::Int(0) => Some(false),
+        Value::Int(1) => Some(true),
+        _ => None,
+    };
+    assert_eq!(flag(reply.clone()).ok(), truth);
+    let here = presence(reply.clone()).ok();
+    assert_eq!(here.map(|it| it == Presence::Present), truth);
+    if let Ok(seen) = snapshot(reply.clone()) {
+        assert!(says_snapshot(reply, seen.as_ref()), "{reply:?} as {seen:?}");
+    }
+}
+
+/// The integers of an array of nothing else.
+fn ints(reply: &Value) -> Option<Vec<i64>> {
+    let Value::Array(values) = reply else {
+        return None;
+    };
+    let int = |value: &Value| match value {
+        Value::Int(int) => Some(*int),
+        _ => None,
+    };
+    values.iter().map(int).collect()
+}
+
+fn says_acquired(reply: &Value, ints: Option<&[i64]>, acquired: Acquired) -> bool {
+    match (reply, ints) {
+        (Value::Int(token), _) => says_taken(*token, Some(acquired)),
+        (_, Some([-1])) => acquired == Acquired::Ended,
+        (_, Some(ints)) => says(ints, acquired),
+        _ => false,
+    }
+}
+
+/// Whether the one number stands for a lock that was free.
+fn says_taken(token: i64, acquired: Option<Acquired>) -> bool {
+    let ttl = i64::try_from(TTL.as_millis()).unwrap_or_default();
+    acquired.is_some_and(|acquired| says(&[1, token, 1, ttl], acquired))
+}
+
+fn says(ints: &[i64], acquired: Acquired) -> bool {
+    match (acquired, ints) {
+        (Acquired::Held { tokens, lease }, &[1, token, count, millis]) => {
+            token > 0
+                && u64::try_from(token) == Ok(tokens.first.0)
+                && tokens.count > 0
+                && i64::from(tokens.count) == count
+                && lease == from_millis(millis)
+        }
+        (Acquired::Busy { remaining, now }, &[0, millis, micros]) => {
+            u64::try_from(micros) == Ok(now.micros)
+                && remaining == (millis >= 0).then(|| from_millis(millis))
+        }
+        _ => false,
+    }
+}
+
+fn from_millis(millis: i64) -> Duration {
+    Duration::from_millis(millis.unsigned_abs())
+}
+
+fn says_snapshot(reply: &Value, seen: Option<&Snapshot>) -> bool {
+    let Value::Array(values) = reply else {
+        return false;
+    };
+    let [
+        Value::Int(remaining),
+        Value::Int(waiting),
+        Value::Int(token),
+        fields @ ..,
+    ] = &values[..]
+    else {
+        return false;
+    };
+    let Some(seen) = seen else {
+        return fields.is_empty();
+    };
+    let (pairs, odd) = fields.as_chunks::<2>();
+    let same = |((field, depth), pair): (&(Vec<u8>, u64), &[Value; 2])| match pair {
+        [Value::BulkString(name), Value::BulkString(number)] => {
+            let number = str::from_utf8(number)
+                .ok()
+                .and_then(|text| text.parse().ok());
+            name == field && number.unwrap_or(0) == *depth
+        }
+        _ => false,
+    };
+    !fields.is_empty()
+        && odd.is_empty()
+        && pairs.len() == seen.holders.len()
+        && seen.holders.iter().zip(pairs).all(same)
+        && u64::try_from(*token) == Ok(seen.token.map_or(0, |token| token.0))
+        && seen.remaining == (*remaining >= 0).then(|| from_millis(*remaining))
+        && i64::try_from(seen.waiting) == Ok(*waiting)
+}
+
+/// A message that is understood says what it was understood as, and nothing else.
+pub(crate) fn message(text: &str) {
+    if let Some(moved) = moved(text) {
+        assert_eq!(written(&moved), plain(text));
+        assert!(moved.tokens.count > 0 && moved.tokens.first.0 > 0);
+    }
+}
+
+/// The message with its numbers written plainly, not as `+7` or `007`.
+fn plain(message: &str) -> String {
+    let words = message.splitn(6, ' ').enumerate();
+    let plain = words.map(|(at, word)| match word.parse::<i64>() {
+        Ok(number) if (1..5).contains(&at) => number.to_string(),
+        _ => word.to_owned(),
+    });
+    plain.collect::<Vec<_>>().join(" ")
+}
+
+/// The message as the script sends it.
+fn written(moved: &Moved) -> String {
+    let Moved {
+        key,
+        hold,
+        tokens,
+        at,
+        lease,
+    } = moved;
+    let (first, count) = (tokens.first, tokens.count);
+    let (micros, millis) = (at.micros, lease.as_millis());
+    format!("{hold} {first} {count} {micros} {millis} {key}")
+}
+
+#[cfg(test)]
+mod tests {
+    use deadpool_redis::redis::{PushKind, VerbatimFormat, parse_redis_value};
+    use proptest::{prelude::*, sample::Index};
+
+    use super::*;
+    use crate::{
+        base::id::{FencingToken, Owner},
+        store::{Released, StoreTime, Tokens},
+    };
+
+    fn array(ints: &[i64]) -> Value {
+        Value::Array(ints.iter().copied().map(Value::Int).collect())
+    }
+
+    /// Every kind of value that the driver knows.
+    fn any_reply() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Nil),
+            any::<i64>().prop_map(Value::Int),
+            (-2i64..3).prop_map(Value::Int),
+            any::<Vec<u8>>().prop_map(Value::BulkString),
+            "[0-9a-f:-]{0,40}".prop_map(|text| Value::BulkString(text.into_bytes())),
+            "[0-9]{1,3}".prop_map(Value::SimpleString),
+            Just(Value::Okay),
+            any::<bool>().prop_map(Value::Boolean),
+            any::<f64>().prop_map(Value::Double),
+            "[0-9]{1,40}".prop_map(|digits| Value::BigNumber(digits.into_bytes())),
+            "[0-9]{0,5}".prop_map(|text| Value::VerbatimString {
+                format: VerbatimFormat::Text,
+                text,
+            }),
+            Just(error()),
+        ];
+        leaf.prop_recursive(3, 24, 6, |inner| {
+            let values = prop::collection::vec(inner.clone(), 0..7);
+            let pairs = prop::collection::vec((inner.clone(), inner.clone()), 0..4);
+            prop_oneof![
+                values.clone().prop_map(Value::Array),
+                values.clone().prop_map(Value::Set),
+                pairs.clone().prop_map(Value::Map),
+                values.prop_map(|data| Value::Push {
+                    kind: PushKind::Message,
+                    data,
+                }),
+                (inner, pairs).prop_map(|(data, attributes)| Value::Attribute {
+                    data: Box::new(data),
+                    attributes,
+                }),
+            ]
+        })
+    }
+
+    fn error() -> Value {
+        parse_redis_value(b"-WRONGTYPE of value\r\n").expect("an error is a value")
+    }
+
+    /// Nearly a reply of ours: one number may be written in another way.
+    fn nearly() -> impl Strategy<Value = Value> {
+        let number = prop_oneof![-2i64..3, Just(30_000), any::<i64>()];
+        let values = prop::collection::vec(number.prop_map(Value::Int), 0..6);
+        let other = prop_oneof![
+            Just(None),
+            "[+-]?[0-9]{1,2}".prop_map(|text| Some(Value::BulkString(text.into_bytes()))),
+            (-2f64..3.0).prop_map(|number| Some(Value::Double(number))),
+        ];
+        (values, other, any::<Index>()).prop_map(|(mut values, other, at)| {
+            if let Some(other) = other
+                && !values.is_empty()
+            {
+                let at = at.index(values.len());
+                values[at] = other;
+            }
+            Value::Array(values)
+        })
+    }
+
+    /// Nearly what an inspection shows.
+    fn nearly_snapshot() -> impl Strategy<Value = Value> {
+        let field = prop_oneof![
+            "[+-]?[0-9]{1,21}".prop_map(String::into_bytes),
+            prop::collection::vec(any::<u8>(), 0..5),
+        ];
+        let fields = prop::collection::vec(field.prop_map(Value::BulkString), 0..6);
+        (-2i64..3, -1i64..3, -1i64..3, fields).prop_map(|(remaining, waiting, token, fields)| {
+            let head = [remaining, waiting, token].map(Value::Int);
+            Value::Array(head.into_iter().chain(fields).collect())
+        })
+    }
+
+    prop_compose! {
+        fn any_tokens()(first in 1..=i64::MAX, count in 1u32..) -> (Tokens, [i64; 2]) {
+            let token = FencingToken(first.unsigned_abs());
+            (Tokens { first: token, count }, [first, i64::from(count)])
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_reply_is_taken_for_what_it_says_or_refused(
+            value in prop_oneof![any_reply(), nearly(), nearly_snapshot()],
+        ) {
+            reply(&value);
+        }
+
+        #[test]
+        fn what_the_scripts_reply_is_understood(
+            (tokens, [first, count]) in any_tokens(),
+            millis in 0..=i64::MAX,
+            micros in 0..=i64::MAX,
+        ) {
+            let held = Acquired::Held { tokens, lease: from_millis(millis) };
+            let value = array(&[1, first, count, millis]);
+            prop_assert_eq!(acquired(value, TTL).ok(), Some(held));
+            let now = StoreTime { micros: micros.unsigned_abs() };
+            for (remaining, spelt) in [(Some(from_millis(millis)), millis), (None, -1)] {
+                let busy = Acquired::Busy { remaining, now };
+                let value = array(&[0, spelt, micros]);
+                prop_assert_eq!(acquired(value, TTL).ok(), Some(busy));
+                let value = array(&[1, 0, spelt, micros]);
+                let queued = Released {
+                    presence: Presence::Present,
+                    successor: Some(busy),
+                };
+                prop_assert_eq!(released(value, Some(TTL)).ok(), Some(queued));
+            }
+        }
+
+        #[test]
+        fn what_the_scripts_tell_is_understood(
+            (tokens, _) in any_tokens(),
+            micros in 0..=i64::MAX,
+            millis in 0..=i64::MAX,
+            key in "\\PC{1,30}",
+        ) {
+            let sent = Moved {
+                key,
+                hold: Owner::new().next_hold(),
+                tokens,
+                at: StoreTime { micros: micros.unsigned_abs() },
+                lease: from_millis(millis),
+            };
+            prop_assert_eq!(moved(&written(&sent)), Some(sent));
+        }
+
+        #[test]
+        fn a_message_is_taken_for_what_it_says_or_dropped(
+            text in prop_oneof![
+                "4f0e1d2c-0000-4000-8000-000000000000:7( [+-]?[0-9]{1,20}){4} [a-c ]{0,3}",
+                "([0-9a-f:-]{0,40} ?){0,8}",
+            ],
+        ) {
+            message(&text);
+        }
+    }
+}
