@@ -42,6 +42,10 @@ impl Hold {
         response_timeout: Duration,
     ) -> Entry {
         events::acquired(&grant.key, grant.hold, grant.tokens.first);
+        // The runtime that it was asked for on may have ended: it is renewed and released on this one.
+        if let Ok(here) = Handle::try_current() {
+            grant.runtime = here;
+        }
         let turn: Option<Arc<dyn Any + Send + Sync>> = grant.turn.take().map(|turn| turn as _);
         let cohort = match turn.and_then(|turn| turn.downcast::<Cohort>().ok()) {
             Some(cohort) => {

@@ -58,7 +58,7 @@ impl Watchdog {
                 // store that is being dropped has no more outages to tell of.
                 Ok(()) = self.outages.changed() => {}
             }
-            // An heir that nobody polls is passed over when the lease ends.
+            // An heir that is not polled is passed over: it is not renewed for.
             while lease.is_unclaimed() && lease.lost_by(Instant::now()).is_none() {
                 let pause = Instant::now() + lease.ttl() / 12;
                 sleep_until(pause.min(lease.deadline())).await;

@@ -161,6 +161,3 @@ impl Wake {
         matches!(self, Self::Poll { attempts: Some(attempts), .. } if asked >= attempts)
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -17,8 +17,8 @@ use std::{
 };
 
 use tokio::{
-    runtime::Handle,
-    sync::{Notify, Semaphore},
+    runtime::{self, Handle},
+    sync::{Notify, OwnedSemaphorePermit, Semaphore},
     time::Instant,
 };
 
@@ -53,6 +53,9 @@ mod release;
 mod unclaimed;
 mod waiter;
 
+#[cfg(test)]
+mod tests;
+
 pub(crate) use self::{cohort::Turn, grant::Grant, release::Release};
 
 /// The lines of all keys that anybody in this process holds or waits for through one `Locks`.
@@ -61,15 +64,16 @@ pub(crate) struct Queue {
     queueing: Queueing,
     inbox: InboxId,
     lines: Mutex<HashMap<LockKey, Line>>,
-    /// A server that is too slow to answer in time must not be kept so by those who ask it again.
-    repetitions: Semaphore,
+    /// A server that is too slow to answer in time must not be kept so by those who ask it again. Those on
+    /// a runtime that stands still keep their turns, and nobody on another one waits for these.
+    repetitions: Mutex<HashMap<runtime::Id, Arc<Semaphore>>>,
     unclaimed: Mutex<Unclaimed>,
     /// Signalled when no lock is held or waited for any more.
     idle: Arc<Notify>,
     this: Weak<Self>,
 }
 
-/// How many releases may be repeated at a time.
+/// How many releases may be repeated at a time on one runtime.
 const REPETITIONS: usize = 8;
 
 /// What somebody wants, and for how long.
@@ -94,7 +98,7 @@ impl Queue {
             queueing,
             inbox: InboxId::new(),
             lines: Mutex::default(),
-            repetitions: Semaphore::new(REPETITIONS),
+            repetitions: Mutex::default(),
             unclaimed: Mutex::default(),
             idle: Arc::default(),
             this: Weak::clone(this),
@@ -180,6 +184,17 @@ impl Queue {
         })
     }
 
+    /// Waits for a turn to repeat a release.
+    async fn repetition(&self) -> Option<OwnedSemaphorePermit> {
+        let turns = {
+            let mut all = self.repetitions.lock();
+            all.retain(|_, turns| Arc::strong_count(turns) > 1);
+            let turns = all.entry(Handle::current().id());
+            Arc::clone(turns.or_insert_with(|| Arc::new(Semaphore::new(REPETITIONS))))
+        };
+        turns.acquire_owned().await.ok()
+    }
+
     /// Opens the inbox, unless it is open. False while waiters have to ask; they are woken when that
     /// changes.
     fn listen(&self) -> bool {
@@ -240,6 +255,13 @@ impl Queue {
         let lines = self.lines.lock();
         let first = lines.get(waiter.key())?.first()?;
         (!Arc::ptr_eq(first, waiter)).then(|| Arc::clone(first))
+    }
+
+    /// Whether a release in this process is to bring this waiter the lock.
+    fn is_named(&self, waiter: &Waiter) -> bool {
+        let lines = self.lines.lock();
+        let line = lines.get(waiter.key());
+        line.is_some_and(|line| line.holder() == Some(waiter.hold()))
     }
 
     /// What the store told last about the lock.

@@ -40,6 +40,10 @@ impl<'q> Place<'q> {
     /// Asks once, unless another one of this process waits for the lock.
     pub(super) async fn try_once(&self) -> Result<Grant, Refusal> {
         while let Some(first) = self.queue.ahead(&self.waiter) {
+            if self.queue.is_named(&first) {
+                // A release of this process is to bring it the lock, however long that takes.
+                return Err(Refusal::Busy);
+            }
             // What became of its request is not known, or it waits no longer and was not polled since.
             let attempt = match (first.present_attempt(), self.queue.heard(self.waiter.key())) {
                 (Some(attempt), _) => Some(attempt),

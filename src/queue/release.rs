@@ -224,8 +224,9 @@ impl Queue {
             };
         let mut pauses = pauses();
         let mut repetition = None;
+        let mut repeats = false;
         loop {
-            let first = repetition.is_none();
+            let first = !repeats;
             let (sent, epoch) = (Instant::now(), self.store.epoch());
             let error = match self.store.release(key, ending).await {
                 Ok(Released {
@@ -262,8 +263,9 @@ impl Queue {
             sleep(pause).await;
             // Given back only after the pause, so that the pauses of all together bound the rate; one
             // that is answered lets the next follow at once.
+            repeats = true;
             drop(repetition.take());
-            repetition = Some(self.repetitions.acquire().await);
+            repetition = self.repetition().await;
         }
     }
 }

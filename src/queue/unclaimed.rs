@@ -13,18 +13,21 @@ use tokio::{runtime::Handle, select, sync::Notify, task::JoinHandle, time::Insta
 use super::{Queue, waiter::Waiter};
 use crate::base::timer::sleep_until;
 
+const TIDY_AT: usize = 64;
+
 /// The waiters that were brought a lock, from the oldest that may not have come for it on.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Unclaimed {
     waiters: VecDeque<(Instant, Weak<Waiter>)>,
+    /// How many there may be before those who have come are looked for.
+    tidy_at: usize,
     /// The task that passes them over. It ends when there is none left.
     keeper: Option<JoinHandle<()>>,
 }
 
 impl Unclaimed {
     /// Forgets those who have come, and returns when the first of the others is passed over.
-    fn next(&mut self) -> Option<Instant> {
-        let is_brought = |waiter: &Weak<Waiter>| waiter.upgrade().is_some_and(|it| it.is_brought());
+    pub(super) fn next(&mut self) -> Option<Instant> {
         while self
             .waiters
             .front()
@@ -36,13 +39,42 @@ impl Unclaimed {
     }
 }
 
+impl Unclaimed {
+    fn push(&mut self, due: Instant, waiter: &Arc<Waiter>) {
+        if self.waiters.len() >= self.tidy_at {
+            // Behind one that does not come there may be many that have.
+            self.waiters.retain(|(_, waiter)| is_brought(waiter));
+            self.tidy_at = TIDY_AT.max(2 * self.waiters.len());
+        }
+        self.waiters.push_back((due, Arc::downgrade(waiter)));
+    }
+}
+
+impl Default for Unclaimed {
+    fn default() -> Self {
+        Self {
+            waiters: VecDeque::new(),
+            tidy_at: TIDY_AT,
+            keeper: None,
+        }
+    }
+}
+
+fn is_brought(waiter: &Weak<Waiter>) -> bool {
+    waiter.upgrade().is_some_and(|waiter| waiter.is_brought())
+}
+
 impl Queue {
     /// A lock is being brought to this waiter.
     pub(super) fn expect(&self, waiter: &Arc<Waiter>) {
-        let due = Instant::now() + 2 * self.queueing.heartbeat(waiter.claim().ttl);
+        let (now, heartbeat) = (Instant::now(), self.queueing.heartbeat(waiter.claim().ttl));
+        let due = now + 2 * heartbeat;
         let mut unclaimed = self.unclaimed.lock();
-        unclaimed.next();
-        unclaimed.waiters.push_back((due, Arc::downgrade(waiter)));
+        if unclaimed.next().is_some_and(|due| due + heartbeat < now) {
+            // The keeper stands still with its runtime.
+            unclaimed.keeper.take().inspect(JoinHandle::abort);
+        }
+        unclaimed.push(due, waiter);
         if unclaimed
             .keeper
             .as_ref()

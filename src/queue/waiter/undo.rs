@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tokio::time::Instant;
+use tokio::{runtime::Handle, time::Instant};
 
 use super::{
     super::{
@@ -74,11 +74,15 @@ impl Waiter {
     /// Takes back the lock that it has not come for.
     pub(in crate::queue) fn pass_over(&self) {
         let mut state = self.state.lock();
-        let brought = state.answer.take_if(|answer| answer.is_ok());
+        let mut brought = state.answer.take_if(|answer| answer.is_ok());
         if brought.is_some() {
             state.answer = Some(Err(Refusal::PassedOver));
         }
         drop(state);
+        // Its own runtime may stand still: that is why it does not come.
+        if let (Some(Ok(grant)), Ok(here)) = (&mut brought, Handle::try_current()) {
+            grant.runtime = here;
+        }
         // Outside of the mutex, since it is released now.
         drop(brought);
     }

@@ -76,10 +76,11 @@ struct Pace {
 }
 
 impl Pace {
-    fn new() -> Self {
+    /// That of a lane which it took so long to make.
+    fn new(took: Duration) -> Self {
         Self {
             last: Instant::now(),
-            longest: Duration::ZERO,
+            longest: took,
         }
     }
 
@@ -93,10 +94,10 @@ impl Pace {
         self.last <= sent
     }
 
-    /// Whether a request that was sent at `sent` should have been answered by now, as far as earlier
-    /// ones tell.
+    /// Whether something should have been heard since `sent`, when a request was sent that has no answer,
+    /// as far as earlier ones tell.
     fn is_late(&self, sent: Instant) -> bool {
-        self.is_silent_since(sent) && sent.elapsed() > 2 * self.longest
+        self.last.max(sent).elapsed() > 2 * self.longest
     }
 }
 
@@ -176,12 +177,16 @@ impl Lanes {
             Ok(Err(error)) => {
                 if is_lane_done(&error) {
                     self.discard(&lane);
+                } else {
+                    lane.pace.lock().heard(sent);
                 }
                 Err(self.error(verb, script::effect(&error), DriverError(error)))
             }
             Err(Elapsed) => {
-                // Answers come in order: where others came meanwhile, this one is on its way.
-                if lane.pace.lock().is_silent_since(sent) {
+                // Answers come in order: where others keep coming, this one is on its way.
+                let pace = lane.pace.lock();
+                if pace.is_silent_since(sent) || pace.is_late(sent) {
+                    drop(pace);
                     self.discard(&lane);
                 }
                 let cause = format!("no answer within {limit:?}");
@@ -241,11 +246,12 @@ impl Lanes {
     fn start_connecting(self: &Arc<Self>, number: u64, outage: u64) -> Connecting {
         let lanes = Arc::clone(self);
         let task = tokio::spawn(async move {
+            let begun = Instant::now();
             let lane = lanes.take_from_pool().await.map(|connection| Lane {
                 connection,
                 number,
                 outage,
-                pace: Arc::new(Mutex::new(Pace::new())),
+                pace: Arc::new(Mutex::new(Pace::new(begun.elapsed()))),
             });
             let mut state = lanes.state.lock();
             // An attempt that was given up must not replace what came after it.
@@ -364,5 +370,29 @@ fn report_outages(
             outages.send_modify(|count| *count += 1);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lane_is_late_by_the_pace_of_its_answers() {
+        let pass = async |millis| tokio::time::advance(Duration::from_millis(millis)).await;
+        let mut pace = Pace::new(Duration::from_millis(30));
+        let first = Instant::now();
+        pass(20).await;
+        let second = Instant::now();
+        pass(20).await;
+        // Nothing is known yet but how long it took to connect.
+        assert!(!pace.is_late(first) && !pace.is_late(second));
+        pace.heard(first);
+        // The answer that came is not that of the second request.
+        assert!(!pace.is_late(second) && !pace.is_silent_since(second));
+        pass(79).await;
+        assert!(!pace.is_late(second));
+        pass(2).await;
+        assert!(pace.is_late(second));
     }
 }
