@@ -199,10 +199,11 @@ async fn a_group_has_one_watchdog() {
     let members = join_all(members).await;
     let members: Vec<_> = members.into_iter().map(Result::unwrap).collect();
     assert!(members.iter().all(|(_, hold)| *hold == members[0].1));
-    // The first one has a watchdog, those behind it have a driver and an inbox until the last is in.
+    // The first one has a watchdog, those behind it have a driver and an inbox until the last is in, and
+    // one task looks after those who were brought the lock.
     let last = members.last().unwrap();
     assert!(
-        members.iter().all(|(tasks, _)| *tasks <= before + 4),
+        members.iter().all(|(tasks, _)| *tasks <= before + 5),
         "{members:?}"
     );
     assert!(last.0 > before, "{members:?}");

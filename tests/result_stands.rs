@@ -31,8 +31,8 @@ async fn a_silent_network_does_not_withhold_the_output() {
     let rig = Rig::start().await;
     output_after(&rig, async || rig.proxy.blackhole()).await;
     assert_eq!(rig.depth().await, 1, "the release has not got through");
-    rig.cut().await;
     rig.proxy.heal().await;
+    rig.cut().await;
     rig.until_free().await;
 }
 
@@ -81,16 +81,16 @@ async fn the_output_of_a_nested_body_stands_as_well() {
     let rig = Rig::start().await;
     let outer = rig.locks.with_lock(KEY, async {
         output_after(&rig, async || rig.proxy.blackhole()).await;
-        rig.cut().await;
         rig.proxy.heal().await;
+        rig.cut().await;
         rig.until_depth(1).await;
         rig.proxy.blackhole();
     });
     within(DEADLINE, "the outer body's output", outer)
         .await
         .unwrap();
-    rig.cut().await;
     rig.proxy.heal().await;
+    rig.cut().await;
     rig.until_free().await;
 }
 
@@ -109,8 +109,8 @@ async fn an_error_of_the_body_itself_stands_as_well() {
         Err::<(), _>(OutOfStock)
     });
     assert_eq!(within(DEADLINE, "the error", flat).await, Err(OutOfStock));
-    rig.cut().await;
     rig.proxy.heal().await;
+    rig.cut().await;
     rig.until_free().await;
 }
 
@@ -124,8 +124,8 @@ async fn a_guard_is_released_in_the_background_as_well() {
         .unwrap();
     let guarded = rig.depth().await;
     assert_eq!(guarded, 1);
-    rig.cut().await;
     rig.proxy.heal().await;
+    rig.cut().await;
     rig.until_free().await;
 }
 
