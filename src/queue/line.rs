@@ -22,7 +22,7 @@ pub(super) struct Line {
     holder: Option<HoldId>,
     /// Until when it counts as the holder, unless something keeps its lease.
     until: Option<Instant>,
-    /// What the store told last about the lock, whoever had asked.
+    /// What the store told last about the lock, whichever waiter had asked.
     heard: Heard,
     /// How many times in a row the lock has gone from one of this process to the next.
     handoffs: u32,

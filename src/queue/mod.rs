@@ -65,7 +65,7 @@ pub(crate) struct Queue {
     inbox: InboxId,
     lines: Mutex<HashMap<LockKey, Line>>,
     /// A server that is too slow to answer in time must not be kept so by those who ask it again. Those on
-    /// a runtime that stands still keep their turns, and nobody on another one waits for these.
+    /// a runtime that stands still keep their turns, and no release on another one waits for these.
     repetitions: Mutex<HashMap<runtime::Id, Arc<Semaphore>>>,
     unclaimed: Mutex<Unclaimed>,
     /// Signalled when no lock is held or waited for any more.

@@ -13,6 +13,7 @@ use tokio::{runtime::Handle, select, sync::Notify, task::JoinHandle, time::Insta
 use super::{Queue, waiter::Waiter};
 use crate::base::timer::sleep_until;
 
+/// How many waiters are kept before it is worth tidying up.
 const TIDY_AT: usize = 64;
 
 /// The waiters that were brought a lock, from the oldest that may not have come for it on.
@@ -37,9 +38,7 @@ impl Unclaimed {
         }
         self.waiters.front().map(|(due, _)| *due)
     }
-}
 
-impl Unclaimed {
     fn push(&mut self, due: Instant, waiter: &Arc<Waiter>) {
         if self.waiters.len() >= self.tidy_at {
             // Behind one that does not come there may be many that have.
