@@ -16,7 +16,8 @@
 //! #[tokio::test]
 //! async fn a_killed_holder_blocks_no_longer_than_its_lease() {
 //!     let server = RedisServer::start().await;
-//!     let mut holder = Child::spawn("child_that_holds", &[("REDIS_URL", &server.url())]);
+//!     let variables = [("REDIS_URL", &*server.url())];
+//!     let mut holder = Child::spawn(module_path!(), "child_that_holds", &variables);
 //!     holder.wait_for_line("holding").await;
 //!     holder.sigkill();
 //! }
@@ -46,13 +47,18 @@ pub struct Child {
 impl Child {
     /// Starts this test binary again for the test named `role`, with these variables set.
     ///
-    /// The name is the whole path inside the binary: `holder`, or `module::holder`. What the role
-    /// prints on standard error shows up with the parent's.
-    pub fn spawn(role: &str, variables: &[(&str, &str)]) -> Child {
+    /// `module` is the `module_path!()` of that test. What the role prints on standard error shows
+    /// up with the parent's.
+    pub fn spawn(module: &str, role: &str, variables: &[(&str, &str)]) -> Child {
+        // The harness names its tests without the binary, with which a module path begins.
+        let test = match module.split_once("::") {
+            Some((_, module)) => format!("{module}::{role}"),
+            None => role.to_owned(),
+        };
         let myself = std::env::current_exe().expect("the test binary's own path");
         let mut command = Command::new(myself);
         command
-            .args(["--exact", role, "--nocapture", "--test-threads=1"])
+            .args(["--exact", &test, "--nocapture", "--test-threads=1"])
             .env(ROLE, role)
             .envs(variables.iter().copied())
             .stdin(Stdio::piped())

@@ -1,7 +1,7 @@
 //! What the integration tests stand on: real servers, a misbehaving network, other processes.
 //!
-//! Every file in `tests/` says `mod support;` and uses a part of this. The rules all of it keeps:
-//! a test owns its server, its proxy and its children, and they die with it, even when the test
+//! Every test binary that needs servers mounts this and uses a part of it. The rules all of it keeps: a
+//! test owns its server, its proxy and its children, and they die with it, even when the test
 //! process is killed; nothing waits for a fixed time, and no wait is without a deadline.
 //!
 //! | file | gives |
@@ -26,7 +26,7 @@
     unreachable_pub,
     unused_imports,
     unused_macros,
-    reason = "each test file compiles this module for itself and uses a part of it"
+    reason = "each test binary compiles this module for itself and uses a part of it"
 )]
 #![allow(
     clippy::expect_used,

@@ -1,0 +1,218 @@
+//! P7: a body that panics, times out, loses a `select!`, or is dropped outside of its runtime or
+//! together with it, leaves no lock.
+
+use std::future::{pending, ready};
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
+
+use crate::support::sweep::{Ground, KEY, on_both_grounds, poll_times};
+use crate::support::{DEADLINE, RedisServer, eventually, patient_at, within};
+use futures_util::FutureExt;
+use reentry::LockError;
+use tokio::runtime::Builder;
+use tokio::sync::oneshot;
+use tokio::task::yield_now;
+use tokio::time::timeout;
+
+on_both_grounds!(
+    a_panicking_body_in_a_task_releases,
+    a_caught_panic_releases_and_the_caller_goes_on,
+    a_panic_in_a_nested_body_takes_off_its_own_level,
+    a_panic_while_the_body_is_dropped_releases,
+    a_timeout_around_the_whole_releases,
+    a_timeout_around_the_wait_leaves_the_line,
+    the_loser_of_a_select_releases,
+    a_drop_on_a_thread_outside_the_runtime_releases,
+    a_guard_dropped_on_a_thread_outside_the_runtime_releases,
+);
+
+async fn a_panicking_body_in_a_task_releases(ground: Ground) {
+    let body = async {
+        yield_now().await;
+        panic!("on purpose");
+    };
+    let task = tokio::spawn(ground.locks.with_lock(KEY, body));
+    assert!(task.await.unwrap_err().is_panic());
+    ground.settle("a panic in a task").await;
+}
+
+async fn a_caught_panic_releases_and_the_caller_goes_on(ground: Ground) {
+    let locked = ground.locks.with_lock(KEY, async {
+        yield_now().await;
+        panic!("on purpose");
+    });
+    assert!(AssertUnwindSafe(locked).catch_unwind().await.is_err());
+    assert!(reentry::held(KEY).is_none() && reentry::current_owner().is_none());
+    ground.settle("a caught panic").await;
+}
+
+async fn a_panic_in_a_nested_body_takes_off_its_own_level(ground: Ground) {
+    let outer = ground.locks.with_lock(KEY, async {
+        let inner = ground.locks.with_lock(KEY, async {
+            yield_now().await;
+            panic!("on purpose");
+        });
+        assert!(AssertUnwindSafe(inner).catch_unwind().await.is_err());
+        let right = async || ground.depth().await == 1;
+        eventually(DEADLINE, "the depth is that of the outer body", right).await;
+        assert_eq!(reentry::held(KEY).map(|held| held.depth()), Some(1));
+    });
+    outer.await.unwrap();
+    ground.settle("a panic in a nested body").await;
+}
+
+async fn a_panic_while_the_body_is_dropped_releases(ground: Ground) {
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("on purpose");
+        }
+    }
+    let bomb = Bomb;
+    let task = tokio::spawn(ground.locks.with_lock(KEY, async move {
+        let _bomb = bomb;
+        pending::<()>().await;
+    }));
+    eventually(DEADLINE, "the body runs", async || {
+        ground.depth().await == 1
+    })
+    .await;
+    task.abort();
+    assert!(task.await.is_err());
+    ground.settle("a panic in a drop").await;
+}
+
+async fn a_timeout_around_the_whole_releases(ground: Ground) {
+    let (entered, inside) = oneshot::channel();
+    let locked = ground.locks.with_lock(KEY, async move {
+        entered.send(()).unwrap();
+        pending::<()>().await;
+    });
+    // The time is over when the body is inside, not after some time.
+    let over = async { inside.await.unwrap() };
+    tokio::select! {
+        _ = locked => unreachable!("the body never ends"),
+        () = over => {}
+    }
+    ground.settle("a select around the whole").await;
+    let locked = ground.locks.with_lock(KEY, pending::<()>());
+    assert!(timeout(Duration::from_millis(20), locked).await.is_err());
+    ground.settle("a timeout around the whole").await;
+}
+
+async fn a_timeout_around_the_wait_leaves_the_line(ground: Ground) {
+    let holder = ground.locks.lock(KEY).await.unwrap();
+    let waiting = ground.locks.with_lock(KEY, pending::<()>());
+    assert!(timeout(Duration::from_millis(20), waiting).await.is_err());
+    assert_eq!(ground.waiters().await, Some(0));
+    let own_wait = ground.locks.lock(KEY).wait(Duration::from_millis(20));
+    let refused = own_wait.run(pending::<()>()).await.unwrap_err();
+    assert!(matches!(refused, LockError::Timeout { .. }) && refused.is_contended());
+    assert_eq!(ground.waiters().await, Some(0));
+    holder.release().await.unwrap();
+    ground.settle("a timeout around the wait").await;
+}
+
+async fn the_loser_of_a_select_releases(ground: Ground) {
+    for polls in 1..6 {
+        let winner = poll_times(polls, async {
+            for _ in 0..polls {
+                yield_now().await;
+            }
+        });
+        tokio::select! {
+            biased;
+            _ = ground.locks.with_lock(KEY, pending::<()>()) => unreachable!("it never ends"),
+            _ = winner => {}
+        }
+        ground.settle("the loser of a select").await;
+    }
+    tokio::select! {
+        biased;
+        () = ready(()) => {}
+        _ = ground.locks.with_lock(KEY, pending::<()>()) => unreachable!("it is never polled"),
+    }
+    ground.settle("a loser that was never polled").await;
+}
+
+async fn a_drop_on_a_thread_outside_the_runtime_releases(ground: Ground) {
+    for polls in 1.. {
+        let mut locked = Box::pin(ground.locks.with_lock(KEY, async {
+            yield_now().await;
+            let inner = ground.locks.with_lock(KEY, yield_now());
+            inner.await.unwrap();
+        }));
+        let completed = poll_times(polls, locked.as_mut()).await.is_some();
+        std::thread::scope(|threads| threads.spawn(move || drop(locked)).join().unwrap());
+        ground.settle("a drop elsewhere").await;
+        if completed {
+            return;
+        }
+    }
+}
+
+async fn a_guard_dropped_on_a_thread_outside_the_runtime_releases(ground: Ground) {
+    let guard = ground.locks.lock(KEY).await.unwrap();
+    std::thread::spawn(move || drop(guard)).join().unwrap();
+    ground.settle("a guard dropped elsewhere").await;
+}
+
+/// On a thread of its own, so that a runtime that hangs in its shutdown fails the test.
+async fn off_thread(work: impl FnOnce() + Send + 'static) {
+    let (done, ended) = oneshot::channel();
+    std::thread::spawn(move || {
+        work();
+        done.send(())
+    });
+    within(DEADLINE, "the runtime shuts down", ended)
+        .await
+        .expect("no panic");
+}
+
+/// Fills a runtime with holders, nested holders, waiters and guards, and drops it.
+fn shut_down_in_the_middle(url: &str, threads: usize) {
+    let mut builder = match threads {
+        0 => Builder::new_current_thread(),
+        _ => Builder::new_multi_thread(),
+    };
+    let runtime = builder
+        .worker_threads(threads.max(1))
+        .enable_all()
+        .build()
+        .unwrap();
+    let (locks, guard) = runtime.block_on(async {
+        let locks = patient_at(url).build().await.unwrap();
+        for key in ["a", "b", "c"] {
+            let (entered, inside) = oneshot::channel();
+            let nested = locks.with_lock(key, async move {
+                entered.send(()).unwrap();
+                pending::<()>().await;
+            });
+            tokio::spawn(locks.with_lock(key, nested));
+            inside.await.unwrap();
+            for _ in 0..5 {
+                tokio::spawn(locks.with_lock(key, pending::<()>()));
+                tokio::spawn(locks.lock(key).acquire());
+                yield_now().await;
+            }
+        }
+        let guard = locks.lock("guarded").await.unwrap();
+        (locks, guard)
+    });
+    drop(runtime);
+    drop(guard);
+    drop(locks);
+}
+
+#[tokio::test]
+async fn a_runtime_may_be_shut_down_in_the_middle_of_everything() {
+    let server = RedisServer::start().await;
+    for url in [server.url(), "memory:".to_owned()] {
+        // Many times with threads, where the shutdown may meet a task at every step.
+        for threads in [0; 2].into_iter().chain([2; 20]) {
+            let url = url.clone();
+            off_thread(move || shut_down_in_the_middle(&url, threads)).await;
+            server.ask("FLUSHALL").await;
+        }
+    }
+}

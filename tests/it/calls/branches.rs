@@ -1,0 +1,224 @@
+//! P2: re-entry follows the call graph and not the task: branches, spawned tasks, a `LocalSet`,
+//! futures that move between tasks, and separately built `Locks`.
+
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "a test ends where its ground gives way"
+)]
+#![allow(
+    clippy::async_yields_async,
+    reason = "futures leave the body that they were begun in"
+)]
+
+use std::sync::Arc;
+
+use crate::support::{
+    DEADLINE, RedisServer, Section, connect, depths, eventually, on_both_stores, waiters, within,
+};
+use futures_util::FutureExt;
+use reentry::{LockError, Locks, current_owner, held};
+use tokio::join;
+use tokio::sync::{Barrier, Notify, oneshot};
+use tokio::task::LocalSet;
+
+on_both_stores!(
+    sibling_branches_exclude_each_other,
+    sibling_branches_below_another_key_exclude_each_other,
+    branches_below_one_holder_both_enter,
+    a_spawned_task_inherits_nothing,
+    a_local_set_inside_a_body_does_not_let_its_tasks_through,
+    an_entered_future_moved_to_another_task_keeps_the_lock,
+    an_ended_hold_in_the_chain_is_not_held,
+    a_lock_of_the_same_name_elsewhere_is_another_lock,
+);
+
+/// One task, but no common ancestor holds the key.
+async fn sibling_branches_exclude_each_other(locks: Locks) {
+    let section = Section::default();
+    let branch = || async {
+        let owner = locks.with_lock("key", async {
+            section.visit().await;
+            current_owner().unwrap()
+        });
+        owner.await.unwrap()
+    };
+    let (a, b, c) = join!(branch(), branch(), branch());
+    assert!(a != b && b != c && a != c, "branches are call graphs apart");
+    assert_eq!(section.visits(), 3);
+}
+
+/// The branches share an owner, and still exclude each other: the owner is no licence to enter.
+async fn sibling_branches_below_another_key_exclude_each_other(locks: Locks) {
+    let section = Section::default();
+    let branch = || async {
+        let owner = locks.with_lock("key", async {
+            section.visit().await;
+            current_owner().unwrap()
+        });
+        owner.await.unwrap()
+    };
+    let body = async { join!(branch(), branch(), branch()) };
+    let (a, b, c) = locks.with_lock("another key", body).await.unwrap();
+    assert!(a == b && b == c);
+    assert_eq!(section.visits(), 3);
+}
+
+/// The barrier opens only when both are inside at once.
+async fn branches_below_one_holder_both_enter(locks: Locks) {
+    let both = Barrier::new(2);
+    let branch = || async { locks.with_lock("key", both.wait()).await.map(drop) };
+    let body = async {
+        let (a, b) = join!(branch(), branch());
+        a.and(b)
+    };
+    locks.with_lock("key", body).await.unwrap().unwrap();
+    assert!(locks.inspect("key").await.unwrap().is_none());
+}
+
+async fn a_spawned_task_inherits_nothing(locks: Locks) {
+    let (done, is_done) = oneshot::channel();
+    let body = async {
+        let owner = current_owner().unwrap();
+        let stranger = tokio::spawn({
+            let locks = locks.clone();
+            async move {
+                assert!(held("key").is_none() && current_owner().is_none());
+                let refused = locks.lock("key").no_wait().await;
+                assert!(matches!(refused, Err(LockError::Busy { .. })));
+                let mut done = Some(done);
+                let body = async {
+                    let done = done.take().unwrap();
+                    done.send(current_owner().unwrap()).unwrap();
+                };
+                locks.with_lock("key", body).await.unwrap();
+            }
+        });
+        let waits = async || waiters(&locks, "key").await == Some(1);
+        eventually(DEADLINE, "the stranger to wait", waits).await;
+        (owner, stranger)
+    };
+    let (owner, stranger) = locks.with_lock("key", body).await.unwrap();
+    assert_ne!(is_done.await.unwrap(), owner);
+    stranger.await.unwrap();
+}
+
+/// Its tasks run on the holder's thread, below the holder's own poll, and are strangers all the
+/// same; what the set runs as the caller's own future is not.
+async fn a_local_set_inside_a_body_does_not_let_its_tasks_through(locks: Locks) {
+    let local = LocalSet::new();
+    let body = async {
+        let task = local.spawn_local({
+            let locks = locks.clone();
+            async move {
+                assert!(held("key").is_none() && locks.held("key").is_none());
+                assert!(current_owner().is_none());
+                let refused = locks.lock("key").no_wait().await;
+                assert!(matches!(refused, Err(LockError::Busy { .. })));
+                // A lock of the task's own starts a chain without the holder's in it.
+                let mine = async { held("key").is_none() };
+                assert!(locks.with_lock("mine", mine).await.unwrap());
+            }
+        });
+        let own = async {
+            assert!(held("key").is_some());
+            locks.with_lock("key", task).await.unwrap()
+        };
+        local.run_until(own).await.unwrap();
+        assert_eq!(depths(&locks, "key").await, [1]);
+    };
+    locks.with_lock("key", body).await.unwrap();
+}
+
+async fn an_entered_future_moved_to_another_task_keeps_the_lock(locks: Locks) {
+    let (go_on, may_go_on) = oneshot::channel();
+    let body = async {
+        let inner = locks.clone();
+        let mut nested = Box::pin(locks.with_lock("key", async move {
+            may_go_on.await.unwrap();
+            // It is still below the holder, wherever it is polled.
+            inner.lock("key").no_wait().run(async {}).await.unwrap();
+            held("key").unwrap().depth()
+        }));
+        let is_inside = async || {
+            assert!((&mut nested).now_or_never().is_none());
+            depths(&locks, "key").await == [2]
+        };
+        eventually(DEADLINE, "the nested body to run", is_inside).await;
+        nested
+    };
+    let nested = locks.with_lock("key", body).await.unwrap();
+    // The outermost body has ended, the nested one has not.
+    assert_eq!(depths(&locks, "key").await, [1]);
+    let moved = tokio::spawn(nested);
+    let refused = locks.lock("key").try_acquire().await.unwrap();
+    assert!(refused.is_none());
+    go_on.send(()).unwrap();
+    assert_eq!(moved.await.unwrap().unwrap(), 1);
+    assert!(locks.inspect("key").await.unwrap().is_none());
+}
+
+/// A future that was moved out carries the chain of a hold that has ended since. That hold is
+/// neither held nor re-entered, and forbids nothing.
+async fn an_ended_hold_in_the_chain_is_not_held(locks: Locks) {
+    let (go_on, may_go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let body = async {
+        let inner = locks.clone();
+        let (inside, wait) = (Arc::clone(&go_on), Arc::clone(&may_go_on));
+        let nested = locks.with_lock("inner", async move {
+            inside.notify_one();
+            wait.notified().await;
+            assert!(held("outer").is_none(), "an ended hold shows as held");
+            assert!(inner.held("outer").is_none());
+            let again = inner.lock("outer").reentrancy(reentry::Reentrancy::Forbid);
+            let depth = again.run(async { held("outer").unwrap().depth() });
+            assert_eq!(depth.await.unwrap(), 1);
+        });
+        let mut nested = Box::pin(nested);
+        tokio::select! {
+            () = go_on.notified() => nested,
+            _ = &mut nested => unreachable!("it waits"),
+        }
+    };
+    let nested = locks.with_lock("outer", body).await.unwrap();
+    assert!(locks.inspect("outer").await.unwrap().is_none());
+    may_go_on.notify_one();
+    nested.await.unwrap();
+}
+
+async fn a_lock_of_the_same_name_elsewhere_is_another_lock(locks: Locks) {
+    let elsewhere = Locks::in_memory();
+    let body = async {
+        let inner = async {
+            assert_eq!(locks.held("key").unwrap().depth(), 1);
+            let innermost = held("key").unwrap();
+            let there = elsewhere.held("key").unwrap();
+            assert_eq!(innermost.hold_id(), there.hold_id());
+            assert_ne!(there.hold_id(), locks.held("key").unwrap().hold_id());
+            // Each is re-entered through its own.
+            locks.with_lock("key", async {}).await.unwrap();
+        };
+        elsewhere.with_lock("key", inner).await.unwrap();
+    };
+    locks.with_lock("key", body).await.unwrap();
+}
+
+/// Two that were built separately are strangers on one server, also in nested calls.
+#[tokio::test]
+async fn separately_built_locks_on_one_server_are_strangers() {
+    let server = RedisServer::start().await;
+    let one = connect(&server).await;
+    let other = connect(&server).await;
+    let nested = async {
+        let refused = other.lock("key").no_wait().await;
+        assert!(matches!(refused, Err(LockError::Busy { .. })));
+        assert!(other.held("key").is_none() && held("key").is_some());
+        let waiter = tokio::spawn(other.with_lock("key", async {}));
+        let waits = async || waiters(&other, "key").await == Some(1);
+        eventually(DEADLINE, "the stranger to wait", waits).await;
+        waiter
+    };
+    let waiter = one.with_lock("key", nested).await.unwrap();
+    let turn = within(DEADLINE, "the stranger's turn", waiter).await;
+    turn.unwrap().unwrap();
+}

@@ -1,0 +1,170 @@
+//! P2: an acquisition re-enters exactly when an enclosing scope holds the key.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use crate::support::{DEADLINE, depths, eventually, on_both_stores};
+use reentry::{LockError, Locks, Reentrancy, current_owner, held};
+use tokio::sync::Semaphore;
+
+on_both_stores!(
+    a_nested_call_reenters_what_an_enclosing_call_holds,
+    a_key_is_reentered_through_other_keys_in_between,
+    a_key_that_was_released_is_acquired_anew,
+    nested_keys_share_the_owner_and_have_holds_of_their_own,
+    each_outermost_acquisition_is_a_call_graph_of_its_own,
+    what_is_held_shows_inside_and_nowhere_else,
+    a_clone_is_the_same_locks,
+    recursion_reenters_to_depth_200,
+    recursion_dropped_at_depth_200_leaves_no_lock,
+    forbidden_reentry_is_refused_at_once,
+);
+
+async fn a_nested_call_reenters_what_an_enclosing_call_holds(locks: Locks) {
+    async fn inner(locks: &Locks) -> u32 {
+        locks
+            .with_lock("key", async { held("key").unwrap().depth() })
+            .await
+            .unwrap()
+    }
+    let depths = locks.with_lock("key", async {
+        let before = held("key").unwrap().depth();
+        (before, inner(&locks).await, held("key").unwrap().depth())
+    });
+    assert_eq!(depths.await.unwrap(), (1, 2, 1));
+    assert!(locks.inspect("key").await.unwrap().is_none());
+}
+
+async fn a_key_is_reentered_through_other_keys_in_between(locks: Locks) {
+    let innermost = async {
+        assert_eq!(depths(&locks, "a").await, [2]);
+        assert_eq!(depths(&locks, "b").await, [1]);
+        assert_eq!(held("a").unwrap().depth(), 2);
+    };
+    let middle = async { locks.with_lock("a", innermost).await.unwrap() };
+    let outer = async { locks.with_lock("b", middle).await.unwrap() };
+    locks.with_lock("a", outer).await.unwrap();
+}
+
+async fn a_key_that_was_released_is_acquired_anew(locks: Locks) {
+    let hold = async || {
+        let id = async { held("inner").unwrap().hold_id() };
+        locks.with_lock("inner", id).await.unwrap()
+    };
+    let body = async { (hold().await, hold().await, current_owner().unwrap()) };
+    let (first, second, owner) = locks.with_lock("outer", body).await.unwrap();
+    assert_ne!(first, second);
+    assert_eq!((first.owner(), second.owner()), (owner, owner));
+}
+
+async fn nested_keys_share_the_owner_and_have_holds_of_their_own(locks: Locks) {
+    let inner = async { (held("outer").unwrap(), held("inner").unwrap()) };
+    let body = async { locks.with_lock("inner", inner).await.unwrap() };
+    let (outer, inner) = locks.with_lock("outer", body).await.unwrap();
+    assert_eq!(outer.owner(), inner.owner());
+    assert_ne!(outer.hold_id(), inner.hold_id());
+    assert_eq!((outer.key(), inner.key()), ("outer", "inner"));
+}
+
+async fn each_outermost_acquisition_is_a_call_graph_of_its_own(locks: Locks) {
+    let owner = async || {
+        let body = async { current_owner().unwrap() };
+        locks.with_lock("key", body).await.unwrap()
+    };
+    assert_ne!(owner().await, owner().await);
+}
+
+async fn what_is_held_shows_inside_and_nowhere_else(locks: Locks) {
+    let nothing =
+        || held("key").is_none() && locks.held("key").is_none() && current_owner().is_none();
+    assert!(nothing());
+    let other = Locks::in_memory();
+    let body = async {
+        let seen = held("key").unwrap();
+        assert_eq!(current_owner(), Some(seen.owner()));
+        assert_eq!(locks.held("key").unwrap().hold_id(), seen.hold_id());
+        assert!(held("another").is_none() && locks.held("another").is_none());
+        assert!(other.held("key").is_none(), "held through another Locks");
+        let info = locks.inspect("key").await.unwrap().unwrap();
+        assert_eq!(info.holders[0].hold_id, seen.hold_id().to_string());
+        assert_eq!(info.holders[0].owner, Some(seen.owner()));
+        assert_eq!(info.token, Some(seen.fencing_token()));
+        seen
+    };
+    let seen = locks.with_lock("key", body).await.unwrap();
+    assert!(nothing());
+    // The view outlives the lock and says so.
+    assert_eq!(seen.depth(), 0);
+    assert!(seen.remaining().is_zero());
+    assert!(!seen.is_lost());
+}
+
+async fn a_clone_is_the_same_locks(locks: Locks) {
+    let clone = locks.clone();
+    let body = async { clone.lock("key").no_wait().run(async {}).await };
+    locks.with_lock("key", body).await.unwrap().unwrap();
+}
+
+type Recursion<'a> = Pin<Box<dyn Future<Output = u32> + Send + 'a>>;
+
+/// Enters `levels` times and waits at the bottom. Nothing is boxed but the recursion itself.
+fn descend<'a>(locks: &'a Locks, levels: u32, bottom: &'a Semaphore) -> Recursion<'a> {
+    Box::pin(async move {
+        if levels == 0 {
+            bottom.acquire().await.unwrap().forget();
+            return locks.held("key").unwrap().depth();
+        }
+        let deeper = async { descend(locks, levels - 1, bottom).await };
+        let depth = locks.with_lock("key", deeper).await.unwrap();
+        let left = locks.held("key").map_or(0, |held| held.depth());
+        assert_eq!(left, depth - levels);
+        depth
+    })
+}
+
+async fn recursion_reenters_to_depth_200(locks: Locks) {
+    let bottom = Semaphore::new(1);
+    assert_eq!(descend(&locks, 200, &bottom).await, 200);
+    assert!(locks.inspect("key").await.unwrap().is_none());
+}
+
+async fn recursion_dropped_at_depth_200_leaves_no_lock(locks: Locks) {
+    let bottom = Arc::new(Semaphore::new(0));
+    let task = tokio::spawn({
+        let (locks, bottom) = (locks.clone(), Arc::clone(&bottom));
+        async move { descend(&locks, 200, &bottom).await }
+    });
+    eventually(DEADLINE, "the bottom", async || {
+        depths(&locks, "key").await == [200]
+    })
+    .await;
+    task.abort();
+    assert!(task.await.unwrap_err().is_cancelled());
+    eventually(DEADLINE, "a free lock", async || {
+        depths(&locks, "key").await.is_empty()
+    })
+    .await;
+}
+
+async fn forbidden_reentry_is_refused_at_once(locks: Locks) {
+    let forbid = || locks.lock("key").reentrancy(Reentrancy::Forbid);
+    let body = async {
+        let run = forbid().run(async { unreachable!("entered") }).await;
+        assert!(matches!(&run, Err(LockError::AlreadyHeld { key, .. }) if key == "key"));
+        let run: LockError = run.unwrap_err();
+        assert!(!run.is_contended() && !run.is_lost());
+        assert_eq!(run.key(), Some("key"));
+        for refused in [
+            forbid().acquire().await.map(drop),
+            forbid().try_acquire().await.map(drop),
+            forbid().wait_forever().await.map(drop),
+        ] {
+            assert!(matches!(refused, Err(LockError::AlreadyHeld { .. })));
+        }
+        assert_eq!(depths(&locks, "key").await, [1]);
+        // Another key is none of its business.
+        let other = locks.lock("other").reentrancy(Reentrancy::Forbid);
+        other.run(async {}).await.unwrap();
+    };
+    forbid().run(body).await.unwrap();
+}

@@ -1,0 +1,99 @@
+//! P13 for bodies that return a `Result`: one `?` instead of two, and the body's own error stands.
+
+use crate::support::on_both_stores;
+use reentry::{LockError, Locks, Reentrancy};
+
+on_both_stores!(
+    a_flat_call_returns_what_its_body_returns,
+    the_body_s_own_error_stands,
+    the_lock_s_errors_are_converted,
+    a_flat_call_reenters_and_releases,
+    a_boxed_error_keeps_the_lock_s_error_inside,
+);
+
+#[derive(Debug, PartialEq)]
+enum Failure {
+    OutOfStock(u32),
+    Locked(Option<String>),
+    Lost,
+    Other,
+}
+
+impl From<LockError> for Failure {
+    fn from(error: LockError) -> Self {
+        match error {
+            _ if error.is_contended() => Self::Locked(error.key().map(str::to_owned)),
+            LockError::Lost { .. } => Self::Lost,
+            _ => Self::Other,
+        }
+    }
+}
+
+async fn a_flat_call_returns_what_its_body_returns(locks: Locks) {
+    let body = async { Ok::<_, Failure>(42) };
+    assert_eq!(locks.with_lock_flat("key", body).await, Ok(42));
+    let body = async { Ok::<_, Failure>("text") };
+    assert_eq!(locks.lock("key").run_flat(body).await, Ok("text"));
+    assert!(locks.inspect("key").await.unwrap().is_none());
+}
+
+async fn the_body_s_own_error_stands(locks: Locks) {
+    let body = async { Err::<(), _>(Failure::OutOfStock(7)) };
+    let result = locks.with_lock_flat("key", body).await;
+    assert_eq!(result, Err(Failure::OutOfStock(7)));
+    assert!(locks.inspect("key").await.unwrap().is_none());
+    // Also that of an inner call, through `?`.
+    let inner = || locks.with_lock_flat("key", async { Err::<(), _>(Failure::OutOfStock(8)) });
+    let outer = locks.with_lock_flat("key", async {
+        inner().await?;
+        unreachable!("the inner call failed");
+    });
+    assert_eq!(outer.await as Result<(), _>, Err(Failure::OutOfStock(8)));
+    assert!(locks.inspect("key").await.unwrap().is_none());
+}
+
+async fn the_lock_s_errors_are_converted(locks: Locks) {
+    let body = || async { Ok::<_, Failure>(()) };
+    let guard = locks.lock("key").await.unwrap();
+    let busy = locks.lock("key").no_wait().run_flat(body()).await;
+    assert_eq!(busy, Err(Failure::Locked(Some("key".to_owned()))));
+    guard.release().await.unwrap();
+
+    let invalid = locks.with_lock_flat("", body()).await;
+    assert_eq!(invalid, Err(Failure::Other));
+    let nested = locks.lock("key").reentrancy(Reentrancy::Forbid);
+    let refused = locks.with_lock_flat("key", nested.run_flat(body())).await;
+    assert_eq!(refused, Err(Failure::Other));
+
+    let body = async {
+        assert!(locks.force_release("key").await.unwrap());
+        Ok::<_, Failure>(())
+    };
+    assert_eq!(locks.with_lock_flat("key", body).await, Err(Failure::Lost));
+}
+
+async fn a_flat_call_reenters_and_releases(locks: Locks) {
+    let inner = || {
+        locks.with_lock_flat("key", async {
+            Ok::<_, LockError>(crate::support::depths(&locks, "key").await)
+        })
+    };
+    let outer = locks.with_lock_flat("key", async { inner().await });
+    assert_eq!(outer.await.unwrap(), [2]);
+    assert!(locks.inspect("key").await.unwrap().is_none());
+}
+
+async fn a_boxed_error_keeps_the_lock_s_error_inside(locks: Locks) {
+    let body = async {
+        let number: u32 = "not a number".parse()?;
+        Ok::<_, Box<dyn std::error::Error + Send + Sync>>(number)
+    };
+    let error = locks.with_lock_flat("key", body).await.unwrap_err();
+    assert!(error.is::<std::num::ParseIntError>());
+    let body = async { Ok::<_, Box<dyn std::error::Error + Send + Sync>>(()) };
+    let error = locks.with_lock_flat("", body).await.unwrap_err();
+    assert!(matches!(
+        error.downcast_ref(),
+        Some(LockError::InvalidKey { .. })
+    ));
+}

@@ -1,0 +1,145 @@
+//! The futures themselves: `Send` when the body is, small however deep they nest, lazy, and of
+//! static lifetime.
+
+use std::rc::Rc;
+
+use crate::support::on_both_stores;
+use reentry::{GuardScope, LockError, LockGuard, LockRequest, Locks, WithLock, WithLockFlat, held};
+
+on_both_stores!(
+    nothing_happens_before_the_first_poll,
+    a_body_need_not_be_send,
+    a_body_may_borrow_what_surrounds_the_call,
+);
+
+fn send<T: Send>(value: T) -> T {
+    value
+}
+
+fn is_send<T: Send>() {}
+
+fn send_and_sync<T: Send + Sync>() {}
+
+fn lives_for_ever<T: 'static>(value: T) -> T {
+    value
+}
+
+#[tokio::test]
+async fn futures_are_send_where_their_bodies_are() {
+    send_and_sync::<Locks>();
+    send_and_sync::<LockRequest>();
+    send_and_sync::<LockGuard>();
+    send_and_sync::<LockError>();
+    send_and_sync::<reentry::Held>();
+    type Body = std::future::Ready<Result<(), LockError>>;
+    is_send::<WithLock<Body>>();
+    is_send::<WithLockFlat<Body>>();
+    is_send::<GuardScope<'static, Body>>();
+
+    let locks = Locks::in_memory();
+    send(locks.with_lock("key", async {})).await.unwrap();
+    send(locks.with_lock_flat("key", async { Ok::<_, LockError>(()) }))
+        .await
+        .unwrap();
+    send(locks.inspect("key")).await.unwrap();
+    send(locks.force_release("key")).await.unwrap();
+    let guard = send(locks.lock("key").acquire()).await.unwrap();
+    drop(send(guard.held().lost()));
+    send(guard.scope(async {})).await.unwrap();
+    send(guard.release()).await.unwrap();
+    assert!(
+        send(locks.lock("key").try_acquire())
+            .await
+            .unwrap()
+            .is_some()
+    );
+    send(Locks::connect("memory:")).await.unwrap();
+}
+
+/// It can be spawned although everything that it was made from is gone.
+#[tokio::test]
+async fn a_future_borrows_nothing_from_its_locks() {
+    let future = {
+        let locks = Locks::in_memory();
+        let key = String::from("key");
+        lives_for_ever(locks.with_lock(&key, async { held("key").unwrap().depth() }))
+    };
+    assert_eq!(tokio::spawn(future).await.unwrap().unwrap(), 1);
+}
+
+/// An `async fn` in between would double the size at each level.
+#[tokio::test]
+async fn the_size_stays_small_over_ten_levels() {
+    macro_rules! nested {
+        ($locks:ident) => { async {} };
+        ($locks:ident $level:tt $($levels:tt)*) => {
+            $locks.with_lock("key", nested!($locks $($levels)*))
+        };
+    }
+    let locks = Locks::in_memory();
+    let one = size_of_val(&nested!(locks 1));
+    let ten = nested!(locks 1 2 3 4 5 6 7 8 9 10);
+    let size = size_of_val(&ten);
+    assert!(one < 512, "{one} bytes");
+    assert!(size < 4096, "{size} bytes");
+    let mut output = ten.await;
+    let _ = &mut output;
+    assert!(output.is_ok());
+}
+
+/// As users write it: each level an `async fn` that runs an `async` block under the lock.
+#[tokio::test]
+async fn the_size_stays_small_over_five_async_fns() {
+    macro_rules! levels {
+        ($name:ident) => {
+            async fn $name(locks: &Locks) -> u32 {
+                locks.with_lock("key", async { held("key").unwrap().depth() }).await.unwrap()
+            }
+        };
+        ($name:ident $next:ident $($names:ident)*) => {
+            async fn $name(locks: &Locks) -> u32 {
+                locks.with_lock("key", async { $next(locks).await }).await.unwrap()
+            }
+            levels!($next $($names)*);
+        };
+    }
+    levels!(first second third fourth fifth);
+    let locks = Locks::in_memory();
+    let future = first(&locks);
+    let size = size_of_val(&future);
+    assert!(size < 16 * 1024, "{size} bytes");
+    assert_eq!(future.await, 5);
+}
+
+async fn nothing_happens_before_the_first_poll(locks: Locks) {
+    let unpolled = locks.with_lock("key", async { unreachable!("entered") });
+    let acquire = locks.lock("key").acquire();
+    let invalid = locks.with_lock("", async {});
+    assert!(locks.inspect("key").await.unwrap().is_none());
+    let guard = locks.lock("key").no_wait().await.unwrap();
+    drop::<(WithLock<_>, _)>((unpolled, acquire));
+    guard.release().await.unwrap();
+    assert!(matches!(invalid.await, Err(LockError::InvalidKey { .. })));
+}
+
+async fn a_body_need_not_be_send(locks: Locks) {
+    let body = async {
+        let local = Rc::new(1);
+        tokio::task::yield_now().await;
+        let nested = locks.with_lock("key", async { Rc::clone(&local) });
+        nested.await.unwrap()
+    };
+    assert_eq!(*locks.with_lock("key", body).await.unwrap(), 1);
+}
+
+async fn a_body_may_borrow_what_surrounds_the_call(locks: Locks) {
+    let mut visits = Vec::new();
+    for n in 0..3 {
+        let body = async {
+            tokio::task::yield_now().await;
+            visits.push(n);
+        };
+        locks.with_lock("key", body).await.unwrap();
+    }
+    assert_eq!(visits, [0, 1, 2]);
+}

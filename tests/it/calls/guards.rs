@@ -1,0 +1,158 @@
+//! P2 for guards: a guard is a lock as a value. It re-enters what an enclosing call holds, and lets
+//! nested calls in through its scope alone.
+
+use std::sync::Arc;
+
+use crate::support::{DEADLINE, depths, eventually, on_both_stores};
+use reentry::{LockError, LockGuard, Locks, current_owner, held};
+use tokio::sync::Barrier;
+
+on_both_stores!(
+    a_nested_guard_is_a_reentry,
+    a_nested_guard_that_outlives_the_body_keeps_the_lock,
+    a_scope_lets_nested_calls_in,
+    outside_its_scope_a_guard_lets_nobody_in,
+    a_scope_adds_no_depth_and_does_not_release,
+    scopes_of_one_guard_run_at_the_same_time,
+    a_dropped_scope_leaves_the_lock_with_its_guard,
+    a_guard_moves_to_another_task,
+    what_was_held_keeps_no_task_alive,
+    awaiting_a_request_is_acquiring_it,
+);
+
+async fn a_nested_guard_is_a_reentry(locks: Locks) {
+    let body = async {
+        let guard = locks.lock("key").no_wait().acquire().await.unwrap();
+        assert_eq!(guard.held().depth(), 2);
+        assert_eq!(guard.held().hold_id(), held("key").unwrap().hold_id());
+        assert_eq!(depths(&locks, "key").await, [2]);
+        let tried = locks.lock("key").try_acquire().await.unwrap().unwrap();
+        assert_eq!(depths(&locks, "key").await, [3]);
+        tried.release().await.unwrap();
+        assert_eq!(depths(&locks, "key").await, [2]);
+        guard.release().await.unwrap();
+        assert_eq!(depths(&locks, "key").await, [1]);
+    };
+    locks.with_lock("key", body).await.unwrap();
+    assert!(locks.inspect("key").await.unwrap().is_none());
+}
+
+async fn a_nested_guard_that_outlives_the_body_keeps_the_lock(locks: Locks) {
+    let body = async { locks.lock("key").await.unwrap() };
+    let guard = locks.with_lock("key", body).await.unwrap();
+    assert_eq!(depths(&locks, "key").await, [1]);
+    assert_eq!(guard.held().depth(), 1);
+    let stranger = locks.lock("key").try_acquire().await.unwrap();
+    assert!(stranger.is_none());
+    guard.release().await.unwrap();
+    assert!(locks.inspect("key").await.unwrap().is_none());
+}
+
+async fn a_scope_lets_nested_calls_in(locks: Locks) {
+    let guard = locks.lock("key").await.unwrap();
+    let body = async {
+        assert_eq!(current_owner(), Some(guard.held().owner()));
+        let nested = locks.lock("key").no_wait();
+        nested.run(async { held("key").unwrap().depth() }).await
+    };
+    assert_eq!(guard.scope(body).await.unwrap().unwrap(), 2);
+    guard.release().await.unwrap();
+}
+
+async fn outside_its_scope_a_guard_lets_nobody_in(locks: Locks) {
+    let guard = locks.lock("key").await.unwrap();
+    assert!(held("key").is_none() && locks.held("key").is_none());
+    let refused = locks.lock("key").no_wait().await;
+    assert!(matches!(refused, Err(LockError::Busy { .. })));
+    guard.scope(async {}).await.unwrap();
+    assert!(held("key").is_none());
+    guard.release().await.unwrap();
+}
+
+async fn a_scope_adds_no_depth_and_does_not_release(locks: Locks) {
+    let guard = locks.lock("key").await.unwrap();
+    for _ in 0..2 {
+        let inside = guard.scope(depths(&locks, "key"));
+        assert_eq!(inside.await.unwrap(), [1]);
+        assert_eq!(depths(&locks, "key").await, [1]);
+    }
+    guard.release().await.unwrap();
+    assert!(locks.inspect("key").await.unwrap().is_none());
+}
+
+/// Both are below the guard, and so are nested entries of both.
+async fn scopes_of_one_guard_run_at_the_same_time(locks: Locks) {
+    let guard = locks.lock("key").await.unwrap();
+    let both = Barrier::new(2);
+    let branch = || guard.scope(async { locks.with_lock("key", both.wait()).await.map(drop) });
+    let (a, b) = tokio::join!(branch(), branch());
+    a.unwrap().unwrap();
+    b.unwrap().unwrap();
+    assert_eq!(depths(&locks, "key").await, [1]);
+    guard.release().await.unwrap();
+}
+
+async fn a_dropped_scope_leaves_the_lock_with_its_guard(locks: Locks) {
+    let guard = locks.lock("key").await.unwrap();
+    let inside = Barrier::new(2);
+    let nested = async {
+        inside.wait().await;
+        std::future::pending::<()>().await;
+    };
+    let body = async { locks.with_lock("key", nested).await };
+    tokio::select! {
+        _ = guard.scope(body) => unreachable!("its body never ends"),
+        _ = inside.wait() => {}
+    }
+    // The nested entry was taken off in the background.
+    eventually(DEADLINE, "depth 1", async || {
+        depths(&locks, "key").await == [1]
+    })
+    .await;
+    guard.release().await.unwrap();
+    assert!(locks.inspect("key").await.unwrap().is_none());
+}
+
+async fn a_guard_moves_to_another_task(locks: Locks) {
+    let guard = Arc::new(locks.lock("key").await.unwrap());
+    let there = tokio::spawn({
+        let (locks, guard) = (locks.clone(), Arc::clone(&guard));
+        async move {
+            let nested = async { locks.lock("key").no_wait().run(async {}).await };
+            guard.scope(nested).await.unwrap().unwrap();
+        }
+    });
+    there.await.unwrap();
+    std::thread::spawn(move || drop(guard)).join().unwrap();
+    eventually(DEADLINE, "a free lock", async || {
+        depths(&locks, "key").await.is_empty()
+    })
+    .await;
+}
+
+/// It tells what was, and nothing else is left: no watchdog, no connection.
+async fn what_was_held_keeps_no_task_alive(locks: Locks) {
+    let tasks = || {
+        tokio::runtime::Handle::current()
+            .metrics()
+            .num_alive_tasks()
+    };
+    let guard = locks.lock("key").await.unwrap();
+    let held = guard.held().clone();
+    assert_eq!(held.depth(), 1);
+    guard.release().await.unwrap();
+    drop(locks);
+    eventually(DEADLINE, "no task", async || tasks() == 0).await;
+    assert_eq!((held.key(), held.depth()), ("key", 0));
+    assert!(held.remaining().is_zero() && !held.is_lost());
+}
+
+async fn awaiting_a_request_is_acquiring_it(locks: Locks) {
+    let request = locks.lock("key");
+    let first: LockGuard = request.clone().await.unwrap();
+    let token = first.held().fencing_token();
+    first.release().await.unwrap();
+    let second = request.acquire().await.unwrap();
+    assert!(second.held().fencing_token() > token);
+    second.release().await.unwrap();
+}

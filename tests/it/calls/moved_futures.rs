@@ -1,0 +1,145 @@
+//! P2: the chain is what encloses the poll: futures that are made, or polled for a while, in one call
+//! graph and go on in another one.
+
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "a test ends where its ground gives way"
+)]
+#![allow(
+    clippy::async_yields_async,
+    reason = "futures leave the body that they were begun in"
+)]
+
+use std::future::pending;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use crate::support::{DEADLINE, on_both_stores, within};
+use reentry::{LockError, LockGuard, Locks, current_owner, held};
+use tokio::select;
+use tokio::sync::{Notify, oneshot};
+
+on_both_stores!(
+    a_scope_made_inside_a_body_and_spawned_is_a_stranger,
+    a_scope_made_inside_a_branch_is_a_stranger_in_its_sibling,
+    a_section_begun_inside_a_body_and_spawned_is_a_stranger,
+    a_scope_made_outside_is_below_the_body_that_awaits_it,
+    a_section_begun_outside_is_below_the_body_that_awaits_it,
+    a_body_dropped_in_another_task_is_dropped_inside_its_scope,
+);
+
+/// Whether the code that runs now is let into the lock.
+async fn gets_in(locks: &Locks, key: &str) -> bool {
+    assert_eq!(locks.held(key).is_some(), held(key).is_some());
+    match locks.lock(key).no_wait().run(async {}).await {
+        Ok(()) => true,
+        Err(LockError::Busy { .. }) => false,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// Polls a section until its body says that it runs, and then lets it be.
+async fn begin<F: Future>(section: &mut Pin<Box<F>>, inside: &Notify) {
+    let begun = async {
+        select! {
+            biased;
+            () = inside.notified() => {}
+            _ = section => panic!("it waits for a sign to go on"),
+        }
+    };
+    within(DEADLINE, "the section to begin", begun).await;
+}
+
+async fn a_scope_made_inside_a_body_and_spawned_is_a_stranger(locks: Locks) {
+    // A task takes nothing that is borrowed.
+    let guard: &'static LockGuard = Box::leak(Box::new(locks.lock("inner").await.unwrap()));
+    let body = async {
+        let inner = locks.clone();
+        let scope = guard.scope(async move { gets_in(&inner, "outer").await });
+        tokio::spawn(scope).await.unwrap().unwrap()
+    };
+    assert!(!locks.with_lock("outer", body).await.unwrap());
+}
+
+async fn a_scope_made_inside_a_branch_is_a_stranger_in_its_sibling(locks: Locks) {
+    let guard = locks.lock("inner").await.unwrap();
+    let (send, receive) = oneshot::channel();
+    let (leave, may_leave) = oneshot::channel();
+    let holder = locks.with_lock("outer", async {
+        let probe = guard.scope(async { gets_in(&locks, "outer").await });
+        assert!(send.send(probe).is_ok());
+        may_leave.await.unwrap();
+    });
+    let sibling = async {
+        let entered = receive.await.unwrap().await.unwrap();
+        leave.send(()).unwrap();
+        entered
+    };
+    let (held, entered) = tokio::join!(holder, sibling);
+    held.unwrap();
+    assert!(!entered);
+}
+
+/// Given up inside the body, as by a timeout, and spawned.
+async fn a_section_begun_inside_a_body_and_spawned_is_a_stranger(locks: Locks) {
+    let (go_on, may_go_on) = oneshot::channel();
+    let inside = Arc::new(Notify::new());
+    let body = async {
+        let (inner, is_inside) = (locks.clone(), Arc::clone(&inside));
+        let mut section = Box::pin(locks.with_lock("inner", async move {
+            is_inside.notify_one();
+            may_go_on.await.unwrap();
+            gets_in(&inner, "outer").await
+        }));
+        begin(&mut section, &inside).await;
+        let spawned = tokio::spawn(section);
+        go_on.send(()).unwrap();
+        spawned.await.unwrap().unwrap()
+    };
+    assert!(!locks.with_lock("outer", body).await.unwrap());
+}
+
+async fn a_scope_made_outside_is_below_the_body_that_awaits_it(locks: Locks) {
+    let guard = locks.lock("inner").await.unwrap();
+    let scope = guard.scope(async { gets_in(&locks, "outer").await });
+    assert!(locks.with_lock("outer", scope).await.unwrap().unwrap());
+}
+
+async fn a_section_begun_outside_is_below_the_body_that_awaits_it(locks: Locks) {
+    let (go_on, may_go_on) = oneshot::channel();
+    let inside = Notify::new();
+    let mut section = Box::pin(locks.with_lock("inner", async {
+        inside.notify_one();
+        may_go_on.await.unwrap();
+        gets_in(&locks, "outer").await
+    }));
+    begin(&mut section, &inside).await;
+    go_on.send(()).unwrap();
+    assert!(locks.with_lock("outer", section).await.unwrap().unwrap());
+}
+
+/// Tells what it sees when it is dropped.
+struct OnDrop(Option<oneshot::Sender<(bool, bool)>>);
+
+impl Drop for OnDrop {
+    fn drop(&mut self) {
+        let seen = (held("key").is_some(), current_owner().is_some());
+        let sender = self.0.take().unwrap();
+        let _ = sender.send(seen);
+    }
+}
+
+async fn a_body_dropped_in_another_task_is_dropped_inside_its_scope(locks: Locks) {
+    let (sender, seen) = oneshot::channel();
+    let inside = Arc::new(Notify::new());
+    let is_inside = Arc::clone(&inside);
+    let mut section = Box::pin(locks.with_lock("key", async move {
+        is_inside.notify_one();
+        let _on_drop = OnDrop(Some(sender));
+        pending::<()>().await;
+    }));
+    begin(&mut section, &inside).await;
+    tokio::spawn(async { drop(section) }).await.unwrap();
+    assert_eq!(seen.await.unwrap(), (true, true));
+}

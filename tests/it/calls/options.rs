@@ -1,0 +1,261 @@
+//! Bad keys and contradicting options are refused before anything is sent.
+
+use std::time::Duration;
+
+use crate::support::{DEADLINE, RedisServer, connect, on_both_stores};
+use reentry::{LockError, LockRequest, Locks, LocksBuilder, Wake, held};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+on_both_stores!(
+    a_bad_key_is_refused_by_every_call,
+    unusual_keys_are_locks_like_any_other,
+    the_longest_lease_is_a_century,
+    a_bad_option_of_a_reentry_is_refused_and_leaves_the_hold_alone,
+);
+
+const BAD_KEYS: [&str; 6] = ["", "reentry:x", "reentry:", "a}b", "{}a", "}"];
+
+async fn a_bad_key_is_refused_by_every_call(locks: Locks) {
+    for bad in BAD_KEYS {
+        for refused in [
+            locks
+                .with_lock(bad, async { unreachable!("entered") })
+                .await,
+            locks
+                .with_lock_flat(bad, async { unreachable!("entered") })
+                .await,
+            locks.lock(bad).await.map(drop),
+            locks.lock(bad).try_acquire().await.map(drop),
+            locks.inspect(bad).await.map(drop),
+            locks.force_release(bad).await.map(drop),
+        ] {
+            let error: LockError = refused.unwrap_err();
+            assert!(
+                matches!(error, LockError::InvalidKey { .. }),
+                "{bad}: {error:?}"
+            );
+            assert_eq!(error.key(), Some(bad));
+            assert!(!error.is_contended() && !error.is_lost());
+        }
+        assert!(locks.held(bad).is_none() && held(bad).is_none());
+    }
+}
+
+async fn unusual_keys_are_locks_like_any_other(locks: Locks) {
+    let long = "k".repeat(10_000);
+    let keys = [
+        " ",
+        "a b",
+        "{tag}:a",
+        "a{b",
+        "Reentry:x",
+        "é\u{1f512}",
+        "\r\n",
+        "\0",
+        "%s%n",
+        &long,
+    ];
+    for key in keys {
+        let nested = async {
+            let nested = locks
+                .lock(key)
+                .no_wait()
+                .run(async { held(key).unwrap().depth() });
+            assert_eq!(nested.await.unwrap(), 2);
+            assert!(locks.inspect(key).await.unwrap().is_some());
+        };
+        locks.with_lock(key, nested).await.unwrap();
+        assert!(locks.inspect(key).await.unwrap().is_none());
+    }
+}
+
+async fn the_longest_lease_is_a_century(locks: Locks) {
+    let century = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+    let nested = async { locks.lock("key").ttl(century).run(async {}).await };
+    let request = locks.lock("key").ttl(century).max_hold(century);
+    request.run(nested).await.unwrap().unwrap();
+    locks
+        .lock("key")
+        .ttl(century)
+        .wait(century)
+        .run(async {})
+        .await
+        .unwrap();
+    assert!(locks.inspect("key").await.unwrap().is_none());
+}
+
+async fn a_bad_option_of_a_reentry_is_refused_and_leaves_the_hold_alone(locks: Locks) {
+    let body = async {
+        let refused = locks.lock("key").ttl(Duration::ZERO).run(async {}).await;
+        assert!(matches!(refused, Err(LockError::Config { .. })));
+        assert_eq!(crate::support::depths(&locks, "key").await, [1]);
+        assert_eq!(held("key").unwrap().depth(), 1);
+    };
+    locks.with_lock("key", body).await.unwrap();
+}
+
+/// Requests that contradict themselves.
+fn bad_requests(locks: &Locks) -> [LockRequest; 5] {
+    let request = || locks.lock("key");
+    [
+        request().ttl(Duration::ZERO),
+        request().ttl(Duration::from_millis(19)),
+        request().ttl(Duration::MAX),
+        request().ttl(9 * SECOND).max_hold(2 * SECOND),
+        request().max_hold(Duration::ZERO),
+    ]
+}
+
+#[tokio::test]
+async fn nothing_is_sent_for_bad_keys_and_options() {
+    let server = RedisServer::start().await;
+    let locks = connect(&server).await;
+    let before = server.commandstats().await;
+    a_bad_key_is_refused_by_every_call(locks.clone()).await;
+    for request in bad_requests(&locks) {
+        let error = request.clone().await.unwrap_err();
+        assert!(matches!(error, LockError::Config { .. }), "{error:?}");
+        assert!(error.key().is_none() && !error.is_contended());
+        let run: Result<(), _> = request.run(async { unreachable!("entered") }).await;
+        assert!(matches!(run, Err(LockError::Config { .. })));
+    }
+    assert!(server.calls_since(&before).await.is_empty());
+}
+
+/// With a server that is not there: who asked it would get another error.
+#[tokio::test]
+async fn a_builder_refuses_what_cannot_be_before_it_connects() {
+    let nowhere = || Locks::builder().url("redis://127.0.0.1:1");
+    let poll = |interval, attempts| Wake::Poll { interval, attempts };
+    let builders: [LocksBuilder; 11] = [
+        Locks::builder(),
+        nowhere().ttl(Duration::ZERO),
+        nowhere().ttl(Duration::from_millis(19)),
+        nowhere().ttl(Duration::MAX),
+        nowhere().wake(poll(Duration::ZERO, None)),
+        nowhere().wake(poll(SECOND, Some(0))),
+        nowhere().connect_timeout(Duration::ZERO),
+        nowhere().response_timeout(Duration::ZERO),
+        Locks::builder().url("not a url"),
+        nowhere().prefix("reentry:app:"),
+        nowhere().prefix("app:{}"),
+    ];
+    for builder in builders {
+        let shown = format!("{builder:?}");
+        let error = builder.build().await.unwrap_err();
+        assert!(
+            matches!(error, LockError::Config { .. }),
+            "{shown}: {error:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_pool_and_the_memory_exclude_each_other() {
+    let server = RedisServer::start().await;
+    let config = deadpool_redis::Config::from_url(server.url());
+    let pool = config.create_pool(Some(deadpool_redis::Runtime::Tokio1));
+    let builder = Locks::builder().pool(pool.unwrap()).url("memory:");
+    let error = builder.build().await.unwrap_err();
+    assert!(matches!(error, LockError::Config { .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_prefix_after_which_every_key_is_bad_is_refused() {
+    let pool = || {
+        let config = deadpool_redis::Config::from_url("redis://127.0.0.1:1");
+        config.create_pool(Some(deadpool_redis::Runtime::Tokio1))
+    };
+    for prefix in [
+        "reentry:",
+        "reentry:app:",
+        "{}",
+        "app:{}",
+        "}{}",
+        "{}{tag}:",
+    ] {
+        // Nothing listens there: the prefix is refused before that is noticed.
+        let over_a_pool = Locks::builder().pool(pool().unwrap());
+        for builder in [
+            Locks::builder().url("memory:"),
+            over_a_pool.connect_timeout(DEADLINE),
+        ] {
+            let error = builder.prefix(prefix).build().await.unwrap_err();
+            assert!(
+                matches!(error, LockError::Config { .. }),
+                "{prefix}: {error:?}"
+            );
+            assert!(error.to_string().contains(prefix), "{error}");
+        }
+    }
+    // After each of these some name is good.
+    for (prefix, name) in [
+        ("}", "{tag}"),
+        ("{", "tag}"),
+        ("{tag}{}", "a}b"),
+        ("reentry", "key"),
+    ] {
+        let builder = Locks::builder().url("memory:").prefix(prefix);
+        let locks = builder.build().await.unwrap();
+        locks.with_lock(name, async {}).await.unwrap();
+    }
+}
+
+/// The prefix counts: it can make a bad name good, and a good name bad.
+#[tokio::test]
+async fn a_key_is_judged_together_with_its_prefix() {
+    let build = async |prefix: &str| {
+        let builder = Locks::builder().url("memory:").prefix(prefix);
+        builder.build().await.unwrap()
+    };
+    build("app:")
+        .await
+        .with_lock("reentry:x", async {})
+        .await
+        .unwrap();
+    build("{tag}")
+        .await
+        .with_lock("a}b", async {})
+        .await
+        .unwrap();
+    for (prefix, name) in [("app:", ""), ("reent", "ry:x"), ("}", "key")] {
+        let refused = build(prefix).await.with_lock(name, async {}).await;
+        let error = refused.unwrap_err();
+        assert!(
+            matches!(error, LockError::InvalidKey { .. }),
+            "{prefix}{name}"
+        );
+        assert_eq!(error.key(), Some(name));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_overrides_the_builder_and_the_builder_the_defaults() {
+    let builder = Locks::builder()
+        .url("memory:")
+        .ttl(9 * SECOND)
+        .wait(5 * SECOND);
+    let locks = builder.build().await.unwrap();
+    let ttl = async || {
+        let info = locks.inspect("key").await.unwrap().unwrap();
+        info.remaining.unwrap()
+    };
+    let by_default = async { assert_eq!(ttl().await, 9 * SECOND) };
+    locks.with_lock("key", by_default).await.unwrap();
+    let by_itself = async { assert_eq!(ttl().await, 3 * SECOND) };
+    locks
+        .lock("key")
+        .ttl(3 * SECOND)
+        .run(by_itself)
+        .await
+        .unwrap();
+
+    let _guard = locks.lock("key").await.unwrap();
+    let waited = async |request: LockRequest| match request.await {
+        Err(LockError::Timeout { waited, .. }) => waited.as_secs(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(waited(locks.lock("key")).await, 5);
+    assert_eq!(waited(locks.lock("key").wait(2 * SECOND)).await, 2);
+}

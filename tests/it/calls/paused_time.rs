@@ -1,0 +1,142 @@
+//! P14: users' tests on the in-memory store decide with a paused clock when a lease ends.
+
+use std::time::Duration;
+
+use reentry::{LockError, Locks, LostReason, OnLost, held};
+use tokio::time::{Instant, advance, sleep, timeout};
+
+const SECOND: Duration = Duration::from_secs(1);
+const HOUR: Duration = Duration::from_secs(3_600);
+
+/// The unit in which a timer of tokio is exact.
+const TICK: Duration = Duration::from_millis(1);
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_ends_exactly_when_it_should() {
+    let locks = Locks::in_memory();
+    let start = Instant::now();
+    // Nobody renews it: the holder is as good as dead.
+    let _dead = locks
+        .lock("key")
+        .ttl(10 * SECOND)
+        .max_hold(10 * SECOND)
+        .await
+        .unwrap();
+    advance(10 * SECOND - TICK).await;
+    let info = locks.inspect("key").await.unwrap().unwrap();
+    assert_eq!(info.remaining, Some(TICK));
+    assert!(locks.lock("key").try_acquire().await.unwrap().is_none());
+    advance(TICK).await;
+    assert!(locks.inspect("key").await.unwrap().is_none());
+    assert!(locks.lock("key").try_acquire().await.unwrap().is_some());
+    assert_eq!(start.elapsed(), 10 * SECOND);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_enters_as_soon_as_the_lease_of_the_dead_has_ended() {
+    let locks = Locks::in_memory();
+    for ttl in [50 * TICK, 10 * SECOND, 50 * SECOND] {
+        let start = Instant::now();
+        let dead = locks.lock("key").ttl(ttl).max_hold(ttl).await.unwrap();
+        locks.with_lock("key", async {}).await.unwrap();
+        let waited = start.elapsed();
+        assert!(
+            (ttl..=ttl + 3 * TICK).contains(&waited),
+            "{waited:?} of {ttl:?}"
+        );
+        drop(dead);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_watchdog_keeps_a_lock_over_hours() {
+    let locks = Locks::in_memory();
+    let body = async {
+        for _ in 0..60 * 60 {
+            sleep(10 * SECOND).await;
+            let info = locks.inspect("key").await.unwrap().unwrap();
+            assert!(info.remaining.unwrap() > 19 * SECOND);
+            assert!(held("key").unwrap().remaining() > 19 * SECOND);
+        }
+        assert!(!held("key").unwrap().is_lost());
+        held("key").unwrap().fencing_token()
+    };
+    let start = Instant::now();
+    let first = locks.with_lock("key", body).await.unwrap();
+    assert_eq!(start.elapsed(), 10 * HOUR);
+    let body = async { held("key").unwrap().fencing_token() };
+    assert!(locks.with_lock("key", body).await.unwrap() > first);
+}
+
+/// A clock that jumps is a process that was stopped: the body does not run on.
+#[tokio::test(start_paused = true)]
+async fn a_jump_beyond_the_lease_ends_the_body_before_it_runs_on() {
+    let locks = Locks::in_memory();
+    let body = async {
+        advance(HOUR).await;
+        unreachable!("ran on after its lease had ended");
+    };
+    let result: Result<(), _> = locks.with_lock("key", body).await;
+    let Err(LockError::Lost { reason, .. }) = result else {
+        panic!("{result:?}");
+    };
+    assert!(matches!(reason, LostReason::Unconfirmed | LostReason::Gone));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_asked_to_run_on_sees_the_jump() {
+    let locks = Locks::in_memory();
+    let body = async {
+        let held = held("key").unwrap();
+        advance(29 * SECOND).await;
+        assert!(!held.is_lost());
+        advance(HOUR).await;
+        assert!(held.is_lost());
+        held.lost().await;
+        "the output"
+    };
+    let request = locks.lock("key").on_lost(OnLost::KeepRunning);
+    assert_eq!(request.run(body).await.unwrap(), "the output");
+}
+
+/// `timeout` around a call gives up the lock at that instant.
+#[tokio::test(start_paused = true)]
+async fn a_timeout_around_a_call_frees_the_lock() {
+    let locks = Locks::in_memory();
+    let start = Instant::now();
+    let call = locks.with_lock("key", std::future::pending::<()>());
+    assert!(timeout(HOUR, call).await.is_err());
+    locks.with_lock("key", async {}).await.unwrap();
+    assert!(start.elapsed() <= HOUR + TICK);
+}
+
+/// Two contenders, work of fixed length: the whole schedule is known beforehand.
+#[tokio::test(start_paused = true)]
+async fn sections_follow_each_other_without_a_gap() {
+    let locks = Locks::in_memory();
+    let start = Instant::now();
+    let section = || {
+        locks
+            .lock("key")
+            .ttl(SECOND)
+            .run(async { sleep(7 * SECOND).await })
+    };
+    let (a, b, c) = tokio::join!(section(), section(), section());
+    a.and(b).and(c).unwrap();
+    let elapsed = start.elapsed();
+    assert!(
+        (21 * SECOND..=21 * SECOND + 3 * TICK).contains(&elapsed),
+        "{elapsed:?}"
+    );
+}
+
+/// Each is a store of its own, also by its URL.
+#[tokio::test(start_paused = true)]
+async fn every_in_memory_locks_is_a_world_of_its_own() {
+    let (a, b) = (Locks::in_memory(), Locks::in_memory());
+    let c = Locks::connect("memory:").await.unwrap();
+    let _a = a.lock("key").no_wait().await.unwrap();
+    let _b = b.lock("key").no_wait().await.unwrap();
+    let _c = c.lock("key").no_wait().await.unwrap();
+    assert!(a.clone().lock("key").try_acquire().await.unwrap().is_none());
+}

@@ -1,0 +1,169 @@
+//! P2, P3: a future that was polled and is then left alone, as `select!` over a borrowed future
+//! leaves it, blocks nobody but itself.
+
+use std::sync::Arc;
+
+use crate::support::{
+    DEADLINE, RedisServer, connect, depths, eventually, on_both_stores, waiters, within,
+};
+use futures_util::FutureExt;
+use reentry::{HandOff, Locks, held};
+use tokio::task::yield_now;
+
+on_both_stores!(
+    a_nested_entry_left_alone_blocks_no_other_entry,
+    a_nested_exit_left_alone_blocks_no_other_entry,
+    a_first_waiter_left_alone_blocks_no_waiter_behind_it,
+    a_waiter_left_alone_is_passed_over_after_two_heartbeats,
+);
+
+/// Its request may be in flight when the others want to enter and leave.
+async fn a_nested_entry_left_alone_blocks_no_other_entry(locks: Locks) {
+    let body = async {
+        let mut left_alone = Box::pin(locks.with_lock("key", std::future::pending::<()>()));
+        assert!((&mut left_alone).now_or_never().is_none());
+        let other = locks.with_lock("key", async { held("key").unwrap().depth() });
+        assert_eq!(within(DEADLINE, "the other", other).await.unwrap(), 3);
+        assert_eq!(depths(&locks, "key").await, [2]);
+        drop(left_alone);
+    };
+    locks.with_lock("key", body).await.unwrap();
+    eventually(DEADLINE, "a free lock", async || {
+        depths(&locks, "key").await.is_empty()
+    })
+    .await;
+}
+
+async fn a_nested_exit_left_alone_blocks_no_other_entry(locks: Locks) {
+    let body = async {
+        let (ended, mut has_ended) = tokio::sync::oneshot::channel();
+        let mut left_alone = Box::pin(locks.with_lock("key", async { ended.send(()).unwrap() }));
+        while has_ended.try_recv().is_err() {
+            assert!(matches!(
+                (&mut left_alone).now_or_never(),
+                None | Some(Ok(()))
+            ));
+            yield_now().await;
+        }
+        let other = locks.with_lock("key", async { held("key").unwrap().depth() });
+        assert_eq!(within(DEADLINE, "the other", other).await.unwrap(), 2);
+        assert_eq!(depths(&locks, "key").await, [1]);
+    };
+    locks.with_lock("key", body).await.unwrap();
+}
+
+/// The driver asks for it, and the grant goes back when it is dropped.
+async fn a_first_waiter_left_alone_blocks_no_waiter_behind_it(locks: Locks) {
+    let guard = locks.lock("key").await.unwrap();
+    let mut left_alone = Box::pin(locks.with_lock("key", async {}));
+    assert!((&mut left_alone).now_or_never().is_none());
+    let behind = tokio::spawn(locks.with_lock("key", async {}));
+    eventually(DEADLINE, "two waiters", async || {
+        waiters(&locks, "key").await == Some(2)
+    })
+    .await;
+    guard.release().await.unwrap();
+    drop(left_alone);
+    within(DEADLINE, "the one behind", behind)
+        .await
+        .unwrap()
+        .unwrap();
+}
+
+/// The lock goes to the next one long before the lease ends; and the one that was passed over does not
+/// enter on the old grant, but asks again.
+async fn a_waiter_left_alone_is_passed_over_after_two_heartbeats(locks: Locks) {
+    let ttl = 10 * DEADLINE;
+    let guard = locks.lock("key").await.unwrap();
+    let request = locks
+        .lock("key")
+        .ttl(ttl)
+        .on_lost(reentry::OnLost::KeepRunning);
+    let lost = request.run(async { held("key").unwrap().is_lost() });
+    let mut left_alone = Box::pin(lost);
+    let is_waiting = async || {
+        assert!((&mut left_alone).now_or_never().is_none());
+        waiters(&locks, "key").await == Some(1)
+    };
+    eventually(DEADLINE, "the first waiter", is_waiting).await;
+    let section = Arc::new(crate::support::Section::default());
+    let behind = {
+        let (locks, section) = (locks.clone(), Arc::clone(&section));
+        tokio::spawn(async move { locks.with_lock("key", section.visit()).await })
+    };
+    eventually(DEADLINE, "two waiters", async || {
+        waiters(&locks, "key").await == Some(2)
+    })
+    .await;
+    guard.release().await.unwrap();
+    within(DEADLINE, "the one behind", behind)
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(section.visits(), 1);
+    let entered_lost = within(DEADLINE, "the one passed over", left_alone).await;
+    assert!(!entered_lost.unwrap(), "entered on a lease that had ended");
+}
+
+/// The same where it waits in this process and another one stands behind it in the store.
+#[tokio::test]
+async fn a_waiter_left_alone_keeps_no_other_process_waiting() {
+    let server = RedisServer::start().await;
+    let patient = || crate::support::patient(&server).ttl(10 * DEADLINE).build();
+    let (here, there) = (patient().await.unwrap(), patient().await.unwrap());
+    for handoff in [HandOff::InStore, HandOff::InProcess] {
+        let builder = crate::support::patient(&server)
+            .ttl(10 * DEADLINE)
+            .handoff(handoff);
+        let locks = builder.build().await.unwrap();
+        // A key of which no token is known has no cohorts.
+        here.with_lock("key", async {}).await.unwrap();
+        let guard = locks.lock("key").await.unwrap();
+        let mut left_alone = Box::pin(locks.with_lock("key", async {}));
+        assert!((&mut left_alone).now_or_never().is_none());
+        let elsewhere = tokio::spawn(there.with_lock("key", async {}));
+        let waits = async || waiters(&there, "key").await == Some(1);
+        eventually(DEADLINE, "the other process to wait", waits).await;
+        guard.release().await.unwrap();
+        let entered = within(DEADLINE, "the other process", elsewhere).await;
+        entered.unwrap().unwrap();
+        drop(left_alone);
+    }
+}
+
+/// Another process has the lock when it asks, and no longer when its answer is looked at.
+#[tokio::test]
+async fn a_try_left_alone_does_not_refuse_others_a_free_lock() {
+    let server = RedisServer::start().await;
+    let (locks, elsewhere) = (connect(&server).await, connect(&server).await);
+    let holder = elsewhere.lock("key").await.unwrap();
+    let asked = server.commandstats().await["evalsha"];
+    let mut left_alone = Box::pin(locks.lock("key").try_acquire());
+    assert!((&mut left_alone).now_or_never().is_none());
+    let has_asked = async || server.commandstats().await["evalsha"] > asked;
+    eventually(DEADLINE, "the question", has_asked).await;
+    assert!(locks.lock("key").try_acquire().await.unwrap().is_none());
+    holder.release().await.unwrap();
+    let guard = locks.lock("key").try_acquire().await.unwrap();
+    assert!(guard.is_some(), "the lock was free");
+    assert!(left_alone.await.unwrap().is_none());
+}
+
+/// The connection is made again for everybody, also if the one who began to is left alone.
+#[tokio::test]
+async fn a_request_left_alone_while_it_reconnects_blocks_no_other() {
+    let server = RedisServer::start().await;
+    let locks = connect(&server).await;
+    server.stop();
+    let cannot_connect = async || match locks.inspect("key").await {
+        Err(reentry::LockError::Store { source, .. }) => source.to_string().contains("connect"),
+        _ => false,
+    };
+    eventually(DEADLINE, "the end of the connection", cannot_connect).await;
+    server.start_again().await;
+    let mut left_alone = Box::pin(locks.inspect("key"));
+    assert!((&mut left_alone).now_or_never().is_none());
+    let other = locks.with_lock("key", async {});
+    within(DEADLINE, "the other", other).await.unwrap();
+    assert!(left_alone.await.unwrap().is_none());
+}

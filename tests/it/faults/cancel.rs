@@ -1,0 +1,205 @@
+//! P7: dropping a future of this crate after any poll leaves no lock, no watchdog, no place in line
+//! and no waiter asleep.
+
+use crate::support::sweep::{Ground, KEY, on_both_grounds, poll_times};
+use crate::support::trio::released_at;
+use crate::support::{DEADLINE, eventually, within};
+use reentry::{LockError, LockGuard, Locks, Wake};
+use tokio::task::yield_now;
+
+on_both_grounds!(
+    with_lock_may_be_dropped_after_any_poll,
+    with_lock_flat_may_be_dropped_after_any_poll,
+    waiting_may_be_dropped_after_any_poll,
+    an_outer_body_may_be_dropped_after_any_poll_of_an_inner_one,
+    branches_may_be_dropped_after_any_poll,
+    an_inner_body_may_be_dropped_after_any_poll_and_the_outer_goes_on,
+    a_guard_may_be_dropped_after_any_poll_of_its_life,
+    try_acquire_may_be_dropped_after_any_poll,
+    a_waiter_that_gives_up_its_place_lets_the_next_one_in,
+    a_waiter_that_gives_up_between_two_questions_lets_the_next_one_ask_at_once,
+    a_waiter_dropped_after_the_lock_was_given_to_it_gives_it_back,
+    a_thousand_dropped_waiters_leave_nothing,
+);
+
+/// Takes three polls.
+async fn body() {
+    yield_now().await;
+    yield_now().await;
+}
+
+async fn with_lock_may_be_dropped_after_any_poll(ground: Ground) {
+    let polls = ground.sweep(|| ground.locks.with_lock(KEY, body())).await;
+    assert!(polls >= 3, "the body alone takes three polls, not {polls}");
+}
+
+async fn with_lock_flat_may_be_dropped_after_any_poll(ground: Ground) {
+    let body = || async {
+        body().await;
+        Ok::<_, LockError>(())
+    };
+    ground
+        .sweep(|| ground.locks.with_lock_flat(KEY, body()))
+        .await;
+}
+
+async fn waiting_may_be_dropped_after_any_poll(ground: Ground) {
+    // The holder releases when the waiter has asked, or when it has learnt that it must wait.
+    let moments = if ground.answers_late() { 1..=2 } else { 1..=1 };
+    for moment in moments {
+        let waiter = || ground.locks.with_lock(KEY, body());
+        ground
+            .sweep_held(|holder| released_at(moment, holder, waiter()))
+            .await;
+    }
+}
+
+fn nested(locks: &Locks) -> impl Future + use<> {
+    let inner = locks.with_lock(KEY, body());
+    locks.with_lock(KEY, async {
+        yield_now().await;
+        inner.await.unwrap();
+        yield_now().await;
+    })
+}
+
+async fn an_outer_body_may_be_dropped_after_any_poll_of_an_inner_one(ground: Ground) {
+    let polls = ground.sweep(|| nested(&ground.locks)).await;
+    assert!(polls >= 5, "the bodies alone take five polls, not {polls}");
+}
+
+async fn branches_may_be_dropped_after_any_poll(ground: Ground) {
+    let locks = &ground.locks;
+    let branches = || async {
+        let (one, other) = tokio::join!(nested(locks), locks.with_lock(KEY, body()));
+        drop(one);
+        other.unwrap();
+    };
+    ground.sweep(|| locks.with_lock(KEY, branches())).await;
+}
+
+async fn an_inner_body_may_be_dropped_after_any_poll_and_the_outer_goes_on(ground: Ground) {
+    let locks = &ground.locks;
+    for polls in 1.. {
+        let outer = locks.with_lock(KEY, async {
+            let completed = poll_times(polls, nested(locks)).await.is_some();
+            let right = async || ground.depth().await == 1;
+            eventually(DEADLINE, "the depth is that of the outer body", right).await;
+            // What was left unfinished does not disturb the next one.
+            let again = locks.with_lock(KEY, async { ground.depth().await });
+            assert_eq!(again.await.unwrap(), 2);
+            completed
+        });
+        let completed = outer.await.unwrap();
+        ground.settle(&format!("inner poll {polls}")).await;
+        if completed {
+            break;
+        }
+    }
+}
+
+async fn a_guard_may_be_dropped_after_any_poll_of_its_life(ground: Ground) {
+    let life = || async {
+        let guard = ground.locks.lock(KEY).await.unwrap();
+        yield_now().await;
+        guard.scope(nested(&ground.locks)).await.unwrap();
+        yield_now().await;
+        guard.release().await.unwrap();
+    };
+    ground.sweep(life).await;
+}
+
+async fn try_acquire_may_be_dropped_after_any_poll(ground: Ground) {
+    let attempt = async || ground.locks.lock(KEY).try_acquire().await.unwrap();
+    let succeeds = || async {
+        let guard = attempt().await.unwrap();
+        guard.release().await.unwrap();
+    };
+    ground.sweep(succeeds).await;
+    let fails = |holder: LockGuard| async {
+        assert!(attempt().await.is_none());
+        holder.release().await.unwrap();
+    };
+    ground.sweep_held(fails).await;
+}
+
+async fn a_waiter_that_gives_up_its_place_lets_the_next_one_in(ground: Ground) {
+    let holder = ground.locks.lock(KEY).await.unwrap();
+    let first = tokio::spawn(ground.locks.with_lock(KEY, body()));
+    ground.until_waiting(1).await;
+    let second = tokio::spawn(ground.locks.with_lock(KEY, body()));
+    ground.until_waiting(2).await;
+    first.abort();
+    assert!(first.await.unwrap_err().is_cancelled());
+    holder.release().await.unwrap();
+    within(DEADLINE, "the second enters", second)
+        .await
+        .unwrap()
+        .unwrap();
+    ground.settle("a waiter gave up").await;
+}
+
+async fn a_waiter_that_gives_up_between_two_questions_lets_the_next_one_ask_at_once(
+    ground: Ground,
+) {
+    let rarely = Wake::Poll {
+        interval: 3 * DEADLINE,
+        attempts: None,
+    };
+    let ground = ground.waking(rarely).await;
+    let holder = ground.locks.lock(KEY).await.unwrap();
+    let first = tokio::spawn(ground.locks.with_lock(KEY, body()));
+    ground.until_waiting(1).await;
+    let second = tokio::spawn(ground.locks.with_lock(KEY, body()));
+    ground.until_waiting(2).await;
+    // The lock becomes free without anybody in this process being told.
+    assert!(ground.locks.force_release(KEY).await.unwrap());
+    first.abort();
+    let entered = within(DEADLINE, "the second enters", second).await;
+    entered.unwrap().unwrap();
+    assert!(holder.release().await.is_err_and(|error| error.is_lost()));
+    ground
+        .settle("a waiter gave up between two questions")
+        .await;
+}
+
+async fn a_waiter_dropped_after_the_lock_was_given_to_it_gives_it_back(ground: Ground) {
+    let holder = ground.locks.lock(KEY).await.unwrap();
+    let mut first = Box::pin(ground.locks.with_lock(KEY, body()));
+    let mut second = Box::pin(ground.locks.with_lock(KEY, body()));
+    for (number, waiter) in [&mut first, &mut second].into_iter().enumerate() {
+        let woken_once = if ground.answers_late() && number == 0 {
+            2
+        } else {
+            1
+        };
+        assert!(poll_times(woken_once, waiter).await.is_none());
+    }
+    ground.until_waiting(2).await;
+    holder.release().await.unwrap();
+    // Its driver takes the lock for the first waiter, which nobody polls.
+    let given = async || ground.waiters().await == Some(1);
+    eventually(DEADLINE, "the lock is given to the first", given).await;
+    drop(first);
+    within(DEADLINE, "the second enters", second).await.unwrap();
+    ground.settle("a grant was never looked at").await;
+}
+
+async fn a_thousand_dropped_waiters_leave_nothing(ground: Ground) {
+    let holder = ground.locks.lock(KEY).await.unwrap();
+    let waiters: Vec<_> = (0..1000)
+        .map(|_| tokio::spawn(ground.locks.with_lock(KEY, body())))
+        .collect();
+    ground.until_waiting(1000).await;
+    // From the front, from the back and from the middle.
+    let (front, back) = waiters.split_at(500);
+    for (one, other) in front.iter().zip(back.iter().rev()) {
+        one.abort();
+        other.abort();
+    }
+    for waiter in waiters {
+        assert!(waiter.await.unwrap_err().is_cancelled());
+    }
+    holder.release().await.unwrap();
+    ground.settle("a thousand gave up").await;
+}

@@ -1,0 +1,103 @@
+//! A server that cannot be reached or refuses us: an error within the connect timeout, which names
+//! host and port, and never the password.
+
+use std::error::Error;
+use std::time::{Duration, Instant};
+
+use crate::support::{DEADLINE, Proxy, RedisServer, within};
+use reentry::{LockError, Locks, LocksBuilder};
+
+/// Everything that the error says, also to a developer.
+fn all_of(error: &LockError) -> String {
+    let mut told = format!("{error} {error:?}");
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        told = format!("{told} {error} {error:?}");
+        cause = error.source();
+    }
+    told
+}
+
+/// The error of a connection to the port on this machine.
+async fn refused(port: u16, options: impl FnOnce(LocksBuilder) -> LocksBuilder) -> LockError {
+    let url = format!("redis://user:hush@127.0.0.1:{port}");
+    let builder = options(Locks::builder().url(url));
+    assert!(!format!("{builder:?}").contains("hush"), "{builder:?}");
+    let connecting = within(DEADLINE, "an answer", builder.build());
+    let error = connecting.await.expect_err("nobody to connect to");
+    assert!(
+        matches!(error, LockError::Store { key: None, .. }),
+        "{error:?}"
+    );
+    let told = all_of(&error);
+    let endpoint = format!("127.0.0.1:{port}");
+    assert!(
+        error.source().unwrap().to_string().contains(&endpoint),
+        "{told}"
+    );
+    assert!(!told.contains("hush"), "{told}");
+    error
+}
+
+#[tokio::test]
+async fn a_server_that_is_down_is_an_error_at_once() {
+    let server = RedisServer::start().await;
+    server.stop();
+    let patient = |builder: LocksBuilder| builder.connect_timeout(3 * DEADLINE);
+    refused(server.port(), patient).await;
+}
+
+#[tokio::test]
+async fn a_server_that_is_silent_is_an_error_after_the_connect_timeout() {
+    let server = RedisServer::start().await;
+    let proxy = Proxy::start(server.port());
+    proxy.blackhole();
+    let timeout = Duration::from_millis(200);
+    let start = Instant::now();
+    refused(proxy.port(), |builder| builder.connect_timeout(timeout)).await;
+    assert!(start.elapsed() >= timeout);
+}
+
+#[tokio::test]
+async fn a_server_that_refuses_the_password_is_an_error_at_once() {
+    let server = RedisServer::start_with(&["--requirepass", "other"]).await;
+    let patient = |builder: LocksBuilder| builder.connect_timeout(3 * DEADLINE);
+    let error = refused(server.port(), patient).await;
+    assert!(all_of(&error).contains("WRONGPASS"), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_server_that_is_no_redis_is_an_error() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let answering = async {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let answer = b"HTTP/1.1 400 Bad Request\r\n\r\n";
+            tokio::io::AsyncWriteExt::write_all(&mut stream, answer)
+                .await
+                .unwrap();
+        }
+    };
+    tokio::select! {
+        () = answering => unreachable!("it listens for ever"),
+        _ = refused(port, |builder| builder) => {}
+    }
+}
+
+#[tokio::test]
+async fn a_url_that_makes_no_sense_is_refused_before_anything_is_sent() {
+    for url in [
+        "",
+        "order:42",
+        "http://user:hush@localhost",
+        "redis://user:hush@:x/",
+    ] {
+        let error = Locks::connect(url).await.unwrap_err();
+        assert!(
+            matches!(error, LockError::Config { .. }),
+            "{url}: {error:?}"
+        );
+        assert!(!all_of(&error).contains("hush"), "{error:?}");
+    }
+}

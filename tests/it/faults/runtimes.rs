@@ -1,0 +1,164 @@
+//! One `Locks` over several runtimes: a connection dies with the runtime that made it, and a
+//! runtime that nobody drives any more must not stand in the way of another.
+
+use std::time::Duration;
+
+use crate::support::sweep::poll_times;
+use crate::support::{Cut, DEADLINE, Proxy, RedisServer, eventually, patient_at, within};
+use reentry::{Locks, LostReason};
+use tokio::runtime::{Builder, Runtime};
+
+const KEY: &str = "order:42";
+
+fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+/// One whose tasks go on between two calls of `block_on`.
+fn busy_runtime() -> Runtime {
+    let mut builder = Builder::new_multi_thread();
+    builder.worker_threads(1).enable_all().build().unwrap()
+}
+
+async fn locks_on(url: &str) -> Locks {
+    let locks = patient_at(url).wait(DEADLINE).build().await;
+    locks.unwrap()
+}
+
+async fn depth_of_nested(locks: &Locks) -> u64 {
+    let inner = locks.with_lock(KEY, async {
+        let info = locks.inspect(KEY).await.unwrap().unwrap();
+        info.holders[0].depth
+    });
+    locks
+        .with_lock(KEY, async { inner.await.unwrap() })
+        .await
+        .unwrap()
+}
+
+fn on_each_store(case: impl Fn(&str)) {
+    let ground = runtime();
+    let server = ground.block_on(RedisServer::start());
+    case(&server.url());
+    case("memory:");
+}
+
+#[test]
+fn locks_go_on_in_the_next_runtime_when_the_one_that_connected_is_gone() {
+    on_each_store(|url| {
+        let first = runtime();
+        let locks = first.block_on(locks_on(url));
+        assert_eq!(first.block_on(depth_of_nested(&locks)), 2);
+        drop(first);
+        for next in [runtime(), busy_runtime(), runtime()] {
+            for _ in 0..3 {
+                let used = within(DEADLINE, "the lock works", depth_of_nested(&locks));
+                assert_eq!(next.block_on(used), 2);
+            }
+            assert!(next.block_on(locks.inspect(KEY)).unwrap().is_none());
+        }
+    });
+}
+
+#[test]
+fn a_waiter_gets_in_although_the_runtime_that_waited_before_it_is_gone() {
+    on_each_store(|url| {
+        let (first, next) = (runtime(), busy_runtime());
+        let locks = next.block_on(locks_on(url));
+        let holder = next.block_on(locks.lock(KEY).acquire()).unwrap();
+        first.block_on(async {
+            drop(tokio::spawn(locks.with_lock(KEY, async {})));
+            let waits = async || locks.inspect(KEY).await.unwrap().unwrap().waiters == 1;
+            eventually(DEADLINE, "it waits", waits).await;
+        });
+        let second = next.spawn(locks.with_lock(KEY, async {}));
+        drop(first);
+        next.block_on(async {
+            holder.release().await.unwrap();
+            let entered = within(DEADLINE, "the next one enters", second).await;
+            entered.unwrap().unwrap();
+        });
+    });
+}
+
+/// What a program does that calls `block_on` for each job: between jobs nothing of it runs.
+#[test]
+fn a_waiter_gets_in_although_the_runtime_that_gave_up_before_it_stands_still() {
+    on_each_store(|url| {
+        let (still, next) = (runtime(), busy_runtime());
+        let locks = next.block_on(locks_on(url));
+        let holder = next.block_on(locks.lock(KEY).acquire()).unwrap();
+        // When the first waiter is dropped it is in line, and its driver is in the runtime that
+        // stands still from now on.
+        let polls = if url == "memory:" { 1 } else { 2 };
+        let gave_up = still.block_on(poll_times(polls, locks.with_lock(KEY, async {})));
+        assert!(gave_up.is_none());
+        next.block_on(async {
+            holder.release().await.unwrap();
+            let waiting = locks.with_lock(KEY, async {});
+            within(DEADLINE / 2, "it enters", waiting).await.unwrap();
+        });
+        drop(still);
+    });
+}
+
+#[test]
+fn a_connection_begun_in_a_runtime_that_stands_still_keeps_nobody_waiting() {
+    let (still, next) = (runtime(), busy_runtime());
+    let server = next.block_on(RedisServer::start());
+    let proxy = Proxy::start(server.port());
+    let locks = next.block_on(async {
+        let builder = patient_at(proxy.url()).wait(DEADLINE);
+        let builder = builder.connect_timeout(Duration::from_millis(300));
+        let mut locks = None;
+        // The first connection of a busy machine may take longer.
+        let connects = async || {
+            locks = builder.clone().build().await.ok();
+            locks.is_some()
+        };
+        eventually(DEADLINE, "it connects", connects).await;
+        locks.unwrap()
+    });
+    for _ in 0..3 {
+        next.block_on(proxy.cut_all(Cut::Reset));
+        // One may still be told that the old connection is gone; whoever finds it gone begins
+        // another, and gets no further.
+        for _ in 0..2 {
+            drop(still.block_on(poll_times(1, locks.inspect(KEY))));
+        }
+        next.block_on(async {
+            let waiting = locks.with_lock(KEY, async {});
+            within(DEADLINE / 2, "it enters", waiting).await.unwrap();
+        });
+    }
+    drop(still);
+}
+
+#[test]
+fn a_guard_from_a_runtime_that_is_gone_is_released_or_ends_with_its_lease() {
+    on_each_store(|url| {
+        let (first, next) = (runtime(), busy_runtime());
+        let locks = next.block_on(locks_on(url));
+        let [released, dropped, lost] = ["released", "dropped", "lost"].map(|key| {
+            let request = locks.lock(key).ttl(Duration::from_secs(2));
+            first.block_on(request.acquire()).unwrap()
+        });
+        drop(first);
+        next.block_on(async {
+            released.release().await.unwrap();
+            assert!(locks.inspect("released").await.unwrap().is_none());
+
+            // No runtime is left to release it, nor to renew it.
+            drop(dropped);
+            let free = async || locks.inspect("dropped").await.unwrap().is_none();
+            eventually(DEADLINE, "the lease ends", free).await;
+            assert!(lost.held().is_lost() && lost.held().remaining().is_zero());
+            let error = lost.release().await.unwrap_err();
+            assert!(
+                error
+                    .to_string()
+                    .contains(&LostReason::Unconfirmed.to_string())
+            );
+        });
+    });
+}

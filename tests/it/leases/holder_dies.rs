@@ -1,0 +1,217 @@
+//! P5, P6 and P11 when a holder's process is killed, or stopped for longer than its lease.
+
+use std::future::pending;
+use std::time::{Duration, Instant};
+
+use crate::support::{Child, DEADLINE, RedisServer, child, connect, patient_at, within};
+use deadpool_redis::redis::{Client, aio::ConnectionLike, cmd};
+use reentry::{LockError, Locks, LostReason, OnLost};
+
+const KEY: &str = "order:42";
+
+/// The lease of a child's hold.
+const LEASE: Duration = Duration::from_secs(2);
+
+async fn locks_of(role: &child::Role) -> Locks {
+    let url = role.var("REDIS_URL");
+    patient_at(url).ttl(LEASE).build().await.unwrap()
+}
+
+fn spawn(role: &str, server: &RedisServer) -> Child {
+    Child::spawn(module_path!(), role, &[("REDIS_URL", &server.url())])
+}
+
+/// Enters after whoever holds the lock now; its token.
+async fn enter_next(server: &RedisServer) -> u64 {
+    let locks = connect(server).await;
+    let body = async { reentry::held(KEY).unwrap().fencing_token().0 };
+    let locked = locks.with_lock(KEY, body);
+    within(DEADLINE, "the next one enters", locked)
+        .await
+        .unwrap()
+}
+
+#[tokio::test]
+async fn role_that_holds() {
+    let Some(role) = child::role("role_that_holds") else {
+        return;
+    };
+    let body = async {
+        role.say(format!(
+            "holding {}",
+            reentry::held(KEY).unwrap().fencing_token()
+        ));
+        pending::<()>().await;
+    };
+    let _ = locks_of(&role).await.with_lock(KEY, body).await;
+}
+
+#[tokio::test]
+async fn a_killed_holder_keeps_the_next_one_out_until_its_lease_ends_and_no_longer() {
+    let server = RedisServer::start().await;
+    let mut holder = spawn("role_that_holds", &server);
+    let token: u64 = holder.wait_for_line("holding").await.parse().unwrap();
+    let locks = connect(&server).await;
+    holder.sigkill();
+    let info = locks
+        .inspect(KEY)
+        .await
+        .unwrap()
+        .expect("its lease goes on");
+    let killed = Instant::now();
+    let next = enter_next(&server).await;
+    // Not before: the lease that was seen after the kill, less what seeing it took.
+    let remaining = info.remaining.unwrap();
+    assert!(remaining <= LEASE && next > token);
+    assert!(killed.elapsed() + Duration::from_millis(5) >= remaining);
+}
+
+#[tokio::test]
+async fn role_that_waits() {
+    let Some(role) = child::role("role_that_waits") else {
+        return;
+    };
+    let locks = locks_of(&role).await;
+    role.say("waiting");
+    let _ = locks.with_lock(KEY, pending::<()>()).await;
+}
+
+#[tokio::test]
+async fn a_killed_waiter_keeps_nobody_out() {
+    let server = RedisServer::start().await;
+    let locks = connect(&server).await;
+    let holder = locks.lock(KEY).await.unwrap();
+    let mut waiter = spawn("role_that_waits", &server);
+    waiter.wait_for_line("waiting").await;
+    waiter.sigkill();
+    holder.release().await.unwrap();
+    enter_next(&server).await;
+}
+
+/// Makes a step every few milliseconds, and says when one comes after more than a lease.
+#[tokio::test]
+async fn role_that_steps() {
+    let Some(role) = child::role("role_that_steps") else {
+        return;
+    };
+    let mut first = true;
+    let mut last = Instant::now();
+    let body = async {
+        loop {
+            if last.elapsed() > LEASE {
+                role.say("result: a step after the lease");
+            }
+            last = Instant::now();
+            if std::mem::take(&mut first) {
+                role.say("stepping");
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let locks = locks_of(&role).await;
+    let inner = locks.with_lock(KEY, body);
+    let result = locks.with_lock(KEY, inner).await;
+    role.say(match result {
+        Err(LockError::Lost { reason, .. }) => format!("result: lost, {reason:?}"),
+        other => format!("result: {other:?}"),
+    });
+    // The process is in order: it takes the lock again, behind nobody.
+    role.say(match locks.with_lock(KEY, async {}).await {
+        Ok(()) => "again: entered".to_owned(),
+        Err(error) => format!("again: {error}"),
+    });
+}
+
+#[tokio::test]
+async fn a_process_stopped_beyond_its_lease_makes_no_step_after_it() {
+    let server = RedisServer::start().await;
+    let mut holder = spawn("role_that_steps", &server);
+    holder.wait_for_line("stepping").await;
+    holder.sigstop();
+    enter_next(&server).await;
+    holder.sigcont();
+    // At resumption its timers and its body wake up together; the deadline is looked at first.
+    let result = holder.wait_for_line("result:").await;
+    assert_eq!(result, format!("lost, {:?}", LostReason::Unconfirmed));
+    assert_eq!(holder.wait_for_line("again:").await, "entered");
+    assert!(holder.finished().await);
+}
+
+#[tokio::test]
+async fn a_process_stopped_for_less_than_its_lease_goes_on() {
+    let server = RedisServer::start().await;
+    let mut holder = spawn("role_that_steps", &server);
+    holder.wait_for_line("stepping").await;
+    for _ in 0..5 {
+        holder.sigstop();
+        holder.sigcont();
+    }
+    let locks = connect(&server).await;
+    let waiting = locks.lock(KEY).wait(Duration::from_millis(100)).acquire();
+    assert!(waiting.await.is_err_and(|error| error.is_contended()));
+}
+
+/// A resource that refuses tokens smaller than the greatest it has seen: 1 if it took the value.
+async fn write(resource: &mut impl ConnectionLike, token: u64, value: &str) -> bool {
+    const FENCED: &str = "
+        local greatest = tonumber(redis.call('HGET', KEYS[1], 'token') or 0)
+        if tonumber(ARGV[1]) < greatest then
+          return 0
+        end
+        redis.call('HSET', KEYS[1], 'token', ARGV[1], 'value', ARGV[2])
+        return 1";
+    let mut eval = cmd("EVAL");
+    eval.arg(FENCED)
+        .arg(1)
+        .arg("resource")
+        .arg(token)
+        .arg(value);
+    let taken: u64 = eval.query_async(resource).await.unwrap();
+    taken == 1
+}
+
+/// Writes under a lock whose loss does not stop it.
+#[tokio::test]
+async fn role_that_writes_on() {
+    let Some(role) = child::role("role_that_writes_on") else {
+        return;
+    };
+    let client = Client::open(role.var("REDIS_URL")).unwrap();
+    let mut resource = client.get_multiplexed_async_connection().await.unwrap();
+    let locks = locks_of(&role).await;
+    let body = async {
+        let held = reentry::held(KEY).unwrap();
+        let token = held.fencing_token().0;
+        for value in ["early", "late"] {
+            let taken = write(&mut resource, token, value).await;
+            let lost = held.is_lost();
+            role.say(format!("{value}: taken {taken}, lost {lost}"));
+            role.order().await;
+        }
+    };
+    let request = locks.lock(KEY).on_lost(OnLost::KeepRunning);
+    request.run(body).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_fenced_resource_refuses_the_write_of_a_holder_that_overslept() {
+    let server = RedisServer::start().await;
+    let mut holder = spawn("role_that_writes_on", &server);
+    assert_eq!(
+        holder.wait_for_line("early:").await,
+        "taken true, lost false"
+    );
+    holder.sigstop();
+    let token = enter_next(&server).await;
+    let mut resource = server.connection().await;
+    assert!(write(&mut resource, token, "next").await);
+    holder.tell("write on");
+    holder.sigcont();
+    assert_eq!(
+        holder.wait_for_line("late:").await,
+        "taken false, lost true"
+    );
+    holder.tell("end");
+    assert!(holder.finished().await);
+    assert!(write(&mut resource, token, "next again").await);
+}

@@ -1,0 +1,207 @@
+//! P5 and P6: the deadline is local, and a loss is acted on.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::support::{DEADLINE, RedisServer, Section, connect, on_both_stores, within};
+use futures_util::FutureExt;
+use reentry::{LockError, Locks, LostReason, OnLost, held};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+on_both_stores!(
+    a_forced_release_drops_the_body_at_the_next_renewal,
+    on_request_the_body_runs_on_and_can_see_the_loss,
+    a_guard_reports_its_loss,
+    a_loss_ends_every_level_below_the_hold,
+    a_lost_lock_is_not_reentered,
+    a_loss_found_by_the_release_is_reported,
+    lost_never_resolves_after_a_release,
+);
+
+/// A loss shows at the next renewal, and two thirds of this are left for a pause of the machine.
+const TTL: Duration = Duration::from_secs(3);
+
+/// Sets its flag when it is dropped.
+struct Dropped(Arc<AtomicBool>);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+fn is_gone<T>(result: &Result<T, LockError>) -> bool {
+    matches!(result, Err(LockError::Lost { key, reason: LostReason::Gone, .. }) if key == "key")
+}
+
+async fn a_forced_release_drops_the_body_at_the_next_renewal(locks: Locks) {
+    let dropped = Arc::new(AtomicBool::new(false));
+    let body = async {
+        let _flag = Dropped(Arc::clone(&dropped));
+        assert!(locks.force_release("key").await.unwrap());
+        std::future::pending::<()>().await;
+    };
+    let result = locks.lock("key").ttl(TTL).run(body).await;
+    assert!(is_gone(&result), "{result:?}");
+    assert!(result.unwrap_err().is_lost());
+    assert!(dropped.load(Ordering::SeqCst), "the body outlived the call");
+    locks.with_lock("key", async {}).await.unwrap();
+}
+
+async fn on_request_the_body_runs_on_and_can_see_the_loss(locks: Locks) {
+    let body = async {
+        let held = held("key").unwrap();
+        assert!(!held.is_lost() && held.remaining() > Duration::ZERO);
+        assert!(locks.force_release("key").await.unwrap());
+        assert_eq!(held.lost().await, LostReason::Gone);
+        assert!(held.is_lost());
+        assert_eq!(held.remaining(), Duration::ZERO);
+        // It stays lost, and is told again to whoever asks.
+        assert_eq!(held.lost().await, LostReason::Gone);
+        "the output"
+    };
+    let request = locks.lock("key").ttl(TTL).on_lost(OnLost::KeepRunning);
+    assert_eq!(request.run(body).await.unwrap(), "the output");
+}
+
+async fn a_guard_reports_its_loss(locks: Locks) {
+    let guard = locks.lock("key").ttl(TTL).await.unwrap();
+    assert!(locks.force_release("key").await.unwrap());
+    assert_eq!(guard.held().lost().await, LostReason::Gone);
+    let refused = guard.scope(async { unreachable!("entered") }).await;
+    assert!(is_gone::<()>(&refused));
+    assert!(is_gone(&guard.release().await));
+
+    let keep = locks.lock("key").ttl(TTL).on_lost(OnLost::KeepRunning);
+    let guard = keep.await.unwrap();
+    assert!(locks.force_release("key").await.unwrap());
+    assert_eq!(guard.held().lost().await, LostReason::Gone);
+    assert!(
+        guard
+            .scope(async { held("key").unwrap().is_lost() })
+            .await
+            .unwrap()
+    );
+    guard.release().await.unwrap();
+}
+
+/// The levels in between do not go on either, not even to look at the inner error.
+async fn a_loss_ends_every_level_below_the_hold(locks: Locks) {
+    let went_on = AtomicBool::new(false);
+    let innermost = async {
+        assert!(locks.force_release("key").await.unwrap());
+        std::future::pending::<()>().await;
+    };
+    let inner = async {
+        let _ = locks.with_lock("key", innermost).await;
+        went_on.store(true, Ordering::SeqCst);
+    };
+    let outer = async {
+        let _ = locks.with_lock("other", inner).await;
+        went_on.store(true, Ordering::SeqCst);
+    };
+    let result = locks.lock("key").ttl(TTL).run(outer).await;
+    assert!(is_gone(&result), "{result:?}");
+    assert!(!went_on.load(Ordering::SeqCst));
+}
+
+/// Not even where the body runs on: who asks for the lock must not get a lost one.
+async fn a_lost_lock_is_not_reentered(locks: Locks) {
+    let body = async {
+        assert!(locks.force_release("key").await.unwrap());
+        held("key").unwrap().lost().await;
+        let nested = locks.with_lock("key", async { unreachable!("entered") });
+        assert!(is_gone::<()>(&nested.await));
+        assert!(is_gone(&locks.lock("key").acquire().await));
+        // The next holder is not disturbed by what the old one still sends.
+        let next = tokio::spawn(locks.lock("key").no_wait().acquire());
+        let next = next.await.unwrap().unwrap();
+        assert!(is_gone(&locks.lock("key").try_acquire().await));
+        next
+    };
+    let request = locks.lock("key").ttl(TTL).on_lost(OnLost::KeepRunning);
+    let next = request.run(body).await.unwrap();
+    assert_eq!(crate::support::depths(&locks, "key").await, [1]);
+    next.release().await.unwrap();
+}
+
+/// Nobody had noticed before: the body's work may have met that of the next holder.
+async fn a_loss_found_by_the_release_is_reported(locks: Locks) {
+    let body = async { assert!(locks.force_release("key").await.unwrap()) };
+    assert!(is_gone(&locks.with_lock("key", body).await));
+    let guard = locks.lock("key").await.unwrap();
+    assert!(locks.force_release("key").await.unwrap());
+    assert!(is_gone(&guard.release().await));
+    // A nested call may meet it first; then both are told.
+    let body = async {
+        assert!(locks.force_release("key").await.unwrap());
+        let nested = locks.with_lock("key", async { unreachable!("entered") });
+        assert!(is_gone::<()>(&nested.await));
+    };
+    assert!(is_gone(&locks.with_lock("key", body).await));
+}
+
+async fn lost_never_resolves_after_a_release(locks: Locks) {
+    let body = async { held("key").unwrap() };
+    let held = locks.lock("key").ttl(TTL).run(body).await.unwrap();
+    let mut lost = Box::pin(held.lost());
+    // A lease that began later has ended, and so has the one that was given back.
+    let guard = locks.lock("key").ttl(TTL).max_hold(TTL).await.unwrap();
+    assert_eq!(guard.held().lost().await, LostReason::MaxHold);
+    assert!((&mut lost).now_or_never().is_none() && !held.is_lost());
+    // Nor does it take the loss of another hold for its own.
+    let guard = locks.lock("key").ttl(TTL).await.unwrap();
+    assert!(locks.force_release("key").await.unwrap());
+    guard.held().lost().await;
+    assert!((&mut lost).now_or_never().is_none() && !held.is_lost());
+}
+
+/// Nothing tells the holder but its own clock: the store is gone, and so is whoever could say so.
+#[tokio::test]
+async fn the_deadline_comes_although_the_server_is_silent() {
+    let server = RedisServer::start().await;
+    let locks = connect(&server).await;
+    let (start, ttl) = (Instant::now(), Duration::from_secs(1));
+    let body = async {
+        server.pause();
+        std::future::pending::<()>().await;
+    };
+    let call = locks.lock("key").ttl(ttl).run(body);
+    let result = within(DEADLINE, "the loss", call).await;
+    let Err(LockError::Lost { reason, .. }) = &result else {
+        panic!("{result:?}");
+    };
+    assert_eq!(*reason, LostReason::Unconfirmed);
+    // Not before most of the lease was over: a silent server alone is no loss.
+    assert!(start.elapsed() > ttl * 9 / 10);
+    server.resume();
+}
+
+/// A lease ends here before it ends in the store, so the next holder never meets the body.
+#[tokio::test(start_paused = true)]
+async fn the_body_ends_before_the_next_holder_enters() {
+    let locks = Locks::in_memory();
+    for ttl in [20, 100, 1_000, 30_000].map(Duration::from_millis) {
+        let section = Arc::new(Section::default());
+        let (inside, is_inside) = oneshot::channel();
+        let request = locks.lock("key").ttl(ttl).max_hold(ttl);
+        let holder = tokio::spawn(request.run({
+            let section = Arc::clone(&section);
+            async move {
+                inside.send(()).unwrap();
+                loop {
+                    section.visit().await;
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+            }
+        }));
+        is_inside.await.unwrap();
+        let visits = section.visits();
+        locks.with_lock("key", section.visit()).await.unwrap();
+        assert!(section.visits() > visits);
+        let result: Result<(), _> = holder.await.unwrap();
+        assert!(result.unwrap_err().is_lost());
+    }
+}

@@ -1,0 +1,128 @@
+//! P5, P6: `max_hold` bounds a hold, and equal to the TTL it gives the plain fixed lease.
+
+use std::time::Duration;
+
+use crate::support::{DEADLINE, RedisServer, connect, eventually};
+use reentry::{LockError, Locks, LostReason, OnLost, held};
+use tokio::time::{Instant, sleep};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn lost_by<T: std::fmt::Debug>(result: Result<T, LockError>) -> LostReason {
+    match result {
+        Err(LockError::Lost { reason, .. }) => reason,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_outlives_max_hold_is_dropped() {
+    let locks = Locks::in_memory();
+    for (ttl, max_hold) in [(30, 45), (30, 300), (3, 100), (30, 30), (30, 10)] {
+        let (ttl, max_hold) = (ttl * SECOND, max_hold * SECOND);
+        let start = Instant::now();
+        let request = locks.lock("key").ttl(ttl).max_hold(max_hold);
+        let result = request.run(std::future::pending::<()>()).await;
+        assert_eq!(lost_by(result), LostReason::MaxHold, "{ttl:?} {max_hold:?}");
+        let held = start.elapsed();
+        assert!(
+            held <= max_hold + SECOND / 100 && held > max_hold * 98 / 100,
+            "{held:?}"
+        );
+        let is_free = async || locks.inspect("key").await.unwrap().is_none();
+        eventually(DEADLINE, "the release", is_free).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_is_done_before_max_hold_is_not_disturbed() {
+    let locks = Locks::in_memory();
+    let request = locks.lock("key").ttl(3 * SECOND).max_hold(10 * SECOND);
+    request.run(sleep(9 * SECOND)).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_runs_on_can_see_that_its_time_is_over() {
+    let locks = Locks::in_memory();
+    let request = locks.lock("key").max_hold(60 * SECOND);
+    let body = async {
+        let held = held("key").unwrap();
+        assert!(held.remaining() <= 30 * SECOND);
+        sleep(50 * SECOND).await;
+        assert!(held.remaining() <= 10 * SECOND);
+        assert_eq!(held.lost().await, LostReason::MaxHold);
+        // In the store the lock ends by itself, since nobody renews it.
+        sleep(31 * SECOND).await;
+        assert!(locks.inspect("key").await.unwrap().is_none());
+        "the output"
+    };
+    let output = request.on_lost(OnLost::KeepRunning).run(body).await;
+    assert_eq!(output.unwrap(), "the output");
+}
+
+/// A fixed lease: the next one gets the lock when the TTL is over, even if this process dies.
+#[tokio::test(start_paused = true)]
+async fn max_hold_equal_to_the_ttl_is_never_renewed() {
+    let locks = Locks::in_memory();
+    let ttl = 30 * SECOND;
+    let start = Instant::now();
+    let guard = locks.lock("key").ttl(ttl).max_hold(ttl).await.unwrap();
+    let left = async || {
+        let info = locks.inspect("key").await.unwrap().unwrap();
+        info.remaining.unwrap()
+    };
+    for _ in 0..29 {
+        sleep(SECOND).await;
+        assert_eq!(left().await, ttl - start.elapsed());
+    }
+    assert_eq!(guard.held().lost().await, LostReason::MaxHold);
+    assert!(start.elapsed() < ttl);
+    let next = locks.lock("key").await.unwrap();
+    assert!((ttl..ttl + SECOND / 100).contains(&start.elapsed()));
+    assert_eq!(lost_by(guard.release().await), LostReason::MaxHold);
+    assert_eq!(crate::support::depths(&locks, "key").await, [1]);
+    next.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_fixed_lease_sends_no_renewal() {
+    let server = RedisServer::start().await;
+    let locks = connect(&server).await;
+    let ttl = SECOND;
+    let request = locks.lock("key").ttl(ttl).max_hold(ttl);
+    let guard = request.await.unwrap();
+    let before = server.commandstats().await;
+    let over = async || guard.held().is_lost() && server.ask("EXISTS key").await == "0";
+    eventually(DEADLINE, "the end of the lease", over).await;
+    let calls = server.calls_since(&before).await;
+    assert!(!calls.contains_key("evalsha"), "{calls:?}");
+}
+
+/// The outermost acquisition decides, also against a longer TTL further down.
+#[tokio::test(start_paused = true)]
+async fn a_reentry_does_not_change_max_hold() {
+    let locks = Locks::in_memory();
+    let start = Instant::now();
+    let body = async {
+        let inner = locks.lock("key").ttl(300 * SECOND).max_hold(300 * SECOND);
+        inner.run(std::future::pending::<()>()).await
+    };
+    let request = locks.lock("key").ttl(3 * SECOND).max_hold(10 * SECOND);
+    assert_eq!(lost_by(request.run(body).await), LostReason::MaxHold);
+    assert!(start.elapsed() <= 10 * SECOND + SECOND / 100);
+
+    let start = Instant::now();
+    let body = async {
+        let inner = locks.lock("key").ttl(3 * SECOND).max_hold(SECOND);
+        inner.run(sleep(100 * SECOND)).await
+    };
+    locks.with_lock("key", body).await.unwrap().unwrap();
+    assert!(start.elapsed() >= 100 * SECOND);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_max_hold_beyond_all_time_is_no_limit() {
+    let locks = Locks::in_memory();
+    let request = locks.lock("key").max_hold(Duration::MAX);
+    request.run(sleep(1_000 * SECOND)).await.unwrap();
+}

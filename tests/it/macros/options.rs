@@ -1,0 +1,131 @@
+//! `#[locked]`: on which `Locks` and with which options a call takes its lock.
+
+use std::{sync::Arc, time::Duration};
+
+use reentry::{LockError, Locks, LostReason, OnLost, Reentrancy, locked};
+use tokio::time::sleep;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+struct Shop {
+    locks: Locks,
+    shared: &'static str,
+}
+
+impl Shop {
+    const TTL: Duration = Duration::from_secs(5);
+
+    #[locked("shop:{self.shared}", locks = self.locks, ttl = Self::TTL)]
+    async fn by_field(&self) -> Result<bool, LockError> {
+        Ok(self
+            .locks
+            .held("shop:a")
+            .is_some_and(|held| held.remaining() <= Self::TTL))
+    }
+
+    #[locked(key = self.shared, locks = &self.locks)]
+    async fn by_reference(&self) -> Result<bool, LockError> {
+        Ok(self.locks.held(self.shared).is_some())
+    }
+}
+
+#[locked("{id}", locks = locks)]
+async fn by_arc(id: u32, locks: Arc<Locks>) -> Result<bool, LockError> {
+    Ok(locks.held("1").is_some())
+}
+
+#[locked("{id}", locks = locks)]
+async fn by_mut(id: u32, locks: &mut Locks) -> Result<bool, LockError> {
+    Ok(locks.held("1").is_some())
+}
+
+#[tokio::test]
+async fn the_locks_may_be_behind_a_pointer() {
+    let mut locks = Locks::in_memory();
+    assert!(by_arc(1, Arc::new(locks.clone())).await.unwrap());
+    assert!(by_mut(1, &mut locks).await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_named_locks_come_before_those_in_scope() {
+    let shop = Shop {
+        locks: Locks::in_memory(),
+        shared: "a",
+    };
+    assert!(shop.by_field().await.unwrap());
+    let other = Locks::in_memory();
+    assert!(other.scope(shop.by_field()).await.unwrap());
+    assert!(other.scope(shop.by_reference()).await.unwrap());
+}
+
+#[locked("options:{id}", wait = "none", reentrancy = Reentrancy::Forbid)]
+async fn impatient(id: u32, again: bool) -> Result<(), LockError> {
+    sleep(SECOND).await;
+    if again {
+        impatient(id, false).await
+    } else {
+        Ok(())
+    }
+}
+
+#[locked("options:{id}", wait = "250ms")]
+async fn patient(id: u32) -> Result<(), LockError> {
+    Ok(())
+}
+
+#[locked("options:{id}", wait = "forever")]
+async fn persistent(id: u32) -> Result<(), LockError> {
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_and_reentry_are_as_the_arguments_say() {
+    let locks = Locks::in_memory();
+    let all = async {
+        tokio::join!(
+            impatient(1, false),
+            impatient(1, false),
+            patient(1),
+            persistent(1)
+        )
+    };
+    let (first, second, third, fourth) = locks.scope(all).await;
+    assert!(first.is_ok() && fourth.is_ok());
+    assert!(matches!(second, Err(LockError::Busy { .. })), "{second:?}");
+    assert!(matches!(third, Err(LockError::Timeout { .. })), "{third:?}");
+    let nested = locks.scope(impatient(1, true)).await;
+    assert!(
+        matches!(nested, Err(LockError::AlreadyHeld { .. })),
+        "{nested:?}"
+    );
+}
+
+#[locked("held:{id}", ttl = "10s", max_hold = "1m30s")]
+async fn limited(id: u32, seconds: u64) -> Result<u64, LockError> {
+    sleep(Duration::from_secs(seconds)).await;
+    Ok(seconds)
+}
+
+#[locked("held:{id}", max_hold = Duration::from_secs(60), on_lost = OnLost::KeepRunning)]
+async fn stubborn(id: u32, seconds: u64) -> Result<u64, LockError> {
+    sleep(Duration::from_secs(seconds)).await;
+    Ok(seconds)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_ends_at_max_hold_and_on_lost_decides_about_the_body() {
+    let locks = Locks::in_memory();
+    assert_eq!(locks.scope(limited(1, 80)).await.unwrap(), 80);
+    let lost = locks.scope(limited(1, 100)).await;
+    assert!(
+        matches!(
+            lost,
+            Err(LockError::Lost {
+                reason: LostReason::MaxHold,
+                ..
+            })
+        ),
+        "{lost:?}"
+    );
+    assert_eq!(locks.scope(stubborn(1, 70)).await.unwrap(), 70);
+}

@@ -1,0 +1,111 @@
+//! The integration tests: what a program sees of the crate, on real servers and in memory.
+//!
+//! | folder | what its tests are about |
+//! |---|---|
+//! | `calls` | who enters: the call graph, guards, futures, options |
+//! | `leases` | how long a lock is held: renewals, losses, outages, fencing tokens |
+//! | `queue` | who is next, and what waiting costs |
+//! | `faults` | dropped futures, lost and repeated requests, lost data |
+//! | `setup` | permissions, secrets, TLS, neighbours, and the repository itself |
+//! | `macros` | `#[locked]` |
+//!
+//! They share one process, so none of them changes what belongs to it: an installed `Locks`, a panic
+//! hook, a subscriber of events. A test that does is a binary of its own, in the folder above.
+
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "a test ends where its ground gives way"
+)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+/// The root of the repository, which some tests read.
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+
+mod calls {
+    mod abrupt_end;
+    mod branches;
+    mod call_graph;
+    mod depth;
+    mod depth_background;
+    mod exclusion;
+    mod flat;
+    mod futures;
+    mod guards;
+    mod moved_futures;
+    mod options;
+    mod paused_time;
+    mod unpolled;
+}
+
+mod leases {
+    mod fencing;
+    mod fencing_moves;
+    mod holder_dies;
+    mod loss;
+    mod max_hold;
+    mod outage;
+    mod silence;
+    mod watchdog;
+}
+
+mod queue {
+    mod classic;
+    mod cohort_losses;
+    mod cohorts;
+    mod commands;
+    mod commands_contended;
+    mod dead;
+    mod empty;
+    mod flapping;
+    mod inbox;
+    mod leaving;
+    mod left_alone;
+    mod messages;
+    mod moves;
+    mod order;
+    mod outage;
+    mod refused;
+    mod runtimes;
+    mod runtimes_line;
+    mod storm;
+    mod timeouts;
+    mod waiting;
+}
+
+mod faults {
+    mod cancel;
+    mod cancel_faults;
+    mod connect_fails;
+    mod data_lost;
+    mod lanes;
+    mod memory_limit;
+    mod resend;
+    mod resend_depth;
+    mod result_stands;
+    mod runtimes;
+    mod storm;
+}
+
+mod setup {
+    mod acl;
+    mod classic_neighbours;
+    mod inspection;
+    mod layers;
+    mod reliability;
+    mod secrets;
+    mod support_proxy_works;
+    mod support_works;
+    mod tls;
+}
+
+#[cfg(feature = "macros")]
+mod macros {
+    mod arguments;
+    mod functions;
+    mod locked;
+    mod methods;
+    mod options;
+}

@@ -1,0 +1,162 @@
+//! P12 beside a queue: a program with the well-known scripts knows of no queue; it and our waiters exclude
+//! each other, and it gets in when the queue has run empty.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::support::classic::{Unlocked, classic_lock, classic_unlock};
+use crate::support::rig::KEY;
+use crate::support::{
+    DEADLINE, RedisServer, Section, Turns, eventually, patient, processes, unhurried, until_queued,
+    within,
+};
+use deadpool_redis::redis::aio::MultiplexedConnection;
+use reentry::{HandOff, Locks};
+use tokio::task::JoinSet;
+
+const CLASSIC: &str = "9b2d7c3e-8a5f-4d1c-9e60-2f4b8a7c6d5e:1";
+const TTL_MS: u64 = 60_000;
+
+/// Asks again and again, as such programs do.
+async fn poll_until_locked(connection: &mut MultiplexedConnection, holder: &str) {
+    while classic_lock(connection, KEY, holder, TTL_MS)
+        .await
+        .is_some()
+    {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+/// It tells nobody when it leaves: the head of our queue asks.
+#[tokio::test]
+async fn our_queue_moves_on_when_a_classic_program_leaves() {
+    let server = RedisServer::start().await;
+    let heartbeat = Duration::from_millis(500);
+    let [one, other] = processes(&patient(&server).heartbeat(heartbeat)).await;
+    let mut classic = server.connection().await;
+    assert_eq!(classic_lock(&mut classic, KEY, CLASSIC, TTL_MS).await, None);
+    let mut turns = Turns::default();
+    turns.come(&one, "first").await;
+    until_queued(&server, 1).await;
+    turns.come(&other, "second").await;
+    until_queued(&server, 2).await;
+    // Our waiting neither shortens its lease nor is a part of its lock.
+    let left = classic_lock(&mut classic, KEY, "another:1", TTL_MS).await;
+    assert!(left.is_some_and(|ms| ms > 0), "{left:?}");
+    assert!(turns.so_far().is_empty());
+    let unlocked = classic_unlock(&mut classic, KEY, CLASSIC, TTL_MS).await;
+    assert_eq!(unlocked, Unlocked::Freed);
+    assert_eq!(turns.all().await.len(), 2);
+}
+
+/// The lock is never free between two of ours, whichever way it goes from one to the next.
+#[tokio::test]
+async fn a_classic_program_gets_in_when_our_queue_has_run_empty() {
+    for handoff in [HandOff::InStore, HandOff::InProcess] {
+        let server = RedisServer::start().await;
+        let builder = unhurried(&server).handoff(handoff).local_handoffs(2);
+        let [holder, one, other] = processes(&builder).await;
+        let guard = holder.lock(KEY).await.unwrap();
+        let mut turns = Turns::default();
+        for number in 0..10 {
+            turns.come(&one, &format!("a{number}")).await;
+            turns.come(&other, &format!("b{number}")).await;
+        }
+        until_queued(&server, 2).await;
+        let before = server.commandstats().await;
+        let mut classic = server.connection().await;
+        let poller = tokio::spawn(async move {
+            poll_until_locked(&mut classic, CLASSIC).await;
+            classic
+        });
+        let polls = async || server.calls_since(&before).await.contains_key("eval");
+        eventually(DEADLINE, "it polls", polls).await;
+        guard.release().await.unwrap();
+        let mut classic = within(DEADLINE, "its turn", poller).await.unwrap();
+        assert_eq!(turns.so_far().len(), 20, "it came after all of ours");
+        // And ours stay out while it is in.
+        let refused = one.lock(KEY).try_acquire().await.unwrap();
+        assert!(refused.is_none());
+        let unlocked = classic_unlock(&mut classic, KEY, CLASSIC, TTL_MS).await;
+        assert_eq!(unlocked, Unlocked::Freed);
+        turns.all().await;
+    }
+}
+
+/// It takes the lock when a lease of ours has ended and the queue has not moved on yet, and goes before
+/// those who wait; that is what a queue can do for a program that does not know of it.
+#[tokio::test]
+async fn a_classic_program_that_overtakes_our_queue_is_waited_for() {
+    let server = RedisServer::start().await;
+    let heartbeat = Duration::from_millis(500);
+    let [holder, waiting] = processes(&patient(&server).heartbeat(heartbeat)).await;
+    let mut turns = Turns::default();
+    let mut classic = server.connection().await;
+    let guard = holder.lock(KEY).await.unwrap();
+    let mut waiter = turns.stay(waiting.lock(KEY), "waiter");
+    until_queued(&server, 1).await;
+    // In one transaction, so that nobody else is asked in between.
+    let mut swap = deadpool_redis::redis::pipe();
+    swap.atomic().del(KEY).ignore();
+    swap.hincr(KEY, CLASSIC, 1).ignore();
+    swap.pexpire(KEY, 60_000).ignore();
+    swap.exec_async(&mut classic).await.unwrap();
+    let before = server.commandstats().await;
+    let asked = async || {
+        let calls = server.calls_since(&before).await;
+        calls.get("evalsha").is_some_and(|&calls| calls >= 2)
+    };
+    eventually(DEADLINE, "it asks again", asked).await;
+    assert!(!waiter.has_entered());
+    let lost = guard.release().await.unwrap_err();
+    assert!(lost.is_lost(), "{lost:?}");
+    assert!(!waiter.has_entered(), "our loss is not its release");
+    let unlocked = classic_unlock(&mut classic, KEY, CLASSIC, TTL_MS).await;
+    assert_eq!(unlocked, Unlocked::Freed);
+    waiter.entered().await;
+    waiter.leave();
+    turns.all().await;
+}
+
+#[tokio::test]
+async fn a_queue_and_classic_programs_take_turns_without_an_overlap() {
+    const TURNS: u32 = 10;
+    let server = RedisServer::start().await;
+    let heartbeat = Duration::from_millis(250);
+    let [one, other] = processes(&patient(&server).heartbeat(heartbeat)).await;
+    let [grouped]: [Locks; 1] = processes(
+        &patient(&server)
+            .heartbeat(heartbeat)
+            .handoff(HandOff::InProcess),
+    )
+    .await;
+    let section = Arc::new(Section::default());
+    let mut tasks = JoinSet::new();
+    for locks in [one, other, grouped] {
+        for _ in 0..2 {
+            let (locks, section) = (locks.clone(), Arc::clone(&section));
+            tasks.spawn(async move {
+                for _ in 0..TURNS {
+                    locks.with_lock(KEY, section.visit()).await.unwrap();
+                    tokio::time::sleep(Duration::from_millis(2)).await;
+                }
+            });
+        }
+    }
+    for number in 1..=2 {
+        let mut classic = server.connection().await;
+        let section = Arc::clone(&section);
+        tasks.spawn(async move {
+            let holder = format!("9b2d7c3e-8a5f-4d1c-9e60-2f4b8a7c6d5e:{number}");
+            for _ in 0..TURNS {
+                poll_until_locked(&mut classic, &holder).await;
+                section.visit().await;
+                let unlocked = classic_unlock(&mut classic, KEY, &holder, TTL_MS).await;
+                assert_eq!(unlocked, Unlocked::Freed);
+            }
+        });
+    }
+    let all = async { while tasks.join_next().await.transpose().unwrap().is_some() {} };
+    within(2 * DEADLINE, "all have their turns", all).await;
+    assert_eq!(section.visits(), 8 * TURNS);
+}

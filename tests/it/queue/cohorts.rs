@@ -1,0 +1,242 @@
+//! `HandOff::InProcess`: call graphs that follow each other share one hold in the store, and are told
+//! apart by their tokens.
+
+use std::time::Duration;
+
+use crate::support::rig::KEY;
+use crate::support::turns::Turn;
+use crate::support::{
+    DEADLINE, RedisServer, Turns, depths, eventually, processes, unhurried, until_queued, waiters,
+    within,
+};
+use futures_util::future::join_all;
+use reentry::{HandOff, Locks, LocksBuilder, held};
+use tokio::runtime::Handle;
+
+fn cohort(server: &RedisServer) -> LocksBuilder {
+    unhurried(server).handoff(HandOff::InProcess)
+}
+
+/// The turns in groups that show the same hold.
+fn groups(turns: &[Turn]) -> Vec<usize> {
+    turns
+        .chunk_by(|one, other| one.hold == other.hold)
+        .map(<[Turn]>::len)
+        .collect()
+}
+
+/// Has every script on the server, so that each operation is one EVALSHA, and a token of the key:
+/// where none is known an acquisition gets a single one, and is no group.
+async fn warm(locks: &Locks) {
+    for _ in 0..2 {
+        locks.with_lock(KEY, async {}).await.unwrap();
+    }
+}
+
+async fn evalshas(server: &RedisServer, before: &crate::support::stats::Calls) -> u64 {
+    let calls = server.calls_since(before).await;
+    calls.get("evalsha").copied().unwrap_or(0)
+}
+
+#[tokio::test]
+async fn a_group_of_waiters_costs_one_request() {
+    let server = RedisServer::start().await;
+    let [locks] = processes(&cohort(&server)).await;
+    warm(&locks).await;
+    let guard = locks.lock(KEY).await.unwrap();
+    let mut turns = Turns::default();
+    for number in 0..64 {
+        turns.come(&locks, &number.to_string()).await;
+    }
+    let before = server.commandstats().await;
+    let first = guard.held().clone();
+    guard.release().await.unwrap();
+    let seen = turns.all().await;
+    // 16 after the first holder, then whole groups of one and 16 more, and the rest: a release each.
+    assert_eq!(groups(&seen), [16, 17, 17, 14]);
+    assert_eq!(evalshas(&server, &before).await, 4);
+    assert_eq!(seen[0].hold, first.hold_id());
+    assert!(seen[0].token > first.fencing_token());
+    assert!(seen.is_sorted_by(|a, b| a.token < b.token), "{seen:?}");
+    assert!(seen.iter().all(|turn| turn.depth == 1), "{seen:?}");
+    let in_order = (0..64).map(|number| number.to_string());
+    assert!(seen.iter().map(|turn| turn.name.clone()).eq(in_order));
+    assert_eq!(server.ask(&format!("EXISTS {KEY}")).await, "0");
+}
+
+#[tokio::test]
+async fn another_process_that_waits_has_its_turn_after_the_group() {
+    let server = RedisServer::start().await;
+    let [many, one] = processes(&cohort(&server).local_handoffs(3)).await;
+    let guard = many.lock(KEY).await.unwrap();
+    let mut turns = Turns::default();
+    for number in 1..=10 {
+        turns.come(&many, &format!("a{number}")).await;
+    }
+    turns.come(&one, "b").await;
+    until_queued(&server, 1).await;
+    guard.release().await.unwrap();
+    let seen = turns.all().await;
+    let names: Vec<&str> = seen.iter().map(|turn| turn.name.as_str()).collect();
+    assert_eq!(
+        names,
+        [
+            "a1", "a2", "a3", "b", "a4", "a5", "a6", "a7", "a8", "a9", "a10"
+        ]
+    );
+    assert_eq!(groups(&seen), [3, 1, 4, 3]);
+    assert!(seen.is_sorted_by(|a, b| a.token < b.token), "{seen:?}");
+}
+
+#[tokio::test]
+async fn an_inspection_shows_the_last_token_of_the_group() {
+    let server = RedisServer::start().await;
+    let [locks] = processes(&cohort(&server)).await;
+    warm(&locks).await;
+    let look = || async {
+        let own = held(KEY).unwrap().fencing_token();
+        (own, locks.inspect(KEY).await.unwrap().unwrap().token)
+    };
+    let visit = || locks.with_lock(KEY, look());
+    let (one, two, three) = tokio::try_join!(visit(), visit(), visit()).unwrap();
+    assert!(one.0 < two.0 && two.0 < three.0);
+    assert_eq!([one.1, two.1], [three.1; 2], "one hold");
+    assert!(Some(three.0) < three.1, "{three:?}");
+}
+
+#[tokio::test]
+async fn in_strict_order_there_are_no_groups() {
+    let server = RedisServer::start().await;
+    let [locks] = processes(&cohort(&server).local_handoffs(0)).await;
+    warm(&locks).await;
+    let guard = locks.lock(KEY).await.unwrap();
+    let mut turns = Turns::default();
+    for number in 0..5 {
+        turns.come(&locks, &number.to_string()).await;
+    }
+    guard.release().await.unwrap();
+    assert_eq!(groups(&turns.all().await), [1; 5]);
+}
+
+/// The group's lease and its renewals are those of the hold: neither fits one who wants another.
+#[tokio::test]
+async fn a_waiter_with_another_ttl_or_an_end_of_its_own_is_no_member() {
+    let server = RedisServer::start().await;
+    let [locks] = processes(&cohort(&server)).await;
+    warm(&locks).await;
+    let guard = locks.lock(KEY).await.unwrap();
+    let hold = guard.held().hold_id();
+    let mut turns = Turns::default();
+    turns.come(&locks, "member").await;
+    let second = Duration::from_secs(1);
+    for (count, request) in [
+        locks.lock(KEY).ttl(30 * second),
+        locks.lock(KEY).max_hold(90 * second),
+        locks.lock(KEY),
+        locks.lock(KEY).wait_forever(),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        turns.request(request, &count.to_string());
+        let in_line = async || waiters(&locks, KEY).await == Some(count + 2);
+        eventually(DEADLINE, "it is in line", in_line).await;
+    }
+    guard.release().await.unwrap();
+    let seen = turns.all().await;
+    assert_eq!(seen[0].hold, hold);
+    assert_eq!(groups(&seen), [1, 1, 1, 2]);
+    assert!(seen.is_sorted_by(|a, b| a.token < b.token), "{seen:?}");
+}
+
+#[tokio::test]
+async fn members_re_enter_and_the_depth_in_the_store_is_theirs() {
+    let server = RedisServer::start().await;
+    let [locks] = processes(&cohort(&server)).await;
+    warm(&locks).await;
+    let member = || async {
+        assert_eq!(held(KEY).unwrap().depth(), 1);
+        assert_eq!(depths(&locks, KEY).await, [1]);
+        let token = held(KEY).unwrap().fencing_token();
+        let inner = locks.with_lock(KEY, async {
+            assert_eq!(held(KEY).unwrap().fencing_token(), token);
+            assert_eq!(depths(&locks, KEY).await, [2]);
+            let innermost = locks.with_lock(KEY, async { depths(&locks, KEY).await });
+            assert_eq!(innermost.await.unwrap(), [3]);
+            assert_eq!(depths(&locks, KEY).await, [2]);
+        });
+        inner.await.unwrap();
+        assert_eq!(depths(&locks, KEY).await, [1]);
+        held(KEY).unwrap().hold_id()
+    };
+    let members = join_all((0..5).map(|_| locks.with_lock(KEY, member()))).await;
+    let holds: Vec<_> = members.into_iter().map(Result::unwrap).collect();
+    assert!(holds.iter().all(|hold| *hold == holds[0]), "{holds:?}");
+}
+
+/// All members are branches of one task, so that the tasks are those of the crate.
+#[tokio::test]
+async fn a_group_has_one_watchdog() {
+    let server = RedisServer::start().await;
+    let [locks] = processes(&cohort(&server)).await;
+    warm(&locks).await;
+    let alive = || Handle::current().metrics().num_alive_tasks();
+    let before = alive();
+    let members = (0..10).map(|_| {
+        locks.with_lock(KEY, async {
+            let renewed = held(KEY).unwrap();
+            (alive(), renewed.hold_id())
+        })
+    });
+    let members = join_all(members).await;
+    let members: Vec<_> = members.into_iter().map(Result::unwrap).collect();
+    assert!(members.iter().all(|(_, hold)| *hold == members[0].1));
+    // The first one has a watchdog, those behind it have a driver and an inbox until the last is in, and
+    // one task looks after those who were brought the lock.
+    let last = members.last().unwrap();
+    assert!(
+        members.iter().all(|(tasks, _)| *tasks <= before + 5),
+        "{members:?}"
+    );
+    assert!(last.0 > before, "{members:?}");
+    let inbox = async || {
+        let alive = alive();
+        alive <= before + 2 * server.subscriptions().await.len()
+    };
+    within(DEADLINE, "no watchdog is left", async {
+        eventually(DEADLINE, "its end", inbox).await;
+    })
+    .await;
+}
+
+async fn token(locks: &Locks) -> u64 {
+    let guard = locks.lock(KEY).await.unwrap();
+    let token = guard.held().fencing_token().0;
+    guard.release().await.unwrap();
+    token
+}
+
+/// A block reaches back, and must not reach tokens of which the store knows nothing any more.
+#[tokio::test]
+async fn blocks_of_any_size_give_greater_tokens_after_flushall() {
+    let server = RedisServer::start().await;
+    for handoffs in [10_000, u32::MAX] {
+        let [locks] = processes(&cohort(&server).local_handoffs(handoffs)).await;
+        let (first, second) = (token(&locks).await, token(&locks).await);
+        server.ask("FLUSHALL").await;
+        let third = token(&locks).await;
+        assert!(first < second && second < third, "{first} {second} {third}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn blocks_of_any_size_give_greater_tokens_after_the_last_one_is_forgotten() {
+    let builder = Locks::builder().url("memory:").handoff(HandOff::InProcess);
+    let locks = builder.local_handoffs(u32::MAX).build().await.unwrap();
+    let mut tokens = Vec::new();
+    for minutes in [0, 1, 11, 90] {
+        tokio::time::sleep(Duration::from_secs(60 * minutes)).await;
+        tokens.push(token(&locks).await);
+    }
+    assert!(tokens.is_sorted_by(|one, next| one < next), "{tokens:?}");
+}

@@ -1,0 +1,161 @@
+//! What waiting and handing over cost the server, counted by the server.
+
+use std::time::Duration;
+
+use crate::support::stats::Calls;
+use crate::support::{DEADLINE, RedisServer, eventually, patient, waiters};
+use reentry::{HandOff, Locks};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+fn count(calls: &Calls, name: &str) -> u64 {
+    calls.get(name).copied().unwrap_or(0)
+}
+
+/// What clients have sent since `before`, and what the scripts have published.
+async fn sent(server: &RedisServer, before: &Calls) -> u64 {
+    let calls = server.calls_since(before).await;
+    count(&calls, "evalsha") + count(&calls, "eval") + count(&calls, "publish")
+}
+
+/// The same without the time: no heartbeat falls into a test.
+async fn timeless(server: &RedisServer, handoff: HandOff) -> Locks {
+    let builder = patient(server).ttl(Duration::from_secs(600));
+    let builder = builder.heartbeat(Duration::from_secs(60)).handoff(handoff);
+    let locks = builder.build().await.unwrap();
+    locks.with_lock("warm", async {}).await.unwrap();
+    locks
+}
+
+/// Has so many wait, lets them in one after the other, and counts what that costs.
+async fn drain(server: &RedisServer, locks: &Locks, tasks: usize) -> u64 {
+    let guard = locks.lock("key").await.unwrap();
+    let mut waiting = JoinSet::new();
+    for _ in 0..tasks {
+        waiting.spawn(locks.with_lock("key", async {}));
+    }
+    let all_wait = async || waiters(locks, "key").await == Some(tasks);
+    eventually(DEADLINE, "they all wait", all_wait).await;
+    let before = server.commandstats().await;
+    guard.release().await.unwrap();
+    while let Some(done) = waiting.join_next().await {
+        done.unwrap().unwrap();
+    }
+    sent(server, &before).await
+}
+
+#[tokio::test]
+async fn a_section_that_is_handed_on_costs_one_request() {
+    let server = RedisServer::start().await;
+    let locks = timeless(&server, HandOff::InStore).await;
+    drain(&server, &locks, 8).await;
+    for tasks in [8, 32, 128] {
+        // A release for the guard, and one for each of them.
+        assert_eq!(drain(&server, &locks, tasks).await, tasks as u64 + 1);
+    }
+}
+
+#[tokio::test]
+async fn a_section_that_is_handed_on_in_memory_costs_a_seventeenth_of_one() {
+    let server = RedisServer::start().await;
+    let locks = timeless(&server, HandOff::InProcess).await;
+    drain(&server, &locks, 8).await;
+    for tasks in [32, 128] {
+        let requests = drain(&server, &locks, tasks).await;
+        assert!(requests * 5 <= tasks as u64, "{requests} for {tasks}");
+    }
+}
+
+/// Four processes, so many tasks each, so many sections each; what one section costs at most.
+async fn contend(tasks: usize, most: f64) {
+    const SECTIONS: usize = 50;
+    let server = RedisServer::start().await;
+    let mut processes = Vec::new();
+    for _ in 0..4 {
+        processes.push(timeless(&server, HandOff::InStore).await);
+    }
+    let mut running = JoinSet::new();
+    let before = server.commandstats().await;
+    for locks in &processes {
+        for _ in 0..tasks {
+            let locks = locks.clone();
+            running.spawn(async move {
+                for _ in 0..SECTIONS {
+                    locks.with_lock("key", async {}).await.unwrap();
+                }
+            });
+        }
+    }
+    while let Some(done) = running.join_next().await {
+        done.unwrap();
+    }
+    let requests = sent(&server, &before).await;
+    let each = requests as f64 / (4 * tasks * SECTIONS) as f64;
+    assert!(each <= most, "{each} for {tasks} tasks in each of 4");
+}
+
+#[tokio::test]
+async fn processes_with_many_tasks_send_less_than_one_and_a_half_commands_for_each_section() {
+    contend(8, 1.5).await;
+}
+
+#[tokio::test]
+async fn processes_with_one_task_send_about_three_commands_for_each_section() {
+    contend(1, 3.2).await;
+}
+
+/// Whoever stands behind the first one asks nothing, and the first one asks at its heartbeat.
+#[tokio::test]
+async fn many_waiters_ask_as_often_as_one_heart_beats() {
+    let heartbeat = Duration::from_millis(200);
+    let server = RedisServer::start().await;
+    let holder = timeless(&server, HandOff::InStore).await;
+    let locks = patient(&server).heartbeat(heartbeat).build().await.unwrap();
+    let guard = holder.lock("key").await.unwrap();
+    let mut waiting = JoinSet::new();
+    for _ in 0..32 {
+        waiting.spawn(locks.with_lock("key", async {}));
+    }
+    let all_wait = async || waiters(&locks, "key").await == Some(32);
+    eventually(DEADLINE, "they all wait", all_wait).await;
+    let subscribed = async || server.subscriptions().await.len() == 1;
+    eventually(DEADLINE, "the inbox is open", subscribed).await;
+    let (before, start) = (server.commandstats().await, Instant::now());
+    let five = async || sent(&server, &before).await >= 5;
+    eventually(DEADLINE, "five heartbeats", five).await;
+    let (asked, beats) = (
+        sent(&server, &before).await,
+        start.elapsed().div_duration_f64(heartbeat),
+    );
+    // One more for a beat that was due at the start, and one for the inbox that has just opened.
+    assert!(asked as f64 <= beats + 2.0, "{asked} in {beats} heartbeats");
+    guard.release().await.unwrap();
+    while let Some(done) = waiting.join_next().await {
+        done.unwrap().unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_renewal_is_two_commands_inside_one() {
+    let server = RedisServer::start().await;
+    let locks = patient(&server).ttl(Duration::from_secs(3));
+    let locks = locks.build().await.unwrap();
+    let guard = locks.lock("key").await.unwrap();
+    let before = server.commandstats().await;
+    let renewed = async || count(&server.calls_since(&before).await, "hexists") > 0;
+    eventually(DEADLINE, "a renewal", renewed).await;
+    let calls = server.calls_since(&before).await;
+    let renewals = count(&calls, "hexists");
+    // The script may have been sent in full the first time.
+    let sent = count(&calls, "evalsha");
+    assert!((renewals..=renewals + 1).contains(&sent), "{calls:?}");
+    let inside: u64 = ["hexists", "pexpire", "pttl", "exists"]
+        .iter()
+        .map(|name| count(&calls, name))
+        .sum();
+    // Without `PEXPIRE … GT`, which came with 7.0, it has to look first.
+    let is_old = server.ask("INFO server").await.contains("redis_version:6.");
+    let each = if is_old { 3 } else { 2 };
+    assert_eq!(inside, each * renewals, "{calls:?}");
+    guard.release().await.unwrap();
+}

@@ -1,0 +1,150 @@
+//! P7 in numbers: when the last one has left thousands of queues, nothing of them is left, and nobody
+//! needs more than one subscription for them.
+
+use crate::support::{DEADLINE, RedisServer, eventually, processes, unhurried, within};
+use reentry::{LockGuard, Locks};
+use tokio::runtime::Handle;
+use tokio::task::JoinSet;
+
+fn name(number: usize) -> String {
+    format!("order:{number}")
+}
+
+fn alive() -> usize {
+    Handle::current().metrics().num_alive_tasks()
+}
+
+async fn number(server: &RedisServer, command: &str) -> usize {
+    server.ask(command).await.parse().unwrap()
+}
+
+/// Does `work` for all keys at once, and waits for all of them; what came out, by key.
+async fn for_all<T: Send + 'static, F: Future<Output = T> + Send + 'static>(
+    works: impl Iterator<Item = F>,
+) -> Vec<T> {
+    let mut tasks: JoinSet<T> = works.collect();
+    let mut outputs = Vec::new();
+    let all = async {
+        while let Some(output) = tasks.join_next().await {
+            outputs.push(output.unwrap());
+        }
+    };
+    within(3 * DEADLINE, "all of them", all).await;
+    outputs
+}
+
+async fn hold_all(locks: &Locks, keys: usize) -> Vec<LockGuard> {
+    let hold = |key| {
+        let locks = locks.clone();
+        async move { locks.lock(name(key)).await.unwrap() }
+    };
+    for_all((0..keys).map(hold)).await
+}
+
+async fn release_all(guards: Vec<LockGuard>) {
+    let release = |guard: LockGuard| async move { guard.release().await.unwrap() };
+    for_all(guards.into_iter().map(release)).await;
+}
+
+/// Somebody waits for each key through each of `processes`.
+fn wait_for_all(processes: &[Locks], keys: usize) -> JoinSet<()> {
+    let mut tasks = JoinSet::new();
+    for key in 0..keys {
+        for locks in processes {
+            let locks = locks.clone();
+            tasks.spawn(async move { locks.with_lock(name(key), async {}).await.unwrap() });
+        }
+    }
+    tasks
+}
+
+async fn all(mut tasks: JoinSet<()>) {
+    let all = async { while tasks.join_next().await.transpose().unwrap().is_some() {} };
+    within(3 * DEADLINE, "all have their turns", all).await;
+}
+
+#[tokio::test]
+async fn thousands_of_queues_leave_no_key_no_subscription_and_no_task_behind() {
+    const KEYS: usize = 5_000;
+    let server = RedisServer::start().await;
+    let [holder, waiting] = processes(&unhurried(&server)).await;
+    let before = alive();
+    let guards = hold_all(&holder, KEYS).await;
+    let tasks = wait_for_all(&[waiting], KEYS);
+    // Each lock has a hash and a meta, each queue two keys more.
+    let queued = async || number(&server, "DBSIZE").await == 4 * KEYS;
+    eventually(3 * DEADLINE, "a queue at each lock", queued).await;
+    release_all(guards).await;
+    all(tasks).await;
+
+    let empty = async || number(&server, "DBSIZE").await == KEYS;
+    eventually(DEADLINE, "nothing but the metas", empty).await;
+    for key in [0, KEYS / 2, KEYS - 1].map(name) {
+        let meta = format!("EXISTS reentry:meta:{{{key}}}:{key}");
+        assert_eq!(number(&server, &meta).await, 1);
+    }
+    // The inbox stays open for some seconds.
+    let closed = async || server.subscriptions().await.is_empty();
+    eventually(DEADLINE, "the inbox is closed", closed).await;
+    let ended = async || alive() <= before;
+    eventually(DEADLINE, "no task is left", ended).await;
+}
+
+#[tokio::test]
+async fn a_process_has_one_subscription_for_all_its_keys() {
+    const KEYS: usize = 1_000;
+    let server = RedisServer::start().await;
+    let [holder] = processes(&unhurried(&server)).await;
+    let waiting: [Locks; 4] = processes(&unhurried(&server)).await;
+    let guards = hold_all(&holder, KEYS).await;
+    let before = server.commandstats().await;
+    let tasks = wait_for_all(&waiting, KEYS);
+    let queued = async || number(&server, "DBSIZE").await == 4 * KEYS;
+    eventually(3 * DEADLINE, "a queue at each lock", queued).await;
+    let open = async || server.subscriptions().await.len() == 4;
+    eventually(DEADLINE, "four inboxes are open", open).await;
+    release_all(guards).await;
+    all(tasks).await;
+    let calls = server.calls_since(&before).await;
+    assert_eq!(calls.get("subscribe"), Some(&4));
+    assert_eq!(number(&server, "DBSIZE").await, KEYS);
+}
+
+/// Waiters come and go while the inbox is about to close.
+#[tokio::test]
+async fn an_inbox_that_was_closed_is_opened_again_for_the_next_one_who_waits() {
+    let server = RedisServer::start().await;
+    let [holder, waiting] = processes(&unhurried(&server)).await;
+    let before = alive();
+    for round in 1..=2 {
+        let guards = hold_all(&holder, 1).await;
+        let tasks = wait_for_all(std::slice::from_ref(&waiting), 1);
+        let open = async || server.subscriptions().await.len() == 1;
+        eventually(DEADLINE, "the inbox is open", open).await;
+        release_all(guards).await;
+        all(tasks).await;
+        let calls = server.commandstats().await;
+        assert_eq!(calls.get("subscribe"), Some(&round));
+        if round == 1 {
+            let ended = async || alive() <= before;
+            eventually(DEADLINE, "no task is left", ended).await;
+            assert!(server.subscriptions().await.is_empty());
+        }
+    }
+}
+
+/// Long before it would close for want of waiters.
+#[tokio::test]
+async fn the_last_clone_takes_the_inbox_with_it() {
+    let server = RedisServer::start().await;
+    let [holder, waiting] = processes(&unhurried(&server)).await;
+    let guards = hold_all(&holder, 1).await;
+    let tasks = wait_for_all(std::slice::from_ref(&waiting), 1);
+    let open = async || server.subscriptions().await.len() == 1;
+    eventually(DEADLINE, "the inbox is open", open).await;
+    release_all(guards).await;
+    all(tasks).await;
+    drop(waiting);
+    let closed = async || server.subscriptions().await.is_empty();
+    eventually(DEADLINE / 5, "the inbox is closed", closed).await;
+}

@@ -1,0 +1,107 @@
+//! A wait ends when it is over, however long the leases and the heartbeats are, and leaves the queue.
+
+use std::time::Duration;
+
+use crate::support::rig::KEY;
+use crate::support::{
+    DEADLINE, RedisServer, Turns, processes, unhurried, until_queued, waiters, within,
+};
+use reentry::{LockError, Locks};
+use tokio::time::Instant;
+
+const WAITS: [Duration; 6] = [
+    Duration::from_millis(1),
+    Duration::from_millis(40),
+    Duration::from_millis(999),
+    Duration::from_secs(1),
+    Duration::from_millis(7_500),
+    Duration::from_secs(120),
+];
+
+/// How late a wait may end.
+const SLACK: Duration = Duration::from_millis(50);
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_ends_when_it_is_over_whatever_the_lease() {
+    for ttl in [50, 1_000, 30_000, 3_600_000].map(Duration::from_millis) {
+        let builder = Locks::builder().url("memory:").ttl(ttl);
+        let locks = builder.build().await.unwrap();
+        let _guard = locks.lock(KEY).await.unwrap();
+        for wait in WAITS {
+            let start = Instant::now();
+            let request = || async { locks.lock(KEY).wait(wait).await.unwrap_err() };
+            // The first in line, one behind it, and what is left after both.
+            let errors = tokio::join!(request(), request());
+            let elapsed = start.elapsed();
+            assert!(
+                (wait..wait + SLACK).contains(&elapsed),
+                "{elapsed:?} for {wait:?}"
+            );
+            for error in [errors.0, errors.1] {
+                let LockError::Timeout { waited, .. } = error else {
+                    panic!("{error:?}");
+                };
+                assert!((wait..=elapsed).contains(&waited));
+            }
+            assert_eq!(waiters(&locks, KEY).await, Some(0));
+        }
+    }
+}
+
+/// The lock becomes free at the very end of the wait, or a moment after it.
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_ends_with_the_lease_before_it_leaves_a_free_lock() {
+    let ttl = Duration::from_secs(3);
+    for wait in (2_900..3_100).map(Duration::from_millis) {
+        let locks = Locks::in_memory();
+        let guard = locks.lock(KEY).ttl(ttl).max_hold(ttl).await.unwrap();
+        let start = Instant::now();
+        let entered = locks.lock(KEY).wait(wait).run(async {}).await;
+        assert!(start.elapsed() <= wait + SLACK);
+        if let Err(error) = entered {
+            assert!(matches!(error, LockError::Timeout { .. }), "{error:?}");
+        }
+        drop(guard);
+        let again = locks.lock(KEY).wait(ttl).run(async {});
+        again.await.unwrap();
+        assert!(locks.inspect(KEY).await.unwrap().is_none());
+    }
+}
+
+#[tokio::test]
+async fn a_wait_in_the_queue_of_the_store_ends_too_and_leaves_it() {
+    let server = RedisServer::start().await;
+    let [holder, waiting, next] = processes(&unhurried(&server)).await;
+    let guard = holder.lock(KEY).await.unwrap();
+    let wait = Duration::from_millis(300);
+    let start = Instant::now();
+    let request = || async { waiting.lock(KEY).wait(wait).await.unwrap_err() };
+    let both = async { tokio::join!(request(), request()) };
+    let errors = within(DEADLINE, "the end of the wait", both).await;
+    assert!(start.elapsed() >= wait);
+    for error in [errors.0, errors.1] {
+        assert!(matches!(error, LockError::Timeout { source: None, .. }));
+    }
+    until_queued(&server, 0).await;
+    let mut turns = Turns::default();
+    turns.come(&next, "next").await;
+    guard.release().await.unwrap();
+    assert_eq!(turns.names().await, ["next"]);
+}
+
+/// The heartbeat is far longer than the wait, and the server does not answer.
+#[tokio::test]
+async fn a_wait_ends_while_the_server_is_silent() {
+    let server = RedisServer::start().await;
+    let [holder, waiting] = processes(&unhurried(&server)).await;
+    let guard = holder.lock(KEY).await.unwrap();
+    server.pause();
+    let request = waiting.lock(KEY).wait(Duration::from_millis(100));
+    let error = within(DEADLINE, "the end of the wait", request.acquire()).await;
+    assert!(matches!(error, Err(LockError::Timeout { .. })));
+    server.resume();
+    guard.release().await.unwrap();
+    let gone = async || server.ask(&format!("EXISTS {KEY}")).await == "0";
+    crate::support::eventually(DEADLINE, "a free lock", gone).await;
+    until_queued(&server, 0).await;
+}

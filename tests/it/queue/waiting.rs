@@ -1,0 +1,240 @@
+//! Waiting inside one process: first come first served, `wait`, `no_wait`, `try_acquire`.
+
+use std::error::Error;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use crate::support::{DEADLINE, eventually, on_both_stores, waiters};
+use futures_util::FutureExt;
+use reentry::{LockError, Locks};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+on_both_stores!(
+    waiters_enter_in_the_order_in_which_they_came,
+    who_leaves_the_line_does_not_hold_it_up,
+    who_does_not_wait_is_refused_at_once,
+    who_does_not_wait_does_not_overtake,
+    a_free_lock_is_not_refused_because_somebody_has_left_its_line,
+    a_wait_that_ends_says_how_long_it_was,
+    a_wait_of_nothing_asks_once,
+    waiting_forever_gets_there,
+    a_wait_beyond_all_time_is_no_limit,
+);
+
+/// Comes to the line of `key` when `count` wait there already, and says when it is its turn.
+async fn line_up(
+    locks: &Locks,
+    count: usize,
+    served: &Arc<Mutex<Vec<usize>>>,
+    tasks: &mut JoinSet<()>,
+) {
+    let (task_locks, served) = (locks.clone(), Arc::clone(served));
+    tasks.spawn(async move {
+        let body = async { served.lock().unwrap().push(count) };
+        task_locks.with_lock("key", body).await.unwrap();
+    });
+    let has_come = async || waiters(locks, "key").await == Some(count + 1);
+    eventually(DEADLINE, "a waiter to line up", has_come).await;
+}
+
+async fn waiters_enter_in_the_order_in_which_they_came(locks: Locks) {
+    let guard = locks.lock("key").await.unwrap();
+    let (served, mut tasks) = (Arc::default(), JoinSet::new());
+    for count in 0..20 {
+        line_up(&locks, count, &served, &mut tasks).await;
+    }
+    guard.release().await.unwrap();
+    while let Some(done) = tasks.join_next().await {
+        done.unwrap();
+    }
+    assert_eq!(*served.lock().unwrap(), (0..20).collect::<Vec<_>>());
+}
+
+/// The first, one in the middle and the last give up; the order of the others stays.
+async fn who_leaves_the_line_does_not_hold_it_up(locks: Locks) {
+    let guard = locks.lock("key").await.unwrap();
+    let (served, mut tasks) = (Arc::default(), JoinSet::new());
+    let mut leavers = Vec::new();
+    for count in 0..9 {
+        if count % 4 == 0 {
+            leavers.push(tokio::spawn(
+                locks.with_lock("key", async { unreachable!("left") }),
+            ));
+            let has_come = async || waiters(&locks, "key").await == Some(count + 1);
+            eventually(DEADLINE, "a waiter to line up", has_come).await;
+        } else {
+            line_up(&locks, count, &served, &mut tasks).await;
+        }
+    }
+    for leaver in leavers {
+        leaver.abort();
+        let ended: Result<Result<(), _>, _> = leaver.await;
+        assert!(ended.unwrap_err().is_cancelled());
+    }
+    assert_eq!(waiters(&locks, "key").await, Some(6));
+    guard.release().await.unwrap();
+    while let Some(done) = tasks.join_next().await {
+        done.unwrap();
+    }
+    assert_eq!(*served.lock().unwrap(), [1, 2, 3, 5, 6, 7]);
+}
+
+async fn who_does_not_wait_is_refused_at_once(locks: Locks) {
+    let guard = locks.lock("key").await.unwrap();
+    let busy = locks.lock("key").no_wait().await.unwrap_err();
+    assert!(matches!(&busy, LockError::Busy { key, .. } if key == "key"));
+    assert!(busy.is_contended() && !busy.is_lost());
+    assert_eq!(busy.key(), Some("key"));
+    let run = locks.lock("key").no_wait();
+    let run: Result<(), _> = run.run(async { unreachable!("entered") }).await;
+    assert!(matches!(run, Err(LockError::Busy { .. })));
+    // Whatever it says about waiting.
+    let tried = locks.lock("key").wait_forever().try_acquire().await;
+    assert!(tried.unwrap().is_none());
+    guard.release().await.unwrap();
+    assert!(locks.lock("key").try_acquire().await.unwrap().is_some());
+}
+
+/// The lock is free for a moment, but somebody stands in line for it.
+async fn who_does_not_wait_does_not_overtake(locks: Locks) {
+    let guard = locks.lock("key").await.unwrap();
+    let mut waiter = Box::pin(locks.with_lock("key", async {}));
+    let waits = async || {
+        assert!((&mut waiter).now_or_never().is_none());
+        waiters(&locks, "key").await == Some(1)
+    };
+    eventually(DEADLINE, "the waiter", waits).await;
+    guard.release().await.unwrap();
+    assert!(locks.lock("key").try_acquire().await.unwrap().is_none());
+    assert!(
+        locks
+            .lock("key")
+            .no_wait()
+            .await
+            .unwrap_err()
+            .is_contended()
+    );
+    waiter.await.unwrap();
+    assert!(locks.lock("key").try_acquire().await.unwrap().is_some());
+}
+
+async fn a_free_lock_is_not_refused_because_somebody_has_left_its_line(locks: Locks) {
+    let guard = locks.lock("key").await.unwrap();
+    let mut waiter = Box::pin(locks.with_lock("key", async {}));
+    let waits = async || {
+        assert!((&mut waiter).now_or_never().is_none());
+        waiters(&locks, "key").await == Some(1)
+    };
+    eventually(DEADLINE, "the waiter", waits).await;
+    let holder = async || {
+        let info = locks.inspect("key").await.unwrap();
+        info.map(|info| info.holders[0].hold_id.clone())
+    };
+    let first = holder().await;
+    drop(guard);
+    let has_moved = async || holder().await != first;
+    eventually(DEADLINE, "the lock moves", has_moved).await;
+    drop(waiter);
+    // What the waiter was given meanwhile goes back.
+    let is_free = async || locks.inspect("key").await.unwrap().is_none();
+    eventually(DEADLINE, "a free lock", is_free).await;
+    assert!(locks.lock("key").try_acquire().await.unwrap().is_some());
+}
+
+async fn a_wait_that_ends_says_how_long_it_was(locks: Locks) {
+    let guard = locks.lock("key").await.unwrap();
+    let (start, wait) = (Instant::now(), Duration::from_millis(300));
+    let error = locks.lock("key").wait(wait).await.unwrap_err();
+    let elapsed = start.elapsed();
+    let LockError::Timeout {
+        key,
+        waited,
+        source,
+        ..
+    } = &error
+    else {
+        panic!("{error:?}");
+    };
+    assert_eq!(key, "key");
+    assert!(
+        (wait..=elapsed).contains(waited),
+        "{waited:?} of {elapsed:?}"
+    );
+    assert!(source.is_none() && error.source().is_none());
+    assert!(error.is_contended() && !error.is_lost());
+    assert_eq!(error.key(), Some("key"));
+    // It has left the line.
+    assert_eq!(waiters(&locks, "key").await, Some(0));
+    guard.release().await.unwrap();
+    assert!(locks.lock("key").try_acquire().await.unwrap().is_some());
+}
+
+async fn a_wait_of_nothing_asks_once(locks: Locks) {
+    let guard = locks.lock("key").wait(Duration::ZERO).await.unwrap();
+    let error = locks.lock("key").wait(Duration::ZERO).await.unwrap_err();
+    assert!(matches!(error, LockError::Busy { .. }));
+    guard.release().await.unwrap();
+}
+
+async fn waiting_forever_gets_there(locks: Locks) {
+    let guard = locks.lock("key").await.unwrap();
+    let waiter = tokio::spawn(locks.lock("key").wait_forever().run(async {}));
+    eventually(DEADLINE, "the waiter", async || {
+        waiters(&locks, "key").await == Some(1)
+    })
+    .await;
+    guard.release().await.unwrap();
+    waiter.await.unwrap().unwrap();
+}
+
+async fn a_wait_beyond_all_time_is_no_limit(locks: Locks) {
+    let guard = locks.lock("key").wait(Duration::MAX).await.unwrap();
+    let waiter = tokio::spawn(locks.lock("key").wait(Duration::MAX).run(async {}));
+    eventually(DEADLINE, "the waiter", async || {
+        waiters(&locks, "key").await == Some(1)
+    })
+    .await;
+    guard.release().await.unwrap();
+    waiter.await.unwrap().unwrap();
+}
+
+/// By default 60 s, which is longer than the lease of a holder that died.
+#[tokio::test(start_paused = true)]
+async fn waiters_outlive_the_lease_of_a_holder_that_died() {
+    let locks = Locks::in_memory();
+    let ttl = Duration::from_secs(30);
+    let _never_renewed = locks.lock("key").max_hold(ttl).await.unwrap();
+    let start = Instant::now();
+    locks.with_lock("key", async {}).await.unwrap();
+    assert!((ttl..ttl + Duration::from_millis(10)).contains(&start.elapsed()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_default_wait_is_a_minute() {
+    let locks = Locks::in_memory();
+    let _guard = locks.lock("key").await.unwrap();
+    let start = Instant::now();
+    let error = locks.lock("key").await.unwrap_err();
+    assert!(error.is_contended());
+    let minute = Duration::from_secs(60);
+    assert!((minute..minute + Duration::from_millis(10)).contains(&start.elapsed()));
+}
+
+/// A release in the process is passed on at once: no clock has to tick.
+#[tokio::test(start_paused = true)]
+async fn a_release_in_the_process_wakes_the_next_without_delay() {
+    let locks = Locks::in_memory();
+    let guard = locks.lock("key").await.unwrap();
+    let (served, mut tasks) = (Arc::default(), JoinSet::new());
+    for count in 0..20 {
+        line_up(&locks, count, &served, &mut tasks).await;
+    }
+    tokio::time::advance(Duration::from_secs(5)).await;
+    let start = Instant::now();
+    guard.release().await.unwrap();
+    while let Some(done) = tasks.join_next().await {
+        done.unwrap();
+    }
+    assert_eq!(start.elapsed(), Duration::ZERO);
+}

@@ -1,0 +1,276 @@
+//! The permissions that a Redis user needs, exactly: with them everything works, and without any
+//! one of them something is refused at once.
+
+use std::error::Error;
+use std::time::Duration;
+
+use crate::support::proxy::Direction::ToServer;
+use crate::support::{Action, Cut, DEADLINE, Proxy, RedisServer, patient_at, within};
+use deadpool_redis::redis::{AsyncCommands, cmd};
+use deadpool_redis::{Config, Runtime};
+use reentry::{LockError, Locks};
+
+const KEY: &str = "order:42";
+
+/// The locks, here those named `order:…`, and what the crate keeps beside them.
+const KEYS: [&str; 2] = ["~order:*", "~reentry:*"];
+
+/// The same for a user who shares the server with others: what is kept beside its own locks alone.
+const OWN_KEYS: [&str; 5] = [
+    "~order:*",
+    "~reentry:meta:{order:*",
+    "~reentry:queue:{order:*",
+    "~reentry:entries:{order:*",
+    "~reentry:gone:{order:*",
+];
+
+/// How a script is sent: by its hash, and in full where the server does not know it.
+const SENDING: [&str; 2] = ["+evalsha", "+eval"];
+
+/// What the scripts call.
+const SCRIPTS: [&str; 18] = [
+    "+del", "+exists", "+get", "+hdel", "+hexists", "+hget", "+hgetall", "+hincrby", "+hset",
+    "+hvals", "+pexpire", "+pttl", "+set", "+time", "+zadd", "+zrange", "+zrem", "+zscore",
+];
+
+/// How a waiter is told that a lock has moved to it. Without them it finds out when it asks.
+const TELLING: [&str; 3] = ["+publish", "+subscribe", "&reentry:inbox:*"];
+
+/// How the pool checks a connection after a silence. Without them it opens another one instead.
+const CHECKING: [&str; 2] = ["+ping", "+unwatch"];
+
+// HELLO and AUTH need no permission, and CLIENT SETINFO may be refused: the driver does not mind.
+
+struct Ground {
+    server: RedisServer,
+    proxy: Proxy,
+}
+
+impl Ground {
+    async fn start() -> Ground {
+        let server = RedisServer::start().await;
+        let proxy = Proxy::start(server.port());
+        Ground { server, proxy }
+    }
+
+    /// Makes the user `locker`, who may do this and nothing else.
+    async fn permit(&self, permissions: &[&str]) {
+        let mut connection = self.server.connection().await;
+        let mut user = cmd("ACL");
+        user.arg("SETUSER").arg("locker").arg("reset");
+        // Before Redis 7.0 a new user may use every channel.
+        user.arg("resetchannels");
+        user.arg("on").arg(">secret").arg(permissions);
+        let _: () = user.query_async(&mut connection).await.unwrap();
+        let _: () = connection.flushall().await.unwrap();
+        let _: () = cmd("SCRIPT")
+            .arg("FLUSH")
+            .query_async(&mut connection)
+            .await
+            .unwrap();
+    }
+
+    fn url(&self) -> String {
+        format!("redis://locker:secret@127.0.0.1:{}", self.proxy.port())
+    }
+
+    async fn locks(&self) -> Result<Locks, LockError> {
+        // Whoever waits here waits forever; what is refused must not.
+        patient_at(self.url()).wait_forever().build().await
+    }
+
+    /// Everything the crate does on a server, for the user `locker`.
+    async fn everything(&self) -> Result<(), LockError> {
+        let locks = self.locks().await?;
+        let key = "order:nested";
+        let nested = locks.with_lock(key, async { locks.inspect(key).await });
+        let info = locks.with_lock(key, nested).await???;
+        assert_eq!(info.unwrap().holders[0].depth, 2);
+
+        let taken = locks.lock("order:taken").await?;
+        assert!(locks.force_release("order:taken").await?);
+        drop(taken.release().await);
+
+        self.moves(&locks, "order:moves").await?;
+
+        // An acquire without an answer, so that the release leaves a tombstone.
+        let unanswered = Action::CutAtAnswer(Cut::Reset);
+        self.proxy.on_next(ToServer, b"EVALSHA", unanswered);
+        locks.with_lock("order:unanswered", async {}).await
+    }
+
+    /// The lock moves from one process to another.
+    async fn moves(&self, locks: &Locks, key: &str) -> Result<(), LockError> {
+        let other = self.locks().await?;
+        let guard = locks.lock(key).await?;
+        let releasing = async {
+            let waits = async || match locks.inspect(key).await {
+                Ok(info) => info.is_some_and(|info| info.waiting_processes == 1),
+                Err(_) => true,
+            };
+            crate::support::eventually(DEADLINE, "the other waits", waits).await;
+            guard.release().await
+        };
+        let waiting = async { other.lock(key).await?.release().await };
+        tokio::try_join!(releasing, waiting).map(drop)
+    }
+
+    /// A renewal, on a connection of its own.
+    async fn renewal(&self) -> Result<(), LockError> {
+        let locks = self.locks().await?;
+        let request = locks.lock(KEY).ttl(Duration::from_millis(1_500));
+        let renewed = request.run(async {
+            let held = reentry::held(KEY).unwrap();
+            let (much, little) = (Duration::from_millis(1_200), Duration::from_millis(1_000));
+            let passed = async || held.remaining() < little;
+            crate::support::eventually(DEADLINE, "time passes", passed).await;
+            let again = async || held.remaining() > much;
+            crate::support::eventually(DEADLINE, "the lease is renewed", again).await;
+        });
+        renewed.await
+    }
+
+    /// What `everything` should have left in the store: the meta of its locks, and a tombstone.
+    async fn left_right(&self) -> bool {
+        let mut connection = self.server.connection().await;
+        let keys: Vec<String> = connection.keys("*").await.unwrap();
+        let count = |kind: &str| keys.iter().filter(|key| key.starts_with(kind)).count();
+        (
+            count("order:"),
+            count("reentry:meta:"),
+            count("reentry:gone:"),
+        ) == (0, 4, 1)
+    }
+}
+
+fn all_but(missing: &str) -> Vec<&'static str> {
+    let needed = KEYS.into_iter().chain(SENDING).chain(SCRIPTS);
+    let all = needed.chain(TELLING);
+    all.filter(|permission| *permission != missing).collect()
+}
+
+#[tokio::test]
+async fn everything_works_with_the_documented_permissions() {
+    let ground = Ground::start().await;
+    ground.permit(&all_but("nothing")).await;
+    within(DEADLINE, "everything", ground.everything())
+        .await
+        .unwrap();
+    assert!(ground.left_right().await);
+    within(DEADLINE, "a renewal", ground.renewal())
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn without_any_one_of_them_something_is_refused_at_once() {
+    let ground = Ground::start().await;
+    for missing in KEYS.into_iter().chain(SENDING).chain(SCRIPTS) {
+        ground.permit(&all_but(missing)).await;
+        let refused = within(DEADLINE, missing, ground.everything()).await;
+        ground.proxy.clear_rules();
+        match refused {
+            Err(LockError::Store { source, .. }) => {
+                let cause = source.source().expect("what the server said").to_string();
+                let refusal = ["NOPERM", "permission", "can't run this command"];
+                let told = refusal.iter().any(|words| cause.contains(words));
+                assert!(told, "{missing}: {cause}");
+            }
+            // A refused release is told to nobody, since the body's result stands (P13).
+            Ok(()) => {
+                assert!(
+                    ["+hdel", "+set"].contains(&missing),
+                    "{missing} is not needed"
+                );
+                assert!(!ground.left_right().await, "{missing} is not needed");
+            }
+            Err(other) => panic!("without {missing}: {other:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_user_with_a_prefix_of_its_own_has_no_part_in_the_locks_of_others() {
+    let ground = Ground::start().await;
+    let others = SENDING.into_iter().chain(SCRIPTS).chain(TELLING);
+    let own: Vec<_> = OWN_KEYS.into_iter().chain(others).collect();
+    ground.permit(&own).await;
+    within(DEADLINE, "everything", ground.everything())
+        .await
+        .unwrap();
+    assert!(ground.left_right().await);
+
+    let locks = ground.locks().await.unwrap();
+    let key = "stock:7";
+    for refused in [
+        locks.with_lock(key, async {}).await,
+        locks.inspect(key).await.map(drop),
+        locks.force_release(key).await.map(drop),
+    ] {
+        assert!(
+            matches!(refused, Err(LockError::Store { .. })),
+            "{refused:?}"
+        );
+    }
+    // The names of inboxes and holds, without which nothing can be forged, stand there.
+    let client = deadpool_redis::redis::Client::open(ground.url()).unwrap();
+    let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+    for (command, key) in [
+        ("ZRANGE", "reentry:queue:{stock:7}:stock:7 0 -1"),
+        ("HGETALL", "reentry:entries:{stock:7}:stock:7"),
+        ("HGETALL", "stock:7"),
+        ("PUBSUB", "CHANNELS"),
+        ("PSUBSCRIBE", "reentry:inbox:*"),
+        ("MONITOR", ""),
+    ] {
+        let words = key.split_whitespace().collect::<Vec<_>>();
+        let answer = cmd(command).arg(words).exec_async(&mut connection).await;
+        let refusal = answer.unwrap_err().to_string();
+        let told = ["NoPerm", "NOPERM", "permission"];
+        assert!(told.iter().any(|word| refusal.contains(word)), "{refusal}");
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_fell_silent_is_checked_where_the_user_may_and_replaced_elsewhere() {
+    let ground = Ground::start().await;
+    for checking in [&CHECKING[..], &[]] {
+        let permissions = [&all_but("nothing")[..], checking].concat();
+        ground.permit(&permissions).await;
+        let pool = Config::from_url(ground.url())
+            .create_pool(Some(Runtime::Tokio1))
+            .unwrap();
+        drop(pool.get().await.unwrap());
+        let before = ground.proxy.connections();
+        let builder = Locks::builder().pool(pool).response_timeout(DEADLINE);
+        let locks = builder.build().await.unwrap();
+        locks.with_lock(KEY, async {}).await.unwrap();
+        let replaced = u64::from(checking.is_empty());
+        assert_eq!(ground.proxy.connections() - before, replaced);
+    }
+}
+
+#[tokio::test]
+async fn a_user_who_may_not_enter_is_told_so_without_the_password() {
+    let ground = Ground::start().await;
+    ground.permit(&all_but("nothing")).await;
+    let url = ground.url().replace("secret", "guess");
+    let error = patient_at(url).build().await.unwrap_err();
+    assert!(matches!(error, LockError::Store { key: None, .. }));
+    let chain = format!("{error} {error:?} {}", error.source().unwrap());
+    assert!(
+        chain.contains("127.0.0.1") && !chain.contains("guess"),
+        "{chain}"
+    );
+}
+
+#[tokio::test]
+async fn a_guard_tells_that_its_release_was_refused() {
+    let ground = Ground::start().await;
+    ground.permit(&all_but("+hdel")).await;
+    let locks = ground.locks().await.unwrap();
+    let guard = locks.lock(KEY).await.unwrap();
+    let error = guard.release().await.unwrap_err();
+    assert!(matches!(error, LockError::Store { .. }), "{error:?}");
+    assert_eq!(error.key(), Some(KEY));
+}

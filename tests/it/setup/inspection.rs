@@ -1,0 +1,163 @@
+//! `inspect` shows a lock as it stands in the store, `force_release` takes it away, and a prefix
+//! shows in the store alone.
+
+use std::time::Duration;
+
+use crate::support::{DEADLINE, RedisServer, eventually, on_both_stores, patient, waiters};
+use deadpool_redis::redis::AsyncCommands;
+use reentry::{HoldId, LockError, Locks, LostReason, held};
+
+on_both_stores!(
+    a_free_lock_shows_as_nothing,
+    a_held_lock_shows_its_holder,
+    waiters_of_this_process_are_counted,
+    a_forced_release_frees_the_lock_for_the_next,
+    a_forced_release_of_a_free_lock_does_nothing,
+    looking_is_not_touching,
+);
+
+async fn a_free_lock_shows_as_nothing(locks: Locks) {
+    assert!(locks.inspect("key").await.unwrap().is_none());
+    locks.with_lock("key", async {}).await.unwrap();
+    assert!(locks.inspect("key").await.unwrap().is_none());
+}
+
+async fn a_held_lock_shows_its_holder(locks: Locks) {
+    let ttl = Duration::from_secs(20);
+    let body = async {
+        let info = locks.inspect("key").await.unwrap().unwrap();
+        let held = held("key").unwrap();
+        let [holder] = info.holders.as_slice() else {
+            panic!("{info:?}");
+        };
+        assert_eq!(holder.hold_id, held.hold_id().to_string());
+        assert_eq!(holder.hold_id.parse::<HoldId>().unwrap(), held.hold_id());
+        assert_eq!(holder.owner, Some(held.owner()));
+        assert_eq!(holder.depth, 1);
+        assert_eq!(info.token, Some(held.fencing_token()));
+        assert_eq!(info.waiters, 0);
+        let remaining = info.remaining.unwrap();
+        assert!(remaining <= ttl && remaining > ttl / 2);
+        // What the holder relies on ends before what the store grants.
+        assert!(held.remaining() < remaining);
+    };
+    locks.lock("key").ttl(ttl).run(body).await.unwrap();
+}
+
+async fn waiters_of_this_process_are_counted(locks: Locks) {
+    let guard = locks.lock("key").await.unwrap();
+    let mut waiting = Vec::new();
+    for count in 1..=3 {
+        waiting.push(tokio::spawn(locks.with_lock("key", async {})));
+        let seen = async || waiters(&locks, "key").await == Some(count);
+        eventually(DEADLINE, "one more waiter", seen).await;
+    }
+    waiting.remove(0).abort();
+    eventually(DEADLINE, "one less", async || {
+        waiters(&locks, "key").await == Some(2)
+    })
+    .await;
+    guard.release().await.unwrap();
+    for waiter in waiting {
+        waiter.await.unwrap().unwrap();
+    }
+}
+
+async fn a_forced_release_frees_the_lock_for_the_next(locks: Locks) {
+    let guard = locks.lock("key").await.unwrap();
+    assert!(locks.force_release("key").await.unwrap());
+    assert!(locks.inspect("key").await.unwrap().is_none());
+    let next = locks.lock("key").no_wait().await.unwrap();
+    // The old holder's release is not the next one's.
+    let lost = guard.release().await.unwrap_err();
+    assert!(matches!(
+        lost,
+        LockError::Lost {
+            reason: LostReason::Gone,
+            ..
+        }
+    ));
+    let info = locks.inspect("key").await.unwrap().unwrap();
+    assert_eq!(info.token, Some(next.held().fencing_token()));
+    next.release().await.unwrap();
+}
+
+async fn a_forced_release_of_a_free_lock_does_nothing(locks: Locks) {
+    assert!(!locks.force_release("key").await.unwrap());
+    locks.with_lock("key", async {}).await.unwrap();
+    assert!(!locks.force_release("key").await.unwrap());
+    let _guard = locks.lock("key").await.unwrap();
+    assert!(!locks.force_release("another").await.unwrap());
+    assert!(locks.force_release("key").await.unwrap());
+    assert!(!locks.force_release("key").await.unwrap());
+}
+
+async fn looking_is_not_touching(locks: Locks) {
+    let ttl = Duration::from_secs(20);
+    let guard = locks.lock("key").ttl(ttl).max_hold(ttl).await.unwrap();
+    let before = locks.inspect("key").await.unwrap().unwrap();
+    let after = locks.inspect("key").await.unwrap().unwrap();
+    assert!(after.remaining <= before.remaining);
+    assert_eq!((after.holders, after.token), (before.holders, before.token));
+    guard.release().await.unwrap();
+}
+
+/// What another program may have left there, or an operator.
+#[tokio::test]
+async fn a_lock_of_odd_data_is_shown_and_released_by_force() {
+    let server = RedisServer::start().await;
+    let locks = patient(&server).build().await.unwrap();
+    let mut connection = server.connection().await;
+    let depths = [("-1", 0), ("1.5", 0), ("text", 0), ("7", 7)];
+    for (depth, shown) in depths {
+        let _: u64 = connection.hset("key", b"\xffx:1", depth).await.unwrap();
+        let info = locks.inspect("key").await.unwrap().unwrap();
+        let [holder] = info.holders.as_slice() else {
+            panic!("{info:?}");
+        };
+        assert_eq!((&*holder.hold_id, holder.owner), ("\u{fffd}x:1", None));
+        assert_eq!(holder.depth, shown, "{depth}");
+        assert_eq!((info.remaining, info.token), (None, None));
+        assert!(locks.force_release("key").await.unwrap());
+        locks.with_lock("key", async {}).await.unwrap();
+    }
+    let fields: Vec<_> = (0..9_000).map(|n| (format!("field:{n}"), 1)).collect();
+    let () = connection.hset_multiple("key", &fields).await.unwrap();
+    let info = locks.inspect("key").await.unwrap().unwrap();
+    assert_eq!(info.holders.len(), 1_000);
+    assert!(locks.force_release("key").await.unwrap());
+    locks.with_lock("key", async {}).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_prefix_shows_in_redis_and_not_in_the_api() {
+    let server = RedisServer::start().await;
+    let build = async |prefix: &str| {
+        let builder = patient(&server).prefix(prefix);
+        builder.build().await.unwrap()
+    };
+    let locks = build("app:").await;
+    let body = async {
+        assert_eq!(server.ask("EXISTS app:key").await, "1");
+        assert_eq!(server.ask("EXISTS key").await, "0");
+        assert_eq!(held("key").unwrap().key(), "key");
+        assert!(held("app:key").is_none() && locks.held("app:key").is_none());
+        assert!(locks.held("key").is_some());
+        assert!(locks.inspect("key").await.unwrap().is_some());
+        // The same key in the store, by whatever way it is named.
+        let error = build("").await.lock("app:key").no_wait().await.unwrap_err();
+        assert_eq!(error.key(), Some("app:key"));
+        let busy = build("app:").await.lock("key").no_wait().await.unwrap_err();
+        assert_eq!(busy.key(), Some("key"));
+        assert_eq!(busy.to_string(), "`key` is locked");
+        // Another prefix is another lock.
+        let other = build("other:").await;
+        other.lock("key").no_wait().run(async {}).await.unwrap();
+        assert!(locks.force_release("key").await.unwrap());
+        std::future::pending::<()>().await;
+    };
+    let request = locks.lock("key").ttl(Duration::from_secs(3));
+    let lost = request.run(body).await.unwrap_err();
+    assert_eq!(lost.key(), Some("key"));
+    assert!(!lost.to_string().contains("app:"), "{lost}");
+}

@@ -1,0 +1,149 @@
+//! How the code lies: five floors that stack, no circle of files, one reader for each script, short files.
+
+mod source;
+
+use source::{Source, circle, files, imports, production, sources};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The folders of `src`, from the ground up. A file imports from its own floor and from those below.
+const FLOORS: [&str; 5] = ["base", "store", "queue", "hold", "api"];
+
+/// The roots of other code that has files of its own.
+const OTHERS: [&str; 2] = ["macros/src", "xtask/src"];
+
+/// Past this, a file has a second idea in it.
+const LONGEST: usize = 400;
+
+/// `lib.rs` stands above all floors.
+fn floor(source: &Source) -> usize {
+    let folder = source.module.first();
+    let floor = folder.map(|folder| FLOORS.iter().position(|floor| floor == folder));
+    floor.map_or(FLOORS.len(), |floor| {
+        floor.unwrap_or_else(|| panic!("{source:?}"))
+    })
+}
+
+#[test]
+fn imports_point_only_downward() {
+    let sources = sources(Path::new("src"));
+    let mut upward = BTreeSet::new();
+    for (source, targets) in sources.iter().zip(imports(&sources)) {
+        for target in targets.into_iter().map(|at| &sources[at]) {
+            if floor(target) > floor(source) {
+                upward.insert(format!(
+                    "{} imports {}",
+                    source.path.display(),
+                    target.path.display()
+                ));
+            }
+        }
+    }
+    assert!(upward.is_empty(), "from a floor above: {upward:#?}");
+}
+
+#[test]
+fn no_files_import_each_other_in_a_circle() {
+    for root in ["src"].into_iter().chain(OTHERS) {
+        let sources = sources(Path::new(root));
+        let mut imports = imports(&sources);
+        // The files of the queue share the state of one machine, and do circle.
+        for (source, targets) in sources.iter().zip(&mut imports) {
+            if source.module.first().is_some_and(|floor| floor == "queue") {
+                targets.clear();
+            }
+        }
+        let way = circle(&imports);
+        let way = way.map(|way| {
+            way.into_iter()
+                .map(|at| &sources[at].path)
+                .collect::<Vec<_>>()
+        });
+        assert_eq!(way, None);
+    }
+}
+
+#[test]
+fn every_script_is_loaded_by_exactly_one_file() {
+    for script in files(Path::new("lua"), "lua") {
+        let name = script.strip_prefix("lua").unwrap().with_extension("");
+        let name = name.to_str().unwrap();
+        let loaders = sources(Path::new("src"))
+            .into_iter()
+            .filter(|source| source.loads(name));
+        let loaders: Vec<_> = loaders.map(|source| source.path).collect();
+        assert_eq!(loaders.len(), 1, "{name}.lua is loaded by {loaders:?}");
+    }
+}
+
+/// A timer of tokio panics when it is polled after its runtime has ended; those of `timer` do not.
+#[test]
+fn only_timers_that_follow_their_future_are_used() {
+    let makes_timers = |line: &&str| {
+        let line = line.trim_start();
+        let times = line.starts_with("time::{") || line.contains("tokio::time::");
+        let timer = ["sleep", "timeout", "interval"]
+            .iter()
+            .any(|it| line.contains(it));
+        times && timer
+    };
+    for source in sources(Path::new("src")) {
+        let found = source.code.lines().find(makes_timers);
+        let is_allowed = source.module.last().is_some_and(|name| name == "timer");
+        assert!(found.is_none() || is_allowed, "{}", source.path.display());
+    }
+}
+
+#[test]
+fn no_file_is_longer_than_one_idea() {
+    for path in files(Path::new("src"), "rs") {
+        let lines = fs::read_to_string(&path).unwrap().lines().count();
+        assert!(lines < LONGEST, "{} has {lines} lines", path.display());
+    }
+}
+
+#[test]
+fn imports_are_found_in_every_form() {
+    let (code, tests) = production(
+        "
+use crate::{a::B, c::{self, d::{E, F}}, G};
+use self::h::I;
+mod j;
+pub(super) fn f(x: &crate::k::L) -> super::m::N { super::super::o::p(j::q($crate::r::s)) }
+// crate::no
+#[cfg(test)]
+mod tests {
+    use crate::no;
+}
+#[cfg(test)]
+mod only_tests;
+pub(crate) use crate::t;
+",
+    );
+    let source = Source {
+        path: PathBuf::new(),
+        module: vec!["x".to_owned(), "y".to_owned()],
+        is_in_crate: true,
+        code,
+    };
+    let paths: Vec<_> = source.paths().iter().map(|path| path.join("::")).collect();
+    let expected = "G a::B c c::d::E c::d::F k::L o::p r::s t x::m::N x::y::h::I x::y::j::q";
+    assert_eq!(paths, expected.split(' ').collect::<Vec<_>>());
+    assert_eq!(tests, ["only_tests"]);
+}
+
+#[test]
+fn a_circle_is_found_and_a_diamond_is_none() {
+    let graph = |edges: &[&[usize]]| -> Vec<BTreeSet<usize>> {
+        edges
+            .iter()
+            .map(|targets| targets.iter().copied().collect())
+            .collect()
+    };
+    assert_eq!(circle(&graph(&[&[1, 2], &[3], &[3], &[]])), None);
+    assert_eq!(
+        circle(&graph(&[&[1], &[2], &[3], &[1]])),
+        Some(vec![1, 2, 3])
+    );
+}

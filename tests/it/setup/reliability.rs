@@ -1,0 +1,60 @@
+//! `docs/reliability.md` names a test for each of its rows: every one of them is there.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::ROOT;
+
+fn page() -> String {
+    fs::read_to_string(Path::new(ROOT).join("docs/reliability.md")).unwrap()
+}
+
+/// The module and the name of each test, which the page writes as `module::test`.
+fn named(page: &str) -> Vec<(String, String)> {
+    let code = page.split('`').skip(1).step_by(2);
+    let names = code.filter_map(|code| code.rsplit_once("::"));
+    // Types of the library are written in the same way.
+    let tests = names.filter(|(module, _)| module.starts_with(|first: char| first.is_lowercase()));
+    tests
+        .map(|(module, test)| (module.to_owned(), test.to_owned()))
+        .collect()
+}
+
+/// Where a module of the integration tests is, or a test binary of its own.
+fn file(module: &str) -> PathBuf {
+    let tests = Path::new(ROOT).join("tests");
+    let inside = module.replace("::", "/") + ".rs";
+    let ours = tests.join("it").join(&inside);
+    if ours.exists() {
+        ours
+    } else {
+        tests.join(inside)
+    }
+}
+
+#[test]
+fn every_test_that_the_page_names_is_there() {
+    let named = named(&page());
+    assert!(named.len() > 30, "{named:?}");
+    for (module, test) in named {
+        let file = file(&module);
+        let source = fs::read_to_string(&file);
+        let source = source.unwrap_or_else(|error| panic!("{module}: {file:?}: {error}"));
+        let function = format!("fn {test}(");
+        assert!(source.contains(&function), "{module} has no {test}");
+    }
+}
+
+#[test]
+fn every_row_of_the_failure_table_names_a_test() {
+    let page = page();
+    let (_, section) = page.split_once("## When things go wrong").unwrap();
+    let section = section.split("\n## ").next().unwrap();
+    let rows = section
+        .lines()
+        .filter(|line| line.starts_with("| "))
+        .skip(1);
+    for row in rows {
+        assert!(!named(row).is_empty(), "{row}");
+    }
+}

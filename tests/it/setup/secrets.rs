@@ -1,0 +1,133 @@
+//! Connecting: what fails says where, within its time, and never shows a password.
+
+use std::error::Error;
+use std::fmt::Debug;
+use std::time::Duration;
+
+use crate::support::ports::Port;
+use crate::support::{DEADLINE, RedisServer, patient, within};
+use reentry::{LockError, Locks, Wake};
+use tokio::net::TcpListener;
+use tokio::time::Instant;
+
+const SECRET: &str = "hunter2";
+
+/// Everything that an error can show: all its sources, as text and for debugging.
+fn all_of(error: &dyn Error) -> String {
+    let mut all = format!("{error} {error:?} {error:#?}");
+    let mut source = error.source();
+    while let Some(error) = source {
+        all = format!("{all}\n{error} {error:?} {error:#?}");
+        source = error.source();
+    }
+    all
+}
+
+fn debug(value: &impl Debug) -> String {
+    format!("{value:?} {value:#?}")
+}
+
+#[tokio::test]
+async fn a_dead_port_is_named_with_its_host() {
+    let port = Port::reserve();
+    let address = format!("127.0.0.1:{}", port.number);
+    let connect = Locks::connect(format!("redis://user:{SECRET}@{address}"));
+    let error = within(DEADLINE, "the refusal", connect).await.unwrap_err();
+    assert!(
+        matches!(error, LockError::Store { key: None, .. }),
+        "{error:?}"
+    );
+    assert!(!error.is_contended() && !error.is_lost() && error.key().is_none());
+    let all = all_of(&error);
+    assert!(all.contains(&address) && !all.contains(SECRET), "{all}");
+}
+
+/// The connection is made, and nobody answers on it. No clock but tokio's decides.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_says_nothing_is_given_up_in_time() {
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = silent.local_addr().unwrap().to_string();
+    for timeout in [None, Some(Duration::from_millis(300))] {
+        let builder = Locks::builder().url(format!("redis://:{SECRET}@{address}"));
+        let builder = match timeout {
+            Some(timeout) => builder.connect_timeout(timeout),
+            None => builder,
+        };
+        let start = Instant::now();
+        let error = builder.build().await.unwrap_err();
+        let most = timeout.unwrap_or(Duration::from_secs(2)) + Duration::from_millis(10);
+        assert!(start.elapsed() <= most, "{:?}", start.elapsed());
+        assert!(matches!(error, LockError::Store { .. }), "{error:?}");
+        let all = all_of(&error);
+        assert!(all.contains(&address) && !all.contains(SECRET), "{all}");
+    }
+}
+
+#[tokio::test]
+async fn wrong_credentials_are_refused_without_being_shown() {
+    let server = RedisServer::start_with(&["--requirepass", "right"]).await;
+    let address = format!("127.0.0.1:{}", server.port());
+    for user in ["", "somebody"] {
+        let url = format!("redis://{user}:{SECRET}@{address}");
+        let connect = Locks::connect(url);
+        let error = within(DEADLINE, "the refusal", connect).await.unwrap_err();
+        assert!(matches!(error, LockError::Store { .. }), "{error:?}");
+        let all = all_of(&error);
+        assert!(all.contains(&address) && !all.contains(SECRET), "{all}");
+    }
+}
+
+#[tokio::test]
+async fn no_password_shows_in_anything_that_can_be_printed() {
+    let server = RedisServer::start_with(&["--requirepass", SECRET]).await;
+    assert!(server.url().contains(SECRET));
+    let poll = Wake::Poll {
+        interval: Duration::from_millis(1),
+        attempts: Some(1),
+    };
+    let builder = patient(&server).wake(poll);
+    let mut shown = vec![debug(&builder)];
+    let locks = builder.build().await.unwrap();
+    let request = locks.lock("key");
+    let body = locks.with_lock("key", async {});
+    shown.extend([debug(&locks), debug(&request), debug(&body)]);
+    shown.push(debug(
+        &locks.with_lock_flat("key", async { Ok::<_, LockError>(()) }),
+    ));
+    let guard = request.clone().await.unwrap();
+    shown.extend([debug(&guard), debug(guard.held())]);
+    let scope = guard.scope(async {});
+    shown.push(debug(&scope));
+    scope.await.unwrap();
+    shown.push(debug(&locks.inspect("key").await.unwrap()));
+    shown.push(all_of(&request.clone().await.unwrap_err()));
+    guard.release().await.unwrap();
+
+    server.stop();
+    for _ in 0..3 {
+        shown.push(all_of(&request.clone().await.unwrap_err()));
+        shown.push(all_of(&locks.inspect("key").await.unwrap_err()));
+        shown.push(debug(&locks));
+    }
+    for text in shown {
+        assert!(!text.contains(SECRET), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn a_url_that_makes_no_sense_is_refused_without_being_shown() {
+    for url in [
+        format!("redis://user:{SECRET}@host:not-a-port"),
+        format!("redis://user:{SECRET}@"),
+        format!("http://user:{SECRET}@127.0.0.1:1"),
+        format!("redis://user:{SECRET}@127.0.0.1:1/not-a-number"),
+        SECRET.to_owned(),
+    ] {
+        let builder = Locks::builder().url(url.as_str());
+        let shown = debug(&builder);
+        let error = builder.build().await.unwrap_err();
+        assert!(matches!(error, LockError::Config { .. }), "{error:?}");
+        let all = shown + &all_of(&error);
+        assert!(!all.contains(SECRET), "{all}");
+    }
+}
