@@ -6,5 +6,5 @@
 
 #[test]
 fn every_mistake_is_reported_where_it_is_made() {
-    trybuild::TestCases::new().compile_fail("tests/ui/*.rs");
+    trybuild::TestCases::new().compile_fail("ui/*.rs");
 }

@@ -67,7 +67,7 @@ fn survive(name: &str, climate: Climate) {
         }
         assert!(
             told.violations.is_empty(),
-            "seed {seed}: {}\nto see it: REENTRY_SEED={seed} cargo test --lib {name} -- --nocapture",
+            "seed {seed}: {}\nto see it: REENTRY_SEED={seed} cargo test --test unit {name} -- --nocapture",
             told.violations.join("; "),
         );
         sections += told.sections;

@@ -13,8 +13,9 @@ pub(crate) fn all(args: &[String]) -> Result<()> {
 
 /// What runs all tests. None stops at the first failure.
 fn commands(args: &[String]) -> [Command; 2] {
-    // Not --all-targets: that would run the benches as tests.
-    const BINARIES: [&str; 4] = ["--lib", "--bins", "--tests", "--examples"];
+    // Not --all-targets: that would run the benches as tests. Those of a library and of a program are
+    // among `--tests`, and `--lib` would build also the one whose tests are elsewhere.
+    const BINARIES: [&str; 2] = ["--tests", "--examples"];
     // Asked for by name, since `--doc` alone also runs those that a crate says are not to be run: the
     // examples of the attribute need `reentry`, which runs them.
     const EXAMPLES: [&str; 3] = ["--doc", "--package", "reentry"];
