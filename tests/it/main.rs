@@ -37,6 +37,7 @@ mod calls {
     mod moved_futures;
     mod options;
     mod paused_time;
+    mod storm;
     mod unpolled;
 }
 
@@ -70,7 +71,6 @@ mod queue {
     mod refused;
     mod runtimes;
     mod runtimes_line;
-    mod storm;
     mod timeouts;
     mod waiting;
 }
@@ -86,7 +86,6 @@ mod faults {
     mod resend_depth;
     mod result_stands;
     mod runtimes;
-    mod storm;
 }
 
 mod setup {

@@ -19,7 +19,7 @@ use super::{
     run::simulated,
     server::Server,
 };
-use crate::{HandOff, Locks, OnLost, support::sweep::poll_at_most};
+use crate::{HandOff, LockError, Locks, OnLost, support::sweep::poll_at_most};
 
 const KEY: &str = "swept";
 
@@ -46,6 +46,15 @@ type Make = (&'static str, fn(Locks) -> Swept);
 const FUTURES: &[Make] = &[
     ("with_lock", |locks| {
         Box::pin(async move { drop(locks.with_lock(KEY, body()).await) })
+    }),
+    ("with_lock_flat", |locks| {
+        Box::pin(async move {
+            let body = async {
+                body().await;
+                Ok::<_, LockError>(())
+            };
+            drop(locks.with_lock_flat(KEY, body).await);
+        })
     }),
     ("nested", |locks| {
         Box::pin(async move {

@@ -112,11 +112,6 @@ impl Ground {
         }
     }
 
-    /// Whether the store answers a request at a later poll than the one that sends it.
-    pub fn answers_late(&self) -> bool {
-        self.server.is_some()
-    }
-
     /// How many wait for the key; `None` while it is free.
     pub async fn waiters(&self) -> Option<usize> {
         match self.locks.inspect(KEY).await {

@@ -1,26 +1,11 @@
 //! P7: dropping a future of this crate after any poll leaves no lock, no watchdog, no place in line
-//! and no waiter asleep.
+//! and no waiter asleep. The same in memory, with faults: `sweep` of the simulation.
 
-use crate::support::sweep::{Ground, KEY, on_both_grounds, poll_times};
+use crate::support::sweep::{Ground, KEY, poll_times};
 use crate::support::trio::released_at;
 use crate::support::{DEADLINE, eventually, within};
 use reentry::{LockError, LockGuard, Locks, Wake};
 use tokio::task::yield_now;
-
-on_both_grounds!(
-    with_lock_may_be_dropped_after_any_poll,
-    with_lock_flat_may_be_dropped_after_any_poll,
-    waiting_may_be_dropped_after_any_poll,
-    an_outer_body_may_be_dropped_after_any_poll_of_an_inner_one,
-    branches_may_be_dropped_after_any_poll,
-    an_inner_body_may_be_dropped_after_any_poll_and_the_outer_goes_on,
-    a_guard_may_be_dropped_after_any_poll_of_its_life,
-    try_acquire_may_be_dropped_after_any_poll,
-    a_waiter_that_gives_up_its_place_lets_the_next_one_in,
-    a_waiter_that_gives_up_between_two_questions_lets_the_next_one_ask_at_once,
-    a_waiter_dropped_after_the_lock_was_given_to_it_gives_it_back,
-    a_thousand_dropped_waiters_leave_nothing,
-);
 
 /// Takes three polls.
 async fn body() {
@@ -28,12 +13,16 @@ async fn body() {
     yield_now().await;
 }
 
-async fn with_lock_may_be_dropped_after_any_poll(ground: Ground) {
+#[tokio::test]
+async fn with_lock_may_be_dropped_after_any_poll() {
+    let ground = Ground::on_redis().await;
     let polls = ground.sweep(|| ground.locks.with_lock(KEY, body())).await;
     assert!(polls >= 3, "the body alone takes three polls, not {polls}");
 }
 
-async fn with_lock_flat_may_be_dropped_after_any_poll(ground: Ground) {
+#[tokio::test]
+async fn with_lock_flat_may_be_dropped_after_any_poll() {
+    let ground = Ground::on_redis().await;
     let body = || async {
         body().await;
         Ok::<_, LockError>(())
@@ -43,10 +32,11 @@ async fn with_lock_flat_may_be_dropped_after_any_poll(ground: Ground) {
         .await;
 }
 
-async fn waiting_may_be_dropped_after_any_poll(ground: Ground) {
+#[tokio::test]
+async fn waiting_may_be_dropped_after_any_poll() {
+    let ground = Ground::on_redis().await;
     // The holder releases when the waiter has asked, or when it has learnt that it must wait.
-    let moments = if ground.answers_late() { 1..=2 } else { 1..=1 };
-    for moment in moments {
+    for moment in 1..=2 {
         let waiter = || ground.locks.with_lock(KEY, body());
         ground
             .sweep_held(|holder| released_at(moment, holder, waiter()))
@@ -63,12 +53,16 @@ fn nested(locks: &Locks) -> impl Future + use<> {
     })
 }
 
-async fn an_outer_body_may_be_dropped_after_any_poll_of_an_inner_one(ground: Ground) {
+#[tokio::test]
+async fn an_outer_body_may_be_dropped_after_any_poll_of_an_inner_one() {
+    let ground = Ground::on_redis().await;
     let polls = ground.sweep(|| nested(&ground.locks)).await;
     assert!(polls >= 5, "the bodies alone take five polls, not {polls}");
 }
 
-async fn branches_may_be_dropped_after_any_poll(ground: Ground) {
+#[tokio::test]
+async fn branches_may_be_dropped_after_any_poll() {
+    let ground = Ground::on_redis().await;
     let locks = &ground.locks;
     let branches = || async {
         let (one, other) = tokio::join!(nested(locks), locks.with_lock(KEY, body()));
@@ -78,7 +72,9 @@ async fn branches_may_be_dropped_after_any_poll(ground: Ground) {
     ground.sweep(|| locks.with_lock(KEY, branches())).await;
 }
 
-async fn an_inner_body_may_be_dropped_after_any_poll_and_the_outer_goes_on(ground: Ground) {
+#[tokio::test]
+async fn an_inner_body_may_be_dropped_after_any_poll_and_the_outer_goes_on() {
+    let ground = Ground::on_redis().await;
     let locks = &ground.locks;
     for polls in 1.. {
         let outer = locks.with_lock(KEY, async {
@@ -98,7 +94,9 @@ async fn an_inner_body_may_be_dropped_after_any_poll_and_the_outer_goes_on(groun
     }
 }
 
-async fn a_guard_may_be_dropped_after_any_poll_of_its_life(ground: Ground) {
+#[tokio::test]
+async fn a_guard_may_be_dropped_after_any_poll_of_its_life() {
+    let ground = Ground::on_redis().await;
     let life = || async {
         let guard = ground.locks.lock(KEY).await.unwrap();
         yield_now().await;
@@ -109,7 +107,9 @@ async fn a_guard_may_be_dropped_after_any_poll_of_its_life(ground: Ground) {
     ground.sweep(life).await;
 }
 
-async fn try_acquire_may_be_dropped_after_any_poll(ground: Ground) {
+#[tokio::test]
+async fn try_acquire_may_be_dropped_after_any_poll() {
+    let ground = Ground::on_redis().await;
     let attempt = async || ground.locks.lock(KEY).try_acquire().await.unwrap();
     let succeeds = || async {
         let guard = attempt().await.unwrap();
@@ -123,7 +123,9 @@ async fn try_acquire_may_be_dropped_after_any_poll(ground: Ground) {
     ground.sweep_held(fails).await;
 }
 
-async fn a_waiter_that_gives_up_its_place_lets_the_next_one_in(ground: Ground) {
+#[tokio::test]
+async fn a_waiter_that_gives_up_its_place_lets_the_next_one_in() {
+    let ground = Ground::on_redis().await;
     let holder = ground.locks.lock(KEY).await.unwrap();
     let first = tokio::spawn(ground.locks.with_lock(KEY, body()));
     ground.until_waiting(1).await;
@@ -139,9 +141,9 @@ async fn a_waiter_that_gives_up_its_place_lets_the_next_one_in(ground: Ground) {
     ground.settle("a waiter gave up").await;
 }
 
-async fn a_waiter_that_gives_up_between_two_questions_lets_the_next_one_ask_at_once(
-    ground: Ground,
-) {
+#[tokio::test]
+async fn a_waiter_that_gives_up_between_two_questions_lets_the_next_one_ask_at_once() {
+    let ground = Ground::on_redis().await;
     let rarely = Wake::Poll {
         interval: 3 * DEADLINE,
         attempts: None,
@@ -163,18 +165,15 @@ async fn a_waiter_that_gives_up_between_two_questions_lets_the_next_one_ask_at_o
         .await;
 }
 
-async fn a_waiter_dropped_after_the_lock_was_given_to_it_gives_it_back(ground: Ground) {
+#[tokio::test]
+async fn a_waiter_dropped_after_the_lock_was_given_to_it_gives_it_back() {
+    let ground = Ground::on_redis().await;
     let holder = ground.locks.lock(KEY).await.unwrap();
     let mut first = Box::pin(ground.locks.with_lock(KEY, body()));
     let mut second = Box::pin(ground.locks.with_lock(KEY, body()));
-    for (number, waiter) in [&mut first, &mut second].into_iter().enumerate() {
-        let woken_once = if ground.answers_late() && number == 0 {
-            2
-        } else {
-            1
-        };
-        assert!(poll_times(woken_once, waiter).await.is_none());
-    }
+    // The first one has asked, and has learnt that it must wait.
+    assert!(poll_times(2, &mut first).await.is_none());
+    assert!(poll_times(1, &mut second).await.is_none());
     ground.until_waiting(2).await;
     holder.release().await.unwrap();
     // Its driver takes the lock for the first waiter, which nobody polls.
@@ -185,7 +184,9 @@ async fn a_waiter_dropped_after_the_lock_was_given_to_it_gives_it_back(ground: G
     ground.settle("a grant was never looked at").await;
 }
 
-async fn a_thousand_dropped_waiters_leave_nothing(ground: Ground) {
+#[tokio::test]
+async fn a_thousand_dropped_waiters_leave_nothing() {
+    let ground = Ground::on_redis().await;
     let holder = ground.locks.lock(KEY).await.unwrap();
     let waiters: Vec<_> = (0..1000)
         .map(|_| tokio::spawn(ground.locks.with_lock(KEY, body())))

@@ -1,31 +1,24 @@
 //! P1, P3 and P7 together: many tasks on many threads that enter, re-enter, give up, time out and
-//! drop their futures after any number of polls, and afterwards nothing is left.
+//! drop their futures after any number of polls, and afterwards nothing is left. The simulation does
+//! so on one thread, and the chaos on a server; threads that meet without a network are here.
 
-use std::future::poll_fn;
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use crate::support::dice::Dice;
-use crate::support::{
-    DEADLINE, RedisServer, Section, connect, depths, eventually, waiters, within,
-};
+use crate::support::sweep::poll_at_most;
+use crate::support::{DEADLINE, Section, depths, eventually, waiters, within};
 use reentry::{LockError, Locks, held};
 use tokio::task::{JoinSet, yield_now};
 
+const TASKS: u64 = 12;
+
+const TURNS: u32 = 200;
+
 /// Polls `future` at most so many times, each time that it is woken.
-async fn polled<F: Future>(future: F, mut times: u64) -> Option<F::Output> {
-    let mut future = pin!(future);
-    poll_fn(|context| match future.as_mut().poll(context) {
-        Poll::Ready(output) => Poll::Ready(Some(output)),
-        Poll::Pending if times == 0 => Poll::Ready(None),
-        Poll::Pending => {
-            times -= 1;
-            Poll::Pending
-        }
-    })
-    .await
+async fn polled<F: Future>(future: F, dice: &mut Dice, most: u64) -> Option<F::Output> {
+    let times = usize::try_from(1 + dice.roll(most)).unwrap();
+    poll_at_most(times, future, || ()).await
 }
 
 /// A body that enters again, in two branches at once, and is alone all the while.
@@ -50,7 +43,7 @@ async fn one_turn(locks: &Locks, section: &Section, dice: &mut Dice) {
         1 => request().run(nested(locks, section)).await.unwrap(),
         2 | 3 => {
             let call = request().run(nested(locks, section));
-            polled(call, dice.roll(12)).await.transpose().unwrap();
+            polled(call, dice, 12).await.transpose().unwrap();
         }
         4 => is_contended(request().no_wait().run(section.visit()).await),
         5 => {
@@ -64,7 +57,7 @@ async fn one_turn(locks: &Locks, section: &Section, dice: &mut Dice) {
         }
         _ => {
             if let Some(guard) = request().try_acquire().await.unwrap() {
-                polled(guard.scope(nested(locks, section)), dice.roll(6)).await;
+                polled(guard.scope(nested(locks, section)), dice, 6).await;
                 // What was dropped inside leaves by itself; nobody else comes in before.
                 section.visit().await;
                 guard.release().await.unwrap();
@@ -73,16 +66,16 @@ async fn one_turn(locks: &Locks, section: &Section, dice: &mut Dice) {
     }
 }
 
-/// `all` are clones, or strangers on one server.
-async fn storm(all: Vec<Locks>, turns: u32) {
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_storm_in_memory_leaves_nothing_behind() {
+    let locks = Locks::in_memory();
     let section = Arc::new(Section::default());
     let mut tasks = JoinSet::new();
-    for seed in 0..12 {
-        let locks = all[seed % all.len()].clone();
-        let section = Arc::clone(&section);
+    for seed in 0..TASKS {
+        let (locks, section) = (locks.clone(), Arc::clone(&section));
         tasks.spawn(async move {
-            let mut dice = Dice(seed as u64);
-            for _ in 0..turns {
+            let mut dice = Dice(seed);
+            for _ in 0..TURNS {
                 one_turn(&locks, &section, &mut dice).await;
                 yield_now().await;
             }
@@ -95,37 +88,11 @@ async fn storm(all: Vec<Locks>, turns: u32) {
     };
     within(3 * DEADLINE, "the end of the storm", everybody).await;
     assert!(section.visits() > 0);
-    let locks = &all[0];
-    let is_free = async || depths(locks, "key").await.is_empty();
+    let is_free = async || depths(&locks, "key").await.is_empty();
     eventually(DEADLINE, "a free lock", is_free).await;
-    for locks in &all {
-        // A request that was dropped in flight may come and go once more.
-        let guard = locks.lock("key").await.unwrap();
-        assert_eq!(waiters(locks, "key").await, Some(0));
-        assert_eq!(depths(locks, "key").await, [1]);
-        guard.release().await.unwrap();
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_storm_in_memory_leaves_nothing_behind() {
-    storm(vec![Locks::in_memory()], 200).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_storm_on_one_server_leaves_nothing_behind() {
-    let server = RedisServer::start().await;
-    storm(vec![connect(&server).await], 40).await;
-    assert_eq!(server.ask("EXISTS key").await, "0");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_storm_of_strangers_on_one_server_leaves_nothing_behind() {
-    let server = RedisServer::start().await;
-    let mut all = Vec::new();
-    for _ in 0..3 {
-        all.push(connect(&server).await);
-    }
-    storm(all, 15).await;
-    assert_eq!(server.ask("EXISTS key").await, "0");
+    // A request that was dropped in flight may come and go once more.
+    let guard = locks.lock("key").await.unwrap();
+    assert_eq!(waiters(&locks, "key").await, Some(0));
+    assert_eq!(depths(&locks, "key").await, [1]);
+    guard.release().await.unwrap();
 }
