@@ -55,5 +55,5 @@ pointers!(
 
 // They need this crate, on which that of the attribute cannot depend.
 #[cfg(all(doctest, feature = "macros"))]
-#[doc = include_str!("../docs/locked.md")]
+#[doc = include_str!("../../docs/locked.md")]
 pub struct ExamplesOfLocked;

@@ -20,6 +20,10 @@ pub(super) fn copy(to: &Path) -> Result<PathBuf> {
     let from = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
     for part in PARTS {
         let (from, to) = (from.join(part), to.join(part));
+        // A file that was renamed since would stand there twice.
+        if to.is_dir() {
+            fs::remove_dir_all(&to)?;
+        }
         copy_all(&from, &to).with_context(|| format!("cannot copy {part}"))?;
     }
     let _ = fs::remove_file(to.join("Cargo.lock"));
