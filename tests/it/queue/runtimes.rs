@@ -35,7 +35,9 @@ fn until_one_waits(runtime: &Runtime, locks: &Locks) {
 /// A release is being repeated there when the runtime is left alone, or shut down.
 fn a_release_is_left(shut_down: bool) {
     let (first, next) = (still(), running());
-    let rig = next.block_on(Rig::with_ttl(2 * SECOND));
+    // A connection that is begun on a runtime which then stands still is waited for twice as long.
+    let options = |builder: LocksBuilder| builder.ttl(2 * SECOND).connect_timeout(4 * SECOND);
+    let rig = next.block_on(Rig::build(options));
     let guard = first.block_on(rig.locks.lock(KEY).acquire()).unwrap();
     let waiting = next.spawn(rig.locks.lock(KEY).wait(DEADLINE).run(async {}));
     until_one_waits(&next, &rig.locks);
