@@ -97,7 +97,7 @@ impl Engine {
         }
         let (owner, since) = (scope::owner(), Instant::now());
         // From before the request, so that no outage falls between it and the watchdog.
-        let outages = self.store().outages();
+        let disconnects = self.store().disconnects();
         loop {
             let want = Want {
                 key: key.clone(),
@@ -113,7 +113,7 @@ impl Engine {
                     grant,
                     owner,
                     terms,
-                    outages,
+                    disconnects,
                     self.response_timeout,
                 ));
             }

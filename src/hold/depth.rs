@@ -236,7 +236,7 @@ mod tests {
     use super::*;
     use crate::{
         base::{id::Owner, key::LockKey},
-        store::{Claim, memory::MemoryStore},
+        store::{AcquireRequest, memory::MemoryStore},
     };
 
     /// Whoever was bringing the store after the depth may have stopped at the last exit.
@@ -245,11 +245,11 @@ mod tests {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
         let key = LockKey::new("", "order:42").unwrap();
         let (hold, ttl) = (Owner::new().next_hold(), Duration::from_secs(30));
-        let claim = Claim {
+        let claim = AcquireRequest {
             hold,
             ttl,
             tokens: 3,
-            standing: None,
+            entry: None,
         };
         store.acquire(&key, claim).await.unwrap();
         let lease = Lease::new(key.clone(), hold, Instant::now(), ttl, ttl, None);

@@ -38,7 +38,7 @@ impl Hold {
         mut grant: Grant,
         owner: Arc<Owner>,
         terms: Terms,
-        outages: watch::Receiver<u64>,
+        disconnects: watch::Receiver<u64>,
         response_timeout: Duration,
     ) -> Entry {
         events::acquired(&grant.key, grant.hold, grant.tokens.first);
@@ -52,7 +52,7 @@ impl Hold {
                 cohort.depth.lease().set_unclaimed(false);
                 Cohort::clone(&cohort)
             }
-            None => guard(&grant, terms, outages, response_timeout),
+            None => guard(&grant, terms, disconnects, response_timeout),
         };
         let hold = Self {
             owner,
@@ -206,7 +206,7 @@ impl Hold {
 fn guard(
     grant: &Grant,
     terms: Terms,
-    outages: watch::Receiver<u64>,
+    disconnects: watch::Receiver<u64>,
     response_timeout: Duration,
 ) -> Cohort {
     let lease = Arc::new(Lease::new(
@@ -222,7 +222,7 @@ fn guard(
         queue: Arc::clone(&grant.queue),
         depth: Arc::clone(&depth),
         response_timeout,
-        outages,
+        disconnects,
     };
     Cohort {
         depth,

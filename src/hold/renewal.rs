@@ -22,7 +22,7 @@ pub(crate) struct Watchdog {
     pub(crate) depth: Arc<Depth>,
     pub(crate) response_timeout: Duration,
     /// From before the watchdog's first turn, so that no outage falls in between.
-    pub(crate) outages: watch::Receiver<u64>,
+    pub(crate) disconnects: watch::Receiver<u64>,
 }
 
 impl Watchdog {
@@ -55,8 +55,8 @@ impl Watchdog {
                 biased;
                 () = sleep_until(due) => {}
                 // The server may have lost the lock together with the connection: ask at once. A
-                // store that is being dropped has no more outages to tell of.
-                Ok(()) = self.outages.changed() => {}
+                // store that is being dropped has no more disconnects to tell of.
+                Ok(()) = self.disconnects.changed() => {}
             }
             // An heir that is not polled is passed over: it is not renewed for.
             while lease.is_unclaimed() && lease.lost_by(Instant::now()).is_none() {

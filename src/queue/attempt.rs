@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::Entering;
 use crate::{
     base::error::{Effect, StoreError},
-    store::{Moved, Tokens},
+    store::{HandoffMessage, Tokens},
 };
 
 /// A request in flight. Whoever polls it moves it on: its waiter, the driver, or the task that
@@ -84,7 +84,7 @@ pub(super) fn unanswered(cause: &'static str) -> StoreError {
 }
 
 impl Won {
-    pub(super) fn moved(moved: &Moved, start: Instant) -> Self {
+    pub(super) fn moved(moved: &HandoffMessage, start: Instant) -> Self {
         Self {
             tokens: moved.tokens,
             sent: start,

@@ -89,7 +89,7 @@ impl Driver {
                 Outcome::Held(_) if next == Next::TimeUp && wake == Wake::Notify => {
                     // Also while the inbox is known to be broken: the runtime that is to open it
                     // again may stand still.
-                    self.queue.store.doubt();
+                    self.queue.store.check_subscription();
                     (None, Next::Wait)
                 }
                 Outcome::Busy { remaining } if !first.asks_once() => (remaining, Next::Wait),

@@ -39,7 +39,7 @@ use crate::{
         options::{Queueing, Wait, Wake},
         timer::timeout_at,
     },
-    store::{Claim, Listener, Moved, Standing, Store},
+    store::{AcquireRequest, HandoffMessage, Listener, QueueEntry, Store},
 };
 
 mod attempt;
@@ -126,11 +126,11 @@ impl Queue {
         } = want;
         let name = key.clone();
         let name = || name.name().to_owned();
-        let claim = Claim {
+        let claim = AcquireRequest {
             hold,
             ttl,
             tokens: if inherits { self.queueing.tokens() } else { 1 },
-            standing: (wait != Wait::Never).then(|| self.standing(ttl)).flatten(),
+            entry: (wait != Wait::Never).then(|| self.entry(ttl)).flatten(),
         };
         let place = Place::join(self, Waiter::new(key, claim, runtime, wait == Wait::Never));
         let answer = match wait {
@@ -171,13 +171,13 @@ impl Queue {
     ///
     /// A lock that moves to it has a short lease until it is renewed, and a place has a short life,
     /// so that a process which has died delays the others by two heartbeats and no more.
-    fn standing(&self, ttl: Duration) -> Option<Standing> {
+    fn entry(&self, ttl: Duration) -> Option<QueueEntry> {
         let heartbeat = self.queueing.heartbeat(ttl);
         let asks = match self.queueing.wake {
             Wake::Poll { interval, .. } => interval,
             Wake::Notify | Wake::Backoff => Duration::ZERO,
         };
-        (asks <= heartbeat).then(|| Standing {
+        (asks <= heartbeat).then(|| QueueEntry {
             inbox: self.inbox,
             grant: (2 * heartbeat).min(ttl),
             life: 2 * heartbeat,
@@ -348,7 +348,7 @@ enum Entering {
 }
 
 impl Listener for Queue {
-    fn moved(&self, moved: Moved) {
+    fn moved(&self, moved: HandoffMessage) {
         let Some(queue) = self.this.upgrade() else {
             return;
         };

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::{
     base::deadline::deadline,
-    store::{Moved, StoreTime},
+    store::{HandoffMessage, StoreTime},
 };
 
 /// The store's time at an instant of the local clock, or later.
@@ -25,7 +25,12 @@ pub(super) struct Reading {
 impl Reading {
     /// From when on the lease of the lock that has moved counts. `None` if only the store can tell:
     /// after a new connection, when its clock was stepped, and when the lease may have ended.
-    pub(super) fn lease_start(self, moved: &Moved, epoch: u64, now: Instant) -> Option<Instant> {
+    pub(super) fn lease_start(
+        self,
+        moved: &HandoffMessage,
+        epoch: u64,
+        now: Instant,
+    ) -> Option<Instant> {
         let passed = moved.at.since(self.at)?;
         let start = self.sent.checked_add(passed)?;
         // The news cannot be older than the move. One per cent is for clocks that differ in rate.
@@ -54,8 +59,8 @@ mod tests {
     }
 
     /// The lock moved so long after the store was last asked, for two seconds.
-    fn moved(after: Duration) -> Moved {
-        Moved {
+    fn moved(after: Duration) -> HandoffMessage {
+        HandoffMessage {
             key: "order:42".to_owned(),
             hold: Owner::new().next_hold(),
             tokens: Tokens {

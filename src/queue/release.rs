@@ -21,7 +21,7 @@ use crate::{
         key::LockKey,
         timer::sleep,
     },
-    store::{Ending, Presence, Released, Successor, TOMBSTONE_LIFE},
+    store::{Presence, ReleaseReply, ReleaseRequest, Successor, TOMBSTONE_LIFE},
 };
 
 /// A hold that is to end.
@@ -162,7 +162,7 @@ impl Queue {
             hold: claim.hold,
             ttl: claim.ttl,
             tokens: claim.tokens,
-            standing: claim.standing?,
+            entry: claim.entry?,
             pass,
         };
         let how = Entering::HandedOver(if pass { 0 } else { line.handoffs() + 1 });
@@ -206,7 +206,7 @@ impl Queue {
             ttl,
             ..
         } = release;
-        let ending = Ending {
+        let ending = ReleaseRequest {
             hold,
             inbox: self.inbox,
             tombstone,
@@ -227,15 +227,15 @@ impl Queue {
         let mut repeats = false;
         loop {
             let first = !repeats;
-            let (sent, epoch) = (Instant::now(), self.store.epoch());
+            let (sent, epoch) = (Instant::now(), self.store.connection_epoch());
             let error = match self.store.release(key, ending).await {
-                Ok(Released {
+                Ok(ReleaseReply {
                     presence,
                     successor,
                 }) => {
                     let outcome = match (&named, successor) {
                         (Some((waiter, _, how)), Some(acquired)) => {
-                            waiter.learn(sent, epoch, self.store.epoch(), acquired, *how)
+                            waiter.learn(sent, epoch, self.store.connection_epoch(), acquired, *how)
                         }
                         _ => unsure(None),
                     };

@@ -23,8 +23,8 @@ use crate::{
     },
     queue::{Grant, Want},
     store::{
-        Acquired, Answer, Claim, DepthChange, Ending, Listener, Presence, Released, Renewal, Seen,
-        Snapshot, Store, memory::MemoryStore,
+        AcquireReply, AcquireRequest, Answer, DepthChange, Listener, Presence, ReleaseReply,
+        ReleaseRequest, Renewal, Seen, Snapshot, Store, memory::MemoryStore,
     },
     support::{DEADLINE, eventually},
 };
@@ -44,7 +44,7 @@ struct Counting {
 }
 
 impl Store for Counting {
-    fn acquire(&self, key: &LockKey, claim: Claim) -> Answer<Acquired> {
+    fn acquire(&self, key: &LockKey, claim: AcquireRequest) -> Answer<AcquireReply> {
         self.asked.fetch_add(1, Relaxed);
         self.store.acquire(key, claim)
     }
@@ -58,7 +58,7 @@ impl Store for Counting {
         self.store.renew(key, renewal)
     }
 
-    fn release(&self, key: &LockKey, ending: Ending) -> Answer<Released> {
+    fn release(&self, key: &LockKey, ending: ReleaseRequest) -> Answer<ReleaseReply> {
         if self.is_silent.load(Relaxed) {
             return Box::pin(async { Err(attempt::unanswered("a silent store")) });
         }
@@ -77,16 +77,16 @@ impl Store for Counting {
         !self.is_broken.load(Relaxed)
     }
 
-    fn doubt(&self) {}
+    fn check_subscription(&self) {}
 
     fn suspect(&self, _: Instant) {}
 
-    fn outages(&self) -> watch::Receiver<u64> {
-        self.store.outages()
+    fn disconnects(&self) -> watch::Receiver<u64> {
+        self.store.disconnects()
     }
 
-    fn epoch(&self) -> u64 {
-        self.store.epoch()
+    fn connection_epoch(&self) -> u64 {
+        self.store.connection_epoch()
     }
 }
 
@@ -138,14 +138,14 @@ impl Process {
 
     /// Lets another process have the lock.
     async fn take_elsewhere(&self) {
-        let claim = Claim {
+        let claim = AcquireRequest {
             hold: Owner::new().next_hold(),
             ttl: TTL,
             tokens: 1,
-            standing: None,
+            entry: None,
         };
         let taken = self.store.store.acquire(&self.key, claim).await;
-        assert!(matches!(taken, Ok(Acquired::Held { .. })));
+        assert!(matches!(taken, Ok(AcquireReply::Held { .. })));
     }
 
     /// Has one wait until it is aborted.
@@ -302,14 +302,14 @@ fn a_waiter_whose_runtime_stands_still_is_passed_over() -> Result<(), LockError>
     let hold = wanted.hold.to_string();
     let mut left_alone = Box::pin(process.queue.acquire(wanted));
     next.block_on(async {
-        let elsewhere = Claim {
+        let elsewhere = AcquireRequest {
             hold: Owner::new().next_hold(),
             ttl: TTL,
             tokens: 1,
-            standing: None,
+            entry: None,
         };
         let taken = process.store.store.acquire(&process.key, elsewhere).await;
-        assert!(matches!(taken, Ok(Acquired::Held { .. })));
+        assert!(matches!(taken, Ok(AcquireReply::Held { .. })));
         assert!(
             timeout_at(Instant::now() + SHORT, left_alone.as_mut())
                 .await

@@ -19,13 +19,13 @@ use crate::{
         key::LockKey,
         mutex::Mutex,
     },
-    store::{Acquired, Claim, Moved},
+    store::{AcquireReply, AcquireRequest, HandoffMessage},
 };
 
 #[derive(Debug)]
 pub(super) struct Waiter {
     key: LockKey,
-    claim: Claim,
+    claim: AcquireRequest,
     runtime: Handle,
     /// Whether it waits for nothing but the answer to one question.
     asks_once: bool,
@@ -45,7 +45,7 @@ struct State {
     /// What the last answer told of the store's clock.
     reading: Option<Reading>,
     /// The news that the lock has moved here, while the answer to an attempt is awaited.
-    notice: Option<Moved>,
+    notice: Option<HandoffMessage>,
     /// What the last attempt has told.
     heard: Heard,
     /// Whether it waits no more; no attempt is made from then on.
@@ -55,7 +55,12 @@ struct State {
 }
 
 impl Waiter {
-    pub(super) fn new(key: LockKey, claim: Claim, runtime: Handle, asks_once: bool) -> Arc<Self> {
+    pub(super) fn new(
+        key: LockKey,
+        claim: AcquireRequest,
+        runtime: Handle,
+        asks_once: bool,
+    ) -> Arc<Self> {
         Arc::new(Self {
             key,
             claim,
@@ -70,7 +75,7 @@ impl Waiter {
         &self.key
     }
 
-    pub(super) fn claim(&self) -> Claim {
+    pub(super) fn claim(&self) -> AcquireRequest {
         self.claim
     }
 
@@ -111,9 +116,9 @@ impl Waiter {
         let request = queue.store.acquire(&self.key, self.claim);
         let (waiter, store) = (Arc::clone(self), Arc::clone(&queue.store));
         let asking: Pin<Box<dyn Future<Output = _> + Send>> = Box::pin(async move {
-            let (sent, epoch) = (Instant::now(), store.epoch());
+            let (sent, epoch) = (Instant::now(), store.connection_epoch());
             let answer = request.await;
-            waiter.read(sent, epoch, store.epoch(), answer)
+            waiter.read(sent, epoch, store.connection_epoch(), answer)
         });
         let attempt = asking.shared();
         state.attempt = Some(attempt.clone());
@@ -186,7 +191,7 @@ impl Waiter {
         sent: Instant,
         epoch: u64,
         now: u64,
-        answer: Result<Acquired, StoreError>,
+        answer: Result<AcquireReply, StoreError>,
     ) -> Outcome {
         match answer {
             Ok(acquired) => self.learn(sent, epoch, now, acquired, Entering::Afresh),
@@ -210,11 +215,11 @@ impl Waiter {
         sent: Instant,
         epoch: u64,
         present: u64,
-        acquired: Acquired,
+        acquired: AcquireReply,
         how: Entering,
     ) -> Outcome {
         match acquired {
-            Acquired::Held { tokens, lease } if Instant::now() < deadline(sent, lease) => {
+            AcquireReply::Held { tokens, lease } if Instant::now() < deadline(sent, lease) => {
                 Outcome::Held(Won {
                     tokens,
                     sent,
@@ -222,7 +227,7 @@ impl Waiter {
                     how,
                 })
             }
-            Acquired::Held { .. } => {
+            AcquireReply::Held { .. } => {
                 // The answer took longer than the lease. The store may hold the lock for us, and
                 // only a fresh answer says for how long.
                 let mut state = self.state.lock();
@@ -231,10 +236,10 @@ impl Waiter {
                     Heard::Failure(unanswered("the answer came after the lease had ended"));
                 Outcome::Unanswered
             }
-            Acquired::Busy { remaining, now } => {
+            AcquireReply::Busy { remaining, now } => {
                 let mut state = self.state.lock();
                 state.heard = Heard::Busy;
-                state.queued |= self.claim.standing.is_some();
+                state.queued |= self.claim.entry.is_some();
                 let reading = Reading {
                     sent,
                     at: now,
@@ -253,7 +258,7 @@ impl Waiter {
                 }
             }
             // Only a hold that has ended meets its tombstone, and nobody waits for that answer.
-            Acquired::Ended => Outcome::Busy { remaining: None },
+            AcquireReply::Ended => Outcome::Busy { remaining: None },
         }
     }
 
@@ -268,7 +273,7 @@ impl Waiter {
     }
 
     /// The lock has moved to this waiter.
-    pub(super) fn told(self: &Arc<Self>, queue: &Arc<Queue>, moved: Moved) {
+    pub(super) fn told(self: &Arc<Self>, queue: &Arc<Queue>, moved: HandoffMessage) {
         let start = {
             let mut state = self.state.lock();
             if state.attempt.is_some() {
@@ -277,7 +282,7 @@ impl Waiter {
                 return;
             }
             let reading = state.reading.filter(|_| !state.ended);
-            let epoch = queue.store.epoch();
+            let epoch = queue.store.connection_epoch();
             let start =
                 reading.and_then(|reading| reading.lease_start(&moved, epoch, Instant::now()));
             // From here on no attempt is made.
@@ -320,7 +325,7 @@ impl Waiter {
 
     /// The lock is held for this waiter. Only for the one who has taken it out of its line.
     pub(super) fn grant(&self, queue: &Arc<Queue>, won: Won) -> Grant {
-        let Claim { hold, ttl, .. } = self.claim;
+        let AcquireRequest { hold, ttl, .. } = self.claim;
         let Won {
             tokens,
             sent,

@@ -13,8 +13,8 @@ use tokio::{sync::watch, time::Instant};
 
 use self::state::State;
 use super::{
-    Acquired, Answer, Claim, DepthChange, Ending, Listener, Moved, Presence, Released, Renewal,
-    Seen, Snapshot, Store,
+    AcquireReply, AcquireRequest, Answer, DepthChange, HandoffMessage, Listener, Presence,
+    ReleaseReply, ReleaseRequest, Renewal, Seen, Snapshot, Store,
 };
 use crate::base::{error::StoreError, id::InboxId, key::LockKey, mutex::Mutex};
 
@@ -25,7 +25,7 @@ mod state;
 pub(crate) struct MemoryStore {
     shared: Arc<Shared>,
     /// Never changes: there is no connection to lose.
-    outages: watch::Sender<u64>,
+    disconnects: watch::Sender<u64>,
 }
 
 #[derive(Default)]
@@ -38,7 +38,7 @@ impl MemoryStore {
     pub(crate) fn new() -> Self {
         Self {
             shared: Arc::default(),
-            outages: watch::Sender::new(0),
+            disconnects: watch::Sender::new(0),
         }
     }
 
@@ -81,7 +81,7 @@ impl MemoryStore {
 }
 
 impl Shared {
-    fn tell(&self, inbox: InboxId, moved: Moved) {
+    fn tell(&self, inbox: InboxId, moved: HandoffMessage) {
         let listener = self.inboxes.lock().get(&inbox).and_then(Weak::upgrade);
         if let Some(listener) = listener {
             listener.moved(moved);
@@ -90,7 +90,7 @@ impl Shared {
 }
 
 impl Store for MemoryStore {
-    fn acquire(&self, key: &LockKey, claim: Claim) -> Answer<Acquired> {
+    fn acquire(&self, key: &LockKey, claim: AcquireRequest) -> Answer<AcquireReply> {
         let key = key.clone();
         self.execute(move |state, now| state.acquire(&key, claim, now))
     }
@@ -105,7 +105,7 @@ impl Store for MemoryStore {
         self.execute(move |state, now| state.renew(&key, renewal, now))
     }
 
-    fn release(&self, key: &LockKey, ending: Ending) -> Answer<Released> {
+    fn release(&self, key: &LockKey, ending: ReleaseRequest) -> Answer<ReleaseReply> {
         let key = key.clone();
         self.execute(move |state, now| state.release(&key, ending, now))
     }
@@ -125,15 +125,15 @@ impl Store for MemoryStore {
         true
     }
 
-    fn doubt(&self) {}
+    fn check_subscription(&self) {}
 
     fn suspect(&self, _since: Instant) {}
 
-    fn outages(&self) -> watch::Receiver<u64> {
-        self.outages.subscribe()
+    fn disconnects(&self) -> watch::Receiver<u64> {
+        self.disconnects.subscribe()
     }
 
-    fn epoch(&self) -> u64 {
+    fn connection_epoch(&self) -> u64 {
         0
     }
 }

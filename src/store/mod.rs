@@ -46,8 +46,8 @@ pub(crate) type Answer<T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> +
 pub(crate) trait Store: fmt::Debug + Send + Sync {
     /// Takes the lock for a hold if it is free and no live process waits for it. Repeating it for a
     /// hold that already has the lock answers with the same token and a lease of at least the TTL.
-    /// Otherwise a claim with a standing enters the queue, or keeps its process's place there.
-    fn acquire(&self, key: &LockKey, claim: Claim) -> Answer<Acquired>;
+    /// Otherwise a claim with a entry enters the queue, or keeps its process's place there.
+    fn acquire(&self, key: &LockKey, claim: AcquireRequest) -> Answer<AcquireReply>;
 
     /// Moves the depth of a hold to a target, unless a change with a later number has been made.
     fn depth(&self, key: &LockKey, change: DepthChange) -> Answer<Presence>;
@@ -57,7 +57,7 @@ pub(crate) trait Store: fmt::Debug + Send + Sync {
 
     /// Ends a hold, whether it stands in the lock or in the queue, or an unanswered acquire may still
     /// put it there. The lock moves on: to the successor, or to the process that has waited longest.
-    fn release(&self, key: &LockKey, ending: Ending) -> Answer<Released>;
+    fn release(&self, key: &LockKey, ending: ReleaseRequest) -> Answer<ReleaseReply>;
 
     /// What stands in the lock now; `None` if it is free.
     fn inspect(&self, key: &LockKey) -> Answer<Option<Snapshot>>;
@@ -71,24 +71,24 @@ pub(crate) trait Store: fmt::Debug + Send + Sync {
     fn listen(&self, inbox: InboxId, listener: Weak<dyn Listener>) -> bool;
 
     /// The inbox may be dead: a waiter had to ask that should have been told.
-    fn doubt(&self);
+    fn check_subscription(&self);
 
     /// A request that was sent at `since` has no answer, and its sender cannot wait for long. Where the
     /// connection has been silent since then, the next request gets another one.
     fn suspect(&self, since: Instant);
 
     /// Changes whenever the connection was lost, so that whatever rests on it is verified.
-    fn outages(&self) -> watch::Receiver<u64>;
+    fn disconnects(&self) -> watch::Receiver<u64>;
 
     /// Changes with every new connection: times of the store from before and after must not be
     /// compared, since it may be another server that answers.
-    fn epoch(&self) -> u64;
+    fn connection_epoch(&self) -> u64;
 }
 
 /// Who is told that a lock has moved.
 pub(crate) trait Listener: Send + Sync {
     /// A lock has moved to a hold of this process.
-    fn moved(&self, moved: Moved);
+    fn moved(&self, moved: HandoffMessage);
 
     /// Whether nobody waits for news.
     fn is_idle(&self) -> bool;
@@ -99,7 +99,7 @@ pub(crate) trait Listener: Send + Sync {
 
 /// The news that a lock has moved to a hold that was waiting.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Moved {
+pub(crate) struct HandoffMessage {
     /// The key in the store.
     pub(crate) key: String,
     pub(crate) hold: HoldId,
@@ -133,18 +133,18 @@ pub(crate) struct Tokens {
 
 /// One hold's wish for a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Claim {
+pub(crate) struct AcquireRequest {
     pub(crate) hold: HoldId,
     pub(crate) ttl: Duration,
     /// How many tokens it has a use for.
     pub(crate) tokens: u32,
     /// How it waits; `None` if it does not.
-    pub(crate) standing: Option<Standing>,
+    pub(crate) entry: Option<QueueEntry>,
 }
 
 /// How a process stands in the queue of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Standing {
+pub(crate) struct QueueEntry {
     pub(crate) inbox: InboxId,
     /// The lease of a lock that moves to it.
     pub(crate) grant: Duration,
@@ -153,7 +153,7 @@ pub(crate) struct Standing {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Acquired {
+pub(crate) enum AcquireReply {
     /// The hold has the lock, with this lease counted from the execution of the request.
     Held { tokens: Tokens, lease: Duration },
     /// Somebody else has it, for so long; `None` if it never expires.
@@ -189,7 +189,7 @@ pub(crate) struct Renewal {
 
 /// The end of a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ending {
+pub(crate) struct ReleaseRequest {
     pub(crate) hold: HoldId,
     /// The inbox of the process whose hold it is.
     pub(crate) inbox: InboxId,
@@ -205,17 +205,17 @@ pub(crate) struct Successor {
     pub(crate) hold: HoldId,
     pub(crate) ttl: Duration,
     pub(crate) tokens: u32,
-    pub(crate) standing: Standing,
+    pub(crate) entry: QueueEntry,
     /// Whether a process that waits goes first. Then the successor enters the queue.
     pub(crate) pass: bool,
 }
 
 /// What the end of a hold came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Released {
+pub(crate) struct ReleaseReply {
     pub(crate) presence: Presence,
     /// What the successor has now; `None` if there is none, or if it has to ask by itself.
-    pub(crate) successor: Option<Acquired>,
+    pub(crate) successor: Option<AcquireReply>,
 }
 
 /// Whether the hold stood in the lock.

@@ -9,15 +9,15 @@ use deadpool_redis::{Pool, redis::Value};
 use tokio::{sync::watch, time::Instant};
 
 use self::{
-    connect::Lanes,
+    connect::Connector,
     inbox::Inbox,
     names::Field,
     reply::Unexpected,
     script::{ACQUIRE, Call, DEPTH, FORCE_RELEASE, INSPECT, RELEASE, RENEW},
 };
 use super::{
-    Acquired, Answer, Claim, DepthChange, Ending, Listener, Presence, Released, Renewal, SHOWN,
-    Seen, Snapshot, Store, TOMBSTONE_LIFE, meta_life,
+    AcquireReply, AcquireRequest, Answer, DepthChange, Listener, Presence, ReleaseReply,
+    ReleaseRequest, Renewal, SHOWN, Seen, Snapshot, Store, TOMBSTONE_LIFE, meta_life,
 };
 use crate::base::{
     error::{LockError, StoreError},
@@ -29,6 +29,7 @@ mod address;
 mod connect;
 mod inbox;
 mod names;
+mod pace;
 mod reply;
 mod script;
 
@@ -43,15 +44,15 @@ pub(crate) use self::{
 /// A Redis server.
 #[derive(Debug)]
 pub(crate) struct RedisStore {
-    lanes: Arc<Lanes>,
+    connector: Arc<Connector>,
     /// None where only a pool is known, which does not give its client away.
     inbox: Option<Inbox>,
 }
 
 impl RedisStore {
     pub(crate) async fn connect(address: Address, timeouts: Timeouts) -> Result<Self, LockError> {
-        let lanes = Lanes::open(&address, timeouts)?;
-        let store = Self::ready(lanes, Some(address), timeouts).await;
+        let connector = Connector::open(&address, timeouts)?;
+        let store = Self::ready(connector, Some(address), timeouts).await;
         store.map_err(|source| LockError::Store { key: None, source })
     }
 
@@ -61,19 +62,19 @@ impl RedisStore {
         address: Option<Address>,
         timeouts: Timeouts,
     ) -> Result<Self, StoreError> {
-        Self::ready(Lanes::over(pool, timeouts), address, timeouts).await
+        Self::ready(Connector::over(pool, timeouts), address, timeouts).await
     }
 
     async fn ready(
-        lanes: Lanes,
+        connector: Connector,
         address: Option<Address>,
         timeouts: Timeouts,
     ) -> Result<Self, StoreError> {
-        let lanes = Arc::new(lanes);
-        lanes.connect().await?;
-        let outages = lanes.outages().clone();
-        let inbox = address.map(|address| Inbox::new(address, timeouts, outages));
-        Ok(Self { lanes, inbox })
+        let connector = Arc::new(connector);
+        connector.connect().await?;
+        let disconnects = connector.disconnects().clone();
+        let inbox = address.map(|address| Inbox::new(address, timeouts, disconnects));
+        Ok(Self { connector, inbox })
     }
 
     fn run<T: 'static>(
@@ -81,13 +82,13 @@ impl RedisStore {
         call: Call,
         read: impl FnOnce(Value) -> Result<T, Unexpected> + Send + 'static,
     ) -> Answer<T> {
-        let lanes = Arc::clone(&self.lanes);
-        Box::pin(async move { lanes.run(call, read).await })
+        let connector = Arc::clone(&self.connector);
+        Box::pin(async move { connector.run(call, read).await })
     }
 }
 
 impl Store for RedisStore {
-    fn acquire(&self, key: &LockKey, claim: Claim) -> Answer<Acquired> {
+    fn acquire(&self, key: &LockKey, claim: AcquireRequest) -> Answer<AcquireReply> {
         let ttl = claim.ttl;
         let call = ACQUIRE
             .call(5)
@@ -100,11 +101,11 @@ impl Store for RedisStore {
             .millis(ttl)
             .millis(meta_life(ttl))
             .arg(claim.tokens);
-        let call = match claim.standing {
-            Some(standing) => call
-                .arg(standing.inbox.as_bytes())
-                .millis(standing.grant)
-                .millis(standing.life),
+        let call = match claim.entry {
+            Some(entry) => call
+                .arg(entry.inbox.as_bytes())
+                .millis(entry.grant)
+                .millis(entry.life),
             None => call,
         };
         self.run(call, move |reply| reply::acquired(reply, ttl))
@@ -143,7 +144,7 @@ impl Store for RedisStore {
         self.run(call, reply::presence)
     }
 
-    fn release(&self, key: &LockKey, ending: Ending) -> Answer<Released> {
+    fn release(&self, key: &LockKey, ending: ReleaseRequest) -> Answer<ReleaseReply> {
         let mut call = RELEASE
             .call(4 + usize::from(ending.tombstone))
             .arg(key.as_str())
@@ -164,8 +165,8 @@ impl Store for RedisStore {
                 .millis(successor.ttl)
                 .millis(meta_life(successor.ttl))
                 .arg(successor.tokens)
-                .millis(successor.standing.grant)
-                .millis(successor.standing.life);
+                .millis(successor.entry.grant)
+                .millis(successor.entry.life);
         }
         let ttl = ending.successor.map(|successor| successor.ttl);
         self.run(call, move |reply| reply::released(reply, ttl))
@@ -199,19 +200,19 @@ impl Store for RedisStore {
         channel.is_some_and(|channel| channel.open(inbox, listener))
     }
 
-    fn doubt(&self) {
-        self.inbox.iter().for_each(Inbox::doubt);
+    fn check_subscription(&self) {
+        self.inbox.iter().for_each(Inbox::check_subscription);
     }
 
     fn suspect(&self, since: Instant) {
-        self.lanes.suspect(since);
+        self.connector.suspect(since);
     }
 
-    fn outages(&self) -> watch::Receiver<u64> {
-        self.lanes.outages().subscribe()
+    fn disconnects(&self) -> watch::Receiver<u64> {
+        self.connector.disconnects().subscribe()
     }
 
-    fn epoch(&self) -> u64 {
-        self.lanes.epoch()
+    fn connection_epoch(&self) -> u64 {
+        self.connector.connection_epoch()
     }
 }

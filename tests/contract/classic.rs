@@ -4,7 +4,7 @@ use deadpool_redis::redis::{AsyncCommands, aio::MultiplexedConnection};
 
 use super::world::{MINUTE, World, near, some_hold};
 use crate::{
-    store::{Acquired, DepthChange, Presence},
+    store::{AcquireReply, DepthChange, Presence},
     support::classic::{Unlocked, classic_lock, classic_unlock},
 };
 
@@ -23,7 +23,7 @@ async fn a_classic_holder_keeps_us_out_for_the_rest_of_its_lease() {
     assert_eq!(classic_lock(&mut classic, LOCK, CLASSIC, TTL).await, None);
     world.pass(MINUTE).await;
     match world.acquire(some_hold(), MINUTE).await {
-        Acquired::Busy {
+        AcquireReply::Busy {
             remaining: Some(left),
             ..
         } => assert!(near(left, 2 * MINUTE), "{left:?}"),
@@ -43,7 +43,7 @@ async fn a_classic_lock_without_an_expiry_is_busy_without_an_end() {
     let answer = world.acquire(some_hold(), MINUTE).await;
     let is_endless = matches!(
         answer,
-        Acquired::Busy {
+        AcquireReply::Busy {
             remaining: None,
             ..
         }
@@ -76,7 +76,7 @@ async fn nothing_of_ours_touches_a_classic_holder() {
     assert_eq!(world.renew(hold, 9 * MINUTE).await, Presence::Gone);
     assert_eq!(world.release(hold).await, Presence::Gone);
     assert_eq!(world.bury(hold).await, Presence::Gone);
-    assert_eq!(world.acquire(hold, MINUTE).await, Acquired::Ended);
+    assert_eq!(world.acquire(hold, MINUTE).await, AcquireReply::Ended);
 
     let snapshot = world.inspect().await.expect("a held lock");
     assert_eq!(world.holders().await, [(CLASSIC.to_owned(), 2)]);

@@ -1,7 +1,7 @@
 //! The end of a hold: released by itself, or by force.
 
 use super::world::{MINUTE, World, field_of, some_hold};
-use crate::store::{Acquired, Presence, Seen};
+use crate::store::{AcquireReply, Presence, Seen};
 
 on_every_store!(
     a_release_frees_the_lock_at_any_depth,
@@ -60,7 +60,7 @@ async fn a_late_release_does_not_touch_the_next_holder(world: World) {
 async fn a_hold_that_is_nowhere_can_be_buried(world: World) {
     let hold = some_hold();
     assert_eq!(world.bury(hold).await, Presence::Gone);
-    assert_eq!(world.acquire(hold, MINUTE).await, Acquired::Ended);
+    assert_eq!(world.acquire(hold, MINUTE).await, AcquireReply::Ended);
     assert_eq!(world.inspect().await, None);
 }
 

@@ -8,7 +8,7 @@ use crate::{
         error::Effect,
         id::{FencingToken, HoldId},
     },
-    store::{Acquired, DepthChange, Presence, Renewal, Seen},
+    store::{AcquireReply, DepthChange, Presence, Renewal, Seen},
 };
 
 mod moves;
@@ -139,7 +139,7 @@ async fn a_full_server_takes_no_lock_and_still_keeps_and_frees_one() {
     let () = ask(&world, "CONFIG SET maxmemory 0").await;
     assert_eq!(world.inspect().await, None);
     for ended in [hold, late] {
-        assert_eq!(world.acquire(ended, MINUTE).await, Acquired::Ended);
+        assert_eq!(world.acquire(ended, MINUTE).await, AcquireReply::Ended);
     }
 }
 

@@ -8,7 +8,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use super::world::{Server, some_hold};
 use crate::{
     base::id::InboxId,
-    store::{Listener, Moved, Store, redis::RedisStore},
+    store::{HandoffMessage, Listener, Store, redis::RedisStore},
     support::{DEADLINE, within},
 };
 
@@ -16,7 +16,7 @@ use crate::{
 const FENCE: &str = "fence";
 
 enum News {
-    Moved(Moved),
+    HandoffMessage(HandoffMessage),
     Missed,
 }
 
@@ -24,8 +24,8 @@ enum News {
 struct Recorder(UnboundedSender<News>);
 
 impl Listener for Recorder {
-    fn moved(&self, moved: Moved) {
-        let _ = self.0.send(News::Moved(moved));
+    fn moved(&self, moved: HandoffMessage) {
+        let _ = self.0.send(News::HandoffMessage(moved));
     }
 
     fn is_idle(&self) -> bool {
@@ -81,22 +81,22 @@ impl Inbox {
     }
 
     /// What it has been told since it was last asked, of a store in memory.
-    pub(crate) fn told_here(&mut self) -> Vec<Moved> {
+    pub(crate) fn told_here(&mut self) -> Vec<HandoffMessage> {
         std::iter::from_fn(|| self.news.try_recv().ok())
             .map(|news| match news {
-                News::Moved(moved) => moved,
+                News::HandoffMessage(moved) => moved,
                 News::Missed => panic!("nothing is missed in memory"),
             })
             .collect()
     }
 
     /// The same, of a server that a [`fence`] was sent through.
-    pub(crate) async fn told_there(&mut self) -> Vec<Moved> {
+    pub(crate) async fn told_there(&mut self) -> Vec<HandoffMessage> {
         let mut told = Vec::new();
         loop {
             match within(DEADLINE, "the fence", self.news.recv()).await {
-                Some(News::Moved(moved)) if moved.key == FENCE => return told,
-                Some(News::Moved(moved)) => told.push(moved),
+                Some(News::HandoffMessage(moved)) if moved.key == FENCE => return told,
+                Some(News::HandoffMessage(moved)) => told.push(moved),
                 Some(News::Missed) | None => panic!("the subscription broke"),
             }
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::world::{
     GRANT, MINUTE, World, ending, field_of, near, some_hold, some_waiter, successor,
 };
-use crate::store::{Acquired, Ending, Presence, Released, Seen, Successor};
+use crate::store::{AcquireReply, Presence, ReleaseReply, ReleaseRequest, Seen, Successor};
 
 on_every_store!(
     a_successor_has_the_lock_with_its_own_ttl,
@@ -28,17 +28,17 @@ fn passing(next: Successor) -> Successor {
 }
 
 /// What a successor has that got the lock.
-fn lease(released: Released) -> Option<Duration> {
+fn lease(released: ReleaseReply) -> Option<Duration> {
     match released.successor {
-        Some(Acquired::Held { lease, .. }) => Some(lease),
+        Some(AcquireReply::Held { lease, .. }) => Some(lease),
         _ => None,
     }
 }
 
 /// How long a successor that stands in the queue has to wait.
-pub(super) fn remaining(released: Released) -> Option<Duration> {
+pub(super) fn remaining(released: ReleaseReply) -> Option<Duration> {
     match released.successor {
-        Some(Acquired::Busy { remaining, .. }) => remaining,
+        Some(AcquireReply::Busy { remaining, .. }) => remaining,
         _ => None,
     }
 }
@@ -166,7 +166,7 @@ async fn a_release_that_finds_nothing_gives_its_successor_nothing(world: World) 
 
 async fn a_release_with_a_successor_buries_its_hold(world: World) {
     let (hold, (next, place), (last, _)) = (some_hold(), some_waiter(), some_waiter());
-    let burying = |hold, next| Ending {
+    let burying = |hold, next| ReleaseRequest {
         inbox: place.inbox,
         tombstone: true,
         successor: Some(successor(next, TTL, place)),
@@ -174,19 +174,19 @@ async fn a_release_with_a_successor_buries_its_hold(world: World) {
     };
     world.take(hold, MINUTE).await;
     assert_eq!(lease(world.end(burying(hold, next)).await), Some(TTL));
-    assert_eq!(world.acquire(hold, MINUTE).await, Acquired::Ended);
+    assert_eq!(world.acquire(hold, MINUTE).await, AcquireReply::Ended);
     assert!(world.is_held(next, TTL).await);
     // The same for one that only waits: a late request for it takes no place.
     let holder = next;
     let (left, place) = some_waiter();
     world.wait(left, TTL, place).await;
-    let ending = Ending {
+    let ending = ReleaseRequest {
         inbox: place.inbox,
         successor: Some(successor(last, TTL, place)),
         ..burying(left, last)
     };
     assert!(remaining(world.end(ending).await).is_some());
-    assert_eq!(world.queue(left, TTL, place).await, Acquired::Ended);
+    assert_eq!(world.queue(left, TTL, place).await, AcquireReply::Ended);
     world.release(holder).await;
     assert!(world.is_held(last, GRANT).await);
 }
@@ -222,7 +222,7 @@ async fn a_lock_that_moved_to_nobody_alive_is_free_after_the_grant_lease(world: 
     assert_eq!(world.inspect().await, None);
     assert_eq!(world.renew(next, TTL).await, Presence::Gone);
     let answer = world.queue(last.0, TTL, last.1).await;
-    assert!(matches!(answer, Acquired::Held { .. }), "{answer:?}");
+    assert!(matches!(answer, AcquireReply::Held { .. }), "{answer:?}");
     assert!(world.is_held(last.0, TTL).await);
 }
 
@@ -238,7 +238,7 @@ async fn the_grantee_lengthens_its_lease_when_it_asks_or_renews(world: World) {
             assert_eq!(world.renew(next, TTL).await, Presence::Present);
         } else {
             let answer = world.queue(next, TTL, place).await;
-            assert!(matches!(answer, Acquired::Held { lease, .. } if lease == TTL));
+            assert!(matches!(answer, AcquireReply::Held { lease, .. } if lease == TTL));
         }
         assert!(world.is_held(next, TTL).await);
         assert_eq!(world.waiting().await, 0);

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     base::{id::HoldId, key::LockKey},
-    store::{Acquired, Claim, Ending, StoreTime, Successor, Tokens},
+    store::{AcquireReply, AcquireRequest, ReleaseRequest, StoreTime, Successor, Tokens},
 };
 
 on_every_store!(
@@ -36,7 +36,7 @@ async fn told(world: &World, inbox: &mut Inbox) -> Vec<HoldId> {
 /// The clock of the store, asked of a lock that must be held.
 async fn now(world: &World) -> StoreTime {
     match world.acquire(some_hold(), MINUTE).await {
-        Acquired::Busy { now, .. } => now,
+        AcquireReply::Busy { now, .. } => now,
         other => panic!("wanted a busy lock, got {other:?}"),
     }
 }
@@ -60,9 +60,9 @@ async fn the_news_is_what_the_lock_shows(mut world: World) {
     let (holder, next) = (some_hold(), some_hold());
     let mut inbox = world.inbox().await;
     world.take(holder, TTL).await;
-    let wish = Claim {
+    let wish = AcquireRequest {
         tokens: 5,
-        standing: Some(place(inbox.id)),
+        entry: Some(place(inbox.id)),
         ..claim(next, TTL)
     };
     world.claim(wish).await;
@@ -173,7 +173,7 @@ async fn a_head_that_takes_the_lock_itself_is_not_told(world: World) {
 async fn whoever_only_leaves_the_queue_tells_nobody(world: World) {
     let [(first, mut one), (second, mut other)] = line(&world, some_hold()).await;
     world.leave(first, one.id).await;
-    let next = Ending {
+    let next = ReleaseRequest {
         inbox: other.id,
         successor: Some(successor(some_hold(), TTL, place(other.id))),
         ..ending(second)

@@ -4,7 +4,7 @@
 use deadpool_redis::redis::{FromRedisValue, ToRedisArgs, cmd};
 
 use super::world::{GRANT, MINUTE, World, some_hold, some_waiter, successor};
-use crate::store::{Acquired, Presence, SHOWN, Snapshot};
+use crate::store::{AcquireReply, Presence, SHOWN, Snapshot};
 
 mod random;
 
@@ -249,7 +249,10 @@ async fn what_has_another_type_beside_the_lock_is_removed() {
                 _ => {
                     let released = world.hand_over(hold, successor(next, MINUTE, beside)).await;
                     assert_eq!(released.presence, Presence::Present);
-                    assert!(matches!(released.successor, Some(Acquired::Held { .. })));
+                    assert!(matches!(
+                        released.successor,
+                        Some(AcquireReply::Held { .. })
+                    ));
                 }
             }
             // And afterwards it is a lock like any other.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::world::{GRANT, MINUTE, PLACE_LIFE, World, near, some_hold, some_waiter};
 use crate::{
     base::{id::HoldId, key::LockKey},
-    store::{Acquired, Presence, Standing},
+    store::{AcquireReply, Presence, QueueEntry},
 };
 
 on_every_store!(
@@ -29,7 +29,7 @@ on_every_store!(
 const TTL: Duration = MINUTE.saturating_mul(9);
 const LONG: Duration = MINUTE.saturating_mul(60);
 
-fn waiters<const N: usize>() -> [(HoldId, Standing); N] {
+fn waiters<const N: usize>() -> [(HoldId, QueueEntry); N] {
     std::array::from_fn(|_| some_waiter())
 }
 
@@ -46,8 +46,8 @@ async fn order(world: &World, mut holder: HoldId) -> Vec<HoldId> {
     }
 }
 
-fn is_busy(answer: Acquired, lease: Duration) -> bool {
-    matches!(answer, Acquired::Busy { remaining: Some(left), .. } if near(left, lease))
+fn is_busy(answer: AcquireReply, lease: Duration) -> bool {
+    matches!(answer, AcquireReply::Busy { remaining: Some(left), .. } if near(left, lease))
 }
 
 async fn whoever_finds_the_lock_busy_stands_in_the_queue(world: World) {
@@ -71,7 +71,7 @@ async fn a_claim_that_does_not_wait_leaves_no_place(world: World) {
 async fn a_lock_is_taken_without_waiting_where_nobody_waits(world: World) {
     let (hold, place) = some_waiter();
     let answer = world.queue(hold, TTL, place).await;
-    assert!(matches!(answer, Acquired::Held { lease, .. } if lease == TTL));
+    assert!(matches!(answer, AcquireReply::Held { lease, .. } if lease == TTL));
     assert!(world.is_held(hold, TTL).await);
     assert_eq!(world.waiting().await, 0);
 }
@@ -201,7 +201,7 @@ async fn the_head_takes_a_free_lock_itself(world: World) {
     world.wait(second.0, TTL, second.1).await;
     world.pass(2 * MINUTE).await;
     let answer = world.queue(head.0, TTL, head.1).await;
-    assert!(matches!(answer, Acquired::Held { lease, .. } if lease == TTL));
+    assert!(matches!(answer, AcquireReply::Held { lease, .. } if lease == TTL));
     assert!(world.is_held(head.0, TTL).await);
     assert_eq!(world.waiting().await, 1);
     assert_eq!(order(&world, head.0).await, [second.0]);
@@ -211,7 +211,7 @@ async fn a_hold_that_has_the_lock_does_not_wait_for_it(world: World) {
     let (hold, place) = some_waiter();
     for _ in 0..2 {
         let answer = world.queue(hold, TTL, place).await;
-        assert!(matches!(answer, Acquired::Held { .. }), "{answer:?}");
+        assert!(matches!(answer, AcquireReply::Held { .. }), "{answer:?}");
         assert_eq!(world.waiting().await, 0);
     }
 }
@@ -220,7 +220,7 @@ async fn a_hold_that_was_ended_does_not_enter_the_queue(world: World) {
     let (hold, place) = some_waiter();
     world.take(some_hold(), TTL).await;
     world.bury(hold).await;
-    assert_eq!(world.queue(hold, TTL, place).await, Acquired::Ended);
+    assert_eq!(world.queue(hold, TTL, place).await, AcquireReply::Ended);
     assert_eq!(world.waiting().await, 0);
 }
 

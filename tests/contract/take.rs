@@ -3,7 +3,7 @@
 use super::world::{MINUTE, World, claim, field_of, near, some_hold};
 use crate::{
     base::key::LockKey,
-    store::{Acquired, Presence, TOMBSTONE_LIFE},
+    store::{AcquireReply, Presence, TOMBSTONE_LIFE},
 };
 
 on_every_store!(
@@ -35,7 +35,7 @@ async fn a_held_lock_is_busy_for_the_rest_of_the_lease(world: World) {
     world.take(some_hold(), 3 * MINUTE).await;
     world.pass(MINUTE).await;
     match world.acquire(some_hold(), 9 * MINUTE).await {
-        Acquired::Busy {
+        AcquireReply::Busy {
             remaining: Some(left),
             ..
         } => assert!(near(left, 2 * MINUTE), "{left:?}"),
@@ -57,7 +57,7 @@ async fn asking_again_gives_the_same_token_and_never_a_shorter_lease(world: Worl
     for (ttl, lease) in [(MINUTE, 3), (5 * MINUTE, 5), (2 * MINUTE, 5)] {
         let lease = lease * MINUTE;
         match world.acquire(hold, ttl).await {
-            Acquired::Held {
+            AcquireReply::Held {
                 tokens,
                 lease: left,
             } => assert!(
@@ -89,7 +89,7 @@ async fn asking_again_late_in_a_long_lease_gives_the_same_token(world: World) {
     world.pass(50 * MINUTE).await;
     assert_eq!(world.seen().await.token, Some(token));
     match world.acquire(hold, MINUTE).await {
-        Acquired::Held { tokens, lease } => assert!(
+        AcquireReply::Held { tokens, lease } => assert!(
             tokens.first == token && near(lease, 10 * MINUTE),
             "{lease:?}"
         ),
@@ -103,11 +103,11 @@ async fn an_acquire_that_arrives_after_the_end_of_its_hold_is_refused(world: Wor
     let hold = some_hold();
     world.take(hold, MINUTE).await;
     assert_eq!(world.bury(hold).await, Presence::Present);
-    assert_eq!(world.acquire(hold, MINUTE).await, Acquired::Ended);
+    assert_eq!(world.acquire(hold, MINUTE).await, AcquireReply::Ended);
     assert_eq!(world.inspect().await, None);
     // Also while somebody else has the lock.
     world.take(some_hold(), MINUTE).await;
-    assert_eq!(world.acquire(hold, MINUTE).await, Acquired::Ended);
+    assert_eq!(world.acquire(hold, MINUTE).await, AcquireReply::Ended);
 }
 
 async fn a_tombstone_refuses_its_own_hold_on_its_own_key_alone(world: World) {
@@ -116,7 +116,10 @@ async fn a_tombstone_refuses_its_own_hold_on_its_own_key_alone(world: World) {
     let other = LockKey::new("app:", "other").expect("a valid key");
     let claim = claim(hold, MINUTE);
     let elsewhere = world.store.acquire(&other, claim).await.expect("acquire");
-    assert!(matches!(elsewhere, Acquired::Held { .. }), "{elsewhere:?}");
+    assert!(
+        matches!(elsewhere, AcquireReply::Held { .. }),
+        "{elsewhere:?}"
+    );
     world.take(some_hold(), MINUTE).await;
 }
 
@@ -124,7 +127,7 @@ async fn a_tombstone_is_forgotten_after_its_life(world: World) {
     let hold = some_hold();
     world.bury(hold).await;
     world.pass(TOMBSTONE_LIFE - MINUTE).await;
-    assert_eq!(world.acquire(hold, MINUTE).await, Acquired::Ended);
+    assert_eq!(world.acquire(hold, MINUTE).await, AcquireReply::Ended);
     world.pass(2 * MINUTE).await;
     world.take(hold, MINUTE).await;
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::world::{MINUTE, World, claim, field_of, place, some_hold, some_waiter, successor};
 use crate::{
     base::id::{FencingToken, HoldId},
-    store::{Acquired, Claim, StoreTime, Successor, Tokens},
+    store::{AcquireReply, AcquireRequest, StoreTime, Successor, Tokens},
 };
 
 on_every_store!(
@@ -34,7 +34,7 @@ async fn shown(world: &World, hold: HoldId) -> FencingToken {
 /// What the clock of the store says while the lock is busy.
 async fn now(world: &World) -> StoreTime {
     match world.acquire(some_hold(), MINUTE).await {
-        Acquired::Busy { now, .. } => now,
+        AcquireReply::Busy { now, .. } => now,
         other => panic!("wanted a busy lock, got {other:?}"),
     }
 }
@@ -90,7 +90,8 @@ async fn the_answer_the_news_and_the_lock_agree_on_the_token(world: World) {
 
     let last = some_hold();
     let wish = successor(last, TTL, place(inbox.id));
-    let Some(Acquired::Held { tokens, .. }) = world.hand_over(next, wish).await.successor else {
+    let Some(AcquireReply::Held { tokens, .. }) = world.hand_over(next, wish).await.successor
+    else {
         panic!("a successor without the lock");
     };
     assert_eq!(tokens.count, 1);
@@ -119,9 +120,9 @@ async fn a_block_never_runs_ahead_of_the_clock(world: World) {
     let (holder, next, last_hold) = (some_hold(), some_hold(), some_hold());
     let mut inbox = world.inbox().await;
     assert!(last(world.block(holder, MANY).await) <= now(&world).await.micros);
-    let wish = Claim {
+    let wish = AcquireRequest {
         tokens: MANY,
-        standing: Some(place(inbox.id)),
+        entry: Some(place(inbox.id)),
         ..claim(next, TTL)
     };
     world.claim(wish).await;
@@ -135,7 +136,7 @@ async fn a_block_never_runs_ahead_of_the_clock(world: World) {
         ..successor(last_hold, TTL, place(inbox.id))
     };
     let released = world.hand_over(next, wish).await;
-    let Some(Acquired::Held { tokens, .. }) = released.successor else {
+    let Some(AcquireReply::Held { tokens, .. }) = released.successor else {
         panic!("a successor without the lock");
     };
     assert!(last(tokens) <= now(&world).await.micros, "{tokens:?}");
@@ -152,13 +153,13 @@ async fn blocks_of_successive_holds_do_not_overlap(world: World) {
             ..successor(heir, TTL, place(inbox.id))
         };
         let released = world.hand_over(holder, wish).await;
-        if let Some(Acquired::Held { tokens, .. }) = released.successor {
+        if let Some(AcquireReply::Held { tokens, .. }) = released.successor {
             blocks.push(tokens);
         }
         world.pass(Duration::from_millis(1)).await;
-        let wish = Claim {
+        let wish = AcquireRequest {
             tokens: MANY,
-            standing: Some(place(inbox.id)),
+            entry: Some(place(inbox.id)),
             ..claim(next, TTL)
         };
         world.claim(wish).await;

@@ -11,8 +11,8 @@ use crate::{
         key::LockKey,
     },
     store::{
-        Acquired, Claim, DepthChange, Ending, Moved, Presence, Released, Renewal, Seen, Snapshot,
-        Standing, Store, Successor, Tokens,
+        AcquireReply, AcquireRequest, DepthChange, HandoffMessage, Presence, QueueEntry,
+        ReleaseReply, ReleaseRequest, Renewal, Seen, Snapshot, Store, Successor, Tokens,
         memory::MemoryStore,
         redis::{Address, RedisStore, Timeouts},
     },
@@ -40,8 +40,8 @@ pub(crate) fn field_of(hold: HoldId) -> Vec<u8> {
 }
 
 /// How the process of an inbox waits.
-pub(crate) const fn place(inbox: InboxId) -> Standing {
-    Standing {
+pub(crate) const fn place(inbox: InboxId) -> QueueEntry {
+    QueueEntry {
         inbox,
         grant: GRANT,
         life: PLACE_LIFE,
@@ -49,34 +49,34 @@ pub(crate) const fn place(inbox: InboxId) -> Standing {
 }
 
 /// A hold of a process of its own, and how that process waits.
-pub(crate) fn some_waiter() -> (HoldId, Standing) {
+pub(crate) fn some_waiter() -> (HoldId, QueueEntry) {
     (some_hold(), place(InboxId::new()))
 }
 
 /// A claim that does not wait.
-pub(crate) fn claim(hold: HoldId, ttl: Duration) -> Claim {
-    Claim {
+pub(crate) fn claim(hold: HoldId, ttl: Duration) -> AcquireRequest {
+    AcquireRequest {
         hold,
         ttl,
         tokens: 1,
-        standing: None,
+        entry: None,
     }
 }
 
 /// The hold that is to have the lock next, after whoever waits in the queue if it is to `pass`.
-pub(crate) fn successor(hold: HoldId, ttl: Duration, standing: Standing) -> Successor {
+pub(crate) fn successor(hold: HoldId, ttl: Duration, entry: QueueEntry) -> Successor {
     Successor {
         hold,
         ttl,
         tokens: 1,
-        standing,
+        entry,
         pass: false,
     }
 }
 
 /// A release by a process that has no place in any queue, with no successor.
-pub(crate) fn ending(hold: HoldId) -> Ending {
-    Ending {
+pub(crate) fn ending(hold: HoldId) -> ReleaseRequest {
+    ReleaseRequest {
         hold,
         inbox: InboxId::new(),
         tombstone: false,
@@ -120,24 +120,29 @@ impl World {
         }
     }
 
-    pub(crate) async fn acquire(&self, hold: HoldId, ttl: Duration) -> Acquired {
+    pub(crate) async fn acquire(&self, hold: HoldId, ttl: Duration) -> AcquireReply {
         self.claim(claim(hold, ttl)).await
     }
 
     /// Asks for the lock, and waits in the queue if it is not free.
-    pub(crate) async fn queue(&self, hold: HoldId, ttl: Duration, standing: Standing) -> Acquired {
-        let standing = Some(standing);
-        let claim = Claim {
-            standing,
+    pub(crate) async fn queue(
+        &self,
+        hold: HoldId,
+        ttl: Duration,
+        entry: QueueEntry,
+    ) -> AcquireReply {
+        let entry = Some(entry);
+        let claim = AcquireRequest {
+            entry,
             ..claim(hold, ttl)
         };
         self.claim(claim).await
     }
 
     /// Asks for a lock that somebody else has, so that the hold waits from now on.
-    pub(crate) async fn wait(&self, hold: HoldId, ttl: Duration, standing: Standing) {
-        let answer = self.queue(hold, ttl, standing).await;
-        assert!(matches!(answer, Acquired::Busy { .. }), "{answer:?}");
+    pub(crate) async fn wait(&self, hold: HoldId, ttl: Duration, entry: QueueEntry) {
+        let answer = self.queue(hold, ttl, entry).await;
+        assert!(matches!(answer, AcquireReply::Busy { .. }), "{answer:?}");
     }
 
     /// The inbox of another process, open.
@@ -150,7 +155,7 @@ impl World {
     }
 
     /// What an inbox has been told since it was last asked.
-    pub(crate) async fn told(&self, inbox: &mut Inbox) -> Vec<Moved> {
+    pub(crate) async fn told(&self, inbox: &mut Inbox) -> Vec<HandoffMessage> {
         match &self.server {
             Some(server) => {
                 inbox::fence(server, [inbox.id]).await;
@@ -160,26 +165,26 @@ impl World {
         }
     }
 
-    pub(crate) async fn claim(&self, claim: Claim) -> Acquired {
+    pub(crate) async fn claim(&self, claim: AcquireRequest) -> AcquireReply {
         self.store.acquire(&self.key, claim).await.expect("acquire")
     }
 
     /// Takes a lock that the hold must get, with a lease of about `ttl`.
     pub(crate) async fn take(&self, hold: HoldId, ttl: Duration) -> FencingToken {
         match self.acquire(hold, ttl).await {
-            Acquired::Held { tokens, lease } if near(lease, ttl) => tokens.first,
+            AcquireReply::Held { tokens, lease } if near(lease, ttl) => tokens.first,
             other => panic!("wanted the lock for {ttl:?}, got {other:?}"),
         }
     }
 
     /// The tokens of a lock that the hold must get or have.
     pub(crate) async fn block(&self, hold: HoldId, tokens: u32) -> Tokens {
-        let claim = Claim {
+        let claim = AcquireRequest {
             tokens,
             ..claim(hold, MINUTE)
         };
         match self.claim(claim).await {
-            Acquired::Held { tokens, .. } => tokens,
+            AcquireReply::Held { tokens, .. } => tokens,
             other => panic!("wanted the lock, got {other:?}"),
         }
     }
@@ -217,7 +222,7 @@ impl World {
     /// A release after which an acquire of the hold may still arrive.
     pub(crate) async fn bury(&self, hold: HoldId) -> Presence {
         let tombstone = true;
-        let ending = Ending {
+        let ending = ReleaseRequest {
             tombstone,
             ..ending(hold)
         };
@@ -226,7 +231,7 @@ impl World {
 
     /// A release by the process of an inbox, that has no other waiter.
     pub(crate) async fn leave(&self, hold: HoldId, inbox: InboxId) -> Presence {
-        let ending = Ending {
+        let ending = ReleaseRequest {
             inbox,
             ..ending(hold)
         };
@@ -234,16 +239,16 @@ impl World {
     }
 
     /// A release that names who is to have the lock next.
-    pub(crate) async fn hand_over(&self, hold: HoldId, successor: Successor) -> Released {
-        let ending = Ending {
-            inbox: successor.standing.inbox,
+    pub(crate) async fn hand_over(&self, hold: HoldId, successor: Successor) -> ReleaseReply {
+        let ending = ReleaseRequest {
+            inbox: successor.entry.inbox,
             successor: Some(successor),
             ..ending(hold)
         };
         self.end(ending).await
     }
 
-    pub(crate) async fn end(&self, ending: Ending) -> Released {
+    pub(crate) async fn end(&self, ending: ReleaseRequest) -> ReleaseReply {
         let release = self.store.release(&self.key, ending);
         release.await.expect("release")
     }

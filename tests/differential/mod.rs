@@ -21,7 +21,7 @@ use self::{
     step::{Request, Step, any_steps},
 };
 use super::{
-    Moved, Seen, Snapshot, Store,
+    HandoffMessage, Seen, Snapshot, Store,
     contract::{
         inbox::{self, Inbox},
         world::{Server, near},
@@ -86,7 +86,7 @@ impl OnRedis {
     }
 
     /// What each inbox was told since it was last asked.
-    fn told(&self) -> [Vec<Moved>; INBOXES] {
+    fn told(&self) -> [Vec<HandoffMessage>; INBOXES] {
         let mut inboxes = self.inboxes.borrow_mut();
         let ids = inboxes.each_ref().map(|inbox| inbox.id);
         self.runtime.block_on(inbox::fence(&self.server, ids));
@@ -203,13 +203,13 @@ impl<'a> Case<'a> {
     }
 
     /// Compares what the inboxes were told in this case.
-    fn compare_told(&mut self, there: [Vec<Moved>; INBOXES]) -> Result<(), TestCaseError> {
+    fn compare_told(&mut self, there: [Vec<HandoffMessage>; INBOXES]) -> Result<(), TestCaseError> {
         let here = self.inboxes.each_mut().map(Inbox::told_here);
         for (inbox, (here, there)) in here.into_iter().zip(there).enumerate() {
             prop_assert_eq!(here.len(), there.len(), "{:?} {:?}", here, there);
             for (here, there) in here.into_iter().zip(there) {
                 let key = self.names.number(&here.key).expect("a key of the case");
-                let [here, there] = [here, there].map(|moved| Reply::Moved(inbox, moved));
+                let [here, there] = [here, there].map(|moved| Reply::HandoffMessage(inbox, moved));
                 self.same(key, here, there)?;
             }
         }

@@ -11,7 +11,8 @@ use crate::{
         key::LockKey,
     },
     store::{
-        Claim, DepthChange, Ending, Renewal, Standing, Store, Successor, contract::world::some_hold,
+        AcquireRequest, DepthChange, QueueEntry, ReleaseRequest, Renewal, Store, Successor,
+        contract::world::some_hold,
     },
 };
 
@@ -55,7 +56,7 @@ impl Names {
         match request {
             Request::Acquire { wish, waits } => {
                 let claim = self.claim(wish, waits);
-                store.acquire(key, claim).await.map(Reply::Acquired)
+                store.acquire(key, claim).await.map(Reply::AcquireReply)
             }
             Request::Depth {
                 hold,
@@ -87,24 +88,24 @@ impl Names {
                 tombstone,
                 next,
             } => {
-                let ending = Ending {
+                let ending = ReleaseRequest {
                     hold: self.holds[hold],
                     inbox: self.inboxes[inbox],
                     tombstone,
                     successor: next.map(|next| self.successor(inbox, next)),
                 };
-                store.release(key, ending).await.map(Reply::Released)
+                store.release(key, ending).await.map(Reply::ReleaseReply)
             }
         }
     }
 
-    fn claim(&self, wish: Wish, waits: Option<Place>) -> Claim {
+    fn claim(&self, wish: Wish, waits: Option<Place>) -> AcquireRequest {
         let Wish { hold, ttl, tokens } = wish;
-        Claim {
+        AcquireRequest {
             hold: self.holds[hold],
             ttl,
             tokens,
-            standing: waits.map(|place| Standing {
+            entry: waits.map(|place| QueueEntry {
                 inbox: self.inboxes[place.inbox],
                 grant: place.grant,
                 life: place.life,
@@ -118,7 +119,7 @@ impl Names {
             hold: self.holds[hold],
             ttl,
             tokens,
-            standing: Standing {
+            entry: QueueEntry {
                 inbox: self.inboxes[inbox],
                 grant: next.grant,
                 life: next.life,

@@ -4,18 +4,18 @@ use std::time::Duration;
 
 use crate::{
     base::id::FencingToken,
-    store::{Acquired, Moved, Presence, Released, Snapshot, StoreTime, Tokens},
+    store::{AcquireReply, HandoffMessage, Presence, ReleaseReply, Snapshot, StoreTime, Tokens},
 };
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Reply {
-    Acquired(Acquired),
+    AcquireReply(AcquireReply),
     Presence(Presence),
-    Released(Released),
+    ReleaseReply(ReleaseReply),
     Snapshot(Option<Snapshot>),
     Forced(bool),
     /// What an inbox was told, by its number.
-    Moved(usize, Moved),
+    HandoffMessage(usize, HandoffMessage),
 }
 
 /// A reply, taken apart: what the clocks have no part in, a span of time, and a token.
@@ -28,13 +28,13 @@ pub(super) struct Parts {
 impl Reply {
     pub(super) fn parts(mut self) -> Parts {
         let (span, token) = match &mut self {
-            Self::Acquired(acquired)
-            | Self::Released(Released {
+            Self::AcquireReply(acquired)
+            | Self::ReleaseReply(ReleaseReply {
                 successor: Some(acquired),
                 ..
             }) => take_acquired(acquired),
             Self::Snapshot(Some(snapshot)) => (snapshot.remaining.take(), snapshot.token.take()),
-            Self::Moved(_, moved) => {
+            Self::HandoffMessage(_, moved) => {
                 moved.at = StoreTime { micros: 0 };
                 (None, Some(take_last(&mut moved.tokens)))
             }
@@ -48,17 +48,17 @@ impl Reply {
     }
 }
 
-fn take_acquired(acquired: &mut Acquired) -> (Option<Duration>, Option<FencingToken>) {
+fn take_acquired(acquired: &mut AcquireReply) -> (Option<Duration>, Option<FencingToken>) {
     match acquired {
-        Acquired::Held { tokens, lease } => {
+        AcquireReply::Held { tokens, lease } => {
             let token = take_last(tokens);
             (Some(std::mem::take(lease)), Some(token))
         }
-        Acquired::Busy { remaining, now } => {
+        AcquireReply::Busy { remaining, now } => {
             now.micros = 0;
             (remaining.take(), None)
         }
-        Acquired::Ended => (None, None),
+        AcquireReply::Ended => (None, None),
     }
 }
 

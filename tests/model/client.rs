@@ -5,7 +5,7 @@
 
 use crate::{
     config::{Config, ticks},
-    message::{Acquired, News, Request, Verb},
+    message::{AcquireReply, News, Request, Verb},
     mutation::Mutation,
     process::{Attempt, Stage, Tenure, Waiter},
     state::{Hold, State, Token},
@@ -91,11 +91,11 @@ impl Client<'_> {
     // ---- answers ----
 
     /// Takes in what the store has told of this hold, in answer to a request of that age.
-    pub(crate) fn learn(&mut self, hold: Hold, age: u8, acquired: Acquired) -> Outcome {
+    pub(crate) fn learn(&mut self, hold: Hold, age: u8, acquired: AcquireReply) -> Outcome {
         let from_receipt = self.breaks(Mutation::DeadlineFromReceipt);
         let waiter = self.state.waiter_mut(hold);
         match acquired {
-            Acquired::Held { token } => {
+            AcquireReply::Held { token } => {
                 let age = if from_receipt { 0 } else { age };
                 let left = ticks::TTL.saturating_sub(age);
                 if left > 0 {
@@ -105,7 +105,7 @@ impl Client<'_> {
                 waiter.unanswered = true;
                 Outcome::Unanswered
             }
-            Acquired::Busy { outward } => {
+            AcquireReply::Busy { outward } => {
                 waiter.queued = true;
                 waiter.reading = Some(outward);
                 let Some(news) = waiter.notice.take() else {
@@ -123,7 +123,7 @@ impl Client<'_> {
                     }
                 }
             }
-            Acquired::Ended => Outcome::Busy,
+            AcquireReply::Ended => Outcome::Busy,
         }
     }
 

@@ -3,7 +3,7 @@
 
 use crate::{
     client::{Client, Outcome},
-    message::{Acquired, Request, Successor, Verb},
+    message::{AcquireReply, Request, Successor, Verb},
     mutation::Mutation,
     process::{Attempt, Stage, Waiter},
     state::Hold,
@@ -139,7 +139,7 @@ impl Client<'_> {
         hold: Hold,
         age: u8,
         successor: Option<Successor>,
-        acquired: Option<Acquired>,
+        acquired: Option<AcquireReply>,
     ) {
         self.over(hold);
         let process = hold.process;

@@ -42,15 +42,15 @@ pub(crate) struct Successor {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Answer {
-    Acquired(Acquired),
+    AcquireReply(AcquireReply),
     /// Whether the hold stood in the lock.
     Present(bool),
     /// What the successor has now, if the store knows.
-    Released(Option<Acquired>),
+    ReleaseReply(Option<AcquireReply>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Acquired {
+pub(crate) enum AcquireReply {
     /// With a lease of the TTL.
     Held {
         token: Token,

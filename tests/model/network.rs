@@ -39,11 +39,11 @@ impl Client<'_> {
             hold, verb, age, ..
         } = request;
         match (verb, request.answer) {
-            (Verb::Acquire, Some(Answer::Acquired(acquired))) => {
+            (Verb::Acquire, Some(Answer::AcquireReply(acquired))) => {
                 let outcome = self.learn(hold, age, acquired);
                 self.resolve(hold, outcome, 0);
             }
-            (Verb::Release { successor, .. }, Some(Answer::Released(acquired))) => {
+            (Verb::Release { successor, .. }, Some(Answer::ReleaseReply(acquired))) => {
                 self.released(hold, age, successor, acquired);
             }
             (Verb::Renew { ttl }, Some(Answer::Present(present))) => {

@@ -2,7 +2,7 @@
 
 use crate::{
     config::{Config, ticks},
-    message::{Acquired, Answer, News, Request, Successor, Verb},
+    message::{AcquireReply, Answer, News, Request, Successor, Verb},
     mutation::Mutation,
     state::{Hold, Lock, Place, State},
 };
@@ -18,7 +18,7 @@ pub(crate) fn execute(config: &Config, state: &mut State, request: &Request) -> 
     let hold = request.hold;
     let mut script = Script { config, state };
     match request.verb {
-        Verb::Acquire => Answer::Acquired(script.acquire(hold, request.age)),
+        Verb::Acquire => Answer::AcquireReply(script.acquire(hold, request.age)),
         Verb::Depth {
             target,
             seq,
@@ -28,7 +28,7 @@ pub(crate) fn execute(config: &Config, state: &mut State, request: &Request) -> 
         Verb::Release {
             tombstone,
             successor,
-        } => Answer::Released(script.release(hold, tombstone, successor, request.age)),
+        } => Answer::ReleaseReply(script.release(hold, tombstone, successor, request.age)),
     }
 }
 
@@ -45,16 +45,16 @@ impl Script<'_> {
 
     // acquire.lua
 
-    fn acquire(&mut self, hold: Hold, outward: u8) -> Acquired {
+    fn acquire(&mut self, hold: Hold, outward: u8) -> AcquireReply {
         if self.state.store.gone.contains(&hold) {
-            return Acquired::Ended;
+            return AcquireReply::Ended;
         }
         let counts_again = self.breaks(Mutation::AcquireCountsAgain);
         if let Some(lock) = self.field(hold) {
             // Asked again: the same token, and never a shorter lease.
             lock.lease = lock.lease.max(ticks::TTL);
             lock.depth += u8::from(counts_again);
-            return Acquired::Held { token: lock.token };
+            return AcquireReply::Held { token: lock.token };
         }
         let mut ahead = None;
         if self.state.store.lock.is_none() {
@@ -70,7 +70,7 @@ impl Script<'_> {
         if let Some(place) = ahead {
             self.grant(place);
         }
-        Acquired::Busy { outward }
+        AcquireReply::Busy { outward }
     }
 
     // depth.lua
@@ -122,7 +122,7 @@ impl Script<'_> {
         tombstone: bool,
         successor: Option<Successor>,
         outward: u8,
-    ) -> Option<Acquired> {
+    ) -> Option<AcquireReply> {
         let anybody = self.breaks(Mutation::ReleaseOfAnybody);
         let lock = &mut self.state.store.lock;
         let released = lock.take_if(|lock| lock.hold == hold || anybody).is_some();
@@ -149,7 +149,7 @@ impl Script<'_> {
                 (Some(place), Some(successor)) if place.hold.process != hold.process => {
                     self.stand(successor.hold);
                     self.grant(place);
-                    Some(Acquired::Busy { outward })
+                    Some(AcquireReply::Busy { outward })
                 }
                 (_, Some(successor)) => {
                     self.leave(hold.process);
@@ -174,13 +174,13 @@ impl Script<'_> {
             return None;
         };
         self.stand(successor.hold);
-        Some(Acquired::Busy { outward })
+        Some(AcquireReply::Busy { outward })
     }
 
     // parts/take.lua
 
     /// A free lock is taken: depth 1, the next token.
-    fn take(&mut self, hold: Hold, lease: u8) -> Acquired {
+    fn take(&mut self, hold: Hold, lease: u8) -> AcquireReply {
         let State { store, ledger, .. } = &mut *self.state;
         let token = store.last + 1;
         store.last = token;
@@ -194,7 +194,7 @@ impl Script<'_> {
         ledger.disorder |= token <= ledger.given;
         ledger.given = ledger.given.max(token);
         ledger.lapsed = false;
-        Acquired::Held { token }
+        AcquireReply::Held { token }
     }
 
     // parts/queue.lua
@@ -238,7 +238,7 @@ impl Script<'_> {
         if !self.breaks(Mutation::PlaceStaysWhenGranted) {
             self.leave(place.hold.process);
         }
-        if let Acquired::Held { token } = self.take(place.hold, ticks::GRANT) {
+        if let AcquireReply::Held { token } = self.take(place.hold, ticks::GRANT) {
             self.publish(place.hold, token);
         }
     }

@@ -6,7 +6,7 @@
 
 use crate::{
     config::{Config, ticks},
-    message::{Acquired, Answer, Request, Verb},
+    message::{AcquireReply, Answer, Request, Verb},
     mutation::Mutation,
     process::{Attempt, Stage},
     state::{State, Token},
@@ -95,10 +95,10 @@ pub(crate) fn normalize(state: &mut State) {
 fn relevant_age(request: &Request) -> u8 {
     let counts = match request.answer {
         None => true,
-        Some(Answer::Acquired(acquired) | Answer::Released(Some(acquired))) => {
-            matches!(acquired, Acquired::Held { .. })
+        Some(Answer::AcquireReply(acquired) | Answer::ReleaseReply(Some(acquired))) => {
+            matches!(acquired, AcquireReply::Held { .. })
         }
-        Some(Answer::Released(None)) => false,
+        Some(Answer::ReleaseReply(None)) => false,
         Some(Answer::Present(present)) => present,
     };
     match request.verb {
@@ -141,8 +141,8 @@ fn each_token(state: &mut State, mut visit: impl FnMut(&mut Token)) {
         .for_each(|news| visit(&mut news.token));
     for request in &mut state.requests {
         if let Some(
-            Answer::Acquired(Acquired::Held { token })
-            | Answer::Released(Some(Acquired::Held { token })),
+            Answer::AcquireReply(AcquireReply::Held { token })
+            | Answer::ReleaseReply(Some(AcquireReply::Held { token })),
         ) = &mut request.answer
         {
             visit(token);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use deadpool_redis::redis::Value;
 
 use super::{acquired, flag, moved, presence, released, snapshot};
-use crate::store::{Acquired, Moved, Presence, Snapshot};
+use crate::store::{AcquireReply, HandoffMessage, Presence, Snapshot};
 
 /// What was asked for.
 const TTL: Duration = Duration::from_secs(30);
@@ -65,31 +65,31 @@ fn ints(reply: &Value) -> Option<Vec<i64>> {
     values.iter().map(int).collect()
 }
 
-fn says_acquired(reply: &Value, ints: Option<&[i64]>, acquired: Acquired) -> bool {
+fn says_acquired(reply: &Value, ints: Option<&[i64]>, acquired: AcquireReply) -> bool {
     match (reply, ints) {
         (Value::Int(token), _) => says_taken(*token, Some(acquired)),
-        (_, Some([-1])) => acquired == Acquired::Ended,
+        (_, Some([-1])) => acquired == AcquireReply::Ended,
         (_, Some(ints)) => says(ints, acquired),
         _ => false,
     }
 }
 
 /// Whether the one number stands for a lock that was free.
-fn says_taken(token: i64, acquired: Option<Acquired>) -> bool {
+fn says_taken(token: i64, acquired: Option<AcquireReply>) -> bool {
     let ttl = i64::try_from(TTL.as_millis()).unwrap_or_default();
     acquired.is_some_and(|acquired| says(&[1, token, 1, ttl], acquired))
 }
 
-fn says(ints: &[i64], acquired: Acquired) -> bool {
+fn says(ints: &[i64], acquired: AcquireReply) -> bool {
     match (acquired, ints) {
-        (Acquired::Held { tokens, lease }, &[1, token, count, millis]) => {
+        (AcquireReply::Held { tokens, lease }, &[1, token, count, millis]) => {
             token > 0
                 && u64::try_from(token) == Ok(tokens.first.0)
                 && tokens.count > 0
                 && i64::from(tokens.count) == count
                 && lease == from_millis(millis)
         }
-        (Acquired::Busy { remaining, now }, &[0, millis, micros]) => {
+        (AcquireReply::Busy { remaining, now }, &[0, millis, micros]) => {
             u64::try_from(micros) == Ok(now.micros)
                 && remaining == (millis >= 0).then(|| from_millis(millis))
         }
@@ -155,8 +155,8 @@ fn plain(message: &str) -> String {
 }
 
 /// The message as the script sends it.
-fn written(moved: &Moved) -> String {
-    let Moved {
+fn written(moved: &HandoffMessage) -> String {
+    let HandoffMessage {
         key,
         hold,
         tokens,
@@ -176,7 +176,7 @@ mod tests {
     use super::*;
     use crate::{
         base::id::{FencingToken, Owner},
-        store::{Released, StoreTime, Tokens},
+        store::{ReleaseReply, StoreTime, Tokens},
     };
 
     fn array(ints: &[i64]) -> Value {
@@ -279,16 +279,16 @@ mod tests {
             millis in 0..=i64::MAX,
             micros in 0..=i64::MAX,
         ) {
-            let held = Acquired::Held { tokens, lease: from_millis(millis) };
+            let held = AcquireReply::Held { tokens, lease: from_millis(millis) };
             let value = array(&[1, first, count, millis]);
             prop_assert_eq!(acquired(value, TTL).ok(), Some(held));
             let now = StoreTime { micros: micros.unsigned_abs() };
             for (remaining, spelt) in [(Some(from_millis(millis)), millis), (None, -1)] {
-                let busy = Acquired::Busy { remaining, now };
+                let busy = AcquireReply::Busy { remaining, now };
                 let value = array(&[0, spelt, micros]);
                 prop_assert_eq!(acquired(value, TTL).ok(), Some(busy));
                 let value = array(&[1, 0, spelt, micros]);
-                let queued = Released {
+                let queued = ReleaseReply {
                     presence: Presence::Present,
                     successor: Some(busy),
                 };
@@ -303,7 +303,7 @@ mod tests {
             millis in 0..=i64::MAX,
             key in "\\PC{1,30}",
         ) {
-            let sent = Moved {
+            let sent = HandoffMessage {
                 key,
                 hold: Owner::new().next_hold(),
                 tokens,

@@ -31,8 +31,8 @@ use crate::{
         mutex::Mutex,
     },
     store::{
-        Acquired, Answer, Claim, DepthChange, Ending, Listener, Presence, Released, Renewal, Seen,
-        Snapshot, Store, memory::MemoryStore,
+        AcquireReply, AcquireRequest, Answer, DepthChange, Listener, Presence, ReleaseReply,
+        ReleaseRequest, Renewal, Seen, Snapshot, Store, memory::MemoryStore,
     },
 };
 
@@ -47,7 +47,7 @@ pub(super) struct Wire {
     pub(super) climate: Climate,
     response_timeout: Duration,
     /// Counts the connections that were lost.
-    outages: AtomicU64,
+    disconnects: AtomicU64,
     /// A channel for each who wants to know of them: which of several receivers of one channel wakes
     /// first is left to chance.
     told: Mutex<Vec<watch::Sender<u64>>>,
@@ -87,7 +87,7 @@ impl Link {
             ledger: Arc::clone(ledger),
             climate,
             response_timeout,
-            outages: AtomicU64::new(0),
+            disconnects: AtomicU64::new(0),
             told: Mutex::default(),
             connections: AtomicU64::new(1),
             requests: AtomicU64::new(0),
@@ -172,7 +172,7 @@ impl Link {
                 return failure(Effect::Refused, "killed");
             }
             wire.requests.fetch_add(1, Relaxed);
-            let mut outages = wire.watch();
+            let mut disconnects = wire.watch();
             let repeats = match step {
                 "acquire" => Repeats::Unanswered,
                 _ => Repeats::Anyway,
@@ -196,7 +196,7 @@ impl Link {
                         Failed::Silent
                     }
                 },
-                Ok(()) = outages.changed() => Failed::Silent,
+                Ok(()) = disconnects.changed() => Failed::Silent,
             };
             match failed {
                 Failed::Refused => failure(Effect::None, "refused"),
@@ -212,13 +212,13 @@ impl Wire {
     }
 
     fn lose_connection(&self) {
-        let count = self.outages.fetch_add(1, Relaxed) + 1;
+        let count = self.disconnects.fetch_add(1, Relaxed) + 1;
         let mut told = self.told.lock();
         told.retain(|receiver| receiver.send(count).is_ok());
     }
 
     fn watch(&self) -> watch::Receiver<u64> {
-        let (sender, receiver) = watch::channel(self.outages.load(Relaxed));
+        let (sender, receiver) = watch::channel(self.disconnects.load(Relaxed));
         self.told.lock().push(sender);
         receiver
     }
@@ -240,14 +240,14 @@ impl Wire {
         answer: oneshot::Sender<Result<T, Failed>>,
     ) {
         let fate = self.fate();
-        let outages = self.outages.load(Relaxed);
+        let disconnects = self.disconnects.load(Relaxed);
         sleep(fate.there).await;
         if self.server.is_down() {
             // Whether anybody hears of it is another question: the connection may be gone.
             let _ = answer.send(Err(Failed::Refused));
             return;
         }
-        let was_cut = self.outages.load(Relaxed) != outages;
+        let was_cut = self.disconnects.load(Relaxed) != disconnects;
         if !fate.arrives || was_cut && !fate.survives_a_cut {
             return;
         }
@@ -273,14 +273,14 @@ impl Wire {
 }
 
 impl Store for Link {
-    fn acquire(&self, key: &LockKey, claim: Claim) -> Answer<Acquired> {
+    fn acquire(&self, key: &LockKey, claim: AcquireRequest) -> Answer<AcquireReply> {
         let (key, ledger) = (key.clone(), Arc::clone(&self.0.ledger));
         self.request("acquire", self.0.response_timeout, move |store| {
             let answer = store.acquire(&key, claim);
             let (key, ledger) = (key.clone(), Arc::clone(&ledger));
             Box::pin(async move {
                 let acquired = answer.await?;
-                if let Acquired::Held { tokens, lease } = acquired {
+                if let AcquireReply::Held { tokens, lease } = acquired {
                     ledger.given(key.as_str(), claim.hold, tokens, lease);
                 }
                 Ok(acquired)
@@ -302,7 +302,7 @@ impl Store for Link {
         })
     }
 
-    fn release(&self, key: &LockKey, ending: Ending) -> Answer<Released> {
+    fn release(&self, key: &LockKey, ending: ReleaseRequest) -> Answer<ReleaseReply> {
         let (key, ledger) = (key.clone(), Arc::clone(&self.0.ledger));
         self.request("release", self.0.response_timeout, move |store| {
             let answer = store.release(&key, ending);
@@ -310,7 +310,7 @@ impl Store for Link {
             Box::pin(async move {
                 let released = answer.await?;
                 ledger.released(key.as_str(), ending.hold);
-                if let (Some(Acquired::Held { tokens, lease }), Some(successor)) =
+                if let (Some(AcquireReply::Held { tokens, lease }), Some(successor)) =
                     (released.successor, ending.successor)
                 {
                     ledger.given(key.as_str(), successor.hold, tokens, lease);
@@ -347,9 +347,9 @@ impl Store for Link {
         mailbox.as_ref().is_some_and(|mailbox| !mailbox.is_broken())
     }
 
-    fn doubt(&self) {
+    fn check_subscription(&self) {
         if let Some(mailbox) = &*self.0.mailbox.lock() {
-            mailbox.doubt();
+            mailbox.check_subscription();
         }
     }
 
@@ -357,12 +357,12 @@ impl Store for Link {
         self.0.connections.fetch_add(1, Relaxed);
     }
 
-    fn outages(&self) -> watch::Receiver<u64> {
+    fn disconnects(&self) -> watch::Receiver<u64> {
         self.0.watch()
     }
 
-    fn epoch(&self) -> u64 {
-        self.0.connections.load(Relaxed) + self.0.outages.load(Relaxed)
+    fn connection_epoch(&self) -> u64 {
+        self.0.connections.load(Relaxed) + self.0.disconnects.load(Relaxed)
     }
 }
 

@@ -15,7 +15,7 @@ use super::{
     climate::{hold_up, one_in, travel},
     link::{Wire, reconnection},
 };
-use crate::store::{Listener, Moved};
+use crate::store::{HandoffMessage, Listener};
 
 pub(super) struct Mailbox {
     wire: Weak<Wire>,
@@ -96,13 +96,13 @@ impl Mailbox {
     }
 
     /// A dead connection is found out when somebody looks.
-    pub(super) fn doubt(&self) {
+    pub(super) fn check_subscription(&self) {
         if self.deaf.load(Relaxed) {
             self.cut();
         }
     }
 
-    fn deliver(&self, moved: Moved, after: Duration) {
+    fn deliver(&self, moved: HandoffMessage, after: Duration) {
         let subscription = Arc::clone(&self.subscription);
         let number = subscription.load(Relaxed);
         let (listener, wire) = (Weak::clone(&self.listener), Weak::clone(&self.wire));
@@ -121,7 +121,7 @@ impl Mailbox {
 
 /// The server speaks here.
 impl Listener for Mailbox {
-    fn moved(&self, moved: Moved) {
+    fn moved(&self, moved: HandoffMessage) {
         let Some(wire) = self.wire.upgrade() else {
             return;
         };

@@ -14,11 +14,11 @@ use crate::{
 fn waiting() -> Result<(Arc<Queue>, Arc<Waiter>), LockError> {
     let queue = Queue::new(Arc::new(MemoryStore::new()), Queueing::default());
     let ttl = Duration::from_secs(30);
-    let claim = Claim {
+    let claim = AcquireRequest {
         hold: Owner::new().next_hold(),
         ttl,
         tokens: 1,
-        standing: queue.standing(ttl),
+        entry: queue.entry(ttl),
     };
     let key = LockKey::new("", "order:42")?;
     Ok((queue, Waiter::new(key, claim, Handle::current(), false)))
@@ -46,13 +46,13 @@ async fn an_attempt_in_flight_outlives_its_waiter() -> Result<(), LockError> {
 /// The server's time in all answers and messages here.
 const NOW: StoreTime = StoreTime { micros: 1_000_000 };
 
-const BUSY: Acquired = Acquired::Busy {
+const BUSY: AcquireReply = AcquireReply::Busy {
     remaining: None,
     now: NOW,
 };
 
-fn moved_to(waiter: &Waiter) -> Moved {
-    Moved {
+fn moved_to(waiter: &Waiter) -> HandoffMessage {
+    HandoffMessage {
         key: "order:42".to_owned(),
         hold: waiter.hold(),
         tokens: Tokens {
@@ -69,7 +69,7 @@ fn moved_to(waiter: &Waiter) -> Moved {
 async fn news_that_come_while_an_answer_is_dealt_with_are_not_lost() -> Result<(), LockError> {
     let (queue, waiter) = waiting()?;
     queue.join(&waiter);
-    let epoch = queue.store().epoch();
+    let epoch = queue.store().connection_epoch();
     let outcome = waiter.learn(Instant::now(), epoch, epoch, BUSY, Entering::Afresh);
     let answered: Pin<Box<dyn Future<Output = Outcome> + Send>> =
         Box::pin(std::future::ready(outcome));

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     base::{background::Handover, events},
-    store::Claim,
+    store::AcquireRequest,
 };
 
 impl Waiter {
@@ -41,7 +41,7 @@ impl Waiter {
             if !(held || tombstone || queued) {
                 return queue.kick(&waiter.key);
             }
-            let Claim { hold, ttl, .. } = waiter.claim;
+            let AcquireRequest { hold, ttl, .. } = waiter.claim;
             events::acquire_undone(&waiter.key, hold);
             let release = Release {
                 key: waiter.key.clone(),

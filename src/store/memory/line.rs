@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use crate::{
     base::id::{HoldId, InboxId},
-    store::{Standing, meta_life},
+    store::{QueueEntry, meta_life},
 };
 
 #[derive(Debug, Default)]
@@ -76,9 +76,9 @@ impl Line {
         hold: HoldId,
         ttl: Duration,
         tokens: u32,
-        standing: Standing,
+        entry: QueueEntry,
     ) {
-        let Standing { inbox, grant, life } = standing;
+        let QueueEntry { inbox, grant, life } = entry;
         let entry = Entry {
             inbox,
             hold,

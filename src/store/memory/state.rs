@@ -14,8 +14,8 @@ use crate::{
         key::LockKey,
     },
     store::{
-        Acquired, Claim, DepthChange, Ending, Moved, Presence, Released, Renewal, Seen, Snapshot,
-        StoreTime, TOMBSTONE_LIFE, Tokens, meta_life,
+        AcquireReply, AcquireRequest, DepthChange, HandoffMessage, Presence, ReleaseReply,
+        ReleaseRequest, Renewal, Seen, Snapshot, StoreTime, TOMBSTONE_LIFE, Tokens, meta_life,
     },
 };
 
@@ -31,7 +31,7 @@ pub(super) struct State {
     clock: Clock,
     next_sweep: Instant,
     /// What is to be told, and to whom, once the operation is over.
-    news: Vec<(InboxId, Moved)>,
+    news: Vec<(InboxId, HandoffMessage)>,
 }
 
 #[derive(Debug)]
@@ -126,7 +126,7 @@ impl State {
         self.tombstones.retain(|_, expires| now < *expires);
     }
 
-    pub(super) fn take_news(&mut self) -> Vec<(InboxId, Moved)> {
+    pub(super) fn take_news(&mut self) -> Vec<(InboxId, HandoffMessage)> {
         std::mem::take(&mut self.news)
     }
 
@@ -150,21 +150,26 @@ impl State {
         lock.holders.contains_key(&hold).then_some((lock, meta))
     }
 
-    pub(super) fn acquire(&mut self, key: &LockKey, claim: Claim, now: Instant) -> Acquired {
-        let Claim {
+    pub(super) fn acquire(
+        &mut self,
+        key: &LockKey,
+        claim: AcquireRequest,
+        now: Instant,
+    ) -> AcquireReply {
+        let AcquireRequest {
             hold,
             ttl,
             tokens,
-            standing,
+            entry,
         } = claim;
         let tombstone = self.tombstones.get(&(key.clone(), hold));
         if tombstone.is_some_and(|expires| now < *expires) {
-            return Acquired::Ended;
+            return AcquireReply::Ended;
         }
         if let Some((lock, meta)) = self.held(key, hold, now) {
             lengthen(lock, meta, now, ttl);
             let (first, count) = (FencingToken(meta.token), 1);
-            return Acquired::Held {
+            return AcquireReply::Held {
                 tokens: Tokens { first, count },
                 lease: lock.expires - now,
             };
@@ -172,26 +177,24 @@ impl State {
         let mut ahead = None;
         let mut remaining = self.live_lock(key, now).map(|lock| lock.expires - now);
         if remaining.is_none() {
-            let inbox = standing.map(|standing| standing.inbox);
+            let inbox = entry.map(|entry| entry.inbox);
             ahead = self.line(key, now, |line| line.head(now));
             if ahead.is_none_or(|ahead| Some(ahead.inbox) == inbox) {
                 if let Some(ahead) = ahead {
                     self.line(key, now, |line| line.leave(ahead.inbox));
                 }
                 let tokens = self.take(key, hold, ttl, meta_life(ttl), tokens, now);
-                return Acquired::Held { tokens, lease: ttl };
+                return AcquireReply::Held { tokens, lease: ttl };
             }
         }
-        if let Some(standing) = standing {
-            self.line(key, now, |line| {
-                line.stand(now, hold, ttl, tokens, standing)
-            });
+        if let Some(entry) = entry {
+            self.line(key, now, |line| line.stand(now, hold, ttl, tokens, entry));
         }
         if let Some(ahead) = ahead {
             remaining = Some(self.grant(key, ahead, now));
         }
         let now = self.clock.at(now);
-        Acquired::Busy { remaining, now }
+        AcquireReply::Busy { remaining, now }
     }
 
     pub(super) fn depth(&mut self, key: &LockKey, change: DepthChange, now: Instant) -> Presence {
@@ -226,8 +229,13 @@ impl State {
         Presence::Present
     }
 
-    pub(super) fn release(&mut self, key: &LockKey, ending: Ending, now: Instant) -> Released {
-        let Ending {
+    pub(super) fn release(
+        &mut self,
+        key: &LockKey,
+        ending: ReleaseRequest,
+        now: Instant,
+    ) -> ReleaseReply {
+        let ReleaseRequest {
             hold,
             inbox,
             tombstone,
@@ -238,7 +246,7 @@ impl State {
                 .insert((key.clone(), hold), now + TOMBSTONE_LIFE);
         }
         let Some((lock, _)) = self.held(key, hold, now) else {
-            return Released {
+            return ReleaseReply {
                 presence: Presence::Gone,
                 successor: self.give_up(key, hold, inbox, successor, now),
             };
@@ -248,7 +256,7 @@ impl State {
         if is_free {
             self.locks.remove(key);
         }
-        Released {
+        ReleaseReply {
             presence: Presence::Present,
             successor: is_free
                 .then(|| self.move_on(key, inbox, successor, now))

@@ -1,4 +1,4 @@
-//! Lanes: multiplexed connections taken out of the pool, kept until they fail.
+//! Connections to the server: multiplexed, taken out of the pool, kept until they fail.
 //!
 //! Going to the pool costs a round trip of its own, since it checks a connection before it hands it
 //! out. So one connection is taken out of it for good and cloned for every command, and the pool is
@@ -19,6 +19,7 @@ use tokio::{sync::watch, time::Instant};
 
 use super::{
     address::{Address, unusable},
+    pace::Pace,
     reply::Unexpected,
     script::{self, Call},
 };
@@ -29,11 +30,11 @@ use crate::base::{
     timer::{Elapsed, timeout},
 };
 
-/// How many connections our own pool may open at a time; each leaves it as a lane.
+/// How many connections our own pool may open at a time; each leaves it as a connection.
 const POOL_SIZE: usize = 2;
 
 /// Where commands go.
-pub(super) struct Lanes {
+pub(super) struct Connector {
     pool: Pool,
     /// Host and port for messages; never the password.
     endpoint: Arc<str>,
@@ -42,12 +43,12 @@ pub(super) struct Lanes {
     /// not be polled by another runtime than the one that made them.
     borrowed: bool,
     state: Mutex<State>,
-    outages: watch::Sender<u64>,
+    disconnects: watch::Sender<u64>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    lane: Option<Lane>,
+    connection: Option<Connection>,
     connecting: Option<Connecting>,
     /// How many attempts to connect there have been.
     attempts: u64,
@@ -55,50 +56,17 @@ struct State {
 
 /// An attempt to connect, shared by all who wait for it. It runs as a task of its own, so that a
 /// request which is dropped does not cut it off. `None` if its runtime was shut down meanwhile.
-type Connecting = Shared<Pin<Box<dyn Future<Output = Option<Result<Lane, StoreError>>> + Send>>>;
+type Connecting =
+    Shared<Pin<Box<dyn Future<Output = Option<Result<Connection, StoreError>>> + Send>>>;
 
 #[derive(Clone, Debug)]
-struct Lane {
+struct Connection {
     connection: MultiplexedConnection,
-    /// Tells a lane from its successor.
+    /// Tells a connection from its successor.
     number: u64,
-    /// The count of outages when the lane was made: once it moves on, the lane is suspect.
+    /// The count of disconnects when the connection was made: once it moves on, the connection is suspect.
     outage: u64,
     pace: Arc<Mutex<Pace>>,
-}
-
-/// When a lane was last heard of, and how long its answers take.
-#[derive(Debug)]
-struct Pace {
-    last: Instant,
-    /// The longest time that a recent answer took; it fades with those that take less.
-    longest: Duration,
-}
-
-impl Pace {
-    /// That of a lane which it took so long to make.
-    fn new(took: Duration) -> Self {
-        Self {
-            last: Instant::now(),
-            longest: took,
-        }
-    }
-
-    /// The answer to a request that was sent at `sent` has come.
-    fn heard(&mut self, sent: Instant) {
-        self.last = Instant::now();
-        self.longest = (self.longest - self.longest / 8).max(self.last - sent);
-    }
-
-    fn is_silent_since(&self, sent: Instant) -> bool {
-        self.last <= sent
-    }
-
-    /// Whether something should have been heard since `sent`, when a request was sent that has no answer,
-    /// as far as earlier ones tell.
-    fn is_late(&self, sent: Instant) -> bool {
-        self.last.max(sent).elapsed() > 2 * self.longest
-    }
 }
 
 /// The timeouts of a connection.
@@ -108,14 +76,14 @@ pub(crate) struct Timeouts {
     pub(crate) response: Duration,
 }
 
-impl Lanes {
+impl Connector {
     /// A pool of our own, whose connections report their end. Connects nowhere yet.
     pub(super) fn open(address: &Address, timeouts: Timeouts) -> Result<Self, LockError> {
-        let outages = watch::Sender::new(0);
+        let disconnects = watch::Sender::new(0);
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(timeouts.connect))
             .set_response_timeout(None)
-            .set_push_sender(report_outages(outages.clone()));
+            .set_push_sender(report_disconnects(disconnects.clone()));
         let manager = Manager::new_with_config(address.info.clone(), config).map_err(unusable)?;
         let pool = Pool::builder(manager)
             .max_size(POOL_SIZE)
@@ -128,7 +96,7 @@ impl Lanes {
             timeouts,
             borrowed: false,
             state: Mutex::default(),
-            outages,
+            disconnects,
         })
     }
 
@@ -140,24 +108,24 @@ impl Lanes {
             timeouts,
             borrowed: true,
             state: Mutex::default(),
-            outages: watch::Sender::new(0),
+            disconnects: watch::Sender::new(0),
         }
     }
 
     /// Counts the connections that were lost; whoever learns of another loss adds to it.
-    pub(super) fn outages(&self) -> &watch::Sender<u64> {
-        &self.outages
+    pub(super) fn disconnects(&self) -> &watch::Sender<u64> {
+        &self.disconnects
     }
 
     /// Grows with every loss and with every attempt to connect.
-    pub(super) fn epoch(&self) -> u64 {
+    pub(super) fn connection_epoch(&self) -> u64 {
         let attempts = self.state.lock().attempts;
-        attempts + *self.outages.borrow()
+        attempts + *self.disconnects.borrow()
     }
 
-    /// Connects, unless a lane is there already.
+    /// Connects, unless a connection is there already.
     pub(super) async fn connect(self: &Arc<Self>) -> Result<(), StoreError> {
-        self.lane().await.map(drop)
+        self.connection().await.map(drop)
     }
 
     /// Runs one script and reads its reply.
@@ -166,28 +134,28 @@ impl Lanes {
         call: Call,
         read: impl FnOnce(Value) -> Result<T, Unexpected>,
     ) -> Result<T, StoreError> {
-        let lane = self.lane().await?;
+        let connection = self.connection().await?;
         let verb = call.verb();
         let (sent, limit) = (Instant::now(), self.timeouts.response);
-        match timeout(limit, self.send(call, &lane)).await {
+        match timeout(limit, self.send(call, &connection)).await {
             Ok(Ok(reply)) => {
-                lane.pace.lock().heard(sent);
+                connection.pace.lock().heard(sent);
                 read(reply).map_err(|cause| self.error(verb, Effect::Unknown, cause))
             }
             Ok(Err(error)) => {
-                if is_lane_done(&error) {
-                    self.discard(&lane);
+                if is_connection_done(&error) {
+                    self.discard(&connection);
                 } else {
-                    lane.pace.lock().heard(sent);
+                    connection.pace.lock().heard(sent);
                 }
                 Err(self.error(verb, script::effect(&error), DriverError(error)))
             }
             Err(Elapsed) => {
                 // Answers come in order: where others keep coming, this one is on its way.
-                let pace = lane.pace.lock();
+                let pace = connection.pace.lock();
                 if pace.is_silent_since(sent) || pace.is_late(sent) {
                     drop(pace);
-                    self.discard(&lane);
+                    self.discard(&connection);
                 }
                 let cause = format!("no answer within {limit:?}");
                 Err(self.error(verb, Effect::Unknown, cause))
@@ -195,10 +163,10 @@ impl Lanes {
         }
     }
 
-    /// Sends a script over a lane. The future has no timers, or leaves them to a task of the runtime
+    /// Sends a script over a connection. The future has no timers, or leaves them to a task of the runtime
     /// that made them: any runtime may poll it, also after another one that did has ended.
-    async fn send(&self, call: Call, lane: &Lane) -> Result<Value, RedisError> {
-        let sending = call.send(lane.connection.clone());
+    async fn send(&self, call: Call, connection: &Connection) -> Result<Value, RedisError> {
+        let sending = call.send(connection.connection.clone());
         if !self.borrowed {
             return sending.await;
         }
@@ -208,13 +176,17 @@ impl Lanes {
         })
     }
 
-    async fn lane(self: &Arc<Self>) -> Result<Lane, StoreError> {
+    async fn connection(self: &Arc<Self>) -> Result<Connection, StoreError> {
         loop {
             let connecting = {
                 let mut state = self.state.lock();
-                let outage = *self.outages.borrow();
-                if let Some(lane) = state.lane.as_ref().filter(|lane| lane.outage == outage) {
-                    return Ok(lane.clone());
+                let outage = *self.disconnects.borrow();
+                if let Some(connection) = state
+                    .connection
+                    .as_ref()
+                    .filter(|connection| connection.outage == outage)
+                {
+                    return Ok(connection.clone());
                 }
                 if state.connecting.is_none() {
                     state.attempts += 1;
@@ -228,8 +200,8 @@ impl Lanes {
             // It has a limit of its own, but one in a runtime that nobody drives never reaches it.
             let limit = self.timeouts.connect.saturating_mul(2);
             let result = timeout(limit, connecting.clone()).await;
-            if let Ok(Some(Ok(lane))) = result {
-                return Ok(lane);
+            if let Ok(Some(Ok(connection))) = result {
+                return Ok(connection);
             }
             // Whoever comes next makes an attempt of its own.
             let mut state = self.state.lock();
@@ -244,22 +216,25 @@ impl Lanes {
     }
 
     fn start_connecting(self: &Arc<Self>, number: u64, outage: u64) -> Connecting {
-        let lanes = Arc::clone(self);
+        let connector = Arc::clone(self);
         let task = tokio::spawn(async move {
             let begun = Instant::now();
-            let lane = lanes.take_from_pool().await.map(|connection| Lane {
-                connection,
-                number,
-                outage,
-                pace: Arc::new(Mutex::new(Pace::new(begun.elapsed()))),
-            });
-            let mut state = lanes.state.lock();
+            let connection = connector
+                .take_from_pool()
+                .await
+                .map(|connection| Connection {
+                    connection,
+                    number,
+                    outage,
+                    pace: Arc::new(Mutex::new(Pace::new(begun.elapsed()))),
+                });
+            let mut state = connector.state.lock();
             // An attempt that was given up must not replace what came after it.
             if state.attempts == number {
                 state.connecting = None;
-                state.lane = lane.clone().ok();
+                state.connection = connection.clone().ok();
             }
-            lane
+            connection
         });
         let panicked = self.error(
             "connect",
@@ -305,23 +280,23 @@ impl Lanes {
         }
     }
 
-    /// Forgets the present lane if it owes the answer to a request that was sent at `since`. Requests on
+    /// Forgets the present connection if it owes the answer to a request that was sent at `since`. Requests on
     /// it may still be answered.
     pub(super) fn suspect(&self, since: Instant) {
         let mut state = self.state.lock();
-        let late = |lane: &mut Lane| lane.pace.lock().is_late(since);
-        drop(state.lane.take_if(late));
+        let late = |connection: &mut Connection| connection.pace.lock().is_late(since);
+        drop(state.connection.take_if(late));
     }
 
-    /// Forgets a lane that failed, unless somebody has replaced it already.
-    fn discard(&self, failed: &Lane) {
+    /// Forgets a connection that failed, unless somebody has replaced it already.
+    fn discard(&self, failed: &Connection) {
         let mut state = self.state.lock();
         if state
-            .lane
+            .connection
             .as_ref()
-            .is_some_and(|lane| lane.number == failed.number)
+            .is_some_and(|connection| connection.number == failed.number)
         {
-            state.lane = None;
+            state.connection = None;
         }
     }
 
@@ -336,9 +311,9 @@ impl Lanes {
 }
 
 /// Without the pool, which knows the password.
-impl fmt::Debug for Lanes {
+impl fmt::Debug for Connector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lanes")
+        f.debug_struct("Connector")
             .field("endpoint", &self.endpoint)
             .field("timeouts", &self.timeouts)
             .finish_non_exhaustive()
@@ -353,7 +328,7 @@ pub(super) struct DriverError(pub(super) RedisError);
 
 /// Whether the next command should get a new connection: after the end of this one, after a silence,
 /// and when the server is a replica now.
-fn is_lane_done(error: &RedisError) -> bool {
+fn is_connection_done(error: &RedisError) -> bool {
     error.is_unrecoverable_error()
         || error.is_io_error()
         || error.is_timeout()
@@ -361,38 +336,14 @@ fn is_lane_done(error: &RedisError) -> bool {
         || script::condition(error) == Some("READONLY")
 }
 
-fn report_outages(
-    outages: watch::Sender<u64>,
+fn report_disconnects(
+    disconnects: watch::Sender<u64>,
 ) -> impl Fn(PushInfo) -> Result<(), deadpool_redis::redis::aio::SendError> + Send + Sync + 'static
 {
     move |push| {
         if push.kind == PushKind::Disconnection {
-            outages.send_modify(|count| *count += 1);
+            disconnects.send_modify(|count| *count += 1);
         }
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test(start_paused = true)]
-    async fn a_lane_is_late_by_the_pace_of_its_answers() {
-        let pass = async |millis| tokio::time::advance(Duration::from_millis(millis)).await;
-        let mut pace = Pace::new(Duration::from_millis(30));
-        let first = Instant::now();
-        pass(20).await;
-        let second = Instant::now();
-        pass(20).await;
-        // Nothing is known yet but how long it took to connect.
-        assert!(!pace.is_late(first) && !pace.is_late(second));
-        pace.heard(first);
-        // The answer that came is not that of the second request.
-        assert!(!pace.is_late(second) && !pace.is_silent_since(second));
-        pass(79).await;
-        assert!(!pace.is_late(second));
-        pass(2).await;
-        assert!(pace.is_late(second));
     }
 }

@@ -32,14 +32,14 @@ mod subscriber;
 #[cfg(test)]
 mod tests;
 
-/// A task that has not heard a doubt for so long stands still with its runtime.
+/// A task that has not heard a check_subscription for so long stands still with its runtime.
 const DEAF: Duration = Duration::from_secs(1);
 
 pub(super) struct Inbox {
     address: Address,
     timeouts: Timeouts,
-    outages: watch::Sender<u64>,
-    doubt: Arc<Doubt>,
+    disconnects: watch::Sender<u64>,
+    check_subscription: Arc<Doubt>,
     subscription: Mutex<Option<Subscription>>,
 }
 
@@ -60,12 +60,16 @@ impl Subscription {
 }
 
 impl Inbox {
-    pub(super) fn new(address: Address, timeouts: Timeouts, outages: watch::Sender<u64>) -> Self {
+    pub(super) fn new(
+        address: Address,
+        timeouts: Timeouts,
+        disconnects: watch::Sender<u64>,
+    ) -> Self {
         Self {
             address,
             timeouts,
-            outages,
-            doubt: Arc::default(),
+            disconnects,
+            check_subscription: Arc::default(),
             subscription: Mutex::default(),
         }
     }
@@ -75,7 +79,7 @@ impl Inbox {
     pub(super) fn open(&self, id: InboxId, listener: Weak<dyn Listener>) -> bool {
         let mut subscription = self.subscription.lock();
         match subscription.as_ref().map(Subscription::stage) {
-            Some(Stage::Opening | Stage::Standing) => return true,
+            Some(Stage::Opening | Stage::QueueEntry) => return true,
             Some(Stage::Broken) => return false,
             Some(Stage::Ended) | None => {}
         }
@@ -85,8 +89,8 @@ impl Inbox {
             listener,
             address: self.address.clone(),
             timeouts: self.timeouts,
-            outages: self.outages.clone(),
-            doubt: Arc::clone(&self.doubt),
+            disconnects: self.disconnects.clone(),
+            check_subscription: Arc::clone(&self.check_subscription),
             stage: Arc::clone(&stage),
         };
         let task = tokio::spawn(subscriber.run()).abort_handle();
@@ -95,16 +99,20 @@ impl Inbox {
     }
 
     /// The subscription is checked, and made anew if its connection is dead.
-    pub(super) fn doubt(&self) {
-        let since = *self.doubt.since.lock().get_or_insert_with(Instant::now);
+    pub(super) fn check_subscription(&self) {
+        let since = *self
+            .check_subscription
+            .since
+            .lock()
+            .get_or_insert_with(Instant::now);
         if since.elapsed() > DEAF
             && let Some(subscription) = self.subscription.lock().take()
         {
             // The next one to wait opens another one.
             subscription.task.abort();
-            *self.doubt.since.lock() = None;
+            *self.check_subscription.since.lock() = None;
         }
-        self.doubt.raised.notify_one();
+        self.check_subscription.raised.notify_one();
     }
 }
 

@@ -6,7 +6,7 @@ use deadpool_redis::redis::Value;
 
 use crate::{
     base::id::FencingToken,
-    store::{Acquired, Moved, Presence, Released, Snapshot, StoreTime, Tokens},
+    store::{AcquireReply, HandoffMessage, Presence, ReleaseReply, Snapshot, StoreTime, Tokens},
 };
 
 #[cfg(any(test, fuzzing))]
@@ -34,45 +34,45 @@ fn millis(millis: i64) -> Option<Duration> {
     u64::try_from(millis).ok().map(Duration::from_millis)
 }
 
-fn held(token: i64, count: i64, lease: i64) -> Option<Acquired> {
+fn held(token: i64, count: i64, lease: i64) -> Option<AcquireReply> {
     let first = u64::try_from(token).ok().filter(|token| *token > 0)?;
     let tokens = Tokens {
         first: FencingToken(first),
         count: u32::try_from(count).ok().filter(|count| *count > 0)?,
     };
     let lease = millis(lease)?;
-    Some(Acquired::Held { tokens, lease })
+    Some(AcquireReply::Held { tokens, lease })
 }
 
 /// A lock that was free and is held now: the reply is the one token, and the lease is what was asked
 /// for.
-fn taken(token: i64, ttl: Duration) -> Option<Acquired> {
+fn taken(token: i64, ttl: Duration) -> Option<AcquireReply> {
     held(token, 1, i64::try_from(ttl.as_millis()).ok()?)
 }
 
-fn busy(remaining: i64, now: i64) -> Option<Acquired> {
+fn busy(remaining: i64, now: i64) -> Option<AcquireReply> {
     let remaining = millis(remaining);
     let micros = u64::try_from(now).ok()?;
     let now = StoreTime { micros };
-    Some(Acquired::Busy { remaining, now })
+    Some(AcquireReply::Busy { remaining, now })
 }
 
 /// Reads the reply to an acquire that has asked for a lease of `ttl`.
-pub(super) fn acquired(reply: Value, ttl: Duration) -> Result<Acquired, Unexpected> {
+pub(super) fn acquired(reply: Value, ttl: Duration) -> Result<AcquireReply, Unexpected> {
     if let Value::Int(token) = reply {
         return taken(token, ttl).ok_or(Unexpected(reply));
     }
     let acquired = match integers(&reply).as_deref() {
         Some(&[1, token, count, lease]) => held(token, count, lease),
         Some(&[0, remaining, now]) => busy(remaining, now),
-        Some(&[-1]) => Some(Acquired::Ended),
+        Some(&[-1]) => Some(AcquireReply::Ended),
         _ => None,
     };
     acquired.ok_or(Unexpected(reply))
 }
 
 /// Reads the reply to a release that has named a successor with this TTL, if any.
-pub(super) fn released(reply: Value, ttl: Option<Duration>) -> Result<Released, Unexpected> {
+pub(super) fn released(reply: Value, ttl: Option<Duration>) -> Result<ReleaseReply, Unexpected> {
     let parse = |integers: &[i64]| {
         let (presence, successor) = match *integers {
             [presence] => (presence, None),
@@ -85,7 +85,7 @@ pub(super) fn released(reply: Value, ttl: Option<Duration>) -> Result<Released, 
             0 => Presence::Gone,
             _ => return None,
         };
-        Some(Released {
+        Some(ReleaseReply {
             presence,
             successor,
         })
@@ -94,7 +94,7 @@ pub(super) fn released(reply: Value, ttl: Option<Duration>) -> Result<Released, 
         Value::Int(presence @ 0..=1) => parse(&[*presence]),
         Value::Int(token) => ttl
             .and_then(|ttl| taken(*token, ttl))
-            .map(|taken| Released {
+            .map(|taken| ReleaseReply {
                 presence: Presence::Present,
                 successor: Some(taken),
             }),
@@ -162,18 +162,18 @@ fn parse_snapshot(reply: &Value) -> Option<Option<Snapshot>> {
 }
 
 /// Reads the message that a lock has moved: hold, token, number of tokens, time in µs, lease in ms, key.
-pub(super) fn moved(message: &str) -> Option<Moved> {
+pub(super) fn moved(message: &str) -> Option<HandoffMessage> {
     let mut words = message.splitn(6, ' ');
     let mut word = || words.next();
     let hold = word()?.parse().ok()?;
     let [token, count, at, lease] =
         [word()?, word()?, word()?, word()?].map(|word| word.parse().ok());
-    let Some(Acquired::Held { tokens, lease }) = held(token?, count?, lease?) else {
+    let Some(AcquireReply::Held { tokens, lease }) = held(token?, count?, lease?) else {
         return None;
     };
     let micros = u64::try_from(at?).ok()?;
     let key = word()?.to_owned();
-    Some(Moved {
+    Some(HandoffMessage {
         key,
         hold,
         tokens,

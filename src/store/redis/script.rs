@@ -95,10 +95,13 @@ impl Call {
     ///
     /// Not through the driver's own `Script`: in a cluster that loads the script on every node and
     /// fails if one of them is down. `NOSCRIPT` proves that nothing was executed.
-    pub(super) async fn send(self, mut lane: MultiplexedConnection) -> Result<Value, RedisError> {
-        match self.command.query_async(&mut lane).await {
+    pub(super) async fn send(
+        self,
+        mut connection: MultiplexedConnection,
+    ) -> Result<Value, RedisError> {
+        match self.command.query_async(&mut connection).await {
             Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
-                self.in_full().query_async(&mut lane).await
+                self.in_full().query_async(&mut connection).await
             }
             reply => reply,
         }

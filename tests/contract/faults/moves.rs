@@ -14,7 +14,7 @@ use crate::{
         error::{Effect, StoreError},
         id::HoldId,
     },
-    store::{Claim, Ending, Presence, Seen, Standing, Successor},
+    store::{AcquireRequest, Presence, QueueEntry, ReleaseRequest, Seen, Successor},
 };
 
 const TTL: Duration = MINUTE.saturating_mul(9);
@@ -22,8 +22,8 @@ const TTL: Duration = MINUTE.saturating_mul(9);
 /// A lock that is held, one process that waits for it, and the next of the holder's process.
 struct Line {
     holder: HoldId,
-    head: (HoldId, Standing),
-    next: (HoldId, Standing),
+    head: (HoldId, QueueEntry),
+    next: (HoldId, QueueEntry),
 }
 
 impl Line {
@@ -38,16 +38,16 @@ impl Line {
         line
     }
 
-    fn wish(&self) -> Claim {
-        let standing = Some(self.next.1);
-        Claim {
-            standing,
+    fn wish(&self) -> AcquireRequest {
+        let entry = Some(self.next.1);
+        AcquireRequest {
+            entry,
             ..claim(self.next.0, TTL)
         }
     }
 
-    fn ending(&self, successor: Option<Successor>) -> Ending {
-        Ending {
+    fn ending(&self, successor: Option<Successor>) -> ReleaseRequest {
+        ReleaseRequest {
             inbox: self.next.1.inbox,
             successor,
             ..ending(self.holder)
@@ -84,12 +84,12 @@ async fn step(world: &World, line: &Line, step: &str) -> Result<(), StoreError> 
         "release" => store.release(key, line.ending(None)).await.map(drop),
         "force" => store.force_release(key, line.seen()).await.map(drop),
         "leave" => {
-            let (hold, Standing { inbox, .. }) = line.head;
+            let (hold, QueueEntry { inbox, .. }) = line.head;
             let next = Successor {
-                standing: line.head.1,
+                entry: line.head.1,
                 ..next
             };
-            let ending = Ending {
+            let ending = ReleaseRequest {
                 inbox,
                 successor: Some(next),
                 ..ending(hold)
@@ -227,7 +227,7 @@ async fn a_release_that_cannot_move_the_lock_is_a_release() {
                 "force" if denied == "hexists" => continue,
                 "force" => world.store.force_release(key, line.seen()).await,
                 _ => {
-                    let ending = Ending {
+                    let ending = ReleaseRequest {
                         tombstone: true,
                         ..line.ending((of != "release").then_some(next))
                     };

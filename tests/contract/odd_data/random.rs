@@ -11,7 +11,7 @@ use crate::{
         id::{HoldId, InboxId},
     },
     store::{
-        Claim, DepthChange, Ending, Renewal, Snapshot,
+        AcquireRequest, DepthChange, ReleaseRequest, Renewal, Snapshot,
         contract::world::{MINUTE, World, claim, ending, place, some_hold, successor},
     },
 };
@@ -191,11 +191,11 @@ async fn operation(
     step: usize,
 ) -> Result<(), StoreError> {
     let (store, key) = (&world.store, &world.key);
-    let standing = place(inbox);
+    let entry = place(inbox);
     match step {
         0 => {
-            let claim = Claim {
-                standing: Some(standing),
+            let claim = AcquireRequest {
+                entry: Some(entry),
                 ..claim(hold, MINUTE)
             };
             store.acquire(key, claim).await.map(drop)
@@ -220,9 +220,9 @@ async fn operation(
             store.renew(key, renewal).await.map(drop)
         }
         4 | 5 => {
-            let mut next = successor(some_hold(), MINUTE, standing);
+            let mut next = successor(some_hold(), MINUTE, entry);
             next.pass = step == 5;
-            let ending = Ending {
+            let ending = ReleaseRequest {
                 inbox,
                 tombstone: true,
                 successor: Some(next),

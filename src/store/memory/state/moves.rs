@@ -13,7 +13,7 @@ use crate::{
         id::{FencingToken, HoldId, InboxId},
         key::LockKey,
     },
-    store::{Acquired, Moved, Successor, Tokens, meta_life},
+    store::{AcquireReply, HandoffMessage, Successor, Tokens, meta_life},
 };
 
 impl State {
@@ -24,7 +24,7 @@ impl State {
         inbox: InboxId,
         successor: Option<Successor>,
         now: Instant,
-    ) -> Option<Acquired> {
+    ) -> Option<AcquireReply> {
         let ahead = if successor.is_none_or(|successor| successor.pass) {
             self.line(key, now, |line| line.head(now))
         } else {
@@ -39,7 +39,7 @@ impl State {
                 self.stand(key, successor, now);
                 let remaining = Some(self.grant(key, ahead, now));
                 let now = self.clock.at(now);
-                Some(Acquired::Busy { remaining, now })
+                Some(AcquireReply::Busy { remaining, now })
             }
             (_, Some(successor)) => {
                 let Successor {
@@ -47,7 +47,7 @@ impl State {
                 } = successor;
                 self.line(key, now, |line| line.leave(inbox));
                 let tokens = self.take(key, hold, ttl, meta_life(ttl), tokens, now);
-                Some(Acquired::Held { tokens, lease: ttl })
+                Some(AcquireReply::Held { tokens, lease: ttl })
             }
             (None, None) => None,
         }
@@ -61,7 +61,7 @@ impl State {
         inbox: InboxId,
         successor: Option<Successor>,
         now: Instant,
-    ) -> Option<Acquired> {
+    ) -> Option<AcquireReply> {
         if !self.line(key, now, |line| line.names(inbox, hold)) {
             return None;
         }
@@ -76,7 +76,7 @@ impl State {
         let lock = self.live_lock(key, now);
         let remaining = Some(lock.map_or(Duration::ZERO, |lock| lock.expires - now));
         let now = self.clock.at(now);
-        Some(Acquired::Busy { remaining, now })
+        Some(AcquireReply::Busy { remaining, now })
     }
 
     /// Works on the line of a lock, which begins with its first process and ends with its last.
@@ -104,12 +104,10 @@ impl State {
             hold,
             ttl,
             tokens,
-            standing,
+            entry,
             ..
         } = successor;
-        self.line(key, now, |line| {
-            line.stand(now, hold, ttl, tokens, standing)
-        });
+        self.line(key, now, |line| line.stand(now, hold, ttl, tokens, entry));
     }
 
     /// Gives a free lock to a hold.
@@ -162,7 +160,7 @@ impl State {
             ahead.tokens,
             now,
         );
-        let moved = Moved {
+        let moved = HandoffMessage {
             key: key.as_str().to_owned(),
             hold: ahead.hold,
             tokens,

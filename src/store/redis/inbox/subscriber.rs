@@ -71,26 +71,30 @@ pub(super) struct Subscriber {
     pub(super) listener: Weak<dyn Listener>,
     pub(super) address: Address,
     pub(super) timeouts: Timeouts,
-    pub(super) outages: watch::Sender<u64>,
-    pub(super) doubt: Arc<Doubt>,
+    pub(super) disconnects: watch::Sender<u64>,
+    pub(super) check_subscription: Arc<Doubt>,
     pub(super) stage: Arc<Mutex<Stage>>,
 }
 
 impl Subscriber {
     pub(super) async fn run(self) {
-        let _ending = Ending(&self);
+        let _ending = ReleaseRequest(&self);
         let mut pace = Pace::new();
         while !self.is_idle() {
             let ended = Arc::new(Notify::new());
-            let pause = match self.doubt.settled_by(self.subscribe(&ended)).await {
+            let pause = match self
+                .check_subscription
+                .settled_by(self.subscribe(&ended))
+                .await
+            {
                 Ok(mut connection) => {
                     let began = Instant::now();
                     // What has moved until now was told to nobody.
-                    self.enter(Stage::Standing);
+                    self.enter(Stage::QueueEntry);
                     match self.keep(&mut connection, &ended).await {
                         End::Idle => return,
                         // The server may have lost its data together with the connection.
-                        End::Dead => self.outages.send_modify(|count| *count += 1),
+                        End::Dead => self.disconnects.send_modify(|count| *count += 1),
                     }
                     self.enter(Stage::Broken);
                     pace.died(began.elapsed())
@@ -105,7 +109,7 @@ impl Subscriber {
                 }
             };
             if let Some(pause) = pause {
-                self.doubt.settled_by(sleep(pause)).await;
+                self.check_subscription.settled_by(sleep(pause)).await;
             }
         }
     }
@@ -133,7 +137,7 @@ impl Subscriber {
             select! {
                 biased;
                 () = ended.notified() => return End::Dead,
-                () = self.doubt.heard() => {
+                () = self.check_subscription.heard() => {
                     if cmd("PING").exec_async(connection).await.is_err() {
                         return End::Dead;
                     }
@@ -165,9 +169,9 @@ impl Subscriber {
 
 /// However the task ends, waiters that come at the same moment, or wait on another runtime than the one
 /// that has ended, are woken and open the inbox again.
-struct Ending<'a>(&'a Subscriber);
+struct ReleaseRequest<'a>(&'a Subscriber);
 
-impl Drop for Ending<'_> {
+impl Drop for ReleaseRequest<'_> {
     fn drop(&mut self) {
         self.0.enter(Stage::Ended);
     }

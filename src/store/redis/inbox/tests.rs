@@ -4,7 +4,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::*;
 use crate::{
-    store::{Moved, Store, redis::RedisStore},
+    store::{HandoffMessage, Store, redis::RedisStore},
     support::{DEADLINE, RedisServer, eventually, within},
 };
 
@@ -13,7 +13,7 @@ use crate::{
 struct Waiting(UnboundedSender<()>);
 
 impl Listener for Waiting {
-    fn moved(&self, _: Moved) {}
+    fn moved(&self, _: HandoffMessage) {}
 
     fn is_idle(&self) -> bool {
         false
