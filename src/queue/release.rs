@@ -21,7 +21,7 @@ use crate::{
         key::LockKey,
         timer::sleep,
     },
-    store::{Presence, ReleaseReply, ReleaseRequest, Successor, TOMBSTONE_LIFE},
+    store::{Order, Presence, ReleaseReply, ReleaseRequest, Successor, TOMBSTONE_LIFE},
 };
 
 /// A hold that is to end.
@@ -158,12 +158,17 @@ impl Queue {
             .filter(|waiter| waiter.runtime().id() == release.runtime)?;
         let claim = waiter.claim();
         let pass = line.handoffs() >= self.queueing.local_handoffs;
+        let order = if pass {
+            Order::QueueFirst
+        } else {
+            Order::SuccessorFirst
+        };
         let successor = Successor {
             hold: claim.hold,
             ttl: claim.ttl,
             tokens: claim.tokens,
             entry: claim.entry?,
-            pass,
+            order,
         };
         let how = Entering::HandedOver(if pass { 0 } else { line.handoffs() + 1 });
         let (queue, release) = (Arc::clone(self), release.clone());

@@ -206,8 +206,16 @@ pub(crate) struct Successor {
     pub(crate) ttl: Duration,
     pub(crate) tokens: u32,
     pub(crate) entry: QueueEntry,
-    /// Whether a process that waits goes first. Then the successor enters the queue.
-    pub(crate) pass: bool,
+    pub(crate) order: Order,
+}
+
+/// Who gets a released lock first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Order {
+    /// The successor.
+    SuccessorFirst,
+    /// The process that has waited longest. Then the successor enters the queue.
+    QueueFirst,
 }
 
 /// What the end of a hold came to.

@@ -16,7 +16,7 @@ use self::{
     script::{ACQUIRE, Call, DEPTH, FORCE_RELEASE, INSPECT, RELEASE, RENEW},
 };
 use super::{
-    AcquireReply, AcquireRequest, Answer, DepthChange, Listener, Presence, ReleaseReply,
+    AcquireReply, AcquireRequest, Answer, DepthChange, Listener, Order, Presence, ReleaseReply,
     ReleaseRequest, Renewal, SHOWN, Seen, Snapshot, Store, TOMBSTONE_LIFE, meta_life,
 };
 use crate::base::{
@@ -160,7 +160,7 @@ impl Store for RedisStore {
             .millis(TOMBSTONE_LIFE);
         if let Some(successor) = ending.successor {
             call = call
-                .arg(u8::from(successor.pass))
+                .arg(u8::from(successor.order == Order::QueueFirst))
                 .arg(Field(successor.hold))
                 .millis(successor.ttl)
                 .millis(meta_life(successor.ttl))

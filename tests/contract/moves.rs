@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::world::{
     GRANT, MINUTE, World, ending, field_of, near, some_hold, some_waiter, successor,
 };
-use crate::store::{AcquireReply, Presence, ReleaseReply, ReleaseRequest, Seen, Successor};
+use crate::store::{AcquireReply, Order, Presence, ReleaseReply, ReleaseRequest, Seen, Successor};
 
 on_every_store!(
     a_successor_has_the_lock_with_its_own_ttl,
@@ -24,7 +24,10 @@ on_every_store!(
 const TTL: Duration = MINUTE.saturating_mul(9);
 
 fn passing(next: Successor) -> Successor {
-    Successor { pass: true, ..next }
+    Successor {
+        order: Order::QueueFirst,
+        ..next
+    }
 }
 
 /// What a successor has that got the lock.
@@ -119,11 +122,11 @@ async fn a_release_moves_the_lock_to_the_head_of_the_queue(world: World) {
 
 async fn a_repeated_release_changes_nothing(world: World) {
     let (hold, (next, place), other) = (some_hold(), some_waiter(), some_waiter());
-    for pass in [false, true] {
+    for order in [Order::SuccessorFirst, Order::QueueFirst] {
         world.take(hold, TTL).await;
         world.wait(other.0, TTL, other.1).await;
         let next = Successor {
-            pass,
+            order,
             ..successor(next, TTL, place)
         };
         let first = world.hand_over(hold, next).await;

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     base::{id::HoldId, key::LockKey},
-    store::{AcquireReply, AcquireRequest, ReleaseRequest, StoreTime, Successor, Tokens},
+    store::{AcquireReply, AcquireRequest, Order, ReleaseRequest, StoreTime, Successor, Tokens},
 };
 
 on_every_store!(
@@ -118,7 +118,7 @@ async fn a_pass_tells_the_one_that_waits_and_not_the_successor(world: World) {
     let [(first, mut one), (_, mut other)] = line(&world, holder).await;
     let mut own = world.inbox().await;
     let next = Successor {
-        pass: true,
+        order: Order::QueueFirst,
         ..successor(some_hold(), TTL, place(own.id))
     };
     world.hand_over(holder, next).await;

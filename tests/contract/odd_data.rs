@@ -4,7 +4,7 @@
 use deadpool_redis::redis::{FromRedisValue, ToRedisArgs, cmd};
 
 use super::world::{GRANT, MINUTE, World, some_hold, some_waiter, successor};
-use crate::store::{AcquireReply, Presence, SHOWN, Snapshot};
+use crate::store::{AcquireReply, Order, Presence, SHOWN, Snapshot};
 
 mod random;
 
@@ -140,7 +140,7 @@ async fn an_entry_that_cannot_be_read_counts_as_a_dead_one() {
                 }
                 _ => {
                     let mut next = successor(next, MINUTE, beside);
-                    next.pass = true;
+                    next.order = Order::QueueFirst;
                     let released = world.hand_over(holder, next).await;
                     assert_eq!(released.presence, Presence::Present);
                 }

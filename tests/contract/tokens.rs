@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::world::{MINUTE, World, claim, field_of, place, some_hold, some_waiter, successor};
 use crate::{
     base::id::{FencingToken, HoldId},
-    store::{AcquireReply, AcquireRequest, StoreTime, Successor, Tokens},
+    store::{AcquireReply, AcquireRequest, Order, StoreTime, Successor, Tokens},
 };
 
 on_every_store!(
@@ -52,7 +52,7 @@ async fn tokens_grow_with_every_kind_of_move(world: World) {
     tokens.push(shown(&world, head.0).await);
     world.wait(passed.0, TTL, passed.1).await;
     let pass = Successor {
-        pass: true,
+        order: Order::QueueFirst,
         ..successor(forced.0, TTL, forced.1)
     };
     world.hand_over(head.0, pass).await;

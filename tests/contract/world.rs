@@ -11,7 +11,7 @@ use crate::{
         key::LockKey,
     },
     store::{
-        AcquireReply, AcquireRequest, DepthChange, HandoffMessage, Presence, QueueEntry,
+        AcquireReply, AcquireRequest, DepthChange, HandoffMessage, Order, Presence, QueueEntry,
         ReleaseReply, ReleaseRequest, Renewal, Seen, Snapshot, Store, Successor, Tokens,
         memory::MemoryStore,
         redis::{Address, RedisStore, Timeouts},
@@ -63,14 +63,14 @@ pub(crate) fn claim(hold: HoldId, ttl: Duration) -> AcquireRequest {
     }
 }
 
-/// The hold that is to have the lock next, after whoever waits in the queue if it is to `pass`.
+/// The hold that is to have the lock next, before every other waiter.
 pub(crate) fn successor(hold: HoldId, ttl: Duration, entry: QueueEntry) -> Successor {
     Successor {
         hold,
         ttl,
         tokens: 1,
         entry,
-        pass: false,
+        order: Order::SuccessorFirst,
     }
 }
 

@@ -124,7 +124,7 @@ impl Names {
                 grant: next.grant,
                 life: next.life,
             },
-            pass: next.pass,
+            order: next.order,
         }
     }
 }

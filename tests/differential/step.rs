@@ -5,7 +5,7 @@ use std::time::Duration;
 use proptest::{prelude::*, sample::Index};
 
 use super::names::{HOLDS, INBOXES, KEYS};
-use crate::store::contract::world::MINUTE;
+use crate::store::{Order, contract::world::MINUTE};
 
 #[derive(Clone, Debug)]
 pub(super) enum Step {
@@ -68,7 +68,7 @@ pub(super) struct Next {
     pub(super) wish: Wish,
     pub(super) grant: Duration,
     pub(super) life: Duration,
-    pub(super) pass: bool,
+    pub(super) order: Order,
 }
 
 impl Request {
@@ -145,14 +145,18 @@ fn any_acquire() -> impl Strategy<Value = Request> {
 }
 
 fn any_next() -> impl Strategy<Value = Option<Next>> {
-    let next = (any_wish(), any_span(), any_span(), any::<bool>());
-    let next = next.prop_map(|(wish, grant, life, pass)| Next {
+    let next = (any_wish(), any_span(), any_span(), any_order());
+    let next = next.prop_map(|(wish, grant, life, order)| Next {
         wish,
         grant: grant.min(wish.ttl),
         life,
-        pass,
+        order,
     });
     prop::option::of(next)
+}
+
+fn any_order() -> impl Strategy<Value = Order> {
+    prop::sample::select(vec![Order::SuccessorFirst, Order::QueueFirst])
 }
 
 fn any_wish() -> impl Strategy<Value = Wish> {

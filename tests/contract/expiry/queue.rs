@@ -8,7 +8,7 @@ use super::{
     super::world::{MINUTE, PLACE_LIFE, World, some_hold, some_waiter, successor},
     LOCK, META, is_fresh, keys, life,
 };
-use crate::store::Successor;
+use crate::store::{Order, Successor};
 
 const QUEUE: &str = "reentry:queue:{app:order}:app:order";
 const ENTRIES: &str = "reentry:entries:{app:order}:app:order";
@@ -84,7 +84,7 @@ async fn no_key_is_without_an_expiry_wherever_a_lock_moves() {
         world.wait(other.0, TTL, other.1).await;
         check("wait").await;
         let passing = Successor {
-            pass: true,
+            order: Order::QueueFirst,
             ..successor(next.0, TTL, next.1)
         };
         world.hand_over(holder, passing).await;

@@ -14,7 +14,7 @@ use crate::{
         error::{Effect, StoreError},
         id::HoldId,
     },
-    store::{AcquireRequest, Presence, QueueEntry, ReleaseRequest, Seen, Successor},
+    store::{AcquireRequest, Order, Presence, QueueEntry, ReleaseRequest, Seen, Successor},
 };
 
 const TTL: Duration = MINUTE.saturating_mul(9);
@@ -78,7 +78,10 @@ async fn step(world: &World, line: &Line, step: &str) -> Result<(), StoreError> 
     match step {
         "hand over" => store.release(key, line.ending(Some(next))).await.map(drop),
         "pass" => {
-            let next = Successor { pass: true, ..next };
+            let next = Successor {
+                order: Order::QueueFirst,
+                ..next
+            };
             store.release(key, line.ending(Some(next))).await.map(drop)
         }
         "release" => store.release(key, line.ending(None)).await.map(drop),
@@ -219,7 +222,11 @@ async fn a_release_that_cannot_move_the_lock_is_a_release() {
             let () = ask(&world, &deny).await;
             let (key, next) = (&world.key, successor(line.next.0, TTL, line.next.1));
             let next = Successor {
-                pass: of == "pass",
+                order: if of == "pass" {
+                    Order::QueueFirst
+                } else {
+                    Order::SuccessorFirst
+                },
                 ..next
             };
             let ended = match of {

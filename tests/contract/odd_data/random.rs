@@ -11,7 +11,7 @@ use crate::{
         id::{HoldId, InboxId},
     },
     store::{
-        AcquireRequest, DepthChange, ReleaseRequest, Renewal, Snapshot,
+        AcquireRequest, DepthChange, Order, ReleaseRequest, Renewal, Snapshot,
         contract::world::{MINUTE, World, claim, ending, place, some_hold, successor},
     },
 };
@@ -221,7 +221,9 @@ async fn operation(
         }
         4 | 5 => {
             let mut next = successor(some_hold(), MINUTE, entry);
-            next.pass = step == 5;
+            if step == 5 {
+                next.order = Order::QueueFirst;
+            }
             let ending = ReleaseRequest {
                 inbox,
                 tombstone: true,

@@ -13,7 +13,7 @@ use crate::{
         id::{FencingToken, HoldId, InboxId},
         key::LockKey,
     },
-    store::{AcquireReply, HandoffMessage, Successor, Tokens, meta_life},
+    store::{AcquireReply, HandoffMessage, Order, Successor, Tokens, meta_life},
 };
 
 impl State {
@@ -25,7 +25,7 @@ impl State {
         successor: Option<Successor>,
         now: Instant,
     ) -> Option<AcquireReply> {
-        let ahead = if successor.is_none_or(|successor| successor.pass) {
+        let ahead = if successor.is_none_or(|successor| successor.order == Order::QueueFirst) {
             self.line(key, now, |line| line.head(now))
         } else {
             None
