@@ -245,13 +245,13 @@ mod tests {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
         let key = LockKey::new("", "order:42").unwrap();
         let (hold, ttl) = (Owner::new().next_hold(), Duration::from_secs(30));
-        let claim = AcquireRequest {
+        let request = AcquireRequest {
             hold,
             ttl,
             tokens: 3,
             entry: None,
         };
-        store.acquire(&key, claim).await.unwrap();
+        store.acquire(&key, request).await.unwrap();
         let lease = Lease::new(key.clone(), hold, Instant::now(), ttl, ttl, None);
         let depth = Arc::new(Depth::new(Arc::clone(&store), Arc::new(lease)));
         let watchdog = Arc::clone(&depth);

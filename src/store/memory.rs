@@ -52,15 +52,16 @@ impl MemoryStore {
         Box::pin(async move {
             // Nothing here ever waits, so a loop around a lock would starve its neighbours.
             tokio::task::coop::consume_budget().await;
-            let (answer, news) = {
+            let (answer, messages) = {
                 let mut state = shared.state.lock();
                 let now = state.now();
                 state.sweep(now);
                 let answer = step(&mut state, now);
-                (answer, state.take_news())
+                (answer, state.take_messages())
             };
-            news.into_iter()
-                .for_each(|(inbox, moved)| shared.tell(inbox, moved));
+            messages
+                .into_iter()
+                .for_each(|(inbox, message)| shared.tell(inbox, message));
             Ok::<_, StoreError>(answer)
         })
     }
@@ -81,18 +82,18 @@ impl MemoryStore {
 }
 
 impl Shared {
-    fn tell(&self, inbox: InboxId, moved: HandoffMessage) {
+    fn tell(&self, inbox: InboxId, message: HandoffMessage) {
         let listener = self.inboxes.lock().get(&inbox).and_then(Weak::upgrade);
         if let Some(listener) = listener {
-            listener.moved(moved);
+            listener.moved(message);
         }
     }
 }
 
 impl Store for MemoryStore {
-    fn acquire(&self, key: &LockKey, claim: AcquireRequest) -> Answer<AcquireReply> {
+    fn acquire(&self, key: &LockKey, request: AcquireRequest) -> Answer<AcquireReply> {
         let key = key.clone();
-        self.execute(move |state, now| state.acquire(&key, claim, now))
+        self.execute(move |state, now| state.acquire(&key, request, now))
     }
 
     fn depth(&self, key: &LockKey, change: DepthChange) -> Answer<Presence> {
@@ -105,9 +106,9 @@ impl Store for MemoryStore {
         self.execute(move |state, now| state.renew(&key, renewal, now))
     }
 
-    fn release(&self, key: &LockKey, ending: ReleaseRequest) -> Answer<ReleaseReply> {
+    fn release(&self, key: &LockKey, request: ReleaseRequest) -> Answer<ReleaseReply> {
         let key = key.clone();
-        self.execute(move |state, now| state.release(&key, ending, now))
+        self.execute(move |state, now| state.release(&key, request, now))
     }
 
     fn inspect(&self, key: &LockKey) -> Answer<Option<Snapshot>> {

@@ -1,5 +1,5 @@
-//! The seam between the lock and where it lives: six operations, the news that a lock has moved to
-//! this process, and the news of an outage.
+//! The seam between the lock and where it lives: six operations, the messages that a lock has moved to
+//! this process, and the count of disconnects.
 //!
 //! Every operation is atomic in the store. A request may be executed although no answer comes, may
 //! be executed late, and may be executed twice; each operation is written so that this changes nothing
@@ -46,8 +46,8 @@ pub(crate) type Answer<T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> +
 pub(crate) trait Store: fmt::Debug + Send + Sync {
     /// Takes the lock for a hold if it is free and no live process waits for it. Repeating it for a
     /// hold that already has the lock answers with the same token and a lease of at least the TTL.
-    /// Otherwise a claim with a entry enters the queue, or keeps its process's place there.
-    fn acquire(&self, key: &LockKey, claim: AcquireRequest) -> Answer<AcquireReply>;
+    /// Otherwise a request with an entry enters the queue, or keeps its process's place there.
+    fn acquire(&self, key: &LockKey, request: AcquireRequest) -> Answer<AcquireReply>;
 
     /// Moves the depth of a hold to a target, unless a change with a later number has been made.
     fn depth(&self, key: &LockKey, change: DepthChange) -> Answer<Presence>;
@@ -57,7 +57,7 @@ pub(crate) trait Store: fmt::Debug + Send + Sync {
 
     /// Ends a hold, whether it stands in the lock or in the queue, or an unanswered acquire may still
     /// put it there. The lock moves on: to the successor, or to the process that has waited longest.
-    fn release(&self, key: &LockKey, ending: ReleaseRequest) -> Answer<ReleaseReply>;
+    fn release(&self, key: &LockKey, request: ReleaseRequest) -> Answer<ReleaseReply>;
 
     /// What stands in the lock now; `None` if it is free.
     fn inspect(&self, key: &LockKey) -> Answer<Option<Snapshot>>;
@@ -90,14 +90,14 @@ pub(crate) trait Listener: Send + Sync {
     /// A lock has moved to a hold of this process.
     fn moved(&self, moved: HandoffMessage);
 
-    /// Whether nobody waits for news.
+    /// Whether no caller waits for a message.
     fn is_idle(&self) -> bool;
 
-    /// News may have been missed up to now, or will be from now on: the inbox is open, or broken.
+    /// Messages may have been missed up to now, or will be from now on: the inbox is open, or broken.
     fn missed(&self);
 }
 
-/// The news that a lock has moved to a hold that was waiting.
+/// The message that a lock has moved to a hold that was waiting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HandoffMessage {
     /// The key in the store.
@@ -131,7 +131,7 @@ pub(crate) struct Tokens {
     pub(crate) count: u32,
 }
 
-/// One hold's wish for a lock.
+/// The request of one hold for a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AcquireRequest {
     pub(crate) hold: HoldId,
@@ -156,7 +156,7 @@ pub(crate) struct QueueEntry {
 pub(crate) enum AcquireReply {
     /// The hold has the lock, with this lease counted from the execution of the request.
     Held { tokens: Tokens, lease: Duration },
-    /// Somebody else has it, for so long; `None` if it never expires.
+    /// Another hold has it, for so long; `None` if it never expires.
     Busy {
         remaining: Option<Duration>,
         now: StoreTime,

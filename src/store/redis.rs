@@ -88,20 +88,20 @@ impl RedisStore {
 }
 
 impl Store for RedisStore {
-    fn acquire(&self, key: &LockKey, claim: AcquireRequest) -> Answer<AcquireReply> {
-        let ttl = claim.ttl;
+    fn acquire(&self, key: &LockKey, request: AcquireRequest) -> Answer<AcquireReply> {
+        let ttl = request.ttl;
         let call = ACQUIRE
             .call(5)
             .arg(key.as_str())
             .arg(names::queue(key))
-            .arg(names::tombstone(key, claim.hold))
+            .arg(names::tombstone(key, request.hold))
             .arg(names::meta(key))
             .arg(names::entries(key))
-            .arg(Field(claim.hold))
+            .arg(Field(request.hold))
             .millis(ttl)
             .millis(meta_life(ttl))
-            .arg(claim.tokens);
-        let call = match claim.entry {
+            .arg(request.tokens);
+        let call = match request.entry {
             Some(entry) => call
                 .arg(entry.inbox.as_bytes())
                 .millis(entry.grant)
@@ -144,21 +144,21 @@ impl Store for RedisStore {
         self.run(call, reply::presence)
     }
 
-    fn release(&self, key: &LockKey, ending: ReleaseRequest) -> Answer<ReleaseReply> {
+    fn release(&self, key: &LockKey, request: ReleaseRequest) -> Answer<ReleaseReply> {
         let mut call = RELEASE
-            .call(4 + usize::from(ending.tombstone))
+            .call(4 + usize::from(request.tombstone))
             .arg(key.as_str())
             .arg(names::queue(key))
             .arg(names::meta(key))
             .arg(names::entries(key));
-        if ending.tombstone {
-            call = call.arg(names::tombstone(key, ending.hold));
+        if request.tombstone {
+            call = call.arg(names::tombstone(key, request.hold));
         }
         call = call
-            .arg(Field(ending.hold))
-            .arg(ending.inbox.as_bytes())
+            .arg(Field(request.hold))
+            .arg(request.inbox.as_bytes())
             .millis(TOMBSTONE_LIFE);
-        if let Some(successor) = ending.successor {
+        if let Some(successor) = request.successor {
             call = call
                 .arg(u8::from(successor.order == Order::QueueFirst))
                 .arg(Field(successor.hold))
@@ -168,7 +168,7 @@ impl Store for RedisStore {
                 .millis(successor.entry.grant)
                 .millis(successor.entry.life);
         }
-        let ttl = ending.successor.map(|successor| successor.ttl);
+        let ttl = request.successor.map(|successor| successor.ttl);
         self.run(call, move |reply| reply::released(reply, ttl))
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use deadpool_redis::redis::Value;
 
-use super::{acquired, flag, moved, presence, released, snapshot};
+use super::{acquired, flag, handoff, presence, released, snapshot};
 use crate::store::{AcquireReply, HandoffMessage, Presence, Snapshot};
 
 /// What was asked for.
@@ -138,9 +138,9 @@ fn says_snapshot(reply: &Value, seen: Option<&Snapshot>) -> bool {
 
 /// A message that is understood says what it was understood as, and nothing else.
 pub(crate) fn message(text: &str) {
-    if let Some(moved) = moved(text) {
-        assert_eq!(written(&moved), plain(text));
-        assert!(moved.tokens.count > 0 && moved.tokens.first.0 > 0);
+    if let Some(message) = handoff(text) {
+        assert_eq!(written(&message), plain(text));
+        assert!(message.tokens.count > 0 && message.tokens.first.0 > 0);
     }
 }
 
@@ -155,14 +155,14 @@ fn plain(message: &str) -> String {
 }
 
 /// The message as the script sends it.
-fn written(moved: &HandoffMessage) -> String {
+fn written(message: &HandoffMessage) -> String {
     let HandoffMessage {
         key,
         hold,
         tokens,
         at,
         lease,
-    } = moved;
+    } = message;
     let (first, count) = (tokens.first, tokens.count);
     let (micros, millis) = (at.micros, lease.as_millis());
     format!("{hold} {first} {count} {micros} {millis} {key}")
@@ -310,7 +310,7 @@ mod tests {
                 at: StoreTime { micros: micros.unsigned_abs() },
                 lease: from_millis(millis),
             };
-            prop_assert_eq!(moved(&written(&sent)), Some(sent));
+            prop_assert_eq!(handoff(&written(&sent)), Some(sent));
         }
 
         #[test]

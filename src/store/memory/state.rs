@@ -30,8 +30,8 @@ pub(super) struct State {
     tombstones: HashMap<(LockKey, HoldId), Instant>,
     clock: Clock,
     next_sweep: Instant,
-    /// What is to be told, and to whom, once the operation is over.
-    news: Vec<(InboxId, HandoffMessage)>,
+    /// What is to be sent to which inbox once the operation is over.
+    messages: Vec<(InboxId, HandoffMessage)>,
 }
 
 #[derive(Debug)]
@@ -90,7 +90,7 @@ impl Default for State {
             tombstones: HashMap::new(),
             clock: Clock::new(),
             next_sweep: Instant::now(),
-            news: Vec::new(),
+            messages: Vec::new(),
         }
     }
 }
@@ -126,8 +126,8 @@ impl State {
         self.tombstones.retain(|_, expires| now < *expires);
     }
 
-    pub(super) fn take_news(&mut self) -> Vec<(InboxId, HandoffMessage)> {
-        std::mem::take(&mut self.news)
+    pub(super) fn take_messages(&mut self) -> Vec<(InboxId, HandoffMessage)> {
+        std::mem::take(&mut self.messages)
     }
 
     fn live_lock(&mut self, key: &LockKey, now: Instant) -> Option<&mut Lock> {
@@ -153,7 +153,7 @@ impl State {
     pub(super) fn acquire(
         &mut self,
         key: &LockKey,
-        claim: AcquireRequest,
+        request: AcquireRequest,
         now: Instant,
     ) -> AcquireReply {
         let AcquireRequest {
@@ -161,7 +161,7 @@ impl State {
             ttl,
             tokens,
             entry,
-        } = claim;
+        } = request;
         let tombstone = self.tombstones.get(&(key.clone(), hold));
         if tombstone.is_some_and(|expires| now < *expires) {
             return AcquireReply::Ended;
@@ -232,7 +232,7 @@ impl State {
     pub(super) fn release(
         &mut self,
         key: &LockKey,
-        ending: ReleaseRequest,
+        request: ReleaseRequest,
         now: Instant,
     ) -> ReleaseReply {
         let ReleaseRequest {
@@ -240,7 +240,7 @@ impl State {
             inbox,
             tombstone,
             successor,
-        } = ending;
+        } = request;
         if tombstone {
             self.tombstones
                 .insert((key.clone(), hold), now + TOMBSTONE_LIFE);

@@ -12,8 +12,8 @@ use crate::base::{error::LockError, options::config};
 #[path = "../../../tests/properties/address.rs"]
 pub(super) mod properties;
 
-/// A checked URL. Every connection to it speaks RESP3, which carries pushes: the news that a lock
-/// has moved, and that the connection has ended.
+/// A checked URL. Every connection to it speaks RESP3, which carries pushes: the message that a lock
+/// has moved, and the report that the connection has ended.
 #[derive(Clone)]
 pub(crate) struct Address {
     pub(super) info: ConnectionInfo,

@@ -30,7 +30,7 @@ use crate::base::{
     timer::{Elapsed, timeout},
 };
 
-/// How many connections our own pool may open at a time; each leaves it as a connection.
+/// How many connections our own pool may open at a time; each is taken out of it at once.
 const POOL_SIZE: usize = 2;
 
 /// Where commands go.
@@ -61,11 +61,11 @@ type Connecting =
 
 #[derive(Clone, Debug)]
 struct Connection {
-    connection: MultiplexedConnection,
+    driver: MultiplexedConnection,
     /// Tells a connection from its successor.
     number: u64,
-    /// The count of disconnects when the connection was made: once it moves on, the connection is suspect.
-    outage: u64,
+    /// The count of disconnects when the connection was made: once that has grown, the connection is suspect.
+    disconnects: u64,
     pace: Arc<Mutex<Pace>>,
 }
 
@@ -112,7 +112,7 @@ impl Connector {
         }
     }
 
-    /// Counts the connections that were lost; whoever learns of another loss adds to it.
+    /// Counts the connections that were lost. The inbox adds the losses of its own.
     pub(super) fn disconnects(&self) -> &watch::Sender<u64> {
         &self.disconnects
     }
@@ -166,7 +166,7 @@ impl Connector {
     /// Sends a script over a connection. The future has no timers, or leaves them to a task of the runtime
     /// that made them: any runtime may poll it, also after another one that did has ended.
     async fn send(&self, call: Call, connection: &Connection) -> Result<Value, RedisError> {
-        let sending = call.send(connection.connection.clone());
+        let sending = call.send(connection.driver.clone());
         if !self.borrowed {
             return sending.await;
         }
@@ -180,30 +180,30 @@ impl Connector {
         loop {
             let connecting = {
                 let mut state = self.state.lock();
-                let outage = *self.disconnects.borrow();
+                let disconnects = *self.disconnects.borrow();
                 if let Some(connection) = state
                     .connection
                     .as_ref()
-                    .filter(|connection| connection.outage == outage)
+                    .filter(|connection| connection.disconnects == disconnects)
                 {
                     return Ok(connection.clone());
                 }
                 if state.connecting.is_none() {
                     state.attempts += 1;
-                    state.connecting = Some(self.start_connecting(state.attempts, outage));
+                    state.connecting = Some(self.start_connecting(state.attempts, disconnects));
                 }
                 state.connecting.clone()
             };
             let Some(connecting) = connecting else {
                 continue;
             };
-            // It has a limit of its own, but one in a runtime that nobody drives never reaches it.
+            // It has a limit of its own, but never reaches it in a runtime that is not driven.
             let limit = self.timeouts.connect.saturating_mul(2);
             let result = timeout(limit, connecting.clone()).await;
             if let Ok(Some(Ok(connection))) = result {
                 return Ok(connection);
             }
-            // Whoever comes next makes an attempt of its own.
+            // The next request makes an attempt of its own.
             let mut state = self.state.lock();
             let present = state.connecting.as_ref();
             if present.is_some_and(|present| present.ptr_eq(&connecting)) {
@@ -215,19 +215,16 @@ impl Connector {
         }
     }
 
-    fn start_connecting(self: &Arc<Self>, number: u64, outage: u64) -> Connecting {
+    fn start_connecting(self: &Arc<Self>, number: u64, disconnects: u64) -> Connecting {
         let connector = Arc::clone(self);
         let task = tokio::spawn(async move {
             let begun = Instant::now();
-            let connection = connector
-                .take_from_pool()
-                .await
-                .map(|connection| Connection {
-                    connection,
-                    number,
-                    outage,
-                    pace: Arc::new(Mutex::new(Pace::new(begun.elapsed()))),
-                });
+            let connection = connector.take_from_pool().await.map(|driver| Connection {
+                driver,
+                number,
+                disconnects,
+                pace: Arc::new(Mutex::new(Pace::new(begun.elapsed()))),
+            });
             let mut state = connector.state.lock();
             // An attempt that was given up must not replace what came after it.
             if state.attempts == number {
@@ -288,7 +285,7 @@ impl Connector {
         drop(state.connection.take_if(late));
     }
 
-    /// Forgets a connection that failed, unless somebody has replaced it already.
+    /// Forgets a connection that failed, unless it has been replaced already.
     fn discard(&self, failed: &Connection) {
         let mut state = self.state.lock();
         if state

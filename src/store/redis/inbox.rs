@@ -2,8 +2,8 @@
 //! that a lock has moved to it.
 //!
 //! A message may be lost, or come late: it only spares a waiter the time until it asks again. The inbox
-//! is opened when a caller has to wait, comes back after an outage for as long as that takes, and is
-//! closed when nobody has waited for a while. While it is broken the waiters ask with a growing delay.
+//! is opened when a caller has to wait, is made anew after a disconnect for as long as that takes, and is
+//! closed when no caller has waited for a while. While it is broken the waiters ask with a growing delay.
 //!
 //! No wake-up is lost: the stage changes before the waiters are woken, and a waiter reads it before it
 //! pauses. So it reads the new stage, or its pause is cut short.
@@ -18,7 +18,7 @@ use tokio::{sync::watch, task::AbortHandle, time::Instant};
 
 use self::{
     stage::Stage,
-    subscriber::{Doubt, Subscriber},
+    subscriber::{Check, Subscriber},
 };
 use super::{address::Address, connect::Timeouts};
 use crate::{
@@ -32,14 +32,14 @@ mod subscriber;
 #[cfg(test)]
 mod tests;
 
-/// A task that has not heard a check_subscription for so long stands still with its runtime.
+/// A task that has not taken a request to check for so long stands still with its runtime.
 const DEAF: Duration = Duration::from_secs(1);
 
 pub(super) struct Inbox {
     address: Address,
     timeouts: Timeouts,
     disconnects: watch::Sender<u64>,
-    check_subscription: Arc<Doubt>,
+    check: Arc<Check>,
     subscription: Mutex<Option<Subscription>>,
 }
 
@@ -69,17 +69,17 @@ impl Inbox {
             address,
             timeouts,
             disconnects,
-            check_subscription: Arc::default(),
+            check: Arc::default(),
             subscription: Mutex::default(),
         }
     }
 
     /// Opens the inbox, unless it is open. A runtime that ends takes its connections with it; then
-    /// the next one to wait opens the inbox again. Returns false while it is broken.
+    /// the next waiter opens the inbox again. Returns false while it is broken.
     pub(super) fn open(&self, id: InboxId, listener: Weak<dyn Listener>) -> bool {
         let mut subscription = self.subscription.lock();
         match subscription.as_ref().map(Subscription::stage) {
-            Some(Stage::Opening | Stage::QueueEntry) => return true,
+            Some(Stage::Opening | Stage::Open) => return true,
             Some(Stage::Broken) => return false,
             Some(Stage::Ended) | None => {}
         }
@@ -90,7 +90,7 @@ impl Inbox {
             address: self.address.clone(),
             timeouts: self.timeouts,
             disconnects: self.disconnects.clone(),
-            check_subscription: Arc::clone(&self.check_subscription),
+            check: Arc::clone(&self.check),
             stage: Arc::clone(&stage),
         };
         let task = tokio::spawn(subscriber.run()).abort_handle();
@@ -100,19 +100,15 @@ impl Inbox {
 
     /// The subscription is checked, and made anew if its connection is dead.
     pub(super) fn check_subscription(&self) {
-        let since = *self
-            .check_subscription
-            .since
-            .lock()
-            .get_or_insert_with(Instant::now);
+        let since = *self.check.since.lock().get_or_insert_with(Instant::now);
         if since.elapsed() > DEAF
             && let Some(subscription) = self.subscription.lock().take()
         {
-            // The next one to wait opens another one.
+            // The next waiter opens another one.
             subscription.task.abort();
-            *self.check_subscription.since.lock() = None;
+            *self.check.since.lock() = None;
         }
-        self.check_subscription.raised.notify_one();
+        self.check.asked.notify_one();
     }
 }
 

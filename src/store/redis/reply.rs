@@ -162,8 +162,8 @@ fn parse_snapshot(reply: &Value) -> Option<Option<Snapshot>> {
 }
 
 /// Reads the message that a lock has moved: hold, token, number of tokens, time in µs, lease in ms, key.
-pub(super) fn moved(message: &str) -> Option<HandoffMessage> {
-    let mut words = message.splitn(6, ' ');
+pub(super) fn handoff(text: &str) -> Option<HandoffMessage> {
+    let mut words = text.splitn(6, ' ');
     let mut word = || words.next();
     let hold = word()?.parse().ok()?;
     let [token, count, at, lease] =

@@ -149,7 +149,7 @@ impl State {
         }
     }
 
-    /// Moves a free lock to the head of its line; answers the lease it has.
+    /// Moves a free lock to the head of its line. Returns the lease it has.
     pub(super) fn grant(&mut self, key: &LockKey, ahead: Entry, now: Instant) -> Duration {
         self.line(key, now, |line| line.leave(ahead.inbox));
         let tokens = self.take(
@@ -160,14 +160,14 @@ impl State {
             ahead.tokens,
             now,
         );
-        let moved = HandoffMessage {
+        let message = HandoffMessage {
             key: key.as_str().to_owned(),
             hold: ahead.hold,
             tokens,
             at: self.clock.at(now),
             lease: ahead.grant,
         };
-        self.news.push((ahead.inbox, moved));
+        self.messages.push((ahead.inbox, message));
         ahead.grant
     }
 }

@@ -30,31 +30,32 @@ use crate::{
     },
 };
 
-/// How long nobody must have waited before the inbox is closed, to within as much again.
+/// How long no caller must have waited before the inbox is closed, to within as much again.
 const IDLE: Duration = Duration::from_secs(5);
 
+/// A request to check the subscription.
 #[derive(Default)]
-pub(super) struct Doubt {
-    pub(super) raised: Notify,
-    /// Since when it has not been heard.
+pub(super) struct Check {
+    pub(super) asked: Notify,
+    /// Since when a request has not been taken.
     pub(super) since: Mutex<Option<Instant>>,
 }
 
-impl Doubt {
-    /// Waits until one is raised, and notes that it was heard.
-    async fn heard(&self) {
-        self.raised.notified().await;
+impl Check {
+    /// Waits for a request, and takes it.
+    async fn taken(&self) {
+        self.asked.notified().await;
         *self.since.lock() = None;
     }
 
-    /// Hears the doubts while `work` goes on, which settles them.
+    /// Takes the requests while `work` goes on, which makes them needless.
     async fn settled_by<T>(&self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
         loop {
             select! {
                 biased;
                 output = &mut work => return output,
-                () = self.heard() => {}
+                () = self.taken() => {}
             }
         }
     }
@@ -72,25 +73,21 @@ pub(super) struct Subscriber {
     pub(super) address: Address,
     pub(super) timeouts: Timeouts,
     pub(super) disconnects: watch::Sender<u64>,
-    pub(super) check_subscription: Arc<Doubt>,
+    pub(super) check: Arc<Check>,
     pub(super) stage: Arc<Mutex<Stage>>,
 }
 
 impl Subscriber {
     pub(super) async fn run(self) {
-        let _ending = ReleaseRequest(&self);
+        let _ending = Ending(&self);
         let mut pace = Pace::new();
         while !self.is_idle() {
             let ended = Arc::new(Notify::new());
-            let pause = match self
-                .check_subscription
-                .settled_by(self.subscribe(&ended))
-                .await
-            {
+            let pause = match self.check.settled_by(self.subscribe(&ended)).await {
                 Ok(mut connection) => {
                     let began = Instant::now();
-                    // What has moved until now was told to nobody.
-                    self.enter(Stage::QueueEntry);
+                    // No message has told of what moved until now.
+                    self.enter(Stage::Open);
                     match self.keep(&mut connection, &ended).await {
                         End::Idle => return,
                         // The server may have lost its data together with the connection.
@@ -109,7 +106,7 @@ impl Subscriber {
                 }
             };
             if let Some(pause) = pause {
-                self.check_subscription.settled_by(sleep(pause)).await;
+                self.check.settled_by(sleep(pause)).await;
             }
         }
     }
@@ -130,14 +127,14 @@ impl Subscriber {
         }
     }
 
-    /// Waits until the connection has died, or nobody needs it.
+    /// Waits until the connection has died, or is not needed any more.
     async fn keep(&self, connection: &mut MultiplexedConnection, ended: &Notify) -> End {
         let mut was_idle = false;
         loop {
             select! {
                 biased;
                 () = ended.notified() => return End::Dead,
-                () = self.check_subscription.heard() => {
+                () = self.check.taken() => {
                     if cmd("PING").exec_async(connection).await.is_err() {
                         return End::Dead;
                     }
@@ -169,9 +166,9 @@ impl Subscriber {
 
 /// However the task ends, waiters that come at the same moment, or wait on another runtime than the one
 /// that has ended, are woken and open the inbox again.
-struct ReleaseRequest<'a>(&'a Subscriber);
+struct Ending<'a>(&'a Subscriber);
 
-impl Drop for ReleaseRequest<'_> {
+impl Drop for Ending<'_> {
     fn drop(&mut self) {
         self.0.enter(Stage::Ended);
     }
@@ -185,13 +182,13 @@ fn deliver(
     move |push| {
         match push.kind {
             PushKind::Message => {
-                let message = push.data.get(1).map(String::from_redis_value_ref);
-                let moved = message
+                let text = push.data.get(1).map(String::from_redis_value_ref);
+                let message = text
                     .and_then(Result::ok)
                     .as_deref()
-                    .and_then(reply::moved);
-                if let (Some(moved), Some(listener)) = (moved, listener.upgrade()) {
-                    listener.moved(moved);
+                    .and_then(reply::handoff);
+                if let (Some(message), Some(listener)) = (message, listener.upgrade()) {
+                    listener.moved(message);
                 }
             }
             PushKind::Disconnection => ended.notify_one(),
