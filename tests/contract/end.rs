@@ -6,7 +6,7 @@ use crate::store::{AcquireReply, Presence, Seen};
 on_every_store!(
     a_release_frees_the_lock_at_any_depth,
     a_second_release_finds_the_hold_gone,
-    the_release_of_a_stranger_changes_nothing,
+    the_release_of_another_hold_changes_nothing,
     a_late_release_does_not_touch_the_next_holder,
     a_hold_that_is_nowhere_can_be_buried,
     an_answered_acquire_that_comes_again_takes_the_lock,
@@ -37,13 +37,13 @@ async fn a_second_release_finds_the_hold_gone(world: World) {
     assert_eq!(world.inspect().await, None);
 }
 
-async fn the_release_of_a_stranger_changes_nothing(world: World) {
-    let (holder, stranger) = (some_hold(), some_hold());
+async fn the_release_of_another_hold_changes_nothing(world: World) {
+    let (holder, other) = (some_hold(), some_hold());
     world.take(holder, MINUTE).await;
     world.depth(holder, 2, 1).await;
     let before = world.seen().await;
-    assert_eq!(world.release(stranger).await, Presence::Gone);
-    assert_eq!(world.bury(stranger).await, Presence::Gone);
+    assert_eq!(world.release(other).await, Presence::Gone);
+    assert_eq!(world.bury(other).await, Presence::Gone);
     assert_eq!(world.seen().await, before);
     assert_eq!(world.holders().await, [(holder.to_string(), 2)]);
 }

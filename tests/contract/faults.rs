@@ -2,7 +2,7 @@
 
 use deadpool_redis::redis::{FromRedisValue, cmd};
 
-use super::world::{MINUTE, World, claim, ending, field_of, near, some_hold};
+use super::world::{MINUTE, World, acquire_request, field_of, near, release_request, some_hold};
 use crate::{
     base::{
         error::Effect,
@@ -51,7 +51,10 @@ async fn refusal(world: &World, hold: HoldId, operation: &str) -> Option<Effect>
     let (store, key) = (&world.store, &world.key);
     let ttl = 9 * MINUTE;
     let outcome = match operation {
-        "acquire" => store.acquire(key, claim(hold, ttl)).await.map(drop),
+        "acquire" => store
+            .acquire(key, acquire_request(hold, ttl))
+            .await
+            .map(drop),
         "depth" => store.depth(key, change(hold)).await.map(drop),
         "inspect" => store.inspect(key).await.map(drop),
         "force_release" => {
@@ -67,7 +70,7 @@ async fn refusal(world: &World, hold: HoldId, operation: &str) -> Option<Effect>
             };
             store.renew(key, renewal).await.map(drop)
         }
-        _ => store.release(key, ending(hold)).await.map(drop),
+        _ => store.release(key, release_request(hold)).await.map(drop),
     };
     outcome.err().map(|error| error.effect())
 }
@@ -131,8 +134,8 @@ async fn a_full_server_takes_no_lock_and_still_keeps_and_frees_one() {
     assert!(near(world.remaining().await, 3 * MINUTE));
     assert_eq!(world.bury(hold).await, Presence::Present);
     assert_eq!(world.bury(late).await, Presence::Gone);
-    let claim = claim(some_hold(), MINUTE);
-    let full = world.store.acquire(&world.key, claim).await;
+    let request = acquire_request(some_hold(), MINUTE);
+    let full = world.store.acquire(&world.key, request).await;
     let effect = full.map_err(|error| error.effect());
     assert_eq!(effect, Err(Effect::None));
 

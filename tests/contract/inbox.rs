@@ -1,4 +1,4 @@
-//! An inbox of the test's own, and what it was told.
+//! An inbox of the test's own, and what it has received.
 
 use std::sync::Arc;
 
@@ -12,20 +12,20 @@ use crate::{
     support::{DEADLINE, within},
 };
 
-/// The key in a message of the test itself: it comes after everything that was told before it.
+/// The key in a message of the test itself: it comes after every message that was sent before it.
 const FENCE: &str = "fence";
 
-enum News {
-    HandoffMessage(HandoffMessage),
+enum Received {
+    Message(HandoffMessage),
     Missed,
 }
 
-/// A listener that writes down what it is told.
-struct Recorder(UnboundedSender<News>);
+/// A listener that writes down what it receives.
+struct Recorder(UnboundedSender<Received>);
 
 impl Listener for Recorder {
-    fn moved(&self, moved: HandoffMessage) {
-        let _ = self.0.send(News::HandoffMessage(moved));
+    fn moved(&self, message: HandoffMessage) {
+        let _ = self.0.send(Received::Message(message));
     }
 
     fn is_idle(&self) -> bool {
@@ -33,14 +33,14 @@ impl Listener for Recorder {
     }
 
     fn missed(&self) {
-        let _ = self.0.send(News::Missed);
+        let _ = self.0.send(Received::Missed);
     }
 }
 
 /// The inbox of one process, open.
 pub(crate) struct Inbox {
     pub(crate) id: InboxId,
-    news: UnboundedReceiver<News>,
+    received: UnboundedReceiver<Received>,
     /// A store only refers to its listeners.
     recorder: Arc<Recorder>,
     /// A process has one inbox on a server, so each has a store of its own there.
@@ -54,22 +54,25 @@ impl Inbox {
         inbox
     }
 
-    /// Subscribed when it is there: nothing that is told from now on is missed.
+    /// Subscribed when it is there: no message that is sent from now on is missed.
     pub(crate) async fn on_redis(server: &Server, id: InboxId) -> Self {
         let mut inbox = Self::new(id);
         let store = server.store().await;
         inbox.open(&store);
-        let opened = within(DEADLINE, "an inbox that is open", inbox.news.recv()).await;
-        assert!(matches!(opened, Some(News::Missed)), "told too early");
+        let opened = within(DEADLINE, "an inbox that is open", inbox.received.recv()).await;
+        assert!(
+            matches!(opened, Some(Received::Missed)),
+            "received too early"
+        );
         inbox.process = Some(store);
         inbox
     }
 
     fn new(id: InboxId) -> Self {
-        let (sender, news) = unbounded_channel();
+        let (sender, received) = unbounded_channel();
         Self {
             id,
-            news,
+            received,
             recorder: Arc::new(Recorder(sender)),
             process: None,
         }
@@ -80,30 +83,30 @@ impl Inbox {
         assert!(store.listen(self.id, Arc::downgrade(&recorder)), "no inbox");
     }
 
-    /// What it has been told since it was last asked, of a store in memory.
-    pub(crate) fn told_here(&mut self) -> Vec<HandoffMessage> {
-        std::iter::from_fn(|| self.news.try_recv().ok())
-            .map(|news| match news {
-                News::HandoffMessage(moved) => moved,
-                News::Missed => panic!("nothing is missed in memory"),
+    /// What it has received since it was last asked, from a store in memory.
+    pub(crate) fn received_here(&mut self) -> Vec<HandoffMessage> {
+        std::iter::from_fn(|| self.received.try_recv().ok())
+            .map(|received| match received {
+                Received::Message(message) => message,
+                Received::Missed => panic!("nothing is missed in memory"),
             })
             .collect()
     }
 
-    /// The same, of a server that a [`fence`] was sent through.
-    pub(crate) async fn told_there(&mut self) -> Vec<HandoffMessage> {
-        let mut told = Vec::new();
+    /// The same, from a server that a [`fence`] was sent through.
+    pub(crate) async fn received_there(&mut self) -> Vec<HandoffMessage> {
+        let mut messages = Vec::new();
         loop {
-            match within(DEADLINE, "the fence", self.news.recv()).await {
-                Some(News::HandoffMessage(moved)) if moved.key == FENCE => return told,
-                Some(News::HandoffMessage(moved)) => told.push(moved),
-                Some(News::Missed) | None => panic!("the subscription broke"),
+            match within(DEADLINE, "the fence", self.received.recv()).await {
+                Some(Received::Message(message)) if message.key == FENCE => return messages,
+                Some(Received::Message(message)) => messages.push(message),
+                Some(Received::Missed) | None => panic!("the subscription broke"),
             }
         }
     }
 }
 
-/// Sends each of the inboxes a message that ends what the server has told it up to now.
+/// Sends each of the inboxes a message that follows all that the server has sent it up to now.
 pub(crate) async fn fence(server: &Server, inboxes: impl IntoIterator<Item = InboxId>) {
     let message = format!("{} 1 1 1 1 {FENCE}", some_hold());
     let mut messages = pipe();

@@ -8,7 +8,7 @@ on_every_store!(
     a_renewal_never_shortens_the_lease,
     a_hold_lives_as_long_as_it_is_renewed,
     a_lease_that_ran_out_cannot_be_renewed,
-    the_renewal_of_a_stranger_changes_nothing,
+    the_renewal_of_another_hold_changes_nothing,
     a_released_hold_cannot_be_renewed,
 );
 
@@ -49,12 +49,12 @@ async fn a_lease_that_ran_out_cannot_be_renewed(world: World) {
     assert_eq!(world.inspect().await, None);
 }
 
-async fn the_renewal_of_a_stranger_changes_nothing(world: World) {
-    let (holder, stranger) = (some_hold(), some_hold());
-    assert_eq!(world.renew(stranger, MINUTE).await, Presence::Gone);
+async fn the_renewal_of_another_hold_changes_nothing(world: World) {
+    let (holder, other) = (some_hold(), some_hold());
+    assert_eq!(world.renew(other, MINUTE).await, Presence::Gone);
     assert_eq!(world.inspect().await, None);
     world.take(holder, MINUTE).await;
-    assert_eq!(world.renew(stranger, 9 * MINUTE).await, Presence::Gone);
+    assert_eq!(world.renew(other, 9 * MINUTE).await, Presence::Gone);
     assert_eq!(world.holders().await, [(holder.to_string(), 1)]);
     assert!(near(world.remaining().await, MINUTE));
 }

@@ -11,7 +11,7 @@ use crate::store::Presence;
 on_every_store!(
     a_place_that_is_left_goes_to_the_successor,
     a_place_that_is_left_without_a_successor_is_gone,
-    a_place_that_is_dead_goes_to_nobody,
+    a_place_that_is_dead_goes_to_no_successor,
     a_place_does_not_go_to_a_successor_that_holds_the_lock,
     only_the_hold_that_waits_leaves_the_place,
     a_waiter_that_leaves_when_the_lock_has_moved_to_it_moves_it_on,
@@ -20,12 +20,12 @@ on_every_store!(
 const TTL: Duration = MINUTE.saturating_mul(9);
 
 async fn a_place_that_is_left_goes_to_the_successor(world: World) {
-    let (holder, (first, place), (next, _), other) =
+    let (holder, (first, entry), (next, _), other) =
         (some_hold(), some_waiter(), some_waiter(), some_waiter());
     world.take(holder, TTL).await;
-    world.wait(first, TTL, place).await;
+    world.wait(first, TTL, entry).await;
     world.wait(other.0, TTL, other.1).await;
-    let released = world.hand_over(first, successor(next, TTL, place)).await;
+    let released = world.hand_over(first, successor(next, TTL, entry)).await;
     assert_eq!(released.presence, Presence::Gone);
     assert!(remaining(released).is_some_and(|left| near(left, TTL)));
     assert_eq!(world.waiting().await, 2);
@@ -34,24 +34,24 @@ async fn a_place_that_is_left_goes_to_the_successor(world: World) {
 }
 
 async fn a_place_that_is_left_without_a_successor_is_gone(world: World) {
-    let (holder, (first, place), other) = (some_hold(), some_waiter(), some_waiter());
+    let (holder, (first, entry), other) = (some_hold(), some_waiter(), some_waiter());
     world.take(holder, TTL).await;
-    world.wait(first, TTL, place).await;
+    world.wait(first, TTL, entry).await;
     world.wait(other.0, TTL, other.1).await;
-    assert_eq!(world.leave(first, place.inbox).await, Presence::Gone);
+    assert_eq!(world.leave(first, entry.inbox).await, Presence::Gone);
     assert_eq!(world.waiting().await, 1);
     assert!(world.is_held(holder, TTL).await);
     world.release(holder).await;
     assert!(world.is_held(other.0, GRANT).await);
 }
 
-async fn a_place_that_is_dead_goes_to_nobody(world: World) {
-    let (holder, (first, mut place)) = (some_hold(), some_waiter());
-    place.life = MINUTE;
+async fn a_place_that_is_dead_goes_to_no_successor(world: World) {
+    let (holder, (first, mut entry)) = (some_hold(), some_waiter());
+    entry.life = MINUTE;
     world.take(holder, TTL).await;
-    world.wait(first, TTL, place).await;
+    world.wait(first, TTL, entry).await;
     world.pass(2 * MINUTE).await;
-    let next = successor(some_hold(), TTL, place);
+    let next = successor(some_hold(), TTL, entry);
     assert_eq!(world.hand_over(first, next).await.successor, None);
     assert_eq!(world.waiting().await, 0);
 }
@@ -59,16 +59,16 @@ async fn a_place_that_is_dead_goes_to_nobody(world: World) {
 /// Two requests of one process were executed in the other order: the lock has moved to the second of its
 /// waiters when the first one takes the place, and leaves.
 async fn a_place_does_not_go_to_a_successor_that_holds_the_lock(world: World) {
-    let (holder, (first, place), (next, _)) = (some_hold(), some_waiter(), some_waiter());
+    let (holder, (first, entry), (next, _)) = (some_hold(), some_waiter(), some_waiter());
     world.take(holder, TTL).await;
-    world.wait(next, TTL, place).await;
+    world.wait(next, TTL, entry).await;
     world.release(holder).await;
     assert!(world.is_held(next, GRANT).await);
-    world.wait(first, TTL, place).await;
-    let released = world.hand_over(first, successor(next, TTL, place)).await;
+    world.wait(first, TTL, entry).await;
+    let released = world.hand_over(first, successor(next, TTL, entry)).await;
     assert_eq!(released.successor, None, "it has to ask");
     assert_eq!(world.waiting().await, 0);
-    world.leave(next, place.inbox).await;
+    world.leave(next, entry.inbox).await;
     assert_eq!(
         world.inspect().await,
         None,
@@ -77,13 +77,13 @@ async fn a_place_does_not_go_to_a_successor_that_holds_the_lock(world: World) {
 }
 
 async fn only_the_hold_that_waits_leaves_the_place(world: World) {
-    let (holder, (first, place), (gone, elsewhere)) = (some_hold(), some_waiter(), some_waiter());
+    let (holder, (first, entry), (gone, elsewhere)) = (some_hold(), some_waiter(), some_waiter());
     world.take(holder, TTL).await;
-    world.wait(first, TTL, place).await;
+    world.wait(first, TTL, entry).await;
     // Another hold of the process, and the same one of another process.
-    assert_eq!(world.leave(gone, place.inbox).await, Presence::Gone);
+    assert_eq!(world.leave(gone, entry.inbox).await, Presence::Gone);
     assert_eq!(world.leave(first, elsewhere.inbox).await, Presence::Gone);
-    let next = successor(some_hold(), TTL, place);
+    let next = successor(some_hold(), TTL, entry);
     assert_eq!(world.hand_over(gone, next).await.successor, None);
     assert_eq!(world.waiting().await, 1);
     world.release(holder).await;
@@ -91,12 +91,12 @@ async fn only_the_hold_that_waits_leaves_the_place(world: World) {
 }
 
 async fn a_waiter_that_leaves_when_the_lock_has_moved_to_it_moves_it_on(world: World) {
-    let (holder, (first, place), other) = (some_hold(), some_waiter(), some_waiter());
+    let (holder, (first, entry), other) = (some_hold(), some_waiter(), some_waiter());
     world.take(holder, TTL).await;
-    world.wait(first, TTL, place).await;
+    world.wait(first, TTL, entry).await;
     world.wait(other.0, TTL, other.1).await;
     world.release(holder).await;
-    assert_eq!(world.leave(first, place.inbox).await, Presence::Present);
+    assert_eq!(world.leave(first, entry.inbox).await, Presence::Present);
     assert!(world.is_held(other.0, GRANT).await);
     assert_eq!(world.waiting().await, 0);
 }

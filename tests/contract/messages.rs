@@ -1,10 +1,13 @@
-//! What the inbox of a process is told when a lock moves to it.
+//! The message that the inbox of a process receives when a lock moves to it.
 
 use std::time::Duration;
 
 use super::{
     inbox::Inbox,
-    world::{GRANT, MINUTE, World, claim, ending, place, some_hold, some_waiter, successor},
+    world::{
+        GRANT, MINUTE, World, acquire_request, entry_of, release_request, some_hold, some_waiter,
+        successor,
+    },
 };
 use crate::{
     base::{id::HoldId, key::LockKey},
@@ -12,25 +15,25 @@ use crate::{
 };
 
 on_every_store!(
-    the_news_is_what_the_lock_shows,
+    a_message_says_what_the_lock_shows,
     a_release_tells_the_next_in_line_alone,
-    whoever_leaves_a_lock_that_moved_to_it_tells_the_next,
+    a_waiter_that_leaves_a_lock_it_was_given_tells_the_next,
     a_pass_tells_the_one_that_waits_and_not_the_successor,
     a_successor_is_answered_and_not_told,
     force_tells_the_next_in_line,
     a_free_lock_that_moves_tells_its_head,
     a_head_that_takes_the_lock_itself_is_not_told,
-    whoever_only_leaves_the_queue_tells_nobody,
+    leaving_the_queue_sends_no_message,
     a_process_is_told_of_each_key_in_the_order_of_the_moves,
-    a_lock_moves_to_an_inbox_that_nobody_reads_too,
+    a_lock_moves_also_to_an_inbox_that_is_not_read,
 );
 
 const TTL: Duration = MINUTE.saturating_mul(9);
 
 /// The holds that an inbox was told of.
 async fn told(world: &World, inbox: &mut Inbox) -> Vec<HoldId> {
-    let told = world.told(inbox).await;
-    told.into_iter().map(|moved| moved.hold).collect()
+    let told = world.received(inbox).await;
+    told.into_iter().map(|message| message.hold).collect()
 }
 
 /// The clock of the store, asked of a lock that must be held.
@@ -49,12 +52,12 @@ async fn line(world: &World, holder: HoldId) -> [(HoldId, Inbox); 2] {
         (some_hold(), world.inbox().await),
     ];
     for (hold, inbox) in &line {
-        world.wait(*hold, TTL, place(inbox.id)).await;
+        world.wait(*hold, TTL, entry_of(inbox.id)).await;
     }
     line
 }
 
-async fn the_news_is_what_the_lock_shows(mut world: World) {
+async fn a_message_says_what_the_lock_shows(mut world: World) {
     // A name may hold what separates the words of a message.
     world.key = LockKey::new("app: ", "order 7 1 {x} é").expect("a valid key");
     let (holder, next) = (some_hold(), some_hold());
@@ -62,23 +65,23 @@ async fn the_news_is_what_the_lock_shows(mut world: World) {
     world.take(holder, TTL).await;
     let wish = AcquireRequest {
         tokens: 5,
-        entry: Some(place(inbox.id)),
-        ..claim(next, TTL)
+        entry: Some(entry_of(inbox.id)),
+        ..acquire_request(next, TTL)
     };
-    world.claim(wish).await;
+    world.ask(wish).await;
     let before = now(&world).await;
     world.pass(MINUTE).await;
     world.release(holder).await;
     let after = now(&world).await;
 
-    let told = world.told(&mut inbox).await;
-    let [moved] = told.as_slice() else {
+    let told = world.received(&mut inbox).await;
+    let [message] = told.as_slice() else {
         panic!("told {told:?}");
     };
-    assert_eq!(moved.key, world.key.as_str());
-    assert_eq!((moved.hold, moved.lease), (next, GRANT));
-    assert!(before <= moved.at && moved.at <= after, "{moved:?}");
-    let Tokens { first, count } = moved.tokens;
+    assert_eq!(message.key, world.key.as_str());
+    assert_eq!((message.hold, message.lease), (next, GRANT));
+    assert!(before <= message.at && message.at <= after, "{message:?}");
+    let Tokens { first, count } = message.tokens;
     assert!((1..=5).contains(&count), "{count}");
     let last = first.0 + u64::from(count) - 1;
     let shown = world.seen().await.token;
@@ -104,7 +107,7 @@ async fn a_release_tells_the_next_in_line_alone(world: World) {
     assert_eq!(told(&world, &mut other).await, [second]);
 }
 
-async fn whoever_leaves_a_lock_that_moved_to_it_tells_the_next(world: World) {
+async fn a_waiter_that_leaves_a_lock_it_was_given_tells_the_next(world: World) {
     let holder = some_hold();
     let [(first, mut one), (second, mut other)] = line(&world, holder).await;
     world.release(holder).await;
@@ -119,7 +122,7 @@ async fn a_pass_tells_the_one_that_waits_and_not_the_successor(world: World) {
     let mut own = world.inbox().await;
     let next = Successor {
         order: Order::QueueFirst,
-        ..successor(some_hold(), TTL, place(own.id))
+        ..successor(some_hold(), TTL, entry_of(own.id))
     };
     world.hand_over(holder, next).await;
     assert_eq!(told(&world, &mut one).await, [first]);
@@ -130,7 +133,7 @@ async fn a_pass_tells_the_one_that_waits_and_not_the_successor(world: World) {
 async fn a_successor_is_answered_and_not_told(world: World) {
     let holder = some_hold();
     let [(first, mut one), (_, mut other)] = line(&world, holder).await;
-    let next = successor(first, TTL, place(one.id));
+    let next = successor(first, TTL, entry_of(one.id));
     world.hand_over(holder, next).await;
     world.hand_over(holder, next).await;
     assert!(world.is_held(first, TTL).await);
@@ -152,7 +155,7 @@ async fn force_tells_the_next_in_line(world: World) {
 async fn a_free_lock_that_moves_tells_its_head(world: World) {
     let [(first, mut one), (second, mut other)] = line(&world, some_hold()).await;
     world.pass(TTL + MINUTE).await;
-    world.wait(second, TTL, place(other.id)).await;
+    world.wait(second, TTL, entry_of(other.id)).await;
     assert_eq!(told(&world, &mut one).await, [first]);
     assert_eq!(told(&world, &mut other).await, []);
     world.pass(GRANT + MINUTE).await;
@@ -164,19 +167,19 @@ async fn a_free_lock_that_moves_tells_its_head(world: World) {
 async fn a_head_that_takes_the_lock_itself_is_not_told(world: World) {
     let [(first, mut one), (_, mut other)] = line(&world, some_hold()).await;
     world.pass(TTL + MINUTE).await;
-    world.queue(first, TTL, place(one.id)).await;
+    world.queue(first, TTL, entry_of(one.id)).await;
     assert!(world.is_held(first, TTL).await);
     assert_eq!(told(&world, &mut one).await, []);
     assert_eq!(told(&world, &mut other).await, []);
 }
 
-async fn whoever_only_leaves_the_queue_tells_nobody(world: World) {
+async fn leaving_the_queue_sends_no_message(world: World) {
     let [(first, mut one), (second, mut other)] = line(&world, some_hold()).await;
     world.leave(first, one.id).await;
     let next = ReleaseRequest {
         inbox: other.id,
-        successor: Some(successor(some_hold(), TTL, place(other.id))),
-        ..ending(second)
+        successor: Some(successor(some_hold(), TTL, entry_of(other.id))),
+        ..release_request(second)
     };
     world.end(next).await;
     assert_eq!(told(&world, &mut one).await, []);
@@ -190,7 +193,7 @@ async fn a_process_is_told_of_each_key_in_the_order_of_the_moves(mut world: Worl
         world.key = LockKey::new("app:", name).expect("a valid key");
         let (holder, next) = (some_hold(), some_hold());
         world.take(holder, TTL).await;
-        world.wait(next, TTL, place(inbox.id)).await;
+        world.wait(next, TTL, entry_of(inbox.id)).await;
         locks.push((world.key.clone(), holder, next));
     }
     locks.reverse();
@@ -198,16 +201,16 @@ async fn a_process_is_told_of_each_key_in_the_order_of_the_moves(mut world: Worl
         world.key = key.clone();
         world.release(*holder).await;
     }
-    let told = world.told(&mut inbox).await.into_iter();
-    let told: Vec<_> = told.map(|moved| (moved.key, moved.hold)).collect();
-    let moved = locks.into_iter();
-    let moved: Vec<_> = moved
+    let told = world.received(&mut inbox).await.into_iter();
+    let told: Vec<_> = told.map(|message| (message.key, message.hold)).collect();
+    let moves = locks.into_iter();
+    let moves: Vec<_> = moves
         .map(|(key, _, next)| (key.as_str().to_owned(), next))
         .collect();
-    assert_eq!(told, moved);
+    assert_eq!(told, moves);
 }
 
-async fn a_lock_moves_to_an_inbox_that_nobody_reads_too(world: World) {
+async fn a_lock_moves_also_to_an_inbox_that_is_not_read(world: World) {
     let (holder, (next, nowhere)) = (some_hold(), some_waiter());
     let mut inbox = world.inbox().await;
     world.take(holder, TTL).await;

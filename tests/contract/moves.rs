@@ -3,27 +3,27 @@
 use std::time::Duration;
 
 use super::world::{
-    GRANT, MINUTE, World, ending, field_of, near, some_hold, some_waiter, successor,
+    GRANT, MINUTE, World, field_of, near, release_request, some_hold, some_waiter, successor,
 };
 use crate::store::{AcquireReply, Order, Presence, ReleaseReply, ReleaseRequest, Seen, Successor};
 
 on_every_store!(
     a_successor_has_the_lock_with_its_own_ttl,
-    a_successor_goes_before_whoever_waits,
-    a_successor_that_passes_takes_what_nobody_waits_for,
-    a_successor_that_passes_stands_behind_whoever_waits,
+    a_successor_goes_before_the_queue,
+    a_successor_behind_an_empty_queue_takes_the_lock,
+    a_successor_behind_a_queue_stands_at_its_end,
     a_release_moves_the_lock_to_the_head_of_the_queue,
     a_repeated_release_changes_nothing,
     a_release_that_finds_nothing_gives_its_successor_nothing,
     a_release_with_a_successor_buries_its_hold,
     force_moves_the_lock_on,
-    a_lock_that_moved_to_nobody_alive_is_free_after_the_grant_lease,
+    a_lock_that_moved_to_a_dead_process_is_free_after_its_lease,
     the_grantee_lengthens_its_lease_when_it_asks_or_renews,
 );
 
 const TTL: Duration = MINUTE.saturating_mul(9);
 
-fn passing(next: Successor) -> Successor {
+fn behind_the_queue(next: Successor) -> Successor {
     Successor {
         order: Order::QueueFirst,
         ..next
@@ -47,10 +47,10 @@ pub(super) fn remaining(released: ReleaseReply) -> Option<Duration> {
 }
 
 async fn a_successor_has_the_lock_with_its_own_ttl(world: World) {
-    let (hold, (next, place)) = (some_hold(), some_waiter());
+    let (hold, (next, entry)) = (some_hold(), some_waiter());
     let token = world.take(hold, MINUTE).await;
     world.depth(hold, 3, 7).await;
-    let released = world.hand_over(hold, successor(next, TTL, place)).await;
+    let released = world.hand_over(hold, successor(next, TTL, entry)).await;
     assert_eq!(released.presence, Presence::Present);
     assert_eq!(lease(released), Some(TTL));
     assert!(world.is_held(next, TTL).await);
@@ -60,12 +60,12 @@ async fn a_successor_has_the_lock_with_its_own_ttl(world: World) {
     assert_eq!(world.holders().await, [(next.to_string(), 2)]);
 }
 
-async fn a_successor_goes_before_whoever_waits(world: World) {
-    let (hold, (next, place), other) = (some_hold(), some_waiter(), some_waiter());
+async fn a_successor_goes_before_the_queue(world: World) {
+    let (hold, (next, entry), other) = (some_hold(), some_waiter(), some_waiter());
     world.take(hold, MINUTE).await;
     world.wait(other.0, TTL, other.1).await;
-    world.wait(next, TTL, place).await;
-    let released = world.hand_over(hold, successor(next, TTL, place)).await;
+    world.wait(next, TTL, entry).await;
+    let released = world.hand_over(hold, successor(next, TTL, entry)).await;
     assert_eq!(lease(released), Some(TTL));
     assert!(world.is_held(next, TTL).await);
     // It does not wait any longer; the other one does.
@@ -75,29 +75,29 @@ async fn a_successor_goes_before_whoever_waits(world: World) {
     assert_eq!(world.waiting().await, 0);
 }
 
-async fn a_successor_that_passes_takes_what_nobody_waits_for(world: World) {
-    let (hold, (next, place), (last, _), other) =
+async fn a_successor_behind_an_empty_queue_takes_the_lock(world: World) {
+    let (hold, (next, entry), (last, _), other) =
         (some_hold(), some_waiter(), some_waiter(), some_waiter());
     world.take(hold, MINUTE).await;
-    let next = passing(successor(next, TTL, place));
+    let next = behind_the_queue(successor(next, TTL, entry));
     assert_eq!(lease(world.hand_over(hold, next).await), Some(TTL));
     assert!(world.is_held(next.hold, TTL).await);
     // Nor does it pass its own place at the head of the queue.
-    world.wait(last, TTL, place).await;
+    world.wait(last, TTL, entry).await;
     world.wait(other.0, TTL, other.1).await;
-    let last = passing(successor(last, TTL, place));
+    let last = behind_the_queue(successor(last, TTL, entry));
     assert_eq!(lease(world.hand_over(next.hold, last).await), Some(TTL));
     assert!(world.is_held(last.hold, TTL).await);
     assert_eq!(world.waiting().await, 1);
 }
 
-async fn a_successor_that_passes_stands_behind_whoever_waits(world: World) {
-    let (hold, (next, place)) = (some_hold(), some_waiter());
+async fn a_successor_behind_a_queue_stands_at_its_end(world: World) {
+    let (hold, (next, entry)) = (some_hold(), some_waiter());
     let (first, second) = (some_waiter(), some_waiter());
     world.take(hold, MINUTE).await;
     world.wait(first.0, TTL, first.1).await;
     world.wait(second.0, TTL, second.1).await;
-    let next = passing(successor(next, TTL, place));
+    let next = behind_the_queue(successor(next, TTL, entry));
     let released = world.hand_over(hold, next).await;
     assert_eq!(released.presence, Presence::Present);
     assert!(remaining(released).is_some_and(|left| near(left, GRANT)));
@@ -109,33 +109,36 @@ async fn a_successor_that_passes_stands_behind_whoever_waits(world: World) {
 }
 
 async fn a_release_moves_the_lock_to_the_head_of_the_queue(world: World) {
-    let (hold, (next, place)) = (some_hold(), some_waiter());
+    let (hold, (next, entry)) = (some_hold(), some_waiter());
     let token = world.take(hold, MINUTE).await;
-    world.wait(next, TTL, place).await;
-    let released = world.end(ending(hold)).await;
-    let (presence, nobody) = (Presence::Present, None);
-    assert_eq!((released.presence, released.successor), (presence, nobody));
+    world.wait(next, TTL, entry).await;
+    let released = world.end(release_request(hold)).await;
+    let (presence, successor) = (Presence::Present, None);
+    assert_eq!(
+        (released.presence, released.successor),
+        (presence, successor)
+    );
     assert!(world.is_held(next, GRANT).await);
     assert!(world.seen().await.token > Some(token));
     assert_eq!(world.waiting().await, 0);
 }
 
 async fn a_repeated_release_changes_nothing(world: World) {
-    let (hold, (next, place), other) = (some_hold(), some_waiter(), some_waiter());
+    let (hold, (next, entry), other) = (some_hold(), some_waiter(), some_waiter());
     for order in [Order::SuccessorFirst, Order::QueueFirst] {
         world.take(hold, TTL).await;
         world.wait(other.0, TTL, other.1).await;
         let next = Successor {
             order,
-            ..successor(next, TTL, place)
+            ..successor(next, TTL, entry)
         };
         let first = world.hand_over(hold, next).await;
         assert_eq!(first.presence, Presence::Present);
         let (seen, waiting) = (world.seen().await, world.waiting().await);
         for _ in 0..2 {
             let again = world.hand_over(hold, next).await;
-            let (presence, nobody) = (Presence::Gone, None);
-            assert_eq!((again.presence, again.successor), (presence, nobody));
+            let (presence, successor) = (Presence::Gone, None);
+            assert_eq!((again.presence, again.successor), (presence, successor));
             assert_eq!(world.seen().await, seen);
             assert_eq!(world.waiting().await, waiting);
         }
@@ -147,33 +150,39 @@ async fn a_repeated_release_changes_nothing(world: World) {
 }
 
 async fn a_release_that_finds_nothing_gives_its_successor_nothing(world: World) {
-    let (hold, (next, place), other) = (some_hold(), some_waiter(), some_waiter());
+    let (hold, (next, entry), other) = (some_hold(), some_waiter(), some_waiter());
     for next in [
-        successor(next, TTL, place),
-        passing(successor(next, TTL, place)),
+        successor(next, TTL, entry),
+        behind_the_queue(successor(next, TTL, entry)),
     ] {
-        let (presence, nobody) = (Presence::Gone, None);
+        let (presence, successor) = (Presence::Gone, None);
         let released = world.hand_over(hold, next).await;
-        assert_eq!((released.presence, released.successor), (presence, nobody));
+        assert_eq!(
+            (released.presence, released.successor),
+            (presence, successor)
+        );
         assert_eq!(world.inspect().await, None);
         // Nor after the lease, while others wait.
         world.take(hold, MINUTE).await;
         world.wait(other.0, TTL, other.1).await;
         world.pass(2 * MINUTE).await;
         let released = world.hand_over(hold, next).await;
-        assert_eq!((released.presence, released.successor), (presence, nobody));
+        assert_eq!(
+            (released.presence, released.successor),
+            (presence, successor)
+        );
         assert_eq!(world.inspect().await, None);
         world.leave(other.0, other.1.inbox).await;
     }
 }
 
 async fn a_release_with_a_successor_buries_its_hold(world: World) {
-    let (hold, (next, place), (last, _)) = (some_hold(), some_waiter(), some_waiter());
+    let (hold, (next, entry), (last, _)) = (some_hold(), some_waiter(), some_waiter());
     let burying = |hold, next| ReleaseRequest {
-        inbox: place.inbox,
+        inbox: entry.inbox,
         tombstone: true,
-        successor: Some(successor(next, TTL, place)),
-        ..ending(hold)
+        successor: Some(successor(next, TTL, entry)),
+        ..release_request(hold)
     };
     world.take(hold, MINUTE).await;
     assert_eq!(lease(world.end(burying(hold, next)).await), Some(TTL));
@@ -181,23 +190,23 @@ async fn a_release_with_a_successor_buries_its_hold(world: World) {
     assert!(world.is_held(next, TTL).await);
     // The same for one that only waits: a late request for it takes no place.
     let holder = next;
-    let (left, place) = some_waiter();
-    world.wait(left, TTL, place).await;
-    let ending = ReleaseRequest {
-        inbox: place.inbox,
-        successor: Some(successor(last, TTL, place)),
+    let (left, entry) = some_waiter();
+    world.wait(left, TTL, entry).await;
+    let request = ReleaseRequest {
+        inbox: entry.inbox,
+        successor: Some(successor(last, TTL, entry)),
         ..burying(left, last)
     };
-    assert!(remaining(world.end(ending).await).is_some());
-    assert_eq!(world.queue(left, TTL, place).await, AcquireReply::Ended);
+    assert!(remaining(world.end(request).await).is_some());
+    assert_eq!(world.queue(left, TTL, entry).await, AcquireReply::Ended);
     world.release(holder).await;
     assert!(world.is_held(last, GRANT).await);
 }
 
 async fn force_moves_the_lock_on(world: World) {
-    let (holder, (next, place)) = (some_hold(), some_waiter());
+    let (holder, (next, entry)) = (some_hold(), some_waiter());
     world.take(holder, TTL).await;
-    world.wait(next, TTL, place).await;
+    world.wait(next, TTL, entry).await;
     let seen = world.seen().await;
     let field = field_of(next);
     let wrong = Seen {
@@ -214,10 +223,10 @@ async fn force_moves_the_lock_on(world: World) {
     assert!(world.is_held(next, GRANT).await);
 }
 
-async fn a_lock_that_moved_to_nobody_alive_is_free_after_the_grant_lease(world: World) {
-    let (holder, (next, place), last) = (some_hold(), some_waiter(), some_waiter());
+async fn a_lock_that_moved_to_a_dead_process_is_free_after_its_lease(world: World) {
+    let (holder, (next, entry), last) = (some_hold(), some_waiter(), some_waiter());
     world.take(holder, TTL).await;
-    world.wait(next, TTL, place).await;
+    world.wait(next, TTL, entry).await;
     world.wait(last.0, TTL, last.1).await;
     world.release(holder).await;
     assert!(world.is_held(next, GRANT).await);
@@ -233,14 +242,14 @@ async fn the_grantee_lengthens_its_lease_when_it_asks_or_renews(world: World) {
     let mut holder = some_hold();
     world.take(holder, TTL).await;
     for renews in [false, true] {
-        let (next, place) = some_waiter();
-        world.wait(next, TTL, place).await;
+        let (next, entry) = some_waiter();
+        world.wait(next, TTL, entry).await;
         world.release(holder).await;
         assert!(world.is_held(next, GRANT).await);
         if renews {
             assert_eq!(world.renew(next, TTL).await, Presence::Present);
         } else {
-            let answer = world.queue(next, TTL, place).await;
+            let answer = world.queue(next, TTL, entry).await;
             assert!(matches!(answer, AcquireReply::Held { lease, .. } if lease == TTL));
         }
         assert!(world.is_held(next, TTL).await);

@@ -234,8 +234,8 @@ async fn what_has_another_type_beside_the_lock_is_removed() {
             let (hold, (next, beside)) = (some_hold(), some_waiter());
             if step != "take" {
                 world.take(hold, MINUTE).await;
-                let (other, place) = some_waiter();
-                world.wait(other, MINUTE, place).await;
+                let (other, entry) = some_waiter();
+                world.wait(other, MINUTE, entry).await;
             }
             let _: i64 = put(&world, "DEL", &[key]).await;
             let _: i64 = put(&world, "RPUSH", &[key, "precious"]).await;

@@ -9,21 +9,21 @@ use crate::{
 };
 
 on_every_store!(
-    whoever_finds_the_lock_busy_stands_in_the_queue,
-    a_claim_that_does_not_wait_leaves_no_place,
-    a_lock_is_taken_without_waiting_where_nobody_waits,
+    a_waiter_that_finds_the_lock_busy_stands_in_the_queue,
+    a_request_that_does_not_wait_leaves_no_place,
+    a_lock_is_taken_without_waiting_where_the_queue_is_empty,
     processes_are_served_in_the_order_of_their_coming,
     asking_again_keeps_the_place_and_its_process_alive,
     a_new_local_head_takes_over_the_place,
     a_dead_process_is_passed_over_and_has_lost_its_place,
-    a_queue_of_dead_processes_keeps_nobody_out,
+    a_queue_of_dead_processes_keeps_no_process_out,
     a_queue_of_dead_processes_has_lost_its_order,
     a_free_lock_moves_to_the_head_when_another_asks,
-    a_stranger_that_waits_enters_behind_them,
+    another_process_that_waits_enters_behind_them,
     the_head_takes_a_free_lock_itself,
     a_hold_that_has_the_lock_does_not_wait_for_it,
     a_hold_that_was_ended_does_not_enter_the_queue,
-    the_queues_of_two_keys_are_strangers,
+    the_queues_of_two_keys_are_independent,
 );
 
 const TTL: Duration = MINUTE.saturating_mul(9);
@@ -50,11 +50,11 @@ fn is_busy(answer: AcquireReply, lease: Duration) -> bool {
     matches!(answer, AcquireReply::Busy { remaining: Some(left), .. } if near(left, lease))
 }
 
-async fn whoever_finds_the_lock_busy_stands_in_the_queue(world: World) {
+async fn a_waiter_that_finds_the_lock_busy_stands_in_the_queue(world: World) {
     world.take(some_hold(), TTL).await;
     let before = world.seen().await;
-    for (waiting, (hold, place)) in (1..).zip(waiters::<3>()) {
-        let answer = world.queue(hold, MINUTE, place).await;
+    for (waiting, (hold, entry)) in (1..).zip(waiters::<3>()) {
+        let answer = world.queue(hold, MINUTE, entry).await;
         assert!(is_busy(answer, TTL), "{answer:?}");
         assert_eq!(world.waiting().await, waiting);
     }
@@ -62,15 +62,15 @@ async fn whoever_finds_the_lock_busy_stands_in_the_queue(world: World) {
     assert!(near(world.remaining().await, TTL));
 }
 
-async fn a_claim_that_does_not_wait_leaves_no_place(world: World) {
+async fn a_request_that_does_not_wait_leaves_no_place(world: World) {
     world.take(some_hold(), TTL).await;
     assert!(is_busy(world.acquire(some_hold(), MINUTE).await, TTL));
     assert_eq!(world.waiting().await, 0);
 }
 
-async fn a_lock_is_taken_without_waiting_where_nobody_waits(world: World) {
-    let (hold, place) = some_waiter();
-    let answer = world.queue(hold, TTL, place).await;
+async fn a_lock_is_taken_without_waiting_where_the_queue_is_empty(world: World) {
+    let (hold, entry) = some_waiter();
+    let answer = world.queue(hold, TTL, entry).await;
     assert!(matches!(answer, AcquireReply::Held { lease, .. } if lease == TTL));
     assert!(world.is_held(hold, TTL).await);
     assert_eq!(world.waiting().await, 0);
@@ -79,19 +79,19 @@ async fn a_lock_is_taken_without_waiting_where_nobody_waits(world: World) {
 async fn processes_are_served_in_the_order_of_their_coming(world: World) {
     let holder = some_hold();
     world.take(holder, TTL).await;
-    let places = waiters::<12>();
-    for (hold, place) in places {
-        world.wait(hold, TTL, place).await;
+    let entries = waiters::<12>();
+    for (hold, entry) in entries {
+        world.wait(hold, TTL, entry).await;
     }
-    assert_eq!(order(&world, holder).await, places.map(|(hold, _)| hold));
+    assert_eq!(order(&world, holder).await, entries.map(|(hold, _)| hold));
 }
 
 async fn asking_again_keeps_the_place_and_its_process_alive(world: World) {
     let holder = some_hold();
     world.take(holder, LONG).await;
     let [first, dead, last] = waiters();
-    for (hold, place) in [first, dead, last] {
-        world.wait(hold, TTL, place).await;
+    for (hold, entry) in [first, dead, last] {
+        world.wait(hold, TTL, entry).await;
     }
     for _ in 0..3 {
         world.pass(PLACE_LIFE - 5 * MINUTE).await;
@@ -122,8 +122,8 @@ async fn a_dead_process_is_passed_over_and_has_lost_its_place(world: World) {
     world.take(holder, LONG).await;
     let [mut dying, next, last] = waiters();
     dying.1.life = 3 * MINUTE;
-    for (hold, place) in [dying, next, last] {
-        world.wait(hold, LONG, place).await;
+    for (hold, entry) in [dying, next, last] {
+        world.wait(hold, LONG, entry).await;
     }
     assert_eq!(world.waiting().await, 3);
     world.pass(5 * MINUTE).await;
@@ -134,11 +134,11 @@ async fn a_dead_process_is_passed_over_and_has_lost_its_place(world: World) {
     assert_eq!(order(&world, next.0).await, [last.0, dying.0]);
 }
 
-async fn a_queue_of_dead_processes_keeps_nobody_out(world: World) {
+async fn a_queue_of_dead_processes_keeps_no_process_out(world: World) {
     let (holder, next) = (some_hold(), some_hold());
     world.take(holder, LONG).await;
-    for (hold, place) in waiters::<3>() {
-        world.wait(hold, TTL, place).await;
+    for (hold, entry) in waiters::<3>() {
+        world.wait(hold, TTL, entry).await;
     }
     world.pass(PLACE_LIFE + MINUTE).await;
     assert_eq!(world.release(holder).await, Presence::Present);
@@ -183,15 +183,15 @@ async fn a_free_lock_moves_to_the_head_when_another_asks(world: World) {
     }
 }
 
-async fn a_stranger_that_waits_enters_behind_them(world: World) {
-    let [head, second, stranger] = waiters();
+async fn another_process_that_waits_enters_behind_them(world: World) {
+    let [head, second, last] = waiters();
     world.take(some_hold(), MINUTE).await;
     world.wait(head.0, TTL, head.1).await;
     world.wait(second.0, TTL, second.1).await;
     world.pass(2 * MINUTE).await;
-    world.wait(stranger.0, TTL, stranger.1).await;
+    world.wait(last.0, TTL, last.1).await;
     assert_eq!(world.waiting().await, 2);
-    assert_eq!(order(&world, head.0).await, [second.0, stranger.0]);
+    assert_eq!(order(&world, head.0).await, [second.0, last.0]);
 }
 
 async fn the_head_takes_a_free_lock_itself(world: World) {
@@ -208,26 +208,26 @@ async fn the_head_takes_a_free_lock_itself(world: World) {
 }
 
 async fn a_hold_that_has_the_lock_does_not_wait_for_it(world: World) {
-    let (hold, place) = some_waiter();
+    let (hold, entry) = some_waiter();
     for _ in 0..2 {
-        let answer = world.queue(hold, TTL, place).await;
+        let answer = world.queue(hold, TTL, entry).await;
         assert!(matches!(answer, AcquireReply::Held { .. }), "{answer:?}");
         assert_eq!(world.waiting().await, 0);
     }
 }
 
 async fn a_hold_that_was_ended_does_not_enter_the_queue(world: World) {
-    let (hold, place) = some_waiter();
+    let (hold, entry) = some_waiter();
     world.take(some_hold(), TTL).await;
     world.bury(hold).await;
-    assert_eq!(world.queue(hold, TTL, place).await, AcquireReply::Ended);
+    assert_eq!(world.queue(hold, TTL, entry).await, AcquireReply::Ended);
     assert_eq!(world.waiting().await, 0);
 }
 
-async fn the_queues_of_two_keys_are_strangers(mut world: World) {
-    let (hold, place) = some_waiter();
+async fn the_queues_of_two_keys_are_independent(mut world: World) {
+    let (hold, entry) = some_waiter();
     world.take(some_hold(), TTL).await;
-    world.wait(hold, TTL, place).await;
+    world.wait(hold, TTL, entry).await;
     world.key = LockKey::new("app:", "order:2").expect("a valid key");
     let holder = some_hold();
     world.take(holder, TTL).await;

@@ -1,6 +1,6 @@
 //! Taking a lock: free, busy, asked again, refused; and the tokens that it gives.
 
-use super::world::{MINUTE, World, claim, field_of, near, some_hold};
+use super::world::{MINUTE, World, acquire_request, field_of, near, some_hold};
 use crate::{
     base::key::LockKey,
     store::{AcquireReply, Presence, TOMBSTONE_LIFE},
@@ -17,7 +17,7 @@ on_every_store!(
     a_tombstone_refuses_its_own_hold_on_its_own_key_alone,
     a_tombstone_is_forgotten_after_its_life,
     a_lease_that_ran_out_frees_the_lock,
-    keys_are_strangers_to_each_other,
+    keys_are_independent,
     tokens_grow_from_holder_to_holder,
     tokens_grow_over_forgotten_tokens,
 );
@@ -105,7 +105,7 @@ async fn an_acquire_that_arrives_after_the_end_of_its_hold_is_refused(world: Wor
     assert_eq!(world.bury(hold).await, Presence::Present);
     assert_eq!(world.acquire(hold, MINUTE).await, AcquireReply::Ended);
     assert_eq!(world.inspect().await, None);
-    // Also while somebody else has the lock.
+    // Also while another hold has the lock.
     world.take(some_hold(), MINUTE).await;
     assert_eq!(world.acquire(hold, MINUTE).await, AcquireReply::Ended);
 }
@@ -114,8 +114,8 @@ async fn a_tombstone_refuses_its_own_hold_on_its_own_key_alone(world: World) {
     let hold = some_hold();
     world.bury(hold).await;
     let other = LockKey::new("app:", "other").expect("a valid key");
-    let claim = claim(hold, MINUTE);
-    let elsewhere = world.store.acquire(&other, claim).await.expect("acquire");
+    let request = acquire_request(hold, MINUTE);
+    let elsewhere = world.store.acquire(&other, request).await.expect("acquire");
     assert!(
         matches!(elsewhere, AcquireReply::Held { .. }),
         "{elsewhere:?}"
@@ -143,7 +143,7 @@ async fn a_lease_that_ran_out_frees_the_lock(world: World) {
     assert_eq!(world.holders().await, [(next.to_string(), 1)]);
 }
 
-async fn keys_are_strangers_to_each_other(mut world: World) {
+async fn keys_are_independent(mut world: World) {
     let (one, other) = (some_hold(), some_hold());
     world.take(one, MINUTE).await;
     world.key = LockKey::new("app:", "order:2").expect("a valid key");

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::world::{MINUTE, World, claim, field_of, place, some_hold, some_waiter, successor};
+use super::world::{
+    MINUTE, World, acquire_request, entry_of, field_of, some_hold, some_waiter, successor,
+};
 use crate::{
     base::id::{FencingToken, HoldId},
     store::{AcquireReply, AcquireRequest, Order, StoreTime, Successor, Tokens},
@@ -10,7 +12,7 @@ use crate::{
 
 on_every_store!(
     tokens_grow_with_every_kind_of_move,
-    the_answer_the_news_and_the_lock_agree_on_the_token,
+    the_answer_the_message_and_the_lock_agree_on_the_token,
     a_block_holds_no_more_tokens_than_were_asked_for,
     where_no_token_is_known_there_is_no_block,
     a_block_never_runs_ahead_of_the_clock,
@@ -76,20 +78,20 @@ async fn tokens_grow_with_every_kind_of_move(world: World) {
     assert!(tokens.is_sorted_by(|one, next| one < next), "{tokens:?}");
 }
 
-async fn the_answer_the_news_and_the_lock_agree_on_the_token(world: World) {
+async fn the_answer_the_message_and_the_lock_agree_on_the_token(world: World) {
     let (holder, next) = (some_hold(), some_hold());
     let mut inbox = world.inbox().await;
     world.take(holder, TTL).await;
-    world.wait(next, TTL, place(inbox.id)).await;
+    world.wait(next, TTL, entry_of(inbox.id)).await;
     world.release(holder).await;
-    let told = world.told(&mut inbox).await;
+    let told = world.received(&mut inbox).await;
     let first = told[0].tokens.first;
     assert_eq!(told[0].tokens.count, 1);
     assert_eq!(world.take(next, TTL).await, first);
     assert_eq!(shown(&world, next).await, first);
 
     let last = some_hold();
-    let wish = successor(last, TTL, place(inbox.id));
+    let wish = successor(last, TTL, entry_of(inbox.id));
     let Some(AcquireReply::Held { tokens, .. }) = world.hand_over(next, wish).await.successor
     else {
         panic!("a successor without the lock");
@@ -122,18 +124,18 @@ async fn a_block_never_runs_ahead_of_the_clock(world: World) {
     assert!(last(world.block(holder, MANY).await) <= now(&world).await.micros);
     let wish = AcquireRequest {
         tokens: MANY,
-        entry: Some(place(inbox.id)),
-        ..claim(next, TTL)
+        entry: Some(entry_of(inbox.id)),
+        ..acquire_request(next, TTL)
     };
-    world.claim(wish).await;
+    world.ask(wish).await;
     world.pass(Duration::from_millis(1)).await;
     world.release(holder).await;
-    let told = world.told(&mut inbox).await;
+    let told = world.received(&mut inbox).await;
     assert!(last(told[0].tokens) <= told[0].at.micros, "{told:?}");
     world.pass(Duration::from_millis(1)).await;
     let wish = Successor {
         tokens: MANY,
-        ..successor(last_hold, TTL, place(inbox.id))
+        ..successor(last_hold, TTL, entry_of(inbox.id))
     };
     let released = world.hand_over(next, wish).await;
     let Some(AcquireReply::Held { tokens, .. }) = released.successor else {
@@ -150,7 +152,7 @@ async fn blocks_of_successive_holds_do_not_overlap(world: World) {
         let mut blocks = vec![world.block(holder, MANY).await];
         let wish = Successor {
             tokens: MANY,
-            ..successor(heir, TTL, place(inbox.id))
+            ..successor(heir, TTL, entry_of(inbox.id))
         };
         let released = world.hand_over(holder, wish).await;
         if let Some(AcquireReply::Held { tokens, .. }) = released.successor {
@@ -159,17 +161,17 @@ async fn blocks_of_successive_holds_do_not_overlap(world: World) {
         world.pass(Duration::from_millis(1)).await;
         let wish = AcquireRequest {
             tokens: MANY,
-            entry: Some(place(inbox.id)),
-            ..claim(next, TTL)
+            entry: Some(entry_of(inbox.id)),
+            ..acquire_request(next, TTL)
         };
-        world.claim(wish).await;
+        world.ask(wish).await;
         world.release(heir).await;
         blocks.extend(
             world
-                .told(&mut inbox)
+                .received(&mut inbox)
                 .await
                 .iter()
-                .map(|moved| moved.tokens),
+                .map(|message| message.tokens),
         );
         assert_eq!(blocks.len(), 3);
         for block in blocks {

@@ -21,7 +21,7 @@ use crate::{
 
 pub(crate) const MINUTE: Duration = Duration::from_secs(60);
 
-/// The lease of a lock that moves to a [`place`] in the queue, and how long that place is kept.
+/// The lease of a lock that moves to a process that [waits](entry_of), and how long its place is kept.
 pub(crate) const GRANT: Duration = MINUTE.saturating_mul(2);
 pub(crate) const PLACE_LIFE: Duration = MINUTE.saturating_mul(20);
 
@@ -40,7 +40,7 @@ pub(crate) fn field_of(hold: HoldId) -> Vec<u8> {
 }
 
 /// How the process of an inbox waits.
-pub(crate) const fn place(inbox: InboxId) -> QueueEntry {
+pub(crate) const fn entry_of(inbox: InboxId) -> QueueEntry {
     QueueEntry {
         inbox,
         grant: GRANT,
@@ -50,11 +50,11 @@ pub(crate) const fn place(inbox: InboxId) -> QueueEntry {
 
 /// A hold of a process of its own, and how that process waits.
 pub(crate) fn some_waiter() -> (HoldId, QueueEntry) {
-    (some_hold(), place(InboxId::new()))
+    (some_hold(), entry_of(InboxId::new()))
 }
 
-/// A claim that does not wait.
-pub(crate) fn claim(hold: HoldId, ttl: Duration) -> AcquireRequest {
+/// A request that does not wait.
+pub(crate) fn acquire_request(hold: HoldId, ttl: Duration) -> AcquireRequest {
     AcquireRequest {
         hold,
         ttl,
@@ -75,7 +75,7 @@ pub(crate) fn successor(hold: HoldId, ttl: Duration, entry: QueueEntry) -> Succe
 }
 
 /// A release by a process that has no place in any queue, with no successor.
-pub(crate) fn ending(hold: HoldId) -> ReleaseRequest {
+pub(crate) fn release_request(hold: HoldId) -> ReleaseRequest {
     ReleaseRequest {
         hold,
         inbox: InboxId::new(),
@@ -121,7 +121,7 @@ impl World {
     }
 
     pub(crate) async fn acquire(&self, hold: HoldId, ttl: Duration) -> AcquireReply {
-        self.claim(claim(hold, ttl)).await
+        self.ask(acquire_request(hold, ttl)).await
     }
 
     /// Asks for the lock, and waits in the queue if it is not free.
@@ -132,14 +132,14 @@ impl World {
         entry: QueueEntry,
     ) -> AcquireReply {
         let entry = Some(entry);
-        let claim = AcquireRequest {
+        let request = AcquireRequest {
             entry,
-            ..claim(hold, ttl)
+            ..acquire_request(hold, ttl)
         };
-        self.claim(claim).await
+        self.ask(request).await
     }
 
-    /// Asks for a lock that somebody else has, so that the hold waits from now on.
+    /// Asks for a lock that another hold has, so that the hold waits from now on.
     pub(crate) async fn wait(&self, hold: HoldId, ttl: Duration, entry: QueueEntry) {
         let answer = self.queue(hold, ttl, entry).await;
         assert!(matches!(answer, AcquireReply::Busy { .. }), "{answer:?}");
@@ -154,19 +154,22 @@ impl World {
         }
     }
 
-    /// What an inbox has been told since it was last asked.
-    pub(crate) async fn told(&self, inbox: &mut Inbox) -> Vec<HandoffMessage> {
+    /// The messages that an inbox has received since it was last asked.
+    pub(crate) async fn received(&self, inbox: &mut Inbox) -> Vec<HandoffMessage> {
         match &self.server {
             Some(server) => {
                 inbox::fence(server, [inbox.id]).await;
-                inbox.told_there().await
+                inbox.received_there().await
             }
-            None => inbox.told_here(),
+            None => inbox.received_here(),
         }
     }
 
-    pub(crate) async fn claim(&self, claim: AcquireRequest) -> AcquireReply {
-        self.store.acquire(&self.key, claim).await.expect("acquire")
+    pub(crate) async fn ask(&self, request: AcquireRequest) -> AcquireReply {
+        self.store
+            .acquire(&self.key, request)
+            .await
+            .expect("acquire")
     }
 
     /// Takes a lock that the hold must get, with a lease of about `ttl`.
@@ -179,11 +182,11 @@ impl World {
 
     /// The tokens of a lock that the hold must get or have.
     pub(crate) async fn block(&self, hold: HoldId, tokens: u32) -> Tokens {
-        let claim = AcquireRequest {
+        let request = AcquireRequest {
             tokens,
-            ..claim(hold, MINUTE)
+            ..acquire_request(hold, MINUTE)
         };
-        match self.claim(claim).await {
+        match self.ask(request).await {
             AcquireReply::Held { tokens, .. } => tokens,
             other => panic!("wanted the lock, got {other:?}"),
         }
@@ -216,40 +219,40 @@ impl World {
 
     /// A release after which no acquire of the hold can still be on its way.
     pub(crate) async fn release(&self, hold: HoldId) -> Presence {
-        self.end(ending(hold)).await.presence
+        self.end(release_request(hold)).await.presence
     }
 
     /// A release after which an acquire of the hold may still arrive.
     pub(crate) async fn bury(&self, hold: HoldId) -> Presence {
         let tombstone = true;
-        let ending = ReleaseRequest {
+        let request = ReleaseRequest {
             tombstone,
-            ..ending(hold)
+            ..release_request(hold)
         };
-        self.end(ending).await.presence
+        self.end(request).await.presence
     }
 
     /// A release by the process of an inbox, that has no other waiter.
     pub(crate) async fn leave(&self, hold: HoldId, inbox: InboxId) -> Presence {
-        let ending = ReleaseRequest {
+        let request = ReleaseRequest {
             inbox,
-            ..ending(hold)
+            ..release_request(hold)
         };
-        self.end(ending).await.presence
+        self.end(request).await.presence
     }
 
     /// A release that names who is to have the lock next.
     pub(crate) async fn hand_over(&self, hold: HoldId, successor: Successor) -> ReleaseReply {
-        let ending = ReleaseRequest {
+        let request = ReleaseRequest {
             inbox: successor.entry.inbox,
             successor: Some(successor),
-            ..ending(hold)
+            ..release_request(hold)
         };
-        self.end(ending).await
+        self.end(request).await
     }
 
-    pub(crate) async fn end(&self, ending: ReleaseRequest) -> ReleaseReply {
-        let release = self.store.release(&self.key, ending);
+    pub(crate) async fn end(&self, request: ReleaseRequest) -> ReleaseReply {
+        let release = self.store.release(&self.key, request);
         release.await.expect("release")
     }
 

@@ -6,7 +6,7 @@
 //! moment at which it is looked at, and the milliseconds of real time that a case takes on the
 //! server decide nothing.
 //!
-//! Tokens come from two clocks, so they are compared by their order. What inboxes are told is compared
+//! Tokens come from two clocks, so they are compared by their order. What inboxes receive is compared
 //! at the end of a case; on Redis a message of the test itself shows that nothing more is on its way.
 
 use std::cell::RefCell;
@@ -85,13 +85,13 @@ impl OnRedis {
         }
     }
 
-    /// What each inbox was told since it was last asked.
-    fn told(&self) -> [Vec<HandoffMessage>; INBOXES] {
+    /// What each inbox has received since it was last asked.
+    fn received(&self) -> [Vec<HandoffMessage>; INBOXES] {
         let mut inboxes = self.inboxes.borrow_mut();
         let ids = inboxes.each_ref().map(|inbox| inbox.id);
         self.runtime.block_on(inbox::fence(&self.server, ids));
-        let told = inboxes.each_mut();
-        told.map(|inbox| self.runtime.block_on(inbox.told_there()))
+        let inboxes = inboxes.each_mut();
+        inboxes.map(|inbox| self.runtime.block_on(inbox.received_there()))
     }
 }
 
@@ -149,10 +149,10 @@ impl<'a> Case<'a> {
     fn run(mut self, steps: &[Step]) -> Result<(), TestCaseError> {
         let outcome = steps.iter().try_for_each(|step| self.step(step));
         let outcome = outcome.and_then(|()| self.send());
-        // Asked of a case that failed too: what it was told must not reach the next one.
-        let told = self.redis.told();
+        // Asked of a case that failed too: its messages must not reach the next one.
+        let received = self.redis.received();
         outcome?;
-        self.compare_told(told)?;
+        self.compare_messages(received)?;
         let immortal = self.redis.runtime.block_on(self.redis.server.immortal());
         prop_assert!(immortal.is_empty(), "no expiry: {immortal:?}");
         Ok(())
@@ -202,14 +202,17 @@ impl<'a> Case<'a> {
         Ok(())
     }
 
-    /// Compares what the inboxes were told in this case.
-    fn compare_told(&mut self, there: [Vec<HandoffMessage>; INBOXES]) -> Result<(), TestCaseError> {
-        let here = self.inboxes.each_mut().map(Inbox::told_here);
+    /// Compares the messages that the inboxes have received in this case.
+    fn compare_messages(
+        &mut self,
+        there: [Vec<HandoffMessage>; INBOXES],
+    ) -> Result<(), TestCaseError> {
+        let here = self.inboxes.each_mut().map(Inbox::received_here);
         for (inbox, (here, there)) in here.into_iter().zip(there).enumerate() {
             prop_assert_eq!(here.len(), there.len(), "{:?} {:?}", here, there);
             for (here, there) in here.into_iter().zip(there) {
                 let key = self.names.number(&here.key).expect("a key of the case");
-                let [here, there] = [here, there].map(|moved| Reply::HandoffMessage(inbox, moved));
+                let [here, there] = [here, there].map(|message| Reply::Message(inbox, message));
                 self.same(key, here, there)?;
             }
         }

@@ -2,7 +2,7 @@
 
 use super::{
     reply::Reply,
-    step::{Next, Place, Request, Wish},
+    step::{Entry, Next, Request, Wish},
 };
 use crate::{
     base::{
@@ -55,8 +55,8 @@ impl Names {
         let key = self.key(key);
         match request {
             Request::Acquire { wish, waits } => {
-                let claim = self.claim(wish, waits);
-                store.acquire(key, claim).await.map(Reply::AcquireReply)
+                let request = self.acquire(wish, waits);
+                store.acquire(key, request).await.map(Reply::Acquired)
             }
             Request::Depth {
                 hold,
@@ -88,27 +88,27 @@ impl Names {
                 tombstone,
                 next,
             } => {
-                let ending = ReleaseRequest {
+                let request = ReleaseRequest {
                     hold: self.holds[hold],
                     inbox: self.inboxes[inbox],
                     tombstone,
                     successor: next.map(|next| self.successor(inbox, next)),
                 };
-                store.release(key, ending).await.map(Reply::ReleaseReply)
+                store.release(key, request).await.map(Reply::Released)
             }
         }
     }
 
-    fn claim(&self, wish: Wish, waits: Option<Place>) -> AcquireRequest {
+    fn acquire(&self, wish: Wish, waits: Option<Entry>) -> AcquireRequest {
         let Wish { hold, ttl, tokens } = wish;
         AcquireRequest {
             hold: self.holds[hold],
             ttl,
             tokens,
-            entry: waits.map(|place| QueueEntry {
-                inbox: self.inboxes[place.inbox],
-                grant: place.grant,
-                life: place.life,
+            entry: waits.map(|entry| QueueEntry {
+                inbox: self.inboxes[entry.inbox],
+                grant: entry.grant,
+                life: entry.life,
             }),
         }
     }

@@ -1,4 +1,4 @@
-//! Replies and news, in the parts that can be compared.
+//! Replies and messages, in the parts that can be compared.
 
 use std::time::Duration;
 
@@ -9,13 +9,13 @@ use crate::{
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Reply {
-    AcquireReply(AcquireReply),
+    Acquired(AcquireReply),
     Presence(Presence),
-    ReleaseReply(ReleaseReply),
+    Released(ReleaseReply),
     Snapshot(Option<Snapshot>),
     Forced(bool),
-    /// What an inbox was told, by its number.
-    HandoffMessage(usize, HandoffMessage),
+    /// What was sent to an inbox, by the number of that inbox.
+    Message(usize, HandoffMessage),
 }
 
 /// A reply, taken apart: what the clocks have no part in, a span of time, and a token.
@@ -28,15 +28,15 @@ pub(super) struct Parts {
 impl Reply {
     pub(super) fn parts(mut self) -> Parts {
         let (span, token) = match &mut self {
-            Self::AcquireReply(acquired)
-            | Self::ReleaseReply(ReleaseReply {
+            Self::Acquired(acquired)
+            | Self::Released(ReleaseReply {
                 successor: Some(acquired),
                 ..
             }) => take_acquired(acquired),
             Self::Snapshot(Some(snapshot)) => (snapshot.remaining.take(), snapshot.token.take()),
-            Self::HandoffMessage(_, moved) => {
-                moved.at = StoreTime { micros: 0 };
-                (None, Some(take_last(&mut moved.tokens)))
+            Self::Message(_, message) => {
+                message.at = StoreTime { micros: 0 };
+                (None, Some(take_last(&mut message.tokens)))
             }
             _ => (None, None),
         };

@@ -25,7 +25,7 @@ pub(super) enum Step {
 pub(super) enum Request {
     Acquire {
         wish: Wish,
-        waits: Option<Place>,
+        waits: Option<Entry>,
     },
     Depth {
         hold: usize,
@@ -56,7 +56,7 @@ pub(super) struct Wish {
 
 /// A place in the queue.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct Entry {
     pub(super) inbox: usize,
     pub(super) grant: Duration,
     pub(super) life: Duration,
@@ -133,9 +133,9 @@ fn any_request() -> impl Strategy<Value = Request> {
 }
 
 fn any_acquire() -> impl Strategy<Value = Request> {
-    let place = (0..INBOXES, any_span(), any_span());
-    (any_wish(), prop::option::weighted(0.7, place)).prop_map(|(wish, place)| {
-        let waits = place.map(|(inbox, grant, life)| Place {
+    let entry = (0..INBOXES, any_span(), any_span());
+    (any_wish(), prop::option::weighted(0.7, entry)).prop_map(|(wish, entry)| {
+        let waits = entry.map(|(inbox, grant, life)| Entry {
             inbox,
             grant: grant.min(wish.ttl),
             life,

@@ -38,7 +38,7 @@ impl World {
         let climate = self.climate;
         let groups: [(bool, &[Calamity]); 10] = [
             (climate.network, &[Cut, Cut, Fade]),
-            (climate.news, &[Deafen]),
+            (climate.messages, &[Deafen]),
             (climate.flaps, &[Flap]),
             (climate.restarts, &[Restart, Block]),
             (climate.data_loss, &[Forget, TakeAway]),

@@ -6,7 +6,7 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Climate {
     /// Messages are lost, late, or come twice.
-    pub(super) news: bool,
+    pub(super) messages: bool,
     /// The connection of an inbox ends, several times in a second, and that for commands goes on.
     pub(super) flaps: bool,
     /// Requests and answers are lost, late, executed twice or out of order; connections are cut.
@@ -24,7 +24,7 @@ pub(super) struct Climate {
 
 impl Climate {
     pub(super) const CALM: Self = Self {
-        news: false,
+        messages: false,
         flaps: false,
         network: false,
         restarts: false,
@@ -36,7 +36,7 @@ impl Climate {
     };
 
     pub(super) const WILD: Self = Self {
-        news: true,
+        messages: true,
         flaps: true,
         network: true,
         restarts: true,

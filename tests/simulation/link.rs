@@ -273,15 +273,15 @@ impl Wire {
 }
 
 impl Store for Link {
-    fn acquire(&self, key: &LockKey, claim: AcquireRequest) -> Answer<AcquireReply> {
+    fn acquire(&self, key: &LockKey, request: AcquireRequest) -> Answer<AcquireReply> {
         let (key, ledger) = (key.clone(), Arc::clone(&self.0.ledger));
         self.request("acquire", self.0.response_timeout, move |store| {
-            let answer = store.acquire(&key, claim);
+            let answer = store.acquire(&key, request);
             let (key, ledger) = (key.clone(), Arc::clone(&ledger));
             Box::pin(async move {
                 let acquired = answer.await?;
                 if let AcquireReply::Held { tokens, lease } = acquired {
-                    ledger.given(key.as_str(), claim.hold, tokens, lease);
+                    ledger.given(key.as_str(), request.hold, tokens, lease);
                 }
                 Ok(acquired)
             })
@@ -302,16 +302,16 @@ impl Store for Link {
         })
     }
 
-    fn release(&self, key: &LockKey, ending: ReleaseRequest) -> Answer<ReleaseReply> {
+    fn release(&self, key: &LockKey, request: ReleaseRequest) -> Answer<ReleaseReply> {
         let (key, ledger) = (key.clone(), Arc::clone(&self.0.ledger));
         self.request("release", self.0.response_timeout, move |store| {
-            let answer = store.release(&key, ending);
+            let answer = store.release(&key, request);
             let (key, ledger) = (key.clone(), Arc::clone(&ledger));
             Box::pin(async move {
                 let released = answer.await?;
-                ledger.released(key.as_str(), ending.hold);
+                ledger.released(key.as_str(), request.hold);
                 if let (Some(AcquireReply::Held { tokens, lease }), Some(successor)) =
-                    (released.successor, ending.successor)
+                    (released.successor, request.successor)
                 {
                     ledger.given(key.as_str(), successor.hold, tokens, lease);
                 }

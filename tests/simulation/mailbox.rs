@@ -102,7 +102,7 @@ impl Mailbox {
         }
     }
 
-    fn deliver(&self, moved: HandoffMessage, after: Duration) {
+    fn deliver(&self, message: HandoffMessage, after: Duration) {
         let subscription = Arc::clone(&self.subscription);
         let number = subscription.load(Relaxed);
         let (listener, wire) = (Weak::clone(&self.listener), Weak::clone(&self.wire));
@@ -113,7 +113,7 @@ impl Mailbox {
                 && reaches
                 && subscription.load(Relaxed) == number
             {
-                listener.moved(moved);
+                listener.moved(message);
             }
         }));
     }
@@ -121,24 +121,24 @@ impl Mailbox {
 
 /// The server speaks here.
 impl Listener for Mailbox {
-    fn moved(&self, moved: HandoffMessage) {
+    fn moved(&self, message: HandoffMessage) {
         let Some(wire) = self.wire.upgrade() else {
             return;
         };
         wire.ledger
-            .given(&moved.key, moved.hold, moved.tokens, moved.lease);
+            .given(&message.key, message.hold, message.tokens, message.lease);
         if !self.is_open() || wire.server.is_down() {
             return;
         }
-        let is_bad = wire.climate.news && !wire.server.is_calm();
+        let is_bad = wire.climate.messages && !wire.server.is_calm();
         if is_bad && one_in(8) {
-            self.deliver(moved.clone(), hold_up());
+            self.deliver(message.clone(), hold_up());
         }
         if is_bad && one_in(5) {
             return;
         }
         let late = is_bad && one_in(5);
-        self.deliver(moved, if late { hold_up() } else { travel() });
+        self.deliver(message, if late { hold_up() } else { travel() });
     }
 
     fn is_idle(&self) -> bool {

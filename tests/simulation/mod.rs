@@ -92,9 +92,9 @@ macro_rules! climates {
 
 climates! {
     nothing_goes_wrong_in_calm: Climate::CALM;
-    nothing_goes_wrong_while_messages_are_lost: Climate { news: true, ..Climate::CALM };
+    nothing_goes_wrong_while_messages_are_lost: Climate { messages: true, ..Climate::CALM };
     nothing_goes_wrong_while_inboxes_flap: Climate { flaps: true, ..Climate::CALM };
-    nothing_goes_wrong_on_a_bad_network: Climate { news: true, network: true, ..Climate::CALM };
+    nothing_goes_wrong_on_a_bad_network: Climate { messages: true, network: true, ..Climate::CALM };
     nothing_goes_wrong_while_the_server_restarts: Climate { restarts: true, network: true, ..Climate::CALM };
     nothing_goes_wrong_while_everybody_pauses: Climate { pauses: true, network: true, ..Climate::CALM };
     nothing_goes_wrong_while_processes_are_killed: Climate { kills: true, network: true, ..Climate::CALM };

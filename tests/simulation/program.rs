@@ -88,12 +88,14 @@ impl Program {
         // one that P9 grants.
         let way = Duration::from_millis(50);
         let longest_pause = Duration::from_millis(100);
-        let Climate { news, flaps, .. } = self.climate;
+        let Climate {
+            messages, flaps, ..
+        } = self.climate;
         let is_told = self.link.is_told();
         let delay = match self.wake {
-            Wake::Notify if is_told && !news && !flaps => Some(way),
+            Wake::Notify if is_told && !messages && !flaps => Some(way),
             // It asks by itself from when it knows that it is told nothing.
-            Wake::Notify if (is_told || self.link.is_broken()) && !news => {
+            Wake::Notify if (is_told || self.link.is_broken()) && !messages => {
                 Some(longest_pause + way)
             }
             Wake::Notify | Wake::Backoff => Some(2 * self.heartbeat + way),

@@ -21,8 +21,8 @@ async fn a_queue_disappears_with_the_last_that_waits() {
     let (mut holder, mut connection) = (some_hold(), world.server().connection.clone());
     world.take(holder, TTL).await;
     for way in ["granted", "taken", "succeeded", "left", "dead"] {
-        let (next, place) = some_waiter();
-        world.wait(next, TTL, place).await;
+        let (next, entry) = some_waiter();
+        world.wait(next, TTL, entry).await;
         for key in [QUEUE, ENTRIES] {
             assert!(is_fresh(life(&world, key).await, PLACE_LIFE), "{way}");
         }
@@ -30,13 +30,13 @@ async fn a_queue_disappears_with_the_last_that_waits() {
             "granted" => drop(world.release(holder).await),
             "taken" => {
                 let _: () = connection.del(LOCK).await.expect("DEL");
-                world.queue(next, TTL, place).await;
+                world.queue(next, TTL, entry).await;
             }
             "succeeded" => {
-                let next = successor(next, TTL, place);
+                let next = successor(next, TTL, entry);
                 world.hand_over(holder, next).await;
             }
-            "left" => drop(world.leave(next, place.inbox).await),
+            "left" => drop(world.leave(next, entry.inbox).await),
             _ => {
                 world.pass(PLACE_LIFE + MINUTE).await;
                 world.take(next, TTL).await;
@@ -50,17 +50,17 @@ async fn a_queue_disappears_with_the_last_that_waits() {
 #[tokio::test]
 async fn a_queue_lives_as_long_as_the_last_of_its_places() {
     let world = World::on_redis().await;
-    let ((long, mut lasting), (short, place)) = (some_waiter(), some_waiter());
+    let ((long, mut lasting), (short, entry)) = (some_waiter(), some_waiter());
     lasting.life = 3 * PLACE_LIFE;
     world.take(some_hold(), 4 * PLACE_LIFE).await;
     world.wait(long, TTL, lasting).await;
-    world.wait(short, TTL, place).await;
+    world.wait(short, TTL, entry).await;
     for key in [QUEUE, ENTRIES] {
         assert!(is_fresh(life(&world, key).await, lasting.life));
     }
     world.pass(2 * PLACE_LIFE).await;
     assert_eq!(world.waiting().await, 1);
-    world.wait(short, TTL, place).await;
+    world.wait(short, TTL, entry).await;
     for key in [QUEUE, ENTRIES] {
         assert!(is_fresh(life(&world, key).await, PLACE_LIFE));
     }

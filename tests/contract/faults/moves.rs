@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use super::{
     super::world::{
-        GRANT, MINUTE, World, claim, ending, field_of, some_hold, some_waiter, successor,
+        GRANT, MINUTE, World, acquire_request, field_of, release_request, some_hold, some_waiter,
+        successor,
     },
     ask,
 };
@@ -20,13 +21,13 @@ use crate::{
 const TTL: Duration = MINUTE.saturating_mul(9);
 
 /// A lock that is held, one process that waits for it, and the next of the holder's process.
-struct Line {
+struct Queue {
     holder: HoldId,
     head: (HoldId, QueueEntry),
     next: (HoldId, QueueEntry),
 }
 
-impl Line {
+impl Queue {
     async fn form(world: &World) -> Self {
         let line = Self {
             holder: some_hold(),
@@ -42,15 +43,15 @@ impl Line {
         let entry = Some(self.next.1);
         AcquireRequest {
             entry,
-            ..claim(self.next.0, TTL)
+            ..acquire_request(self.next.0, TTL)
         }
     }
 
-    fn ending(&self, successor: Option<Successor>) -> ReleaseRequest {
+    fn release_request(&self, successor: Option<Successor>) -> ReleaseRequest {
         ReleaseRequest {
             inbox: self.next.1.inbox,
             successor,
-            ..ending(self.holder)
+            ..release_request(self.holder)
         }
     }
 
@@ -71,20 +72,29 @@ const MOVES: [&str; 7] = [
     "ask",
 ];
 
-async fn step(world: &World, line: &Line, step: &str) -> Result<(), StoreError> {
+async fn step(world: &World, line: &Queue, step: &str) -> Result<(), StoreError> {
     let (store, key) = (&world.store, &world.key);
-    let (hold, place) = line.next;
-    let next = successor(hold, TTL, place);
+    let (hold, entry) = line.next;
+    let next = successor(hold, TTL, entry);
     match step {
-        "hand over" => store.release(key, line.ending(Some(next))).await.map(drop),
+        "hand over" => store
+            .release(key, line.release_request(Some(next)))
+            .await
+            .map(drop),
         "pass" => {
             let next = Successor {
                 order: Order::QueueFirst,
                 ..next
             };
-            store.release(key, line.ending(Some(next))).await.map(drop)
+            store
+                .release(key, line.release_request(Some(next)))
+                .await
+                .map(drop)
         }
-        "release" => store.release(key, line.ending(None)).await.map(drop),
+        "release" => store
+            .release(key, line.release_request(None))
+            .await
+            .map(drop),
         "force" => store.force_release(key, line.seen()).await.map(drop),
         "leave" => {
             let (hold, QueueEntry { inbox, .. }) = line.head;
@@ -92,12 +102,12 @@ async fn step(world: &World, line: &Line, step: &str) -> Result<(), StoreError> 
                 entry: line.head.1,
                 ..next
             };
-            let ending = ReleaseRequest {
+            let request = ReleaseRequest {
                 inbox,
                 successor: Some(next),
-                ..ending(hold)
+                ..release_request(hold)
             };
-            store.release(key, ending).await.map(drop)
+            store.release(key, request).await.map(drop)
         }
         _ => store.acquire(key, line.wish()).await.map(drop),
     }
@@ -113,7 +123,7 @@ async fn a_move_that_dies_at_any_write_leaves_no_lock_without_an_expiry() {
         for of in MOVES {
             let () = ask(&world, "ACL SETUSER default +@all").await;
             let () = ask(&world, "FLUSHALL").await;
-            let line = Line::form(&world).await;
+            let line = Queue::form(&world).await;
             if of == "ask" {
                 world.pass(TTL + MINUTE).await;
             }
@@ -125,7 +135,7 @@ async fn a_move_that_dies_at_any_write_leaves_no_lock_without_an_expiry() {
             let left: i64 = ask(&world, "PTTL app:order").await;
             assert_ne!(left, -1, "{of} without {denied}");
 
-            // Whatever is left does not keep the lock from those who come after.
+            // Whatever is left does not keep the lock from later processes.
             let () = ask(&world, "ACL SETUSER default +@all").await;
             world.pass(60 * MINUTE).await;
             world.take(some_hold(), TTL).await;
@@ -141,7 +151,7 @@ async fn a_lock_moves_also_where_nothing_may_be_published() {
         for of in ["pass", "release", "force", "ask"] {
             let () = ask(&world, "ACL SETUSER default +@all allchannels").await;
             let () = ask(&world, "FLUSHALL").await;
-            let line = Line::form(&world).await;
+            let line = Queue::form(&world).await;
             if of == "ask" {
                 world.pass(TTL + MINUTE).await;
             }
@@ -160,7 +170,7 @@ async fn a_full_server_still_moves_its_locks() {
     for of in ["hand over", "pass", "release", "force", "leave"] {
         let () = ask(&world, "CONFIG SET maxmemory 0").await;
         let () = ask(&world, "FLUSHALL").await;
-        let line = Line::form(&world).await;
+        let line = Queue::form(&world).await;
         let () = ask(&world, "CONFIG SET maxmemory 1").await;
         let outcome = step(&world, &line, of).await;
         assert!(outcome.is_ok(), "{of}: {outcome:?}");
@@ -179,7 +189,7 @@ async fn a_full_server_still_moves_its_locks() {
 #[tokio::test]
 async fn a_full_server_still_moves_a_lock_that_has_expired() {
     let world = World::on_redis().await;
-    let line = Line::form(&world).await;
+    let line = Queue::form(&world).await;
     let second = some_waiter();
     world.wait(second.0, TTL, second.1).await;
     world.pass(TTL + MINUTE).await;
@@ -192,9 +202,9 @@ async fn a_full_server_still_moves_a_lock_that_has_expired() {
 }
 
 #[tokio::test]
-async fn nobody_enters_the_queue_of_a_full_server() {
+async fn no_process_enters_the_queue_of_a_full_server() {
     let world = World::on_redis().await;
-    let line = Line::form(&world).await;
+    let line = Queue::form(&world).await;
     let () = ask(&world, "CONFIG SET maxmemory 1").await;
     let outcome = step(&world, &line, "wait").await;
     assert_eq!(outcome.map_err(|error| error.effect()), Err(Effect::None));
@@ -214,7 +224,7 @@ async fn a_release_that_cannot_move_the_lock_is_a_release() {
         for of in ["hand over", "pass", "release", "force", "alone"] {
             let () = ask(&world, "ACL SETUSER default +@all").await;
             let () = ask(&world, "FLUSHALL").await;
-            let line = Line::form(&world).await;
+            let line = Queue::form(&world).await;
             if of == "alone" {
                 world.leave(line.head.0, line.head.1.inbox).await;
             }
@@ -234,11 +244,11 @@ async fn a_release_that_cannot_move_the_lock_is_a_release() {
                 "force" if denied == "hexists" => continue,
                 "force" => world.store.force_release(key, line.seen()).await,
                 _ => {
-                    let ending = ReleaseRequest {
+                    let request = ReleaseRequest {
                         tombstone: true,
-                        ..line.ending((of != "release").then_some(next))
+                        ..line.release_request((of != "release").then_some(next))
                     };
-                    let released = world.store.release(key, ending).await;
+                    let released = world.store.release(key, request).await;
                     released.map(|released| released.presence == Presence::Present)
                 }
             };

@@ -12,7 +12,9 @@ use crate::{
     },
     store::{
         AcquireRequest, DepthChange, Order, ReleaseRequest, Renewal, Snapshot,
-        contract::world::{MINUTE, World, claim, ending, place, some_hold, successor},
+        contract::world::{
+            MINUTE, World, acquire_request, entry_of, release_request, some_hold, successor,
+        },
     },
 };
 
@@ -191,16 +193,19 @@ async fn operation(
     step: usize,
 ) -> Result<(), StoreError> {
     let (store, key) = (&world.store, &world.key);
-    let entry = place(inbox);
+    let entry = entry_of(inbox);
     match step {
         0 => {
-            let claim = AcquireRequest {
+            let request = AcquireRequest {
                 entry: Some(entry),
-                ..claim(hold, MINUTE)
+                ..acquire_request(hold, MINUTE)
             };
-            store.acquire(key, claim).await.map(drop)
+            store.acquire(key, request).await.map(drop)
         }
-        1 => store.acquire(key, claim(hold, MINUTE)).await.map(drop),
+        1 => store
+            .acquire(key, acquire_request(hold, MINUTE))
+            .await
+            .map(drop),
         2 => {
             let change = DepthChange {
                 hold,
@@ -224,13 +229,13 @@ async fn operation(
             if step == 5 {
                 next.order = Order::QueueFirst;
             }
-            let ending = ReleaseRequest {
+            let request = ReleaseRequest {
                 inbox,
                 tombstone: true,
                 successor: Some(next),
-                ..ending(hold)
+                ..release_request(hold)
             };
-            store.release(key, ending).await.map(drop)
+            store.release(key, request).await.map(drop)
         }
         _ => {
             let shown = store.inspect(key).await?;
