@@ -79,8 +79,8 @@ mod faults {
     mod cancel;
     mod cancel_faults;
     mod connect_fails;
+    mod connections;
     mod data_lost;
-    mod lanes;
     mod memory_limit;
     mod resend;
     mod resend_depth;
