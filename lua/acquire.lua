@@ -2,7 +2,7 @@
 -- ARGV: 1 hold id, 2 TTL in ms, 3 least life of the meta in ms, 4 how many tokens; to wait also: 5 inbox, 6 lease in ms of a lock that moves there, 7 life of the entry in ms
 -- returns the one token of a lock that was free, with a lease of the TTL; {1, token, tokens, lease in ms} held by this hold; {0, remaining ms or -1, time in µs} busy; {-1} this hold has ended
 
--- Nobody holds it, nobody waits, and this hold has not ended: the usual case, kept short.
+-- The usual case, kept short: the lock is free, no process waits, and this hold has not ended.
 if ARGV[4] == '1' and redis.call('EXISTS', KEYS[1], KEYS[2], KEYS[3]) == 0 then
   local time = redis.call('TIME')
   local now = time[1] * 1000000 + time[2]

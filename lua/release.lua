@@ -12,7 +12,7 @@ if KEYS[5] then
   end
 end
 local successor = ARGV[5]
--- Whether anybody else is in the lock or waits for it.
+-- Whether no other hold is in the lock, and no process waits for it.
 local alone = redis.pcall('EXISTS', KEYS[1], KEYS[2]) == 0
 if alone and not successor then
   return released
@@ -34,14 +34,14 @@ local function move()
   if not (waited or successor) then
     return released
   end
-  local hold, inbox, _, pass, _, ttl, meta_life, tokens, lease, life = unpack(ARGV)
+  local hold, inbox, _, queue_first, _, ttl, meta_life, tokens, lease, life = unpack(ARGV)
   -- include queue
 
   local now = clock()
   if released == 1 and redis.call('EXISTS', lock) == 0 then
     -- The lock moves: to the successor, or to the process that has waited longest.
     local ahead, wish
-    if waited and (pass == '1' or not successor) then
+    if waited and (queue_first == '1' or not successor) then
       ahead, wish = head(now)
     end
     if ahead and not (successor and ahead == inbox) then
@@ -62,7 +62,7 @@ local function move()
     return {1}
   end
 
-  -- It may have waited only: its place in the line goes to the successor.
+  -- The hold may only have waited: its place in the queue goes to the successor.
   local entry = waited and redis.call('HGET', entries, inbox)
   if entry and string.match(entry, '^%d+ (%S+)') == hold then
     -- Requests may overtake each other: a successor that has the lock by now would get it once more

@@ -1,5 +1,5 @@
 -- Part: the meta as it is read. Needs its name.
--- known() returns the last token and whom it was given to; nothing where there is no meta, and where
+-- known() returns the last token and the hold that it was given to; nothing where there is no meta, or where
 -- it cannot be read. A token and the next one are numbers that Lua knows exactly.
 local function known()
   local state = redis.pcall('GET', meta)

@@ -6,7 +6,7 @@ local function leave(inbox)
   redis.call('HDEL', entries, inbox)
 end
 
--- The first live process in line and what it waits for; dead ones are removed on the way.
+-- The first live process in the queue and what it waits for; dead ones are removed on the way.
 local function head(now)
   while true do
     local inbox = redis.call('ZRANGE', queue, 0, 0)[1]
@@ -21,7 +21,7 @@ local function head(now)
   end
 end
 
--- Enters the line at its end, or keeps the place that the inbox has there.
+-- Enters the queue at its end, or keeps the place that the inbox has there.
 local function stand(inbox, now, life, hold, lease, meta_life, tokens)
   if not redis.call('ZSCORE', queue, inbox) then
     local last = redis.call('ZRANGE', queue, -1, -1, 'WITHSCORES')[2] or 0
@@ -37,8 +37,8 @@ local function stand(inbox, now, life, hold, lease, meta_life, tokens)
   end
 end
 
--- Moves a free lock to the head of the line and tells it; returns the lease it has. Nothing comes
--- after this, since a script must not fail once it has spoken.
+-- Moves a free lock to the head of the queue and tells it; returns the lease it has. Nothing comes
+-- after this, since a script must not fail once it has sent a message.
 local function grant(inbox, wish)
   local hold, lease, meta_life, tokens = unpack(wish)
   leave(inbox)

@@ -1,4 +1,4 @@
-//! What stands in the body of every function with the attribute.
+//! The new body of a function with the attribute.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};

@@ -89,7 +89,7 @@ pub(crate) struct Binding {
 #[derive(Default)]
 pub(crate) struct Bindings {
     pub(crate) names: Vec<Binding>,
-    /// A pattern is a macro, so there may be names that nobody sees here.
+    /// A pattern is a macro, so there may be names that cannot be seen here.
     pub(crate) incomplete: bool,
 }
 

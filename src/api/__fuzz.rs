@@ -39,7 +39,7 @@ pub fn url(text: &str) {
 mod tests {
     use std::{fs, path::Path};
 
-    /// Everything that the fuzzers begin with, and whatever they have ever found.
+    /// Every input that the fuzzers begin with, and every one that they have ever found.
     fn each_of(target: &str, read: impl Fn(&[u8])) {
         // The manifest may be that of a folder of the repository.
         let mut above = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();

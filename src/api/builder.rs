@@ -42,7 +42,7 @@ pub struct LocksBuilder {
 impl LocksBuilder {
     /// Where the locks live: `redis://…`, `rediss://…` (feature `tls`), `unix://…`, or `memory:`.
     ///
-    /// Beside a [`pool`](Self::pool) only the inbox uses it, on which waiters are told that they have
+    /// Beside a [`pool`](Self::pool) it serves only the subscription on which waiters are told that it is
     /// their turn; all commands go through the pool.
     ///
     /// # Examples
@@ -70,7 +70,7 @@ impl LocksBuilder {
     /// another database must not come back to the pool.
     ///
     /// A pool does not give its client away: name the [`url`](Self::url) beside it, so that waiters
-    /// can be told of their turn. Without it they ask, as with [`Wake::Backoff`].
+    /// can be told that it is their turn. Without it they ask, as with [`Wake::Backoff`].
     ///
     /// # Examples
     ///
@@ -271,11 +271,11 @@ impl LocksBuilder {
         self
     }
 
-    /// How often a waiter asks while it waits to be told (default 1 s; a third of its TTL if that is
-    /// shorter). Between 10 ms and 1 min.
+    /// The time between two requests of a waiter that waits for its message (default 1 s; a third of its
+    /// TTL if that is shorter). Between 10 ms and 1 min.
     ///
-    /// It is what a lost message, a waiter that died and a subscription that hangs cost: each delays a
-    /// hand-off by two heartbeats at most. A lock that has moved to another process has a lease of
+    /// A lost message, a waiter that died and a subscription that hangs each delay a hand-off by
+    /// two heartbeats at most. A lock that has moved to another process has a lease of
     /// two heartbeats until it is renewed for the first time.
     ///
     /// # Examples
@@ -298,7 +298,7 @@ impl LocksBuilder {
     }
 
     /// How many times in a row a lock goes from one waiter to the next in this process while
-    /// another process waits (default 16). With 0 it goes to whichever process has waited longest.
+    /// another process waits (default 16). With 0 it goes to the process that has waited longest.
     /// A group that shares one hold with [`HandOff::InProcess`] has at most 1,000 members.
     ///
     /// # Examples

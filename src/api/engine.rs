@@ -96,7 +96,7 @@ impl Engine {
             }
         }
         let (owner, since) = (scope::owner(), Instant::now());
-        // From before the request, so that no outage falls between it and the watchdog.
+        // Made before the request, so that no disconnect falls between it and the watchdog.
         let disconnects = self.store().disconnects();
         loop {
             let want = Want {

@@ -20,7 +20,7 @@ use crate::{
 
 /// A lock that is held until this is dropped or [released](Self::release).
 ///
-/// A guard does not enter the caller into the call graph, since nothing ties it to a scope: run the
+/// A guard alone does not let nested calls re-enter the lock, since nothing ties it to a scope: run the
 /// calls that should re-enter the lock inside [`scope`](Self::scope). Nor can it stop the caller when
 /// the lock is lost; see [`Held::lost`].
 ///

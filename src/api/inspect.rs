@@ -11,7 +11,7 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LockInfo {
-    /// Who holds it; the first 1,000 of them, should some other program have written more.
+    /// The holders. Another program may have written several; the first 1,000 are shown.
     pub holders: Vec<Holder>,
     /// When the lease ends unless it is renewed; `None` for a lock without an expiry, which some
     /// other program has taken.
@@ -21,13 +21,13 @@ pub struct LockInfo {
     ///
     /// It is the holder's own, unless call graphs of one process share the hold, with
     /// [`HandOff::InProcess`](crate::HandOff::InProcess): then it is the greatest of all tokens that are set
-    /// aside for them, and each of them has its own, which may be smaller. So it serves to tell holds
-    /// apart; what a resource is to be given is [`Held::fencing_token`](crate::Held::fencing_token).
+    /// aside for them, and each of them has its own, which may be smaller. So use it to tell holds
+    /// apart; for a resource, use [`Held::fencing_token`](crate::Held::fencing_token).
     pub token: Option<FencingToken>,
-    /// How many wait for it in this process through this [`Locks`](crate::Locks) and its clones.
+    /// How many callers wait for it in this process through this [`Locks`](crate::Locks) and its clones.
     pub waiters: usize,
-    /// How many processes stand in the lock's queue, this one perhaps among them. A process whose
-    /// waiters stand behind a holder of its own enters it within a heartbeat.
+    /// How many processes wait in the lock's queue. This one may be among them. A process whose waiters
+    /// wait for a holder of the same process enters the queue within a heartbeat.
     pub waiting_processes: u64,
 }
 
@@ -35,13 +35,13 @@ pub struct LockInfo {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Holder {
-    /// The field: a [`HoldId`](crate::HoldId) if this crate has written it. What is no UTF-8 in it is
+    /// The field: a [`HoldId`](crate::HoldId) if this crate has written it. Bytes that are no UTF-8 are
     /// shown as U+FFFD.
     pub hold_id: String,
     /// The call graph, if the field has the form `<uuid>:<integer>`.
     pub owner: Option<OwnerId>,
-    /// How many nested entries the hold has; 0 where some other program has written what is no number
-    /// of entries.
+    /// How many nested entries the hold has; 0 where another program has written something that is no
+    /// number of entries.
     pub depth: u64,
 }
 

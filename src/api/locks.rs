@@ -19,8 +19,8 @@ use crate::{
 /// The locks of one Redis deployment.
 ///
 /// Build it once and clone it: clones are cheap and are the same `Locks`. Two that were built
-/// separately are strangers even on one server, also to each other's nested calls: a lock that was
-/// taken through one is not re-entered through the other, but waited for.
+/// separately do not know each other's call graphs, even on one server: a nested call through one
+/// does not re-enter a lock that was taken through the other, but waits for it.
 ///
 /// # Examples
 ///
@@ -172,7 +172,7 @@ impl Locks {
         scope::held_in(self.engine.id(), key.as_ref())
     }
 
-    /// Who holds the lock now; `None` if it is free.
+    /// Shows the present holder and the waiters of the lock; `None` if it is free.
     ///
     /// # Errors
     ///
@@ -201,7 +201,7 @@ impl Locks {
         Ok(snapshot.map(|snapshot| LockInfo::new(snapshot, self.engine.waiters(&key))))
     }
 
-    /// Takes the lock away from whoever holds it now; false if nobody does.
+    /// Takes the lock away from its present holder. Returns false if the lock is free.
     ///
     /// The holder learns of it at its next renewal, or at its deadline where it does not renew or the
     /// store is silent, and may work on until then. It is meant for operators, and for holders that are

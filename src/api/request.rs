@@ -122,7 +122,7 @@ impl LockRequest {
         self
     }
 
-    /// Asks once, and not at all where others in this process wait already. A lock that cannot
+    /// Asks once, and not at all where other callers in this process wait already. A lock that cannot
     /// be taken at once is [`LockError::Busy`].
     ///
     /// A re-entry waits for the store all the same; see [`wait`](Self::wait).
@@ -340,7 +340,7 @@ impl LockRequest {
     }
 
     /// Takes the lock if it can be taken at once, whatever [`wait`](Self::wait) says; `None` if
-    /// somebody else holds it or waits for it in this process.
+    /// another call graph holds it, or waits for it in this process.
     ///
     /// A re-entry waits for the store all the same; see [`wait`](Self::wait).
     ///

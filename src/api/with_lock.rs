@@ -109,7 +109,7 @@ impl<F: Future> Future for WithLock<F> {
                         Ok(output) => this.state.as_mut().release(output),
                         Err(reason) => {
                             let error = entry.hold().lost_error(reason);
-                            // Drops the body, and then lets the release go its own way: the caller
+                            // Drops the body; then the release goes on in the background: the caller
                             // is told at once, however silent the store is.
                             this.state.set(State::Done);
                             return Poll::Ready(Err(error));

@@ -1,4 +1,4 @@
-//! Work that must be finished even if nobody waits for it: releases, and acquires to be undone.
+//! Work that must be finished even if no caller waits for it: releases, and acquires to be undone.
 
 use std::{
     pin::Pin,

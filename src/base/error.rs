@@ -10,7 +10,7 @@ use std::{error::Error, fmt, sync::Arc, time::Duration};
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockError {
-    /// The lock was not had within `wait`, or before the attempts of
+    /// The lock could not be taken within `wait`, or before the attempts of
     /// [`Wake::Poll`](crate::Wake::Poll) were used up.
     #[error("no lock on `{key}` after waiting {waited:.1?}")]
     #[non_exhaustive]
@@ -19,11 +19,11 @@ pub enum LockError {
         key: String,
         /// How long the caller waited.
         waited: Duration,
-        /// Why the store could not be asked for it, if that was so in the end: its last error, or that it
-        /// has given no answer.
+        /// The last error of the store, or that it gave no answer, if the store failed in the end; `None`
+        /// if it answered.
         source: Option<StoreError>,
     },
-    /// The lock is held by somebody else, and the caller did not want to wait.
+    /// Another hold has the lock, and the caller did not want to wait.
     #[error("`{key}` is locked")]
     #[non_exhaustive]
     Busy {
@@ -85,9 +85,9 @@ pub enum LockError {
 }
 
 impl LockError {
-    /// Whether somebody else held the lock for too long, so that trying again later makes sense.
+    /// Whether another holder had the lock for too long, so that trying again later makes sense.
     ///
-    /// False where the store failed in the end, or has not answered at all: then nothing is known of
+    /// False where the store failed in the end, or has not answered at all: then nothing is known about
     /// another holder.
     #[must_use]
     pub fn is_contended(&self) -> bool {
@@ -165,9 +165,9 @@ impl Failure {
     }
 }
 
-/// An error of the store: the connection, the server, or an answer that makes no sense.
+/// An error of the store: the connection failed, the server refused, or its answer cannot be read.
 ///
-/// Opaque on purpose: its [`source`](Error::source) is a text, so that the driver's types are no part
+/// Opaque on purpose: its [`source`](Error::source) is a text, so that the types of the driver are no part
 /// of this interface.
 #[derive(Clone)]
 pub struct StoreError(Arc<StoreFault>);

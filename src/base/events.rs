@@ -1,4 +1,4 @@
-//! What is reported rather than returned: the crate's `tracing` events, all with the target
+//! What is reported and not returned: the crate's `tracing` events, all with the target
 //! `reentry` and the same field names.
 //!
 //! Fields: `key` as it stands in the store, `hold` as it stands in the hash, `error`, `reason`,
@@ -66,7 +66,7 @@ pub(crate) fn released(key: &LockKey, hold: HoldId) {
     debug!(target: TARGET, key = key.as_str(), %hold, "released");
 }
 
-/// To the next one in this process, in memory.
+/// The lock went to the next waiter of this process, in memory.
 pub(crate) fn handed_on(key: &LockKey, hold: HoldId) {
     debug!(target: TARGET, key = key.as_str(), %hold, "handed_on");
 }
@@ -79,7 +79,7 @@ pub(crate) fn release_retried(key: &LockKey, hold: HoldId, error: &StoreError) {
     warn!(target: TARGET, key = key.as_str(), %hold, error = chain(error), "release_retried");
 }
 
-/// Nobody retries any more; the lease ends by itself.
+/// The release is not tried again; the lease ends by itself.
 pub(crate) fn release_abandoned(key: &LockKey, hold: HoldId, error: &StoreError) {
     warn!(target: TARGET, key = key.as_str(), %hold, error = chain(error), "release_abandoned");
 }

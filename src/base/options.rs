@@ -31,7 +31,7 @@ pub enum Reentrancy {
 
 /// Whether nested entries and exits wait until the store has the new depth.
 ///
-/// It decides about what other programs see in the hash, not about who may enter: the lock itself is
+/// It decides what other programs see in the hash, not who may enter: the lock itself is
 /// held all the while.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -40,13 +40,13 @@ pub enum DepthSync {
     /// round trip.
     #[default]
     Awaited,
-    /// They do not wait. The hold's watchdog brings the store after them, several changes at once if
-    /// they come fast; the depth in the store is exact again when it has caught up. A lock that is
+    /// They do not wait. The hold's watchdog brings the store up to date, several changes at once if
+    /// they come fast; the depth in the store is exact again when it has caught up. That a lock is
     /// gone is noticed then too.
     Background,
 }
 
-/// How a waiter learns that it has its turn.
+/// How a waiter learns that it is its turn.
 ///
 /// In one process only the first waiter of a key talks to the store; the others stand behind it. It
 /// takes a place in the lock's queue there, keeps it alive by asking once in every
@@ -55,7 +55,7 @@ pub enum DepthSync {
 #[non_exhaustive]
 pub enum Wake {
     /// The store tells it, over one subscription per [`Locks`](crate::Locks) that is opened when
-    /// somebody has to wait for the first time.
+    /// a caller has to wait for the first time.
     ///
     /// While there is none it is as `Backoff`: where a pool was given without a URL, where the
     /// server refuses subscriptions, and from the end of a broken one until it is made anew. A
@@ -65,13 +65,12 @@ pub enum Wake {
     /// It asks again after a delay that grows, with jitter, from 10 ms to 100 ms, or to the heartbeat
     /// if that is shorter.
     Backoff,
-    /// It asks again after a fixed interval, as the classic implementations do, whoever holds the
-    /// lock.
+    /// It asks again after a fixed interval, as the classic implementations do.
     Poll {
         /// The time between an answer and the next question. Must not be zero.
         ///
         /// If it is longer than the heartbeat, the process takes no place in the queue, and gets in
-        /// when nobody else is waiting.
+        /// when no other process is waiting.
         interval: Duration,
         /// How many times one waiter asks before it gives up with [`LockError::Timeout`]; `None`
         /// leaves that to `wait` alone.
@@ -83,7 +82,7 @@ pub enum Wake {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum HandOff {
-    /// In the store, in the request that releases it: whoever inspects the lock sees every holder.
+    /// In the store, in the request that releases it: an inspection of the lock shows every holder.
     #[default]
     InStore,
     /// In memory, without a request, while the lease lasts.

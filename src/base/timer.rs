@@ -2,7 +2,7 @@
 //!
 //! A timer of tokio belongs to the runtime that made it, and panics when it is polled after that
 //! runtime has ended. The futures of this crate may be polled by several runtimes, one after the
-//! other: a guard is released in another task, a request in flight is awaited by all who need its
+//! other: a guard is released in another task, a request in flight is awaited by all callers that need its
 //! answer. So every timer here is made by the runtime that polls it, and made anew by the next one.
 
 use std::{

@@ -15,7 +15,7 @@ use crate::{base::error::LostReason, hold::hold::Hold};
 pub(crate) struct Loss(Option<Pin<Box<dyn Future<Output = LostReason> + Send>>>);
 
 impl Loss {
-    /// Polls `body`, unless the lock is lost; an error is the loss that ends it.
+    /// Polls `body`, unless the lock is lost. An error is the loss that ends the body.
     ///
     /// The deadline is checked before the body runs on: after a pause of the process no signal of a
     /// watchdog would come in time. And it is checked after the body has finished, since a result

@@ -17,14 +17,14 @@ use crate::{
     store::{Answer, DepthChange, Presence, Store},
 };
 
-/// The depth of one hold. The wanted depth is the truth; the store is brought after it, one change
+/// The depth of one hold. The wanted depth is the truth; the store is brought up to it, one change
 /// at a time, and after an unknown outcome by the next change.
 #[derive(Debug)]
 pub(crate) struct Depth {
     store: Arc<dyn Store>,
     lease: Arc<Lease>,
     state: Mutex<State>,
-    /// Tells the watchdog to bring the store after the wanted depth.
+    /// Tells the watchdog to bring the store up to the wanted depth.
     behind: Notify,
 }
 
@@ -44,8 +44,8 @@ struct State {
     flight: Option<Box<Flight>>,
 }
 
-/// A change of the depth in flight. Whoever waits for it moves it on, so that an entry or an exit
-/// which was begun and is not polled any more holds nobody up.
+/// A change of the depth in flight. Every caller that waits for it polls it, so that an entry or an
+/// exit which was begun and is not polled any more holds up no other.
 #[derive(Clone, Debug)]
 struct Flight {
     change: DepthChange,
@@ -90,7 +90,7 @@ impl Depth {
         }
     }
 
-    /// One level more, and a lease of at least `ttl`. False if the turn is over: then the
+    /// One level more, and a lease of at least `ttl`. Returns false if the turn is over: then the
     /// hold is not its own to re-enter.
     pub(crate) fn deepen(&self, turn: u32, ttl: Option<Duration>) -> bool {
         let mut state = self.state.lock();
@@ -122,12 +122,12 @@ impl Depth {
         self.lease.succeed()
     }
 
-    /// Lets the watchdog bring the store after the wanted depth.
+    /// Lets the watchdog bring the store up to the wanted depth.
     pub(crate) fn sync_later(&self) {
         self.behind.notify_one();
     }
 
-    /// Brings the store after the wanted depth whenever it is told to, until the lock is lost.
+    /// Brings the store up to the wanted depth whenever it is told to, until the lock is lost.
     pub(crate) async fn follow(&self) -> LostReason {
         loop {
             self.behind.notified().await;
@@ -140,8 +140,8 @@ impl Depth {
 
     /// Waits until the store has taken in every change that was made before this call.
     ///
-    /// Changes that others make meanwhile are not waited for: nested calls that enter and leave all
-    /// the time would keep each other from entering.
+    /// It does not wait for the changes that other callers make meanwhile: nested calls that enter and
+    /// leave all the time would keep each other from entering.
     pub(crate) async fn sync(&self) -> Result<(), Failure> {
         let mut pauses = pauses();
         let wish = self.state.lock().wishes;
@@ -214,7 +214,7 @@ impl Depth {
         self.land(flight, Some(change.target));
     }
 
-    /// The flight has been answered, and the depth in the store is now `stored`. Whether the caller
+    /// The flight has been answered, and the depth in the store is now `stored`. Returns whether the caller
     /// is the first to know.
     fn land(&self, flight: &Flight, stored: Option<u32>) -> bool {
         let change = flight.change;
@@ -239,7 +239,7 @@ mod tests {
         store::{AcquireRequest, memory::MemoryStore},
     };
 
-    /// Whoever was bringing the store after the depth may have stopped at the last exit.
+    /// The caller that was bringing the store up to date may have stopped at the last exit.
     #[tokio::test(start_paused = true)]
     async fn the_next_turn_has_its_depth_in_the_store() {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());

@@ -18,7 +18,7 @@ use crate::{
 /// A lock that is held, as the code under it sees it.
 ///
 /// A view, not a guard: it keeps nothing alive, no task and no connection. After the lock was released it
-/// goes on telling what was, with a [`depth`](Self::depth) of 0.
+/// still shows what it was, with a [`depth`](Self::depth) of 0.
 #[derive(Clone, Debug)]
 pub struct Held {
     /// Gone when the hold has ended.
@@ -94,7 +94,7 @@ impl Held {
         self.lease.hold().owner()
     }
 
-    /// The number to hand to the resource that the lock protects.
+    /// The number to send to the resource that the lock protects with every write.
     ///
     /// # Examples
     ///

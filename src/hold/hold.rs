@@ -22,10 +22,10 @@ use crate::{
 /// A lock that this call graph holds.
 pub(crate) struct Hold {
     owner: Arc<Owner>,
-    /// The first one is its own; the others are for those who go on with the hold.
+    /// The first one is its own; the others are for the call graphs that go on with the hold.
     tokens: Tokens,
     on_lost: OnLost,
-    /// The lease, the depth and the watchdog, which others may have had before.
+    /// The lease, the depth and the watchdog, which other call graphs may have had before.
     cohort: Cohort,
     queue: Arc<Queue>,
     response_timeout: Duration,
@@ -76,7 +76,7 @@ impl Hold {
         self.cohort.depth.lease()
     }
 
-    /// Which of those that go on with the hold this one is.
+    /// Which turn of the hold this is.
     pub(crate) fn turn(&self) -> u32 {
         self.cohort.turn
     }
@@ -124,11 +124,11 @@ impl Hold {
         Failure::Lost(reason).on(self.key().name())
     }
 
-    /// Enters once more. The depth in the store follows before this returns, unless it is to follow
+    /// Enters once more. The store has the new depth before this returns, unless it is to follow
     /// in the background.
     ///
     /// A store that does not answer is asked again until the lease ends, since the lock is held all
-    /// the while. `None` if the hold has ended: then it is nobody's to re-enter.
+    /// the while. `None` if the hold has ended: then it cannot be re-entered.
     pub(crate) async fn enter(
         self: Arc<Self>,
         ttl: Option<Duration>,
@@ -157,7 +157,7 @@ impl Hold {
         })
     }
 
-    /// Takes one level off. What there is to wait for goes on if its waiter is dropped.
+    /// Takes one level off. What there is to wait for goes on in the background if it is dropped.
     fn leave(self: Arc<Self>, depth_sync: DepthSync) -> Option<Handover<Result<(), Failure>>> {
         let depth = &self.cohort.depth;
         let left = depth.rise();
@@ -192,7 +192,7 @@ impl Hold {
         }))
     }
 
-    /// Lets the next one in this process go on with the hold, if there is one who may.
+    /// Lets the next waiter of this process go on with the hold, if there is one that may.
     fn hand_on(&self) -> bool {
         let rest = Tokens {
             first: FencingToken(self.tokens.first.0 + 1),
@@ -271,7 +271,7 @@ impl Entry {
         };
         match timeout(hold.response_timeout, work).await {
             Ok(Err(Failure::Lost(_))) if !hold.aborts_on_loss() => Ok(()),
-            // Nobody has heard of it until the lease had ended by itself.
+            // The store gave no answer until the lease had ended by itself.
             Ok(Err(Failure::Store(error))) if error.effect() != Effect::Refused => Ok(()),
             Ok(result) => result.map_err(|failure| failure.on(hold.key().name())),
             Err(_elapsed) => {

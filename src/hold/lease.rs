@@ -21,7 +21,7 @@ pub(crate) struct Lease {
 #[derive(Debug)]
 struct State {
     ttl: Duration,
-    /// What no re-entry may lengthen it beyond.
+    /// The longest TTL that a re-entry may ask for.
     max_ttl: Duration,
     /// When the request was sent that last confirmed the lease.
     confirmed: Instant,
@@ -35,7 +35,7 @@ struct State {
     ended: bool,
     /// Which turn of the hold it is: the call graphs of a cohort share it, one after the other.
     turn: u32,
-    /// Whether it was handed on to somebody who has not been polled since: it is not renewed.
+    /// Whether it was handed on to a waiter that has not been polled since: it is not renewed.
     unclaimed: bool,
 }
 
@@ -86,7 +86,7 @@ impl Lease {
         self.state.lock().ttl
     }
 
-    /// Renewals ask for at least `ttl` from now on. Answers whether that is longer than before.
+    /// Renewals ask for at least `ttl` from now on. Returns whether that is longer than before.
     pub(crate) fn raise_ttl(&self, ttl: Duration) -> bool {
         let mut state = self.state.lock();
         // The lock must not outlive `max_hold` by more than the hold itself could.
@@ -182,7 +182,7 @@ impl Lease {
         }
     }
 
-    /// How the lock was lost in this turn, if it was: what becomes of it after its turn is not its own.
+    /// How the lock was lost in this turn, if it was. What happens after its turn does not concern it.
     pub(crate) fn lost_in(&self, turn: u32) -> Option<LostReason> {
         let lost = self.lost_by(Instant::now());
         lost.filter(|_| self.turn() == turn)
@@ -212,7 +212,7 @@ impl Lease {
         Some(reason)
     }
 
-    /// Resolves when the lock is lost, and never otherwise. It needs nobody to tell of the deadline:
+    /// Resolves when the lock is lost, and never otherwise. It sees the deadline pass by itself, since
     /// the watchdog may live in a runtime that stands still.
     async fn lost(&self) -> LostReason {
         loop {
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_deadline_that_nobody_saw_pass_counts_at_the_end() {
+    async fn a_deadline_that_passed_unseen_counts_at_the_end() {
         let lease = of(Instant::now(), SECOND, SECOND, None);
         tokio::time::advance(SECOND).await;
         lease.end();

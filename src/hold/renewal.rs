@@ -21,7 +21,7 @@ pub(crate) struct Watchdog {
     pub(crate) queue: Arc<Queue>,
     pub(crate) depth: Arc<Depth>,
     pub(crate) response_timeout: Duration,
-    /// From before the watchdog's first turn, so that no outage falls in between.
+    /// Made before the request that won the lock, so that no disconnect goes unseen.
     pub(crate) disconnects: watch::Receiver<u64>,
 }
 
@@ -58,7 +58,7 @@ impl Watchdog {
                 // store that is being dropped has no more disconnects to tell of.
                 Ok(()) = self.disconnects.changed() => {}
             }
-            // An heir that is not polled is passed over: it is not renewed for.
+            // A lock that was handed on to a waiter which is not polled is not renewed: its turn passes.
             while lease.is_unclaimed() && lease.lost_by(Instant::now()).is_none() {
                 let pause = Instant::now() + lease.ttl() / 12;
                 sleep_until(pause.min(lease.deadline())).await;
@@ -71,7 +71,7 @@ impl Watchdog {
     }
 
     /// Asks until the store has answered or the lease has ended. An error is no answer: the old
-    /// deadline stands. The meta is kept along where its last time is some while ago.
+    /// deadline stands. The same request lengthens the life of the meta where that was last done some time ago.
     ///
     /// An attempt that has no answer yet is not given up, since the store may only be far away: the next
     /// one is sent beside it, and the first answer counts. A renewal that arrives late can only lengthen

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::base::{error::StoreError, id::InboxId, key::LockKey, mutex::Mutex};
 
-mod line;
+mod queue;
 mod state;
 
 /// The in-memory store.

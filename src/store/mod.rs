@@ -66,18 +66,18 @@ pub(crate) trait Store: fmt::Debug + Send + Sync {
     fn force_release(&self, key: &LockKey, seen: Seen) -> Answer<bool>;
 
     /// Opens the inbox, unless it is open: `listener` is told from now on which locks have moved to
-    /// it. False while it is broken, and where there can be none, so that waiters have to ask; the
+    /// it. Returns false while it is broken, and where there can be none, so that waiters have to ask; the
     /// listener is woken whenever that changes.
     fn listen(&self, inbox: InboxId, listener: Weak<dyn Listener>) -> bool;
 
-    /// The inbox may be dead: a waiter had to ask that should have been told.
+    /// The inbox may be dead: a waiter had to ask although a message should have come.
     fn check_subscription(&self);
 
     /// A request that was sent at `since` has no answer, and its sender cannot wait for long. Where the
     /// connection has been silent since then, the next request gets another one.
     fn suspect(&self, since: Instant);
 
-    /// Changes whenever the connection was lost, so that whatever rests on it is verified.
+    /// Changes whenever the connection was lost, so that every hold that rests on it is verified.
     fn disconnects(&self) -> watch::Receiver<u64>;
 
     /// Changes with every new connection: times of the store from before and after must not be
@@ -85,7 +85,7 @@ pub(crate) trait Store: fmt::Debug + Send + Sync {
     fn connection_epoch(&self) -> u64;
 }
 
-/// Who is told that a lock has moved.
+/// The receiver of the messages that a lock has moved.
 pub(crate) trait Listener: Send + Sync {
     /// A lock has moved to a hold of this process.
     fn moved(&self, moved: HandoffMessage);
@@ -209,7 +209,7 @@ pub(crate) struct Successor {
     pub(crate) order: Order,
 }
 
-/// Who gets a released lock first.
+/// Which waiter gets a released lock first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Order {
     /// The successor.
@@ -226,7 +226,7 @@ pub(crate) struct ReleaseReply {
     pub(crate) successor: Option<AcquireReply>,
 }
 
-/// Whether the hold stood in the lock.
+/// Whether the hold was in the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Presence {
     Present,

@@ -33,7 +33,7 @@ impl Locks {
     /// # Errors
     ///
     /// [`LockError::Store`] if the server cannot be reached within the connect timeout of 2 s or
-    /// refuses the credentials; [`LockError::Config`] for a URL that makes no sense.
+    /// refuses the credentials; [`LockError::Config`] for a URL that cannot be used.
     ///
     /// # Cancel safety
     ///
@@ -93,7 +93,7 @@ impl LocksBuilder {
     ///
     /// # Errors
     ///
-    /// [`LockError::Config`] for options that contradict each other, for a URL that makes no sense, and
+    /// [`LockError::Config`] for options that contradict each other, for a URL that cannot be used, and
     /// for a prefix after which no key is valid, before anything is sent;
     /// [`LockError::Store`] if the server cannot be reached.
     ///
@@ -171,7 +171,7 @@ mod tests {
     #[tokio::test]
     async fn a_url_beside_a_pool_is_checked_before_anything_is_sent() {
         for url in ["memory:", "localhost", "http://localhost"] {
-            // Nobody listens there: an attempt to connect would be `LockError::Store`.
+            // No server listens there: an attempt to connect would be `LockError::Store`.
             let pool = Config::from_url("redis://127.0.0.1:1").create_pool(Some(Runtime::Tokio1));
             let builder = Locks::builder().url(url);
             let built = match pool {

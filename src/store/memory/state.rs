@@ -7,7 +7,7 @@ use std::{
 
 use tokio::time::Instant;
 
-use super::line::Line;
+use super::queue::Queue;
 use crate::{
     base::{
         id::{FencingToken, HoldId, InboxId},
@@ -26,7 +26,7 @@ mod moves;
 pub(super) struct State {
     locks: HashMap<LockKey, Lock>,
     metas: HashMap<LockKey, Meta>,
-    lines: HashMap<LockKey, Line>,
+    queues: HashMap<LockKey, Queue>,
     tombstones: HashMap<(LockKey, HoldId), Instant>,
     clock: Clock,
     next_sweep: Instant,
@@ -86,7 +86,7 @@ impl Default for State {
         Self {
             locks: HashMap::new(),
             metas: HashMap::new(),
-            lines: HashMap::new(),
+            queues: HashMap::new(),
             tombstones: HashMap::new(),
             clock: Clock::new(),
             next_sweep: Instant::now(),
@@ -122,7 +122,7 @@ impl State {
         self.next_sweep = now + TOMBSTONE_LIFE / 2;
         self.locks.retain(|_, lock| now < lock.expires);
         self.metas.retain(|_, meta| now < meta.expires);
-        self.lines.retain(|_, line| !line.is_over(now));
+        self.queues.retain(|_, queue| !queue.is_over(now));
         self.tombstones.retain(|_, expires| now < *expires);
     }
 
@@ -178,17 +178,17 @@ impl State {
         let mut remaining = self.live_lock(key, now).map(|lock| lock.expires - now);
         if remaining.is_none() {
             let inbox = entry.map(|entry| entry.inbox);
-            ahead = self.line(key, now, |line| line.head(now));
+            ahead = self.queue(key, now, |queue| queue.head(now));
             if ahead.is_none_or(|ahead| Some(ahead.inbox) == inbox) {
                 if let Some(ahead) = ahead {
-                    self.line(key, now, |line| line.leave(ahead.inbox));
+                    self.queue(key, now, |queue| queue.leave(ahead.inbox));
                 }
                 let tokens = self.take(key, hold, ttl, meta_life(ttl), tokens, now);
                 return AcquireReply::Held { tokens, lease: ttl };
             }
         }
         if let Some(entry) = entry {
-            self.line(key, now, |line| line.stand(now, hold, ttl, tokens, entry));
+            self.queue(key, now, |queue| queue.stand(now, hold, ttl, tokens, entry));
         }
         if let Some(ahead) = ahead {
             remaining = Some(self.grant(key, ahead, now));
@@ -266,7 +266,7 @@ impl State {
 
     pub(super) fn inspect(&mut self, key: &LockKey, now: Instant) -> Option<Snapshot> {
         let meta = self.live_meta(key, now).map(|meta| (meta.token, meta.hold));
-        let waiting = self.line(key, now, |line| line.waiting(now));
+        let waiting = self.queue(key, now, |queue| queue.waiting(now));
         let lock = self.live_lock(key, now)?;
         let token = meta.filter(|(_, hold)| lock.holders.contains_key(hold));
         Some(Snapshot {
@@ -291,7 +291,7 @@ impl State {
         });
         if still {
             self.locks.remove(key);
-            if let Some(ahead) = self.line(key, now, |line| line.head(now)) {
+            if let Some(ahead) = self.queue(key, now, |queue| queue.head(now)) {
                 self.grant(key, ahead, now);
             }
         }

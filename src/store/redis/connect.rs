@@ -2,8 +2,8 @@
 //!
 //! Going to the pool costs a round trip of its own, since it checks a connection before it hands it
 //! out. So one connection is taken out of it for good and cloned for every command, and the pool is
-//! asked again only after a failure. For good, since a caller's own pool would lend it to others
-//! too, who may select another database on it, or block it.
+//! asked again only after a failure. For good, since a caller's own pool would lend it to other code
+//! too, which may select another database on it, or block it.
 
 use std::{error::Error, fmt, io, pin::Pin, sync::Arc, time::Duration};
 
@@ -54,7 +54,7 @@ struct State {
     attempts: u64,
 }
 
-/// An attempt to connect, shared by all who wait for it. It runs as a task of its own, so that a
+/// An attempt to connect, shared by all requests that wait for it. It runs as a task of its own, so that a
 /// request which is dropped does not cut it off. `None` if its runtime was shut down meanwhile.
 type Connecting =
     Shared<Pin<Box<dyn Future<Output = Option<Result<Connection, StoreError>>> + Send>>>;

@@ -22,7 +22,7 @@ pub(super) struct Sibling<'k> {
     hold: Option<HoldId>,
 }
 
-/// The string of the lock's fencing token, whom it was given to, and the last depth change.
+/// The string of the lock's fencing token, the hold that it was given to, and the last depth change.
 pub(super) fn meta(key: &LockKey) -> Sibling<'_> {
     sibling("meta", key)
 }

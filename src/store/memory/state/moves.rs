@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use tokio::time::Instant;
 
 use super::{
-    super::line::{Entry, Line},
+    super::queue::{Process, Queue},
     Lock, Meta, State,
 };
 use crate::{
@@ -26,7 +26,7 @@ impl State {
         now: Instant,
     ) -> Option<AcquireReply> {
         let ahead = if successor.is_none_or(|successor| successor.order == Order::QueueFirst) {
-            self.line(key, now, |line| line.head(now))
+            self.queue(key, now, |queue| queue.head(now))
         } else {
             None
         };
@@ -45,7 +45,7 @@ impl State {
                 let Successor {
                     hold, ttl, tokens, ..
                 } = successor;
-                self.line(key, now, |line| line.leave(inbox));
+                self.queue(key, now, |queue| queue.leave(inbox));
                 let tokens = self.take(key, hold, ttl, meta_life(ttl), tokens, now);
                 Some(AcquireReply::Held { tokens, lease: ttl })
             }
@@ -53,7 +53,7 @@ impl State {
         }
     }
 
-    /// A hold that may have waited only leaves its place in the line to the successor.
+    /// A hold that may have waited only leaves its place in the queue to the successor.
     pub(super) fn give_up(
         &mut self,
         key: &LockKey,
@@ -62,14 +62,14 @@ impl State {
         successor: Option<Successor>,
         now: Instant,
     ) -> Option<AcquireReply> {
-        if !self.line(key, now, |line| line.names(inbox, hold)) {
+        if !self.queue(key, now, |queue| queue.names(inbox, hold)) {
             return None;
         }
         // Requests may overtake each other: a successor that has the lock by now would get it once
         // more after its own release.
         let waits = |successor: &Successor| self.held(key, successor.hold, now).is_none();
         let Some(successor) = successor.filter(waits) else {
-            self.line(key, now, |line| line.leave(inbox));
+            self.queue(key, now, |queue| queue.leave(inbox));
             return None;
         };
         self.stand(key, successor, now);
@@ -79,22 +79,24 @@ impl State {
         Some(AcquireReply::Busy { remaining, now })
     }
 
-    /// Works on the line of a lock, which begins with its first process and ends with its last.
-    pub(super) fn line<T>(
+    /// Works on the queue of a lock, which begins with its first process and ends with its last.
+    pub(super) fn queue<T>(
         &mut self,
         key: &LockKey,
         now: Instant,
-        work: impl FnOnce(&mut Line) -> T,
+        work: impl FnOnce(&mut Queue) -> T,
     ) -> T {
-        let mut none = Line::default();
-        let line = self.lines.get_mut(key);
-        let line = line.filter(|line| !line.is_over(now)).unwrap_or(&mut none);
-        let output = work(line);
-        let ended = line.is_empty();
+        let mut none = Queue::default();
+        let queue = self.queues.get_mut(key);
+        let queue = queue
+            .filter(|queue| !queue.is_over(now))
+            .unwrap_or(&mut none);
+        let output = work(queue);
+        let ended = queue.is_empty();
         if !none.is_empty() {
-            self.lines.insert(key.clone(), none);
+            self.queues.insert(key.clone(), none);
         } else if ended {
-            self.lines.remove(key);
+            self.queues.remove(key);
         }
         output
     }
@@ -107,7 +109,7 @@ impl State {
             entry,
             ..
         } = successor;
-        self.line(key, now, |line| line.stand(now, hold, ttl, tokens, entry));
+        self.queue(key, now, |queue| queue.stand(now, hold, ttl, tokens, entry));
     }
 
     /// Gives a free lock to a hold.
@@ -149,9 +151,9 @@ impl State {
         }
     }
 
-    /// Moves a free lock to the head of its line. Returns the lease it has.
-    pub(super) fn grant(&mut self, key: &LockKey, ahead: Entry, now: Instant) -> Duration {
-        self.line(key, now, |line| line.leave(ahead.inbox));
+    /// Moves a free lock to the head of its queue. Returns the lease it has.
+    pub(super) fn grant(&mut self, key: &LockKey, ahead: Process, now: Instant) -> Duration {
+        self.queue(key, now, |queue| queue.leave(ahead.inbox));
         let tokens = self.take(
             key,
             ahead.hold,

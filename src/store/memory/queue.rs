@@ -10,15 +10,15 @@ use crate::{
 };
 
 #[derive(Debug, Default)]
-pub(super) struct Line {
-    entries: Vec<Entry>,
+pub(super) struct Queue {
+    processes: Vec<Process>,
     /// The latest of all deadlines that there were in it: when its keys expire in Redis.
     expires: Option<Instant>,
 }
 
-/// One process.
+/// One process: its entry in the queue.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Entry {
+pub(super) struct Process {
     pub(super) inbox: InboxId,
     /// The first waiter of the process.
     pub(super) hold: HoldId,
@@ -30,9 +30,9 @@ pub(super) struct Entry {
     deadline: Instant,
 }
 
-impl Line {
+impl Queue {
     pub(super) fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.processes.is_empty()
     }
 
     /// Whether it has expired, and with it the order of the dead processes in it.
@@ -41,35 +41,35 @@ impl Line {
     }
 
     pub(super) fn waiting(&self, now: Instant) -> u64 {
-        self.entries
+        self.processes
             .iter()
-            .filter(|entry| now < entry.deadline)
+            .filter(|process| now < process.deadline)
             .count() as u64
     }
 
     /// The first live process; dead ones are removed on the way.
-    pub(super) fn head(&mut self, now: Instant) -> Option<Entry> {
+    pub(super) fn head(&mut self, now: Instant) -> Option<Process> {
         let dead = self
-            .entries
+            .processes
             .iter()
-            .take_while(|entry| entry.deadline <= now)
+            .take_while(|process| process.deadline <= now)
             .count();
-        drop(self.entries.drain(..dead));
-        self.entries.first().copied()
+        drop(self.processes.drain(..dead));
+        self.processes.first().copied()
     }
 
     pub(super) fn leave(&mut self, inbox: InboxId) {
-        self.entries.retain(|entry| entry.inbox != inbox);
+        self.processes.retain(|process| process.inbox != inbox);
     }
 
     /// Whether it is for this hold that the process waits.
     pub(super) fn names(&self, inbox: InboxId, hold: HoldId) -> bool {
-        self.entries
+        self.processes
             .iter()
-            .any(|entry| entry.inbox == inbox && entry.hold == hold)
+            .any(|process| process.inbox == inbox && process.hold == hold)
     }
 
-    /// Enters the line at its end, or keeps the place that the process has there.
+    /// Enters the queue at its end, or keeps the place that the process has there.
     pub(super) fn stand(
         &mut self,
         now: Instant,
@@ -79,7 +79,7 @@ impl Line {
         entry: QueueEntry,
     ) {
         let QueueEntry { inbox, grant, life } = entry;
-        let entry = Entry {
+        let process = Process {
             inbox,
             hold,
             grant,
@@ -87,10 +87,14 @@ impl Line {
             tokens,
             deadline: now + life,
         };
-        self.expires = self.expires.max(Some(entry.deadline));
-        match self.entries.iter_mut().find(|entry| entry.inbox == inbox) {
-            Some(present) => *present = entry,
-            None => self.entries.push(entry),
+        self.expires = self.expires.max(Some(process.deadline));
+        match self
+            .processes
+            .iter_mut()
+            .find(|process| process.inbox == inbox)
+        {
+            Some(present) => *present = process,
+            None => self.processes.push(process),
         }
     }
 }
