@@ -18,10 +18,10 @@ use crate::{
         options::{Options, Queueing, Reentrancy, config},
     },
     hold::{
-        hold::{Entry, Hold},
+        hold::{Context, Entry, Hold},
         scope::{self, LocksId},
     },
-    queue::{Queue, Want},
+    queue::LocalQueues,
     store::Store,
 };
 
@@ -31,7 +31,7 @@ pub(crate) struct Engine {
     prefix: String,
     defaults: Options,
     response_timeout: Duration,
-    queue: Arc<Queue>,
+    queues: Arc<LocalQueues>,
 }
 
 /// The parts of an engine that the builder chooses.
@@ -57,7 +57,7 @@ impl Engine {
             prefix,
             defaults,
             response_timeout,
-            queue: Queue::new(store, queueing),
+            queues: LocalQueues::new(store, queueing),
         })
     }
 
@@ -66,7 +66,7 @@ impl Engine {
     }
 
     pub(crate) fn store(&self) -> &Arc<dyn Store> {
-        self.queue.store()
+        self.queues.store()
     }
 
     pub(crate) fn key(&self, name: &str) -> Result<LockKey, LockError> {
@@ -75,7 +75,7 @@ impl Engine {
 
     /// How many wait for the key in this process.
     pub(crate) fn waiters(&self, key: &LockKey) -> usize {
-        self.queue.len(key)
+        self.queues.len(key)
     }
 
     /// Re-enters the lock, or acquires it.
@@ -98,26 +98,20 @@ impl Engine {
         let (owner, since) = (scope::owner(), Instant::now());
         // Made before the request, so that no disconnect falls between it and the watchdog.
         let disconnects = self.store().disconnects();
-        loop {
-            let want = Want {
-                key: key.clone(),
-                hold: owner.next_hold(),
-                ttl: terms.ttl,
-                inherits: terms.max_hold.is_none(),
-                wait: terms.wait,
-                since,
-                runtime: runtime.clone(),
-            };
-            if let Some(grant) = self.queue.acquire(want).await? {
-                return Ok(Hold::start(
-                    grant,
-                    owner,
-                    terms,
-                    disconnects,
-                    self.response_timeout,
-                ));
+        let granted = loop {
+            let hold = owner.next_hold();
+            if let Some(granted) = self.queues.acquire(&key, hold, terms, since).await? {
+                break granted;
             }
-        }
+        };
+        let context = Context {
+            queues: Arc::clone(&self.queues),
+            disconnects,
+            response_timeout: self.response_timeout,
+            // The one that it was asked for on may have ended.
+            runtime: Handle::try_current().unwrap_or(runtime),
+        };
+        Ok(Hold::start(granted, &key, owner, terms, context))
     }
 }
 

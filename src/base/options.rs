@@ -96,7 +96,7 @@ pub enum HandOff {
 }
 
 /// How the waiters of one `Locks` queue.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Queueing {
     pub(crate) wake: Wake,
     pub(crate) heartbeat: Duration,
@@ -229,6 +229,11 @@ impl Options {
 }
 
 impl Wake {
+    /// Whether a waiter that has asked so often may not ask again.
+    pub(crate) fn is_exhausted(self, asked: u32) -> bool {
+        matches!(self, Self::Poll { attempts: Some(attempts), .. } if asked >= attempts)
+    }
+
     fn check(self) -> Result<(), LockError> {
         match self {
             Self::Poll { interval, .. } if interval.is_zero() => Err(config(

@@ -54,20 +54,6 @@ fn after(duration: Duration) -> Instant {
     now.checked_add(duration).unwrap_or_else(|| now + FAR)
 }
 
-impl Sleep {
-    pub(crate) fn deadline(&self) -> Instant {
-        self.until
-    }
-
-    pub(crate) fn reset(self: Pin<&mut Self>, until: Instant) {
-        let mut this = self.project();
-        *this.until = until;
-        if let Some(timer) = this.timer.as_mut().as_pin_mut() {
-            timer.reset(until);
-        }
-    }
-}
-
 impl Future for Sleep {
     type Output = ();
 
@@ -155,18 +141,6 @@ mod tests {
         assert!(!first.block_on(poll_once(limited.as_mut())));
         drop(first);
         assert_eq!(runtime().block_on(limited), Err(Elapsed));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_timer_is_reset_before_and_after_its_first_poll() {
-        let second = Duration::from_secs(1);
-        let start = Instant::now();
-        let mut sleep = pin!(sleep(9 * second));
-        sleep.as_mut().reset(start + 2 * second);
-        assert!(!poll_once(sleep.as_mut()).await);
-        sleep.as_mut().reset(start + second);
-        sleep.await;
-        assert_eq!(start.elapsed(), second);
     }
 
     #[tokio::test(start_paused = true)]

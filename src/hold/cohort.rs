@@ -2,12 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::{runtime, task::AbortHandle, time::Instant};
+use tokio::{runtime, task::AbortHandle};
 
 use crate::{
     base::{id::HoldId, key::LockKey},
     hold::depth::Depth,
-    queue::Turn,
+    queue::{Release, Turn},
 };
 
 /// What goes from one turn of a hold to the next. Most holds have one turn alone.
@@ -25,13 +25,17 @@ pub(crate) struct Cohort {
 }
 
 impl Cohort {
-    /// Ends what guards the lock, so that it may be released. Returns until when the lease lasts for
-    /// certain, and its TTL.
-    pub(crate) fn end(&self) -> (Instant, Duration) {
+    /// Ends what guards the lock, so that it may be released.
+    pub(crate) fn end(&self) -> Release {
         self.renewal.abort();
         let lease = self.depth.lease();
         lease.end();
-        (lease.deadline(), lease.ttl())
+        Release {
+            hold: lease.hold(),
+            tombstone: self.unanswered,
+            deadline: lease.deadline(),
+            ttl: lease.ttl(),
+        }
     }
 }
 
@@ -52,16 +56,16 @@ impl Turn for Cohort {
         self.runtime
     }
 
-    fn unanswered(&self) -> bool {
-        self.unanswered
-    }
-
     fn is_open(&self) -> bool {
         self.depth.lease().is_open()
     }
 
     fn is_renewed(&self) -> bool {
         !self.renewal.is_finished()
+    }
+
+    fn claim(&self) {
+        self.depth.lease().set_unclaimed(false);
     }
 
     fn next(&self) -> Arc<dyn Turn> {
@@ -72,7 +76,7 @@ impl Turn for Cohort {
         })
     }
 
-    fn give_up(&self) -> (Instant, Duration) {
+    fn give_up(&self) -> Release {
         // No depth of it is wanted any more: no change is sent.
         self.depth.rise();
         self.end()

@@ -15,7 +15,7 @@ use crate::{
         timer::timeout,
     },
     hold::{cohort::Cohort, depth::Depth, lease::Lease, renewal::Watchdog},
-    queue::{Grant, Queue, Release},
+    queue::{Grant, Granted, LocalQueues},
     store::Tokens,
 };
 
@@ -27,7 +27,7 @@ pub(crate) struct Hold {
     on_lost: OnLost,
     /// The lease, the depth and the watchdog, which other call graphs may have had before.
     cohort: Cohort,
-    queue: Arc<Queue>,
+    queues: Arc<LocalQueues>,
     response_timeout: Duration,
     runtime: Handle,
 }
@@ -35,36 +35,41 @@ pub(crate) struct Hold {
 impl Hold {
     /// Turns a won lock into a hold. Starts its watchdog, unless one is there already.
     pub(crate) fn start(
-        mut grant: Grant,
+        granted: Granted,
+        key: &LockKey,
         owner: Arc<Owner>,
         terms: Terms,
-        disconnects: watch::Receiver<u64>,
-        response_timeout: Duration,
+        context: Context,
     ) -> Entry {
-        events::acquired(&grant.key, grant.hold, grant.tokens.first);
-        // The runtime that it was asked for on may have ended: it is renewed and released on this one.
-        if let Ok(here) = Handle::try_current() {
-            grant.runtime = here;
-        }
-        let turn: Option<Arc<dyn Any + Send + Sync>> = grant.turn.take().map(|turn| turn as _);
-        let cohort = match turn.and_then(|turn| turn.downcast::<Cohort>().ok()) {
-            Some(cohort) => {
-                cohort.depth.lease().set_unclaimed(false);
-                Cohort::clone(&cohort)
+        let (cohort, tokens) = match granted {
+            Granted::Lock(grant) => (context.guard(&grant, key, terms), grant.tokens),
+            Granted::Turn { turn, tokens } => {
+                turn.claim();
+                let any: Arc<dyn Any + Send + Sync> = Arc::clone(&turn) as _;
+                let cohort = match any.downcast::<Cohort>() {
+                    Ok(cohort) => Cohort::clone(&cohort),
+                    // There is no other kind of turn.
+                    Err(_) => context.guard(&turn.grant(tokens), key, terms),
+                };
+                (cohort, tokens)
             }
-            None => guard(&grant, terms, disconnects, response_timeout),
         };
+        let Context {
+            queues,
+            response_timeout,
+            runtime,
+            ..
+        } = context;
         let hold = Self {
             owner,
-            tokens: grant.tokens,
+            tokens,
             on_lost: terms.on_lost,
             cohort,
-            queue: Arc::clone(&grant.queue),
+            queues,
             response_timeout,
-            runtime: grant.runtime.clone(),
+            runtime,
         };
-        grant.queue.guarded(&grant.key, grant.hold);
-        grant.enter();
+        events::acquired(key, hold.id(), hold.token());
         Entry {
             hold: Arc::new(hold),
             depth_sync: terms.depth_sync,
@@ -173,16 +178,7 @@ impl Hold {
         if self.hand_on() {
             return None;
         }
-        let (deadline, ttl) = self.cohort.end();
-        let release = Release {
-            key: self.key().clone(),
-            hold: self.id(),
-            tombstone: self.cohort.unanswered,
-            deadline,
-            ttl,
-            runtime: runtime.id(),
-        };
-        let releasing = self.queue.release(release);
+        let releasing = self.queues.release(self.key(), self.cohort.end());
         Some(Handover::new(&runtime, async move {
             let released = releasing.await;
             if let Err(Failure::Lost(reason)) = released {
@@ -198,38 +194,45 @@ impl Hold {
             first: FencingToken(self.tokens.first.0 + 1),
             count: self.tokens.count.saturating_sub(1),
         };
-        self.queue.hand_on(&self.cohort, rest)
+        self.queues.hand_on(&self.cohort, rest)
     }
 }
 
-/// Guards a lock that was won from the store: counts its lease and its depth, and starts a watchdog.
-fn guard(
-    grant: &Grant,
-    terms: Terms,
-    disconnects: watch::Receiver<u64>,
-    response_timeout: Duration,
-) -> Cohort {
-    let lease = Arc::new(Lease::new(
-        grant.key.clone(),
-        grant.hold,
-        grant.sent,
-        grant.lease,
-        grant.ttl,
-        terms.max_hold,
-    ));
-    let depth = Arc::new(Depth::new(Arc::clone(grant.queue.store()), lease));
-    let watchdog = Watchdog {
-        queue: Arc::clone(&grant.queue),
-        depth: Arc::clone(&depth),
-        response_timeout,
-        disconnects,
-    };
-    Cohort {
-        depth,
-        renewal: grant.runtime.spawn(watchdog.run()).abort_handle(),
-        runtime: grant.runtime.id(),
-        unanswered: grant.unanswered,
-        turn: 0,
+/// What a hold is started with.
+pub(crate) struct Context {
+    pub(crate) queues: Arc<LocalQueues>,
+    /// From before the lock was asked for, so that no disconnect falls between that and the watchdog.
+    pub(crate) disconnects: watch::Receiver<u64>,
+    pub(crate) response_timeout: Duration,
+    /// Where it is renewed and released.
+    pub(crate) runtime: Handle,
+}
+
+impl Context {
+    /// Guards a lock that was won from the store: counts its lease and its depth, and starts a watchdog.
+    fn guard(&self, grant: &Grant, key: &LockKey, terms: Terms) -> Cohort {
+        let lease = Arc::new(Lease::new(
+            key.clone(),
+            grant.hold,
+            grant.sent,
+            grant.lease,
+            grant.ttl,
+            terms.max_hold,
+        ));
+        let depth = Arc::new(Depth::new(Arc::clone(self.queues.store()), lease));
+        let watchdog = Watchdog {
+            queues: Arc::clone(&self.queues),
+            depth: Arc::clone(&depth),
+            response_timeout: self.response_timeout,
+            disconnects: self.disconnects.clone(),
+        };
+        Cohort {
+            depth,
+            renewal: self.runtime.spawn(watchdog.run()).abort_handle(),
+            runtime: self.runtime.id(),
+            unanswered: grant.unanswered,
+            turn: 0,
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use tokio::{select, sync::watch, time::Instant};
 use crate::{
     base::{backoff::pauses, error::LostReason, events, timer::sleep_until},
     hold::depth::Depth,
-    queue::Queue,
+    queue::LocalQueues,
     store::{Presence, Renewal, meta_life},
 };
 
@@ -18,7 +18,7 @@ const LEAST_PATIENCE: Duration = Duration::from_millis(10);
 
 /// What a watchdog guards.
 pub(crate) struct Watchdog {
-    pub(crate) queue: Arc<Queue>,
+    pub(crate) queues: Arc<LocalQueues>,
     pub(crate) depth: Arc<Depth>,
     pub(crate) response_timeout: Duration,
     /// Made before the request that won the lock, so that no disconnect goes unseen.
@@ -41,7 +41,7 @@ impl Watchdog {
             };
             let lease = depth.lease();
             lease.lose(reason);
-            self.queue.lost(lease.key(), lease.hold());
+            self.queues.lost(lease.key(), lease.hold());
         }
     }
 
@@ -78,7 +78,7 @@ impl Watchdog {
     /// the lease of a hold that is there.
     async fn renew(&self, meta_kept: &mut Instant) -> Result<(), LostReason> {
         let lease = self.depth.lease();
-        let (key, hold, store) = (lease.key(), lease.hold(), self.queue.store());
+        let (key, hold, store) = (lease.key(), lease.hold(), self.queues.store());
         let mut pauses = pauses();
         let mut attempts = FuturesUnordered::new();
         // Since when an attempt is without an answer.

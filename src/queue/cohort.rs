@@ -1,13 +1,12 @@
-//! Handing a lock on in memory: the next call graph goes on with the hold, its lease and its renewals,
-//! and takes the next one of the tokens that came with it.
+//! A lock as it was won: from the store, or from another call graph that goes on with its hold.
 
 use std::{any::Any, fmt, sync::Arc, time::Duration};
 
 use tokio::{runtime, time::Instant};
 
-use super::{Entering, Grant, Queue};
+use super::step::{Grant, Release};
 use crate::{
-    base::{events, id::HoldId, key::LockKey, options::HandOff},
+    base::{deadline::deadline, id::HoldId, key::LockKey},
     store::Tokens,
 };
 
@@ -20,11 +19,8 @@ pub(crate) trait Turn: Any + fmt::Debug + Send + Sync {
     /// The TTL that its renewals ask for.
     fn ttl(&self) -> Duration;
 
-    /// Where its renewals live: they die with that runtime, and stand still with it.
+    /// Where its renewals live: they end with that runtime.
     fn runtime(&self) -> runtime::Id;
-
-    /// Whether some acquire of the hold was never answered.
-    fn unanswered(&self) -> bool;
 
     /// Whether its lease goes on without an end of its own.
     fn is_open(&self) -> bool;
@@ -32,60 +28,63 @@ pub(crate) trait Turn: Any + fmt::Debug + Send + Sync {
     /// Whether its lease is renewed.
     fn is_renewed(&self) -> bool;
 
+    /// Its call graph has come for it: it is renewed again.
+    fn claim(&self);
+
     /// The next turn. The present one is over.
     fn next(&self) -> Arc<dyn Turn>;
 
-    /// Ends a turn that its call graph has not come for. Returns until when the lease lasts for certain,
-    /// and its TTL.
-    fn give_up(&self) -> (Instant, Duration);
-}
+    /// Ends a turn that its call graph has not come for.
+    fn give_up(&self) -> Release;
 
-impl Queue {
-    /// Hands a lock on at the end of a turn, with the tokens that are left. False if the lock has to be
-    /// released.
-    ///
-    /// The next one must want what is there: the same TTL, and no end of its own. And nothing in the
-    /// store may be meant for it, since it enters under the id of another hold.
-    pub(crate) fn hand_on(self: &Arc<Self>, turn: &impl Turn, tokens: Tokens) -> bool {
-        if self.queueing.handoff == HandOff::InStore
-            || tokens.count == 0
-            || !turn.is_renewed()
-            || !turn.is_open()
-        {
-            return false;
-        }
-        let next = self.with_line(turn.key(), |line| {
-            let handoffs = line.handoffs() + 1;
-            let waiter = Arc::clone(line.first()?);
-            let claim = waiter.claim();
-            let fits = claim.tokens > 1
-                && claim.ttl == turn.ttl()
-                && waiter.runtime().id() == turn.runtime();
-            if !fits || handoffs > self.queueing.local_handoffs || !waiter.inherits() {
-                return None;
-            }
-            line.remove(&waiter)?;
-            line.hold(turn.hold(), Entering::HandedOver(handoffs), None);
-            Some(waiter)
-        });
-        let Some(waiter) = next.flatten() else {
-            return false;
-        };
-        events::handed_on(turn.key(), turn.hold());
-        let grant = Grant {
-            queue: Arc::clone(self),
-            key: turn.key().clone(),
-            hold: turn.hold(),
+    /// The same lock as if it had been won now.
+    fn grant(&self, tokens: Tokens) -> Grant {
+        Grant {
+            hold: self.hold(),
             tokens,
             sent: Instant::now(),
-            lease: turn.ttl(),
-            ttl: turn.ttl(),
-            unanswered: turn.unanswered(),
-            runtime: waiter.runtime().clone(),
-            turn: Some(turn.next()),
-            entered: false,
-        };
-        waiter.bring(self, grant);
-        true
+            lease: self.ttl(),
+            ttl: self.ttl(),
+            unanswered: false,
+        }
+    }
+}
+
+/// A lock that was won and not yet entered.
+#[derive(Clone, Debug)]
+pub(crate) enum Granted {
+    /// From the store.
+    Lock(Grant),
+    /// From the call graph that had the turn before, in memory, with the tokens that are left.
+    Turn { turn: Arc<dyn Turn>, tokens: Tokens },
+}
+
+impl Granted {
+    pub(crate) fn hold(&self) -> HoldId {
+        match self {
+            Self::Lock(grant) => grant.hold,
+            Self::Turn { turn, .. } => turn.hold(),
+        }
+    }
+
+    /// Whether its lease goes on. It may have ended while the one who waited for it was not polled.
+    pub(super) fn is_live(&self) -> bool {
+        match self {
+            Self::Lock(grant) => Instant::now() < deadline(grant.sent, grant.lease),
+            Self::Turn { turn, .. } => turn.is_open(),
+        }
+    }
+
+    /// The end of a hold that is not entered.
+    pub(super) fn release(&self) -> Release {
+        match self {
+            Self::Lock(grant) => Release {
+                hold: grant.hold,
+                tombstone: grant.unanswered,
+                deadline: deadline(grant.sent, grant.lease),
+                ttl: grant.ttl,
+            },
+            Self::Turn { turn, .. } => turn.give_up(),
+        }
     }
 }

@@ -1,163 +1,131 @@
-//! The task that asks for the first in line.
+//! The task that asks for the first waiter of a line, and takes back what its callers do not come for.
 
-use std::{pin::pin, sync::Arc, time::Duration};
-
-use tokio::{select, time::Instant};
-
-use super::{Queue, attempt::Outcome, line::Pulse, waiter::Waiter};
-use crate::base::{
-    backoff::growing_pauses,
-    key::LockKey,
-    options::{Queueing, Wake},
-    timer::sleep,
+use std::{
+    future::pending,
+    sync::{Arc, Weak},
 };
 
-/// A lock that expires at the reported instant is free a moment later.
-const EXPIRY_SLACK: Duration = Duration::from_millis(1);
+use tokio::{runtime::Handle, select, time::Instant};
 
-#[derive(Debug)]
-pub(super) struct Driver {
-    queue: Arc<Queue>,
-    key: LockKey,
-    pulse: Arc<Pulse>,
-    /// Whether its line has ended.
-    done: bool,
+use super::{
+    keys::{DriverSignal, Effects, Flight, Line, LocalQueues},
+    step::Input,
+};
+use crate::base::{key::LockKey, options::Wake, timer::sleep_until};
+
+/// Starts a driver for the line, if there is something to do and it has none. It runs on the present
+/// runtime, or else on this one.
+pub(super) fn start(queues: &Arc<LocalQueues>, key: &LockKey, runtime: Option<&Handle>) {
+    let present = Handle::try_current().ok();
+    let Some(runtime) = present.as_ref().or(runtime) else {
+        return;
+    };
+    let signal = {
+        let mut lines = queues.lines.lock();
+        let line = lines.get_mut(key);
+        let idle = |line: &&mut Line| line.driver.is_none() && line.queue.is_active();
+        line.filter(idle)
+            .map(|line| Arc::clone(line.driver.insert(DriverSignal::default())))
+    };
+    if let Some(signal) = signal {
+        let driver = Driver {
+            queues: Arc::clone(queues),
+            key: key.clone(),
+            signal,
+        };
+        drop(runtime.spawn(driver.run()));
+    }
 }
 
-/// What is next for the first in line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Next {
-    /// To wait.
-    Wait,
-    /// To ask, unless a release in this process is to hand it the lock.
-    Kicked,
-    /// To ask: the time has come.
-    TimeUp,
+struct Driver {
+    queues: Arc<LocalQueues>,
+    key: LockKey,
+    signal: DriverSignal,
+}
+
+/// What a driver waits for.
+struct Turn {
+    flight: Option<Flight>,
+    due: Option<Instant>,
 }
 
 impl Driver {
-    pub(super) fn new(queue: &Arc<Queue>, key: &LockKey, pulse: Arc<Pulse>) -> Self {
-        Self {
-            queue: Arc::clone(queue),
-            key: key.clone(),
-            pulse,
-            done: false,
-        }
-    }
-
-    /// Runs until the line is empty. `busy` is what is known of the lock at the start.
-    pub(super) async fn run(mut self, mut busy: Option<Duration>) {
-        let mut served: Option<Arc<Waiter>> = None;
-        let mut pauses = self.queue.queueing.wake.pauses();
-        let mut next = busy.map_or(Next::Kicked, |_| Next::Wait);
-        while let Some((first, asks_at_once)) = self.queue.first(&self.key, &self.pulse) {
-            self.pulse.turn();
-            let told = self.queue.listen();
-            if !served
-                .as_ref()
-                .is_some_and(|last| Arc::ptr_eq(last, &first))
-            {
-                pauses = self.queue.queueing.wake.pauses();
-                served = Some(Arc::clone(&first));
-            }
-            let Queueing { wake, .. } = self.queue.queueing;
-            let ask = next == Next::TimeUp || next == Next::Kicked && asks_at_once;
-            if !ask {
-                let heartbeat = self.queue.queueing.heartbeat(first.claim().ttl);
-                let pause = match (first.heard().is_failure(), wake) {
-                    (false, Wake::Notify) if told => {
-                        // They grow from when it is told no more.
-                        pauses = wake.pauses();
-                        heartbeat
-                    }
-                    (false, Wake::Notify | Wake::Backoff) if !asks_at_once => heartbeat,
-                    // Its place in the store's queue is kept no longer without a question.
-                    (false, Wake::Notify | Wake::Backoff) => {
-                        pauses.next().unwrap_or(heartbeat).min(heartbeat)
-                    }
-                    _ => pauses.next().unwrap_or(heartbeat),
-                };
-                next = self.pause(pause, busy).await;
-                continue;
-            }
-            let Some(attempt) = first.attempt(&self.queue) else {
-                tokio::task::yield_now().await;
-                continue;
-            };
-            let outcome = attempt.clone().await;
-            (busy, next) = match outcome {
-                Outcome::Held(_) if next == Next::TimeUp && wake == Wake::Notify => {
-                    // Also while the inbox is known to be broken: the runtime that is to open it
-                    // again may stand still.
-                    self.queue.store.check_subscription();
-                    (None, Next::Wait)
+    /// Runs until the line has no work for it any more.
+    async fn run(self) {
+        while let Some(Turn { flight, due }) = self.turn() {
+            let answered = async {
+                match flight {
+                    Some(flight) => drop(flight.await),
+                    None => pending().await,
                 }
-                Outcome::Busy { remaining } if !first.asks_once() => (remaining, Next::Wait),
-                Outcome::Unanswered if !first.asks_once() => (None, Next::Wait),
-                Outcome::Held(_) => (None, Next::Wait),
-                // It has left.
-                _ => (busy, Next::Kicked),
             };
-            first.conclude(&self.queue, &attempt, outcome);
-        }
-        self.done = true;
-    }
-
-    /// Waits until the lock may be free.
-    async fn pause(&self, pause: Duration, busy: Option<Duration>) -> Next {
-        let pause = busy.map_or(pause, |remaining| pause.min(remaining + EXPIRY_SLACK));
-        let mut pause = pin!(sleep(pause));
-        loop {
+            let is_due = async {
+                match due {
+                    Some(due) => sleep_until(due).await,
+                    None => pending().await,
+                }
+            };
             select! {
                 biased;
-                () = pause.as_mut() => return Next::TimeUp,
-                () = self.pulse.kick.notified() => return Next::Kicked,
-                () = self.pulse.hurry.notified() => {}
-            }
-            let polls = matches!(self.queue.queueing.wake, Wake::Poll { .. });
-            let first = self.queue.first(&self.key, &self.pulse);
-            if let Some((first, _)) = first.filter(|_| !polls) {
-                let heartbeat = self.queue.queueing.heartbeat(first.claim().ttl);
-                let due = pause.deadline().min(Instant::now() + heartbeat);
-                pause.as_mut().reset(due);
+                () = self.signal.notified() => {}
+                () = answered => {}
+                () = is_due => {}
             }
         }
     }
+
+    /// Does what is due.
+    fn turn(&self) -> Option<Turn> {
+        let Self {
+            queues,
+            key,
+            signal,
+        } = self;
+        let listens = listen(queues);
+        let mut effects = Effects::default();
+        let turn = queues.change(key, &mut effects, |line, effects| {
+            is_driven(line, signal).then_some(())?;
+            queues.step(key, line, Input::Listening(listens), effects);
+            if line.queue.due().is_some_and(|due| due <= Instant::now()) {
+                queues.step(key, line, Input::Due, effects);
+            }
+            line.driver.as_ref()?;
+            Some(Turn {
+                flight: line.flight.clone(),
+                due: line.queue.due(),
+            })
+        });
+        // What it would tell is in the turn.
+        effects.signal = None;
+        queues.apply(key, effects, None);
+        turn.flatten()
+    }
 }
 
+/// Its runtime has ended, or its work has: in the first case the callers are woken, and one of them starts
+/// another driver.
 impl Drop for Driver {
     fn drop(&mut self) {
-        if !self.done {
-            self.queue.abandon(&self.key, &self.pulse);
-        }
+        let mut effects = Effects::default();
+        self.queues
+            .change(&self.key, &mut effects, |line, effects| {
+                if is_driven(line, &self.signal) {
+                    line.driver = None;
+                    let wakers = line.callers.values().map(|caller| caller.waker.clone());
+                    effects.wakers.extend(wakers);
+                }
+            });
+        self.queues.apply(&self.key, effects, None);
     }
 }
 
-impl Queueing {
-    /// Longer than a driver stays in one turn, unless its runtime stands still.
-    pub(super) fn standstill(self) -> Duration {
-        const SPARE: Duration = Duration::from_secs(2);
-        let pause = match self.wake {
-            Wake::Notify | Wake::Backoff => self.heartbeat,
-            Wake::Poll { interval, .. } => interval,
-        };
-        pause.saturating_add(SPARE)
-    }
+fn is_driven(line: &Line, signal: &DriverSignal) -> bool {
+    let driver = line.driver.as_ref();
+    driver.is_some_and(|driver| Arc::ptr_eq(driver, signal))
 }
 
-impl Wake {
-    /// The pauses between the questions of one waiter that is told nothing.
-    fn pauses(self) -> Box<dyn Iterator<Item = Duration> + Send> {
-        match self {
-            // 10 ms to 100 ms, jitter and all.
-            Self::Notify | Self::Backoff => {
-                Box::new(growing_pauses(Duration::from_millis(50), 1.5))
-            }
-            Self::Poll { interval, .. } => Box::new(std::iter::repeat(interval)),
-        }
-    }
-
-    pub(super) fn is_exhausted(self, asked: u32) -> bool {
-        matches!(self, Self::Poll { attempts: Some(attempts), .. } if asked >= attempts)
-    }
+/// Opens the inbox, unless it is open. False while waiters have to ask; they are woken when that changes.
+fn listen(queues: &LocalQueues) -> bool {
+    let listener: Weak<LocalQueues> = queues.this.clone();
+    queues.queueing.wake == Wake::Notify && queues.store().listen(queues.requests.inbox(), listener)
 }

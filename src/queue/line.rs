@@ -1,205 +1,395 @@
-//! The line of one key: who holds the lock in this process, and who waits for it.
+//! The machine of a local queue: who waits for one key in this process, who holds it, and which request is
+//! in flight. Every change is one [`step`](LocalQueue::step), which does nothing but say what is to be done.
+//!
+//! It has no clock, no store and no tasks of its own, so that every sequence of steps can be tried: the tests
+//! beside it read like the diagram of [`Stage`](super::waiter::Stage), and the model checker drives this very machine.
 
-use std::{
-    collections::VecDeque,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
+use std::{collections::VecDeque, time::Duration};
+
+use tokio::time::Instant;
+
+use super::{
+    step::{Action, Answer, Grant, Heard, Input, Refusal, Release},
+    waiter::{Outcome, Waiter},
+};
+use crate::{
+    base::{
+        deadline::deadline,
+        id::HoldId,
+        options::{Queueing, Wake},
     },
+    store::{AcquireRequest, HandoffMessage, Order, Successor},
 };
 
-use tokio::{sync::Notify, time::Instant};
+/// A lock that expires at the reported instant is free a moment later.
+const EXPIRY_SLACK: Duration = Duration::from_millis(1);
 
-use super::{Entering, attempt::Heard, waiter::Waiter};
-use crate::base::id::HoldId;
+mod asking;
 
-/// Those who want one key, in the order in which they came. It ends when the last of them has left
-/// and nobody holds the lock.
-#[derive(Debug, Default)]
-pub(super) struct Line {
-    waiters: VecDeque<Arc<Waiter>>,
-    /// The hold of this process that has the lock, or is about to get it from another one.
-    holder: Option<HoldId>,
-    /// Until when it counts as the holder, unless something keeps its lease.
-    until: Option<Instant>,
-    /// What the store told last about the lock, whichever waiter had asked.
-    heard: Heard,
-    /// How many times in a row the lock has gone from one of this process to the next.
+/// Who has the lock in this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(test, derive(Hash))]
+enum Holder {
+    Nobody,
+    /// Its renewals tell when it has lost the lock.
+    Guarded(HoldId),
+    /// It has not been entered: its lease tells.
+    Until(HoldId, Instant),
+}
+
+impl Holder {
+    fn is(self, hold: HoldId) -> bool {
+        matches!(self, Self::Guarded(it) | Self::Until(it, _) if it == hold)
+    }
+}
+
+/// The one request in flight that may bring a waiter the lock.
+#[derive(Clone, Debug)]
+#[cfg_attr(test, derive(PartialEq, Eq, Hash))]
+struct Flight {
+    waiter: HoldId,
+    kind: Kind,
+    /// The waiter, once it has left: its answer is undone.
+    left: Option<Box<Waiter>>,
+    /// A message to it that came before the answer. The answer is older, and is read first.
+    message: Option<Box<HandoffMessage>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(test, derive(Hash))]
+enum Kind {
+    /// An acquire of its own; `in_time` if nothing but the time was its reason.
+    Acquire { in_time: bool },
+    /// The release of another hold, which names it as successor. Then so many hand-offs follow each other.
+    Release { handoffs: u32 },
+}
+
+/// The waiters of one key in one process, first come, first served. See [`step`](Self::step).
+#[derive(Clone, Debug)]
+#[cfg_attr(test, derive(PartialEq, Eq, Hash))]
+pub(super) struct LocalQueue {
+    queueing: Queueing,
+    waiters: VecDeque<Waiter>,
+    holder: Holder,
+    flight: Option<Flight>,
+    /// How many times in a row the lock went from one of this process to the next.
     handoffs: u32,
-    pulse: Option<Arc<Pulse>>,
-    /// Whether a driver task asks for the first waiter.
-    driven: bool,
-    /// What is to be given once the line is let go of.
-    signals: Vec<Signal>,
+    /// What the store told last.
+    heard: Heard,
+    /// Whether messages come in.
+    listens: bool,
+    /// Whether the first waiter is to ask, as soon as no request is in flight.
+    maybe_free: bool,
+    /// When the first waiter asks if nothing happens before.
+    ask_at: Option<Instant>,
+    /// When the lease ends that the store told of.
+    free_at: Option<Instant>,
+    /// How many pauses the first waiter has made while it was told nothing.
+    pauses: usize,
+    /// The waiters that have not come for their grants, and when each of them is passed over.
+    unclaimed: Vec<(Instant, HoldId)>,
 }
 
-/// Whom a change of a line concerns.
-#[derive(Debug)]
-pub(super) enum Signal {
-    Kick(Arc<Pulse>),
-    Hurry(Arc<Pulse>),
-    Nudge(Arc<Waiter>),
-}
-
-impl Signal {
-    pub(super) fn give(self) {
-        match self {
-            Self::Kick(pulse) => pulse.kick.notify_one(),
-            Self::Hurry(pulse) => pulse.hurry.notify_one(),
-            Self::Nudge(waiter) => waiter.nudge(),
+impl LocalQueue {
+    pub(super) fn new(queueing: Queueing) -> Self {
+        Self {
+            queueing,
+            waiters: VecDeque::new(),
+            holder: Holder::Nobody,
+            flight: None,
+            handoffs: 0,
+            heard: Heard::Nothing,
+            listens: false,
+            maybe_free: false,
+            ask_at: None,
+            free_at: None,
+            pauses: 0,
+            unclaimed: Vec::new(),
         }
     }
-}
 
-/// What passes between a line and its driver. Tells a line from the next one of its key, too.
-#[derive(Debug, Default)]
-pub(super) struct Pulse {
-    /// The lock may be free, or the first waiter has left, or the line has ended.
-    pub(super) kick: Notify,
-    /// Somebody stands first who asks more often than the one before.
-    pub(super) hurry: Notify,
-    /// How many turns the driver has made.
-    turns: AtomicU64,
-}
-
-impl Pulse {
-    pub(super) fn turn(&self) {
-        self.turns.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-impl Line {
+    /// How many wait.
     pub(super) fn len(&self) -> usize {
         self.waiters.len()
     }
 
+    /// Whether there is nothing left to remember.
     pub(super) fn is_over(&self) -> bool {
-        self.waiters.is_empty() && self.holder.is_none()
+        !self.is_active() && self.holder == Holder::Nobody
     }
 
-    pub(super) fn first(&self) -> Option<&Arc<Waiter>> {
-        self.waiters.front()
+    /// Whether there is something to be done yet, besides the end of the present hold.
+    pub(super) fn is_active(&self) -> bool {
+        !self.waiters.is_empty() || !self.unclaimed.is_empty() || self.flight.is_some()
     }
 
-    pub(super) fn find(&self, hold: HoldId) -> Option<Arc<Waiter>> {
-        let found = self.waiters.iter().find(|waiter| waiter.hold() == hold);
-        found.cloned()
-    }
-
-    /// Puts a waiter at the end. Answers whether nobody stands before it.
-    pub(super) fn join(&mut self, waiter: &Arc<Waiter>) -> bool {
-        self.waiters.push_back(Arc::clone(waiter));
-        self.waiters.len() == 1
-    }
-
-    /// Takes a waiter out, if it is there. Answers where it stood.
-    pub(super) fn remove(&mut self, waiter: &Waiter) -> Option<usize> {
-        let is_it = |other: &Arc<Waiter>| std::ptr::eq(Arc::as_ptr(other), waiter);
-        let at = self.waiters.iter().position(is_it)?;
-        drop(self.waiters.remove(at));
-        let (next, pulse) = (self.waiters.front(), &self.pulse);
-        if at == 0 && next.is_some_and(|next| next.claim().ttl < waiter.claim().ttl) {
-            let hurry = pulse.iter().cloned().map(Signal::Hurry);
-            self.signals.extend(hurry);
-        }
-        if self.waiters.is_empty() {
-            // The driver's work ends here and not when it notices: its runtime may stand still, and
-            // whoever comes next must not wait for it.
-            self.kick();
-            self.pulse = None;
-            self.driven = false;
-            self.waiters = VecDeque::new();
-        }
-        Some(at)
-    }
-
-    pub(super) fn holder(&self) -> Option<HoldId> {
-        self.holder
-    }
-
-    pub(super) fn handoffs(&self) -> u32 {
-        self.handoffs
-    }
-
-    /// The hold has the lock from now on.
-    pub(super) fn hold(&mut self, hold: HoldId, how: Entering, until: Option<Instant>) {
-        self.holder = Some(hold);
-        self.until = until;
-        self.heard = Heard::Busy;
-        self.handoffs = match how {
-            Entering::Afresh => 0,
-            Entering::HandedOver(count) => count,
-        };
-    }
-
+    /// What the store told last.
     pub(super) fn heard(&self) -> &Heard {
         &self.heard
     }
 
-    pub(super) fn hear(&mut self, heard: Heard) {
-        self.heard = heard;
+    /// When [`Input::Due`] is to follow.
+    pub(super) fn due(&self) -> Option<Instant> {
+        let ask_at = self.ask_at.filter(|_| self.flight.is_none());
+        let unclaimed = self.unclaimed.iter().map(|(due, _)| *due);
+        unclaimed.chain(ask_at).min()
     }
 
-    /// The hold counts as the holder until then, or for as long as its watchdog keeps it.
-    pub(super) fn counts_until(&mut self, hold: HoldId, until: Option<Instant>) {
-        if self.holder == Some(hold) {
-            self.until = until;
+    /// The first waiter, if it may go on with a hold of this TTL in memory: nothing in the store may be
+    /// meant for it, since it enters under the id of another hold.
+    pub(super) fn heir(&self, ttl: Duration) -> Option<HoldId> {
+        let first = self.waiters.front()?;
+        let AcquireRequest { hold, tokens, .. } = first.request;
+        let flight = self.flight.as_ref();
+        let is_known = first.is_known() || flight.is_some_and(|flight| flight.waiter == hold);
+        let fits = tokens > 1 && first.request.ttl == ttl && !is_known;
+        (fits && self.handoffs < self.queueing.local_handoffs).then_some(hold)
+    }
+
+    pub(super) fn step(&mut self, input: Input, now: Instant, actions: &mut Vec<Action>) {
+        match input {
+            Input::Join { request, asks_once } => self.join(request, asks_once, actions),
+            Input::Leave(hold) => {
+                self.unclaimed.retain(|(_, waiter)| *waiter != hold);
+                if let Some(waiter) = self.remove(hold) {
+                    self.depart(waiter, now, actions);
+                }
+            }
+            Input::Answered(answer) => self.answered(answer, now, actions),
+            Input::Handoff { message, epoch } => self.handoff(message, epoch, now, actions),
+            Input::Entered { waiter, hold } => {
+                self.unclaimed.retain(|(_, other)| *other != waiter);
+                if self.holder.is(hold) {
+                    self.holder = Holder::Guarded(hold);
+                }
+            }
+            Input::HandOn { hold, waiter } => {
+                if let Some(next) = self.remove(waiter) {
+                    self.handoffs += 1;
+                    self.hold(Holder::Guarded(hold), &next.request, now);
+                }
+            }
+            Input::Release(release) => self.release(release, actions),
+            Input::Lost(hold) => {
+                if self.holder.is(hold) {
+                    self.holder = Holder::Nobody;
+                }
+                self.maybe_free = true;
+            }
+            Input::MaybeFree => self.maybe_free = true,
+            Input::Listening(listens) if listens != self.listens => {
+                self.listens = listens;
+                self.ask_at = None;
+            }
+            Input::Listening(_) => {}
+            Input::Due => self.time_is_up(now, actions),
+        }
+        self.go_on(now, actions);
+    }
+
+    // ---- who comes and goes ----
+
+    fn join(&mut self, request: AcquireRequest, asks_once: bool, actions: &mut Vec<Action>) {
+        self.waiters.push_back(Waiter::new(request, asks_once));
+        if self.waiters.len() > 1 {
+            return;
+        }
+        self.pauses = 0;
+        self.maybe_free = true;
+        if asks_once && self.flight.is_none() {
+            self.ask(false, actions);
         }
     }
 
-    /// Whether somebody in this process may still have the lock.
-    pub(super) fn is_held(&self) -> bool {
-        self.holder.is_some() && self.until.is_none_or(|until| Instant::now() < until)
+    /// Takes a waiter out of the line.
+    fn remove(&mut self, hold: HoldId) -> Option<Waiter> {
+        let mut waiters = self.waiters.iter();
+        let at = waiters.position(|waiter| waiter.request.hold == hold)?;
+        if at == 0 {
+            // The next one has not asked yet.
+            (self.pauses, self.maybe_free) = (0, true);
+        }
+        self.waiters.remove(at)
     }
 
-    /// The hold has the lock no longer, and `next` is about to get it.
-    pub(super) fn pass(&mut self, hold: HoldId, next: Option<HoldId>) {
-        if self.holder == Some(hold) {
-            self.holder = next;
+    /// A waiter goes without the lock. What was asked for it is undone, once it is answered.
+    fn depart(&mut self, waiter: Waiter, now: Instant, actions: &mut Vec<Action>) {
+        match &mut self.flight {
+            Some(flight) if flight.waiter == waiter.request.hold => {
+                flight.left = Some(Box::new(waiter));
+            }
+            _ => self.undo(&waiter, now, actions),
         }
     }
 
-    pub(super) fn kick(&mut self) {
-        if !self.waiters.is_empty() || self.driven {
-            let pulse = Arc::clone(self.pulse.get_or_insert_default());
-            self.signals.push(Signal::Kick(pulse));
+    /// Ends what the store may know of a waiter that has left.
+    fn undo(&mut self, waiter: &Waiter, now: Instant, actions: &mut Vec<Action>) {
+        if waiter.is_known() {
+            self.release(waiter.release(now), actions);
         }
     }
 
-    pub(super) fn take_signals(&mut self) -> Vec<Signal> {
-        std::mem::take(&mut self.signals)
-    }
-
-    pub(super) fn has(&self, pulse: &Arc<Pulse>) -> bool {
-        let present = self.pulse.as_ref();
-        present.is_some_and(|present| Arc::ptr_eq(present, pulse))
-    }
-
-    /// The pulse for a new driver, unless the line has one.
-    pub(super) fn drive(&mut self) -> Option<Arc<Pulse>> {
-        if self.driven || self.waiters.is_empty() {
-            return None;
+    fn refuse(&mut self, hold: HoldId, refusal: Refusal, now: Instant, actions: &mut Vec<Action>) {
+        if let Some(waiter) = self.remove(hold) {
+            self.depart(waiter, now, actions);
+            actions.push(Action::Refuse(hold, refusal));
         }
-        self.driven = true;
-        Some(Arc::clone(self.pulse.get_or_insert_default()))
     }
 
-    pub(super) fn relieve(&mut self, seen: Option<u64>) -> Option<u64> {
-        let pulse = self.pulse.as_ref().filter(|_| self.driven)?;
-        let turns = pulse.turns.load(Ordering::Relaxed);
-        if seen == Some(turns) {
-            self.driven = false;
-            self.pulse = None;
-            return None;
+    // ---- answers and messages ----
+
+    fn answered(&mut self, answer: Answer, now: Instant, actions: &mut Vec<Action>) {
+        let Some(mut flight) = self.flight.take() else {
+            return;
+        };
+        let mut waiters = self.waiters.iter_mut();
+        let waiter = match &mut flight.left {
+            Some(left) => left,
+            None => match waiters.find(|waiter| waiter.request.hold == flight.waiter) {
+                Some(waiter) => waiter,
+                None => return,
+            },
+        };
+        let outcome = waiter.learn(answer, flight.message.as_deref(), now);
+        match &outcome {
+            Outcome::Held(_) | Outcome::Moved | Outcome::Busy { .. } => self.heard = Heard::Busy,
+            Outcome::Unknown(Some(error)) => self.heard = Heard::Failure(error.clone()),
+            Outcome::Unknown(None) | Outcome::Refused(_) => {}
         }
-        Some(turns)
+        let Some(left) = flight.left else {
+            return self.settle(flight.waiter, flight.kind, outcome, now, actions);
+        };
+        self.maybe_free = true;
+        match outcome {
+            Outcome::Held(_) => self.release(left.release(now), actions),
+            _ => self.undo(&left, now, actions),
+        }
     }
 
-    pub(super) fn abandon(&mut self, pulse: &Arc<Pulse>) {
-        if self.has(pulse) {
-            self.driven = false;
-            let nudges = self.waiters.iter().cloned().map(Signal::Nudge);
-            self.signals.extend(nudges);
+    /// The answer is for a waiter in the line.
+    fn settle(
+        &mut self,
+        hold: HoldId,
+        kind: Kind,
+        outcome: Outcome,
+        now: Instant,
+        actions: &mut Vec<Action>,
+    ) {
+        let is_named = matches!(kind, Kind::Release { .. });
+        match outcome {
+            Outcome::Held(grant) => {
+                let should_have_been_told = kind == (Kind::Acquire { in_time: true });
+                if should_have_been_told && self.queueing.wake == Wake::Notify {
+                    actions.push(Action::CheckSubscription);
+                }
+                let handoffs = match kind {
+                    Kind::Acquire { .. } => 0,
+                    Kind::Release { handoffs } => handoffs,
+                };
+                return self.grant(grant, handoffs, now, actions);
+            }
+            Outcome::Moved => return self.ask(false, actions),
+            Outcome::Refused(error) => {
+                return self.refuse(hold, Refusal::Failed(error), now, actions);
+            }
+            Outcome::Busy { remaining } => {
+                self.free_at = remaining.and_then(|span| now.checked_add(span + EXPIRY_SLACK));
+                // In the queue it is told when it has its turn; else it has to ask.
+                self.maybe_free |= is_named && !self.listens;
+            }
+            Outcome::Unknown(_) => self.maybe_free |= is_named,
         }
+        let waiter = self.waiters.iter().find(|it| it.request.hold == hold);
+        match waiter {
+            Some(waiter) if waiter.asks_once => {
+                self.refuse(hold, self.heard.refusal(), now, actions);
+            }
+            Some(waiter) if self.queueing.wake.is_exhausted(waiter.asked) => {
+                let refusal = Refusal::Late(self.heard.failure());
+                self.refuse(hold, refusal, now, actions);
+            }
+            _ => {}
+        }
+    }
+
+    fn handoff(
+        &mut self,
+        message: HandoffMessage,
+        epoch: u64,
+        now: Instant,
+        actions: &mut Vec<Action>,
+    ) {
+        if let Some(flight) = &mut self.flight
+            && flight.waiter == message.hold
+        {
+            flight.message = Some(Box::new(message));
+            return;
+        }
+        // A hold that has entered already, or waits no longer, has no use for the message.
+        let mut waiters = self.waiters.iter();
+        let Some(waiter) = waiters.find(|waiter| waiter.request.hold == message.hold) else {
+            return;
+        };
+        match waiter.moved(&message, epoch, now) {
+            Outcome::Held(grant) => self.grant(grant, 0, now, actions),
+            _ if self.flight.is_none() => self.ask(false, actions),
+            _ => self.maybe_free = true,
+        }
+    }
+
+    // ---- who holds ----
+
+    fn grant(&mut self, grant: Grant, handoffs: u32, now: Instant, actions: &mut Vec<Action>) {
+        let Some(waiter) = self.remove(grant.hold) else {
+            return;
+        };
+        self.handoffs = handoffs;
+        let until = deadline(grant.sent, grant.lease);
+        self.hold(Holder::Until(grant.hold, until), &waiter.request, now);
+        actions.push(Action::Grant(grant.hold, grant));
+    }
+
+    /// A waiter is brought the lock, and has to come for it.
+    fn hold(&mut self, holder: Holder, request: &AcquireRequest, now: Instant) {
+        self.holder = holder;
+        self.heard = Heard::Busy;
+        (self.ask_at, self.free_at) = (None, None);
+        // In strict order the next one takes its place in the store's queue now.
+        self.maybe_free = self.queueing.local_handoffs == 0;
+        let due = now + 2 * self.queueing.heartbeat(request.ttl);
+        self.unclaimed.push((due, request.hold));
+    }
+
+    fn release(&mut self, release: Release, actions: &mut Vec<Action>) {
+        if self.holder.is(release.hold) {
+            self.holder = Holder::Nobody;
+        }
+        let successor = self.nominate();
+        actions.push(Action::Release(release, successor));
+    }
+
+    /// Names the first waiter as successor, unless another request is in flight.
+    fn nominate(&mut self) -> Option<Successor> {
+        let first = self.waiters.front().filter(|_| self.flight.is_none())?;
+        let AcquireRequest {
+            hold,
+            ttl,
+            tokens,
+            entry,
+        } = first.request;
+        let entry = entry?;
+        let (order, handoffs) = if self.handoffs < self.queueing.local_handoffs {
+            (Order::SuccessorFirst, self.handoffs + 1)
+        } else {
+            (Order::QueueFirst, 0)
+        };
+        self.fly(hold, Kind::Release { handoffs });
+        Some(Successor {
+            hold,
+            ttl,
+            tokens,
+            entry,
+            order,
+        })
     }
 }

@@ -85,7 +85,7 @@ impl Shared {
     fn tell(&self, inbox: InboxId, message: HandoffMessage) {
         let listener = self.inboxes.lock().get(&inbox).and_then(Weak::upgrade);
         if let Some(listener) = listener {
-            listener.moved(message);
+            listener.handoff(message);
         }
     }
 }

@@ -88,7 +88,7 @@ pub(crate) trait Store: fmt::Debug + Send + Sync {
 /// The receiver of the messages that a lock has moved.
 pub(crate) trait Listener: Send + Sync {
     /// A lock has moved to a hold of this process.
-    fn moved(&self, moved: HandoffMessage);
+    fn handoff(&self, message: HandoffMessage);
 
     /// Whether no caller waits for a message.
     fn is_idle(&self) -> bool;
@@ -98,7 +98,7 @@ pub(crate) trait Listener: Send + Sync {
 }
 
 /// The message that a lock has moved to a hold that was waiting.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct HandoffMessage {
     /// The key in the store.
     pub(crate) key: String,
@@ -110,7 +110,7 @@ pub(crate) struct HandoffMessage {
 }
 
 /// The clock of the store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct StoreTime {
     pub(crate) micros: u64,
 }
@@ -125,14 +125,14 @@ impl StoreTime {
 }
 
 /// A block of consecutive fencing tokens; at least one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Tokens {
     pub(crate) first: FencingToken,
     pub(crate) count: u32,
 }
 
 /// The request of one hold for a lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct AcquireRequest {
     pub(crate) hold: HoldId,
     pub(crate) ttl: Duration,
@@ -143,7 +143,7 @@ pub(crate) struct AcquireRequest {
 }
 
 /// How a process stands in the queue of a lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct QueueEntry {
     pub(crate) inbox: InboxId,
     /// The lease of a lock that moves to it.
@@ -152,7 +152,7 @@ pub(crate) struct QueueEntry {
     pub(crate) life: Duration,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum AcquireReply {
     /// The hold has the lock, with this lease counted from the execution of the request.
     Held { tokens: Tokens, lease: Duration },

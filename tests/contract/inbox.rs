@@ -24,7 +24,7 @@ enum Received {
 struct Recorder(UnboundedSender<Received>);
 
 impl Listener for Recorder {
-    fn moved(&self, message: HandoffMessage) {
+    fn handoff(&self, message: HandoffMessage) {
         let _ = self.0.send(Received::Message(message));
     }
 

@@ -113,7 +113,7 @@ impl Mailbox {
                 && reaches
                 && subscription.load(Relaxed) == number
             {
-                listener.moved(message);
+                listener.handoff(message);
             }
         }));
     }
@@ -121,7 +121,7 @@ impl Mailbox {
 
 /// The server speaks here.
 impl Listener for Mailbox {
-    fn moved(&self, message: HandoffMessage) {
+    fn handoff(&self, message: HandoffMessage) {
         let Some(wire) = self.wire.upgrade() else {
             return;
         };

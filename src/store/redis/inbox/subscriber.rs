@@ -188,7 +188,7 @@ fn deliver(
                     .as_deref()
                     .and_then(reply::handoff);
                 if let (Some(message), Some(listener)) = (message, listener.upgrade()) {
-                    listener.moved(message);
+                    listener.handoff(message);
                 }
             }
             PushKind::Disconnection => ended.notify_one(),

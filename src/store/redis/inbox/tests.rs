@@ -13,7 +13,7 @@ use crate::{
 struct Waiting(UnboundedSender<()>);
 
 impl Listener for Waiting {
-    fn moved(&self, _: HandoffMessage) {}
+    fn handoff(&self, _: HandoffMessage) {}
 
     fn is_idle(&self) -> bool {
         false

@@ -1,8 +1,8 @@
-//! Entering a lock that has moved here, without asking for it.
+//! From when on the lease of a lock counts that has moved here.
 //!
 //! A lease is counted from before a request of one's own (P5). A waiter that is given the lock did
-//! not ask just now; but its last answer carried the store's time, and it knows when it had sent the
-//! question. So it knows what time it was in the store, at the latest, at each instant of its own, and
+//! not ask just now; but its last answer carried the server's time, and it knows when it had sent the
+//! question. So it knows what time it was on the server, at the latest, at each instant of its own, and
 //! can count the lease from the moment at which the lock moved, however long the message took.
 
 use tokio::time::Instant;
@@ -12,17 +12,18 @@ use crate::{
     store::{HandoffMessage, StoreTime},
 };
 
-/// The store's time at an instant of the local clock, or later.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Reading {
+/// What is known of the server's clock: its time at an instant of the local one, or later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(test, derive(Hash))]
+pub(super) struct StoreClock {
     /// Before the request was sent that the store answered at `at`.
     pub(super) sent: Instant,
     pub(super) at: StoreTime,
-    /// The epoch of the store at `sent`.
+    /// The connection epoch at `sent`.
     pub(super) epoch: u64,
 }
 
-impl Reading {
+impl StoreClock {
     /// From when on the lease of the lock that has moved counts. `None` if only the store can tell:
     /// after a new connection, when its clock was stepped, and when the lease may have ended.
     pub(super) fn lease_start(
@@ -33,10 +34,10 @@ impl Reading {
     ) -> Option<Instant> {
         let passed = moved.at.since(self.at)?;
         let start = self.sent.checked_add(passed)?;
-        // The news cannot be older than the move. One per cent is for clocks that differ in rate.
-        let is_sane = self.epoch == epoch && start <= now;
+        // The message cannot be older than the move. One per cent is for clocks that differ in rate.
+        let is_sound = self.epoch == epoch && start <= now;
         let start = start.checked_sub(passed / 100)?;
-        (is_sane && now < deadline(start, moved.lease)).then_some(start)
+        (is_sound && now < deadline(start, moved.lease)).then_some(start)
     }
 }
 
@@ -72,9 +73,9 @@ mod tests {
         }
     }
 
-    fn reading(sent: Instant) -> Reading {
+    fn clock(sent: Instant) -> StoreClock {
         let at = time(Duration::ZERO);
-        Reading {
+        StoreClock {
             sent,
             at,
             epoch: EPOCH,
@@ -85,16 +86,16 @@ mod tests {
     fn the_lease_counts_from_the_move_and_not_from_the_receipt() {
         let sent = Instant::now();
         let moved = moved(3 * SECOND);
-        let early = reading(sent).lease_start(&moved, EPOCH, sent + 3 * SECOND);
-        let late = reading(sent).lease_start(&moved, EPOCH, sent + 4 * SECOND);
+        let early = clock(sent).lease_start(&moved, EPOCH, sent + 3 * SECOND);
+        let late = clock(sent).lease_start(&moved, EPOCH, sent + 4 * SECOND);
         assert_eq!(early, late);
         assert_eq!(early, Some(sent + Duration::from_millis(2_970)));
     }
 
     #[test]
-    fn news_that_come_after_the_lease_are_of_no_use() {
+    fn messages_that_come_after_the_lease_are_of_no_use() {
         let sent = Instant::now();
-        let start = reading(sent).lease_start(&moved(SECOND), EPOCH, sent + 3 * SECOND);
+        let start = clock(sent).lease_start(&moved(SECOND), EPOCH, sent + 3 * SECOND);
         assert_eq!(start, None);
     }
 
@@ -102,12 +103,12 @@ mod tests {
     fn a_clock_that_was_stepped_is_not_believed() {
         let sent = Instant::now();
         // Forwards: the lock seems to have moved in the future.
-        let ahead = reading(sent).lease_start(&moved(60 * SECOND), EPOCH, sent + SECOND);
+        let ahead = clock(sent).lease_start(&moved(60 * SECOND), EPOCH, sent + SECOND);
         assert_eq!(ahead, None);
         // Backwards: it seems to have moved before the question.
-        let later = Reading {
+        let later = StoreClock {
             at: time(SECOND),
-            ..reading(sent)
+            ..clock(sent)
         };
         assert_eq!(later.lease_start(&moved(Duration::ZERO), EPOCH, sent), None);
     }
@@ -115,7 +116,7 @@ mod tests {
     #[test]
     fn times_of_two_connections_are_not_compared() {
         let sent = Instant::now();
-        let start = reading(sent).lease_start(&moved(SECOND), EPOCH + 1, sent + SECOND);
+        let start = clock(sent).lease_start(&moved(SECOND), EPOCH + 1, sent + SECOND);
         assert_eq!(start, None);
     }
 }

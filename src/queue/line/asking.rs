@@ -1,0 +1,136 @@
+//! When the first waiter asks, and when it pauses.
+
+use std::{mem, time::Duration};
+
+use tokio::time::Instant;
+
+use super::{Flight, Holder, Kind, LocalQueue};
+use crate::{
+    base::{backoff::growing_pauses, id::HoldId, options::Wake},
+    queue::step::{Action, Refusal},
+};
+
+/// After so many pauses the next ones are not longer.
+const LONGEST_PAUSE: usize = 8;
+
+impl LocalQueue {
+    /// What follows from every input: a request, or a pause.
+    pub(super) fn go_on(&mut self, now: Instant, actions: &mut Vec<Action>) {
+        self.ask_if_free(now, actions);
+        self.refuse_hasty(now, actions);
+        self.ask_if_free(now, actions);
+        if self.waiters.is_empty() {
+            (self.maybe_free, self.ask_at) = (false, None);
+        } else if self.flight.is_none() {
+            self.rest(now);
+        }
+    }
+
+    /// Asks for the first waiter.
+    pub(super) fn ask(&mut self, in_time: bool, actions: &mut Vec<Action>) {
+        if let Some(first) = self.waiters.front_mut() {
+            first.asked += 1;
+            let request = first.request;
+            self.fly(request.hold, Kind::Acquire { in_time });
+            actions.push(Action::Acquire(request));
+        }
+    }
+
+    /// A request for this waiter is on its way, and tells more than what was heard up to now.
+    pub(super) fn fly(&mut self, waiter: HoldId, kind: Kind) {
+        self.maybe_free = false;
+        (self.ask_at, self.free_at) = (None, None);
+        self.flight = Some(Flight {
+            waiter,
+            kind,
+            left: None,
+            message: None,
+        });
+    }
+
+    pub(super) fn time_is_up(&mut self, now: Instant, actions: &mut Vec<Action>) {
+        self.unclaimed.retain(|&(due, waiter)| {
+            if due <= now {
+                actions.push(Action::PassOver(waiter));
+            }
+            now < due
+        });
+        if self.flight.is_none() && self.ask_at.is_some_and(|at| at <= now) {
+            self.ask(true, actions);
+        }
+    }
+
+    fn ask_if_free(&mut self, now: Instant, actions: &mut Vec<Action>) {
+        if self.flight.is_none() && mem::take(&mut self.maybe_free) && self.asks_at_once(now) {
+            self.ask(false, actions);
+        }
+    }
+
+    /// Waiters that ask only once stay for no more than the request in flight.
+    fn refuse_hasty(&mut self, now: Instant, actions: &mut Vec<Action>) {
+        let refusal = match &self.flight {
+            Some(flight) if matches!(flight.kind, Kind::Acquire { .. }) => return,
+            // A release of this process is to bring the first one the lock, however long that takes.
+            Some(_) => Refusal::Busy,
+            None => self.heard.refusal(),
+        };
+        let hasty = self.waiters.iter().filter(|waiter| waiter.asks_once);
+        let hasty: Vec<_> = hasty.map(|waiter| waiter.request.hold).collect();
+        for hold in hasty {
+            self.refuse(hold, refusal.clone(), now, actions);
+        }
+    }
+
+    /// Whether the first waiter asks although no time has come: not while a release in this process is to
+    /// bring it the lock.
+    fn asks_at_once(&self, now: Instant) -> bool {
+        let is_held = match self.holder {
+            Holder::Nobody => false,
+            Holder::Guarded(_) => true,
+            Holder::Until(_, until) => now < until,
+        };
+        // In strict order it takes its place in the store's queue when it comes, not when the lock is
+        // released.
+        !is_held
+            || self.queueing.local_handoffs == 0
+            || matches!(self.queueing.wake, Wake::Poll { .. })
+    }
+
+    /// Sets the time at which the first waiter asks.
+    fn rest(&mut self, now: Instant) {
+        let Some(first) = self.waiters.front() else {
+            return;
+        };
+        let heartbeat = self.queueing.heartbeat(first.request.ttl);
+        let is_failing = self.heard.is_failure();
+        if let Some(at) = &mut self.ask_at {
+            // The next waiter may have a shorter heartbeat.
+            if !is_failing && !matches!(self.queueing.wake, Wake::Poll { .. }) {
+                *at = (*at).min(now + heartbeat);
+            }
+            return;
+        }
+        let pause = match self.queueing.wake {
+            Wake::Poll { interval, .. } => interval,
+            _ if is_failing => self.pause(),
+            Wake::Notify if self.listens => {
+                // They grow from when it is told no more.
+                self.pauses = 0;
+                heartbeat
+            }
+            // Its place in the store's queue is kept no longer without a question.
+            _ if self.asks_at_once(now) => self.pause().min(heartbeat),
+            _ => heartbeat,
+        };
+        let at = now + pause;
+        self.ask_at = Some(self.free_at.map_or(at, |free| free.min(at)));
+    }
+
+    /// The next pause between two questions while nothing tells when to ask.
+    fn pause(&mut self) -> Duration {
+        let mut pauses = growing_pauses(Duration::from_millis(50), 1.5);
+        let pause = pauses.nth(self.pauses).unwrap_or_default();
+        self.pauses = LONGEST_PAUSE.min(self.pauses + 1);
+        pause
+    }
+}

@@ -1,0 +1,215 @@
+//! The face of the local queues: to take a lock, to hand it on, to be told of it.
+//!
+//! Callers that want the same key wait for it in one line of their process, first come, first served. Only
+//! the first of them talks to the store, where it stands in the queue for the whole process. While the
+//! process holds the lock no waiter asks: the release names the first one as its successor.
+//!
+//! The line of a key is a machine (`line.rs`) that is told what happens and says what is to be done; the map of
+//! all lines (`keys.rs`) is the one place that tells it, and that does what it says. A caller alone in its
+//! line polls its own request (`wait.rs`), so that a free lock costs no task. As soon as a caller has to wait,
+//! a driver (`driver.rs`) polls the requests of the line, watches the time, and takes back grants.
+//!
+//! # Invariants
+//!
+//! 1. For each key there is at most one request in flight that may bring a waiter the lock: its acquire, or
+//!    a release that names it as successor.
+//! 2. The answer to a request belongs to the line, not to a task: it is read once, by whichever task polls the
+//!    request to its end. Nothing depends on which one that is.
+//! 3. No request is made for a waiter that has left. One that was made before is answered first; then what it
+//!    has brought is released.
+//! 4. A release that names a successor is repeated with this very successor until it is answered or given
+//!    up.
+//! 5. A message is read after the answer to the request that was in flight when it came.
+//! 6. A waiter that is granted the lock and does not come for it within two heartbeats is passed over.
+//! 7. A waiter that asks only once stays in the line for no more than one request.
+//! 8. A line with waiters, unclaimed grants or an abandoned request has a driver, unless a caller polls its own
+//!    request. The end of a runtime takes its driver with it; then a caller on another one starts the next.
+//!
+//! # Lock order
+//!
+//! The map of the lines comes first: under it lie the depth and the lease of a hold, which is handed on in
+//! memory. Neither the store is called under it, nor a waker, nor a runtime.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::time::Instant;
+
+use super::{
+    cohort::{Granted, Turn},
+    keys::{Effects, LocalQueues},
+    step::{Heard, Input, Refusal},
+    wait::Wait,
+};
+use crate::{
+    base::{
+        error::LockError,
+        events,
+        id::HoldId,
+        key::LockKey,
+        options::{self, HandOff, Terms, Wake},
+        timer::timeout_at,
+    },
+    store::{AcquireRequest, HandoffMessage, Listener, QueueEntry, Tokens},
+};
+
+impl LocalQueues {
+    /// Takes the lock, or waits for it in line. Dropping the future leaves the line and undoes
+    /// whatever the store may have granted by then.
+    ///
+    /// `None` if the lock was granted and not entered in time: it has gone to the next one, and the
+    /// caller asks again as another hold.
+    pub(crate) async fn acquire(
+        self: &Arc<Self>,
+        key: &LockKey,
+        hold: HoldId,
+        terms: Terms,
+        since: Instant,
+    ) -> Result<Option<Granted>, LockError> {
+        let asks_once = terms.wait == options::Wait::Never;
+        let may_inherit = terms.max_hold.is_none();
+        let request = AcquireRequest {
+            hold,
+            ttl: terms.ttl,
+            tokens: if may_inherit {
+                self.queueing.tokens()
+            } else {
+                1
+            },
+            entry: if asks_once {
+                None
+            } else {
+                self.entry(terms.ttl)
+            },
+        };
+        let mut wait = Wait::new(self, key, request, asks_once);
+        let limit = match terms.wait {
+            // An instant too far to represent is no limit.
+            options::Wait::AtMost(wait) => since.checked_add(wait),
+            options::Wait::Never | options::Wait::Forever => None,
+        };
+        let answer = match limit {
+            Some(limit) => match timeout_at(limit, &mut wait).await {
+                Ok(answer) => answer,
+                Err(_elapsed) => Err(Refusal::Late(self.heard(key).failure())),
+            },
+            None => (&mut wait).await,
+        };
+        let name = || key.name().to_owned();
+        match answer {
+            Ok(granted) if granted.is_live() => Ok(Some(granted)),
+            Ok(granted) => {
+                let mut effects = Effects::default();
+                effects.given_back.push(granted);
+                self.apply(key, effects, None);
+                Ok(None)
+            }
+            Err(Refusal::PassedOver) => Ok(None),
+            Err(Refusal::Busy) => Err(LockError::Busy { key: name() }),
+            Err(Refusal::Failed(source)) => Err(LockError::Store {
+                key: Some(name()),
+                source,
+            }),
+            Err(Refusal::Late(source)) => Err(LockError::Timeout {
+                key: name(),
+                waited: since.elapsed(),
+                source,
+            }),
+        }
+    }
+
+    /// How many wait in this process, besides the one that holds the lock.
+    pub(crate) fn len(&self, key: &LockKey) -> usize {
+        let lines = self.lines.lock();
+        lines.get(key).map_or(0, |line| line.queue.len())
+    }
+
+    /// The hold has lost its lock: it is not by its release that the first in line will get it.
+    pub(crate) fn lost(&self, key: &LockKey, hold: HoldId) {
+        self.input(key, Input::Lost(hold));
+    }
+
+    /// Hands a lock on in memory at the end of a turn, with the tokens that are left. False if the lock has
+    /// to be released.
+    ///
+    /// The next one must want what is there: the same TTL, and no end of its own.
+    pub(crate) fn hand_on(&self, turn: &impl Turn, tokens: Tokens) -> bool {
+        if self.queueing.handoff == HandOff::InStore
+            || tokens.count == 0
+            || !turn.is_renewed()
+            || !turn.is_open()
+        {
+            return false;
+        }
+        let (key, hold) = (turn.key(), turn.hold());
+        let mut effects = Effects::default();
+        let handed_on = self.change(key, &mut effects, |line, effects| {
+            let waiter = line.queue.heir(turn.ttl())?;
+            let caller = line.callers.get_mut(&waiter)?;
+            // The renewals end with their runtime.
+            (caller.runtime == Some(turn.runtime())).then_some(())?;
+            let turn = turn.next();
+            caller.answer = Some(Ok(Granted::Turn { turn, tokens }));
+            effects.wakers.push(caller.waker.clone());
+            self.step(key, line, Input::HandOn { hold, waiter }, effects);
+            Some(())
+        });
+        let is_handed_on = handed_on.flatten().is_some();
+        if is_handed_on {
+            events::handed_on(key, hold);
+        }
+        self.apply(key, effects, None);
+        is_handed_on
+    }
+
+    /// What the store told last about the lock.
+    fn heard(&self, key: &LockKey) -> Heard {
+        let lines = self.lines.lock();
+        let line = lines.get(key);
+        line.map_or(Heard::Nothing, |line| line.queue.heard().clone())
+    }
+
+    /// How a waiter with this TTL stands in the store's queue; `None` if it asks too rarely to keep
+    /// its entry there.
+    ///
+    /// A lock that moves to it has a short lease until it is renewed, and an entry has a short life,
+    /// so that a process which has died delays the others by two heartbeats and no more.
+    fn entry(&self, ttl: Duration) -> Option<QueueEntry> {
+        let heartbeat = self.queueing.heartbeat(ttl);
+        let asks = match self.queueing.wake {
+            Wake::Poll { interval, .. } => interval,
+            Wake::Notify | Wake::Backoff => Duration::ZERO,
+        };
+        (asks <= heartbeat).then(|| QueueEntry {
+            inbox: self.requests.inbox(),
+            grant: (2 * heartbeat).min(ttl),
+            life: 2 * heartbeat,
+        })
+    }
+}
+
+impl Listener for LocalQueues {
+    fn handoff(&self, message: HandoffMessage) {
+        let epoch = self.store().connection_epoch();
+        let key = {
+            let lines = self.lines.lock();
+            let line = lines.get_key_value(message.key.as_str());
+            line.map(|(key, _)| key.clone())
+        };
+        if let Some(key) = key {
+            self.input(&key, Input::Handoff { message, epoch });
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.lines.lock().values().all(|line| line.queue.len() == 0)
+    }
+
+    fn missed(&self) {
+        let mut keys: Vec<_> = self.lines.lock().keys().cloned().collect();
+        // In an order that does not depend on chance, so that a simulation repeats itself.
+        keys.sort_unstable_by(|one, other| one.as_str().cmp(other.as_str()));
+        for key in keys {
+            self.input(&key, Input::MaybeFree);
+        }
+    }
+}

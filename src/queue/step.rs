@@ -1,0 +1,175 @@
+//! What goes into a step of the machine, and what comes out of it.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::time::Instant;
+
+use crate::{
+    base::{
+        error::{Effect, StoreError},
+        id::HoldId,
+    },
+    store::{AcquireReply, AcquireRequest, HandoffMessage, Successor, Tokens},
+};
+
+/// What has happened.
+#[derive(Clone, Debug)]
+pub(super) enum Input {
+    /// A caller wants the lock. It waits for it, or asks only once.
+    Join {
+        request: AcquireRequest,
+        asks_once: bool,
+    },
+    /// A caller waits no longer, or gives back a grant.
+    Leave(HoldId),
+    /// The request in flight is answered.
+    Answered(Answer),
+    /// The lock has moved to a waiter, as the store tells in this connection epoch.
+    Handoff { message: HandoffMessage, epoch: u64 },
+    /// A caller has come for its grant; from now on the hold is renewed.
+    Entered { waiter: HoldId, hold: HoldId },
+    /// The hold goes on with this waiter, in memory.
+    HandOn { hold: HoldId, waiter: HoldId },
+    /// A hold ends.
+    Release(Release),
+    /// A hold has lost its lock.
+    Lost(HoldId),
+    /// The lock may be free: a release was answered, or messages may have been missed.
+    MaybeFree,
+    /// Whether messages come in from now on.
+    Listening(bool),
+    /// The time has come that [`LocalQueue::due`] tells.
+    Due,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug)]
+pub(super) enum Action {
+    /// To ask for the lock. The answer is an input.
+    Acquire(AcquireRequest),
+    /// To end a hold, until the store has answered or its TTL is over. With a successor the answer is an
+    /// input; without one it is [`Input::MaybeFree`].
+    Release(Release, Option<Successor>),
+    /// To bring a waiter its lock.
+    Grant(HoldId, Grant),
+    /// To send a waiter away.
+    Refuse(HoldId, Refusal),
+    /// To take back the lock of a waiter that has not come for it, and to release it.
+    PassOver(HoldId),
+    /// A message should have come before the question that brought the lock.
+    CheckSubscription,
+}
+
+/// The end of a hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Release {
+    pub(crate) hold: HoldId,
+    /// Whether an acquire of the hold was never answered.
+    pub(crate) tombstone: bool,
+    /// Until when the lease lasts for certain.
+    pub(crate) deadline: Instant,
+    /// How long the lock may stand in the store after the last request about it.
+    pub(crate) ttl: Duration,
+}
+
+/// What the store said to the request in flight.
+#[derive(Clone, Debug)]
+pub(super) struct Answer {
+    /// Before the request was sent, and the connection epoch then.
+    pub(super) sent: Instant,
+    pub(super) sent_epoch: u64,
+    /// The connection epoch when the answer was read.
+    pub(super) epoch: u64,
+    pub(super) reply: Reply,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Reply {
+    Acquire(AcquireReply),
+    /// Nothing, to an acquire.
+    Unanswered(StoreError),
+    /// Nothing of the successor, to a release that has named it.
+    Unsure(Option<StoreError>),
+    /// That nothing was done, and that asking again is no use.
+    Refused(StoreError),
+}
+
+/// A lock that was won.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Grant {
+    pub(crate) hold: HoldId,
+    pub(crate) tokens: Tokens,
+    /// From when on the lease counts.
+    pub(crate) sent: Instant,
+    pub(crate) lease: Duration,
+    pub(crate) ttl: Duration,
+    /// Whether an acquire of the hold was never answered.
+    pub(crate) unanswered: bool,
+}
+
+/// Why a waiter does not get the lock.
+#[derive(Clone, Debug)]
+pub(super) enum Refusal {
+    /// Another hold has it, and the caller does not want to wait.
+    Busy,
+    /// It has asked as often as it may, or waited as long; with what kept it from its lock if it was not
+    /// another holder.
+    Late(Option<StoreError>),
+    Failed(StoreError),
+    /// It had the lock for a while, and was not polled.
+    PassedOver,
+}
+
+/// What the store told last when it was asked for a lock.
+#[derive(Clone, Debug, Default)]
+pub(super) enum Heard {
+    /// No answer has come yet.
+    #[default]
+    Nothing,
+    /// Another hold has the lock.
+    Busy,
+    Failure(StoreError),
+}
+
+/// Failures are told apart by nothing that a state depends on.
+#[cfg(test)]
+impl PartialEq for Heard {
+    fn eq(&self, other: &Self) -> bool {
+        std::mem::discriminant(self) == std::mem::discriminant(other)
+    }
+}
+
+#[cfg(test)]
+impl Eq for Heard {}
+
+#[cfg(test)]
+impl std::hash::Hash for Heard {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        std::mem::discriminant(self).hash(state);
+    }
+}
+
+impl Heard {
+    pub(super) fn is_failure(&self) -> bool {
+        matches!(self, Self::Failure(_))
+    }
+
+    /// What kept a waiter from its lock if it was not another holder.
+    pub(super) fn failure(&self) -> Option<StoreError> {
+        match self {
+            Self::Nothing => Some(unanswered("no answer yet")),
+            Self::Busy => None,
+            Self::Failure(error) => Some(error.clone()),
+        }
+    }
+
+    /// Why a waiter that asks only once does not get its lock.
+    pub(super) fn refusal(&self) -> Refusal {
+        self.failure().map_or(Refusal::Busy, Refusal::Failed)
+    }
+}
+
+/// The error of an acquire that may have been executed.
+pub(super) fn unanswered(cause: &'static str) -> StoreError {
+    StoreError::new("acquire", &Arc::from("the store"), Effect::Unknown, cause)
+}

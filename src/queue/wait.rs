@@ -1,0 +1,152 @@
+//! A caller's future while it waits for a lock.
+
+use std::{
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+};
+
+use tokio::runtime::Handle;
+
+use super::{
+    cohort::Granted,
+    driver,
+    keys::{Caller, Effects, Flight, LocalQueues},
+    step::{Input, Refusal},
+};
+use crate::{
+    base::{id::HoldId, key::LockKey},
+    store::AcquireRequest,
+};
+
+/// Waits for a lock in the local queue. Dropping it leaves the queue, and undoes whatever the store may
+/// have granted by then.
+pub(super) struct Wait<'q> {
+    queues: &'q Arc<LocalQueues>,
+    key: &'q LockKey,
+    request: AcquireRequest,
+    asks_once: bool,
+    stage: Stage,
+    /// Where the work goes that outlives the caller.
+    runtime: Option<Handle>,
+}
+
+enum Stage {
+    New,
+    /// With the request that was made for it as it came. A driver sees to the later ones.
+    Joined(Option<Flight>),
+    Answered,
+}
+
+impl<'q> Wait<'q> {
+    pub(super) fn new(
+        queues: &'q Arc<LocalQueues>,
+        key: &'q LockKey,
+        request: AcquireRequest,
+        asks_once: bool,
+    ) -> Self {
+        Self {
+            queues,
+            key,
+            request,
+            asks_once,
+            stage: Stage::New,
+            runtime: None,
+        }
+    }
+
+    /// Joins the line. Returns the request that is made for it at once.
+    fn join(&mut self, waker: &Waker) -> Option<Flight> {
+        self.runtime = Handle::try_current().ok();
+        let caller = Caller {
+            waker: waker.clone(),
+            runtime: self.runtime.as_ref().map(Handle::id),
+            answer: None,
+        };
+        let (request, asks_once) = (self.request, self.asks_once);
+        let mut effects = Effects::default();
+        let flight = self.queues.begin(self.key, &mut effects, |line, effects| {
+            line.callers.insert(request.hold, caller);
+            let was_asked = line.flight.is_some();
+            let join = Input::Join { request, asks_once };
+            self.queues.step(self.key, line, join, effects);
+            line.flight.clone().filter(|_| !was_asked)
+        });
+        self.queues.apply(self.key, effects, None);
+        flight
+    }
+
+    /// Takes the answer; else the caller is woken by it.
+    fn take_answer(&self, waker: &Waker) -> Option<Result<Granted, Refusal>> {
+        let waiter = self.request.hold;
+        let mut effects = Effects::default();
+        let answer = self.queues.change(self.key, &mut effects, |line, effects| {
+            let caller = line.callers.get_mut(&waiter)?;
+            let Some(answer) = caller.answer.take() else {
+                caller.waker.clone_from(waker);
+                return None;
+            };
+            line.callers.remove(&waiter);
+            if let Ok(granted) = &answer {
+                let hold = granted.hold();
+                self.queues
+                    .step(self.key, line, Input::Entered { waiter, hold }, effects);
+            }
+            Some(answer)
+        });
+        self.queues.apply(self.key, effects, None);
+        answer.flatten()
+    }
+
+    fn leave(&self) {
+        let waiter: HoldId = self.request.hold;
+        let mut effects = Effects::default();
+        self.queues.change(self.key, &mut effects, |line, effects| {
+            let caller = line.callers.remove(&waiter);
+            let answer = caller.and_then(|caller| caller.answer);
+            effects.given_back.extend(answer.and_then(Result::ok));
+            self.queues
+                .step(self.key, line, Input::Leave(waiter), effects);
+        });
+        self.queues.apply(self.key, effects, self.runtime.as_ref());
+        // The request in flight is to be answered all the same.
+        driver::start(self.queues, self.key, self.runtime.as_ref());
+    }
+}
+
+impl Future for Wait<'_> {
+    type Output = Result<Granted, Refusal>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        if matches!(self.stage, Stage::New) {
+            let flight = self.join(cx.waker());
+            self.stage = Stage::Joined(flight);
+        }
+        let Stage::Joined(flight) = &mut self.stage else {
+            return Poll::Pending;
+        };
+        if flight
+            .as_mut()
+            .is_some_and(|flight| Pin::new(flight).poll(cx).is_ready())
+        {
+            *flight = None;
+        }
+        let is_asking = flight.is_some();
+        if let Some(answer) = self.take_answer(cx.waker()) {
+            self.stage = Stage::Answered;
+            return Poll::Ready(answer);
+        }
+        if !is_asking {
+            driver::start(self.queues, self.key, self.runtime.as_ref());
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Wait<'_> {
+    fn drop(&mut self) {
+        if matches!(self.stage, Stage::Joined(_)) {
+            self.leave();
+        }
+    }
+}
