@@ -25,6 +25,9 @@ use crate::{
 const EXPIRY_SLACK: Duration = Duration::from_millis(1);
 
 mod asking;
+#[cfg(test)]
+#[path = "../../tests/model/mod.rs"]
+mod model;
 
 /// Who has the lock in this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,21 +1,23 @@
 //! A body runs under the lock: `src/hold`.
 
-use crate::{client::Client, config::ticks, message::Verb, mutation::Mutation, state::Hold};
+use super::super::Input;
+use super::{
+    client::Client, config::ticks, hold::Hold, machine, message::Verb, mutation::Mutation,
+};
 
 impl Client<'_> {
     /// The body ends, or is dropped because the lock was lost.
     pub(crate) fn leave(&mut self, hold: Hold) {
-        self.release(hold);
+        if let Some(tenure) = self.state.tenure(hold) {
+            let won = tenure.won;
+            self.release(hold, won);
+        }
     }
 
     /// The watchdog finds that the lock is lost, and the body is dropped.
     pub(crate) fn lose(&mut self, hold: Hold) {
-        let line = self.state.line(hold.process);
-        if line.holder == Some(hold.waiter) {
-            line.holder = None;
-        }
-        self.kick(hold.process);
-        self.release(hold);
+        self.step(hold.process, Input::Lost(machine::id(hold)));
+        self.leave(hold);
     }
 
     // ---- the lease ----
@@ -43,9 +45,9 @@ impl Client<'_> {
     /// The lease lasts `ttl` from a request of that age. After the deadline that is too late.
     fn confirm(&mut self, hold: Hold, age: u8, ttl: u8) {
         let from_receipt = self.breaks(Mutation::DeadlineFromReceipt);
-        if let Some(tenure) = self.state.tenure(hold).filter(|tenure| tenure.left > 0) {
+        if let Some(tenure) = self.state.tenure(hold).filter(|tenure| tenure.won.left > 0) {
             let age = if from_receipt { 0 } else { age };
-            tenure.left = tenure.left.max(ttl.saturating_sub(age));
+            tenure.won.left = tenure.won.left.max(ttl.saturating_sub(age));
         }
     }
 
@@ -75,7 +77,7 @@ impl Client<'_> {
             return;
         };
         let settled = tenure.stored == Some(tenure.wanted) && !tenure.lengthen;
-        if settled || tenure.changing || tenure.left == 0 {
+        if settled || tenure.changing || tenure.won.left == 0 {
             return;
         }
         tenure.changing = true;

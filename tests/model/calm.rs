@@ -6,7 +6,7 @@
 
 use stateright::Model;
 
-use crate::{config::ticks, process::Stage, protocol::Protocol, state::State, step::Step};
+use super::{config::ticks, process::Stage, protocol::Protocol, state::State, step::Step};
 
 /// How a calm time goes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -45,10 +45,8 @@ pub(crate) fn outlook(model: &Protocol, state: &State) -> Outlook {
         state = after;
         let entered = state
             .holds()
-            .any(|(_, waiter)| matches!(waiter.stage, Stage::Inside(_)));
-        let waiting = state
-            .holds()
-            .any(|(_, waiter)| waiter.stage == Stage::Waiting);
+            .any(|(_, stage)| matches!(stage, Stage::Inside(_)));
+        let waiting = state.holds().any(|(_, stage)| stage == Stage::Waiting);
         idle = if entered || !waiting {
             0
         } else {
@@ -77,7 +75,7 @@ fn next(model: &Protocol, state: &State) -> Option<Step> {
 
 fn is_over(state: &State) -> bool {
     let away = |stage| matches!(stage, Stage::Absent | Stage::Over);
-    state.holds().all(|(_, waiter)| away(waiter.stage))
+    state.holds().all(|(_, stage)| away(stage))
         && state.store.lock.is_none()
         && state.store.queue.is_empty()
         && !state.requests.iter().any(|request| request.awaited)

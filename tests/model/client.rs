@@ -1,28 +1,27 @@
-//! A process waits: `src/queue`, one step at a time.
+//! A process: the machine of its local queue, told of what happens, and what it calls for done.
 //!
 //! A step is what happens without an await in between: an answer is read and everything that follows
-//! from it is done. The driver task has no state of its own but whether it is due.
+//! from it is done. The driver has no state of its own but whether it is due.
 
-use crate::{
+use super::super::{Action, Answer, Input, Release};
+use super::{
     config::{Config, ticks},
-    message::{AcquireReply, News, Request, Verb},
+    hold::Hold,
+    machine::{self, left, now, span},
+    message::{Acquired, Message, Request, Successor, Verb},
     mutation::Mutation,
-    process::{Attempt, Stage, Tenure, Waiter},
-    state::{Hold, State, Token},
+    process::{Stage, Tenure, Won},
+    state::State,
+};
+use crate::{
+    queue::step::{Grant, Reply, unanswered},
+    store::{self, Order},
 };
 
-/// The processes at work. A mutation is looked up where its rule stands.
+/// The processes at work. A mutation is looked up where its rule stands, or where it can be evaded.
 pub(crate) struct Client<'s> {
     pub(crate) config: &'s Config,
     pub(crate) state: &'s mut State,
-}
-
-/// What an attempt came to: `queue/attempt.rs`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Outcome {
-    Held { left: u8, token: Token },
-    Busy,
-    Unanswered,
 }
 
 impl Client<'_> {
@@ -40,192 +39,101 @@ impl Client<'_> {
         });
     }
 
-    // ---- the line ----
+    // ---- the machine ----
 
-    /// Joins the line; asks at once if nobody stands before it and no release will hand it the lock.
-    pub(crate) fn arrive(&mut self, hold: Hold) {
-        self.state.waiter_mut(hold).stage = Stage::Waiting;
-        let line = self.state.line(hold.process);
-        line.waiting.push(hold.waiter);
-        if line.waiting.len() == 1 && self.asks_at_once(hold.process) {
-            self.ask(hold.process);
+    /// Tells the machine of a process what has happened, and does what it calls for.
+    pub(crate) fn step(&mut self, process: u8, input: Input) {
+        let mut actions = Vec::new();
+        let queue = &mut self.state.process_mut(process).queue;
+        queue.step(input, now(), &mut actions);
+        let mut granted = None;
+        for action in actions {
+            granted = self.perform(action).or(granted);
         }
-    }
-
-    pub(crate) fn first(&self, process: u8) -> Option<Hold> {
-        let line = &self.state.processes[usize::from(process)].line;
-        let waiter = *line.waiting.first()?;
-        Some(Hold { process, waiter })
-    }
-
-    fn asks_at_once(&self, process: u8) -> bool {
-        let line = &self.state.processes[usize::from(process)].line;
-        line.holder.is_none() || self.config.local_handoffs == 0
-    }
-
-    /// Asks for the first in line, unless that has been done.
-    pub(crate) fn ask(&mut self, process: u8) {
-        let Some(first) = self.first(process) else {
-            return;
-        };
-        self.state.line(process).due = false;
-        let waiter = self.state.waiter_mut(first);
-        if waiter.attempt == Attempt::None {
-            waiter.attempt = Attempt::Own;
-            self.send(first, Verb::Acquire);
-        }
-    }
-
-    /// The lock may be free: the first in line asks, unless a release is to hand it the lock.
-    pub(crate) fn kick(&mut self, process: u8) {
-        let Some(first) = self.first(process) else {
-            return;
-        };
-        if self.state.waiter(first).attempt != Attempt::None {
-            self.state.line(process).kicked = true;
-        } else if self.asks_at_once(process) {
-            self.ask(process);
-        }
-    }
-
-    // ---- answers ----
-
-    /// Takes in what the store has told of this hold, in answer to a request of that age.
-    pub(crate) fn learn(&mut self, hold: Hold, age: u8, acquired: AcquireReply) -> Outcome {
-        let from_receipt = self.breaks(Mutation::DeadlineFromReceipt);
-        let waiter = self.state.waiter_mut(hold);
-        match acquired {
-            AcquireReply::Held { token } => {
-                let age = if from_receipt { 0 } else { age };
-                let left = ticks::TTL.saturating_sub(age);
-                if left > 0 {
-                    return Outcome::Held { left, token };
-                }
-                // The answer took longer than the lease.
-                waiter.unanswered = true;
-                Outcome::Unanswered
+        for waiter in 0..self.config.waiters {
+            let hold = Hold { process, waiter };
+            let is_asked_for = self.state.process(hold).is_asked_for(hold);
+            let stage = self.state.stage_mut(hold);
+            if *stage == Stage::Leaving && !is_asked_for {
+                *stage = Stage::Over;
             }
-            AcquireReply::Busy { outward } => {
-                waiter.queued = true;
-                waiter.reading = Some(outward);
-                let Some(news) = waiter.notice.take() else {
-                    return Outcome::Busy;
-                };
-                // The lock moved here after this answer was given; the news was faster.
-                match self.lease_of(hold, news) {
-                    Some(left) => Outcome::Held {
-                        left,
-                        token: news.token,
-                    },
-                    None => {
-                        self.state.line(hold.process).due = true;
-                        Outcome::Busy
-                    }
-                }
-            }
-            AcquireReply::Ended => Outcome::Busy,
         }
-    }
-
-    /// What is left of the lease that a message tells of: `queue/notice.rs`. It counts from
-    /// `a + (g - s)`, and `s - a` is what the reading remembers.
-    fn lease_of(&self, hold: Hold, news: News) -> Option<u8> {
-        let outward = self.state.waiter(hold).reading?;
-        let age = if self.breaks(Mutation::NewsCountsFromReceipt) {
-            0
-        } else {
-            news.age + outward
-        };
-        let left = ticks::GRANT.saturating_sub(age);
-        (left > 0).then_some(left)
-    }
-
-    /// The attempt of this hold is answered, or was given up.
-    pub(crate) fn resolve(&mut self, hold: Hold, outcome: Outcome, handoffs: u8) {
-        match (self.state.waiter(hold).stage, outcome) {
-            (Stage::Waiting, Outcome::Held { left, token }) => {
-                self.serve(hold, left, token, handoffs);
-            }
-            (Stage::Waiting, _) => self.settle(hold),
-            (Stage::Undoing, outcome) => {
-                self.state.waiter_mut(hold).attempt = Attempt::None;
-                self.undo(hold, matches!(outcome, Outcome::Held { .. }));
-            }
-            // It was served by a message.
-            _ => self.state.waiter_mut(hold).attempt = Attempt::None,
-        }
-        self.chosen(hold, outcome);
-    }
-
-    /// The attempt was no success: the next one may be made, and news that have come are read.
-    fn settle(&mut self, hold: Hold) {
-        let waiter = self.state.waiter_mut(hold);
-        waiter.attempt = Attempt::None;
-        if let Some(news) = waiter.notice.take() {
-            self.told(news);
-        }
-        let line = self.state.line(hold.process);
-        if std::mem::take(&mut line.kicked) {
-            self.kick(hold.process);
-        }
-    }
-
-    /// The lock has moved to this waiter.
-    pub(crate) fn told(&mut self, news: News) {
-        let hold = news.hold;
-        let unread = self.breaks(Mutation::NewsOvertakesAnswer);
-        let waiter = self.state.waiter_mut(hold);
-        // A hold that has entered already, or waits no longer, has no use for the news.
-        if waiter.stage != Stage::Waiting {
-            return;
-        }
-        if waiter.attempt != Attempt::None && !unread {
-            // The answer that is awaited is to be read first.
-            waiter.notice = Some(news);
-            return;
-        }
-        match self.lease_of(hold, news) {
-            Some(left) => self.serve(hold, left, news.token, 0),
-            None => self.kick(hold.process),
-        }
-    }
-
-    /// Brings a waiter in the line its lock.
-    fn serve(&mut self, hold: Hold, left: u8, token: Token, handoffs: u8) {
-        let waiter = self.state.waiter_mut(hold);
-        *waiter = Waiter {
-            stage: Stage::Granted { left, token },
-            unanswered: waiter.unanswered,
-            ..Waiter::default()
-        };
-        let line = self.state.line(hold.process);
-        line.remove(hold.waiter);
-        line.holder = Some(hold.waiter);
-        line.handoffs = handoffs;
-        if self.config.local_handoffs == 0 {
-            self.kick(hold.process);
-        }
-        if !self.config.slow_polls {
+        if let Some(hold) = granted.filter(|_| !self.config.slow_polls) {
             self.poll(hold);
         }
     }
 
-    /// The caller is polled and finds the lock: `engine.rs`, `Hold::start`.
-    pub(crate) fn poll(&mut self, hold: Hold) {
-        let Stage::Granted { left, token } = self.state.waiter(hold).stage else {
-            return;
-        };
-        if left == 0 {
-            // It must not be entered any more, and is given back.
-            self.release(hold);
+    /// Returns who was granted the lock.
+    fn perform(&mut self, action: Action) -> Option<Hold> {
+        match action {
+            Action::Acquire(request) => self.send(machine::hold(request.hold), Verb::Acquire),
+            Action::Release(release, successor) => self.send_release(release, successor),
+            Action::Grant(waiter, grant) => {
+                let hold = machine::hold(waiter);
+                *self.state.stage_mut(hold) = Stage::Granted(won(grant));
+                return Some(hold);
+            }
+            Action::PassOver(waiter) => self.give_back(machine::hold(waiter)),
+            Action::Refuse(waiter, refusal) => unreachable!("{waiter:?}: {refusal:?}"),
+            Action::CheckSubscription => {}
+        }
+        None
+    }
+
+    fn send_release(&mut self, release: Release, successor: Option<store::Successor>) {
+        let hold = machine::hold(release.hold);
+        let stage = self.state.stage_mut(hold);
+        if *stage == Stage::Over {
+            // The rule is broken by which it is released.
             return;
         }
+        *stage = Stage::Releasing;
+        // What the watchdog has in flight is nobody's any more. It may be executed all the same.
+        let others = |request: &&mut Request| request.hold == hold && request.awaited;
+        for request in self.state.requests.iter_mut().filter(others) {
+            request.awaited &= request.verb == Verb::Acquire;
+        }
+        let successor = successor.map(|successor| Successor {
+            hold: machine::hold(successor.hold),
+            pass: successor.order == Order::QueueFirst,
+        });
+        let release = Verb::Release {
+            tombstone: release.tombstone,
+            successor,
+        };
+        self.send(hold, release);
+    }
+
+    // ---- callers ----
+
+    pub(crate) fn arrive(&mut self, hold: Hold) {
+        *self.state.stage_mut(hold) = Stage::Waiting;
+        let join = Input::Join {
+            request: machine::request(hold),
+            asks_once: false,
+        };
+        self.step(hold.process, join);
+    }
+
+    /// The caller is polled and finds the lock.
+    pub(crate) fn poll(&mut self, hold: Hold) {
+        let Stage::Granted(won) = *self.state.stage_mut(hold) else {
+            return;
+        };
+        let entered = Input::Entered {
+            waiter: machine::id(hold),
+            hold: machine::id(hold),
+        };
+        if won.left == 0 {
+            // It must not be entered any more, and is given back.
+            self.step(hold.process, entered);
+            return self.release(hold, won);
+        }
         let ledger = &mut self.state.ledger;
-        ledger.disorder |= token <= ledger.entered;
-        ledger.entered = ledger.entered.max(token);
-        self.state.waiter_mut(hold).stage = Stage::Inside(Tenure {
-            token,
-            left,
+        ledger.disorder |= won.token <= ledger.entered;
+        ledger.entered = ledger.entered.max(won.token);
+        *self.state.stage_mut(hold) = Stage::Inside(Tenure {
+            won,
             ttl: ticks::TTL,
             wanted: 1,
             stored: Some(1),
@@ -234,5 +142,136 @@ impl Client<'_> {
             renewing: false,
             lengthen: false,
         });
+        self.step(hold.process, entered);
+    }
+
+    /// A waiter is dropped, or a grant that was not entered, or a body.
+    pub(crate) fn drop_future(&mut self, hold: Hold) {
+        match *self.state.stage_mut(hold) {
+            Stage::Waiting => {
+                let process = self.state.process(hold);
+                let is_named = process.is_named(hold);
+                let forgets = is_named && self.breaks(Mutation::DroppedSuccessorIsForgotten);
+                let stage = if forgets { Stage::Over } else { Stage::Leaving };
+                *self.state.stage_mut(hold) = stage;
+                self.step(hold.process, Input::Leave(machine::id(hold)));
+            }
+            Stage::Granted(_) => self.give_back(hold),
+            _ => self.leave(hold),
+        }
+    }
+
+    /// A grant is not entered.
+    fn give_back(&mut self, hold: Hold) {
+        if let Stage::Granted(won) = *self.state.stage_mut(hold) {
+            self.step(hold.process, Input::Leave(machine::id(hold)));
+            self.release(hold, won);
+        }
+    }
+
+    pub(crate) fn release(&mut self, hold: Hold, won: Won) {
+        let release = Release {
+            hold: machine::id(hold),
+            tombstone: won.unanswered,
+            deadline: now() + span(won.left),
+            ttl: span(ticks::TTL),
+        };
+        self.step(hold.process, Input::Release(release));
+    }
+
+    // ---- answers and messages ----
+
+    /// The store has answered the request in flight, which is so old.
+    pub(crate) fn answered(&mut self, process: u8, age: u8, reply: Reply) {
+        let sent = if self.breaks(Mutation::DeadlineFromReceipt) {
+            now()
+        } else {
+            now() - span(age)
+        };
+        let answer = Answer {
+            sent,
+            sent_epoch: 0,
+            epoch: 0,
+            reply,
+        };
+        self.step(process, Input::Answered(answer));
+    }
+
+    /// The release of a hold is answered, and with it the request for the successor.
+    pub(crate) fn released(
+        &mut self,
+        hold: Hold,
+        age: u8,
+        successor: Option<Successor>,
+        acquired: Option<Acquired>,
+    ) {
+        *self.state.stage_mut(hold) = Stage::Over;
+        if successor.is_none() {
+            return self.step(hold.process, Input::MaybeFree);
+        }
+        let reply = acquired.map_or(Reply::Unsure(None), |acquired| {
+            Reply::Acquire(machine::reply(acquired, age))
+        });
+        self.answered(hold.process, age, reply);
+    }
+
+    pub(crate) fn hear(&mut self, message: Message) {
+        let Hold { process, .. } = message.hold;
+        let queue = &self.state.process(message.hold).queue;
+        let mut handoff = machine::message(message);
+        if self.breaks(Mutation::MessageCountsFromReceipt) {
+            handoff = machine::rejuvenated(queue, handoff);
+        }
+        let is_asked_for = self.state.process(message.hold).is_asked_for(message.hold);
+        if is_asked_for && self.breaks(Mutation::MessageOvertakesAnswer) {
+            // As if the answer had been read.
+            self.answered(process, 0, Reply::Unsure(None));
+        }
+        let (message, epoch) = (handoff, 0);
+        self.step(process, Input::Handoff { message, epoch });
+    }
+
+    // ---- no answer ----
+
+    /// An acquire is given up.
+    pub(crate) fn unanswered(&mut self, hold: Hold) {
+        let reply = Reply::Unanswered(unanswered("no answer"));
+        self.answered(hold.process, 0, reply);
+    }
+
+    /// No answer came: the release is sent again, and names the same successor.
+    pub(crate) fn release_again(
+        &mut self,
+        hold: Hold,
+        tombstone: bool,
+        successor: Option<Successor>,
+    ) {
+        let renames = self.breaks(Mutation::SuccessorIsReplaced);
+        let Some(named) = successor.filter(|_| renames) else {
+            let release = Verb::Release {
+                tombstone,
+                successor,
+            };
+            return self.send(hold, release);
+        };
+        self.state.process_mut(hold.process).queue.flight = None;
+        let stage = self.state.stage_mut(named.hold);
+        if *stage == Stage::Leaving {
+            *stage = Stage::Over;
+        }
+        let won = Won {
+            token: 0,
+            left: 0,
+            unanswered: tombstone,
+        };
+        self.release(hold, won);
+    }
+}
+
+fn won(grant: Grant) -> Won {
+    Won {
+        token: u8::try_from(grant.tokens.first.0).expect("a token of the model"),
+        left: left(crate::base::deadline::deadline(grant.sent, grant.lease)),
+        unanswered: grant.unanswered,
     }
 }

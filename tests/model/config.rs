@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::mutation::Mutation;
+use super::mutation::Mutation;
 
 /// The ticks of the clock. A heartbeat is one; everything else keeps its proportion to it.
 pub(crate) mod ticks {
@@ -42,7 +42,7 @@ pub(crate) struct Chances {
     /// A request is executed, and will be executed once more.
     pub(crate) duplicates: u8,
     /// A message is lost.
-    pub(crate) lost_news: u8,
+    pub(crate) lost_messages: u8,
     /// A process ends without a word.
     pub(crate) crashes: u8,
     /// Somebody drops his future.
@@ -96,7 +96,7 @@ impl Chances {
         delays: 0,
         timeouts: 0,
         duplicates: 0,
-        lost_news: 0,
+        lost_messages: 0,
         crashes: 0,
         drops: 0,
         reentries: 0,
@@ -120,7 +120,7 @@ impl fmt::Display for Config {
             (chances.delays, "delays"),
             (chances.timeouts, "timeouts"),
             (chances.duplicates, "duplicates"),
-            (chances.lost_news, "lost messages"),
+            (chances.lost_messages, "lost messages"),
             (chances.crashes, "crashes"),
             (chances.drops, "drops"),
             (chances.reentries, "re-entries"),

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::state::{Hold, Token};
+use super::hold::{Hold, Token};
 
 /// A request, or its answer on the way back.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -42,15 +42,15 @@ pub(crate) struct Successor {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Answer {
-    AcquireReply(AcquireReply),
+    Acquired(Acquired),
     /// Whether the hold stood in the lock.
     Present(bool),
     /// What the successor has now, if the store knows.
-    ReleaseReply(Option<AcquireReply>),
+    Released(Option<Acquired>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum AcquireReply {
+pub(crate) enum Acquired {
     /// With a lease of the TTL.
     Held {
         token: Token,
@@ -65,7 +65,7 @@ pub(crate) enum AcquireReply {
 
 /// The message that the lock has moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct News {
+pub(crate) struct Message {
     pub(crate) hold: Hold,
     pub(crate) token: Token,
     /// How long ago the lock moved.

@@ -1,9 +1,4 @@
-//! The rules without which the protocol would be wrong, each of them broken once.
-
-use crate::{
-    config::{Chances, Config},
-    properties::{BACKING, DEPTH, EXCLUSION, NO_LOST_WAKE_UP, NO_ORPHAN, PROGRESS, TOKEN_ORDER},
-};
+//! The rules without which the protocol would be wrong.
 
 /// One broken rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -35,9 +30,9 @@ pub(crate) enum Mutation {
     /// A lease counts from when the answer is read.
     DeadlineFromReceipt,
     /// The lease of a lock that has moved here counts from when the message is read.
-    NewsCountsFromReceipt,
+    MessageCountsFromReceipt,
     /// A message is believed although an answer is awaited.
-    NewsOvertakesAnswer,
+    MessageOvertakesAnswer,
     /// Only messages make a waiter ask again.
     HeartbeatNeverAsks,
     /// A successor that was dropped while its release was in flight is not released.
@@ -45,153 +40,3 @@ pub(crate) enum Mutation {
     /// A release that is repeated names whoever is first by then.
     SuccessorIsReplaced,
 }
-
-/// What a broken rule breaks, and where that shows.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Broken {
-    pub(crate) mutation: Mutation,
-    pub(crate) promise: &'static str,
-    pub(crate) config: Config,
-}
-
-const fn breaks(
-    mutation: Mutation,
-    promise: &'static str,
-    (processes, waiters): (u8, u8),
-    chances: Chances,
-) -> Broken {
-    Broken {
-        mutation,
-        promise,
-        config: Config::of(processes, waiters).with(chances),
-    }
-}
-
-const NONE: Chances = Chances::NONE;
-
-/// Each mutation, the promise that catches it, and the least that has to be there and to go wrong.
-pub(crate) const BROKEN: &[Broken] = {
-    use Mutation::*;
-    &[
-        breaks(
-            NoTombstone,
-            NO_ORPHAN,
-            (1, 1),
-            Chances {
-                timeouts: 1,
-                ..NONE
-            },
-        ),
-        breaks(
-            AcquireCountsAgain,
-            DEPTH,
-            (1, 1),
-            Chances {
-                timeouts: 1,
-                ..NONE
-            },
-        ),
-        breaks(
-            DepthCountsBlindly,
-            DEPTH,
-            (1, 1),
-            Chances {
-                duplicates: 1,
-                reentries: 1,
-                ..NONE
-            },
-        ),
-        breaks(RenewRecreates, NO_ORPHAN, (1, 1), NONE),
-        breaks(
-            RenewShortens,
-            EXCLUSION,
-            (2, 1),
-            Chances {
-                delays: 2,
-                reentries: 1,
-                ..NONE
-            },
-        ),
-        breaks(
-            ReleaseOfAnybody,
-            BACKING,
-            (2, 1),
-            Chances {
-                timeouts: 1,
-                ..NONE
-            },
-        ),
-        breaks(ReleaseWakesNobody, NO_LOST_WAKE_UP, (2, 1), NONE),
-        breaks(
-            ToldTooEarly,
-            EXCLUSION,
-            (3, 1),
-            Chances {
-                duplicates: 1,
-                ..NONE
-            },
-        ),
-        breaks(
-            SuccessorStandsTwice,
-            NO_ORPHAN,
-            (2, 2),
-            Chances { drops: 1, ..NONE },
-        ),
-        breaks(PlaceStaysWhenGranted, NO_ORPHAN, (2, 1), NONE),
-        breaks(
-            DeadHeadStays,
-            PROGRESS,
-            (3, 1),
-            Chances { crashes: 1, ..NONE },
-        ),
-        breaks(
-            TokensStartAgain,
-            TOKEN_ORDER,
-            (2, 1),
-            Chances { crashes: 1, ..NONE },
-        ),
-        breaks(
-            DeadlineFromReceipt,
-            EXCLUSION,
-            (2, 1),
-            Chances { delays: 3, ..NONE },
-        ),
-        breaks(
-            NewsCountsFromReceipt,
-            EXCLUSION,
-            (3, 1),
-            Chances { delays: 2, ..NONE },
-        ),
-        breaks(
-            NewsOvertakesAnswer,
-            NO_ORPHAN,
-            (2, 1),
-            Chances { delays: 1, ..NONE },
-        ),
-        breaks(
-            HeartbeatNeverAsks,
-            PROGRESS,
-            (2, 1),
-            Chances {
-                lost_news: 1,
-                ..NONE
-            },
-        ),
-        breaks(
-            DroppedSuccessorIsForgotten,
-            NO_ORPHAN,
-            (1, 2),
-            Chances { drops: 1, ..NONE },
-        ),
-        breaks(
-            SuccessorIsReplaced,
-            NO_ORPHAN,
-            (1, 2),
-            Chances {
-                timeouts: 1,
-                drops: 1,
-                ..NONE
-            },
-        ),
-    ]
-};

@@ -1,11 +1,13 @@
 //! Requests on their way, and what may become of them.
 
-use crate::{
-    client::{Client, Outcome},
+use super::{
+    client::Client,
+    machine,
     message::{Answer, Request, Verb},
-    process::{Line, Stage, Waiter},
+    process::Stage,
     store,
 };
+use crate::queue::step::Reply;
 
 impl Client<'_> {
     /// The store executes a request; `again` if it is going to be executed once more.
@@ -39,11 +41,11 @@ impl Client<'_> {
             hold, verb, age, ..
         } = request;
         match (verb, request.answer) {
-            (Verb::Acquire, Some(Answer::AcquireReply(acquired))) => {
-                let outcome = self.learn(hold, age, acquired);
-                self.resolve(hold, outcome, 0);
+            (Verb::Acquire, Some(Answer::Acquired(acquired))) => {
+                let reply = machine::reply(acquired, age);
+                self.answered(hold.process, age, Reply::Acquire(reply));
             }
-            (Verb::Release { successor, .. }, Some(Answer::ReleaseReply(acquired))) => {
+            (Verb::Release { successor, .. }, Some(Answer::Released(acquired))) => {
                 self.released(hold, age, successor, acquired);
             }
             (Verb::Renew { ttl }, Some(Answer::Present(present))) => {
@@ -63,28 +65,27 @@ impl Client<'_> {
             ..request
         });
         match verb {
-            Verb::Acquire => {
-                self.state.waiter_mut(hold).unanswered = true;
-                self.state.line(hold.process).due = true;
-                self.resolve(hold, Outcome::Unanswered, 0);
-            }
-            Verb::Release { successor, .. } => self.release_again(hold, successor),
+            Verb::Acquire => self.unanswered(hold),
+            Verb::Release {
+                tombstone,
+                successor,
+            } => self.release_again(hold, tombstone, successor),
             Verb::Renew { .. } | Verb::Depth { .. } => self.unknown(hold, verb),
         }
     }
 
     pub(crate) fn crash(&mut self, process: u8) {
         self.state.chances.crashes -= 1;
-        let whole = &mut self.state.processes[usize::from(process)];
+        let queue = machine::new(self.config);
+        let whole = self.state.process_mut(process);
         whole.alive = false;
-        whole.line = Line::default();
-        whole.waiters.fill(Waiter {
-            stage: Stage::Over,
-            ..Waiter::default()
-        });
+        whole.queue = queue;
+        whole.stages.fill(Stage::Over);
         for request in &mut self.state.requests {
             request.awaited &= request.hold.process != process;
         }
-        self.state.news.retain(|news| news.hold.process != process);
+        self.state
+            .messages
+            .retain(|message| message.hold.process != process);
     }
 }

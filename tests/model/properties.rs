@@ -2,11 +2,12 @@
 
 use stateright::Property;
 
-use crate::{
+use super::{
     calm,
+    hold::Hold,
     process::{Stage, Tenure},
     protocol::Protocol,
-    state::{Hold, State},
+    state::State,
 };
 
 pub(crate) const EXCLUSION: &str = "exclusion";
@@ -31,7 +32,7 @@ pub(crate) fn all() -> Vec<Property<Protocol>> {
 
 /// The bodies whose local deadline has not passed. Any other is dropped before it runs on.
 fn valid(state: &State) -> impl Iterator<Item = (Hold, Tenure)> {
-    state.tenures().filter(|(_, tenure)| tenure.left > 0)
+    state.tenures().filter(|(_, tenure)| tenure.won.left > 0)
 }
 
 /// P1: at most one is inside a body under a valid lease.
@@ -45,7 +46,7 @@ fn backing(_: &Protocol, state: &State) -> bool {
     valid(state).all(|(hold, tenure)| {
         let lock = state.store.lock;
         lock.is_some_and(|lock| {
-            lock.hold == hold && lock.token == tenure.token && lock.lease >= tenure.left
+            lock.hold == hold && lock.token == tenure.won.token && lock.lease >= tenure.won.left
         })
     })
 }
@@ -68,7 +69,7 @@ fn no_orphan(_: &Protocol, state: &State) -> bool {
     let lock = state.store.lock.iter().map(|lock| lock.hold);
     let queue = state.store.queue.iter().map(|place| place.hold);
     lock.chain(queue)
-        .all(|hold| !state.process(hold).alive || state.waiter(hold).stage != Stage::Over)
+        .all(|hold| !state.process(hold).alive || state.stage(hold) != Stage::Over)
 }
 
 /// P9: a release never leaves the lock free while a live process waits; and whatever has gone wrong,

@@ -2,21 +2,18 @@
 
 use stateright::{Model, Property};
 
-use crate::{
-    client::Client,
-    config::Config,
-    message::Verb,
-    process::{Stage, Waiter},
-    properties,
-    state::{Hold, State},
-    step::Step,
-    time,
+use super::super::Input;
+use super::{
+    client::Client, config::Config, hold::Hold, message::Verb, process::Stage, state::State,
+    step::Step, time,
 };
 
 #[derive(Clone, Debug)]
 pub(crate) struct Protocol {
     pub(crate) config: Config,
-    /// The properties to look at; all of them if there is none.
+    /// What must hold in every state.
+    pub(crate) properties: fn() -> Vec<Property<Self>>,
+    /// The property to look at; all of them if there is none.
     pub(crate) only: Option<&'static str>,
 }
 
@@ -54,7 +51,7 @@ impl Model for Protocol {
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
-        let mut all = properties::all();
+        let mut all = (self.properties)();
         all.retain(|property| self.only.is_none_or(|only| only == property.name));
         all
     }
@@ -68,14 +65,14 @@ fn pending_steps(state: &State, steps: &mut Vec<Step>) {
             Some(_) => steps.push(Step::Receive(*request)),
         }
     }
-    steps.extend(state.news.iter().map(|&news| Step::Hear(news)));
+    steps.extend(state.messages.iter().map(|&message| Step::Hear(message)));
     for (process, whole) in (0..).zip(&state.processes) {
-        if whole.alive && whole.line.due {
-            steps.push(Step::Ask { process });
+        if whole.alive && whole.is_due() {
+            steps.push(Step::Due { process });
         }
     }
-    for (hold, waiter) in state.holds() {
-        own_steps(hold, waiter, steps);
+    for (hold, stage) in state.holds() {
+        own_steps(hold, stage, steps);
     }
 }
 
@@ -87,14 +84,14 @@ fn is_late(state: &State, pending: &[Step]) -> bool {
     pending.iter().any(urgent)
         || state
             .tenures()
-            .any(|(_, tenure)| tenure.left == 1 && tenure.renewal_is_due())
+            .any(|(_, tenure)| tenure.won.left == 1 && tenure.renewal_is_due())
 }
 
 /// What a hold does by itself.
-fn own_steps(hold: Hold, waiter: &Waiter, steps: &mut Vec<Step>) {
-    match waiter.stage {
-        Stage::Granted { .. } => steps.push(Step::Poll(hold)),
-        Stage::Inside(tenure) if tenure.left == 0 => steps.push(Step::Lose(hold)),
+fn own_steps(hold: Hold, stage: Stage, steps: &mut Vec<Step>) {
+    match stage {
+        Stage::Granted(_) => steps.push(Step::Poll(hold)),
+        Stage::Inside(tenure) if tenure.won.left == 0 => steps.push(Step::Lose(hold)),
         Stage::Inside(tenure) if tenure.wanted > 1 => steps.push(Step::Exit(hold)),
         Stage::Inside(_) => steps.push(Step::Leave(hold)),
         _ => {}
@@ -105,12 +102,12 @@ fn own_steps(hold: Hold, waiter: &Waiter, steps: &mut Vec<Step>) {
 fn arrivals(state: &State, steps: &mut Vec<Step>) {
     let mut earlier_came = true;
     for (process, whole) in (0..).zip(&state.processes) {
-        let mut waiters = (0..).zip(&whole.waiters);
-        let next = waiters.find(|(_, waiter)| waiter.stage == Stage::Absent);
+        let mut stages = (0..).zip(&whole.stages);
+        let next = stages.find(|(_, stage)| **stage == Stage::Absent);
         if let Some((waiter, _)) = next.filter(|_| whole.alive && earlier_came) {
             steps.push(Step::Arrive(Hold { process, waiter }));
         }
-        earlier_came = !whole.alive || whole.waiters[0].stage != Stage::Absent;
+        earlier_came = !whole.alive || whole.stages[0] != Stage::Absent;
     }
 }
 
@@ -126,17 +123,22 @@ fn misfortunes(state: &State, steps: &mut Vec<Step>) {
             steps.push(Step::ExecuteTwice(*request));
         }
     }
-    if chances.lost_news > 0 {
-        steps.extend(state.news.iter().map(|&news| Step::LoseNews(news)));
+    if chances.lost_messages > 0 {
+        steps.extend(
+            state
+                .messages
+                .iter()
+                .map(|&message| Step::LoseMessage(message)),
+        );
     }
-    for (hold, waiter) in state.holds() {
-        let Stage::Inside(tenure) = waiter.stage else {
-            if chances.drops > 0 && matches!(waiter.stage, Stage::Waiting | Stage::Granted { .. }) {
+    for (hold, stage) in state.holds() {
+        let Stage::Inside(tenure) = stage else {
+            if chances.drops > 0 && matches!(stage, Stage::Waiting | Stage::Granted(_)) {
                 steps.push(Step::Drop(hold));
             }
             continue;
         };
-        if chances.reentries > 0 && tenure.left > 0 && tenure.wanted == 1 {
+        if chances.reentries > 0 && tenure.won.left > 0 && tenure.wanted == 1 {
             steps.push(Step::Reenter(hold));
         }
         // A body that is dropped with an entry inside leaves both at once.
@@ -146,8 +148,8 @@ fn misfortunes(state: &State, steps: &mut Vec<Step>) {
     }
     if chances.crashes > 0 {
         for (process, whole) in (0..).zip(&state.processes) {
-            let idle = |waiter: &Waiter| matches!(waiter.stage, Stage::Absent | Stage::Over);
-            if whole.alive && !whole.waiters.iter().all(idle) {
+            let idle = |stage: &Stage| matches!(stage, Stage::Absent | Stage::Over);
+            if whole.alive && !whole.stages.iter().all(idle) {
                 steps.push(Step::Crash { process });
             }
         }
@@ -161,15 +163,15 @@ impl Client<'_> {
             Step::ExecuteTwice(request) => self.execute(request, true),
             Step::Receive(request) => self.receive(request),
             Step::GiveUp(request) => self.give_up(request),
-            Step::Hear(news) => {
-                self.state.news.retain(|other| *other != news);
-                self.told(news);
+            Step::Hear(message) => {
+                self.state.messages.retain(|other| *other != message);
+                self.hear(message);
             }
-            Step::LoseNews(news) => {
-                self.state.news.retain(|other| *other != news);
-                self.state.chances.lost_news -= 1;
+            Step::LoseMessage(message) => {
+                self.state.messages.retain(|other| *other != message);
+                self.state.chances.lost_messages -= 1;
             }
-            Step::Ask { process } => self.ask(process),
+            Step::Due { process } => self.step(process, Input::Due),
             Step::Poll(hold) => self.poll(hold),
             Step::Exit(hold) => self.exit(hold),
             Step::Leave(hold) => self.leave(hold),

@@ -1,29 +1,19 @@
 //! One state of the whole: the store, the processes, and what is on its way between them.
 
-use std::fmt;
-
-use crate::{
+use super::{
     config::{Chances, Config},
-    message::{News, Request},
-    process::{Line, Process, Stage, Tenure, Waiter},
+    hold::{Hold, Token},
+    machine,
+    message::{Message, Request},
+    process::{Process, Stage, Tenure},
 };
-
-/// A hold id. Each waiter takes the lock once, so its place in the model serves as the name.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Hold {
-    pub(crate) process: u8,
-    pub(crate) waiter: u8,
-}
-
-/// A fencing token. Only the order counts, so those in a state are numbered from 1 anew.
-pub(crate) type Token = u8;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct State {
     pub(crate) store: Store,
     pub(crate) processes: Vec<Process>,
     pub(crate) requests: Vec<Request>,
-    pub(crate) news: Vec<News>,
+    pub(crate) messages: Vec<Message>,
     pub(crate) chances: Chances,
     pub(crate) ledger: Ledger,
 }
@@ -59,7 +49,7 @@ pub(crate) struct Place {
 /// What only the properties look at.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Ledger {
-    /// The greatest token that was given, and the greatest that somebody entered with.
+    /// The greatest token that was given, and the greatest that a caller entered with.
     pub(crate) given: Token,
     pub(crate) entered: Token,
     /// Whether a smaller one came after it.
@@ -72,14 +62,14 @@ impl State {
     pub(crate) fn new(config: &Config) -> Self {
         let process = Process {
             alive: true,
-            line: Line::default(),
-            waiters: vec![Waiter::default(); config.waiters.into()],
+            queue: machine::new(config),
+            stages: vec![Stage::default(); config.waiters.into()],
         };
         Self {
             store: Store::default(),
             processes: vec![process; config.processes.into()],
             requests: Vec::new(),
-            news: Vec::new(),
+            messages: Vec::new(),
             chances: config.chances,
             ledger: Ledger::default(),
         }
@@ -89,21 +79,20 @@ impl State {
         &self.processes[usize::from(hold.process)]
     }
 
-    pub(crate) fn line(&mut self, process: u8) -> &mut Line {
-        &mut self.processes[usize::from(process)].line
+    pub(crate) fn process_mut(&mut self, process: u8) -> &mut Process {
+        &mut self.processes[usize::from(process)]
     }
 
-    pub(crate) fn waiter(&self, hold: Hold) -> &Waiter {
-        &self.process(hold).waiters[usize::from(hold.waiter)]
+    pub(crate) fn stage(&self, hold: Hold) -> Stage {
+        self.process(hold).stages[usize::from(hold.waiter)]
     }
 
-    pub(crate) fn waiter_mut(&mut self, hold: Hold) -> &mut Waiter {
-        let process = &mut self.processes[usize::from(hold.process)];
-        &mut process.waiters[usize::from(hold.waiter)]
+    pub(crate) fn stage_mut(&mut self, hold: Hold) -> &mut Stage {
+        &mut self.process_mut(hold.process).stages[usize::from(hold.waiter)]
     }
 
     pub(crate) fn tenure(&mut self, hold: Hold) -> Option<&mut Tenure> {
-        match &mut self.waiter_mut(hold).stage {
+        match self.stage_mut(hold) {
             Stage::Inside(tenure) => Some(tenure),
             _ => None,
         }
@@ -111,24 +100,16 @@ impl State {
 
     /// The bodies that run, and what each knows of its lock.
     pub(crate) fn tenures(&self) -> impl Iterator<Item = (Hold, Tenure)> {
-        self.holds()
-            .filter_map(|(hold, waiter)| match waiter.stage {
-                Stage::Inside(tenure) => Some((hold, tenure)),
-                _ => None,
-            })
-    }
-
-    pub(crate) fn holds(&self) -> impl Iterator<Item = (Hold, &Waiter)> {
-        (0..).zip(&self.processes).flat_map(|(process, whole)| {
-            let named = move |waiter| Hold { process, waiter };
-            (0..).map(named).zip(&whole.waiters)
+        self.holds().filter_map(|(hold, stage)| match stage {
+            Stage::Inside(tenure) => Some((hold, tenure)),
+            _ => None,
         })
     }
-}
 
-impl fmt::Debug for Hold {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let process = char::from(b'A' + self.process);
-        write!(f, "{process}{}", self.waiter + 1)
+    pub(crate) fn holds(&self) -> impl Iterator<Item = (Hold, Stage)> {
+        (0..).zip(&self.processes).flat_map(|(process, whole)| {
+            let named = move |waiter| Hold { process, waiter };
+            (0..).map(named).zip(whole.stages.iter().copied())
+        })
     }
 }

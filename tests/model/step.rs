@@ -1,8 +1,8 @@
 //! What may happen next.
 
-use crate::{
-    message::{News, Request},
-    state::Hold,
+use super::{
+    hold::Hold,
+    message::{Message, Request},
 };
 
 /// One step. Its content is spelt out, so that a path reads as a story.
@@ -13,9 +13,9 @@ pub(crate) enum Step {
     /// A client reads an answer.
     Receive(Request),
     /// A client reads a message.
-    Hear(News),
-    /// The driver of a process asks for the first in line.
-    Ask {
+    Hear(Message),
+    /// The time has come for the driver of a process: it asks for the first waiter, or takes back a grant.
+    Due {
         process: u8,
     },
     /// A caller finds that it has the lock.
@@ -29,7 +29,7 @@ pub(crate) enum Step {
     /// Nothing happens, for one heartbeat.
     Tick,
 
-    /// Somebody comes who wants the lock.
+    /// A caller comes who wants the lock.
     Arrive(Hold),
     Renew(Hold),
     Reenter(Hold),
@@ -38,7 +38,7 @@ pub(crate) enum Step {
     ExecuteTwice(Request),
     /// A client gives up a request. If it was not executed yet, it may still be.
     GiveUp(Request),
-    LoseNews(News),
+    LoseMessage(Message),
     /// A caller drops its future.
     Drop(Hold),
     Crash {
@@ -54,7 +54,7 @@ impl Step {
             Self::Execute(request) => request.awaited,
             Self::Receive(_)
             | Self::Hear(_)
-            | Self::Ask { .. }
+            | Self::Due { .. }
             | Self::Poll(_)
             | Self::Exit(_)
             | Self::Leave(_)
@@ -65,7 +65,7 @@ impl Step {
             | Self::Reenter(_)
             | Self::ExecuteTwice(_)
             | Self::GiveUp(_)
-            | Self::LoseNews(_)
+            | Self::LoseMessage(_)
             | Self::Drop(_)
             | Self::Crash { .. } => false,
         }

@@ -1,10 +1,11 @@
 //! The scripts in `lua/`, with the same branches: each is one atomic step of the store.
 
-use crate::{
+use super::{
     config::{Config, ticks},
-    message::{AcquireReply, Answer, News, Request, Successor, Verb},
+    hold::Hold,
+    message::{Acquired, Answer, Message, Request, Successor, Verb},
     mutation::Mutation,
-    state::{Hold, Lock, Place, State},
+    state::{Lock, Place, State},
 };
 
 /// A script at work. A mutation is looked up where its rule stands.
@@ -18,7 +19,7 @@ pub(crate) fn execute(config: &Config, state: &mut State, request: &Request) -> 
     let hold = request.hold;
     let mut script = Script { config, state };
     match request.verb {
-        Verb::Acquire => Answer::AcquireReply(script.acquire(hold, request.age)),
+        Verb::Acquire => Answer::Acquired(script.acquire(hold, request.age)),
         Verb::Depth {
             target,
             seq,
@@ -28,7 +29,7 @@ pub(crate) fn execute(config: &Config, state: &mut State, request: &Request) -> 
         Verb::Release {
             tombstone,
             successor,
-        } => Answer::ReleaseReply(script.release(hold, tombstone, successor, request.age)),
+        } => Answer::Released(script.release(hold, tombstone, successor, request.age)),
     }
 }
 
@@ -45,16 +46,16 @@ impl Script<'_> {
 
     // acquire.lua
 
-    fn acquire(&mut self, hold: Hold, outward: u8) -> AcquireReply {
+    fn acquire(&mut self, hold: Hold, outward: u8) -> Acquired {
         if self.state.store.gone.contains(&hold) {
-            return AcquireReply::Ended;
+            return Acquired::Ended;
         }
         let counts_again = self.breaks(Mutation::AcquireCountsAgain);
         if let Some(lock) = self.field(hold) {
             // Asked again: the same token, and never a shorter lease.
             lock.lease = lock.lease.max(ticks::TTL);
             lock.depth += u8::from(counts_again);
-            return AcquireReply::Held { token: lock.token };
+            return Acquired::Held { token: lock.token };
         }
         let mut ahead = None;
         if self.state.store.lock.is_none() {
@@ -70,7 +71,7 @@ impl Script<'_> {
         if let Some(place) = ahead {
             self.grant(place);
         }
-        AcquireReply::Busy { outward }
+        Acquired::Busy { outward }
     }
 
     // depth.lua
@@ -122,7 +123,7 @@ impl Script<'_> {
         tombstone: bool,
         successor: Option<Successor>,
         outward: u8,
-    ) -> Option<AcquireReply> {
+    ) -> Option<Acquired> {
         let anybody = self.breaks(Mutation::ReleaseOfAnybody);
         let lock = &mut self.state.store.lock;
         let released = lock.take_if(|lock| lock.hold == hold || anybody).is_some();
@@ -149,7 +150,7 @@ impl Script<'_> {
                 (Some(place), Some(successor)) if place.hold.process != hold.process => {
                     self.stand(successor.hold);
                     self.grant(place);
-                    Some(AcquireReply::Busy { outward })
+                    Some(Acquired::Busy { outward })
                 }
                 (_, Some(successor)) => {
                     self.leave(hold.process);
@@ -174,13 +175,13 @@ impl Script<'_> {
             return None;
         };
         self.stand(successor.hold);
-        Some(AcquireReply::Busy { outward })
+        Some(Acquired::Busy { outward })
     }
 
     // parts/take.lua
 
     /// A free lock is taken: depth 1, the next token.
-    fn take(&mut self, hold: Hold, lease: u8) -> AcquireReply {
+    fn take(&mut self, hold: Hold, lease: u8) -> Acquired {
         let State { store, ledger, .. } = &mut *self.state;
         let token = store.last + 1;
         store.last = token;
@@ -194,7 +195,7 @@ impl Script<'_> {
         ledger.disorder |= token <= ledger.given;
         ledger.given = ledger.given.max(token);
         ledger.lapsed = false;
-        AcquireReply::Held { token }
+        Acquired::Held { token }
     }
 
     // parts/queue.lua
@@ -238,14 +239,14 @@ impl Script<'_> {
         if !self.breaks(Mutation::PlaceStaysWhenGranted) {
             self.leave(place.hold.process);
         }
-        if let AcquireReply::Held { token } = self.take(place.hold, ticks::GRANT) {
+        if let Acquired::Held { token } = self.take(place.hold, ticks::GRANT) {
             self.publish(place.hold, token);
         }
     }
 
     fn publish(&mut self, hold: Hold, token: u8) {
         if self.state.process(hold).alive {
-            self.state.news.push(News {
+            self.state.messages.push(Message {
                 hold,
                 token,
                 age: 0,

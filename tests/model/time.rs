@@ -4,12 +4,14 @@
 //! is late are nothing but time that passes. Instants are kept as spans from now, bounded by where
 //! they make no difference any more; so the states are finitely many however much time passes.
 
-use crate::{
+use super::{
     config::{Config, ticks},
-    message::{AcquireReply, Answer, Request, Verb},
+    hold::Token,
+    machine,
+    message::{Acquired, Answer, Request, Verb},
     mutation::Mutation,
-    process::{Attempt, Stage},
-    state::{State, Token},
+    process::{Stage, Tenure},
+    state::State,
 };
 
 /// One tick.
@@ -36,24 +38,22 @@ pub(crate) fn pass(config: &Config, state: &mut State) {
     for request in &mut state.requests {
         request.age += 1;
     }
-    for news in &mut state.news {
-        news.age += 1;
+    for message in &mut state.messages {
+        message.age += 1;
     }
-    let heartbeats = config.mutation != Some(Mutation::HeartbeatNeverAsks);
     for process in &mut state.processes {
-        for waiter in &mut process.waiters {
-            match &mut waiter.stage {
-                Stage::Inside(tenure) => tenure.left = tenure.left.saturating_sub(1),
-                Stage::Granted { left, .. } => *left = left.saturating_sub(1),
+        for stage in &mut process.stages {
+            match stage {
+                Stage::Inside(Tenure { won, .. }) | Stage::Granted(won) => {
+                    won.left = won.left.saturating_sub(1);
+                }
                 _ => {}
             }
-            if let Some(notice) = &mut waiter.notice {
-                notice.age += 1;
-            }
         }
-        let first = process.line.waiting.first();
-        let idle = |&first: &u8| process.waiters[usize::from(first)].attempt == Attempt::None;
-        process.line.due |= heartbeats && first.is_some_and(idle);
+        machine::pass(&mut process.queue);
+        if config.mutation == Some(Mutation::HeartbeatNeverAsks) {
+            process.queue.ask_at = None;
+        }
     }
 }
 
@@ -67,19 +67,17 @@ pub(crate) fn normalize(state: &mut State) {
         .requests
         .retain(|request| request.awaited || request.answer.is_none());
     state.requests.sort_unstable();
-    let waiters = state
-        .processes
-        .iter_mut()
-        .flat_map(|process| &mut process.waiters);
-    let notices = waiters.filter_map(|waiter| waiter.notice.as_mut());
-    for news in state.news.iter_mut().chain(notices) {
+    for message in &mut state.messages {
         // It tells only that it is time to ask.
-        if news.age >= ticks::GRANT {
-            (news.age, news.token) = (ticks::GRANT, 0);
+        if message.age >= ticks::GRANT {
+            (message.age, message.token) = (ticks::GRANT, 0);
         }
     }
-    state.news.sort_unstable();
-    state.news.dedup();
+    state.messages.sort_unstable();
+    state.messages.dedup();
+    for process in &mut state.processes {
+        machine::normalize(&mut process.queue);
+    }
     // A tombstone that no acquire can meet any more.
     let requests = &state.requests;
     state.store.gone.retain(|&gone| {
@@ -95,10 +93,10 @@ pub(crate) fn normalize(state: &mut State) {
 fn relevant_age(request: &Request) -> u8 {
     let counts = match request.answer {
         None => true,
-        Some(Answer::AcquireReply(acquired) | Answer::ReleaseReply(Some(acquired))) => {
-            matches!(acquired, AcquireReply::Held { .. })
+        Some(Answer::Acquired(acquired) | Answer::Released(Some(acquired))) => {
+            matches!(acquired, Acquired::Held { .. })
         }
-        Some(Answer::ReleaseReply(None)) => false,
+        Some(Answer::Released(None)) => false,
         Some(Answer::Present(present)) => present,
     };
     match request.verb {
@@ -135,32 +133,24 @@ fn each_token(state: &mut State, mut visit: impl FnMut(&mut Token)) {
         .lock
         .iter_mut()
         .for_each(|lock| visit(&mut lock.token));
-    state
-        .news
-        .iter_mut()
-        .for_each(|news| visit(&mut news.token));
+    for message in &mut state.messages {
+        visit(&mut message.token);
+    }
     for request in &mut state.requests {
         if let Some(
-            Answer::AcquireReply(AcquireReply::Held { token })
-            | Answer::ReleaseReply(Some(AcquireReply::Held { token })),
+            Answer::Acquired(Acquired::Held { token })
+            | Answer::Released(Some(Acquired::Held { token })),
         ) = &mut request.answer
         {
             visit(token);
         }
     }
-    for waiter in state
-        .processes
-        .iter_mut()
-        .flat_map(|process| &mut process.waiters)
-    {
-        match &mut waiter.stage {
-            Stage::Granted { token, .. } => visit(token),
-            Stage::Inside(tenure) => visit(&mut tenure.token),
-            _ => {}
+    for process in &mut state.processes {
+        for stage in &mut process.stages {
+            if let Stage::Inside(Tenure { won, .. }) | Stage::Granted(won) = stage {
+                visit(&mut won.token);
+            }
         }
-        waiter
-            .notice
-            .iter_mut()
-            .for_each(|notice| visit(&mut notice.token));
+        machine::each_token(&mut process.queue, &mut visit);
     }
 }

@@ -1,0 +1,227 @@
+//! The machine in the words of the model: holds and times there and back, and its state in the form in which
+//! states are compared.
+
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::super::{Holder, LocalQueue};
+use super::{
+    config::{Config, ticks},
+    hold::{Hold, Token},
+    message::{Acquired, Message},
+};
+use crate::{
+    base::{
+        id::{FencingToken, HoldId, InboxId},
+        options::{HandOff, Queueing, Wake},
+    },
+    queue::waiter::{Stage, Waiter},
+    store::{AcquireReply, AcquireRequest, HandoffMessage, QueueEntry, StoreTime, Tokens},
+};
+
+const TICK: Duration = Duration::from_secs(1);
+
+/// The present is one instant, in all states: time passes by moving everything else into the past.
+static NOW: LazyLock<Instant> = LazyLock::new(|| Instant::now() + 1_000 * TICK);
+
+/// The server's clock at the present instant.
+const SERVER_NOW: u64 = 1_000_000_000;
+
+/// How long ago the clock of a waiter was read, as far as one can tell: longer than any message is on its way.
+const READ: u8 = 8;
+
+const PROCESSES: u8 = 4;
+const WAITERS: u8 = 4;
+
+static HOLDS: LazyLock<Vec<HoldId>> = LazyLock::new(|| {
+    let number = |at| format!("00000000-0000-4000-8000-000000000000:{}", at + 1);
+    let holds = (0..PROCESSES * WAITERS).map(|at| number(at).parse());
+    holds.collect::<Result<_, _>>().expect("well-formed ids")
+});
+
+static INBOX: LazyLock<InboxId> = LazyLock::new(InboxId::new);
+
+/// A process to which messages come.
+pub(crate) fn new(config: &Config) -> LocalQueue {
+    let mut queue = LocalQueue::new(Queueing {
+        wake: Wake::Notify,
+        heartbeat: TICK,
+        local_handoffs: config.local_handoffs.into(),
+        handoff: HandOff::InStore,
+    });
+    queue.listens = true;
+    queue
+}
+
+pub(crate) fn now() -> Instant {
+    *NOW
+}
+
+pub(crate) fn id(hold: Hold) -> HoldId {
+    HOLDS[usize::from(hold.process * WAITERS + hold.waiter)]
+}
+
+pub(crate) fn hold(id: HoldId) -> Hold {
+    let at = u8::try_from(id.number() - 1).expect("a hold of the model");
+    Hold {
+        process: at / WAITERS,
+        waiter: at % WAITERS,
+    }
+}
+
+pub(crate) fn span(count: u8) -> Duration {
+    u32::from(count) * TICK
+}
+
+pub(crate) fn request(hold: Hold) -> AcquireRequest {
+    AcquireRequest {
+        hold: id(hold),
+        ttl: span(ticks::TTL),
+        tokens: 1,
+        entry: Some(QueueEntry {
+            inbox: *INBOX,
+            grant: span(ticks::GRANT),
+            life: span(ticks::PLACE),
+        }),
+    }
+}
+
+/// The answer to a request of that age.
+pub(crate) fn reply(acquired: Acquired, age: u8) -> AcquireReply {
+    match acquired {
+        Acquired::Held { token } => AcquireReply::Held {
+            tokens: tokens(token),
+            lease: span(ticks::TTL),
+        },
+        Acquired::Busy { outward } => AcquireReply::Busy {
+            // The end of a lease is no earlier than a heartbeat, in ticks.
+            remaining: None,
+            now: server(-i64::from(age) + i64::from(outward)),
+        },
+        Acquired::Ended => AcquireReply::Ended,
+    }
+}
+
+pub(crate) fn message(message: Message) -> HandoffMessage {
+    HandoffMessage {
+        key: String::new(),
+        hold: id(message.hold),
+        tokens: tokens(message.token),
+        at: server(-i64::from(message.age)),
+        lease: span(ticks::GRANT),
+    }
+}
+
+/// The message of this waiter, as if the lock had moved just now.
+pub(crate) fn rejuvenated(queue: &LocalQueue, mut message: HandoffMessage) -> HandoffMessage {
+    let mut waiters = queue.waiters.iter();
+    let waiter = waiters.find(|waiter| waiter.request.hold == message.hold);
+    if let Some(Stage::Queued(clock)) = waiter.map(|waiter| waiter.stage) {
+        let passed = now() - clock.sent;
+        message.at = StoreTime {
+            micros: clock.at.micros + u64::try_from(passed.as_micros()).unwrap_or(0),
+        };
+    }
+    message
+}
+
+fn tokens(token: Token) -> Tokens {
+    Tokens {
+        first: FencingToken(token.into()),
+        count: 1,
+    }
+}
+
+/// The server's clock so many ticks from now.
+fn server(ticks: i64) -> StoreTime {
+    let micros = 1_000_000 * ticks;
+    StoreTime {
+        micros: SERVER_NOW.saturating_add_signed(micros),
+    }
+}
+
+/// How many ticks there are until this deadline, of which a part counts as a whole one.
+pub(crate) fn left(deadline: Instant) -> u8 {
+    let left = deadline.saturating_duration_since(now()).as_millis();
+    u8::try_from(left.div_ceil(1_000)).unwrap_or(u8::MAX)
+}
+
+/// One tick for everything that the machine remembers.
+pub(crate) fn pass(queue: &mut LocalQueue) {
+    each_instant(queue, |instant| *instant -= TICK);
+    if let Holder::Until(_, until) = &mut queue.holder {
+        *until -= TICK;
+    }
+    each_waiter(queue, |waiter| {
+        if let Stage::Queued(clock) = &mut waiter.stage {
+            clock.sent -= TICK;
+            clock.at.micros -= 1_000_000;
+        }
+    });
+    if let Some(message) = message_of(queue) {
+        message.at.micros -= 1_000_000;
+    }
+}
+
+/// Brings the machine into the form that all its states have between which nothing can tell, in ticks.
+pub(crate) fn normalize(queue: &mut LocalQueue) {
+    // What lies within a tick, as the pauses between two questions do, is now; the rest of a tick counts
+    // for a deadline.
+    each_instant(queue, |instant| {
+        let whole = (*instant).saturating_duration_since(now()).as_secs();
+        *instant = now() + Duration::from_secs(whole);
+    });
+    if let Holder::Until(_, until) = &mut queue.holder {
+        *until = now() + span(left(*until));
+    }
+    queue.pauses = 0;
+    each_waiter(queue, |waiter| {
+        waiter.asked = 0;
+        if let Stage::Queued(clock) = &mut waiter.stage {
+            // Only how the two clocks differ counts.
+            let ahead = clock.at.micros + micros(now() - clock.sent);
+            clock.sent = now() - span(READ);
+            clock.at.micros = ahead - micros(span(READ));
+        }
+    });
+    if let Some(message) = message_of(queue) {
+        let age = SERVER_NOW.saturating_sub(message.at.micros) / 1_000_000;
+        if age >= u64::from(ticks::GRANT) {
+            // It tells only that it is time to ask.
+            message.at = server(-i64::from(ticks::GRANT));
+            message.tokens = tokens(0);
+        }
+    }
+}
+
+pub(crate) fn each_token(queue: &mut LocalQueue, mut visit: impl FnMut(&mut Token)) {
+    if let Some(message) = message_of(queue) {
+        let mut token = Token::try_from(message.tokens.first.0).expect("a token of the model");
+        visit(&mut token);
+        message.tokens = tokens(token);
+    }
+}
+
+fn micros(span: Duration) -> u64 {
+    u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
+}
+
+fn message_of(queue: &mut LocalQueue) -> Option<&mut HandoffMessage> {
+    queue.flight.as_mut()?.message.as_deref_mut()
+}
+
+fn each_waiter(queue: &mut LocalQueue, visit: impl FnMut(&mut Waiter)) {
+    let left = queue
+        .flight
+        .as_mut()
+        .and_then(|flight| flight.left.as_deref_mut());
+    queue.waiters.iter_mut().chain(left).for_each(visit);
+}
+
+fn each_instant(queue: &mut LocalQueue, mut visit: impl FnMut(&mut Instant)) {
+    queue.ask_at.iter_mut().for_each(&mut visit);
+    queue.free_at.iter_mut().for_each(&mut visit);
+    queue.unclaimed.iter_mut().for_each(|(due, _)| visit(due));
+}
