@@ -22,7 +22,7 @@ pub(super) fn start(queues: &Arc<LocalQueues>, key: &LockKey, runtime: Option<&H
     };
     let signal = {
         let mut lines = queues.lines.lock();
-        let line = lines.get_mut(key);
+        let line = lines.of.get_mut(key);
         let idle = |line: &&mut Line| line.driver.is_none() && line.queue.is_active();
         line.filter(idle)
             .map(|line| Arc::clone(line.driver.insert(DriverSignal::default())))
@@ -111,8 +111,8 @@ impl Drop for Driver {
             .change(&self.key, &mut effects, |line, effects| {
                 if is_driven(line, &self.signal) {
                     line.driver = None;
-                    let wakers = line.callers.values().map(|caller| caller.waker.clone());
-                    effects.wakers.extend(wakers);
+                    let wakers = line.callers.iter_mut().map(|caller| caller.waker.take());
+                    effects.wakers.extend(wakers.flatten());
                 }
             });
         self.queues.apply(&self.key, effects, None);

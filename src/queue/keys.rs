@@ -2,13 +2,16 @@
 //! they call for.
 
 use std::{
-    collections::HashMap,
-    fmt,
+    collections::{HashMap, VecDeque},
+    fmt, mem,
     sync::{Arc, Weak},
     task::Waker,
 };
 
-use futures_util::{FutureExt, future::Shared};
+use futures_util::{
+    FutureExt,
+    future::{BoxFuture, Shared},
+};
 use tokio::{
     runtime::{self, Handle},
     sync::Notify,
@@ -18,19 +21,20 @@ use tokio::{
 use super::{
     cohort::Granted,
     line::LocalQueue,
-    request::{Releasing, Requests},
+    request::Requests,
     step::{Action, Input, Refusal, Release},
 };
 use crate::{
     base::{
-        background::Handover, events, id::HoldId, key::LockKey, mutex::Mutex, options::Queueing,
+        background::Handover, error::Failure, events, id::HoldId, key::LockKey, mutex::Mutex,
+        options::Queueing,
     },
     store::{AcquireRequest, Store, Successor},
 };
 
 /// The request of a line that is in flight. Its answer is an input of the line, whichever task polls it;
 /// its output tells how the hold has ended, where it is a release.
-pub(super) type Flight = Shared<Releasing>;
+pub(super) type Flight = Shared<BoxFuture<'static, Result<(), Failure>>>;
 
 /// Wakes the driver of a line, and tells it from the next one.
 pub(super) type DriverSignal = Arc<Notify>;
@@ -39,21 +43,32 @@ pub(super) type DriverSignal = Arc<Notify>;
 pub(crate) struct LocalQueues {
     pub(super) requests: Arc<Requests>,
     pub(super) queueing: Queueing,
-    pub(super) lines: Mutex<HashMap<LockKey, Line>>,
+    pub(super) lines: Mutex<Lines>,
     pub(super) this: Weak<Self>,
+}
+
+/// The lines of all keys that are held or waited for.
+#[derive(Default)]
+pub(super) struct Lines {
+    pub(super) of: HashMap<LockKey, Line>,
+    /// The actions of one step at a time.
+    actions: Vec<Action>,
 }
 
 /// The local queue of one key, and what its steps are performed on.
 pub(super) struct Line {
     pub(super) queue: LocalQueue,
-    pub(super) callers: HashMap<HoldId, Caller>,
+    /// The callers that wait for an answer, in the order in which they came.
+    pub(super) callers: VecDeque<Caller>,
     pub(super) flight: Option<Flight>,
     pub(super) driver: Option<DriverSignal>,
 }
 
 /// The caller of one waiter.
 pub(super) struct Caller {
-    pub(super) waker: Waker,
+    pub(super) waiter: HoldId,
+    /// None while it polls the request in flight: there is no other way to its answer.
+    pub(super) waker: Option<Waker>,
     /// Where it began to wait.
     pub(super) runtime: Option<runtime::Id>,
     pub(super) answer: Option<Result<Granted, Refusal>>,
@@ -66,8 +81,25 @@ pub(super) struct Effects {
     pub(super) signal: Option<DriverSignal>,
     /// Locks that were granted, and that their callers do not enter.
     pub(super) given_back: Vec<Granted>,
-    releases: Vec<(HoldId, Releasing)>,
+    releases: Vec<Ending>,
     check_subscription: bool,
+    actions: Vec<Action>,
+}
+
+/// The end of a hold, on its way or to be begun.
+enum Ending {
+    Alone(Release),
+    /// It names a successor, for which it is a request in flight.
+    HandingOver(HoldId, Flight),
+}
+
+impl Ending {
+    fn hold(&self) -> HoldId {
+        match self {
+            Self::Alone(release) => release.hold,
+            Self::HandingOver(hold, _) => *hold,
+        }
+    }
 }
 
 impl LocalQueues {
@@ -89,18 +121,21 @@ impl LocalQueues {
     ///
     /// Should this not be polled to its end, because its runtime ends, then no waiter of another one waits
     /// for it.
-    pub(crate) fn release(&self, key: &LockKey, release: Release) -> Releasing {
+    pub(crate) fn release(
+        &self,
+        key: &LockKey,
+        release: Release,
+    ) -> impl Future<Output = Result<(), Failure>> + Send + use<> {
         let mut effects = Effects::default();
-        let hold = release.hold;
         self.begin(key, &mut effects, |line, effects| {
             self.step(key, line, Input::Release(release), effects);
         });
         let mut releases = effects.releases.iter();
-        let at = releases.position(|(it, _)| *it == hold);
-        let releasing = at.map(|at| effects.releases.swap_remove(at).1);
+        let at = releases.position(|ending| ending.hold() == release.hold);
+        let ending = at.map(|at| effects.releases.swap_remove(at));
         self.apply(key, effects, None);
         // Every release is performed.
-        releasing.unwrap_or_else(|| async { Ok(()) }.boxed())
+        self.end(key, ending.unwrap_or(Ending::Alone(release)))
     }
 
     /// Takes a step in a line, if it is there.
@@ -120,10 +155,13 @@ impl LocalQueues {
         work: impl FnOnce(&mut Line, &mut Effects) -> T,
     ) -> Option<T> {
         let mut lines = self.lines.lock();
-        let line = lines.get_mut(key)?;
+        let Lines { of, actions } = &mut *lines;
+        let line = of.get_mut(key)?;
+        mem::swap(actions, &mut effects.actions);
         let output = work(line, effects);
+        mem::swap(actions, &mut effects.actions);
         if line.is_over() {
-            lines.remove(key);
+            of.remove(key);
         }
         Some(output)
     }
@@ -136,16 +174,19 @@ impl LocalQueues {
         work: impl FnOnce(&mut Line, &mut Effects) -> T,
     ) -> T {
         let mut lines = self.lines.lock();
+        let Lines { of, actions } = &mut *lines;
         let new = || Line {
             queue: LocalQueue::new(self.queueing),
-            callers: HashMap::new(),
+            callers: VecDeque::new(),
             flight: None,
             driver: None,
         };
-        let line = lines.entry(key.clone()).or_insert_with(new);
+        let line = of.entry(key.clone()).or_insert_with(new);
+        mem::swap(actions, &mut effects.actions);
         let output = work(line, effects);
+        mem::swap(actions, &mut effects.actions);
         if line.is_over() {
-            lines.remove(key);
+            of.remove(key);
         }
         output
     }
@@ -156,11 +197,12 @@ impl LocalQueues {
             line.flight = None;
         }
         let due = line.queue.due();
-        let mut actions = Vec::new();
+        let mut actions = mem::take(&mut effects.actions);
         line.queue.step(input, Instant::now(), &mut actions);
-        for action in actions {
+        for action in actions.drain(..) {
             self.perform(key, line, action, effects);
         }
+        effects.actions = actions;
         if !line.queue.is_active() {
             // The driver's work ends here.
             effects.signal = line.driver.take().or(effects.signal.take());
@@ -178,14 +220,13 @@ impl LocalQueues {
                 effects.signal = line.driver.clone();
             }
             Action::Release(release, None) => {
-                let releasing = self.releasing(key, release);
-                effects.releases.push((release.hold, releasing));
+                effects.releases.push(Ending::Alone(release));
             }
             Action::Release(release, Some(successor)) => {
                 let flight = self.handing_over(key, release, successor);
-                let releasing = self.following(key, flight.clone());
-                line.flight = Some(flight);
-                effects.releases.push((release.hold, releasing));
+                line.flight = Some(flight.clone());
+                let ending = Ending::HandingOver(release.hold, flight);
+                effects.releases.push(ending);
             }
             Action::Grant(waiter, grant) => {
                 line.answer(waiter, Ok(Granted::Lock(grant)), effects);
@@ -209,17 +250,21 @@ impl LocalQueues {
         if effects.check_subscription {
             self.store().check_subscription();
         }
-        let mut releases = effects.releases;
+        if effects.given_back.is_empty() && effects.releases.is_empty() {
+            return;
+        }
+        let present = Handle::try_current().ok();
+        let runtime = present.as_ref().or(runtime);
         for granted in effects.given_back {
             let release = granted.release();
-            releases.push((release.hold, self.release(key, release)));
+            events::acquire_undone(key, release.hold);
+            let releasing = self.release(key, release);
+            drop(runtime.map(|runtime| Handover::new(runtime, releasing)));
         }
-        for (hold, releasing) in releases {
-            events::acquire_undone(key, hold);
-            let present = Handle::try_current().ok();
-            if let Some(runtime) = present.as_ref().or(runtime) {
-                drop(Handover::new(runtime, releasing));
-            }
+        for ending in effects.releases {
+            events::acquire_undone(key, ending.hold());
+            let releasing = self.end(key, ending);
+            drop(runtime.map(|runtime| Handover::new(runtime, releasing)));
         }
     }
 
@@ -250,31 +295,34 @@ impl LocalQueues {
         releasing.boxed().shared()
     }
 
-    fn releasing(&self, key: &LockKey, release: Release) -> Releasing {
-        let (requests, queues, key) = (Arc::clone(&self.requests), self.this.clone(), key.clone());
-        let releasing = async move {
-            let (ended, _) = requests.release(&key, release, None).await;
-            if let Some(queues) = queues.upgrade() {
-                queues.input(&key, Input::MaybeFree);
-            }
-            ended
-        };
-        releasing.boxed()
-    }
-
-    /// Polls a release that is a request in flight. Should this be dropped before its end, then the driver
-    /// goes on with it.
-    fn following(&self, key: &LockKey, flight: Flight) -> Releasing {
+    /// Brings a release to its end. Should this be dropped before, then the driver goes on with a release that is
+    /// a request in flight.
+    fn end(
+        &self,
+        key: &LockKey,
+        ending: Ending,
+    ) -> impl Future<Output = Result<(), Failure>> + Send + use<> {
         let mut orphan = Orphan {
             queues: Some(self.this.clone()),
             key: key.clone(),
         };
-        let following = async move {
-            let ended = flight.await;
-            orphan.forget();
-            ended
-        };
-        following.boxed()
+        let requests = Arc::clone(&self.requests);
+        async move {
+            match ending {
+                Ending::HandingOver(_, flight) => {
+                    let ended = flight.await;
+                    drop(orphan.ended());
+                    ended
+                }
+                Ending::Alone(release) => {
+                    let (ended, _) = requests.release(&orphan.key, release, None).await;
+                    if let Some(queues) = orphan.ended() {
+                        queues.input(&orphan.key, Input::MaybeFree);
+                    }
+                    ended
+                }
+            }
+        }
     }
 }
 
@@ -290,22 +338,39 @@ impl Line {
         answer: Result<Granted, Refusal>,
         effects: &mut Effects,
     ) -> Option<Result<Granted, Refusal>> {
-        let caller = self.callers.get_mut(&waiter)?;
-        effects.wakers.push(caller.waker.clone());
+        let caller = self.caller(waiter)?;
+        effects.wakers.extend(caller.waker.take());
         caller.answer.replace(answer)
+    }
+
+    pub(super) fn caller(&mut self, waiter: HoldId) -> Option<&mut Caller> {
+        let mut callers = self.callers.iter_mut();
+        callers.find(|caller| caller.waiter == waiter)
+    }
+
+    /// A caller has its answer, or waits no longer.
+    pub(super) fn forget(&mut self, waiter: HoldId) -> Option<Caller> {
+        let mut callers = self.callers.iter();
+        let at = callers.position(|caller| caller.waiter == waiter)?;
+        let caller = self.callers.remove(at);
+        if self.callers.is_empty() {
+            // A lock that is held for long is not to keep the memory of those who waited for it.
+            self.callers = VecDeque::new();
+        }
+        caller
     }
 }
 
-/// A request in flight that may be left without a task that polls it.
+/// A release that may be left without a task that polls it.
 struct Orphan {
     queues: Option<Weak<LocalQueues>>,
     key: LockKey,
 }
 
 impl Orphan {
-    /// It has been answered.
-    fn forget(&mut self) {
-        self.queues = None;
+    /// It has come to its end.
+    fn ended(&mut self) -> Option<Arc<LocalQueues>> {
+        self.queues.take()?.upgrade()
     }
 }
 

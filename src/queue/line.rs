@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::{
     step::{Action, Answer, Grant, Heard, Input, Refusal, Release},
-    waiter::{Outcome, Waiter},
+    waiter::{Flight, Kind, Outcome, Waiter},
 };
 use crate::{
     base::{
@@ -44,27 +44,6 @@ impl Holder {
     fn is(self, hold: HoldId) -> bool {
         matches!(self, Self::Guarded(it) | Self::Until(it, _) if it == hold)
     }
-}
-
-/// The one request in flight that may bring a waiter the lock.
-#[derive(Clone, Debug)]
-#[cfg_attr(test, derive(PartialEq, Eq, Hash))]
-struct Flight {
-    waiter: HoldId,
-    kind: Kind,
-    /// The waiter, once it has left: its answer is undone.
-    left: Option<Box<Waiter>>,
-    /// A message to it that came before the answer. The answer is older, and is read first.
-    message: Option<Box<HandoffMessage>>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(test, derive(Hash))]
-enum Kind {
-    /// An acquire of its own; `in_time` if nothing but the time was its reason.
-    Acquire { in_time: bool },
-    /// The release of another hold, which names it as successor. Then so many hand-offs follow each other.
-    Release { handoffs: u32 },
 }
 
 /// The waiters of one key in one process, first come, first served. See [`step`](Self::step).
@@ -153,7 +132,7 @@ impl LocalQueue {
         match input {
             Input::Join { request, asks_once } => self.join(request, asks_once, actions),
             Input::Leave(hold) => {
-                self.unclaimed.retain(|(_, waiter)| *waiter != hold);
+                self.claim(hold);
                 if let Some(waiter) = self.remove(hold) {
                     self.depart(waiter, now, actions);
                 }
@@ -161,7 +140,7 @@ impl LocalQueue {
             Input::Answered(answer) => self.answered(answer, now, actions),
             Input::Handoff { message, epoch } => self.handoff(message, epoch, now, actions),
             Input::Entered { waiter, hold } => {
-                self.unclaimed.retain(|(_, other)| *other != waiter);
+                self.claim(waiter);
                 if self.holder.is(hold) {
                     self.holder = Holder::Guarded(hold);
                 }
@@ -361,6 +340,14 @@ impl LocalQueue {
         self.maybe_free = self.queueing.local_handoffs == 0;
         let due = now + 2 * self.queueing.heartbeat(request.ttl);
         self.unclaimed.push((due, request.hold));
+    }
+
+    /// The grant of a waiter is entered, or given back.
+    fn claim(&mut self, waiter: HoldId) {
+        self.unclaimed.retain(|(_, other)| *other != waiter);
+        if self.unclaimed.is_empty() {
+            self.unclaimed = Vec::new();
+        }
     }
 
     fn release(&mut self, release: Release, actions: &mut Vec<Action>) {

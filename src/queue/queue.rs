@@ -120,7 +120,7 @@ impl LocalQueues {
     /// How many wait in this process, besides the one that holds the lock.
     pub(crate) fn len(&self, key: &LockKey) -> usize {
         let lines = self.lines.lock();
-        lines.get(key).map_or(0, |line| line.queue.len())
+        lines.of.get(key).map_or(0, |line| line.queue.len())
     }
 
     /// The hold has lost its lock: it is not by its release that the first in line will get it.
@@ -144,12 +144,12 @@ impl LocalQueues {
         let mut effects = Effects::default();
         let handed_on = self.change(key, &mut effects, |line, effects| {
             let waiter = line.queue.heir(turn.ttl())?;
-            let caller = line.callers.get_mut(&waiter)?;
+            let caller = line.caller(waiter)?;
             // The renewals end with their runtime.
             (caller.runtime == Some(turn.runtime())).then_some(())?;
             let turn = turn.next();
             caller.answer = Some(Ok(Granted::Turn { turn, tokens }));
-            effects.wakers.push(caller.waker.clone());
+            effects.wakers.extend(caller.waker.take());
             self.step(key, line, Input::HandOn { hold, waiter }, effects);
             Some(())
         });
@@ -164,7 +164,7 @@ impl LocalQueues {
     /// What the store told last about the lock.
     fn heard(&self, key: &LockKey) -> Heard {
         let lines = self.lines.lock();
-        let line = lines.get(key);
+        let line = lines.of.get(key);
         line.map_or(Heard::Nothing, |line| line.queue.heard().clone())
     }
 
@@ -192,7 +192,7 @@ impl Listener for LocalQueues {
         let epoch = self.store().connection_epoch();
         let key = {
             let lines = self.lines.lock();
-            let line = lines.get_key_value(message.key.as_str());
+            let line = lines.of.get_key_value(message.key.as_str());
             line.map(|(key, _)| key.clone())
         };
         if let Some(key) = key {
@@ -201,11 +201,15 @@ impl Listener for LocalQueues {
     }
 
     fn is_idle(&self) -> bool {
-        self.lines.lock().values().all(|line| line.queue.len() == 0)
+        self.lines
+            .lock()
+            .of
+            .values()
+            .all(|line| line.queue.len() == 0)
     }
 
     fn missed(&self) {
-        let mut keys: Vec<_> = self.lines.lock().keys().cloned().collect();
+        let mut keys: Vec<_> = self.lines.lock().of.keys().cloned().collect();
         // In an order that does not depend on chance, so that a simulation repeats itself.
         keys.sort_unstable_by(|one, other| one.as_str().cmp(other.as_str()));
         for key in keys {

@@ -2,7 +2,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use futures_util::future::BoxFuture;
 use tokio::{sync::Semaphore, time::Instant};
 
 use super::step::{Answer, Release, Reply};
@@ -23,9 +22,6 @@ use crate::{
 /// How many releases may be repeated at a time. A server that is too slow to answer in time must not be
 /// kept so by those who ask it again.
 const REPETITIONS: usize = 8;
-
-/// A release on its way, and how the hold has ended.
-pub(crate) type Releasing = BoxFuture<'static, Result<(), Failure>>;
 
 /// The store, as the local queues ask it.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use std::{
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll, Waker},
+    task::{Context, Poll, Waker, ready},
 };
 
 use tokio::runtime::Handle;
@@ -56,17 +56,18 @@ impl<'q> Wait<'q> {
     }
 
     /// Joins the line. Returns the request that is made for it at once.
-    fn join(&mut self, waker: &Waker) -> Option<Flight> {
+    fn join(&mut self) -> Option<Flight> {
         self.runtime = Handle::try_current().ok();
         let caller = Caller {
-            waker: waker.clone(),
+            waiter: self.request.hold,
+            waker: None,
             runtime: self.runtime.as_ref().map(Handle::id),
             answer: None,
         };
         let (request, asks_once) = (self.request, self.asks_once);
         let mut effects = Effects::default();
         let flight = self.queues.begin(self.key, &mut effects, |line, effects| {
-            line.callers.insert(request.hold, caller);
+            line.callers.push_back(caller);
             let was_asked = line.flight.is_some();
             let join = Input::Join { request, asks_once };
             self.queues.step(self.key, line, join, effects);
@@ -81,12 +82,15 @@ impl<'q> Wait<'q> {
         let waiter = self.request.hold;
         let mut effects = Effects::default();
         let answer = self.queues.change(self.key, &mut effects, |line, effects| {
-            let caller = line.callers.get_mut(&waiter)?;
+            let caller = line.caller(waiter)?;
             let Some(answer) = caller.answer.take() else {
-                caller.waker.clone_from(waker);
+                let known = caller.waker.as_ref();
+                if !known.is_some_and(|known| known.will_wake(waker)) {
+                    caller.waker = Some(waker.clone());
+                }
                 return None;
             };
-            line.callers.remove(&waiter);
+            drop(line.forget(waiter));
             if let Ok(granted) = &answer {
                 let hold = granted.hold();
                 self.queues
@@ -102,7 +106,7 @@ impl<'q> Wait<'q> {
         let waiter: HoldId = self.request.hold;
         let mut effects = Effects::default();
         self.queues.change(self.key, &mut effects, |line, effects| {
-            let caller = line.callers.remove(&waiter);
+            let caller = line.forget(waiter);
             let answer = caller.and_then(|caller| caller.answer);
             effects.given_back.extend(answer.and_then(Result::ok));
             self.queues
@@ -119,27 +123,23 @@ impl Future for Wait<'_> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         if matches!(self.stage, Stage::New) {
-            let flight = self.join(cx.waker());
+            let flight = self.join();
             self.stage = Stage::Joined(flight);
         }
         let Stage::Joined(flight) = &mut self.stage else {
             return Poll::Pending;
         };
-        if flight
-            .as_mut()
-            .is_some_and(|flight| Pin::new(flight).poll(cx).is_ready())
-        {
+        if let Some(asking) = flight {
+            // The answer to it is the only one that there can be.
+            drop(ready!(Pin::new(asking).poll(cx)));
             *flight = None;
         }
-        let is_asking = flight.is_some();
-        if let Some(answer) = self.take_answer(cx.waker()) {
-            self.stage = Stage::Answered;
-            return Poll::Ready(answer);
-        }
-        if !is_asking {
+        let Some(answer) = self.take_answer(cx.waker()) else {
             driver::start(self.queues, self.key, self.runtime.as_ref());
-        }
-        Poll::Pending
+            return Poll::Pending;
+        };
+        self.stage = Stage::Answered;
+        Poll::Ready(answer)
     }
 }
 

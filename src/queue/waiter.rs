@@ -1,4 +1,4 @@
-//! One waiter of a local queue, and what it learns from an answer.
+//! One waiter of a local queue, the request in flight for it, and what it learns from the answer.
 
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use crate::{
     base::{
         deadline::deadline,
         error::{Effect, StoreError},
+        id::HoldId,
     },
     store::{AcquireReply, AcquireRequest, HandoffMessage, Tokens},
 };
@@ -46,6 +47,27 @@ pub(super) struct Waiter {
     pub(super) stage: Stage,
     /// Whether an acquire of it was never answered, so that its end needs a tombstone.
     pub(super) unanswered: bool,
+}
+
+/// The one request in flight that may bring a waiter the lock.
+#[derive(Clone, Debug)]
+#[cfg_attr(test, derive(PartialEq, Eq, Hash))]
+pub(super) struct Flight {
+    pub(super) waiter: HoldId,
+    pub(super) kind: Kind,
+    /// The waiter, once it has left: its answer is undone.
+    pub(super) left: Option<Box<Waiter>>,
+    /// A message to it that came before the answer. The answer is older, and is read first.
+    pub(super) message: Option<Box<HandoffMessage>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(test, derive(Hash))]
+pub(super) enum Kind {
+    /// An acquire of its own; `in_time` if nothing but the time was its reason.
+    Acquire { in_time: bool },
+    /// The release of another hold, which names it as successor. Then so many hand-offs follow each other.
+    Release { handoffs: u32 },
 }
 
 /// What an answer means for a waiter.
