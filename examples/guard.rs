@@ -19,7 +19,7 @@ async fn main() -> Result<(), LockError> {
         .await?;
     println!("held with token {}", guard.held().fencing_token());
 
-    // Somebody else does not get in.
+    // Another call graph does not get in.
     let second = locks.lock("import").try_acquire().await?;
     println!("a second attempt got the lock: {}", second.is_some());
 

@@ -66,7 +66,7 @@ impl Contender {
             .await?
     }
 
-    /// A helper that holds the lock itself, whoever calls it.
+    /// A helper that takes the lock itself, whether or not its caller holds it.
     #[locked("order:{id}", locks = self.locks)]
     async fn payment(&self, id: u32) -> Result<(), LockError> {
         self.work("nested function entered", 100).await?;

@@ -93,7 +93,7 @@ async fn rehearse() -> Result<(), LockError> {
         .map(|name| {
             let (locks, ticks) = (locks.clone(), ticks.clone());
             let report = move |tick| {
-                // Nobody counts any more once all are killed.
+                // No process counts any more once all are killed.
                 let _ = ticks.send((name, tick));
             };
             let running = tokio::spawn(async move { replica(&locks, name, report).await });

@@ -84,7 +84,7 @@ async fn a_hold_is_told_from_its_acquisition_to_its_release() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_loss_is_told_once_whoever_finds_it() {
+async fn every_loss_is_reported_once_wherever_it_is_found() {
     let (events, _guard) = Events::of_this_test();
     let locks = Locks::in_memory();
     let second = Duration::from_secs(1);

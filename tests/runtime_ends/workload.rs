@@ -53,7 +53,7 @@ async fn task(locks: Locks, number: usize) {
     }
 }
 
-/// Every task is awaited, and the server is healthy: whoever waits has a turn, and nothing panics.
+/// Every task is awaited, and the server is healthy: every waiter has a turn, and nothing panics.
 pub(crate) fn run(locks: &Locks) {
     let work = |thread: usize| {
         for round in 0..RUNTIMES {

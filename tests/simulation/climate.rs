@@ -47,7 +47,7 @@ impl Climate {
         kills: true,
     };
 
-    /// Whether a lease lasts in the store as long as it was given for. Then nobody else is inside
+    /// Whether a lease lasts in the store as long as it was given for. Then no other hold is inside
     /// before it ends (P1); otherwise only tokens protect.
     pub(super) fn keeps_leases(self) -> bool {
         !(self.data_loss || self.clock_ahead)
@@ -131,7 +131,7 @@ pub(super) fn travel() -> Duration {
     millis(0..=3)
 }
 
-/// Longer than anybody waits for an answer, now and then far longer.
+/// Longer than any caller waits for an answer, now and then far longer.
 pub(super) fn hold_up() -> Duration {
     if one_in(4) {
         millis(1_000..=20_000)

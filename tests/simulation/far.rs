@@ -138,7 +138,7 @@ fn what_the_store_does_not_answer_is_no_contention() {
             answered: false,
             ..answered_after(ms(2))
         };
-        // No answer at all, as long as anyone waits; and an error meanwhile.
+        // No answer at all, as long as a caller waits; and an error meanwhile.
         for wait in [ms(300), ms(5_000)] {
             let (locks, link) = Ground::new().process(ms(2));
             link.set_fate(Some(silent));

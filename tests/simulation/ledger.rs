@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::climate::Climate;
 use crate::{Held, HoldId, LostReason, OnLost, base::mutex::Mutex, store::Tokens};
 
-/// Longer than anybody takes to get a release through, and so longer than a lock may stand for nobody.
+/// Longer than a release takes in any case, and so longer than a lock may stand without a holder.
 const LONG: Duration = Duration::from_secs(25);
 
 #[derive(Debug)]
@@ -41,7 +41,7 @@ struct Key {
     left: Option<Instant>,
     /// The tokens that each hold was given: more than once where its lease ended, or was lost, unnoticed.
     given: HashMap<HoldId, Vec<RangeInclusive<u64>>>,
-    /// Those among them whose lease is long, so that somebody has to end them.
+    /// Those among them whose lease is long, so that their process has to end them.
     long: HashSet<HoldId>,
     /// The holds whose end the store has executed.
     released: HashSet<HoldId>,
@@ -158,7 +158,7 @@ impl Ledger {
         );
     }
 
-    /// Somebody enters.
+    /// A holder enters.
     pub(super) fn enter(self: &Arc<Self>, process: usize, held: &Held, wish: Wish) -> Inside {
         let token = held.fencing_token().0;
         let (number, stall, belongs, fresh, grows) = {
@@ -194,7 +194,7 @@ impl Ledger {
         let delay = wish.delay.filter(|_| self.climate.is_prompt());
         if let (Some(delay), Some(stall)) = (delay, stall) {
             self.unless(stall <= delay, || {
-                format!("{name}: free for {stall:?} with somebody waiting")
+                format!("{name}: free for {stall:?} with a waiter")
             });
         }
         let inside = Inside {
@@ -226,8 +226,8 @@ impl Ledger {
         self.unless(fine, || format!("{key}: {reason:?} without a cause"));
     }
 
-    /// Looks for locks that were given to somebody who has never known: nobody has entered, and nobody
-    /// has released. Whoever was killed is excused.
+    /// Looks for locks that were given to a hold which never learnt of it: it has neither entered nor
+    /// released. The holds of killed processes are excused.
     pub(super) fn look_for_orphans(&self) {
         let mut orphans = Vec::new();
         for (name, key) in &self.state.lock().keys {
@@ -236,7 +236,7 @@ impl Ledger {
             orphans.extend(key.long.iter().filter(unknown).map(|_| name.clone()));
         }
         self.unless(orphans.is_empty() || self.climate.kills, || {
-            format!("given to nobody: {orphans:?}")
+            format!("given to a hold that never entered: {orphans:?}")
         });
     }
 

@@ -48,7 +48,7 @@ pub(super) struct Wire {
     response_timeout: Duration,
     /// Counts the connections that were lost.
     disconnects: AtomicU64,
-    /// A channel for each who wants to know of them: which of several receivers of one channel wakes
+    /// A channel for each receiver: which of several receivers of one channel wakes
     /// first is left to chance.
     told: Mutex<Vec<watch::Sender<u64>>>,
     /// Counts those that were made.
@@ -157,7 +157,7 @@ impl Link {
         ask: impl Fn(&MemoryStore) -> Answer<T> + Send + Sync + 'static,
     ) -> Answer<T> {
         let wire = Arc::clone(&self.0);
-        // Sent at the first poll, and on its way from then on, whether or not anybody waits for it.
+        // Sent at the first poll, and on its way from then on, whether or not a caller waits for it.
         Box::pin(async move {
             let failure = |effect, cause| {
                 Err(StoreError::new(
@@ -168,7 +168,7 @@ impl Link {
                 ))
             };
             if wire.is_dead() {
-                // Nobody is there to try again.
+                // No process is there to try again.
                 return failure(Effect::Refused, "killed");
             }
             wire.requests.fetch_add(1, Relaxed);
@@ -243,7 +243,7 @@ impl Wire {
         let disconnects = self.disconnects.load(Relaxed);
         sleep(fate.there).await;
         if self.server.is_down() {
-            // Whether anybody hears of it is another question: the connection may be gone.
+            // The sender may not hear of it: the connection may be gone.
             let _ = answer.send(Err(Failed::Refused));
             return;
         }
@@ -252,13 +252,13 @@ impl Wire {
             return;
         }
         let reply = self.server.execute(&ask).await;
-        // Nobody sends an acquire again who has had its answer. Of the other requests a copy may come at
+        // An acquire that was answered is not sent again. Of the other requests a copy may come at
         // any time.
         let answered = fate.answered && (fate.again.is_none() || repeats == Repeats::Anyway);
         let back = async {
             sleep(fate.back).await;
             if answered && !self.is_dead() {
-                // Nobody may be waiting any more.
+                // The caller may have stopped waiting.
                 let _ = answer.send(Ok(reply));
             }
         };

@@ -1,5 +1,5 @@
 //! The way of the messages: they are lost, late, or come twice, and the connection on which they come is
-//! cut, or is dead without anybody knowing it.
+//! cut, or is dead without being known to be.
 
 use std::{
     sync::{
@@ -40,7 +40,7 @@ impl Mailbox {
         }
     }
 
-    /// Connects for the first time, and then everybody asks once.
+    /// Connects for the first time, and then every waiter asks once.
     pub(super) fn open(&self) {
         self.connect(self.subscription.load(Relaxed));
     }
@@ -82,7 +82,7 @@ impl Mailbox {
         }));
     }
 
-    /// Whether its process knows that it is told nothing.
+    /// Whether its process knows that no message comes.
     pub(super) fn is_broken(&self) -> bool {
         self.broken.load(Relaxed)
     }
@@ -95,7 +95,7 @@ impl Mailbox {
         self.deaf.store(true, Relaxed);
     }
 
-    /// A dead connection is found out when somebody looks.
+    /// A dead connection is found out when it is checked.
     pub(super) fn check_subscription(&self) {
         if self.deaf.load(Relaxed) {
             self.cut();

@@ -96,7 +96,7 @@ climates! {
     nothing_goes_wrong_while_inboxes_flap: Climate { flaps: true, ..Climate::CALM };
     nothing_goes_wrong_on_a_bad_network: Climate { messages: true, network: true, ..Climate::CALM };
     nothing_goes_wrong_while_the_server_restarts: Climate { restarts: true, network: true, ..Climate::CALM };
-    nothing_goes_wrong_while_everybody_pauses: Climate { pauses: true, network: true, ..Climate::CALM };
+    nothing_goes_wrong_while_all_processes_pause: Climate { pauses: true, network: true, ..Climate::CALM };
     nothing_goes_wrong_while_processes_are_killed: Climate { kills: true, network: true, ..Climate::CALM };
     what_was_taken_away_is_noticed: Climate { data_loss: true, ..Climate::CALM };
     tokens_protect_while_data_is_lost: Climate { data_loss: true, restarts: true, network: true, ..Climate::CALM };

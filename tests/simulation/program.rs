@@ -46,7 +46,7 @@ impl Program {
 
     async fn act(&self) {
         let key = KEYS[fastrand::usize(0..KEYS.len())];
-        // Whoever leaves early may have been told of the lock: that costs the next one time.
+        // A waiter that leaves early may have been given the lock: that costs the next one time.
         let choices = if self.climate.is_prompt() { 8 } else { 13 };
         match fastrand::u32(0..choices) {
             0 => self.nest(key).await,

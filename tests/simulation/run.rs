@@ -1,5 +1,5 @@
 //! One run, from its seed to its end: first everything goes wrong that may, then nothing more, and then
-//! everybody must come through and nothing be left.
+//! every task must come through and nothing be left.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,7 +21,7 @@ use crate::{Locks, held};
 /// How long things go wrong.
 const TROUBLE: Duration = Duration::from_secs(20);
 
-/// How long everybody may take afterwards: a lease of a killed process, or one after a clock that was set
+/// How long the tasks may take afterwards: a lease of a killed process, or one after a clock that was set
 /// back, may have to end first, several times in a row.
 const PATIENCE: Duration = Duration::from_secs(400);
 
@@ -62,7 +62,7 @@ async fn live(climate: Climate) -> Told {
         }
     };
     if timeout(PATIENCE, all).await.is_err() {
-        ledger.violation("somebody waits for ever");
+        ledger.violation("a waiter waits for ever");
         return ledger.told();
     }
     drop(crew);
@@ -78,7 +78,7 @@ async fn live(climate: Climate) -> Told {
     ledger.told()
 }
 
-/// A stranger takes each lock at once, since nobody holds it and nobody waits.
+/// A new process takes each lock at once, since it is free and no waiter is left.
 async fn last_visit(world: &World) {
     let link = Link::new(&world.server, &world.ledger, world.climate, PATIENCE);
     let locks = Locks::builder().over(Arc::new(link), PATIENCE);

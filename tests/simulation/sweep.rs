@@ -28,7 +28,7 @@ const TTL: Duration = Duration::from_secs(3_000);
 
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How long a request or an answer is on its way that is late: longer than anybody waits for it.
+/// How long a request or an answer is on its way that is late: longer than any caller waits for it.
 const LATE: Duration = Duration::from_secs(3);
 
 /// Long enough for a holder to leave, and for the lock to come.
@@ -69,7 +69,7 @@ const FUTURES: &[Make] = &[
             drop(locks.with_lock(KEY, branches).await);
         })
     }),
-    ("strangers", |locks| {
+    ("separate", |locks| {
         Box::pin(async move {
             drop(tokio::join!(
                 locks.with_lock(KEY, body()),
@@ -183,17 +183,17 @@ enum Onset {
     Start,
     /// From before the poll after which the future is dropped.
     LastPoll,
-    /// The same, and nobody polls it for a while before it is dropped: what it has asked for comes, and is
+    /// The same, and it is not polled for a while before it is dropped: what it has asked for comes, and is
     /// not looked at.
     LeftAlone,
 }
 
 const ONSETS: [Onset; 3] = [Onset::Start, Onset::LastPoll, Onset::LeftAlone];
 
-/// Who else wants the lock.
+/// Which other callers want the lock.
 #[derive(Clone, Copy, Debug)]
 enum Company {
-    Nobody,
+    None,
     /// Another process holds it when the future begins, and releases soon.
     HolderElsewhere,
     /// This process holds it when the future begins, and releases soon.
@@ -203,13 +203,13 @@ enum Company {
 }
 
 const COMPANIES: [Company; 4] = [
-    Company::Nobody,
+    Company::None,
     Company::HolderElsewhere,
     Company::HolderHere,
     Company::Behind,
 ];
 
-/// One future that is dropped after so many polls. Answers whether it had completed by then.
+/// One future that is dropped after so many polls. Returns whether it had completed by then.
 async fn drop_after(
     polls: usize,
     make: fn(Locks) -> Swept,
@@ -226,7 +226,7 @@ async fn drop_after(
     };
     let ((link, here), (_, elsewhere)) = (process(), process());
     let holder = match company {
-        Company::Nobody | Company::Behind => None,
+        Company::None | Company::Behind => None,
         Company::HolderElsewhere => Some(&elsewhere),
         Company::HolderHere => Some(&here),
     };
@@ -265,12 +265,12 @@ async fn drop_after(
             return Err(format!("a neighbour has had no turn: {turn:?}"));
         }
     }
-    let (_, stranger) = process();
-    match stranger.lock(KEY).try_acquire().await {
+    let (_, visitor) = process();
+    match visitor.lock(KEY).try_acquire().await {
         Ok(Some(guard)) => drop(guard.release().await),
         other => return Err(format!("the lock is left behind: {other:?}")),
     }
-    drop((here, elsewhere, stranger));
+    drop((here, elsewhere, visitor));
     sleep(SOON).await;
     match Handle::current().metrics().num_alive_tasks() {
         0 => Ok(completed),
@@ -278,7 +278,7 @@ async fn drop_after(
     }
 }
 
-/// Drops one future after every poll. Answers how many drops there were.
+/// Drops one future after every poll. Returns how many drops there were.
 fn sweep(
     (name, make): Make,
     trouble: (Trouble, Onset),

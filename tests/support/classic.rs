@@ -43,7 +43,7 @@ pub enum Unlocked {
     Freed,
 }
 
-/// Takes or re-enters the lock: `None`. Held by somebody else: what is left of the lease in ms.
+/// Takes or re-enters the lock: `None`. Held by another program: what is left of the lease in ms.
 ///
 /// The rest is -1 for a lock without expiry, as PTTL says it.
 pub async fn classic_lock(

@@ -21,9 +21,9 @@ pub struct Port {
 }
 
 impl Port {
-    /// Reserves a port nobody listens on.
+    /// Reserves a port on which no program listens.
     ///
-    /// Tests of this crate, in any process of this user, never get the same one. A stranger may
+    /// Tests of this crate, in any process of this user, never get the same one. Another program may
     /// still take it, so the listener must be ready to hear that the address is in use.
     pub fn reserve() -> Port {
         let user = rustix::process::getuid().as_raw();

@@ -57,7 +57,7 @@ impl Process {
 
     /// SIGKILL, and waits until it is gone. Does nothing if it has ended before.
     pub fn kill(&mut self) {
-        // The tether first: once the process is reaped, its id may belong to somebody else.
+        // The tether first: once the process is reaped, its id may belong to another one.
         self.untie();
         self.child.kill().expect("SIGKILL to our child");
         self.child.wait().expect("our child to end");

@@ -139,7 +139,7 @@ impl Proxy {
         self.accept().await;
     }
 
-    /// Refuses new connections (nobody listens any more); present ones go on.
+    /// Refuses new connections (the listener is closed); present ones go on.
     pub async fn refuse(&self) {
         self.state.send_modify(|state| state.refusing = true);
         self.until("the proxy refuses", |state| !state.listening)

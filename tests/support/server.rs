@@ -197,7 +197,7 @@ impl RedisServer {
             .unwrap_or_else(|error| panic!("{command}: {error}"))
     }
 
-    /// The channels that somebody has subscribed to.
+    /// The channels that have a subscriber.
     pub async fn subscriptions(&self) -> Vec<String> {
         let mut connection = self.connection().await;
         let channels = cmd("PUBSUB").arg("CHANNELS").to_owned();

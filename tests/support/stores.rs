@@ -32,7 +32,7 @@ macro_rules! on_both_stores {
 }
 pub(crate) use on_both_stores;
 
-/// Locks on `server` that take no pause of a busy machine for an outage.
+/// Locks on `server` that take no pause of a busy machine for a failure.
 pub fn patient(server: &RedisServer) -> LocksBuilder {
     patient_at(server.url())
 }
@@ -92,14 +92,14 @@ impl Section {
     }
 }
 
-/// The depth of each holder of `key`, as the store shows it; empty where nobody holds it.
+/// The depth of each holder of `key`, as the store shows it; empty where it is free.
 pub async fn depths(locks: &Locks, key: &str) -> Vec<u64> {
     let info = locks.inspect(key).await.expect("an answer of the store");
     let holders = info.map(|info| info.holders).unwrap_or_default();
     holders.iter().map(|holder| holder.depth).collect()
 }
 
-/// How many wait for `key` in this process; `None` where nobody holds it.
+/// How many wait for `key` in this process; `None` where it is free.
 pub async fn waiters(locks: &Locks, key: &str) -> Option<usize> {
     let info = locks.inspect(key).await.expect("an answer of the store");
     info.map(|info| info.waiters)

@@ -24,7 +24,7 @@ const META: &str = "reentry:meta:{swept}:swept";
 /// How soon nothing may be left of a dropped future. The leases last twenty times as long.
 const SOON: Duration = Duration::from_secs(3);
 
-/// Has somebody wait, so that the inbox is open from here on. Answers how many tasks it takes: one that
+/// Lets a caller wait, so that the inbox is open from here on. Returns how many tasks it takes: one that
 /// keeps it, and one that reads its connection.
 async fn open_inbox(locks: &Locks, server: &RedisServer) -> usize {
     let guard = locks.lock(KEY).await.expect("a free lock");
@@ -192,7 +192,7 @@ impl Ground {
     }
 
     /// Drops the future that `make` makes after its first poll, then another after its second, and
-    /// so on until one completes; checks each time what is left. Answers how many polls that took.
+    /// so on until one completes; checks each time what is left. Returns how many polls that took.
     ///
     /// Everything happens twice: with the drop right after the poll, and with the drop while a
     /// neighbour waits in line, so that what was under way has come to its end unseen.
@@ -200,7 +200,7 @@ impl Ground {
         self.sweep_both(&mut |_| make(), false).await
     }
 
-    /// The same for futures that begin while somebody holds the lock: `make` gets the guard.
+    /// The same for futures that begin while the lock is held: `make` gets the guard.
     pub async fn sweep_held<F: Future>(&self, mut make: impl FnMut(LockGuard) -> F) -> usize {
         let mut make = |holder: Option<LockGuard>| make(holder.expect("it is held"));
         self.sweep_both(&mut make, true).await
@@ -223,7 +223,7 @@ impl Ground {
             }
         }
         if let Some((proxy, fault)) = &self.fault {
-            assert!(proxy.hits() > 0, "{fault:?} has struck nobody");
+            assert!(proxy.hits() > 0, "{fault:?} has struck no request");
         }
         polls
     }

@@ -50,14 +50,14 @@ impl Trio {
         }
     }
 
-    /// Somebody waits behind the one who leaves: in the same process or in another one.
+    /// A caller waits behind the one that leaves: in the same process or in another one.
     pub async fn next_one(&mut self, local: bool) {
         let name = if local { "local" } else { "elsewhere" };
         let locks = if local { &self.leaving } else { &self.next };
         self.turns.come(locks, name).await;
     }
 
-    /// Everybody else gets in, and then nothing is left. Each open inbox has two tasks, and some seconds
+    /// Every other waiter gets in, and then nothing is left. Each open inbox has two tasks, and some seconds
     /// to live.
     pub async fn settle(&mut self, what: &str) {
         self.turns.all().await;

@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 /// A lease that no test outlives.
 pub const TTL: Duration = Duration::from_secs(60);
 
-/// A heartbeat so slow that within a test nobody asks for the reason alone that time has passed.
+/// A heartbeat so slow that within a test no waiter asks only because time has passed.
 pub const RARELY: Duration = Duration::from_secs(20);
 
 /// Locks on `server` whose waiters ask when something happens, and not because time passes.
@@ -156,14 +156,14 @@ impl Turns {
         self.seen.lock().expect("no panic").clone()
     }
 
-    /// Waits until everybody who has come has had a turn; all of them.
+    /// Waits until every waiter has had a turn. Returns all turns.
     pub async fn all(&mut self) -> Vec<Turn> {
         let all = async { while self.tasks.join_next().await.transpose().unwrap().is_some() {} };
         within(2 * DEADLINE, "all have their turns", all).await;
         self.so_far()
     }
 
-    /// The same; their names.
+    /// The same. Returns their names.
     pub async fn names(&mut self) -> Vec<String> {
         self.all().await.into_iter().map(|turn| turn.name).collect()
     }

@@ -108,7 +108,7 @@ fn command(line: &str, needs_root: bool) -> Command {
     command
 }
 
-/// Debian starts and enables a service on installation. Nobody else was using it, since there was
+/// Debian starts and enables a service on installation. No program was using it, since there was
 /// no server before; where there is no service, nothing happens.
 fn stop_service() {
     let lines: &[&str] = if std::path::Path::new("/run/systemd/system").is_dir() {

@@ -59,7 +59,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// Whether it has something to show where nobody waits. Settings make no difference there.
+    /// Whether it has something to show where no client waits. Settings make no difference there.
     pub(crate) fn alone(self) -> bool {
         !matches!(
             self,

@@ -46,7 +46,7 @@ struct Cli {
 enum Command {
     /// Everything once, in sizes that take less than ten minutes together
     All,
-    /// Lock and unlock when nobody else wants the lock
+    /// Lock and unlock when no other client wants the lock
     Uncontended(uncontended::Args),
     /// Pairs per second of many tasks with a key each
     Throughput(throughput::Args),

@@ -104,7 +104,7 @@ fn time_of_line(line: &str) -> Option<(String, f64)> {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // The tether first: once the process is reaped, its id may belong to somebody else.
+        // The tether first: once the process is reaped, its id may belong to another one.
         for process in [&mut self.tether, &mut self.process] {
             // One that has ended already is what we want.
             let _ = process.kill();

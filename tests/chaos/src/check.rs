@@ -44,7 +44,7 @@ pub(crate) enum Rule {
     TokenOrder,
     /// A write with a token below one that had written before was accepted.
     StaleWrite,
-    /// A write under a valid lease was refused, so somebody newer had written (P1, P11).
+    /// A write under a valid lease was refused, so a newer holder had written (P1, P11).
     ValidRefused,
     /// A lock that had been taken out of the server counted as held for longer than a lease (P5, P6).
     NeverTold,
@@ -60,7 +60,7 @@ pub(crate) enum Rule {
     Unexpected,
     /// A request that waited far longer than it was to.
     Overstayed,
-    /// Nobody entered for long although somebody waited and there was no fault (P9).
+    /// No worker entered for long although one waited and there was no fault (P9).
     Stall,
     /// A worker that did not come to its own end.
     Worker,

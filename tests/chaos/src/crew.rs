@@ -99,7 +99,7 @@ impl Crew {
         let next = self.spawn(mode)?;
         let mut last = std::mem::replace(&mut self.slots[slot], next);
         let end = match last.process.ended() {
-            // Nobody had told it to end.
+            // It had not been told to end.
             Some(_) => End::Badly,
             None => End::Killed,
         };
@@ -108,7 +108,7 @@ impl Crew {
         Ok(())
     }
 
-    /// Tells all workers that the faults are over. Whoever does not answer in time hangs.
+    /// Tells all workers that the faults are over. A worker that does not answer in time hangs.
     pub(crate) async fn calm(&mut self) -> Result<()> {
         let end = Instant::now() + CALM + crate::plan::WAIT;
         for worker in &mut self.slots {

@@ -130,14 +130,14 @@ impl Kind {
         matches!(self, Kind::HoldOld | Kind::SlowThenGone)
     }
 
-    /// Whether locks that somebody holds may be gone afterwards.
+    /// Whether locks that are held may be gone afterwards.
     fn takes_data(self) -> bool {
         matches!(self, Kind::RestartEmpty | Kind::Delete | Kind::FlushAll)
     }
 }
 
 impl Fault {
-    /// Whether it may have taken the lock `key` from somebody who held it.
+    /// Whether it may have taken the lock `key` from its holder.
     pub(crate) fn takes(&self, key: &str) -> bool {
         let touches = match &self.target {
             Target::All => true,

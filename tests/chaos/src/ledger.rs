@@ -89,7 +89,7 @@ impl From<LostReason> for Reason {
 pub(crate) enum Outcome {
     Done,
     Lost(Reason),
-    /// Somebody else held the lock.
+    /// Another worker held the lock.
     Busy,
     /// `true`: the store failed meanwhile.
     Timeout(bool),
@@ -124,7 +124,7 @@ impl Ledger {
         self.ops.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// `at` is from before whatever the record claims to be true was looked at.
+    /// `at` is from before the moment at which the record was found to be true.
     pub(crate) fn write(&self, at: u64, op: u64, what: What) {
         let record = Record { at, op, what };
         let line = serde_json::to_string(&record).map(|line| line + "\n");
@@ -144,7 +144,7 @@ pub(crate) fn read(path: &Path, killed: bool) -> Result<Vec<Record>> {
     let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
     let whole = text.rfind('\n').map_or(0, |end| end + 1);
     if whole < text.len() && !killed {
-        bail!("{}: torn, although nobody killed it", path.display());
+        bail!("{}: torn, although it was not killed", path.display());
     }
     let parse =
         |line| serde_json::from_str(line).with_context(|| format!("{}: {line}", path.display()));

@@ -6,7 +6,7 @@ use std::time::Duration;
 use reentry::{DepthSync, HandOff, Locks, LocksBuilder, Wake};
 use serde::{Deserialize, Serialize};
 
-/// The first two are wanted by everybody all the time, the others now and then.
+/// All workers want the first two all the time, and the others now and then.
 pub(crate) const KEYS: [&str; 8] = [
     "hot:0", "hot:1", "cold:0", "cold:1", "cold:2", "cold:3", "cold:4", "cold:5",
 ];

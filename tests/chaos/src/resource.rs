@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 
 use crate::ledger::Answer;
 
-/// One write that somebody tried.
+/// One write that a worker tried.
 #[derive(Clone, Debug)]
 pub(crate) struct Write {
     pub(crate) key: String,

@@ -139,7 +139,7 @@ impl Section {
         self.site.client.ledger.write(at, self.site.op, step);
     }
 
-    /// A write that is under way for so long, while nobody waits for it.
+    /// A write that is under way for so long, while its worker does not wait for it.
     pub(crate) fn write_late(&self, delay: Duration) {
         let Site { client, key, .. } = self.site.clone();
         let (token, writer) = (self.held.fencing_token().0, self.site.writer());

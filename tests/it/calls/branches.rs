@@ -80,7 +80,7 @@ async fn a_spawned_task_inherits_nothing(locks: Locks) {
     let (done, is_done) = oneshot::channel();
     let body = async {
         let owner = current_owner().unwrap();
-        let stranger = tokio::spawn({
+        let spawned = tokio::spawn({
             let locks = locks.clone();
             async move {
                 assert!(held("key").is_none() && current_owner().is_none());
@@ -95,16 +95,16 @@ async fn a_spawned_task_inherits_nothing(locks: Locks) {
             }
         });
         let waits = async || waiters(&locks, "key").await == Some(1);
-        eventually(DEADLINE, "the stranger to wait", waits).await;
-        (owner, stranger)
+        eventually(DEADLINE, "the other call graph to wait", waits).await;
+        (owner, spawned)
     };
-    let (owner, stranger) = locks.with_lock("key", body).await.unwrap();
+    let (owner, spawned) = locks.with_lock("key", body).await.unwrap();
     assert_ne!(is_done.await.unwrap(), owner);
-    stranger.await.unwrap();
+    spawned.await.unwrap();
 }
 
-/// Its tasks run on the holder's thread, below the holder's own poll, and are strangers all the
-/// same; what the set runs as the caller's own future is not.
+/// Its tasks run on the holder's thread, below the holder's own poll, and still re-enter nothing;
+/// what the set runs as the caller's own future does.
 async fn a_local_set_inside_a_body_does_not_let_its_tasks_through(locks: Locks) {
     let local = LocalSet::new();
     let body = async {
@@ -203,9 +203,9 @@ async fn a_lock_of_the_same_name_elsewhere_is_another_lock(locks: Locks) {
     locks.with_lock("key", body).await.unwrap();
 }
 
-/// Two that were built separately are strangers on one server, also in nested calls.
+/// Two that were built separately exclude each other on one server, also in nested calls.
 #[tokio::test]
-async fn separately_built_locks_on_one_server_are_strangers() {
+async fn separately_built_locks_on_one_server_are_independent() {
     let server = RedisServer::start().await;
     let one = connect(&server).await;
     let other = connect(&server).await;
@@ -215,10 +215,10 @@ async fn separately_built_locks_on_one_server_are_strangers() {
         assert!(other.held("key").is_none() && held("key").is_some());
         let waiter = tokio::spawn(other.with_lock("key", async {}));
         let waits = async || waiters(&other, "key").await == Some(1);
-        eventually(DEADLINE, "the stranger to wait", waits).await;
+        eventually(DEADLINE, "the other call graph to wait", waits).await;
         waiter
     };
     let waiter = one.with_lock("key", nested).await.unwrap();
-    let turn = within(DEADLINE, "the stranger's turn", waiter).await;
+    let turn = within(DEADLINE, "the other call graph's turn", waiter).await;
     turn.unwrap().unwrap();
 }

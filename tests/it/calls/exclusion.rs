@@ -14,7 +14,7 @@ on_both_stores!(
     tasks_exclude_each_other,
     many_contenders_lose_no_update_of_an_unguarded_counter,
     guards_and_bodies_exclude_each_other,
-    nested_entries_let_nobody_in_between,
+    nested_entries_let_no_other_caller_in_between,
     different_keys_do_not_wait_for_each_other,
 );
 
@@ -82,7 +82,7 @@ async fn guards_and_bodies_exclude_each_other(locks: Locks) {
 }
 
 /// The exit of a nested entry is no release: the contender waits for the outermost one.
-async fn nested_entries_let_nobody_in_between(locks: Locks) {
+async fn nested_entries_let_no_other_caller_in_between(locks: Locks) {
     let section = Arc::new(Section::default());
     let mut tasks = JoinSet::new();
     for _ in 0..8 {

@@ -11,7 +11,7 @@ on_both_stores!(
     a_nested_guard_is_a_reentry,
     a_nested_guard_that_outlives_the_body_keeps_the_lock,
     a_scope_lets_nested_calls_in,
-    outside_its_scope_a_guard_lets_nobody_in,
+    outside_its_scope_a_guard_lets_no_call_in,
     a_scope_adds_no_depth_and_does_not_release,
     scopes_of_one_guard_run_at_the_same_time,
     a_dropped_scope_leaves_the_lock_with_its_guard,
@@ -42,8 +42,8 @@ async fn a_nested_guard_that_outlives_the_body_keeps_the_lock(locks: Locks) {
     let guard = locks.with_lock("key", body).await.unwrap();
     assert_eq!(depths(&locks, "key").await, [1]);
     assert_eq!(guard.held().depth(), 1);
-    let stranger = locks.lock("key").try_acquire().await.unwrap();
-    assert!(stranger.is_none());
+    let other = locks.lock("key").try_acquire().await.unwrap();
+    assert!(other.is_none());
     guard.release().await.unwrap();
     assert!(locks.inspect("key").await.unwrap().is_none());
 }
@@ -59,7 +59,7 @@ async fn a_scope_lets_nested_calls_in(locks: Locks) {
     guard.release().await.unwrap();
 }
 
-async fn outside_its_scope_a_guard_lets_nobody_in(locks: Locks) {
+async fn outside_its_scope_a_guard_lets_no_call_in(locks: Locks) {
     let guard = locks.lock("key").await.unwrap();
     assert!(held("key").is_none() && locks.held("key").is_none());
     let refused = locks.lock("key").no_wait().await;

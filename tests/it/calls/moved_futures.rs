@@ -21,9 +21,9 @@ use tokio::select;
 use tokio::sync::{Notify, oneshot};
 
 on_both_stores!(
-    a_scope_made_inside_a_body_and_spawned_is_a_stranger,
-    a_scope_made_inside_a_branch_is_a_stranger_in_its_sibling,
-    a_section_begun_inside_a_body_and_spawned_is_a_stranger,
+    a_scope_made_inside_a_body_and_spawned_does_not_re_enter,
+    a_scope_made_inside_a_branch_does_not_re_enter_in_its_sibling,
+    a_section_begun_inside_a_body_and_spawned_does_not_re_enter,
     a_scope_made_outside_is_below_the_body_that_awaits_it,
     a_section_begun_outside_is_below_the_body_that_awaits_it,
     a_body_dropped_in_another_task_is_dropped_inside_its_scope,
@@ -51,7 +51,7 @@ async fn begin<F: Future>(section: &mut Pin<Box<F>>, inside: &Notify) {
     within(DEADLINE, "the section to begin", begun).await;
 }
 
-async fn a_scope_made_inside_a_body_and_spawned_is_a_stranger(locks: Locks) {
+async fn a_scope_made_inside_a_body_and_spawned_does_not_re_enter(locks: Locks) {
     // A task takes nothing that is borrowed.
     let guard: &'static LockGuard = Box::leak(Box::new(locks.lock("inner").await.unwrap()));
     let body = async {
@@ -62,7 +62,7 @@ async fn a_scope_made_inside_a_body_and_spawned_is_a_stranger(locks: Locks) {
     assert!(!locks.with_lock("outer", body).await.unwrap());
 }
 
-async fn a_scope_made_inside_a_branch_is_a_stranger_in_its_sibling(locks: Locks) {
+async fn a_scope_made_inside_a_branch_does_not_re_enter_in_its_sibling(locks: Locks) {
     let guard = locks.lock("inner").await.unwrap();
     let (send, receive) = oneshot::channel();
     let (leave, may_leave) = oneshot::channel();
@@ -82,7 +82,7 @@ async fn a_scope_made_inside_a_branch_is_a_stranger_in_its_sibling(locks: Locks)
 }
 
 /// Given up inside the body, as by a timeout, and spawned.
-async fn a_section_begun_inside_a_body_and_spawned_is_a_stranger(locks: Locks) {
+async fn a_section_begun_inside_a_body_and_spawned_does_not_re_enter(locks: Locks) {
     let (go_on, may_go_on) = oneshot::channel();
     let inside = Arc::new(Notify::new());
     let body = async {

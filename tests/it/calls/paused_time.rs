@@ -15,7 +15,7 @@ const TICK: Duration = Duration::from_millis(1);
 async fn a_lease_ends_exactly_when_it_should() {
     let locks = Locks::in_memory();
     let start = Instant::now();
-    // Nobody renews it: the holder is as good as dead.
+    // It is not renewed: the holder is as good as dead.
     let _dead = locks
         .lock("key")
         .ttl(10 * SECOND)

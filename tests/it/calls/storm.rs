@@ -58,7 +58,7 @@ async fn one_turn(locks: &Locks, section: &Section, dice: &mut Dice) {
         _ => {
             if let Some(guard) = request().try_acquire().await.unwrap() {
                 polled(guard.scope(nested(locks, section)), dice, 6).await;
-                // What was dropped inside leaves by itself; nobody else comes in before.
+                // What was dropped inside leaves by itself; no other caller comes in before.
                 section.visit().await;
                 guard.release().await.unwrap();
             }
@@ -81,12 +81,12 @@ async fn a_storm_in_memory_leaves_nothing_behind() {
             }
         });
     }
-    let everybody = async {
+    let all = async {
         while let Some(done) = tasks.join_next().await {
             done.unwrap();
         }
     };
-    within(3 * DEADLINE, "the end of the storm", everybody).await;
+    within(3 * DEADLINE, "the end of the storm", all).await;
     assert!(section.visits() > 0);
     let is_free = async || depths(&locks, "key").await.is_empty();
     eventually(DEADLINE, "a free lock", is_free).await;

@@ -1,5 +1,5 @@
 //! P2, P3: a future that was polled and is then left alone, as `select!` over a borrowed future
-//! leaves it, blocks nobody but itself.
+//! leaves it, blocks no other caller.
 
 use std::sync::Arc;
 
@@ -149,7 +149,7 @@ async fn a_try_left_alone_does_not_refuse_others_a_free_lock() {
     assert!(left_alone.await.unwrap().is_none());
 }
 
-/// The connection is made again for everybody, also if the one who began to is left alone.
+/// The connection is made again for all callers, also if the one that began to make it is left alone.
 #[tokio::test]
 async fn a_request_left_alone_while_it_reconnects_blocks_no_other() {
     let server = RedisServer::start().await;

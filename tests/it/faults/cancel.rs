@@ -154,7 +154,7 @@ async fn a_waiter_that_gives_up_between_two_questions_lets_the_next_one_ask_at_o
     ground.until_waiting(1).await;
     let second = tokio::spawn(ground.locks.with_lock(KEY, body()));
     ground.until_waiting(2).await;
-    // The lock becomes free without anybody in this process being told.
+    // The lock becomes free, and no message tells this process.
     assert!(ground.locks.force_release(KEY).await.unwrap());
     first.abort();
     let entered = within(DEADLINE, "the second enters", second).await;
@@ -176,7 +176,7 @@ async fn a_waiter_dropped_after_the_lock_was_given_to_it_gives_it_back() {
     assert!(poll_times(1, &mut second).await.is_none());
     ground.until_waiting(2).await;
     holder.release().await.unwrap();
-    // Its driver takes the lock for the first waiter, which nobody polls.
+    // Its driver takes the lock for the first waiter, which is not polled.
     let given = async || ground.waiters().await == Some(1);
     eventually(DEADLINE, "the lock is given to the first", given).await;
     drop(first);

@@ -24,7 +24,7 @@ async fn refused(port: u16, options: impl FnOnce(LocksBuilder) -> LocksBuilder) 
     let builder = options(Locks::builder().url(url));
     assert!(!format!("{builder:?}").contains("hush"), "{builder:?}");
     let connecting = within(DEADLINE, "an answer", builder.build());
-    let error = connecting.await.expect_err("nobody to connect to");
+    let error = connecting.await.expect_err("no server to connect to");
     assert!(
         matches!(error, LockError::Store { key: None, .. }),
         "{error:?}"

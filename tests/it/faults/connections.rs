@@ -65,7 +65,7 @@ async fn a_blocking_command_of_the_program_does_not_block_our_locks() {
         locks.with_lock(KEY, async {}).await.unwrap();
     };
     tokio::select! {
-        _ = &mut popped => panic!("nobody pushes"),
+        _ = &mut popped => panic!("no job is pushed"),
         () = ours => {}
     }
 }
@@ -127,7 +127,7 @@ fn a_runtime_without_io_is_an_error() {
     assert!(answer.recv_timeout(DEADLINE).expect("it does not spin"));
 }
 
-/// Two processes over pools of their own hand a lock over; whether anybody subscribed meanwhile.
+/// Two processes over pools of their own hand a lock over. Returns whether one subscribed meanwhile.
 async fn hand_over(server: &RedisServer, url: bool) -> bool {
     let process = async || {
         let builder = over(pool(server)).wait_forever();

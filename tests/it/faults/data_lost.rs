@@ -1,4 +1,4 @@
-//! P6 when somebody takes the lock away or puts something else in its place, and the scripts when
+//! P6 when another program takes the lock away or puts something else in its place, and the scripts when
 //! the server forgets them.
 
 use std::error::Error;

@@ -1,5 +1,5 @@
-//! A server that has reached its memory limit (with `noeviction`, as it must run): nobody new gets
-//! in, and whoever is inside renews, nests and gets out.
+//! A server that has reached its memory limit (with `noeviction`, as it must run): no new caller gets
+//! in, and a holder renews, nests and gets out.
 
 use std::error::Error;
 use std::time::Duration;

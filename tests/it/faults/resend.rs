@@ -1,5 +1,5 @@
 //! P8 for acquire and release: a request that is lost, executed without an answer, executed twice
-//! or executed late takes no lock for nobody, and changes no depth twice.
+//! or executed late leaves no lock without a holder, and changes no depth twice.
 
 use crate::support::proxy::Direction::{ToClient, ToServer};
 use crate::support::rig::{EVALSHA, FAULTS, KEY};

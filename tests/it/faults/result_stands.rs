@@ -122,7 +122,7 @@ async fn a_guard_is_released_in_the_background_as_well() {
 }
 
 #[tokio::test]
-async fn a_guard_that_nobody_hears_of_until_its_lease_has_ended_is_released_as_well() {
+async fn a_release_without_an_answer_until_the_lease_ends_succeeds() {
     const TTL: Duration = Duration::from_secs(2);
     // The response timeout lies beyond the lease.
     let rig = Rig::build(|builder| builder.ttl(TTL).response_timeout(DEADLINE)).await;

@@ -1,5 +1,5 @@
 //! One `Locks` over several runtimes: a connection dies with the runtime that made it, and a
-//! runtime that nobody drives any more must not stand in the way of another.
+//! runtime that is not driven any more must not stand in the way of another.
 
 use std::time::Duration;
 
@@ -102,7 +102,7 @@ fn a_waiter_gets_in_although_the_runtime_that_gave_up_before_it_stands_still() {
 }
 
 #[test]
-fn a_connection_begun_in_a_runtime_that_stands_still_keeps_nobody_waiting() {
+fn a_connection_begun_in_a_runtime_that_stands_still_delays_no_caller() {
     let (still, next) = (runtime(), busy_runtime());
     let server = next.block_on(RedisServer::start());
     let proxy = Proxy::start(server.port());
@@ -120,7 +120,7 @@ fn a_connection_begun_in_a_runtime_that_stands_still_keeps_nobody_waiting() {
     });
     for _ in 0..3 {
         next.block_on(proxy.cut_all(Cut::Reset));
-        // One may still be told that the old connection is gone; whoever finds it gone begins
+        // One may still be told that the old connection is gone; the caller that finds it gone begins
         // another, and gets no further.
         for _ in 0..2 {
             drop(still.block_on(poll_times(1, locks.inspect(KEY))));

@@ -31,7 +31,7 @@ async fn tokens_increase_with_every_acquisition(locks: Locks) {
     }
 }
 
-/// Whoever enters later has the greater token: that is what a resource goes by.
+/// The later holder has the greater token: that is what a resource goes by.
 async fn tokens_increase_in_the_order_of_entry(locks: Locks) {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let mut tasks = JoinSet::new();

@@ -60,7 +60,7 @@ async fn tokens_increase_from_group_to_group() {
     assert!(turns.len() == 40 && increase(&turns), "{turns:?}");
 }
 
-/// A waiter that was told by nobody has the token with which the lock has moved to it.
+/// A waiter that received no message has the token with which the lock has moved to it.
 #[tokio::test]
 async fn tokens_increase_where_the_messages_are_lost() {
     let server = RedisServer::start().await;
@@ -98,7 +98,7 @@ async fn tokens_increase_among_processes_of_every_kind() {
     assert!(turns.len() == 32 && increase(&turns), "{turns:?}");
 }
 
-/// Has somebody wait in each process in turn, and ends the hold before; the tokens.
+/// Lets a caller wait in each process in turn, and ends the hold before it. Returns the tokens.
 async fn chain(
     server: &RedisServer,
     processes: &[Locks],
@@ -126,7 +126,7 @@ async fn tokens_increase_over_forced_releases() {
     let server = RedisServer::start().await;
     let heartbeat = Duration::from_millis(500);
     let three: [Locks; 3] = processes(&patient(&server).ttl(TTL).heartbeat(heartbeat)).await;
-    // The process of a hold that has been ended learns of it when somebody in it asks.
+    // The process of a hold that has been ended learns of it when a caller in it asks.
     let force = async |locks: &Locks| assert!(locks.force_release(KEY).await.unwrap());
     let tokens = chain(&server, &three, force, |locks| locks.lock(KEY)).await;
     assert!(tokens.is_sorted_by(|one, next| one < next), "{tokens:?}");
@@ -136,7 +136,7 @@ async fn tokens_increase_over_forced_releases() {
 async fn tokens_increase_over_leases_that_end() {
     let server = RedisServer::start().await;
     let three: [Locks; 3] = processes(&unhurried(&server)).await;
-    // Nobody renews it, as if each holder had died.
+    // It is not renewed, as if each holder had died.
     let ttl = Duration::from_millis(300);
     let dying = |locks: &Locks| locks.lock(KEY).ttl(ttl).max_hold(ttl);
     let tokens = chain(&server, &three, async |_: &Locks| {}, dying).await;

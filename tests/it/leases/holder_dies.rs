@@ -21,7 +21,7 @@ fn spawn(role: &str, server: &RedisServer) -> Child {
     Child::spawn(module_path!(), role, &[("REDIS_URL", &server.url())])
 }
 
-/// Enters after whoever holds the lock now; its token.
+/// Enters after the present holder. Returns its token.
 async fn enter_next(server: &RedisServer) -> u64 {
     let locks = connect(server).await;
     let body = async { reentry::held(KEY).unwrap().fencing_token().0 };
@@ -77,7 +77,7 @@ async fn role_that_waits() {
 }
 
 #[tokio::test]
-async fn a_killed_waiter_keeps_nobody_out() {
+async fn a_killed_waiter_keeps_no_process_out() {
     let server = RedisServer::start().await;
     let locks = connect(&server).await;
     let holder = locks.lock(KEY).await.unwrap();
@@ -115,7 +115,7 @@ async fn role_that_steps() {
         Err(LockError::Lost { reason, .. }) => format!("result: lost, {reason:?}"),
         other => format!("result: {other:?}"),
     });
-    // The process is in order: it takes the lock again, behind nobody.
+    // The process is in order: it takes the lock again, at the head of the queue.
     role.say(match locks.with_lock(KEY, async {}).await {
         Ok(()) => "again: entered".to_owned(),
         Err(error) => format!("again: {error}"),

@@ -58,7 +58,7 @@ async fn on_request_the_body_runs_on_and_can_see_the_loss(locks: Locks) {
         assert_eq!(held.lost().await, LostReason::Gone);
         assert!(held.is_lost());
         assert_eq!(held.remaining(), Duration::ZERO);
-        // It stays lost, and is told again to whoever asks.
+        // It stays lost, and each caller that asks is told.
         assert_eq!(held.lost().await, LostReason::Gone);
         "the output"
     };
@@ -127,7 +127,7 @@ async fn a_lost_lock_is_not_reentered(locks: Locks) {
     next.release().await.unwrap();
 }
 
-/// Nobody had noticed before: the body's work may have met that of the next holder.
+/// It was not noticed before: the body's work may have met that of the next holder.
 async fn a_loss_found_by_the_release_is_reported(locks: Locks) {
     let body = async { assert!(locks.force_release("key").await.unwrap()) };
     assert!(is_gone(&locks.with_lock("key", body).await));
@@ -158,7 +158,7 @@ async fn lost_never_resolves_after_a_release(locks: Locks) {
     assert!((&mut lost).now_or_never().is_none() && !held.is_lost());
 }
 
-/// Nothing tells the holder but its own clock: the store is gone, and so is whoever could say so.
+/// Only its own clock tells the holder: the store is silent.
 #[tokio::test]
 async fn the_deadline_comes_although_the_server_is_silent() {
     let server = RedisServer::start().await;

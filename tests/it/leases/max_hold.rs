@@ -51,7 +51,7 @@ async fn a_body_that_runs_on_can_see_that_its_time_is_over() {
         sleep(50 * SECOND).await;
         assert!(held.remaining() <= 10 * SECOND);
         assert_eq!(held.lost().await, LostReason::MaxHold);
-        // In the store the lock ends by itself, since nobody renews it.
+        // In the store the lock ends by itself, since it is not renewed.
         sleep(31 * SECOND).await;
         assert!(locks.inspect("key").await.unwrap().is_none());
         "the output"

@@ -33,7 +33,7 @@ async fn a_server_that_stays_down_while_we_wait_is_a_timeout_with_its_last_error
     let error = within(DEADLINE, "the wait ends", waiting)
         .await
         .unwrap_err();
-    assert!(!error.is_contended(), "nobody has the lock");
+    assert!(!error.is_contended(), "the lock is free");
     let LockError::Timeout { key, waited, .. } = &error else {
         panic!("not a timeout, but {error:?}");
     };

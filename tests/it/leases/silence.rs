@@ -34,7 +34,7 @@ async fn a_client_pause_while_acquiring_longer_than_the_wait_is_a_timeout_that_l
         .await
         .unwrap_err();
     assert!(matches!(error, LockError::Timeout { .. }), "{error:?}");
-    assert!(!error.is_contended(), "nobody has the lock: {error:?}");
+    assert!(!error.is_contended(), "the lock is free: {error:?}");
     // Its requests are executed when the pause ends; what they took is given back.
     let undone = async || rig.server.tombstones().await == 1 && rig.depth().await == 0;
     eventually(DEADLINE, "the acquire is undone", undone).await;

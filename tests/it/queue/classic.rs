@@ -27,7 +27,7 @@ async fn poll_until_locked(connection: &mut MultiplexedConnection, holder: &str)
     }
 }
 
-/// It tells nobody when it leaves: the head of our queue asks.
+/// It sends no message when it leaves: the head of our queue asks.
 #[tokio::test]
 async fn our_queue_moves_on_when_a_classic_program_leaves() {
     let server = RedisServer::start().await;
@@ -95,7 +95,7 @@ async fn a_classic_program_that_overtakes_our_queue_is_waited_for() {
     let guard = holder.lock(KEY).await.unwrap();
     let mut waiter = turns.stay(waiting.lock(KEY), "waiter");
     until_queued(&server, 1).await;
-    // In one transaction, so that nobody else is asked in between.
+    // In one transaction, so that no other request comes in between.
     let mut swap = deadpool_redis::redis::pipe();
     swap.atomic().del(KEY).ignore();
     swap.hincr(KEY, CLASSIC, 1).ignore();

@@ -104,7 +104,7 @@ async fn a_member_that_is_dropped_before_it_is_polled_gives_the_lock_back() {
         let next = if next_is_local { &locks } else { &elsewhere };
         turns.come(next, "next").await;
         guard.release().await.unwrap();
-        // It has been handed on, and nobody is in.
+        // It has been handed on, and no call graph is inside.
         assert_eq!(depths(&elsewhere, KEY).await, [1]);
         assert!(turns.so_far().is_empty());
         drop(dropped);
@@ -159,7 +159,7 @@ async fn what_a_former_member_has_left_behind_cannot_re_enter() {
         assert!((&mut inner).now_or_never().is_none());
         waiters(&locks, KEY).await == Some(1)
     };
-    eventually(DEADLINE, "it waits like anybody else", waits).await;
+    eventually(DEADLINE, "it waits like any other", waits).await;
     assert_eq!(depths(&locks, KEY).await, [1]);
     present.leave();
     within(DEADLINE, "its turn", inner).await.unwrap();

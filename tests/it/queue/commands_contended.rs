@@ -104,7 +104,7 @@ async fn processes_with_one_task_send_about_three_commands_for_each_section() {
     contend(1, 3.2).await;
 }
 
-/// Whoever stands behind the first one asks nothing, and the first one asks at its heartbeat.
+/// The waiters behind the first one ask nothing, and the first one asks at its heartbeat.
 #[tokio::test]
 async fn many_waiters_ask_as_often_as_one_heart_beats() {
     let heartbeat = Duration::from_millis(200);

@@ -1,4 +1,4 @@
-//! P7 in numbers: when the last one has left thousands of queues, nothing of them is left, and nobody
+//! P7 in numbers: when the last one has left thousands of queues, nothing of them is left, and no waiter
 //! needs more than one subscription for them.
 
 use crate::support::{DEADLINE, RedisServer, eventually, processes, unhurried, within};
@@ -46,7 +46,7 @@ async fn release_all(guards: Vec<LockGuard>) {
     for_all(guards.into_iter().map(release)).await;
 }
 
-/// Somebody waits for each key through each of `processes`.
+/// A caller waits for each key in each of `processes`.
 fn wait_for_all(processes: &[Locks], keys: usize) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
     for key in 0..keys {

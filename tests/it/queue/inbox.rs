@@ -1,5 +1,5 @@
 //! P9 where the connection that carries the messages dies, hangs or is refused: it is made anew, and
-//! nobody waits for it.
+//! no caller waits for it.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Futures that are kept and not polled: whoever stands behind them gets in all the same.
+//! Futures that are kept and not polled: the waiters behind them get in all the same.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ async fn in_memory(handoff: HandOff) -> Locks {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lock_that_was_handed_to_somebody_left_alone_goes_on_when_its_lease_ends() {
+async fn a_lock_handed_to_a_waiter_left_alone_goes_on_when_its_lease_ends() {
     for handoff in [HandOff::InStore, HandOff::InProcess] {
         let locks = in_memory(handoff).await;
         let guard = locks.lock(KEY).await.unwrap();

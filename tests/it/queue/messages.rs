@@ -1,5 +1,5 @@
-//! P1 and P9 where the messages misbehave: one that is lost, late, repeated or false lets nobody in who
-//! has no lease, and keeps nobody out for longer than until he asks again. One that is forged by a user
+//! P1 and P9 where the messages misbehave: one that is lost, late, repeated or false lets no waiter in that
+//! has no lease, and keeps no waiter out for longer than until it asks again. One that is forged by a user
 //! who knows what only the lock's own keys say is believed until the next request.
 
 use std::time::Duration;
@@ -70,13 +70,13 @@ async fn a_waiter_enters_without_the_message_that_was_lost() {
 
 /// The whole process is cut off while its grant passes, and finds the message when it is back.
 #[tokio::test]
-async fn a_message_that_comes_after_its_lease_lets_nobody_in() {
+async fn a_message_that_comes_after_its_lease_lets_no_waiter_in() {
     let mut ground = Ground::start(Duration::from_secs(1)).await;
     let guard = ground.other.lock(KEY).await.unwrap();
     let before = ground.server.commandstats().await;
     let mut late = ground.turns.stay(ground.waiting.lock(KEY), "late");
-    // When it came and when its inbox was open: it must not ask while the lock moves, since whoever is
-    // known to ask has a whole lease.
+    // When it came and when its inbox was open: it must not ask while the lock moves, since a waiter that
+    // is known to ask has a whole lease.
     let asked_twice = async || {
         let calls = ground.server.calls_since(&before).await;
         calls.get("evalsha") == Some(&2)
@@ -139,7 +139,7 @@ async fn a_message_for_a_hold_that_has_entered_by_asking_is_ignored() {
 }
 
 #[tokio::test]
-async fn a_message_that_is_repeated_or_false_lets_nobody_in() {
+async fn a_message_that_is_repeated_or_false_lets_no_waiter_in() {
     let mut ground = Ground::start(Duration::from_secs(20)).await;
     let guard = ground.other.lock(KEY).await.unwrap();
     let mut first = ground.turns.stay(ground.waiting.lock(KEY), "first");

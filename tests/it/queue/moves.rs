@@ -39,7 +39,7 @@ async fn come_and_settle(server: &RedisServer, turns: &mut Turns, locks: &Locks,
 }
 
 #[tokio::test]
-async fn a_release_moves_the_lock_to_one_waiter_and_wakes_nobody_else() {
+async fn a_release_moves_the_lock_to_one_waiter_and_wakes_no_other() {
     let server = RedisServer::start().await;
     let [holder] = processes(&unhurried(&server)).await;
     let waiting: [Locks; 5] = processes(&unhurried(&server)).await;
@@ -97,7 +97,7 @@ async fn a_hand_off_inside_the_process_is_one_request_and_no_message() {
     let before = server.commandstats().await;
     guard.release().await.unwrap();
     assert_eq!(turns.all().await.len(), 10);
-    // Nobody else waits, so that nothing is bounded.
+    // No other process waits, so that nothing is bounded.
     assert_eq!(calls(&server, &before, "evalsha").await, 11);
     assert_eq!(calls(&server, &before, "publish").await, 0);
 }

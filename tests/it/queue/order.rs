@@ -90,8 +90,8 @@ async fn in_strict_order_the_next_waiter_stands_in_the_queue_as_soon_as_the_one_
     assert_eq!(turns.names().await, ["a1", "a2", "b1"]);
 }
 
-/// The lock is free in the store and has not moved yet: its lease has ended, as after a crash. Whoever
-/// asks first moves it to the head of the queue, and gets nothing for that.
+/// The lock is free in the store and has not moved yet: its lease has ended, as after a crash. The
+/// first request moves it to the head of the queue, and gets nothing for that.
 #[tokio::test]
 async fn who_does_not_wait_does_not_overtake_the_queue() {
     let server = RedisServer::start().await;
@@ -116,7 +116,7 @@ async fn who_does_not_wait_does_not_overtake_the_queue() {
     assert!(!refused().await);
 }
 
-/// It gets in when nobody else waits.
+/// It gets in when no other process waits.
 #[tokio::test]
 async fn who_asks_more_rarely_than_the_heartbeat_takes_no_place_in_the_queue() {
     let server = RedisServer::start().await;

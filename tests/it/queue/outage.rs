@@ -1,5 +1,5 @@
-//! P1, P9 and P11 when the server goes down below a queue: with its data or without, everybody who
-//! waits gets in, one after the other.
+//! P1, P9 and P11 when the server goes down below a queue: with its data or without, all waiters get
+//! in, one after the other.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,7 +63,7 @@ async fn waiters_outlive_a_restart_and_the_holder_keeps_its_lock() {
     let tasks = crowd(&section, [&one, &other]).await;
     for _ in 0..2 {
         server.restart_with_data().await;
-        // Everybody has found back, also the waiters.
+        // All have a connection again, also the waiters.
         let both = async || queued(&server).await == 2;
         eventually(DEADLINE, "both processes stand in the queue", both).await;
         let info = holder.inspect(KEY).await.unwrap().unwrap();

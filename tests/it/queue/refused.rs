@@ -1,5 +1,5 @@
 //! P9 where the store refuses a question while the holder in the same process leaves: the next one who
-//! comes finds a free lock, and not a line that waits for somebody.
+//! comes finds a free lock, and not a queue that waits for another.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::support::{
 use reentry::LockError;
 
 #[tokio::test]
-async fn a_question_that_is_refused_while_the_holder_leaves_holds_up_nobody() {
+async fn a_question_refused_while_the_holder_leaves_holds_up_no_waiter() {
     let server = RedisServer::start().await;
     let proxy = Proxy::start(server.port());
     let [locks] = processes(&unhurried(&server).url(proxy.url())).await;

@@ -18,7 +18,7 @@ fn running() -> Runtime {
     builder.worker_threads(1).enable_all().build().unwrap()
 }
 
-/// It stands still while nobody blocks on it.
+/// It stands still while no thread blocks on it.
 fn still() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
 }
@@ -61,12 +61,12 @@ fn a_release_is_left(shut_down: bool) {
 }
 
 #[test]
-fn a_release_on_a_runtime_that_stands_still_holds_nobody_up_beyond_the_lease() {
+fn a_release_on_a_runtime_that_stands_still_holds_up_no_waiter_beyond_the_lease() {
     a_release_is_left(false);
 }
 
 #[test]
-fn a_release_on_a_runtime_that_is_shut_down_holds_nobody_up_beyond_the_lease() {
+fn a_release_on_a_runtime_that_is_shut_down_holds_up_no_waiter_beyond_the_lease() {
     a_release_is_left(true);
 }
 

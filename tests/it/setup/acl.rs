@@ -75,7 +75,7 @@ impl Ground {
     }
 
     async fn locks(&self) -> Result<Locks, LockError> {
-        // Whoever waits here waits forever; what is refused must not.
+        // A waiter waits forever here; what is refused must not.
         patient_at(self.url()).wait_forever().build().await
     }
 
@@ -176,7 +176,7 @@ async fn without_any_one_of_them_something_is_refused_at_once() {
                 let told = refusal.iter().any(|words| cause.contains(words));
                 assert!(told, "{missing}: {cause}");
             }
-            // A refused release is told to nobody, since the body's result stands (P13).
+            // A refused release is reported to no caller, since the body's result stands (P13).
             Ok(()) => {
                 assert!(
                     ["+hdel", "+set"].contains(&missing),

@@ -42,7 +42,7 @@ async fn a_dead_port_is_named_with_its_host() {
     assert!(all.contains(&address) && !all.contains(SECRET), "{all}");
 }
 
-/// The connection is made, and nobody answers on it. No clock but tokio's decides.
+/// The connection is made, and no answer comes on it. No clock but tokio's decides.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_says_nothing_is_given_up_in_time() {
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -67,7 +67,7 @@ async fn a_server_that_says_nothing_is_given_up_in_time() {
 async fn wrong_credentials_are_refused_without_being_shown() {
     let server = RedisServer::start_with(&["--requirepass", "right"]).await;
     let address = format!("127.0.0.1:{}", server.port());
-    for user in ["", "somebody"] {
+    for user in ["", "user"] {
         let url = format!("redis://{user}:{SECRET}@{address}");
         let connect = Locks::connect(url);
         let error = within(DEADLINE, "the refusal", connect).await.unwrap_err();

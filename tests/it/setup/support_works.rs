@@ -19,7 +19,7 @@ async fn is_down(port: u16) -> bool {
 }
 
 #[tokio::test]
-async fn servers_are_strangers_to_each_other_and_end_with_their_test() {
+async fn servers_are_independent_and_end_with_their_test() {
     let (one, other) = (RedisServer::start().await, RedisServer::start().await);
     let _: () = one.connection().await.set("key", 1).await.unwrap();
     let there: bool = other.connection().await.exists("key").await.unwrap();
@@ -101,7 +101,7 @@ async fn calls_are_counted_exactly_and_without_the_support_itself() {
 }
 
 #[tokio::test]
-async fn a_tls_server_answers_whoever_trusts_its_authority() {
+async fn a_tls_server_answers_clients_that_trust_its_authority() {
     let server = TlsRedisServer::start().await;
     let mut roots = RootCertStore::empty();
     let authority = CertificateDer::from_pem_file(server.ca_file()).unwrap();

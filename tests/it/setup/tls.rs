@@ -72,7 +72,7 @@ mod with_the_feature {
     }
 
     #[tokio::test]
-    async fn a_stranger_is_not_trusted() {
+    async fn an_unknown_certificate_is_not_trusted() {
         let (server, other) = (TlsRedisServer::start().await, TlsRedisServer::start().await);
         let authority = other.ca_file().display().to_string();
         let refusal = result(&server.url(), &authority).await;

@@ -1,6 +1,6 @@
-//! A FIFO lock out of BLPOP: whoever pops the one token of a list holds the lock.
+//! A FIFO lock out of BLPOP: the client that pops the one token of a list holds the lock.
 //!
-//! The server itself hands the token to whoever has waited longest, so nothing can hand over
+//! The server itself hands the token to the client that has waited longest, so nothing can hand over
 //! faster. It has no owner and no TTL: a holder that dies takes the token with it. Every waiting
 //! task needs a connection of its own, which is kept for the next one.
 

@@ -58,7 +58,7 @@ impl Classic {
         let owner = bare::owner();
         let args = [TTL_MS, owner.as_str()];
         let busy: Option<i64> = self.lock.call(&self.connection, &[key], &args).await?;
-        ensure!(busy.is_none(), "{key} is busy, and nobody waits here");
+        ensure!(busy.is_none(), "{key} is busy, and no worker waits here");
         Ok(Hold {
             classic: self.clone(),
             key: key.to_owned(),
@@ -78,7 +78,7 @@ impl Contestant for Classic {
         let owner = bare::owner();
         let args = [TTL_MS, owner.as_str()];
         let busy: Option<i64> = self.lock.call(&self.connection, &[key], &args).await?;
-        ensure!(busy.is_none(), "{key} is busy, and nobody waits here");
+        ensure!(busy.is_none(), "{key} is busy, and no worker waits here");
         self.unlock.call(&self.connection, &[key], &args).await
     }
 }

@@ -1,6 +1,6 @@
 //! The protocol of the Java client Redisson, as a client in Rust would speak it.
 //!
-//! A script takes the lock or tells how long it is busy for. Whoever has to wait subscribes to the
+//! A script takes the lock or tells how long it is busy for. A client that has to wait subscribes to the
 //! channel of the lock, one subscription for each key and process, and asks again when a message
 //! comes or when the lease must have ended. A message wakes one waiter in each subscribed process.
 //! The unlock script publishes it always. A lease of 30 s is renewed every 10 s.

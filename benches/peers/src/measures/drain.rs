@@ -18,7 +18,7 @@ use crate::monitor::Monitor;
 use crate::numbers::{median, micros};
 use crate::report::Report;
 
-/// µs; whoever needs longer for a round has only one.
+/// µs; a client that needs longer for a round has only one.
 const SLOW: f64 = 1e6;
 
 #[derive(Debug, clap::Args)]

@@ -1,4 +1,4 @@
-//! Does everybody get a turn, and how long does it take?
+//! Does every client get a turn, and how long does it take?
 //!
 //! Tasks that want the lock all the time and hold it for a millisecond. A wait that the end cut
 //! short counts with the time that it lasted.

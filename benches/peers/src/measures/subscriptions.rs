@@ -57,7 +57,7 @@ pub(crate) async fn run(bench: &Bench, args: &Args) -> Result<()> {
         ];
         let setting = format!("{} keys x {}", args.keys, args.processes);
         report.add(&setting, &kind.name(), &values);
-        // The waiters first, so that nobody is woken by a thousand releases.
+        // The waiters first, so that none is woken by a thousand releases.
         drop(workers);
         for hold in held {
             hold.release().await?;

@@ -1,4 +1,4 @@
-//! What do lock and unlock cost when nobody else wants the lock?
+//! What do lock and unlock cost when no other client wants the lock?
 //!
 //! One task; the control is two bare EVALSHA of the classic scripts. Commands are counted first,
 //! with MONITOR; then latencies are taken, and then the server's own times.

@@ -1,11 +1,11 @@
-//! P9: how long nobody was inside although somebody waited.
+//! P9: how long no worker was inside although one waited.
 
 use super::{Rule, Verdict};
 use crate::clock::SECOND;
 use crate::history::{History, Op};
 use crate::plan::{KEYS, WAIT};
 
-/// A time in which nobody held a key that somebody waited for.
+/// A time in which a key was free although a worker waited for it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Stall {
     pub(crate) start: u64,

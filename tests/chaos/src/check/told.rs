@@ -1,4 +1,4 @@
-//! P5 and P6: whoever loses its lock learns of it, and nobody loses one that was not taken.
+//! P5 and P6: a holder that loses its lock learns of it, and no holder loses one that was not taken.
 
 use std::collections::HashMap;
 

@@ -43,7 +43,7 @@ pub(super) async fn strike(server: &RedisServer, kind: Kind, deck: &mut Deck) ->
             server.ask("CONFIG SET maxmemory 0").await;
         }
         Kind::ReadOnly => {
-            // Nobody listens on port 1.
+            // No server listens on port 1.
             server.ask("REPLICAOF 127.0.0.1 1").await;
             sleep(while_out).await;
             server.ask("REPLICAOF NO ONE").await;
