@@ -6,8 +6,8 @@
 //! the server excuses what follows from that, on its key and for as long as a lease may last, and
 //! nothing else does.
 
+use self::verdict::Verdict;
 use crate::history::History;
-use crate::plan::MAX_TTL;
 
 mod ends;
 mod exclusion;
@@ -16,66 +16,8 @@ pub(crate) mod stalls;
 #[cfg(test)]
 mod tests;
 mod told;
+pub(crate) mod verdict;
 mod writes;
-
-/// What the checks have found.
-#[derive(Debug, Default)]
-pub(crate) struct Verdict {
-    pub(crate) violations: Vec<Violation>,
-    /// Pairs of sections that met, and pairs out of order, where data had been taken.
-    pub(crate) excused: usize,
-    /// Entries that were lost before their bodies began.
-    pub(crate) stillborn: usize,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Violation {
-    pub(crate) rule: Rule,
-    pub(crate) what: String,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Rule {
-    /// Two sections under valid leases at one time (P1).
-    Overlap,
-    /// One token given twice (P11).
-    TokenTwice,
-    /// A later entry with a smaller token (P11).
-    TokenOrder,
-    /// A write with a token below one that had written before was accepted.
-    StaleWrite,
-    /// A write under a valid lease was refused, so a newer holder had written (P1, P11).
-    ValidRefused,
-    /// A lock that had been taken out of the server counted as held for longer than a lease (P5, P6).
-    NeverTold,
-    /// A lock was gone although nothing took it.
-    GoneWithoutCause,
-    /// A hold that had ended and gone stood in the lock again (P8).
-    Returned,
-    /// A depth in the store that is not the number of entries (P3).
-    Depth,
-    /// A body that had finished under a valid lease, and an error all the same (P13).
-    ResultMasked,
-    /// An error that no fault explains.
-    Unexpected,
-    /// A request that waited far longer than it was to.
-    Overstayed,
-    /// No worker entered for long although one waited and there was no fault (P9).
-    Stall,
-    /// A worker that did not come to its own end.
-    Worker,
-    /// Keys that stayed in the store (P7).
-    Leftover,
-}
-
-impl Verdict {
-    pub(crate) fn add(&mut self, rule: Rule, what: String) {
-        self.violations.push(Violation { rule, what });
-    }
-}
-
-/// Before an entry, in ns, at which its lock was given to it at the earliest.
-const LEASE: u64 = MAX_TTL.as_millis() as u64 * 1_000_000;
 
 pub(crate) fn all(history: &History) -> Verdict {
     let mut verdict = Verdict::default();

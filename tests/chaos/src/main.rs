@@ -5,12 +5,14 @@
 //! before it, the fenced resource that the locks protect, and the workers, which are this program
 //! once more.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
+use args::Args;
+
+mod args;
 mod check;
 mod clock;
 mod crew;
@@ -60,26 +62,6 @@ struct Cli {
     args: Args,
     #[command(subcommand)]
     worker: Option<Worker>,
-}
-
-/// What one run is to be.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Args {
-    /// How long the faults go on; may be a fraction
-    #[arg(long, default_value_t = 2.0)]
-    minutes: f64,
-    /// Of the faults and of what the workers try
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-    /// Where the timeline goes [default: target/chaos/SEED.svg]
-    #[arg(long, value_name = "FILE")]
-    plot: Option<PathBuf>,
-    /// Keep the ledgers, and the events of the library beside them, in this folder
-    #[arg(long, value_name = "FOLDER")]
-    keep: Option<PathBuf>,
-    /// Make only faults whose name contains this
-    #[arg(long, value_name = "WORDS")]
-    only: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]

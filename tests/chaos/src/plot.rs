@@ -6,7 +6,7 @@ use anyhow::{Result, anyhow};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use crate::Args;
+use crate::args::Args;
 use crate::clock::SECOND;
 use crate::fault::KINDS;
 use crate::history::History;

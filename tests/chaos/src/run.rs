@@ -10,6 +10,7 @@ use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 
+use crate::args::Args;
 use crate::check;
 use crate::clock;
 use crate::crew::{Crew, Remains};
@@ -23,7 +24,7 @@ use crate::sightings::Lookout;
 use crate::support::dice::Dice;
 use crate::support::proxy::Proxy;
 use crate::support::server::RedisServer;
-use crate::{Args, plot, summary};
+use crate::{plot, summary};
 
 /// Without a fsync, but written before any answer: what was answered survives the server's process.
 const DURABLE: [&str; 6] = [

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use crate::Args;
-use crate::check::{Rule, Verdict, stalls};
+use crate::args::Args;
+use crate::check::stalls;
+use crate::check::verdict::{Rule, Verdict};
 use crate::clock::SECOND;
 use crate::fault::NOT_RUN;
 use crate::history::History;

@@ -1,6 +1,6 @@
 //! How everything ended: the requests, the depths, the workers, and what stayed in the store.
 
-use super::{LEASE, Rule, Verdict};
+use super::verdict::{LEASE, Rule, Verdict};
 use crate::clock::SECOND;
 use crate::crew::End;
 use crate::history::{History, Op};

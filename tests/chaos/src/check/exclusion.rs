@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{LEASE, Rule, Verdict};
+use super::verdict::{LEASE, Rule, Verdict};
 use crate::history::{History, Hold, Op};
 
 type Section<'a> = (&'a Op, &'a Hold);

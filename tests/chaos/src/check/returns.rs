@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{Rule, Verdict};
+use super::verdict::{Rule, Verdict};
 use crate::history::History;
 
 pub(super) fn check(history: &History, verdict: &mut Verdict) {

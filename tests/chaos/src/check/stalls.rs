@@ -1,6 +1,6 @@
 //! P9: how long no worker was inside although one waited.
 
-use super::{Rule, Verdict};
+use super::verdict::{Rule, Verdict};
 use crate::clock::SECOND;
 use crate::history::{History, Op};
 use crate::plan::{KEYS, WAIT};

@@ -1,5 +1,6 @@
 //! Every check finds what it is for, in ledgers that are made up, and nothing in a good one.
 
+use super::verdict::Rule;
 use super::*;
 use crate::clock::SECOND;
 use crate::crew::End;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{LEASE, Rule, Verdict};
+use super::verdict::{LEASE, Rule, Verdict};
 use crate::fault::{Fault, Kind};
 use crate::history::{History, Hold};
 use crate::ledger::Reason;

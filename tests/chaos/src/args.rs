@@ -1,0 +1,23 @@
+//! What one run is to be, as the command line says it.
+
+use std::path::PathBuf;
+
+/// What one run is to be.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// How long the faults go on; may be a fraction
+    #[arg(long, default_value_t = 2.0)]
+    pub(crate) minutes: f64,
+    /// Of the faults and of what the workers try
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Where the timeline goes [default: target/chaos/SEED.svg]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) plot: Option<PathBuf>,
+    /// Keep the ledgers, and the events of the library beside them, in this folder
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) keep: Option<PathBuf>,
+    /// Make only faults whose name contains this
+    #[arg(long, value_name = "WORDS")]
+    pub(crate) only: Option<String>,
+}
