@@ -41,6 +41,7 @@ mod messages;
 mod moves;
 mod odd_data;
 mod queue;
+pub(super) mod server;
 mod take;
 mod tokens;
 pub(super) mod world;

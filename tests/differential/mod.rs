@@ -16,15 +16,16 @@ use proptest::{prelude::*, sample::Index, test_runner::TestRunner};
 use tokio::runtime::{Builder, Runtime};
 
 use self::{
-    names::{INBOXES, Names},
+    names::Names,
     reply::Reply,
-    step::{Request, Step, any_steps},
+    step::{INBOXES, Request, Step, any_steps},
 };
 use super::{
     HandoffMessage, Seen, Snapshot, Store,
     contract::{
         inbox::{self, Inbox},
-        world::{Server, near},
+        server::Server,
+        world::near,
     },
     memory::MemoryStore,
     redis::RedisStore,

@@ -2,7 +2,7 @@
 
 use super::{
     reply::Reply,
-    step::{Entry, Next, Request, Wish},
+    step::{Entry, HOLDS, INBOXES, KEYS, Next, Request, Wish},
 };
 use crate::{
     base::{
@@ -15,10 +15,6 @@ use crate::{
         contract::world::some_hold,
     },
 };
-
-pub(super) const KEYS: usize = 2;
-pub(super) const HOLDS: usize = 4;
-pub(super) const INBOXES: usize = 3;
 
 /// New in each case, but for the inboxes, which stay open.
 pub(super) struct Names {

@@ -4,8 +4,12 @@ use std::time::Duration;
 
 use proptest::{prelude::*, sample::Index};
 
-use super::names::{HOLDS, INBOXES, KEYS};
 use crate::store::{Order, contract::world::MINUTE};
+
+/// How many of each there are; a request gives one by its number.
+pub(super) const KEYS: usize = 2;
+pub(super) const HOLDS: usize = 4;
+pub(super) const INBOXES: usize = 3;
 
 #[derive(Clone, Debug)]
 pub(super) enum Step {

@@ -1,0 +1,88 @@
+//! A server of the test's own, and the means to let its time pass.
+
+use std::{fmt, time::Duration};
+
+use deadpool_redis::redis::{AsyncCommands, Script, aio::MultiplexedConnection};
+
+use crate::{
+    store::redis::{Address, RedisStore, Timeouts},
+    support::{DEADLINE, RedisServer},
+};
+
+/// A server of the test's own, whose time passes on command: expiries move, its clock does not.
+pub(crate) struct Server {
+    pub(crate) process: RedisServer,
+    pub(crate) connection: MultiplexedConnection,
+}
+
+impl Server {
+    pub(crate) async fn start() -> Self {
+        let process = RedisServer::start().await;
+        let connection = process.connection().await;
+        Self {
+            process,
+            connection,
+        }
+    }
+
+    pub(crate) async fn store(&self) -> RedisStore {
+        let timeouts = Timeouts {
+            connect: DEADLINE,
+            response: DEADLINE,
+        };
+        let address = Address::parse(&self.process.url()).expect("a URL");
+        let store = RedisStore::connect(address, timeouts).await;
+        store.expect("a store on the test's own server")
+    }
+
+    /// Brings every expiry nearer by `span`, those in the entries of queues too; what has none keeps
+    /// none.
+    pub(crate) async fn pass(&self, span: Duration) {
+        const PASS: &str = "
+for _, key in ipairs(redis.call('KEYS', '*')) do
+  local left = redis.call('PTTL', key)
+  if left >= 0 then
+    redis.call('PEXPIRE', key, math.max(left - ARGV[1], 0))
+  end
+  if string.match(key, '^reentry:entries:') then
+    local entries = redis.call('HGETALL', key)
+    for at = 1, #entries, 2 do
+      local deadline, wish = string.match(entries[at + 1], '^(%d+)(.*)$')
+      deadline = string.format('%.0f', deadline - ARGV[1] * 1000)
+      redis.call('HSET', key, entries[at], deadline .. wish)
+    end
+  end
+end";
+        let millis = u64::try_from(span.as_millis()).expect("a span of a test");
+        let mut connection = self.connection.clone();
+        let pass = Script::new(PASS);
+        let passed = pass.arg(millis).invoke_async(&mut connection).await;
+        passed.expect("time to pass")
+    }
+
+    pub(crate) async fn flush(&self) {
+        let mut connection = self.connection.clone();
+        let () = connection.flushall().await.expect("FLUSHALL");
+    }
+
+    /// The keys that would stay for ever.
+    pub(crate) async fn immortal(&self) -> Vec<String> {
+        const IMMORTAL: &str = "
+local found = {}
+for _, key in ipairs(redis.call('KEYS', '*')) do
+  if redis.call('PTTL', key) == -1 then
+    table.insert(found, key)
+  end
+end
+return found";
+        let mut connection = self.connection.clone();
+        let found = Script::new(IMMORTAL).invoke_async(&mut connection).await;
+        found.expect("the keys without an expiry")
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.process, f)
+    }
+}
