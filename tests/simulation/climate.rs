@@ -131,6 +131,11 @@ pub(super) fn travel() -> Duration {
     millis(0..=3)
 }
 
+/// How long it takes to connect again.
+pub(super) fn reconnection() -> Duration {
+    millis(1..=700)
+}
+
 /// Longer than any caller waits for an answer, now and then far longer.
 pub(super) fn hold_up() -> Duration {
     if one_in(4) {

@@ -6,7 +6,7 @@ use std::{
     fmt,
     sync::{
         Arc, Weak,
-        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
 };
@@ -18,10 +18,11 @@ use tokio::{
 };
 
 use super::{
-    climate::{Climate, Fate, millis},
+    climate::{Climate, Fate},
     ledger::Ledger,
     mailbox::Mailbox,
     server::Server,
+    wire::Wire,
 };
 use crate::{
     base::{
@@ -38,27 +39,23 @@ use crate::{
 
 /// The crate's store in one process.
 #[derive(Clone)]
-pub(super) struct Link(Arc<Wire>);
+pub(super) struct Link(Arc<Connection>);
 
 /// What requests that are under way know of their connection.
-pub(super) struct Wire {
-    pub(super) server: Arc<Server>,
-    pub(super) ledger: Arc<Ledger>,
-    pub(super) climate: Climate,
+struct Connection {
+    wire: Arc<Wire>,
     response_timeout: Duration,
     /// Counts the connections that were lost.
     disconnects: AtomicU64,
     /// A channel for each receiver: which of several receivers of one channel wakes
     /// first is left to chance.
-    told: Mutex<Vec<watch::Sender<u64>>>,
+    watchers: Mutex<Vec<watch::Sender<u64>>>,
     /// Counts those that were made.
     connections: AtomicU64,
     /// Counts the requests that were sent.
     requests: AtomicU64,
     /// What becomes of every request, where it is not left to chance.
     fate: Mutex<Option<Fate>>,
-    /// The process was killed: nothing leaves it, and nothing reaches it.
-    dead: AtomicBool,
     mailbox: Mutex<Option<Arc<Mailbox>>>,
 }
 
@@ -82,17 +79,14 @@ impl Link {
         climate: Climate,
         response_timeout: Duration,
     ) -> Self {
-        Self(Arc::new(Wire {
-            server: Arc::clone(server),
-            ledger: Arc::clone(ledger),
-            climate,
+        Self(Arc::new(Connection {
+            wire: Wire::new(server, ledger, climate),
             response_timeout,
             disconnects: AtomicU64::new(0),
-            told: Mutex::default(),
+            watchers: Mutex::default(),
             connections: AtomicU64::new(1),
             requests: AtomicU64::new(0),
             fate: Mutex::default(),
-            dead: AtomicBool::new(false),
             mailbox: Mutex::default(),
         }))
     }
@@ -147,7 +141,7 @@ impl Link {
     }
 
     pub(super) fn kill(&self) {
-        self.0.dead.store(true, Relaxed);
+        self.0.wire.kill();
     }
 
     fn request<T: Send + 'static>(
@@ -156,7 +150,7 @@ impl Link {
         patience: Duration,
         ask: impl Fn(&MemoryStore) -> Answer<T> + Send + Sync + 'static,
     ) -> Answer<T> {
-        let wire = Arc::clone(&self.0);
+        let connection = Arc::clone(&self.0);
         // Sent at the first poll, and on its way from then on, whether or not a caller waits for it.
         Box::pin(async move {
             let failure = |effect, cause| {
@@ -167,18 +161,20 @@ impl Link {
                     cause,
                 ))
             };
-            if wire.is_dead() {
+            if connection.wire.is_dead() {
                 // No process is there to try again.
                 return failure(Effect::Refused, "killed");
             }
-            wire.requests.fetch_add(1, Relaxed);
-            let mut disconnects = wire.watch();
+            connection.requests.fetch_add(1, Relaxed);
+            let mut disconnects = connection.watch();
             let repeats = match step {
                 "acquire" => Repeats::Unanswered,
                 _ => Repeats::Anyway,
             };
             let (answer, answered) = oneshot::channel();
-            drop(tokio::spawn(Arc::clone(&wire).carry(repeats, ask, answer)));
+            drop(tokio::spawn(
+                Arc::clone(&connection).carry(repeats, ask, answer),
+            ));
             let answered = async {
                 match answered.await {
                     Ok(answer) => answer,
@@ -192,7 +188,7 @@ impl Link {
                     Ok(Err(failed)) => failed,
                     Err(_silence) => {
                         // The next request has another connection.
-                        wire.connections.fetch_add(1, Relaxed);
+                        connection.connections.fetch_add(1, Relaxed);
                         Failed::Silent
                     }
                 },
@@ -206,28 +202,24 @@ impl Link {
     }
 }
 
-impl Wire {
-    pub(super) fn is_dead(&self) -> bool {
-        self.dead.load(Relaxed)
-    }
-
+impl Connection {
     fn lose_connection(&self) {
         let count = self.disconnects.fetch_add(1, Relaxed) + 1;
-        let mut told = self.told.lock();
-        told.retain(|receiver| receiver.send(count).is_ok());
+        let mut watchers = self.watchers.lock();
+        watchers.retain(|watcher| watcher.send(count).is_ok());
     }
 
     fn watch(&self) -> watch::Receiver<u64> {
         let (sender, receiver) = watch::channel(self.disconnects.load(Relaxed));
-        self.told.lock().push(sender);
+        self.watchers.lock().push(sender);
         receiver
     }
 
     fn fate(&self) -> Fate {
         match *self.fate.lock() {
-            _ if self.server.is_calm() => Fate::good(),
+            _ if self.wire.server.is_calm() => Fate::good(),
             Some(fate) => fate,
-            None if self.climate.network => Fate::bad(),
+            None if self.wire.climate.network => Fate::bad(),
             None => Fate::good(),
         }
     }
@@ -242,7 +234,7 @@ impl Wire {
         let fate = self.fate();
         let disconnects = self.disconnects.load(Relaxed);
         sleep(fate.there).await;
-        if self.server.is_down() {
+        if self.wire.server.is_down() {
             // The sender may not hear of it: the connection may be gone.
             let _ = answer.send(Err(Failed::Refused));
             return;
@@ -251,13 +243,13 @@ impl Wire {
         if !fate.arrives || was_cut && !fate.survives_a_cut {
             return;
         }
-        let reply = self.server.execute(&ask).await;
+        let reply = self.wire.server.execute(&ask).await;
         // An acquire that was answered is not sent again. Of the other requests a copy may come at
         // any time.
         let answered = fate.answered && (fate.again.is_none() || repeats == Repeats::Anyway);
         let back = async {
             sleep(fate.back).await;
-            if answered && !self.is_dead() {
+            if answered && !self.wire.is_dead() {
                 // The caller may have stopped waiting.
                 let _ = answer.send(Ok(reply));
             }
@@ -265,7 +257,7 @@ impl Wire {
         let again = async {
             if let Some(later) = fate.again {
                 sleep(later).await;
-                drop(self.server.execute(&ask).await);
+                drop(self.wire.server.execute(&ask).await);
             }
         };
         tokio::join!(back, again);
@@ -274,7 +266,7 @@ impl Wire {
 
 impl Store for Link {
     fn acquire(&self, key: &LockKey, request: AcquireRequest) -> Answer<AcquireReply> {
-        let (key, ledger) = (key.clone(), Arc::clone(&self.0.ledger));
+        let (key, ledger) = (key.clone(), Arc::clone(&self.0.wire.ledger));
         self.request("acquire", self.0.response_timeout, move |store| {
             let answer = store.acquire(&key, request);
             let (key, ledger) = (key.clone(), Arc::clone(&ledger));
@@ -303,7 +295,7 @@ impl Store for Link {
     }
 
     fn release(&self, key: &LockKey, request: ReleaseRequest) -> Answer<ReleaseReply> {
-        let (key, ledger) = (key.clone(), Arc::clone(&self.0.ledger));
+        let (key, ledger) = (key.clone(), Arc::clone(&self.0.wire.ledger));
         self.request("release", self.0.response_timeout, move |store| {
             let answer = store.release(&key, request);
             let (key, ledger) = (key.clone(), Arc::clone(&ledger));
@@ -337,9 +329,9 @@ impl Store for Link {
     fn listen(&self, inbox: InboxId, listener: Weak<dyn Listener>) -> bool {
         let mut mailbox = self.0.mailbox.lock();
         if mailbox.is_none() {
-            let opened = Arc::new(Mailbox::new(Arc::downgrade(&self.0), listener));
+            let opened = Arc::new(Mailbox::new(Arc::downgrade(&self.0.wire), listener));
             let weak: Weak<dyn Listener> = Arc::<Mailbox>::downgrade(&opened);
-            self.0.server.listen(inbox, weak);
+            self.0.wire.server.listen(inbox, weak);
             // A real one has to connect first.
             opened.open();
             *mailbox = Some(opened);
@@ -364,11 +356,6 @@ impl Store for Link {
     fn connection_epoch(&self) -> u64 {
         self.0.connections.load(Relaxed) + self.0.disconnects.load(Relaxed)
     }
-}
-
-/// How long it takes to connect again.
-pub(super) fn reconnection() -> Duration {
-    millis(1..=700)
 }
 
 impl fmt::Debug for Link {

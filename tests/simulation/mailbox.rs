@@ -12,8 +12,8 @@ use std::{
 use tokio::time::sleep;
 
 use super::{
-    climate::{hold_up, one_in, travel},
-    link::{Wire, reconnection},
+    climate::{hold_up, one_in, reconnection, travel},
+    wire::Wire,
 };
 use crate::store::{HandoffMessage, Listener};
 

@@ -7,6 +7,7 @@
 //! | `climate` | what may go wrong in a run, and what may then be expected |
 //! | `server` | the store, which restarts, forgets, blocks, and whose clock is stepped |
 //! | `link` | the connection of one process: loss, delay, duplicates, answers out of order |
+//! | `wire` | what the connection and the inbox of one process share |
 //! | `mailbox` | the way of the messages that a lock has moved |
 //! | `ledger` | who is inside, who got which token, what the protected resource accepted |
 //! | `program` | what the tasks do with the locks |
@@ -42,6 +43,7 @@ mod run;
 mod server;
 mod siblings;
 mod sweep;
+mod wire;
 
 /// How many seeds each kind of run has.
 const SEEDS: u64 = 300;
