@@ -19,7 +19,9 @@ macro_rules! on_both_stores {
         }
 
         mod on_redis {
-            use crate::support::{DEADLINE, RedisServer, connect, within};
+            use crate::support::{
+                server::RedisServer, stores::connect, wait::{DEADLINE, within},
+            };
 
             $(#[tokio::test]
             async fn $case() {

@@ -10,11 +10,28 @@ use std::path::{Path, PathBuf};
 /// The folders of `src`, from the ground up. A file imports from its own floor and from those below.
 const FLOORS: [&str; 5] = ["base", "store", "queue", "hold", "api"];
 
-/// The roots of other code that has files of its own.
-const OTHERS: [&str; 2] = ["../macros/src", "../xtask/src"];
+/// The folders of code, each with the module that stands for it in its crate.
+const FOLDERS: [(&str, &[&str]); 10] = [
+    ("../src", &[]),
+    ("../macros/src", &[]),
+    ("../xtask/src", &[]),
+    ("it", &[]),
+    ("chaos/src", &[]),
+    ("contract", &["store", "contract"]),
+    ("differential", &["store", "differential"]),
+    ("simulation", &["simulation"]),
+    ("support", &["support"]),
+    // Each file is mounted beside what it is about.
+    ("properties", &["properties"]),
+];
 
 /// Past this, a file has a second idea in it.
 const LONGEST: usize = 400;
+
+/// The files of the crate itself.
+fn crate_sources() -> Vec<Source> {
+    sources(Path::new("../src"), &[])
+}
 
 /// `lib.rs` stands above all floors.
 fn floor(source: &Source) -> usize {
@@ -27,7 +44,7 @@ fn floor(source: &Source) -> usize {
 
 #[test]
 fn imports_point_only_downward() {
-    let sources = sources(Path::new("../src"));
+    let sources = crate_sources();
     let mut upward = BTreeSet::new();
     for (source, targets) in sources.iter().zip(imports(&sources)) {
         for target in targets.into_iter().map(|at| &sources[at]) {
@@ -45,8 +62,8 @@ fn imports_point_only_downward() {
 
 #[test]
 fn no_files_import_each_other_in_a_circle() {
-    for root in ["../src"].into_iter().chain(OTHERS) {
-        let sources = sources(Path::new(root));
+    for (folder, module) in FOLDERS {
+        let sources = sources(Path::new(folder), module);
         let imports = imports(&sources);
         let way = circle(&imports);
         let way = way.map(|way| {
@@ -63,7 +80,7 @@ fn every_script_is_loaded_by_exactly_one_file() {
     for script in files(Path::new("../lua"), "lua") {
         let name = script.strip_prefix("../lua").unwrap().with_extension("");
         let name = name.to_str().unwrap();
-        let loaders = sources(Path::new("../src"))
+        let loaders = crate_sources()
             .into_iter()
             .filter(|source| source.loads(name));
         let loaders: Vec<_> = loaders.map(|source| source.path).collect();
@@ -82,7 +99,7 @@ fn only_timers_that_follow_their_future_are_used() {
             .any(|it| line.contains(it));
         times && timer
     };
-    for source in sources(Path::new("../src")) {
+    for source in crate_sources() {
         let found = source.code.lines().find(makes_timers);
         let is_allowed = source.module.last().is_some_and(|name| name == "timer");
         assert!(found.is_none() || is_allowed, "{}", source.path.display());
@@ -91,7 +108,8 @@ fn only_timers_that_follow_their_future_are_used() {
 
 #[test]
 fn no_file_is_longer_than_one_idea() {
-    for path in files(Path::new("../src"), "rs") {
+    let folders = FOLDERS.iter().map(|(folder, _)| Path::new(folder));
+    for path in folders.flat_map(|folder| files(folder, "rs")) {
         let lines = fs::read_to_string(&path).unwrap().lines().count();
         assert!(lines < LONGEST, "{} has {lines} lines", path.display());
     }
@@ -104,7 +122,7 @@ fn imports_are_found_in_every_form() {
 use crate::{a::B, c::{self, d::{E, F}}, G};
 use self::h::I;
 mod j;
-pub(super) fn f(x: &crate::k::L) -> super::m::N { super::super::o::p(j::q($crate::r::s)) }
+pub(super) fn f(x: &crate::k::L) -> super::m::N { super::super::o::p(j::q($crate::r::s, super::$t())) }
 // crate::no
 #[cfg(test)]
 mod tests {
@@ -118,13 +136,28 @@ pub(crate) use crate::t;
     let source = Source {
         path: PathBuf::new(),
         module: vec!["x".to_owned(), "y".to_owned()],
-        is_in_crate: true,
         code,
     };
     let paths: Vec<_> = source.paths().iter().map(|path| path.join("::")).collect();
     let expected = "G a::B c c::d::E c::d::F k::L o::p r::s t x::m::N x::y::h::I x::y::j::q";
     assert_eq!(paths, expected.split(' ').collect::<Vec<_>>());
     assert_eq!(tests, ["only_tests"]);
+}
+
+#[test]
+fn a_file_of_another_folder_is_no_import() {
+    let source = |module: &[&str], code: &str| Source {
+        path: PathBuf::new(),
+        module: module.iter().map(|&name| name.to_owned()).collect(),
+        code: code.to_owned(),
+    };
+    let root = source(&[], "mod a; mod elsewhere; use a::B;");
+    let child = source(&["a"], "use crate::elsewhere::C;");
+    let expected = [BTreeSet::from([1]), BTreeSet::new()];
+    assert_eq!(imports(&[root, child]), expected);
+    let root = source(&[], "mod a; use a::B;");
+    let child = source(&["a"], "use crate::C;");
+    assert_eq!(imports(&[root, child])[1], BTreeSet::from([0]));
 }
 
 #[test]

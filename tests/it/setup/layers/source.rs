@@ -17,8 +17,6 @@ pub type Module = Vec<String>;
 pub struct Source {
     pub path: PathBuf,
     pub module: Module,
-    /// Whether its root is that of a crate, and not a folder that is mounted in one.
-    pub is_in_crate: bool,
     pub code: String,
 }
 
@@ -45,16 +43,21 @@ impl Source {
     fn base(&self, head: &str) -> Option<Module> {
         let mut module = self.module.clone();
         match head {
-            "crate" => self.is_in_crate.then(Module::new),
+            "crate" => Some(Module::new()),
             "self" => Some(module),
             "super" => module.pop().map(|_| module),
             // A child is named without `self` as well.
-            child if self.code.contains(&format!("mod {child};")) => {
+            child if self.declares(child) => {
                 module.push(child.to_owned());
                 Some(module)
             }
             _ => None,
         }
+    }
+
+    /// Whether it says that this module has a file of its own.
+    fn declares(&self, module: &str) -> bool {
+        self.code.contains(&format!("mod {module};"))
     }
 
     /// Whether it includes the script, by its path or by the macro that makes the path.
@@ -82,8 +85,12 @@ fn resolved(mut base: Module, path: Vec<&str>) -> Option<Module> {
     Some(base)
 }
 
-/// The paths that the text begins with: one, or each of a group.
+/// The paths that the text begins with: one, or each of a group. A variable of a macro is none, since it
+/// stands for a name where the macro is used.
 fn leaves(text: &str) -> Vec<Vec<&str>> {
+    if text.starts_with('$') {
+        return Vec::new();
+    }
     if text.starts_with('{') {
         return elements(text).into_iter().flat_map(leaves).collect();
     }
@@ -122,29 +129,27 @@ fn elements(group: &str) -> Vec<&str> {
     parts
 }
 
-/// Everything below the root of a crate but what is compiled for tests alone.
-pub fn sources(root: &Path) -> Vec<Source> {
+/// Everything below the root of a crate, or below a folder that is mounted in one as `mount`, but what is
+/// compiled for tests alone.
+pub fn sources(root: &Path, mount: &[&str]) -> Vec<Source> {
     let mut sources = Vec::new();
     let mut tests = Vec::new();
     for path in files(root, "rs") {
         let (code, modules) = production(&fs::read_to_string(&path).unwrap());
         let inside = path.with_extension("");
         let words = inside.strip_prefix(root).unwrap().iter();
-        let mut module: Module = words
+        let mut below: Module = words
             .map(|word| word.to_str().unwrap().to_owned())
             .collect();
-        module.pop_if(|last| ["mod", "lib", "main"].contains(&last.as_str()));
-        let folder = module
+        below.pop_if(|last| ["mod", "lib", "main"].contains(&last.as_str()));
+        let folder = below
             .iter()
             .fold(root.to_owned(), |folder, name| folder.join(name));
         tests.extend(modules.iter().map(|module| folder.join(module)));
-        let is_in_crate = ["lib.rs", "main.rs"]
-            .iter()
-            .any(|name| root.join(name).exists());
+        let module = mount.iter().map(|&name| name.to_owned());
         sources.push(Source {
             path,
-            module,
-            is_in_crate,
+            module: module.chain(below).collect(),
             code,
         });
     }
@@ -161,7 +166,11 @@ pub fn imports(sources: &[Source]) -> Vec<BTreeSet<usize>> {
     let file = |path: &Module| {
         let holds = |source: &Source| path.starts_with(&source.module);
         let found = (0..sources.len()).filter(|&at| holds(&sources[at]));
-        found.max_by_key(|&at| sources[at].module.len())
+        let found = found.max_by_key(|&at| sources[at].module.len())?;
+        let mut inside = path[sources[found].module.len()..].iter();
+        // A module that it declares, and whose file is not among these, is mounted from another folder.
+        let is_elsewhere = inside.any(|name| sources[found].declares(name));
+        (!is_elsewhere).then_some(found)
     };
     let of = |(at, source): (usize, &Source)| {
         let mut targets: BTreeSet<_> = source.paths().iter().filter_map(file).collect();
