@@ -10,8 +10,6 @@ mod expand;
 mod function;
 mod key;
 mod names;
-#[cfg(test)]
-mod properties;
 mod scan;
 mod template;
 mod unbound;

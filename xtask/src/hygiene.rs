@@ -103,7 +103,7 @@ fn in_copy(copy: &Path, words: &[&str]) -> Command {
 }
 
 /// Where there is nothing but the published crates, `cargo test` passes (the examples of the
-/// documentation, and the unit tests of the macros), and so does a newcomer's first command.
+/// documentation), and so does a newcomer's first command.
 fn published() -> Result<LeftOut> {
     let unpacked = package::unpack(&folder()?.join("published"))?;
     // The folder of the workspace, so that the dependencies are built once.

@@ -1,0 +1,29 @@
+//! The unit tests of `#[locked]`, and what holds of any arguments: its sources, mounted, since a crate of
+//! macros exports nothing else, and outside the compiler its token streams work as well.
+
+#[path = "../macros/src/args.rs"]
+mod args;
+#[path = "../macros/src/boxed.rs"]
+mod boxed;
+#[path = "../macros/src/duration.rs"]
+mod duration;
+#[path = "../macros/src/emit.rs"]
+mod emit;
+#[path = "../macros/src/errors.rs"]
+mod errors;
+#[path = "../macros/src/expand.rs"]
+mod expand;
+#[path = "../macros/src/function.rs"]
+mod function;
+#[path = "../macros/src/key.rs"]
+mod key;
+#[path = "../macros/src/names.rs"]
+mod names;
+#[path = "properties/locked.rs"]
+mod properties;
+#[path = "../macros/src/scan.rs"]
+mod scan;
+#[path = "../macros/src/template.rs"]
+mod template;
+#[path = "../macros/src/unbound.rs"]
+mod unbound;
