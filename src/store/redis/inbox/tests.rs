@@ -67,10 +67,10 @@ async fn until_subscribed(server: &RedisServer) {
 }
 
 #[tokio::test]
-async fn the_waiters_have_to_ask_from_the_death_of_the_inbox_until_it_stands_again() {
+async fn the_waiters_have_to_ask_from_the_death_of_the_inbox_until_it_is_open_again() {
     let server = RedisServer::start().await;
     let mut process = Process::start(&server).await;
-    // They have just asked, and are woken when it stands.
+    // They have just asked, and are woken when it is open.
     assert!(process.listen());
     process.woken().await;
     assert!(process.listen());
