@@ -129,7 +129,7 @@ fn a_release_goes_on_when_the_runtime_that_began_it_has_ended() {
     }
 }
 
-/// Its limit, its place in line and its watch over the lease belonged to the runtime that has ended.
+/// Its limit, its place in the queue and its watch over the lease belonged to the runtime that has ended.
 #[test]
 fn a_section_goes_on_in_another_runtime_at_every_step() {
     let (first, next) = (short_lived(), Runtime::new().unwrap());

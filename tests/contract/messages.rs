@@ -16,11 +16,11 @@ use crate::{
 
 on_every_store!(
     a_message_says_what_the_lock_shows,
-    a_release_tells_the_next_in_line_alone,
+    a_release_tells_the_next_process_alone,
     a_waiter_that_leaves_a_lock_it_was_given_tells_the_next,
-    a_pass_tells_the_one_that_waits_and_not_the_successor,
+    queue_first_tells_the_head_and_not_the_successor,
     a_successor_is_answered_and_not_told,
-    force_tells_the_next_in_line,
+    force_tells_the_next_process,
     a_free_lock_that_moves_tells_its_head,
     a_head_that_takes_the_lock_itself_is_not_told,
     leaving_the_queue_sends_no_message,
@@ -45,16 +45,16 @@ async fn now(world: &World) -> StoreTime {
 }
 
 /// A lock that is held, and two processes that wait for it.
-async fn line(world: &World, holder: HoldId) -> [(HoldId, Inbox); 2] {
+async fn two_waiters(world: &World, holder: HoldId) -> [(HoldId, Inbox); 2] {
     world.take(holder, TTL).await;
-    let line = [
+    let waiters = [
         (some_hold(), world.inbox().await),
         (some_hold(), world.inbox().await),
     ];
-    for (hold, inbox) in &line {
+    for (hold, inbox) in &waiters {
         world.wait(*hold, TTL, entry_of(inbox.id)).await;
     }
-    line
+    waiters
 }
 
 async fn a_message_says_what_the_lock_shows(mut world: World) {
@@ -90,9 +90,9 @@ async fn a_message_says_what_the_lock_shows(mut world: World) {
     assert_eq!(world.take(next, TTL).await.0, last);
 }
 
-async fn a_release_tells_the_next_in_line_alone(world: World) {
+async fn a_release_tells_the_next_process_alone(world: World) {
     let holder = some_hold();
-    let [(first, mut one), (second, mut other)] = line(&world, holder).await;
+    let [(first, mut one), (second, mut other)] = two_waiters(&world, holder).await;
     assert_eq!(told(&world, &mut one).await, []);
     world.release(holder).await;
     assert_eq!(told(&world, &mut one).await, [first]);
@@ -109,16 +109,16 @@ async fn a_release_tells_the_next_in_line_alone(world: World) {
 
 async fn a_waiter_that_leaves_a_lock_it_was_given_tells_the_next(world: World) {
     let holder = some_hold();
-    let [(first, mut one), (second, mut other)] = line(&world, holder).await;
+    let [(first, mut one), (second, mut other)] = two_waiters(&world, holder).await;
     world.release(holder).await;
     world.leave(first, one.id).await;
     assert_eq!(told(&world, &mut one).await, [first]);
     assert_eq!(told(&world, &mut other).await, [second]);
 }
 
-async fn a_pass_tells_the_one_that_waits_and_not_the_successor(world: World) {
+async fn queue_first_tells_the_head_and_not_the_successor(world: World) {
     let holder = some_hold();
-    let [(first, mut one), (_, mut other)] = line(&world, holder).await;
+    let [(first, mut one), (_, mut other)] = two_waiters(&world, holder).await;
     let mut own = world.inbox().await;
     let next = Successor {
         order: Order::QueueFirst,
@@ -132,7 +132,7 @@ async fn a_pass_tells_the_one_that_waits_and_not_the_successor(world: World) {
 
 async fn a_successor_is_answered_and_not_told(world: World) {
     let holder = some_hold();
-    let [(first, mut one), (_, mut other)] = line(&world, holder).await;
+    let [(first, mut one), (_, mut other)] = two_waiters(&world, holder).await;
     let next = successor(first, TTL, entry_of(one.id));
     world.hand_over(holder, next).await;
     world.hand_over(holder, next).await;
@@ -141,9 +141,9 @@ async fn a_successor_is_answered_and_not_told(world: World) {
     assert_eq!(told(&world, &mut other).await, []);
 }
 
-async fn force_tells_the_next_in_line(world: World) {
+async fn force_tells_the_next_process(world: World) {
     let holder = some_hold();
-    let [(first, mut one), (_, mut other)] = line(&world, holder).await;
+    let [(first, mut one), (_, mut other)] = two_waiters(&world, holder).await;
     let seen = world.seen().await;
     for _ in 0..2 {
         world.force_release(seen.clone()).await;
@@ -153,7 +153,7 @@ async fn force_tells_the_next_in_line(world: World) {
 }
 
 async fn a_free_lock_that_moves_tells_its_head(world: World) {
-    let [(first, mut one), (second, mut other)] = line(&world, some_hold()).await;
+    let [(first, mut one), (second, mut other)] = two_waiters(&world, some_hold()).await;
     world.pass(TTL + MINUTE).await;
     world.wait(second, TTL, entry_of(other.id)).await;
     assert_eq!(told(&world, &mut one).await, [first]);
@@ -165,7 +165,7 @@ async fn a_free_lock_that_moves_tells_its_head(world: World) {
 }
 
 async fn a_head_that_takes_the_lock_itself_is_not_told(world: World) {
-    let [(first, mut one), (_, mut other)] = line(&world, some_hold()).await;
+    let [(first, mut one), (_, mut other)] = two_waiters(&world, some_hold()).await;
     world.pass(TTL + MINUTE).await;
     world.queue(first, TTL, entry_of(one.id)).await;
     assert!(world.is_held(first, TTL).await);
@@ -174,7 +174,7 @@ async fn a_head_that_takes_the_lock_itself_is_not_told(world: World) {
 }
 
 async fn leaving_the_queue_sends_no_message(world: World) {
-    let [(first, mut one), (second, mut other)] = line(&world, some_hold()).await;
+    let [(first, mut one), (second, mut other)] = two_waiters(&world, some_hold()).await;
     world.leave(first, one.id).await;
     let next = ReleaseRequest {
         inbox: other.id,

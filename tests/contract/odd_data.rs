@@ -100,7 +100,7 @@ async fn a_sequence_number_that_is_too_great_does_not_stop_the_depth() {
     assert_eq!(world.holders().await, [(hold.to_string(), 2)]);
 }
 
-/// Entries of a process that would be first in line if they could be read; `LATER` stands for a
+/// Entries of a process that would be first in the queue if they could be read; `LATER` stands for a
 /// deadline in the future.
 const LINES: [&str; 12] = [
     "",

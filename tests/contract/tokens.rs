@@ -53,11 +53,11 @@ async fn tokens_grow_with_every_kind_of_move(world: World) {
     world.release(next).await;
     tokens.push(shown(&world, head.0).await);
     world.wait(passed.0, TTL, passed.1).await;
-    let pass = Successor {
+    let behind = Successor {
         order: Order::QueueFirst,
         ..successor(forced.0, TTL, forced.1)
     };
-    world.hand_over(head.0, pass).await;
+    world.hand_over(head.0, behind).await;
     tokens.push(shown(&world, passed.0).await);
     world.force_release(world.seen().await).await;
     tokens.push(shown(&world, forced.0).await);
@@ -148,11 +148,11 @@ async fn blocks_of_successive_holds_do_not_overlap(world: World) {
     let mut before = 0;
     let mut inbox = world.inbox().await;
     for _ in 0..5 {
-        let (holder, heir, next) = (some_hold(), some_hold(), some_hold());
+        let (holder, successor_hold, next) = (some_hold(), some_hold(), some_hold());
         let mut blocks = vec![world.block(holder, MANY).await];
         let wish = Successor {
             tokens: MANY,
-            ..successor(heir, TTL, entry_of(inbox.id))
+            ..successor(successor_hold, TTL, entry_of(inbox.id))
         };
         let released = world.hand_over(holder, wish).await;
         if let Some(AcquireReply::Held { tokens, .. }) = released.successor {
@@ -165,7 +165,7 @@ async fn blocks_of_successive_holds_do_not_overlap(world: World) {
             ..acquire_request(next, TTL)
         };
         world.ask(wish).await;
-        world.release(heir).await;
+        world.release(successor_hold).await;
         blocks.extend(
             world
                 .received(&mut inbox)

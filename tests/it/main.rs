@@ -59,6 +59,7 @@ mod queue {
     mod commands;
     mod commands_contended;
     mod dead;
+    mod driver_runtimes;
     mod empty;
     mod flapping;
     mod inbox;
@@ -70,7 +71,6 @@ mod queue {
     mod outage;
     mod refused;
     mod runtimes;
-    mod runtimes_line;
     mod timeouts;
     mod waiting;
 }

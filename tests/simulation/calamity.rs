@@ -113,8 +113,8 @@ impl World {
             Calamity::SetBack => server.set_clock_back(hold_up()),
             Calamity::Pause => advance(hold_up()).await,
             Calamity::Kill => {
-                let heir = Process::start(victim + crew.len(), self);
-                std::mem::replace(&mut crew[victim], heir).kill(&self.ledger);
+                let next = Process::start(victim + crew.len(), self);
+                std::mem::replace(&mut crew[victim], next).kill(&self.ledger);
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Every future of the crate is dropped after its first poll, after its second, and so on, while
 //! something is wrong with what it has asked for. A moment later nothing of it may be left (P7, P8): no
-//! lock, no place in line, no neighbour asleep, no task.
+//! lock, no place in a queue, no neighbour asleep, no task.
 //!
 //! To sweep a new future, add it to [`FUTURES`].
 

@@ -2,7 +2,7 @@
 //!
 //! On a server the polls are those of real wake-ups, so each of them moves the future on. Whatever
 //! the future was doing when it was dropped, a moment later nothing of it may be left (P7): no key
-//! but the meta, no task (watchdog, driver, release), no place in line, no neighbour asleep.
+//! but the meta, no task (watchdog, driver, release), no place in a queue, no neighbour asleep.
 
 use super::proxy::{Action, Direction, Proxy};
 use super::rig::{EVALSHA, RESPONSE_TIMEOUT};
@@ -149,7 +149,7 @@ impl Ground {
             guard = self.locks.lock(KEY).try_acquire().await;
         }
         let guard = guard.expect("a store that answers");
-        let guard = guard.unwrap_or_else(|| panic!("the line is empty: {what}"));
+        let guard = guard.unwrap_or_else(|| panic!("the queue is empty: {what}"));
         guard.release().await.expect("a release");
     }
 
@@ -195,7 +195,7 @@ impl Ground {
     /// so on until one completes; checks each time what is left. Returns how many polls that took.
     ///
     /// Everything happens twice: with the drop right after the poll, and with the drop while a
-    /// neighbour waits in line, so that what was under way has come to its end unseen.
+    /// neighbour waits in the queue, so that what was under way has come to its end unseen.
     pub async fn sweep<F: Future>(&self, mut make: impl FnMut() -> F) -> usize {
         self.sweep_both(&mut |_| make(), false).await
     }
@@ -259,7 +259,12 @@ impl Ground {
                 let neighbour = tokio::spawn(self.locks.with_lock(KEY, async {}));
                 let placed =
                     async || neighbour.is_finished() || self.waiters().await.unwrap_or(0) > 0;
-                eventually(DEADLINE, "the neighbour is in line, or through", placed).await;
+                eventually(
+                    DEADLINE,
+                    "the neighbour is in the queue, or through",
+                    placed,
+                )
+                .await;
                 drop(future);
                 let what = format!("the neighbour enters: {what}");
                 let entered = within(self.soon(), &what, neighbour).await;

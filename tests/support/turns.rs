@@ -143,12 +143,12 @@ impl Turns {
             .spawn(async move { request.run(turn).await.expect("its turn") });
     }
 
-    /// Has a waiter come, and waits until it stands in the line of its process.
+    /// Has a waiter come, and waits until it stands in the queue of its process.
     pub async fn come(&mut self, locks: &Locks, name: &str) {
         let before = waiters(locks, KEY).await.expect("a lock that is held");
         self.request(locks.lock(KEY), name);
         let has_come = async || waiters(locks, KEY).await == Some(before + 1);
-        eventually(DEADLINE, &format!("{name} is in line"), has_come).await;
+        eventually(DEADLINE, &format!("{name} is in the queue"), has_come).await;
     }
 
     /// The turns so far.

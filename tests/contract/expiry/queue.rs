@@ -88,7 +88,7 @@ async fn no_key_is_without_an_expiry_wherever_a_lock_moves() {
             ..successor(next.0, TTL, next.1)
         };
         world.hand_over(holder, passing).await;
-        check("pass").await;
+        check("queue first").await;
         world
             .hand_over(head.0, successor(holder, TTL, head.1))
             .await;

@@ -29,14 +29,14 @@ struct Queue {
 
 impl Queue {
     async fn form(world: &World) -> Self {
-        let line = Self {
+        let queue = Self {
             holder: some_hold(),
             head: some_waiter(),
             next: some_waiter(),
         };
-        world.take(line.holder, TTL).await;
-        world.wait(line.head.0, TTL, line.head.1).await;
-        line
+        world.take(queue.holder, TTL).await;
+        world.wait(queue.head.0, TTL, queue.head.1).await;
+        queue
     }
 
     fn wish(&self) -> AcquireRequest {
@@ -64,7 +64,7 @@ impl Queue {
 /// Everything that moves a lock or a place in its queue, and `ask` of a lock that has expired.
 const MOVES: [&str; 7] = [
     "hand over",
-    "pass",
+    "queue first",
     "release",
     "force",
     "wait",
@@ -72,34 +72,34 @@ const MOVES: [&str; 7] = [
     "ask",
 ];
 
-async fn step(world: &World, line: &Queue, step: &str) -> Result<(), StoreError> {
+async fn step(world: &World, queue: &Queue, step: &str) -> Result<(), StoreError> {
     let (store, key) = (&world.store, &world.key);
-    let (hold, entry) = line.next;
+    let (hold, entry) = queue.next;
     let next = successor(hold, TTL, entry);
     match step {
         "hand over" => store
-            .release(key, line.release_request(Some(next)))
+            .release(key, queue.release_request(Some(next)))
             .await
             .map(drop),
-        "pass" => {
+        "queue first" => {
             let next = Successor {
                 order: Order::QueueFirst,
                 ..next
             };
             store
-                .release(key, line.release_request(Some(next)))
+                .release(key, queue.release_request(Some(next)))
                 .await
                 .map(drop)
         }
         "release" => store
-            .release(key, line.release_request(None))
+            .release(key, queue.release_request(None))
             .await
             .map(drop),
-        "force" => store.force_release(key, line.seen()).await.map(drop),
+        "force" => store.force_release(key, queue.seen()).await.map(drop),
         "leave" => {
-            let (hold, QueueEntry { inbox, .. }) = line.head;
+            let (hold, QueueEntry { inbox, .. }) = queue.head;
             let next = Successor {
-                entry: line.head.1,
+                entry: queue.head.1,
                 ..next
             };
             let request = ReleaseRequest {
@@ -109,7 +109,7 @@ async fn step(world: &World, line: &Queue, step: &str) -> Result<(), StoreError>
             };
             store.release(key, request).await.map(drop)
         }
-        _ => store.acquire(key, line.wish()).await.map(drop),
+        _ => store.acquire(key, queue.wish()).await.map(drop),
     }
 }
 
@@ -123,12 +123,12 @@ async fn a_move_that_dies_at_any_write_leaves_no_lock_without_an_expiry() {
         for of in MOVES {
             let () = ask(&world, "ACL SETUSER default +@all").await;
             let () = ask(&world, "FLUSHALL").await;
-            let line = Queue::form(&world).await;
+            let queue = Queue::form(&world).await;
             if of == "ask" {
                 world.pass(TTL + MINUTE).await;
             }
             let () = ask(&world, &format!("ACL SETUSER default +@all -{denied}")).await;
-            let outcome = step(&world, &line, of).await;
+            let outcome = step(&world, &queue, of).await;
             let effect = outcome.map_err(|error| error.effect());
             let is_known = matches!(effect, Ok(()) | Err(Effect::Refused));
             assert!(is_known, "{of} without {denied}: {effect:?}");
@@ -148,17 +148,17 @@ async fn a_move_that_dies_at_any_write_leaves_no_lock_without_an_expiry() {
 async fn a_lock_moves_also_where_nothing_may_be_published() {
     let world = World::on_redis().await;
     for deny in ["-publish", "resetchannels"] {
-        for of in ["pass", "release", "force", "ask"] {
+        for of in ["queue first", "release", "force", "ask"] {
             let () = ask(&world, "ACL SETUSER default +@all allchannels").await;
             let () = ask(&world, "FLUSHALL").await;
-            let line = Queue::form(&world).await;
+            let queue = Queue::form(&world).await;
             if of == "ask" {
                 world.pass(TTL + MINUTE).await;
             }
             let () = ask(&world, &format!("ACL SETUSER default {deny}")).await;
-            let outcome = step(&world, &line, of).await;
+            let outcome = step(&world, &queue, of).await;
             assert!(outcome.is_ok(), "{of} with {deny}: {outcome:?}");
-            let (head, _) = line.head;
+            let (head, _) = queue.head;
             assert!(world.is_held(head, GRANT).await, "{of} with {deny}");
         }
     }
@@ -167,18 +167,18 @@ async fn a_lock_moves_also_where_nothing_may_be_published() {
 #[tokio::test]
 async fn a_full_server_still_moves_its_locks() {
     let world = World::on_redis().await;
-    for of in ["hand over", "pass", "release", "force", "leave"] {
+    for of in ["hand over", "queue first", "release", "force", "leave"] {
         let () = ask(&world, "CONFIG SET maxmemory 0").await;
         let () = ask(&world, "FLUSHALL").await;
-        let line = Queue::form(&world).await;
+        let queue = Queue::form(&world).await;
         let () = ask(&world, "CONFIG SET maxmemory 1").await;
-        let outcome = step(&world, &line, of).await;
+        let outcome = step(&world, &queue, of).await;
         assert!(outcome.is_ok(), "{of}: {outcome:?}");
-        let ((head, _), (next, _)) = (line.head, line.next);
+        let ((head, _), (next, _)) = (queue.head, queue.next);
         let (holder, lease, waiting) = match of {
             "hand over" => (next, TTL, 1),
-            "pass" => (head, GRANT, 1),
-            "leave" => (line.holder, TTL, 1),
+            "queue first" => (head, GRANT, 1),
+            "leave" => (queue.holder, TTL, 1),
             _ => (head, GRANT, 0),
         };
         assert!(world.is_held(holder, lease).await, "{of}");
@@ -189,13 +189,13 @@ async fn a_full_server_still_moves_its_locks() {
 #[tokio::test]
 async fn a_full_server_still_moves_a_lock_that_has_expired() {
     let world = World::on_redis().await;
-    let line = Queue::form(&world).await;
+    let queue = Queue::form(&world).await;
     let second = some_waiter();
     world.wait(second.0, TTL, second.1).await;
     world.pass(TTL + MINUTE).await;
     let () = ask(&world, "CONFIG SET maxmemory 1").await;
     world.acquire(some_hold(), TTL).await;
-    assert!(world.is_held(line.head.0, GRANT).await);
+    assert!(world.is_held(queue.head.0, GRANT).await);
     world.pass(GRANT + MINUTE).await;
     world.queue(second.0, TTL, second.1).await;
     assert!(world.is_held(second.0, TTL).await);
@@ -204,11 +204,11 @@ async fn a_full_server_still_moves_a_lock_that_has_expired() {
 #[tokio::test]
 async fn no_process_enters_the_queue_of_a_full_server() {
     let world = World::on_redis().await;
-    let line = Queue::form(&world).await;
+    let queue = Queue::form(&world).await;
     let () = ask(&world, "CONFIG SET maxmemory 1").await;
-    let outcome = step(&world, &line, "wait").await;
+    let outcome = step(&world, &queue, "wait").await;
     assert_eq!(outcome.map_err(|error| error.effect()), Err(Effect::None));
-    assert!(world.is_held(line.holder, TTL).await);
+    assert!(world.is_held(queue.holder, TTL).await);
     assert_eq!(world.waiting().await, 1);
     assert!(world.server().immortal().await.is_empty());
 }
@@ -221,18 +221,18 @@ async fn a_release_that_cannot_move_the_lock_is_a_release() {
         "pexpire", "pttl", "time", "publish",
     ];
     for denied in after {
-        for of in ["hand over", "pass", "release", "force", "alone"] {
+        for of in ["hand over", "queue first", "release", "force", "alone"] {
             let () = ask(&world, "ACL SETUSER default +@all").await;
             let () = ask(&world, "FLUSHALL").await;
-            let line = Queue::form(&world).await;
+            let queue = Queue::form(&world).await;
             if of == "alone" {
-                world.leave(line.head.0, line.head.1.inbox).await;
+                world.leave(queue.head.0, queue.head.1.inbox).await;
             }
             let deny = format!("ACL SETUSER default +@all -{denied}");
             let () = ask(&world, &deny).await;
-            let (key, next) = (&world.key, successor(line.next.0, TTL, line.next.1));
+            let (key, next) = (&world.key, successor(queue.next.0, TTL, queue.next.1));
             let next = Successor {
-                order: if of == "pass" {
+                order: if of == "queue first" {
                     Order::QueueFirst
                 } else {
                     Order::SuccessorFirst
@@ -242,11 +242,11 @@ async fn a_release_that_cannot_move_the_lock_is_a_release() {
             let ended = match of {
                 // It begins with a question.
                 "force" if denied == "hexists" => continue,
-                "force" => world.store.force_release(key, line.seen()).await,
+                "force" => world.store.force_release(key, queue.seen()).await,
                 _ => {
                     let request = ReleaseRequest {
                         tombstone: true,
-                        ..line.release_request((of != "release").then_some(next))
+                        ..queue.release_request((of != "release").then_some(next))
                     };
                     let released = world.store.release(key, request).await;
                     released.map(|released| released.presence == Presence::Present)
@@ -254,7 +254,7 @@ async fn a_release_that_cannot_move_the_lock_is_a_release() {
             };
             assert_eq!(ended.ok(), Some(true), "{of} without {denied}");
             let () = ask(&world, "ACL SETUSER default +@all").await;
-            let held: bool = ask(&world, &format!("HEXISTS app:order {}", line.holder)).await;
+            let held: bool = ask(&world, &format!("HEXISTS app:order {}", queue.holder)).await;
             assert!(!held, "{of} without {denied}");
         }
     }

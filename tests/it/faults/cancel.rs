@@ -1,4 +1,4 @@
-//! P7: dropping a future of this crate after any poll leaves no lock, no watchdog, no place in line
+//! P7: dropping a future of this crate after any poll leaves no lock, no watchdog, no place in a queue
 //! and no waiter asleep. The same in memory, with faults: `sweep` of the simulation.
 
 use crate::support::sweep::{Ground, KEY, poll_times};

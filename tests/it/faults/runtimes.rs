@@ -88,7 +88,7 @@ fn a_waiter_gets_in_although_the_runtime_that_gave_up_before_it_stands_still() {
         let (still, next) = (runtime(), busy_runtime());
         let locks = next.block_on(locks_on(url));
         let holder = next.block_on(locks.lock(KEY).acquire()).unwrap();
-        // When the first waiter is dropped it is in line, and its driver is in the runtime that
+        // When the first waiter is dropped it is in the queue, and its driver is in the runtime that
         // stands still from now on.
         let gave_up = still.block_on(poll_times(1, locks.with_lock(KEY, async {})));
         assert!(gave_up.is_none());

@@ -29,7 +29,7 @@ async fn ground() -> (RedisServer, Locks, Locks) {
 
 async fn until_waiting(locks: &Locks, count: usize) {
     let waiting = async || waiters(locks, KEY).await == Some(count);
-    eventually(DEADLINE, &format!("{count} in line"), waiting).await;
+    eventually(DEADLINE, &format!("{count} in the queue"), waiting).await;
 }
 
 #[tokio::test]
@@ -59,7 +59,7 @@ async fn a_lost_lease_is_lost_for_the_present_member_alone() {
     ));
     assert!(present_held.is_lost() && !first.is_lost());
     assert!(first.lost().now_or_never().is_none());
-    // The next one is no heir of what is lost: it has asked, and has a hold of its own.
+    // The next one does not inherit what is lost: it has asked, and has a hold of its own.
     let next = turns.all().await.remove(0);
     assert_ne!(next.hold, first.hold_id());
     assert!(next.token > present_held.fencing_token() && next.token > token);

@@ -139,8 +139,8 @@ async fn a_waiter_with_another_ttl_or_an_end_of_its_own_is_no_member() {
     .enumerate()
     {
         turns.request(request, &count.to_string());
-        let in_line = async || waiters(&locks, KEY).await == Some(count + 2);
-        eventually(DEADLINE, "it is in line", in_line).await;
+        let waits = async || waiters(&locks, KEY).await == Some(count + 2);
+        eventually(DEADLINE, "it is in the queue", waits).await;
     }
     guard.release().await.unwrap();
     let seen = turns.all().await;

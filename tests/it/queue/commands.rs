@@ -139,9 +139,9 @@ async fn polling(server: &RedisServer, attempts: Option<u32>, interval: Duration
     locks
 }
 
-/// The first in line asks once, and once more at each turn; those behind it do not ask at all.
+/// The first waiter asks once, and once more at each turn; those behind it do not ask at all.
 #[tokio::test]
-async fn only_the_first_in_line_talks_to_the_store() {
+async fn only_the_first_waiter_talks_to_the_store() {
     let server = RedisServer::start().await;
     // No question is asked because of the time.
     let locks = polling(&server, None, Duration::from_secs(3_600)).await;
@@ -214,7 +214,7 @@ async fn a_poll_gives_up_after_exactly_so_many_questions() {
         let calls = server.calls_since(&before).await;
         // The questions, and one more to leave the queue.
         assert_eq!(top_level(&calls), evalsha(u64::from(attempts) + 1));
-        // The next one in line has as many of its own.
+        // The next waiter has as many of its own.
         let before = server.commandstats().await;
         let request = || locks.lock("key").wait_forever().acquire();
         let (one, other) = tokio::join!(request(), request());

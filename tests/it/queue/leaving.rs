@@ -26,17 +26,17 @@ fn leaver(locks: &Locks) -> std::pin::Pin<Box<impl Future<Output = ()> + use<>>>
     Box::pin(waiting.map(|_: Result<(), _>| ()))
 }
 
-/// Polls the waiter by hand until it stands in line.
-async fn until_in_line(
+/// Polls the waiter by hand until it stands in the queue.
+async fn until_queued_here(
     waiter: &mut (impl Future<Output = ()> + Unpin),
     locks: &Locks,
     count: usize,
 ) {
-    let in_line = async || {
+    let waits = async || {
         assert!((&mut *waiter).now_or_never().is_none());
         waiters(locks, KEY).await == Some(count)
     };
-    eventually(DEADLINE, "it stands in line", in_line).await;
+    eventually(DEADLINE, "it stands in the queue", waits).await;
 }
 
 /// Polls the waiter by hand until its process stands in the queue.
@@ -62,7 +62,7 @@ async fn the_only_waiter_of_a_process_takes_its_place_with_it() {
 
 /// It is not at the end of the queue that the process stands afterwards.
 #[tokio::test]
-async fn the_first_in_line_leaves_the_place_of_its_process_to_the_second() {
+async fn the_first_waiter_leaves_the_place_of_its_process_to_the_second() {
     let mut trio = Trio::start().await;
     let guard = trio.holder.lock(KEY).await.unwrap();
     let mut leaver = leaver(&trio.leaving);
@@ -78,7 +78,7 @@ async fn the_first_in_line_leaves_the_place_of_its_process_to_the_second() {
 
 /// It asks at a pace of its own, which depends on its TTL, and keeps the place alive with that.
 #[tokio::test]
-async fn the_second_in_line_does_not_wait_for_the_heartbeat_of_the_first() {
+async fn the_second_waiter_does_not_wait_for_the_heartbeat_of_the_first() {
     let mut trio = Trio::start().await;
     let guard = trio.holder.lock(KEY).await.unwrap();
     let before = trio.server.commandstats().await;
@@ -96,7 +96,7 @@ async fn the_second_in_line_does_not_wait_for_the_heartbeat_of_the_first() {
     let ttl = Duration::from_secs(3);
     trio.turns
         .request(trio.leaving.lock(KEY).ttl(ttl), "second");
-    until_in_line(&mut leaver, &trio.leaving, 2).await;
+    until_queued_here(&mut leaver, &trio.leaving, 2).await;
     let before = trio.server.commandstats().await;
     drop(leaver);
     // The end of the first, and twice the second.
@@ -116,7 +116,7 @@ async fn who_stands_behind_the_first_leaves_without_a_word_to_the_store() {
     let open = async || trio.server.subscriptions().await.len() == 1;
     eventually(DEADLINE, "the inbox is open", open).await;
     let mut leaver = leaver(&trio.leaving);
-    until_in_line(&mut leaver, &trio.leaving, 2).await;
+    until_queued_here(&mut leaver, &trio.leaving, 2).await;
     trio.next_one(true).await;
     let calls = trio.server.commandstats().await;
     drop(leaver);
@@ -204,7 +204,7 @@ async fn a_waiter_may_leave_while_a_hand_off_to_it_is_on_its_way() {
             let what = format!("{action:?}, local {local}");
             let guard = trio.leaving.lock(KEY).await.unwrap();
             let mut leaver = leaver(&trio.leaving);
-            until_in_line(&mut leaver, &trio.leaving, 1).await;
+            until_queued_here(&mut leaver, &trio.leaving, 1).await;
             trio.next_one(local).await;
             trio.proxy.on_next(ToServer, EVALSHA, action);
             let hits = trio.proxy.hits();

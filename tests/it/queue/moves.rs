@@ -1,4 +1,4 @@
-//! P9 and P10: a release moves the lock to exactly the next in line, in the request that it is; and
+//! P9 and P10: a release moves the lock to exactly the next waiter, in the request that it is; and
 //! hand-offs inside one process are bounded while another one waits.
 
 use std::time::Duration;
@@ -203,7 +203,7 @@ async fn a_forced_release_moves_the_lock_on_to_a_process_that_waits() {
     assert_eq!(turns.names().await, ["first", "behind"]);
 }
 
-/// The holder's own waiters stand in the line of their process, and are not forgotten there.
+/// The holder's own waiters stand in the queue of their process, and are not forgotten there.
 #[tokio::test]
 async fn a_forced_release_is_noticed_by_the_waiters_behind_the_holder() {
     let server = RedisServer::start().await;

@@ -30,7 +30,7 @@ async fn a_wait_ends_when_it_is_over_whatever_the_lease() {
         for wait in WAITS {
             let start = Instant::now();
             let request = || async { locks.lock(KEY).wait(wait).await.unwrap_err() };
-            // The first in line, one behind it, and what is left after both.
+            // The first waiter, one behind it, and what is left after both.
             let errors = tokio::join!(request(), request());
             let elapsed = start.elapsed();
             assert!(

@@ -15,14 +15,14 @@ on_both_stores!(
     who_leaves_the_line_does_not_hold_it_up,
     who_does_not_wait_is_refused_at_once,
     who_does_not_wait_does_not_overtake,
-    a_free_lock_is_not_refused_because_a_waiter_has_left_its_line,
+    a_free_lock_is_not_refused_because_a_waiter_has_left_its_queue,
     a_wait_that_ends_says_how_long_it_was,
     a_wait_of_nothing_asks_once,
     waiting_forever_gets_there,
     a_wait_beyond_all_time_is_no_limit,
 );
 
-/// Comes to the line of `key` when `count` wait there already, and says when it is its turn.
+/// Comes to the queue of `key` when `count` wait there already, and says when it is its turn.
 async fn line_up(
     locks: &Locks,
     count: usize,
@@ -96,7 +96,7 @@ async fn who_does_not_wait_is_refused_at_once(locks: Locks) {
     assert!(locks.lock("key").try_acquire().await.unwrap().is_some());
 }
 
-/// The lock is free for a moment, but a waiter stands in line for it.
+/// The lock is free for a moment, but a waiter stands in the queue for it.
 async fn who_does_not_wait_does_not_overtake(locks: Locks) {
     let guard = locks.lock("key").await.unwrap();
     let mut waiter = Box::pin(locks.with_lock("key", async {}));
@@ -119,7 +119,7 @@ async fn who_does_not_wait_does_not_overtake(locks: Locks) {
     assert!(locks.lock("key").try_acquire().await.unwrap().is_some());
 }
 
-async fn a_free_lock_is_not_refused_because_a_waiter_has_left_its_line(locks: Locks) {
+async fn a_free_lock_is_not_refused_because_a_waiter_has_left_its_queue(locks: Locks) {
     let guard = locks.lock("key").await.unwrap();
     let mut waiter = Box::pin(locks.with_lock("key", async {}));
     let waits = async || {
@@ -164,7 +164,7 @@ async fn a_wait_that_ends_says_how_long_it_was(locks: Locks) {
     assert!(source.is_none() && error.source().is_none());
     assert!(error.is_contended() && !error.is_lost());
     assert_eq!(error.key(), Some("key"));
-    // It has left the line.
+    // It has left the queue.
     assert_eq!(waiters(&locks, "key").await, Some(0));
     guard.release().await.unwrap();
     assert!(locks.lock("key").try_acquire().await.unwrap().is_some());

@@ -8,7 +8,7 @@ use crate::history::{History, Hold};
 use crate::ledger::Reason;
 
 /// All sections of one hold: one after the other where it is handed on in memory.
-struct Tenure<'a> {
+struct Span<'a> {
     key: &'a str,
     first: u64,
     /// The longest lease that any of them may have asked for.
@@ -17,20 +17,20 @@ struct Tenure<'a> {
 }
 
 pub(super) fn check(history: &History, verdict: &mut Verdict) {
-    let mut tenures: HashMap<&str, Tenure<'_>> = HashMap::new();
+    let mut spans: HashMap<&str, Span<'_>> = HashMap::new();
     for (op, hold) in history.sections() {
         let Some(valid) = hold.valid else {
             continue;
         };
-        let first = Tenure {
+        let first = Span {
             key: &op.key,
             first: hold.entered,
             ttl: hold.ttl,
             valid,
         };
-        let tenure = tenures.entry(&hold.id).or_insert(first);
-        tenure.ttl = tenure.ttl.max(hold.ttl);
-        tenure.valid = tenure.valid.max(valid);
+        let span = spans.entry(&hold.id).or_insert(first);
+        span.ttl = span.ttl.max(hold.ttl);
+        span.valid = span.valid.max(valid);
         if let Some(at) = gone(hold)
             && !history.taken(&op.key, hold.entered.saturating_sub(LEASE), at)
             && !met_itself(history, hold, at)
@@ -39,18 +39,18 @@ pub(super) fn check(history: &History, verdict: &mut Verdict) {
             verdict.add(Rule::GoneWithoutCause, what);
         }
     }
-    for (id, tenure) in tenures {
+    for (id, span) in spans {
         let taken = |fault: &&Fault| {
             // No renewal after the fault can have been confirmed.
-            let told = fault.end + tenure.ttl;
-            fault.takes(tenure.key) && tenure.first < fault.start && told < tenure.valid
+            let told = fault.end + span.ttl;
+            fault.takes(span.key) && span.first < fault.start && told < span.valid
         };
         if let Some(fault) = history.faults.iter().find(taken) {
             let what = format!(
                 "{id} on {} counted as valid at {}, {} ms after {}",
-                tenure.key,
-                tenure.valid,
-                (tenure.valid - fault.end) / 1_000_000,
+                span.key,
+                span.valid,
+                (span.valid - fault.end) / 1_000_000,
                 fault.kind.name()
             );
             verdict.add(Rule::NeverTold, what);

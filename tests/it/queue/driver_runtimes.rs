@@ -1,4 +1,4 @@
-//! P7 across runtimes: a line goes on although the runtime that served it stands still or is gone.
+//! P7 across runtimes: a queue goes on although the runtime that served it stands still or is gone.
 
 use crate::support::sweep::poll_times;
 use crate::support::{DEADLINE, eventually, waiters, within};
@@ -17,7 +17,7 @@ fn running() -> Runtime {
 }
 
 #[test]
-fn a_waiter_gets_in_although_the_driver_of_its_line_stands_still() {
+fn a_waiter_gets_in_although_the_driver_of_its_queue_stands_still() {
     let (still, running) = (still(), running());
     let locks = Locks::in_memory();
     let holder = running.block_on(locks.lock(KEY).acquire()).unwrap();
