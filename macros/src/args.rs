@@ -29,7 +29,7 @@ const NAMES: [&str; 8] = [
     "depth_sync",
 ];
 
-/// What other locks call some of these.
+/// The names that other lock libraries give to some of these.
 const SYNONYMS: [(&str, &str); 4] = [
     ("timeout", "wait"),
     ("lease", "ttl"),
@@ -37,7 +37,7 @@ const SYNONYMS: [(&str, &str); 4] = [
     ("name", "key"),
 ];
 
-/// What the attribute says, as far as it is right.
+/// What the attribute says, as far as it is correct.
 #[derive(Default)]
 pub(crate) struct Arguments {
     /// None only if there was a mistake.

@@ -1,6 +1,6 @@
 //! Functions that return a future instead of being `async`.
 //!
-//! `#[async_trait]` has its turn before the attributes of the methods, and hands over
+//! `#[async_trait]` is expanded before the attributes of the methods, and makes
 //! `fn f(..) -> Pin<Box<dyn Future<Output = R> + Send>> { Box::pin(async move { .. }) }`. The lock
 //! goes inside that future, so that the call stays lazy.
 
@@ -57,7 +57,7 @@ impl Boxed {
             return function.unchanged();
         };
         let inner = std::mem::take(&mut future.block.stmts);
-        // What an argument is taken apart into, the key may name: so that comes first.
+        // The key may name the parts that an argument is taken apart into: so they come first.
         let (unpacked, inner) = inner.into_iter().partition::<Vec<_>, _>(|statement| {
             let pattern = unpacked(statement, &function.signature);
             pattern.map(|pattern| bindings.visit_pat(pattern)).is_some()

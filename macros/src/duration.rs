@@ -13,8 +13,7 @@ const UNITS: [(&str, u64); 5] = [
 
 /// Reads `250ms`, `10s`, `1m30s`, `2h` or `1d`.
 ///
-/// Stricter than the crates that read durations for people: there `1M` is a month, and `1 0s` is
-/// ten seconds.
+/// Stricter than other crates that parse durations: there `1M` is a month, and `1 0s` is ten seconds.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     let refused = || {
         format!(

@@ -44,8 +44,8 @@ pub(crate) fn run(arguments: &Arguments, declared: &Type, body: &TokenStream) ->
             }
         }
     };
-    // The one place where the error of a lock becomes the function's own. It stands at the return
-    // type: there rustc is to point if that is no `Result`, or has no room for the error.
+    // The one place where the error of a lock becomes the function's own. It has the span of the return
+    // type, so that rustc points there if that is no `Result`, or has no room for the error.
     let finish = quote_spanned! {at=>
         return match #output {
             ::core::result::Result::Ok(#output) => #output,

@@ -14,7 +14,7 @@ use crate::{
 
 /// Expands `#[locked(arguments)] item`.
 ///
-/// The function comes out even if something is wrong, so that its callers still find it and
+/// The function is emitted even if something is wrong, so that its callers still find it and
 /// nothing but the mistake is reported.
 pub(crate) fn locked(arguments: TokenStream, item: TokenStream) -> TokenStream {
     let function: Function = match syn::parse2(item.clone()) {
@@ -48,7 +48,7 @@ fn expand_async(function: &Function, arguments: TokenStream, errors: &mut Errors
     let body = &function.body;
     let block = function.braces(&quote!(#captures #anchor #body));
     let asyncness = &function.signature.asyncness;
-    // Boxed, so that the function may call itself; and a box of its own type rather than a
+    // Boxed, so that the function may call itself; and a box of its own type and not a
     // `dyn Future`, so that it is `Send` exactly if the body is.
     let body = quote!(::std::boxed::Box::pin(#asyncness move #block));
     function.with_body(&match declared {

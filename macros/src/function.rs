@@ -51,7 +51,7 @@ impl Parse for Function {
 }
 
 impl Function {
-    /// The function with another body, in braces that stand where the user's own stand.
+    /// The function with another body, in braces with the span of the user's own.
     pub(crate) fn with_body(&self, body: &TokenStream) -> TokenStream {
         let Self {
             attributes,
@@ -160,8 +160,8 @@ pub(crate) fn mentions(code: &TokenStream, name: &Ident) -> bool {
 
 /// The declared return type, unless it clearly is no `Result`.
 ///
-/// A path may be an alias of `Result`, so all but the best-known others pass; for them the trait
-/// bounds of the call speak up, at the return type.
+/// A path may be an alias of `Result`, so all but the best-known other types pass; for them the trait
+/// bounds of the call report the mistake, at the return type.
 pub(crate) fn result_type(signature: &Signature) -> syn::Result<&Type> {
     match &signature.output {
         ReturnType::Default => Err(no_result(&signature.ident)),

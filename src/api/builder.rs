@@ -65,9 +65,9 @@ impl LocksBuilder {
     /// Takes connections from a pool of `deadpool-redis` 0.23 that the program has already.
     ///
     /// One connection is taken out of it for good, and serves all commands until it fails; then the
-    /// next one is taken. The connections of a foreign pool do not report their end: an idle hold
-    /// learns of it at its next renewal, not at once. A connection on which the program has selected
-    /// another database must not come back to the pool.
+    /// next one is taken. The connections of such a pool do not report their end: an idle hold
+    /// learns of it at its next renewal, not at once. The program must not give a connection back to the
+    /// pool on which it has selected another database.
     ///
     /// A pool does not give its client away: name the [`url`](Self::url) beside it, so that waiters
     /// can be told that it is their turn. Without it they ask, as with [`Wake::Backoff`].
@@ -90,7 +90,7 @@ impl LocksBuilder {
         self
     }
 
-    /// What stands before every key in the store (default: nothing). It does not show in the API.
+    /// The prefix of every key in the store (default: none). The API shows keys without it.
     ///
     /// It must not begin with `reentry:`, and the first pair of braces in it must not be `{}`: then no key
     /// would be valid, and [`build`](Self::build) refuses it.
@@ -355,7 +355,7 @@ impl LocksBuilder {
         self
     }
 
-    /// How long to wait for an answer of the store (default 1 s). After it the outcome of the
+    /// How long to wait for an answer of the store (default 1 s). After that the outcome of the
     /// request counts as unknown, and a release goes on in the background. Must not be zero.
     ///
     /// # Examples

@@ -73,7 +73,7 @@ impl Engine {
         LockKey::new(&self.prefix, name)
     }
 
-    /// How many wait for the key in this process.
+    /// How many callers wait for the key in this process.
     pub(crate) fn waiters(&self, key: &LockKey) -> usize {
         self.queues.len(key)
     }

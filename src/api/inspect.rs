@@ -13,7 +13,7 @@ use crate::{
 pub struct LockInfo {
     /// The holders. Another program may have written several; the first 1,000 are shown.
     pub holders: Vec<Holder>,
-    /// When the lease ends unless it is renewed; `None` for a lock without an expiry, which some
+    /// How long the lease lasts unless it is renewed; `None` for a lock without an expiry, which some
     /// other program has taken.
     pub remaining: Option<Duration>,
     /// The last token that the store gave to the present hold; `None` if some other program holds the

@@ -52,7 +52,7 @@ impl Locks {
     ///
     /// If an enclosing call holds the key through this `Locks`, the lock is re-entered without
     /// waiting. Otherwise the call waits its turn, for 60 s by default. While the body runs, the
-    /// lease is renewed; if the lock is lost all the same, the body is dropped and the call fails
+    /// lease is renewed; if the lock is lost in spite of that, the body is dropped and the call fails
     /// with [`LockError::Lost`].
     ///
     /// The body's output is returned as soon as the release is confirmed, and after the response
@@ -134,7 +134,7 @@ impl Locks {
         self.lock(key).run_flat(body)
     }
 
-    /// A request with options of its own. Nothing is sent, and the key is not checked, before it is
+    /// Makes a request with options of its own. Nothing is sent, and the key is not checked, before it is
     /// run or awaited.
     ///
     /// # Examples
@@ -204,10 +204,10 @@ impl Locks {
     /// Takes the lock away from its present holder. Returns false if the lock is free.
     ///
     /// The holder learns of it at its next renewal, or at its deadline where it does not renew or the
-    /// store is silent, and may work on until then. It is meant for operators, and for holders that are
+    /// store is silent, and may work on until then. Use it as an operator, or for a holder that is
     /// known to be dead. A hold that began after this call looked at the lock is left alone.
     ///
-    /// It works on whatever another program has written into the lock. A key that holds something other
+    /// It also removes what another program has written into the lock. A key that holds something other
     /// than a lock is left as it is.
     ///
     /// # Errors

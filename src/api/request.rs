@@ -14,10 +14,10 @@ use crate::{
     },
 };
 
-/// A lock to be taken, made by [`Locks::lock`](crate::Locks::lock).
+/// A request for a lock, with options of its own; made by [`Locks::lock`](crate::Locks::lock).
 ///
-/// What is not set comes from the [`LocksBuilder`](crate::LocksBuilder). It can be cloned and used
-/// again. Awaiting it is the same as [`acquire`](Self::acquire).
+/// An option that is not set comes from the [`LocksBuilder`](crate::LocksBuilder). A request can be
+/// cloned and used again. Awaiting it is the same as [`acquire`](Self::acquire).
 ///
 /// # Examples
 ///
@@ -125,7 +125,7 @@ impl LockRequest {
     /// Asks once, and not at all where other callers in this process wait already. A lock that cannot
     /// be taken at once is [`LockError::Busy`].
     ///
-    /// A re-entry waits for the store all the same; see [`wait`](Self::wait).
+    /// A re-entry still waits for the store; see [`wait`](Self::wait).
     ///
     /// # Examples
     ///
@@ -342,7 +342,7 @@ impl LockRequest {
     /// Takes the lock if it can be taken at once, whatever [`wait`](Self::wait) says; `None` if
     /// another call graph holds it, or waits for it in this process.
     ///
-    /// A re-entry waits for the store all the same; see [`wait`](Self::wait).
+    /// A re-entry still waits for the store; see [`wait`](Self::wait).
     ///
     /// # Errors
     ///

@@ -25,10 +25,10 @@ type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 ///
 /// # Panics
 ///
-/// If polled in a tokio runtime without timers, after completion, or outside of a runtime once it has begun;
-/// a first poll outside of a runtime is [`LockError::Config`].
+/// If it is polled in a tokio runtime without timers, after completion, or outside of a runtime once it
+/// has begun; a first poll outside of a runtime is [`LockError::Config`].
 ///
-/// It may go on in another runtime than it was begun in, also when that one has ended.
+/// It may go on in another runtime than the one it was begun in, also when that one has ended.
 ///
 /// # Cancel safety
 ///

@@ -169,7 +169,7 @@ impl FromStr for HoldId {
     }
 }
 
-/// Where a `Locks` is told that a lock has moved to it: the name of a channel.
+/// The name of the channel over which a `Locks` receives the message that a lock has moved to it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct InboxId([u8; Self::LENGTH]);
 

@@ -9,11 +9,11 @@ use std::{
 
 use crate::base::error::LockError;
 
-/// What the crate's own keys begin with; no lock may.
+/// The crate's own keys begin with this; no lock may.
 pub(crate) const RESERVED: &str = "reentry:";
 
-/// A valid lock name together with the prefix of its `Locks`. Two are the same if they are the same
-/// key in the store.
+/// A valid lock name together with the prefix of its `Locks`. Two are equal if they name the same key
+/// in the store.
 #[derive(Clone)]
 pub(crate) struct LockKey {
     /// Prefix and name: the key in the store.
@@ -96,7 +96,7 @@ impl Hash for LockKey {
     }
 }
 
-/// So that a map of keys can be asked by the name that the store uses.
+/// So that a map of keys can be searched by the name that the store uses.
 impl Borrow<str> for LockKey {
     fn borrow(&self) -> &str {
         self.as_str()

@@ -32,7 +32,7 @@ pub enum Reentrancy {
 /// Whether nested entries and exits wait until the store has the new depth.
 ///
 /// It decides what other programs see in the hash, not who may enter: the lock itself is
-/// held all the while.
+/// held in the meantime.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum DepthSync {
@@ -67,7 +67,7 @@ pub enum Wake {
     Backoff,
     /// It asks again after a fixed interval, as the classic implementations do.
     Poll {
-        /// The time between an answer and the next question. Must not be zero.
+        /// The time between an answer and the next request. Must not be zero.
         ///
         /// If it is longer than the heartbeat, the process takes no place in the queue, and gets in
         /// when no other process is waiting.

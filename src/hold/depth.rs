@@ -38,7 +38,7 @@ struct State {
     /// `None` while a change is in flight or its outcome is unknown.
     stored: Option<u32>,
     seq: u64,
-    /// Whether a re-entry has asked for a longer lease than the store was told of.
+    /// Whether a re-entry has asked for a longer lease than the store knows of.
     lengthen: bool,
     /// The one change that is in flight. Boxed, since there seldom is one.
     flight: Option<Box<Flight>>,

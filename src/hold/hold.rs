@@ -132,8 +132,8 @@ impl Hold {
     /// Enters once more. The store has the new depth before this returns, unless it is to follow
     /// in the background.
     ///
-    /// A store that does not answer is asked again until the lease ends, since the lock is held all
-    /// the while. `None` if the hold has ended: then it cannot be re-entered.
+    /// A store that does not answer is asked again until the lease ends, since the lock is held until
+    /// then. Returns `None` if the hold has ended: then it cannot be re-entered.
     pub(crate) async fn enter(
         self: Arc<Self>,
         ttl: Option<Duration>,

@@ -42,8 +42,8 @@ impl MemoryStore {
         }
     }
 
-    /// Runs `step` as one atomic operation when the answer is first polled, and then tells those to
-    /// whom it has moved a lock.
+    /// Runs `step` as one atomic operation when the answer is first polled, and then delivers the
+    /// messages about the locks that it has moved.
     fn execute<T: Send + 'static>(
         &self,
         step: impl FnOnce(&mut State, Instant) -> T + Send + 'static,
@@ -67,7 +67,7 @@ impl MemoryStore {
     }
 }
 
-/// What befalls a real server.
+/// What can happen to a real server.
 #[cfg(test)]
 impl MemoryStore {
     /// Loses all data, as by FLUSHALL or a restart without persistence.

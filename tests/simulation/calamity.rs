@@ -1,4 +1,4 @@
-//! What befalls the server and the processes while they work.
+//! What happens to the server and the processes while they work.
 
 use tokio::time::{Instant, advance, sleep};
 

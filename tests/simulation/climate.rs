@@ -1,4 +1,4 @@
-//! What may go wrong in a run, and what may be expected of the locks all the same.
+//! What may go wrong in a run, and what may still be expected of the locks.
 
 use std::time::Duration;
 

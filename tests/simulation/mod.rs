@@ -1,6 +1,6 @@
 //! Deterministic simulation: the real code over the in-memory store, behind a network and a server that
 //! fail, on paused time. Everything that is left to chance follows from one seed, so a run that went
-//! wrong can be had again.
+//! wrong can be repeated.
 //!
 //! | file | gives |
 //! |---|---|
@@ -12,7 +12,7 @@
 //! | `ledger` | who is inside, who got which token, what the protected resource accepted |
 //! | `program` | what the tasks do with the locks |
 //! | `process` | several tasks on one `Locks`, which may be killed |
-//! | `calamity` | what befalls the server and the processes while they work |
+//! | `calamity` | what happens to the server and the processes while they work |
 //! | `run` | one run, from its seed to its end |
 //! | `far` | a store that is far away, or too slow |
 //! | `siblings` | nested entries below one holder |

@@ -1,4 +1,4 @@
-//! The server: the in-memory store, and what befalls it.
+//! The server: the in-memory store, and what happens to it.
 
 use std::{sync::Weak, time::Duration};
 

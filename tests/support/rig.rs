@@ -18,7 +18,7 @@ pub const RESPONSE_TIMEOUT: Duration = Duration::from_millis(300);
 /// How a request is known on its way.
 pub const EVALSHA: &[u8] = b"EVALSHA";
 
-/// Every way in which one request can go wrong, and come to an end all the same.
+/// Every way in which one request can go wrong and still come to an end.
 pub const FAULTS: [Action; 7] = [
     // Cut before the server has it.
     Action::CutInstead(Cut::Fin),

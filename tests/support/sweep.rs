@@ -51,7 +51,7 @@ pub struct Ground {
     /// The locks of which the futures are made.
     pub locks: Locks,
     server: Option<RedisServer>,
-    /// What befalls a request of each future, and the proxy that does it.
+    /// What happens to a request of each future, and the proxy that does it.
     fault: Option<(Proxy, Action)>,
     /// The tasks of the runtime when nothing is under way: those of the connection.
     tasks: usize,

@@ -74,7 +74,7 @@ impl Trio {
         };
         eventually(DEADLINE, &format!("no key is left: {what}"), empty).await;
         let ended = async || {
-            // First, since the other question has a connection of its own for a moment.
+            // First, since the other request has a connection of its own for a moment.
             let alive = alive();
             let inboxes = self.server.subscriptions().await.len();
             alive <= self.tasks + 2 * inboxes

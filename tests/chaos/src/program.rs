@@ -100,7 +100,7 @@ pub(crate) async fn run(client: Arc<Client>, mut dice: Dice, stop: watch::Receiv
     }
 }
 
-/// The last phase: this key once, however long it takes. True if the lock was had.
+/// The last phase: this key once, however long it takes. Returns whether it got the lock.
 pub(crate) async fn once(client: &Arc<Client>, key: &str) -> bool {
     let op = Op::begin(client, key, WAIT);
     let request = client.locks.lock(key);

@@ -44,7 +44,7 @@ impl Resource {
         let shared = Arc::clone(&state);
         let listening = tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
-                // A client that goes away before its answer has written all the same.
+                // A client that goes away before its answer has written nevertheless.
                 tokio::spawn(serve(client, Arc::clone(&shared)));
             }
         });

@@ -240,7 +240,7 @@ async fn a_release_that_cannot_move_the_lock_is_a_release() {
                 ..next
             };
             let ended = match of {
-                // It begins with a question.
+                // It begins with a read.
                 "force" if denied == "hexists" => continue,
                 "force" => world.store.force_release(key, queue.seen()).await,
                 _ => {

@@ -21,7 +21,7 @@ async fn polled<F: Future>(future: F, dice: &mut Dice, most: u64) -> Option<F::O
     poll_at_most(times, future, || ()).await
 }
 
-/// A body that enters again, in two branches at once, and is alone all the while.
+/// A body that enters again, in two branches at once, and is alone in the meantime.
 async fn nested(locks: &Locks, section: &Section) {
     let enter = || locks.with_lock("key", async { assert!(held("key").unwrap().depth() > 1) });
     section.visit().await;

@@ -141,7 +141,7 @@ async fn a_try_left_alone_does_not_refuse_others_a_free_lock() {
     let mut left_alone = Box::pin(locks.lock("key").try_acquire());
     assert!((&mut left_alone).now_or_never().is_none());
     let has_asked = async || server.commandstats().await["evalsha"] > asked;
-    eventually(DEADLINE, "the question", has_asked).await;
+    eventually(DEADLINE, "the request", has_asked).await;
     assert!(locks.lock("key").try_acquire().await.unwrap().is_none());
     holder.release().await.unwrap();
     let guard = locks.lock("key").try_acquire().await.unwrap();

@@ -160,9 +160,7 @@ async fn a_waiter_that_gives_up_between_two_questions_lets_the_next_one_ask_at_o
     let entered = within(DEADLINE, "the second enters", second).await;
     entered.unwrap().unwrap();
     assert!(holder.release().await.is_err_and(|error| error.is_lost()));
-    ground
-        .settle("a waiter gave up between two questions")
-        .await;
+    ground.settle("a waiter gave up between two requests").await;
 }
 
 #[tokio::test]

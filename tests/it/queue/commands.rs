@@ -1,5 +1,5 @@
 //! What a lock costs the server, counted by the server: two EVALSHA for a lock, two for a re-entry,
-//! and as many questions as there are turns, however many wait.
+//! and as many requests as there are turns, however many wait.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -143,7 +143,7 @@ async fn polling(server: &RedisServer, attempts: Option<u32>, interval: Duration
 #[tokio::test]
 async fn only_the_first_waiter_talks_to_the_store() {
     let server = RedisServer::start().await;
-    // No question is asked because of the time.
+    // No request is sent only because time passes.
     let locks = polling(&server, None, Duration::from_secs(3_600)).await;
     let guard = locks.lock("key").await.unwrap();
     let (section, mut tasks) = (Arc::new(Section::default()), JoinSet::new());
@@ -180,7 +180,7 @@ async fn waiters_behind_the_first_ask_nothing() {
             let calls = server.calls_since(&before).await;
             calls.get("hexists").copied().unwrap_or(0)
         };
-        eventually(DEADLINE, "the question", async || asked().await > 0).await;
+        eventually(DEADLINE, "the request", async || asked().await > 0).await;
         // Every task has had its turn by now, and so has what it may have sent.
         for _ in 0..10 {
             tokio::task::yield_now().await;
@@ -197,7 +197,7 @@ async fn waiters_behind_the_first_ask_nothing() {
     }
 }
 
-/// As the classic implementations have it: so many questions, so far apart.
+/// As in the classic implementations: so many requests, so far apart.
 #[tokio::test]
 async fn a_poll_gives_up_after_exactly_so_many_questions() {
     let server = RedisServer::start().await;
@@ -212,7 +212,7 @@ async fn a_poll_gives_up_after_exactly_so_many_questions() {
         assert!(error.is_contended());
         assert!(start.elapsed() >= interval * (attempts - 1));
         let calls = server.calls_since(&before).await;
-        // The questions, and one more to leave the queue.
+        // The requests, and one more to leave the queue.
         assert_eq!(top_level(&calls), evalsha(u64::from(attempts) + 1));
         // The next waiter has as many of its own.
         let before = server.commandstats().await;

@@ -135,7 +135,7 @@ async fn a_process_that_dies_after_the_lock_has_moved_to_it_keeps_it_for_two_hea
     assert_eq!(ground.turns.names().await, ["next"]);
 }
 
-/// The message waits in its socket all the while.
+/// The message waits in its socket in the meantime.
 #[tokio::test]
 async fn a_process_that_resumes_after_its_lease_does_not_enter_on_the_old_message() {
     let mut ground = Ground::start().await;

@@ -1,4 +1,4 @@
-//! Futures that are kept and not polled: the waiters behind them get in all the same.
+//! Futures that are kept and not polled: the waiters behind them still get in.
 
 use std::time::Duration;
 

@@ -122,7 +122,7 @@ async fn a_message_for_a_hold_that_has_entered_by_asking_is_ignored() {
         let mut second = ground.turns.stay(ground.waiting.lock(KEY), "second");
         until_queued(&ground.server, 1).await;
         ground.proxy.release(ToClient);
-        // The answer to a question that came after the message shows that it was read.
+        // The answer to a request that came after the message shows that it was read.
         let before = ground.server.commandstats().await;
         let asked = async || {
             let calls = ground.server.calls_since(&before).await;

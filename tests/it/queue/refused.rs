@@ -1,4 +1,4 @@
-//! P9 where the store refuses a question while the holder in the same process leaves: the next one who
+//! P9 where the store refuses a request while the holder in the same process leaves: the next caller that
 //! comes finds a free lock, and not a queue that waits for another.
 
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::support::{
 use reentry::LockError;
 
 #[tokio::test]
-async fn a_question_refused_while_the_holder_leaves_holds_up_no_waiter() {
+async fn a_request_refused_while_the_holder_leaves_holds_up_no_waiter() {
     let server = RedisServer::start().await;
     let proxy = Proxy::start(server.port());
     let [locks] = processes(&unhurried(&server).url(proxy.url())).await;
@@ -22,7 +22,7 @@ async fn a_question_refused_while_the_holder_leaves_holds_up_no_waiter() {
     let request = locks.lock(KEY).ttl(Duration::from_millis(600));
     let waiter = tokio::spawn(request.acquire());
     proxy.wait_until_held(ToServer, EVALSHA).await;
-    // The release waits for the answer to the question, and is held in its turn.
+    // The release waits for the answer to the request, and is held in its turn.
     let release = tokio::spawn(guard.release());
     server.ask("ACL SETUSER default -zadd").await;
     proxy.on_next(ToServer, EVALSHA, Action::Hold);

@@ -86,7 +86,7 @@ impl Subscriber {
             let pause = match self.check.settled_by(self.subscribe(&ended)).await {
                 Ok(mut connection) => {
                     let began = Instant::now();
-                    // No message has told of what moved until now.
+                    // For what moved until now no message has come.
                     self.enter(Stage::Open);
                     match self.keep(&mut connection, &ended).await {
                         End::Idle => return,

@@ -1,4 +1,4 @@
-//! What the waiters are told of the inbox itself.
+//! When the waiters are woken because of the inbox itself.
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
