@@ -84,7 +84,7 @@ pub(super) struct Wish {
 
 /// How it all went.
 #[derive(Debug)]
-pub(super) struct Told {
+pub(super) struct Report {
     pub(super) violations: Vec<String>,
     pub(super) trace: Vec<String>,
     pub(super) sections: u64,
@@ -240,9 +240,9 @@ impl Ledger {
         });
     }
 
-    pub(super) fn told(&self) -> Told {
+    pub(super) fn report(&self) -> Report {
         let state = std::mem::take(&mut *self.state.lock());
-        Told {
+        Report {
             violations: state.violations,
             trace: state.trace,
             sections: state.sections,

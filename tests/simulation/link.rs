@@ -1,6 +1,6 @@
 //! The connection of one process to the server: the real code's store. A request is executed or not,
-//! once or twice, at once or late, and its answer comes, or comes late, or never; what the process is
-//! told of it is what a real connection would tell it.
+//! once or twice, at once or late, and its answer comes, or comes late, or never; what the process
+//! learns of it is what a real connection would show.
 
 use std::{
     fmt,
@@ -123,8 +123,8 @@ impl Link {
         }
     }
 
-    /// Whether this process is told at once of a lock that moves to it.
-    pub(super) fn is_told(&self) -> bool {
+    /// Whether a message about a lock that moves to this process reaches it at once.
+    pub(super) fn receives(&self) -> bool {
         let mailbox = self.0.mailbox.lock();
         mailbox.as_ref().is_some_and(|mailbox| mailbox.is_open())
     }

@@ -63,18 +63,18 @@ fn survive(name: &str, climate: Climate) {
     let (mut sections, mut losses, mut seconds) = (0, 0, 0.0);
     let count = seeds.end - seeds.start;
     for seed in seeds {
-        let told = run(climate, seed);
+        let report = run(climate, seed);
         if only.is_some() {
-            told.trace.iter().for_each(|line| println!("{line}"));
+            report.trace.iter().for_each(|line| println!("{line}"));
         }
         assert!(
-            told.violations.is_empty(),
+            report.violations.is_empty(),
             "seed {seed}: {}\nto see it: REENTRY_SEED={seed} cargo test --test unit {name} -- --nocapture",
-            told.violations.join("; "),
+            report.violations.join("; "),
         );
-        sections += told.sections;
-        losses += told.losses;
-        seconds += told.lasted.as_secs_f64();
+        sections += report.sections;
+        losses += report.losses;
+        seconds += report.lasted.as_secs_f64();
     }
     println!(
         "{name}: {count} seeds, {sections} sections, {losses} losses, {:.0} hours",

@@ -84,18 +84,18 @@ impl Program {
 
     /// From before the request.
     fn wish(&self) -> Wish {
-        // The way there and back, and for those who are told nothing a heartbeat to ask, and another
+        // The way there and back, and for waiters without messages a heartbeat to ask, and another
         // one that P9 grants.
         let way = Duration::from_millis(50);
         let longest_pause = Duration::from_millis(100);
         let Climate {
             messages, flaps, ..
         } = self.climate;
-        let is_told = self.link.is_told();
+        let receives = self.link.receives();
         let delay = match self.wake {
-            Wake::Notify if is_told && !messages && !flaps => Some(way),
-            // It asks by itself from when it knows that it is told nothing.
-            Wake::Notify if (is_told || self.link.is_broken()) && !messages => {
+            Wake::Notify if receives && !messages && !flaps => Some(way),
+            // It asks by itself once it knows that no message comes.
+            Wake::Notify if (receives || self.link.is_broken()) && !messages => {
                 Some(longest_pause + way)
             }
             Wake::Notify | Wake::Backoff => Some(2 * self.heartbeat + way),

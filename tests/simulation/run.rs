@@ -10,7 +10,7 @@ use tokio::{
 
 use super::{
     climate::Climate,
-    ledger::{Ledger, Told},
+    ledger::{Ledger, Report},
     link::Link,
     process::{Process, World},
     program::KEYS,
@@ -26,7 +26,7 @@ const TROUBLE: Duration = Duration::from_secs(20);
 const PATIENCE: Duration = Duration::from_secs(400);
 
 /// What follows from a seed.
-pub(super) fn run(climate: Climate, seed: u64) -> Told {
+pub(super) fn run(climate: Climate, seed: u64) -> Report {
     simulated(seed, live(climate))
 }
 
@@ -41,7 +41,7 @@ pub(super) fn simulated<T>(seed: u64, future: impl Future<Output = T>) -> T {
     runtime.block_on(future)
 }
 
-async fn live(climate: Climate) -> Told {
+async fn live(climate: Climate) -> Report {
     let ledger = Ledger::new(climate);
     let world = World {
         climate,
@@ -63,7 +63,7 @@ async fn live(climate: Climate) -> Told {
     };
     if timeout(PATIENCE, all).await.is_err() {
         ledger.violation("a waiter waits for ever");
-        return ledger.told();
+        return ledger.report();
     }
     drop(crew);
     // A holder that was killed, or a lease that was lengthened, may have to end first.
@@ -75,7 +75,7 @@ async fn live(climate: Climate) -> Told {
     if tasks > 0 {
         ledger.violation(format_args!("{tasks} tasks are left"));
     }
-    ledger.told()
+    ledger.report()
 }
 
 /// A new process takes each lock at once, since it is free and no waiter is left.
