@@ -63,12 +63,12 @@ async fn a_message_says_what_the_lock_shows(mut world: World) {
     let (holder, next) = (some_hold(), some_hold());
     let mut inbox = world.inbox().await;
     world.take(holder, TTL).await;
-    let wish = AcquireRequest {
+    let request = AcquireRequest {
         tokens: 5,
         entry: Some(entry_of(inbox.id)),
         ..acquire_request(next, TTL)
     };
-    world.ask(wish).await;
+    world.ask(request).await;
     let before = now(&world).await;
     world.pass(MINUTE).await;
     world.release(holder).await;

@@ -91,8 +91,8 @@ async fn the_answer_the_message_and_the_lock_agree_on_the_token(world: World) {
     assert_eq!(shown(&world, next).await, first);
 
     let last = some_hold();
-    let wish = successor(last, TTL, entry_of(inbox.id));
-    let Some(AcquireReply::Held { tokens, .. }) = world.hand_over(next, wish).await.successor
+    let named = successor(last, TTL, entry_of(inbox.id));
+    let Some(AcquireReply::Held { tokens, .. }) = world.hand_over(next, named).await.successor
     else {
         panic!("a successor without the lock");
     };
@@ -122,22 +122,22 @@ async fn a_block_never_runs_ahead_of_the_clock(world: World) {
     let (holder, next, last_hold) = (some_hold(), some_hold(), some_hold());
     let mut inbox = world.inbox().await;
     assert!(last(world.block(holder, MANY).await) <= now(&world).await.micros);
-    let wish = AcquireRequest {
+    let request = AcquireRequest {
         tokens: MANY,
         entry: Some(entry_of(inbox.id)),
         ..acquire_request(next, TTL)
     };
-    world.ask(wish).await;
+    world.ask(request).await;
     world.pass(Duration::from_millis(1)).await;
     world.release(holder).await;
     let told = world.received(&mut inbox).await;
     assert!(last(told[0].tokens) <= told[0].at.micros, "{told:?}");
     world.pass(Duration::from_millis(1)).await;
-    let wish = Successor {
+    let named = Successor {
         tokens: MANY,
         ..successor(last_hold, TTL, entry_of(inbox.id))
     };
-    let released = world.hand_over(next, wish).await;
+    let released = world.hand_over(next, named).await;
     let Some(AcquireReply::Held { tokens, .. }) = released.successor else {
         panic!("a successor without the lock");
     };
@@ -150,21 +150,21 @@ async fn blocks_of_successive_holds_do_not_overlap(world: World) {
     for _ in 0..5 {
         let (holder, successor_hold, next) = (some_hold(), some_hold(), some_hold());
         let mut blocks = vec![world.block(holder, MANY).await];
-        let wish = Successor {
+        let named = Successor {
             tokens: MANY,
             ..successor(successor_hold, TTL, entry_of(inbox.id))
         };
-        let released = world.hand_over(holder, wish).await;
+        let released = world.hand_over(holder, named).await;
         if let Some(AcquireReply::Held { tokens, .. }) = released.successor {
             blocks.push(tokens);
         }
         world.pass(Duration::from_millis(1)).await;
-        let wish = AcquireRequest {
+        let request = AcquireRequest {
             tokens: MANY,
             entry: Some(entry_of(inbox.id)),
             ..acquire_request(next, TTL)
         };
-        world.ask(wish).await;
+        world.ask(request).await;
         world.release(successor_hold).await;
         blocks.extend(
             world

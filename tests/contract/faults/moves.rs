@@ -39,7 +39,7 @@ impl Queue {
         queue
     }
 
-    fn wish(&self) -> AcquireRequest {
+    fn acquire_request(&self) -> AcquireRequest {
         let entry = Some(self.next.1);
         AcquireRequest {
             entry,
@@ -109,7 +109,7 @@ async fn step(world: &World, queue: &Queue, step: &str) -> Result<(), StoreError
             };
             store.release(key, request).await.map(drop)
         }
-        _ => store.acquire(key, queue.wish()).await.map(drop),
+        _ => store.acquire(key, queue.acquire_request()).await.map(drop),
     }
 }
 
