@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 const FLOORS: [&str; 5] = ["base", "store", "queue", "hold", "api"];
 
 /// The folders of code, each with the module that stands for it in its crate.
-const FOLDERS: [(&str, &[&str]); 10] = [
+const FOLDERS: [(&str, &[&str]); 11] = [
     ("../src", &[]),
     ("../macros/src", &[]),
     ("../xtask/src", &[]),
@@ -19,6 +19,7 @@ const FOLDERS: [(&str, &[&str]); 10] = [
     ("chaos/src", &[]),
     ("contract", &["store", "contract"]),
     ("differential", &["store", "differential"]),
+    ("model", &["queue", "line", "model"]),
     ("simulation", &["simulation"]),
     ("support", &["support"]),
     // Each file is mounted beside what it is about.
