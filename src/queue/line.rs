@@ -28,6 +28,7 @@ mod asking;
 #[cfg(test)]
 #[path = "../../tests/model/mod.rs"]
 mod model;
+mod tests;
 
 /// Who has the lock in this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

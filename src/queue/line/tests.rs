@@ -1,0 +1,10 @@
+//! The machine as a table: what happens on the left, and what is to be done about it on the right.
+
+mod asks_once;
+mod events;
+mod leaving;
+mod messages;
+mod orders;
+mod pauses;
+mod story;
+mod turns;

@@ -1,0 +1,305 @@
+//! What happens in a story: events of the time, of the callers, and of the store.
+
+use std::{ops::RangeInclusive, sync::Arc, time::Duration};
+
+use super::story::*;
+use crate::{
+    base::{
+        deadline::deadline,
+        error::{Effect, StoreError},
+        id::{FencingToken, InboxId},
+    },
+    queue::step::{Answer, Grant, Input, Release, Reply},
+    store::{AcquireReply, AcquireRequest, HandoffMessage, QueueEntry, Tokens},
+};
+
+impl Story {
+    /// A caller takes the free lock and enters.
+    pub(super) fn held_by(self, holder: char) -> Self {
+        let (ask, grant) = (format!("acquire {holder}"), format!("grant {holder}"));
+        self.goes([
+            (join(holder), &*ask),
+            (held(), &*grant),
+            (enter(holder), ""),
+        ])
+    }
+
+    /// The lock is given back, and nothing is left.
+    pub(super) fn released_by(self, holder: char) {
+        let expected = match self.grants.get(&holder) {
+            Some(Grant {
+                unanswered: true, ..
+            }) => format!("release {holder} (tombstone)"),
+            _ => format!("release {holder}"),
+        };
+        let rows = [
+            (enter(holder), ""),
+            (release(holder), &*expected),
+            (free(), ""),
+        ];
+        self.goes(rows).ends();
+    }
+}
+
+// ---- time ----
+
+/// So much later.
+pub(super) fn after(span: u64, event: Event) -> Event {
+    Box::new(move |story| {
+        story.now += millis(span);
+        event(story)
+    })
+}
+
+/// The time comes that the machine has named, which is so far away.
+pub(super) fn due(span: u64) -> Event {
+    due_within(span..=span)
+}
+
+pub(super) fn due_within(spans: RangeInclusive<u64>) -> Event {
+    Box::new(move |story| {
+        let due = story.due_in().unwrap();
+        let bounds = millis(*spans.start())..=millis(*spans.end());
+        assert!(
+            bounds.contains(&due),
+            "{}: {due:?} is not in {bounds:?}",
+            story.name
+        );
+        story.now += due;
+        Some(Input::Due)
+    })
+}
+
+/// The driver comes by, and the time has not come yet.
+pub(super) fn early(span: u64) -> Event {
+    after(span, Box::new(|_| Some(Input::Due)))
+}
+
+/// No time is named.
+pub(super) fn never_due() -> Event {
+    Box::new(|story| {
+        assert_eq!(story.queue.due(), None, "{}", story.name);
+        None
+    })
+}
+
+/// A hold goes on, and there is nothing else to be done.
+pub(super) fn idle() -> Event {
+    Box::new(|story| {
+        let queue = &story.queue;
+        assert!(
+            !queue.is_active() && !queue.is_over(),
+            "{}: {queue:?}",
+            story.name
+        );
+        None
+    })
+}
+
+// ---- callers ----
+
+/// A caller that waits.
+pub(super) fn join(waiter: char) -> Event {
+    join_with(waiter, TTL, 1)
+}
+
+/// A caller that waits, with this TTL and a use for so many tokens.
+pub(super) fn join_with(waiter: char, ttl: u64, tokens: u32) -> Event {
+    enlist(waiter, millis(ttl), tokens, true, false)
+}
+
+/// A caller that waits, and asks too rarely for a place in the store's queue.
+pub(super) fn join_outside(waiter: char) -> Event {
+    enlist(waiter, millis(TTL), 1, false, false)
+}
+
+/// A caller that does not wait.
+pub(super) fn ask_once(waiter: char) -> Event {
+    enlist(waiter, millis(TTL), 1, false, true)
+}
+
+fn enlist(waiter: char, ttl: Duration, tokens: u32, has_entry: bool, asks_once: bool) -> Event {
+    Box::new(move |story| {
+        let entry = has_entry.then(|| QueueEntry {
+            inbox: InboxId::new(),
+            grant: millis(GRANT),
+            life: millis(GRANT),
+        });
+        let request = AcquireRequest {
+            hold: hold(waiter),
+            ttl,
+            tokens,
+            entry,
+        };
+        story.requests.insert(waiter, request);
+        Some(Input::Join { request, asks_once })
+    })
+}
+
+pub(super) fn leave(waiter: char) -> Event {
+    Box::new(move |_| Some(Input::Leave(hold(waiter))))
+}
+
+pub(super) fn enter(waiter: char) -> Event {
+    enter_turn(waiter, waiter)
+}
+
+/// A caller comes for the hold of another one.
+pub(super) fn enter_turn(waiter: char, of: char) -> Event {
+    let (waiter, hold) = (hold(waiter), hold(of));
+    Box::new(move |_| Some(Input::Entered { waiter, hold }))
+}
+
+/// The first waiter that may go on with a hold of this TTL.
+pub(super) fn heir(ttl: u64, expected: Option<char>) -> Event {
+    Box::new(move |story| {
+        let heir = story.queue.heir(millis(ttl)).map(letter);
+        assert_eq!(heir, expected, "{}: {:?}", story.name, story.queue);
+        None
+    })
+}
+
+pub(super) fn hand_on(of: char, waiter: char) -> Event {
+    let (hold, waiter) = (hold(of), hold(waiter));
+    Box::new(move |_| Some(Input::HandOn { hold, waiter }))
+}
+
+pub(super) fn release(holder: char) -> Event {
+    Box::new(move |story| {
+        let grant = story.grants[&holder];
+        Some(Input::Release(Release {
+            hold: grant.hold,
+            tombstone: grant.unanswered,
+            deadline: deadline(grant.sent, grant.lease),
+            ttl: grant.ttl,
+        }))
+    })
+}
+
+pub(super) fn lost(holder: char) -> Event {
+    Box::new(move |_| Some(Input::Lost(hold(holder))))
+}
+
+/// A release that names no successor is answered.
+pub(super) fn free() -> Event {
+    Box::new(|_| Some(Input::MaybeFree))
+}
+
+// ---- the store ----
+
+fn answered(reply: impl FnOnce(&Story) -> Reply + 'static) -> Event {
+    Box::new(move |story| {
+        let (sent, sent_epoch) = story.flight.unwrap();
+        let (epoch, reply) = (story.epoch, reply(story));
+        Some(Input::Answered(Answer {
+            sent,
+            sent_epoch,
+            epoch,
+            reply,
+        }))
+    })
+}
+
+/// The waiter has the lock, for a lease of 30 s from when it asked.
+pub(super) fn held() -> Event {
+    let lease = millis(TTL);
+    answered(move |_| {
+        Reply::Acquire(AcquireReply::Held {
+            tokens: TOKENS,
+            lease,
+        })
+    })
+}
+
+/// The same, when the lease is over.
+pub(super) fn held_too_late() -> Event {
+    after(TTL, held())
+}
+
+const TOKENS: Tokens = Tokens {
+    first: FencingToken(1),
+    count: 1,
+};
+
+/// Another hold has the lock, and its lease does not end.
+pub(super) fn busy() -> Event {
+    busy_until(None)
+}
+
+/// Another hold has the lock for so long.
+pub(super) fn busy_for(remaining: u64) -> Event {
+    busy_until(Some(millis(remaining)))
+}
+
+fn busy_until(remaining: Option<Duration>) -> Event {
+    answered(move |story| {
+        let now = story.store_time();
+        Reply::Acquire(AcquireReply::Busy { remaining, now })
+    })
+}
+
+/// An acquire was not answered, and may have been executed.
+pub(super) fn unanswered() -> Event {
+    answered(|_| Reply::Unanswered(error(Effect::Unknown)))
+}
+
+/// An acquire was not executed.
+pub(super) fn failed() -> Event {
+    answered(|_| Reply::Unanswered(error(Effect::None)))
+}
+
+/// An acquire was not executed, and never will be.
+pub(super) fn refused() -> Event {
+    answered(|_| Reply::Refused(error(Effect::Refused)))
+}
+
+/// A release was answered, and tells nothing of the successor.
+pub(super) fn unsure() -> Event {
+    answered(|_| Reply::Unsure(None))
+}
+
+/// A release was given up.
+pub(super) fn abandoned() -> Event {
+    answered(|_| Reply::Unsure(Some(error(Effect::Unknown))))
+}
+
+fn error(effect: Effect) -> StoreError {
+    StoreError::new("acquire", &Arc::from("the store"), effect, "a test")
+}
+
+/// The lock has moved to this waiter just now.
+pub(super) fn message(waiter: char) -> Event {
+    message_after(0, waiter)
+}
+
+/// The lock has moved to this waiter; the message travels for so long.
+pub(super) fn message_after(span: u64, waiter: char) -> Event {
+    Box::new(move |story| {
+        let at = story.store_time();
+        story.now += millis(span);
+        let message = HandoffMessage {
+            key: "order:42".to_owned(),
+            hold: hold(waiter),
+            tokens: TOKENS,
+            at,
+            lease: millis(GRANT),
+        };
+        Some(Input::Handoff {
+            message,
+            epoch: story.epoch,
+        })
+    })
+}
+
+/// The connection is another one now.
+pub(super) fn reconnect() -> Event {
+    Box::new(|story| {
+        story.epoch += 1;
+        None
+    })
+}
+
+/// Whether messages come in from now on.
+pub(super) fn listens(listens: bool) -> Event {
+    Box::new(move |_| Some(Input::Listening(listens)))
+}

@@ -1,0 +1,226 @@
+//! A waiter leaves in each of its stages. What the store knows of it by then is released, once.
+
+use super::{events::*, story::*};
+
+/// What is done about A, which is alone, and which leaves before this answer.
+#[test]
+fn a_waiter_that_leaves_is_undone_when_its_request_is_answered() {
+    let answers = [
+        ("held", held(), "release A"),
+        ("busy", busy(), "release A"),
+        ("no answer", unanswered(), "release A (tombstone)"),
+        ("held too late", held_too_late(), "release A (tombstone)"),
+        ("not executed", failed(), ""),
+        ("refused", refused(), ""),
+    ];
+    for (name, answer, undone) in answers {
+        Story::of(NOTIFY)
+            .named(name)
+            .goes([
+                (join(A), "acquire A"),
+                (leave(A), ""),
+                (never_due(), ""),
+                (answer, undone),
+                (free(), ""),
+            ])
+            .ends();
+    }
+}
+
+/// The same before B.
+#[test]
+fn the_request_of_a_waiter_that_has_left_is_answered_before_the_next_asks() {
+    let answers = [
+        ("held", held(), "release A to B"),
+        ("busy", busy(), "release A to B"),
+        ("no answer", unanswered(), "release A (tombstone) to B"),
+        (
+            "held too late",
+            held_too_late(),
+            "release A (tombstone) to B",
+        ),
+        ("not executed", failed(), "acquire B"),
+        ("refused", refused(), "acquire B"),
+    ];
+    for (name, answer, undone) in answers {
+        Story::of(NOTIFY)
+            .named(name)
+            .goes([
+                (join(A), "acquire A"),
+                (join(B), ""),
+                (leave(A), ""),
+                (answer, undone),
+                (held(), "grant B"),
+            ])
+            .released_by(B);
+    }
+}
+
+#[test]
+fn a_waiter_of_which_the_store_knows_nothing_just_goes() {
+    Story::of(NOTIFY)
+        .held_by(A)
+        .goes([
+            (join(B), ""),
+            (leave(B), ""),
+            (idle(), ""),
+            (never_due(), ""),
+        ])
+        .released_by(A);
+    Story::of(NOTIFY)
+        .goes([
+            (join(A), "acquire A"),
+            (join(B), ""),
+            (leave(B), ""),
+            (held(), "grant A"),
+        ])
+        .released_by(A);
+    // What it has asked for was not done.
+    Story::of(NOTIFY)
+        .goes([(join(A), "acquire A"), (failed(), ""), (leave(A), "")])
+        .ends();
+}
+
+#[test]
+fn a_waiter_that_is_not_there_cannot_leave() {
+    Story::of(NOTIFY)
+        .goes([
+            (join(A), "acquire A"),
+            (leave(B), ""),
+            (held(), "grant A"),
+            (enter(A), ""),
+            (leave(A), ""),
+            (leave(B), ""),
+        ])
+        .released_by(A);
+}
+
+#[test]
+fn a_waiter_in_the_queue_leaves_its_place_to_the_next() {
+    Story::of(NOTIFY)
+        .goes([
+            (join(A), "acquire A"),
+            (busy(), ""),
+            (leave(A), "release A"),
+            (free(), ""),
+        ])
+        .ends();
+    Story::of(NOTIFY)
+        .goes([
+            (listens(true), ""),
+            (join(A), "acquire A"),
+            (join(B), ""),
+            (busy(), ""),
+            (leave(A), "release A to B"),
+            (busy(), ""),
+            (message(B), "grant B"),
+        ])
+        .released_by(B);
+}
+
+#[test]
+fn a_waiter_of_which_the_store_may_know_is_released() {
+    Story::of(NOTIFY)
+        .goes([
+            (join(A), "acquire A"),
+            (unanswered(), ""),
+            (leave(A), "release A (tombstone)"),
+            (free(), ""),
+        ])
+        .ends();
+    // An answer to a later request does not tell what becomes of the first one.
+    Story::of(NOTIFY)
+        .goes([
+            (join(A), "acquire A"),
+            (unanswered(), ""),
+            (due_within(10..=20), "acquire A"),
+            (busy(), ""),
+            (leave(A), "release A (tombstone)"),
+            (free(), ""),
+        ])
+        .ends();
+    // It may have been named without an answer. That needs no tombstone.
+    Story::of(NOTIFY)
+        .held_by(A)
+        .goes([
+            (join(B), ""),
+            (release(A), "release A to B"),
+            (unsure(), "acquire B"),
+            (failed(), ""),
+            (leave(B), "release B"),
+            (free(), ""),
+        ])
+        .ends();
+}
+
+/// What is done about B, which A has named, and which leaves before this answer.
+#[test]
+fn a_successor_that_leaves_is_released_whatever_the_answer() {
+    let answers = [
+        ("held", held as fn() -> Event, "release B"),
+        ("busy", busy, "release B"),
+        ("nothing told", unsure, "release B"),
+        ("given up", abandoned, "release B"),
+        ("held too late", held_too_late, "release B (tombstone)"),
+    ];
+    for (name, answer, undone) in answers {
+        let named = || {
+            let story = Story::of(NOTIFY).named(name).held_by(A);
+            story.goes([(join(B), ""), (release(A), "release A to B")])
+        };
+        named()
+            .goes([(leave(B), ""), (answer(), undone), (free(), "")])
+            .ends();
+        let to_next = format!("{undone} to C");
+        named()
+            .goes([
+                (join(C), ""),
+                (leave(B), ""),
+                (answer(), &*to_next),
+                (held(), "grant C"),
+            ])
+            .released_by(C);
+    }
+}
+
+#[test]
+fn a_grant_that_is_given_back_goes_to_the_next() {
+    Story::of(NOTIFY)
+        .goes([
+            (join(A), "acquire A"),
+            (held(), "grant A"),
+            (leave(A), ""),
+            (idle(), ""),
+            (release(A), "release A"),
+            (free(), ""),
+        ])
+        .ends();
+    Story::of(NOTIFY)
+        .goes([
+            (join(A), "acquire A"),
+            (join(B), ""),
+            (held(), "grant A"),
+            (leave(A), ""),
+            (release(A), "release A to B"),
+            (held(), "grant B"),
+        ])
+        .released_by(B);
+}
+
+#[test]
+fn a_waiter_that_comes_back_is_another_one() {
+    Story::of(NOTIFY)
+        .goes([
+            (join(A), "acquire A"),
+            (leave(A), ""),
+            // Not before the answer for A.
+            (join(B), ""),
+            (never_due(), ""),
+            (busy(), "release A to B"),
+            (leave(B), ""),
+            (join(C), ""),
+            (held(), "release B to C"),
+            (held(), "grant C"),
+        ])
+        .released_by(C);
+}

@@ -1,0 +1,188 @@
+//! The message that the lock has moved comes before an answer, after it, and instead of it.
+
+use super::{events::*, story::*};
+
+/// A listens, and stands in the store's queue.
+fn a_is_queued() -> Story {
+    Story::of(NOTIFY).goes([(listens(true), ""), (join(A), "acquire A"), (busy(), "")])
+}
+
+#[test]
+fn the_lease_of_a_lock_that_moves_counts_from_the_move() {
+    // The message travels for 200 ms. One per cent is for clocks that differ in rate.
+    let story = a_is_queued().goes([(after(500, message_after(200, A)), "grant A")]);
+    let grant = story.grant_of(A);
+    assert_eq!(grant.sent, story.at(495));
+    assert_eq!(grant.lease, millis(GRANT));
+    story.released_by(A);
+}
+
+#[test]
+fn a_message_that_comes_before_the_first_answer_is_read_after_it() {
+    for answer in [busy(), held()] {
+        Story::of(NOTIFY)
+            .goes([
+                (join(A), "acquire A"),
+                (message(A), ""),
+                (answer, "grant A"),
+            ])
+            .released_by(A);
+    }
+    // Without an answer there is no clock by which to read it.
+    Story::of(NOTIFY)
+        .goes([
+            (join(A), "acquire A"),
+            (message(A), ""),
+            (unanswered(), "acquire A"),
+            (held(), "grant A (unanswered)"),
+        ])
+        .released_by(A);
+    // The server's clock was set back in between.
+    Story::of(NOTIFY)
+        .goes([
+            (join(A), "acquire A"),
+            (message(A), ""),
+            (after(10, busy()), "acquire A"),
+            (held(), "grant A"),
+        ])
+        .released_by(A);
+}
+
+#[test]
+fn a_message_while_a_later_answer_is_awaited_is_read_after_it() {
+    let answers = [
+        ("busy", busy(), "grant A"),
+        ("held", held(), "grant A"),
+        ("no answer", unanswered(), "grant A (unanswered)"),
+        ("not executed", failed(), "grant A"),
+    ];
+    for (name, answer, granted) in answers {
+        a_is_queued()
+            .named(name)
+            .goes([(free(), "acquire A"), (message(A), ""), (answer, granted)])
+            .released_by(A);
+    }
+    // Asking again is of no use, and the lock is its own.
+    a_is_queued()
+        .goes([
+            (free(), "acquire A"),
+            (message(A), ""),
+            (refused(), "release A; refuse A: failed"),
+        ])
+        .ends();
+}
+
+#[test]
+fn a_message_that_cannot_be_read_is_a_reason_to_ask() {
+    let messages = [
+        ("its lease is over", message_after(GRANT, A)),
+        ("another connection", message(A)),
+    ];
+    for (name, message) in messages {
+        let story = a_is_queued().named(name);
+        let story = match name {
+            "another connection" => story.goes([(reconnect(), "")]),
+            _ => story,
+        };
+        story
+            .goes([(message, "acquire A"), (held(), "grant A")])
+            .released_by(A);
+    }
+    // The connection changes while an answer is awaited that does not come.
+    a_is_queued()
+        .goes([
+            (due(1_000), "acquire A"),
+            (reconnect(), ""),
+            (message(A), ""),
+            (unanswered(), "acquire A"),
+            (held(), "grant A (unanswered)"),
+        ])
+        .released_by(A);
+}
+
+#[test]
+fn a_message_to_a_successor_is_read_after_the_answer_to_the_release() {
+    let answers = [
+        ("busy", busy(), "grant B"),
+        ("held", held(), "grant B"),
+        ("nothing told", unsure(), "acquire B"),
+        ("given up", abandoned(), "acquire B"),
+    ];
+    for (name, answer, done) in answers {
+        let story = Story::of(NOTIFY).named(name).held_by(A).goes([
+            (join(B), ""),
+            (release(A), "release A to B"),
+            (message(B), ""),
+            (answer, done),
+        ]);
+        match done {
+            "acquire B" => story.goes([(held(), "grant B")]).released_by(B),
+            _ => story.released_by(B),
+        }
+    }
+    // It stood in the queue before, and reads the message by the answer that it got there.
+    for answer in [unsure(), abandoned()] {
+        Story::of(NOTIFY)
+            .held_by(A)
+            .goes([
+                (join(B), ""),
+                (due(1_000), "acquire B"),
+                (busy(), ""),
+                (release(A), "release A to B"),
+                (message(B), ""),
+                (answer, "grant B"),
+            ])
+            .released_by(B);
+    }
+}
+
+#[test]
+fn a_message_to_a_hold_that_does_not_wait_is_of_no_use() {
+    Story::of(NOTIFY)
+        .held_by(A)
+        .goes([(message(A), ""), (message(C), ""), (idle(), "")])
+        .released_by(A);
+    a_is_queued()
+        .goes([
+            (message(B), ""),
+            (leave(A), "release A"),
+            (message(A), ""),
+            (free(), ""),
+        ])
+        .ends();
+}
+
+#[test]
+fn a_message_to_a_waiter_that_has_left_is_undone_with_the_answer() {
+    for (answer, undone) in [
+        (busy(), "release A"),
+        (held(), "release A"),
+        (unanswered(), "release A (tombstone)"),
+    ] {
+        Story::of(NOTIFY)
+            .goes([
+                (join(A), "acquire A"),
+                (leave(A), ""),
+                (message(A), ""),
+                (answer, undone),
+                (free(), ""),
+            ])
+            .ends();
+    }
+}
+
+#[test]
+fn two_messages_bring_the_lock_once() {
+    a_is_queued()
+        .goes([(message(A), "grant A"), (message(A), "")])
+        .released_by(A);
+    a_is_queued()
+        .goes([
+            (free(), "acquire A"),
+            (message(A), ""),
+            (message(A), ""),
+            (busy(), "grant A"),
+            (message(A), ""),
+        ])
+        .released_by(A);
+}

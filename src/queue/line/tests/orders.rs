@@ -1,0 +1,274 @@
+//! Who is next: a waiter of this process, or the process that has waited longest.
+
+use super::{events::*, story::*};
+use crate::base::options::Queueing;
+
+/// Two in a row.
+const TWO: Queueing = Queueing {
+    local_handoffs: 2,
+    ..NOTIFY
+};
+
+#[test]
+fn in_strict_order_a_waiter_asks_at_once_behind_a_local_holder() {
+    Story::of(STRICT)
+        .held_by(A)
+        .goes([
+            (listens(true), ""),
+            (join(B), "acquire B"),
+            (join(C), ""),
+            (busy(), ""),
+            (release(A), "release A to the queue, then B"),
+            (busy(), ""),
+            (message(B), "grant B; acquire C"),
+            (enter(B), ""),
+            (busy(), ""),
+            (release(B), "release B to the queue, then C"),
+            (held(), "grant C"),
+        ])
+        .released_by(C);
+}
+
+#[test]
+fn in_strict_order_a_release_may_come_before_the_answer() {
+    Story::of(STRICT)
+        .held_by(A)
+        .goes([
+            (join(B), "acquire B"),
+            (release(A), "release A"),
+            (free(), ""),
+            (busy(), "acquire B"),
+            (held(), "grant B"),
+        ])
+        .released_by(B);
+}
+
+#[test]
+fn after_so_many_handoffs_another_process_goes_first() {
+    Story::of(TWO)
+        .held_by(A)
+        .goes([
+            (join(B), ""),
+            (join(C), ""),
+            (join(D), ""),
+            (join(E), ""),
+            (release(A), "release A to B"),
+            (held(), "grant B"),
+            (enter(B), ""),
+            (release(B), "release B to C"),
+            (held(), "grant C"),
+            (enter(C), ""),
+            (release(C), "release C to the queue, then D"),
+            // No other process waits. The count begins again.
+            (held(), "grant D"),
+            (enter(D), ""),
+            (release(D), "release D to E"),
+            (held(), "grant E"),
+        ])
+        .released_by(E);
+}
+
+#[test]
+fn a_lock_that_comes_from_another_process_is_the_first_of_a_row() {
+    let used_up = || {
+        Story::of(TWO).held_by(A).goes([
+            (listens(true), ""),
+            (join(B), ""),
+            (join(C), ""),
+            (join(D), ""),
+            (release(A), "release A to B"),
+            (held(), "grant B"),
+            (enter(B), ""),
+            (release(B), "release B to C"),
+        ])
+    };
+    let ways = [
+        ("by a message", message(C), "grant C"),
+        ("by a question", free(), "acquire C"),
+    ];
+    for (name, event, done) in ways {
+        let story = used_up().named(name).goes([(busy(), ""), (event, done)]);
+        let story = match done {
+            "acquire C" => story.goes([(held(), "grant C")]),
+            _ => story,
+        };
+        story
+            .goes([
+                (enter(C), ""),
+                (release(C), "release C to D"),
+                (held(), "grant D"),
+            ])
+            .released_by(D);
+    }
+}
+
+#[test]
+fn an_own_question_does_not_count_as_a_handoff() {
+    Story::of(TWO)
+        .held_by(A)
+        .goes([
+            (join(B), ""),
+            (release(A), "release A to B"),
+            (unsure(), "acquire B"),
+            (held(), "grant B"),
+            (join(C), ""),
+            (join(D), ""),
+            (enter(B), ""),
+            (release(B), "release B to C"),
+            (held(), "grant C"),
+            (enter(C), ""),
+            (release(C), "release C to D"),
+            (held(), "grant D"),
+        ])
+        .released_by(D);
+}
+
+// ---- in memory ----
+
+#[test]
+fn a_hold_goes_on_with_the_first_waiter_in_memory() {
+    Story::of(NOTIFY)
+        .held_by(A)
+        .goes([
+            (join_with(B, TTL, 17), ""),
+            (join_with(C, TTL, 17), ""),
+            (heir(TTL, Some(B)), ""),
+            (hand_on(A, B), ""),
+            (enter_turn(B, A), ""),
+            (message(B), ""),
+            (heir(TTL, Some(C)), ""),
+            (hand_on(A, C), ""),
+            (enter_turn(C, A), ""),
+            (heir(TTL, None), ""),
+            (idle(), ""),
+        ])
+        .released_by(A);
+}
+
+#[test]
+fn a_turn_that_is_not_come_for_is_passed_over() {
+    Story::of(NOTIFY)
+        .held_by(A)
+        .goes([
+            (join_with(B, TTL, 17), ""),
+            (hand_on(A, B), ""),
+            (due(2_000), "pass over B"),
+            (release(A), "release A"),
+            (free(), ""),
+        ])
+        .ends();
+    Story::of(NOTIFY)
+        .held_by(A)
+        .goes([
+            (join_with(B, TTL, 17), ""),
+            (join(C), ""),
+            (hand_on(A, B), ""),
+            (leave(B), ""),
+            (release(A), "release A to C"),
+            (held(), "grant C"),
+        ])
+        .released_by(C);
+}
+
+#[test]
+fn a_hold_does_not_go_on_with_a_waiter_that_it_does_not_fit() {
+    let held = || Story::of(NOTIFY).held_by(A);
+    held().goes([(heir(TTL, None), "")]).released_by(A);
+    // One token is for the hold alone.
+    held()
+        .goes([(join(B), ""), (heir(TTL, None), ""), (leave(B), "")])
+        .released_by(A);
+    // Another TTL.
+    held()
+        .goes([
+            (join_with(B, 6_000, 17), ""),
+            (heir(TTL, None), ""),
+            (heir(6_000, Some(B)), ""),
+            (leave(B), ""),
+        ])
+        .released_by(A);
+    // It is the first waiter that counts.
+    held()
+        .goes([
+            (join(B), ""),
+            (join_with(C, TTL, 17), ""),
+            (heir(TTL, None), ""),
+            (leave(B), ""),
+            (heir(TTL, Some(C)), ""),
+            (leave(C), ""),
+        ])
+        .released_by(A);
+}
+
+#[test]
+fn a_hold_does_not_go_on_with_a_waiter_that_the_store_may_know() {
+    let asked = || {
+        Story::of(NOTIFY).held_by(A).goes([
+            (join_with(B, TTL, 17), ""),
+            (heir(TTL, Some(B)), ""),
+            (due(1_000), "acquire B"),
+            (heir(TTL, None), ""),
+        ])
+    };
+    for (answer, end) in [
+        (busy(), "release B"),
+        (unanswered(), "release B (tombstone)"),
+    ] {
+        asked()
+            .goes([
+                (answer, ""),
+                (heir(TTL, None), ""),
+                (leave(B), end),
+                (free(), ""),
+            ])
+            .released_by(A);
+    }
+    asked()
+        .goes([
+            (failed(), ""),
+            (heir(TTL, Some(B)), ""),
+            (hand_on(A, B), ""),
+            (enter_turn(B, A), ""),
+        ])
+        .released_by(A);
+    // The request in flight is for one that has left.
+    asked()
+        .goes([
+            (join_with(C, TTL, 17), ""),
+            (leave(B), ""),
+            (heir(TTL, Some(C)), ""),
+            (hand_on(A, C), ""),
+            (enter_turn(C, A), ""),
+            (busy(), "release B"),
+            (free(), ""),
+        ])
+        .released_by(A);
+}
+
+#[test]
+fn turns_count_as_handoffs() {
+    Story::of(TWO)
+        .held_by(A)
+        .goes([
+            (join_with(B, TTL, 3), ""),
+            (join_with(C, TTL, 3), ""),
+            (join_with(D, TTL, 3), ""),
+            (hand_on(A, B), ""),
+            (enter_turn(B, A), ""),
+            (hand_on(A, C), ""),
+            (enter_turn(C, A), ""),
+            (heir(TTL, None), ""),
+            (release(A), "release A to the queue, then D"),
+            (held(), "grant D"),
+        ])
+        .released_by(D);
+    Story::of(STRICT)
+        .held_by(A)
+        .goes([
+            (join_with(B, TTL, 3), "acquire B"),
+            (failed(), ""),
+            (heir(TTL, None), ""),
+            (leave(B), ""),
+        ])
+        .released_by(A);
+}

@@ -1,0 +1,218 @@
+//! The lock goes from one caller to the next: through the store, and by the release of the one before.
+
+use super::{events::*, story::*};
+
+#[test]
+fn a_free_lock_is_asked_for_granted_and_released() {
+    Story::of(NOTIFY)
+        .goes([
+            (join(A), "acquire A"),
+            (held(), "grant A"),
+            (enter(A), ""),
+            (idle(), ""),
+            (never_due(), ""),
+            (release(A), "release A"),
+            (free(), ""),
+        ])
+        .ends();
+}
+
+#[test]
+fn the_first_waiter_is_the_successor_of_a_local_holder() {
+    Story::of(NOTIFY)
+        .held_by(A)
+        .goes([
+            (join(B), ""),
+            (join(C), ""),
+            (release(A), "release A to B"),
+            (held(), "grant B"),
+            (enter(B), ""),
+            (release(B), "release B to C"),
+            (held(), "grant C"),
+        ])
+        .released_by(C);
+}
+
+/// A has released its lock, and has named B.
+fn b_is_named() -> Story {
+    Story::of(NOTIFY)
+        .held_by(A)
+        .goes([(join(B), ""), (release(A), "release A to B")])
+}
+
+#[test]
+fn a_release_may_bring_its_successor_the_lock() {
+    b_is_named().goes([(held(), "grant B")]).released_by(B);
+}
+
+#[test]
+fn a_successor_in_the_queue_asks_unless_it_listens() {
+    b_is_named()
+        .goes([(busy(), "acquire B"), (held(), "grant B")])
+        .released_by(B);
+    b_is_named()
+        .goes([(listens(true), ""), (busy(), ""), (message(B), "grant B")])
+        .released_by(B);
+}
+
+#[test]
+fn a_successor_of_which_nothing_is_told_asks() {
+    for listening in [false, true] {
+        for answer in [unsure(), abandoned()] {
+            b_is_named()
+                .named(format!("listens: {listening}"))
+                .goes([
+                    (listens(listening), ""),
+                    (answer, "acquire B"),
+                    (held(), "grant B"),
+                ])
+                .released_by(B);
+        }
+    }
+}
+
+#[test]
+fn a_successor_whose_lease_is_over_asks_and_needs_a_tombstone() {
+    b_is_named()
+        .goes([
+            (held_too_late(), "acquire B"),
+            (held(), "grant B (unanswered)"),
+        ])
+        .released_by(B);
+}
+
+#[test]
+fn an_answer_after_the_lease_is_asked_again_and_needs_a_tombstone() {
+    Story::of(NOTIFY)
+        .goes([
+            (join(A), "acquire A"),
+            (held_too_late(), ""),
+            (due_within(10..=20), "acquire A"),
+            (held_too_late(), ""),
+            (free(), "acquire A"),
+            (held(), "grant A (unanswered)"),
+        ])
+        .released_by(A);
+}
+
+#[test]
+fn a_release_beside_a_request_in_flight_names_no_successor() {
+    Story::of(NOTIFY)
+        .held_by(A)
+        .goes([
+            (listens(true), ""),
+            (join(B), ""),
+            (due(1_000), "acquire B"),
+            (release(A), "release A"),
+            (busy(), ""),
+            (message(B), "grant B"),
+            (free(), ""),
+        ])
+        .released_by(B);
+}
+
+#[test]
+fn a_free_lock_is_asked_for_at_once_or_after_the_answer() {
+    Story::of(NOTIFY)
+        .goes([
+            (listens(true), ""),
+            (join(A), "acquire A"),
+            (busy(), ""),
+            (free(), "acquire A"),
+            (free(), ""),
+            (free(), ""),
+            (busy(), "acquire A"),
+            (busy(), ""),
+            (free(), "acquire A"),
+            (free(), ""),
+            (held(), "grant A"),
+        ])
+        .released_by(A);
+}
+
+#[test]
+fn behind_a_local_holder_no_waiter_asks_before_its_heartbeat() {
+    for queueing in [NOTIFY, BACKOFF] {
+        Story::of(queueing)
+            .held_by(A)
+            .goes([
+                (join(B), ""),
+                (free(), ""),
+                (lost(C), ""),
+                (early(999), ""),
+                (due(1), "acquire B"),
+                (busy(), ""),
+                (due(1_000), "acquire B"),
+                (busy(), ""),
+                (release(A), "release A to B"),
+                (held(), "grant B"),
+            ])
+            .released_by(B);
+    }
+}
+
+#[test]
+fn a_lost_lock_is_asked_for_at_once() {
+    Story::of(NOTIFY)
+        .held_by(A)
+        .goes([
+            (join(B), ""),
+            (lost(A), "acquire B"),
+            // It finds that its lock is gone.
+            (release(A), "release A"),
+            (held(), "grant B"),
+            (free(), ""),
+        ])
+        .released_by(B);
+    Story::of(NOTIFY).held_by(A).goes([(lost(A), "")]).ends();
+}
+
+#[test]
+fn a_grant_that_is_not_come_for_is_passed_over() {
+    Story::of(NOTIFY)
+        .goes([
+            (join(A), "acquire A"),
+            (join(B), ""),
+            (held(), "grant A"),
+            // B does not wait for A longer than for a holder.
+            (due(1_000), "acquire B"),
+            (busy(), ""),
+            // And its own time has come as well.
+            (due(1_000), "pass over A; acquire B"),
+            (release(A), "release A"),
+            (busy(), ""),
+            (free(), "acquire B"),
+            (held(), "grant B"),
+        ])
+        .released_by(B);
+    Story::of(NOTIFY)
+        .goes([
+            (join(A), "acquire A"),
+            (held(), "grant A"),
+            (early(1_999), ""),
+            (due(1), "pass over A"),
+            (idle(), ""),
+            (release(A), "release A"),
+            (free(), ""),
+        ])
+        .ends();
+}
+
+#[test]
+fn a_grant_that_is_not_come_for_keeps_waiters_no_longer_than_its_lease() {
+    Story::of(NOTIFY)
+        .goes([
+            (listens(true), ""),
+            (join(A), "acquire A"),
+            (join(B), ""),
+            (busy(), ""),
+            (message(A), "grant A"),
+            (free(), ""),
+            (after(GRANT, free()), "acquire B"),
+            (held(), "grant B"),
+            (enter(B), ""),
+            (due(0), "pass over A"),
+            (release(A), "release A"),
+        ])
+        .released_by(B);
+}
