@@ -52,6 +52,7 @@ fn after_so_many_handoffs_another_process_goes_first() {
             (join(C), ""),
             (join(D), ""),
             (join(E), ""),
+            (join(F), ""),
             (release(A), "release A to B"),
             (held(), "grant B"),
             (enter(B), ""),
@@ -64,8 +65,11 @@ fn after_so_many_handoffs_another_process_goes_first() {
             (enter(D), ""),
             (release(D), "release D to E"),
             (held(), "grant E"),
+            (enter(E), ""),
+            (release(E), "release E to F"),
+            (held(), "grant F"),
         ])
-        .released_by(E);
+        .released_by(F);
 }
 
 #[test]

@@ -168,6 +168,17 @@ fn a_waiter_asks_when_the_lease_ends_that_the_store_told_of() {
             ])
             .ends();
     }
+    // What was told before the last question does not count.
+    a_waits(BACKOFF)
+        .goes([
+            (due_within(10..=20), "acquire A"),
+            (busy_for(5), ""),
+            (due(6), "acquire A"),
+            (failed(), ""),
+            (due_within(22..=45), "acquire A"),
+            (held(), "grant A"),
+        ])
+        .released_by(A);
     // Messages end, the lease does so too.
     Story::of(NOTIFY)
         .goes([

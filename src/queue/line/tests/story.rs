@@ -25,6 +25,7 @@ pub(super) const B: char = 'B';
 pub(super) const C: char = 'C';
 pub(super) const D: char = 'D';
 pub(super) const E: char = 'E';
+pub(super) const F: char = 'F';
 
 /// In milliseconds, as all spans of a story.
 pub(super) const TTL: u64 = 30_000;
