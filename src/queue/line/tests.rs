@@ -6,5 +6,7 @@ mod leaving;
 mod messages;
 mod orders;
 mod pauses;
+#[path = "../../../tests/properties/local_queue.rs"]
+mod properties;
 mod story;
 mod turns;

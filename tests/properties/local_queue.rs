@@ -1,0 +1,76 @@
+//! What holds of the machine of a local queue whatever happens: each caller is answered once, each hold of
+//! which the store may know is released once, and no two requests are in flight.
+
+use proptest::prelude::*;
+
+#[path = "local_queue/callers.rs"]
+mod callers;
+#[path = "local_queue/event.rs"]
+mod event;
+#[path = "local_queue/shell.rs"]
+mod shell;
+#[path = "local_queue/store.rs"]
+mod store;
+
+use self::{
+    callers::is_entered,
+    event::{Event, any_event, any_queueing},
+    shell::{Caller, Shell},
+};
+
+impl Shell {
+    /// All requests are answered, all callers do what they came for, and time goes on.
+    fn ends(mut self, are_messages_lost: bool) {
+        for _ in 0..1_000 {
+            self.happens(Event::Another { comes: false });
+            if are_messages_lost {
+                self.store.messages.clear();
+            }
+            while !self.store.messages.is_empty() {
+                self.happens(Event::Message(0));
+            }
+            self.happens(Event::Answer);
+            self.happens(Event::Finish(0));
+            self.happens(Event::Enter(0));
+            self.happens(Event::Release(0));
+            let due = self.machine.due().filter(|_| self.flight.is_none());
+            self.now = due.map_or(self.now, |due| due.max(self.now));
+            self.drive();
+            let is_over = self.machine.is_over() && self.releases.is_empty();
+            if is_over && self.pick(0, is_entered).is_none() {
+                return self.adds_up();
+            }
+        }
+        panic!("it does not end: {self:?}");
+    }
+
+    fn adds_up(&self) {
+        let gone = self
+            .callers
+            .iter()
+            .all(|(_, caller)| *caller == Caller::Gone);
+        assert!(gone, "{self:?}");
+        for (hold, record) in &self.records {
+            assert_eq!(
+                record.releases,
+                u32::from(record.is_known),
+                "{hold}: {self:?}"
+            );
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn every_caller_is_answered_and_every_hold_is_released_once(
+        queueing in any_queueing(),
+        events in prop::collection::vec(any_event(), 0..80),
+        are_messages_lost: bool,
+    ) {
+        let mut shell = Shell::new(queueing);
+        for event in events {
+            shell.happens(event);
+        }
+        shell.ends(are_messages_lost);
+    }
+}

@@ -1,0 +1,144 @@
+//! What the callers do, and what else happens.
+
+use std::time::Duration;
+
+use super::{
+    event::Event,
+    shell::{Caller, Flight, Record, Request, Shell, choose},
+};
+use crate::{
+    base::{error::Effect, id::Owner, options::Wake},
+    queue::step::Input,
+    store::{AcquireRequest, QueueEntry},
+};
+
+impl Shell {
+    pub(super) fn happens(&mut self, event: Event) {
+        match event {
+            Event::Join {
+                asks_once,
+                is_short,
+                tokens,
+            } => self.join(asks_once, is_short, tokens),
+            Event::Leave(at) => self.leave(at),
+            Event::Enter(at) => {
+                let is_granted = |caller| matches!(caller, Caller::Granted(_));
+                if let Some((waiter, Caller::Granted(hold))) = self.pick(at, is_granted) {
+                    self.set(waiter, Caller::Entered(hold));
+                    self.step(Input::Entered { waiter, hold });
+                }
+            }
+            Event::HandOn(at) => self.hand_on(at),
+            Event::Release(at) => {
+                if let Some((waiter, Caller::Entered(hold))) = self.pick(at, is_entered) {
+                    self.set(waiter, Caller::Gone);
+                    self.release(hold);
+                }
+            }
+            Event::Lost(at) => {
+                if let Some((_, Caller::Entered(hold))) = self.pick(at, is_entered) {
+                    self.store.lose();
+                    self.step(Input::Lost(hold));
+                }
+            }
+            Event::Execute => self.execute(),
+            Event::Answer => {
+                self.execute();
+                self.answer(None);
+            }
+            Event::Silence => self.answer(Some(Effect::Unknown)),
+            Event::Fail(effect) => {
+                let acquires = |flight: &Flight| {
+                    flight.reply.is_none() && matches!(flight.request, Request::Acquire(_))
+                };
+                if self.flight.as_ref().is_some_and(acquires) {
+                    self.answer(Some(effect));
+                }
+            }
+            Event::Haunt(at) => {
+                if let Some(request) = choose(&mut self.ghosts, at) {
+                    self.store.acquire(request, self.now);
+                }
+            }
+            Event::Finish(at) => {
+                if let Some(release) = choose(&mut self.releases, at) {
+                    self.store.release(release, None, self.now);
+                    self.step(Input::MaybeFree);
+                }
+            }
+            Event::Message(at) => {
+                if let Some(message) = choose(&mut self.store.messages, at) {
+                    let epoch = self.epoch;
+                    self.step(Input::Handoff { message, epoch });
+                }
+            }
+            Event::LoseMessage(at) => drop(choose(&mut self.store.messages, at)),
+            Event::Another { comes: true } => self.store.another_comes(self.now),
+            Event::Another { comes: false } => self.store.another_goes(self.now),
+            Event::Reconnect => self.epoch += 1,
+            Event::Listening(listens) => self.step(Input::Listening(listens)),
+            Event::MaybeFree => self.step(Input::MaybeFree),
+            Event::Pass { millis, is_late } => {
+                self.now += Duration::from_millis(millis);
+                if !is_late {
+                    self.drive();
+                }
+            }
+        }
+    }
+
+    pub(super) fn join(&mut self, asks_once: bool, is_short: bool, tokens: u32) {
+        let hold = Owner::new().next_hold();
+        let ttl = Duration::from_millis(if is_short { 600 } else { 3_000 });
+        let heartbeat = self.queueing.heartbeat(ttl);
+        let asks = match self.queueing.wake {
+            Wake::Poll { interval, .. } => interval,
+            Wake::Notify | Wake::Backoff => Duration::ZERO,
+        };
+        let entry = (!asks_once && asks <= heartbeat).then_some(QueueEntry {
+            inbox: self.inbox,
+            grant: (2 * heartbeat).min(ttl),
+            life: 2 * heartbeat,
+        });
+        let request = AcquireRequest {
+            hold,
+            ttl,
+            tokens,
+            entry,
+        };
+        self.callers.push((hold, Caller::Waits { asks_once }));
+        self.records.insert(hold, Record::default());
+        self.step(Input::Join { request, asks_once });
+    }
+
+    pub(super) fn leave(&mut self, at: usize) {
+        let may_leave = |caller| matches!(caller, Caller::Waits { .. } | Caller::Granted(_));
+        let Some((waiter, caller)) = self.pick(at, may_leave) else {
+            return;
+        };
+        self.set(waiter, Caller::Gone);
+        self.step(Input::Leave(waiter));
+        if let Caller::Granted(hold) = caller {
+            self.release(hold);
+        }
+    }
+
+    pub(super) fn hand_on(&mut self, at: usize) {
+        let Some((before, Caller::Entered(hold))) = self.pick(at, is_entered) else {
+            return;
+        };
+        let Some(ttl) = self.records[&hold].grant.map(|grant| grant.ttl) else {
+            return;
+        };
+        if let Some(waiter) = self.machine.heir(ttl) {
+            assert_eq!(Some(waiter), self.first());
+            self.set(before, Caller::Gone);
+            self.set(waiter, Caller::Granted(hold));
+            self.step(Input::HandOn { hold, waiter });
+        }
+    }
+}
+
+pub(super) fn is_entered(caller: Caller) -> bool {
+    matches!(caller, Caller::Entered(_))
+}

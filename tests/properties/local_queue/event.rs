@@ -1,0 +1,98 @@
+//! What may happen to a line, and how its waiters queue.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use crate::base::{
+    error::Effect,
+    options::{HandOff, Queueing, Wake},
+};
+
+/// What may happen. A number chooses among those that it may happen to.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Event {
+    Join {
+        asks_once: bool,
+        is_short: bool,
+        tokens: u32,
+    },
+    Leave(usize),
+    Enter(usize),
+    HandOn(usize),
+    Release(usize),
+    Lost(usize),
+    /// The store executes the request in flight.
+    Execute,
+    /// It is answered, or its answer is lost.
+    Answer,
+    Silence,
+    /// It was not executed, and may be another time or never.
+    Fail(Effect),
+    /// A request that nothing was heard of is executed after all.
+    Haunt(usize),
+    /// A release that names no successor is answered.
+    Finish(usize),
+    Message(usize),
+    LoseMessage(usize),
+    Another {
+        comes: bool,
+    },
+    Reconnect,
+    Listening(bool),
+    MaybeFree,
+    /// Time passes, and the driver may be late.
+    Pass {
+        millis: u64,
+        is_late: bool,
+    },
+}
+
+pub(super) fn any_event() -> impl Strategy<Value = Event> {
+    let at = 0..100_usize;
+    prop_oneof![
+        6 => (prop::bool::weighted(0.3), any::<bool>(), prop::sample::select(vec![1, 17]))
+            .prop_map(|(asks_once, is_short, tokens)| Event::Join { asks_once, is_short, tokens }),
+        3 => at.clone().prop_map(Event::Leave),
+        4 => at.clone().prop_map(Event::Enter),
+        2 => at.clone().prop_map(Event::HandOn),
+        3 => at.clone().prop_map(Event::Release),
+        1 => at.clone().prop_map(Event::Lost),
+        4 => Just(Event::Execute),
+        8 => Just(Event::Answer),
+        2 => Just(Event::Silence),
+        1 => prop::sample::select(vec![Effect::None, Effect::Refused]).prop_map(Event::Fail),
+        1 => at.clone().prop_map(Event::Haunt),
+        3 => at.clone().prop_map(Event::Finish),
+        3 => at.clone().prop_map(Event::Message),
+        1 => at.prop_map(Event::LoseMessage),
+        3 => any::<bool>().prop_map(|comes| Event::Another { comes }),
+        1 => Just(Event::Reconnect),
+        1 => any::<bool>().prop_map(Event::Listening),
+        1 => Just(Event::MaybeFree),
+        5 => (0..2_500_u64, prop::bool::weighted(0.2))
+            .prop_map(|(millis, is_late)| Event::Pass { millis, is_late }),
+    ]
+}
+
+pub(super) fn any_queueing() -> impl Strategy<Value = Queueing> {
+    let poll = |millis, attempts| Wake::Poll {
+        interval: Duration::from_millis(millis),
+        attempts,
+    };
+    let wakes = vec![
+        Wake::Notify,
+        Wake::Backoff,
+        poll(300, None),
+        poll(300, Some(3)),
+        // Too rarely for a place in the queue.
+        poll(5_000, None),
+    ];
+    let wakes = prop::sample::select(wakes);
+    (wakes, prop::sample::select(vec![0, 1, 16])).prop_map(|(wake, local_handoffs)| Queueing {
+        wake,
+        heartbeat: Duration::from_secs(1),
+        local_handoffs,
+        handoff: HandOff::InProcess,
+    })
+}

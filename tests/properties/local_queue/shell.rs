@@ -1,0 +1,305 @@
+//! What performs the actions of the machine, and keeps the books: the least that could be done for it.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use tokio::time::Instant;
+
+use super::store::Store;
+use crate::{
+    base::{
+        deadline::deadline,
+        error::{Effect, StoreError},
+        id::{HoldId, InboxId},
+        options::Queueing,
+    },
+    queue::{
+        line::LocalQueue,
+        step::{Action, Answer, Grant, Input, Release, Reply},
+    },
+    store::{AcquireReply, AcquireRequest, Successor},
+};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Caller {
+    Waits {
+        asks_once: bool,
+    },
+    /// It has not come for this hold.
+    Granted(HoldId),
+    Entered(HoldId),
+    Gone,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Request {
+    Acquire(AcquireRequest),
+    Release(Release, Successor),
+}
+
+/// The request in flight.
+#[derive(Clone, Debug)]
+pub(super) struct Flight {
+    pub(super) request: Request,
+    pub(super) sent: Instant,
+    pub(super) sent_epoch: u64,
+    pub(super) reply: Option<Reply>,
+}
+
+/// What became of a hold.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Record {
+    /// Whether the store may know of it, as far as this process was told.
+    pub(super) is_known: bool,
+    /// Whether an acquire of it was never answered.
+    pub(super) unanswered: bool,
+    pub(super) releases: u32,
+    pub(super) grant: Option<Grant>,
+}
+
+/// The machine, the store, and a shell between them.
+#[derive(Debug)]
+pub(super) struct Shell {
+    pub(super) queueing: Queueing,
+    pub(super) inbox: InboxId,
+    pub(super) machine: LocalQueue,
+    pub(super) store: Store,
+    pub(super) now: Instant,
+    pub(super) epoch: u64,
+    pub(super) flight: Option<Flight>,
+    /// Releases that name no successor.
+    pub(super) releases: Vec<Release>,
+    /// Requests that nothing was heard of, and that may be executed yet.
+    pub(super) ghosts: Vec<AcquireRequest>,
+    /// In the order in which they came.
+    pub(super) callers: Vec<(HoldId, Caller)>,
+    pub(super) records: BTreeMap<HoldId, Record>,
+}
+
+impl Shell {
+    pub(super) fn new(queueing: Queueing) -> Self {
+        let now = Instant::now();
+        Self {
+            queueing,
+            inbox: InboxId::new(),
+            machine: LocalQueue::new(queueing),
+            store: Store::new(now),
+            now,
+            epoch: 1,
+            flight: None,
+            releases: Vec::new(),
+            ghosts: Vec::new(),
+            callers: Vec::new(),
+            records: BTreeMap::new(),
+        }
+    }
+
+    // ---- callers ----
+
+    pub(super) fn pick(
+        &self,
+        at: usize,
+        fits: impl Fn(Caller) -> bool,
+    ) -> Option<(HoldId, Caller)> {
+        let callers = self.callers.iter().copied();
+        let mut fitting: Vec<_> = callers.filter(|(_, caller)| fits(*caller)).collect();
+        choose(&mut fitting, at)
+    }
+
+    pub(super) fn set(&mut self, waiter: HoldId, caller: Caller) {
+        let mut callers = self.callers.iter_mut();
+        callers.find(|(it, _)| *it == waiter).unwrap().1 = caller;
+    }
+
+    /// The waiter that came first.
+    pub(super) fn first(&self) -> Option<HoldId> {
+        let mut callers = self.callers.iter();
+        let first = callers.find(|(_, caller)| matches!(caller, Caller::Waits { .. }));
+        first.map(|(waiter, _)| *waiter)
+    }
+
+    pub(super) fn release(&mut self, hold: HoldId) {
+        let grant = self.records[&hold].grant.unwrap();
+        self.step(Input::Release(Release {
+            hold,
+            tombstone: grant.unanswered,
+            deadline: deadline(grant.sent, grant.lease),
+            ttl: grant.ttl,
+        }));
+    }
+
+    // ---- the request in flight ----
+
+    pub(super) fn execute(&mut self) {
+        let (store, now) = (&mut self.store, self.now);
+        if let Some(Flight { request, reply, .. }) = &mut self.flight {
+            reply.get_or_insert_with(|| match *request {
+                Request::Acquire(request) => Reply::Acquire(store.acquire(request, now)),
+                Request::Release(release, successor) => {
+                    store.release(release, Some(successor), now)
+                }
+            });
+        }
+    }
+
+    /// The request is answered, or fails with this effect.
+    pub(super) fn answer(&mut self, failure: Option<Effect>) {
+        let Some(Flight {
+            request,
+            sent,
+            sent_epoch,
+            reply,
+        }) = self.flight.take()
+        else {
+            return;
+        };
+        let error = |effect| StoreError::new("acquire", &Arc::from("the store"), effect, "lost");
+        let (hold, has_entry) = match request {
+            Request::Acquire(request) => (request.hold, request.entry.is_some()),
+            Request::Release(_, successor) => (successor.hold, true),
+        };
+        let reply = match (failure, request) {
+            (None, _) => reply.unwrap(),
+            (Some(effect), Request::Release(..)) => Reply::Unsure(Some(error(effect))),
+            (Some(Effect::Refused), Request::Acquire(_)) => Reply::Refused(error(Effect::Refused)),
+            (Some(effect), Request::Acquire(request)) => {
+                if effect == Effect::Unknown && reply.is_none() {
+                    self.ghosts.push(request);
+                }
+                Reply::Unanswered(error(effect))
+            }
+        };
+        let record = self.records.get_mut(&hold).unwrap();
+        match &reply {
+            Reply::Acquire(AcquireReply::Held { lease, .. }) => {
+                record.is_known = true;
+                record.unanswered |= deadline(sent, *lease) <= self.now;
+            }
+            Reply::Acquire(AcquireReply::Busy { .. }) => record.is_known |= has_entry,
+            Reply::Unanswered(error) if error.effect() == Effect::Unknown => {
+                (record.is_known, record.unanswered) = (true, true);
+            }
+            Reply::Unsure(_) => record.is_known = true,
+            Reply::Acquire(AcquireReply::Ended) => panic!("{hold} was asked for after its end"),
+            Reply::Unanswered(_) | Reply::Refused(_) => {}
+        }
+        let epoch = self.epoch;
+        self.step(Input::Answered(Answer {
+            sent,
+            sent_epoch,
+            epoch,
+            reply,
+        }));
+    }
+
+    pub(super) fn fly(&mut self, request: Request) {
+        let flight = Flight {
+            request,
+            sent: self.now,
+            sent_epoch: self.epoch,
+            reply: None,
+        };
+        let other = self.flight.replace(flight);
+        assert!(other.is_none(), "two requests in flight: {self:?}");
+    }
+
+    // ---- the machine ----
+
+    pub(super) fn drive(&mut self) {
+        if self.machine.due().is_some_and(|due| due <= self.now) {
+            self.step(Input::Due);
+            let due = self.machine.due();
+            assert!(due.is_none_or(|due| self.now < due), "{self:?}");
+        }
+    }
+
+    pub(super) fn step(&mut self, input: Input) {
+        let mut actions = Vec::new();
+        self.machine.step(input, self.now, &mut actions);
+        // A waiter that is refused is ended before it is told.
+        actions.sort_by_key(|action| !matches!(action, Action::Refuse(..)));
+        let mut given_back = Vec::new();
+        for action in actions {
+            given_back.extend(self.perform(action));
+        }
+        self.check();
+        for hold in given_back {
+            self.release(hold);
+        }
+    }
+
+    /// Returns a hold that is given back.
+    pub(super) fn perform(&mut self, action: Action) -> Option<HoldId> {
+        match action {
+            Action::Acquire(request) => {
+                assert_eq!(Some(request.hold), self.first());
+                self.fly(Request::Acquire(request));
+            }
+            Action::Release(release, successor) => {
+                let record = self.records.get_mut(&release.hold).unwrap();
+                record.releases += 1;
+                assert_eq!(release.tombstone, record.unanswered, "{release:?}");
+                match successor {
+                    Some(successor) => {
+                        assert_eq!(Some(successor.hold), self.first());
+                        self.fly(Request::Release(release, successor));
+                    }
+                    None => self.releases.push(release),
+                }
+            }
+            Action::Grant(waiter, grant) => {
+                assert_eq!(Some(waiter), self.first());
+                assert!(grant.hold == waiter && self.now < deadline(grant.sent, grant.lease));
+                self.records.get_mut(&waiter).unwrap().grant = Some(grant);
+                self.set(waiter, Caller::Granted(waiter));
+            }
+            Action::Refuse(waiter, _) => {
+                let waits = |caller| matches!(caller, Caller::Waits { .. });
+                let mut callers = self.callers.iter();
+                assert!(callers.any(|(it, caller)| *it == waiter && waits(*caller)));
+                self.set(waiter, Caller::Gone);
+            }
+            Action::PassOver(waiter) => {
+                let caller = self.callers.iter().find(|(it, _)| *it == waiter);
+                let Some((_, Caller::Granted(hold))) = caller.copied() else {
+                    panic!("{waiter} has nothing to be taken back: {self:?}");
+                };
+                self.set(waiter, Caller::Gone);
+                return Some(hold);
+            }
+            Action::CheckSubscription => {}
+        }
+        None
+    }
+
+    /// What holds after every step.
+    pub(super) fn check(&self) {
+        let count = |fits: fn(&Caller) -> bool| {
+            let callers = self.callers.iter();
+            callers.filter(|(_, caller)| fits(caller)).count()
+        };
+        let waiting = count(|caller| matches!(caller, Caller::Waits { .. }));
+        let unclaimed = count(|caller| matches!(caller, Caller::Granted(_)));
+        let hasty = count(|caller| matches!(caller, Caller::Waits { asks_once: true }));
+        let in_flight = self.flight.is_some();
+        assert_eq!(self.machine.len(), waiting);
+        // Something is going to happen.
+        assert!(
+            waiting == 0 || in_flight || self.machine.due().is_some(),
+            "{self:?}"
+        );
+        assert!(unclaimed == 0 || self.machine.due().is_some(), "{self:?}");
+        let is_active = waiting > 0 || unclaimed > 0 || in_flight;
+        assert_eq!(self.machine.is_active(), is_active, "{self:?}");
+        // Those that ask only once wait for a question.
+        let flight = self.flight.as_ref().map(|flight| flight.request);
+        assert!(
+            hasty == 0 || matches!(flight, Some(Request::Acquire(_))),
+            "{self:?}"
+        );
+    }
+}
+
+/// Takes out one of them, if there is any.
+pub(super) fn choose<T>(from: &mut Vec<T>, at: usize) -> Option<T> {
+    (!from.is_empty()).then(|| from.remove(at % from.len()))
+}
