@@ -13,11 +13,7 @@ use super::{
     waiter::{Flight, Kind, Outcome, Waiter},
 };
 use crate::{
-    base::{
-        deadline::deadline,
-        id::HoldId,
-        options::{Queueing, Wake},
-    },
+    base::{deadline::deadline, id::HoldId, options::Queueing},
     store::{AcquireRequest, HandoffMessage, Order, Successor},
 };
 
@@ -28,6 +24,7 @@ mod asking;
 #[cfg(test)]
 #[path = "../../tests/model/mod.rs"]
 mod model;
+#[cfg(test)]
 mod tests;
 
 /// Who has the lock in this process.
@@ -236,13 +233,19 @@ impl LocalQueue {
         let outcome = waiter.learn(answer, flight.message.as_deref(), now);
         match &outcome {
             Outcome::Held(_) | Outcome::Moved | Outcome::Busy { .. } => self.heard = Heard::Busy,
-            Outcome::Unknown(Some(error)) => self.heard = Heard::Failure(error.clone()),
-            Outcome::Unknown(None) | Outcome::Refused(_) => {}
+            Outcome::Unknown(Some(error)) | Outcome::Refused(error) => {
+                self.heard = Heard::Failure(error.clone());
+            }
+            Outcome::Unknown(None) => {}
+        }
+        let should_have_been_told =
+            flight.kind == (Kind::Acquire { in_time: true }) && flight.message.is_none();
+        if should_have_been_told && matches!(outcome, Outcome::Held(_)) {
+            actions.push(Action::CheckSubscription);
         }
         let Some(left) = flight.left else {
             return self.settle(flight.waiter, flight.kind, outcome, now, actions);
         };
-        self.maybe_free = true;
         match outcome {
             Outcome::Held(_) => self.release(left.release(now), actions),
             _ => self.undo(&left, now, actions),
@@ -261,10 +264,6 @@ impl LocalQueue {
         let is_named = matches!(kind, Kind::Release { .. });
         match outcome {
             Outcome::Held(grant) => {
-                let should_have_been_told = kind == (Kind::Acquire { in_time: true });
-                if should_have_been_told && self.queueing.wake == Wake::Notify {
-                    actions.push(Action::CheckSubscription);
-                }
                 let handoffs = match kind {
                     Kind::Acquire { .. } => 0,
                     Kind::Release { handoffs } => handoffs,

@@ -64,7 +64,8 @@ pub(super) struct Flight {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(super) enum Kind {
-    /// An acquire of its own; `in_time` if nothing but the time was its reason.
+    /// An acquire of its own; `in_time` if nothing but the time was its reason: if it
+    /// brings the lock, a message should have come.
     Acquire { in_time: bool },
     /// The release of another hold, which names it as successor. Then so many hand-offs follow each other.
     Release { handoffs: u32 },

@@ -16,9 +16,10 @@ const LONGEST_PAUSE: usize = 8;
 impl LocalQueue {
     /// What follows from every input: a request, or a pause.
     pub(super) fn go_on(&mut self, now: Instant, actions: &mut Vec<Action>) {
-        self.ask_if_free(now, actions);
         self.refuse_hasty(now, actions);
-        self.ask_if_free(now, actions);
+        if self.flight.is_none() && mem::take(&mut self.maybe_free) && self.asks_at_once(now) {
+            self.ask(false, actions);
+        }
         if self.waiters.is_empty() {
             (self.maybe_free, self.ask_at) = (false, None);
             // A lock that is held for long is not to keep the memory of those who waited for it.
@@ -58,13 +59,9 @@ impl LocalQueue {
             now < due
         });
         if self.flight.is_none() && self.ask_at.is_some_and(|at| at <= now) {
-            self.ask(true, actions);
-        }
-    }
-
-    fn ask_if_free(&mut self, now: Instant, actions: &mut Vec<Action>) {
-        if self.flight.is_none() && mem::take(&mut self.maybe_free) && self.asks_at_once(now) {
-            self.ask(false, actions);
+            // At the end of a lease no message was due.
+            let is_over = self.free_at.is_some_and(|free_at| free_at <= now);
+            self.ask(self.listens && !is_over, actions);
         }
     }
 

@@ -167,33 +167,38 @@ fn two_behind_a_local_holder_share_one_answer() {
 }
 
 #[test]
-fn one_that_becomes_the_first_asks_itself() {
+fn one_that_becomes_the_first_is_told_what_the_other_would_have_been() {
+    for (answer, done) in [
+        (failed(), "refuse B: failed"),
+        (busy(), "release A; refuse B: busy"),
+        (held(), "release A; refuse B: busy"),
+    ] {
+        Story::of(NOTIFY)
+            .goes([
+                (join(A), "acquire A"),
+                (ask_once(B), ""),
+                (leave(A), ""),
+                (answer, done),
+            ])
+            .ends();
+    }
     Story::of(NOTIFY)
         .goes([
             (join(A), "acquire A"),
             (ask_once(B), ""),
-            (leave(A), ""),
-            (failed(), "acquire B"),
-            (busy(), "refuse B: busy"),
+            (refused(), "refuse A: failed; refuse B: failed"),
         ])
         .ends();
-    // It has no place that a release could name.
+}
+
+#[test]
+fn many_that_ask_at_the_same_time_share_one_request() {
     Story::of(NOTIFY)
         .goes([
-            (join(A), "acquire A"),
+            (ask_once(A), "acquire A"),
             (ask_once(B), ""),
-            (leave(A), ""),
-            (busy(), "release A; acquire B"),
-            (free(), ""),
-            (held(), "grant B"),
-        ])
-        .released_by(B);
-    Story::of(NOTIFY)
-        .goes([
-            (join(A), "acquire A"),
-            (ask_once(B), ""),
-            (refused(), "refuse A: failed; acquire B"),
-            (refused(), "refuse B: failed"),
+            (ask_once(C), ""),
+            (busy(), "refuse A: busy; refuse B: busy; refuse C: busy"),
         ])
         .ends();
 }

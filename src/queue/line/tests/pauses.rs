@@ -38,7 +38,7 @@ fn a_waiter_that_listens_asks_once_in_a_heartbeat() {
 }
 
 #[test]
-fn the_subscription_is_checked_only_if_the_time_was_the_reason_to_ask() {
+fn the_subscription_is_checked_only_if_a_message_should_have_come() {
     a_waits(NOTIFY)
         .goes([(free(), "acquire A"), (held(), "grant A")])
         .released_by(A);
@@ -47,6 +47,24 @@ fn the_subscription_is_checked_only_if_the_time_was_the_reason_to_ask() {
             .goes([(due_within(10..=1_000), "acquire A"), (held(), "grant A")])
             .released_by(A);
     }
+    // It did come.
+    a_waits(NOTIFY)
+        .goes([
+            (due(1_000), "acquire A"),
+            (message(A), ""),
+            (held(), "grant A"),
+        ])
+        .released_by(A);
+    // No lock moves when its lease ends.
+    Story::of(NOTIFY)
+        .goes([
+            (listens(true), ""),
+            (join(A), "acquire A"),
+            (busy_for(300), ""),
+            (due(301), "acquire A"),
+            (held(), "grant A"),
+        ])
+        .released_by(A);
 }
 
 /// The bounds of the pauses: half of each may be jitter.
