@@ -5,10 +5,16 @@ use std::{
     sync::{Arc, Weak},
 };
 
-use tokio::{runtime::Handle, select, time::Instant};
+use tokio::{
+    runtime::{self, Handle},
+    select,
+    sync::Notify,
+    time::Instant,
+};
 
 use super::{
-    keys::{DriverSignal, Effects, Flight, Line, LocalQueues},
+    keys::LocalQueues,
+    lines::{Caller, Driven, Effects, Flight, Line},
     step::Input,
 };
 use crate::base::{key::LockKey, options::Wake, timer::sleep_until};
@@ -24,14 +30,22 @@ pub(super) fn start(queues: &Arc<LocalQueues>, key: &LockKey, runtime: Option<&H
         let mut lines = queues.lines.lock();
         let line = lines.of.get_mut(key);
         let idle = |line: &&mut Line| line.driver.is_none() && line.queue.is_active();
-        line.filter(idle)
-            .map(|line| Arc::clone(line.driver.insert(DriverSignal::default())))
+        line.filter(idle).map(|line| {
+            let signal = Arc::<Notify>::default();
+            line.driver = Some(Driven {
+                signal: Arc::clone(&signal),
+                sleeps_until: None,
+            });
+            signal
+        })
     };
     if let Some(signal) = signal {
         let driver = Driver {
             queues: Arc::clone(queues),
             key: key.clone(),
             signal,
+            runtime: runtime.id(),
+            has_begun: false,
         };
         drop(runtime.spawn(driver.run()));
     }
@@ -40,7 +54,9 @@ pub(super) fn start(queues: &Arc<LocalQueues>, key: &LockKey, runtime: Option<&H
 struct Driver {
     queues: Arc<LocalQueues>,
     key: LockKey,
-    signal: DriverSignal,
+    signal: Arc<Notify>,
+    runtime: runtime::Id,
+    has_begun: bool,
 }
 
 /// What a driver waits for.
@@ -51,7 +67,8 @@ struct Turn {
 
 impl Driver {
     /// Runs until the line has no work for it any more.
-    async fn run(self) {
+    async fn run(mut self) {
+        self.has_begun = true;
         while let Some(Turn { flight, due }) = self.turn() {
             let answered = async {
                 match flight {
@@ -80,6 +97,7 @@ impl Driver {
             queues,
             key,
             signal,
+            ..
         } = self;
         let listens = listen(queues);
         let mut effects = Effects::default();
@@ -89,10 +107,11 @@ impl Driver {
             if line.queue.due().is_some_and(|due| due <= Instant::now()) {
                 queues.step(key, line, Input::Due, effects);
             }
-            line.driver.as_ref()?;
+            let due = line.queue.due();
+            line.driver.as_mut()?.sleeps_until = due;
             Some(Turn {
                 flight: line.flight.clone(),
-                due: line.queue.due(),
+                due,
             })
         });
         // What it would tell is in the turn.
@@ -111,17 +130,23 @@ impl Drop for Driver {
             .change(&self.key, &mut effects, |line, effects| {
                 if is_driven(line, &self.signal) {
                     line.driver = None;
-                    let wakers = line.callers.iter_mut().map(|caller| caller.waker.take());
-                    effects.wakers.extend(wakers.flatten());
+                    // Those on a runtime that takes no new task could start no other driver either.
+                    let can_start = |caller: &&mut Caller| {
+                        self.has_begun || caller.runtime != Some(self.runtime)
+                    };
+                    let callers = line.callers.iter_mut().filter(can_start);
+                    let wakers = callers.filter_map(|caller| caller.waker.take());
+                    effects.wakers.extend(wakers);
                 }
             });
         self.queues.apply(&self.key, effects, None);
+        self.queues.desert(&self.key);
     }
 }
 
-fn is_driven(line: &Line, signal: &DriverSignal) -> bool {
+fn is_driven(line: &Line, signal: &Arc<Notify>) -> bool {
     let driver = line.driver.as_ref();
-    driver.is_some_and(|driver| Arc::ptr_eq(driver, signal))
+    driver.is_some_and(|driver| Arc::ptr_eq(&driver.signal, signal))
 }
 
 /// Opens the inbox, unless it is open. False while waiters have to ask; they are woken when that changes.

@@ -2,42 +2,31 @@
 //! they call for.
 
 use std::{
-    collections::{HashMap, VecDeque},
     fmt, mem,
     sync::{Arc, Weak},
     task::Waker,
 };
 
-use futures_util::{
-    FutureExt,
-    future::{BoxFuture, Shared},
-};
-use tokio::{
-    runtime::{self, Handle},
-    sync::Notify,
-    time::Instant,
-};
+use futures_util::FutureExt;
+use tokio::{runtime::Handle, time::Instant};
 
 use super::{
     cohort::Granted,
-    line::LocalQueue,
+    lines::{Effects, Ending, Flight, Line, Lines},
     request::Requests,
-    step::{Action, Input, Refusal, Release},
+    step::{Action, Answer, Input, Refusal, Release, Reply, unanswered},
 };
 use crate::{
     base::{
-        background::Handover, error::Failure, events, id::HoldId, key::LockKey, mutex::Mutex,
+        error::{Failure, StoreError},
+        events,
+        id::HoldId,
+        key::LockKey,
+        mutex::Mutex,
         options::Queueing,
     },
     store::{AcquireRequest, Store, Successor},
 };
-
-/// The request of a line that is in flight. Its answer is an input of the line, whichever task polls it;
-/// its output tells how the hold has ended, where it is a release.
-pub(super) type Flight = Shared<BoxFuture<'static, Result<(), Failure>>>;
-
-/// Wakes the driver of a line, and tells it from the next one.
-pub(super) type DriverSignal = Arc<Notify>;
 
 /// The local queues of one `Locks`.
 pub(crate) struct LocalQueues {
@@ -45,61 +34,6 @@ pub(crate) struct LocalQueues {
     pub(super) queueing: Queueing,
     pub(super) lines: Mutex<Lines>,
     pub(super) this: Weak<Self>,
-}
-
-/// The lines of all keys that are held or waited for.
-#[derive(Default)]
-pub(super) struct Lines {
-    pub(super) of: HashMap<LockKey, Line>,
-    /// The actions of one step at a time.
-    actions: Vec<Action>,
-}
-
-/// The local queue of one key, and what its steps are performed on.
-pub(super) struct Line {
-    pub(super) queue: LocalQueue,
-    /// The callers that wait for an answer, in the order in which they came.
-    pub(super) callers: VecDeque<Caller>,
-    pub(super) flight: Option<Flight>,
-    pub(super) driver: Option<DriverSignal>,
-}
-
-/// The caller of one waiter.
-pub(super) struct Caller {
-    pub(super) waiter: HoldId,
-    /// None while it polls the request in flight: there is no other way to its answer.
-    pub(super) waker: Option<Waker>,
-    /// Where it began to wait.
-    pub(super) runtime: Option<runtime::Id>,
-    pub(super) answer: Option<Result<Granted, Refusal>>,
-}
-
-/// What is done once the line is let go of, since it runs code of others, which may come back here.
-#[derive(Default)]
-pub(super) struct Effects {
-    pub(super) wakers: Vec<Waker>,
-    pub(super) signal: Option<DriverSignal>,
-    /// Locks that were granted, and that their callers do not enter.
-    pub(super) given_back: Vec<Granted>,
-    releases: Vec<Ending>,
-    check_subscription: bool,
-    actions: Vec<Action>,
-}
-
-/// The end of a hold, on its way or to be begun.
-enum Ending {
-    Alone(Release),
-    /// It names a successor, for which it is a request in flight.
-    HandingOver(HoldId, Flight),
-}
-
-impl Ending {
-    fn hold(&self) -> HoldId {
-        match self {
-            Self::Alone(release) => release.hold,
-            Self::HandingOver(hold, _) => *hold,
-        }
-    }
 }
 
 impl LocalQueues {
@@ -119,23 +53,29 @@ impl LocalQueues {
     /// Ends a hold. Fails if the lock turns out to have been lost before, or if it could not be released
     /// at all and stands until its lease ends.
     ///
-    /// Should this not be polled to its end, because its runtime ends, then no waiter of another one waits
-    /// for it.
+    /// The release is sent when this is polled first: then it names the first waiter, who has no need to ask
+    /// until then. Should this be dropped before its end, since its runtime ends, then no waiter of another
+    /// one waits for it.
     pub(crate) fn release(
-        &self,
+        self: &Arc<Self>,
         key: &LockKey,
         release: Release,
     ) -> impl Future<Output = Result<(), Failure>> + Send + use<> {
-        let mut effects = Effects::default();
-        self.begin(key, &mut effects, |line, effects| {
-            self.step(key, line, Input::Release(release), effects);
-        });
-        let mut releases = effects.releases.iter();
-        let at = releases.position(|ending| ending.hold() == release.hold);
-        let ending = at.map(|at| effects.releases.swap_remove(at));
-        self.apply(key, effects, None);
-        // Every release is performed.
-        self.end(key, ending.unwrap_or(Ending::Alone(release)))
+        let Release { hold, deadline, .. } = release;
+        let until = deadline;
+        self.input(key, Input::Ending { hold, until });
+        let mut releasing = Releasing::new(self, key, hold);
+        async move {
+            let mut effects = Effects::default();
+            let Releasing { queues, key, .. } = &releasing;
+            queues.begin(key, &mut effects, |line, effects| {
+                queues.step(key, line, Input::Release(release), effects);
+            });
+            // Every step with a release calls for it.
+            let ending = effects.ending.take().unwrap_or(Ending::Alone(release));
+            queues.apply(key, effects, None);
+            releasing.end(ending).await
+        }
     }
 
     /// Takes a step in a line, if it is there.
@@ -175,13 +115,8 @@ impl LocalQueues {
     ) -> T {
         let mut lines = self.lines.lock();
         let Lines { of, actions } = &mut *lines;
-        let new = || Line {
-            queue: LocalQueue::new(self.queueing),
-            callers: VecDeque::new(),
-            flight: None,
-            driver: None,
-        };
-        let line = of.entry(key.clone()).or_insert_with(new);
+        let line = of.entry(key.clone());
+        let line = line.or_insert_with(|| Line::new(self.queueing));
         mem::swap(actions, &mut effects.actions);
         let output = work(line, effects);
         mem::swap(actions, &mut effects.actions);
@@ -196,7 +131,6 @@ impl LocalQueues {
         if matches!(input, Input::Answered(_)) {
             line.flight = None;
         }
-        let due = line.queue.due();
         let mut actions = mem::take(&mut effects.actions);
         line.queue.step(input, Instant::now(), &mut actions);
         for action in actions.drain(..) {
@@ -205,11 +139,12 @@ impl LocalQueues {
         effects.actions = actions;
         if !line.queue.is_active() {
             // The driver's work ends here.
-            effects.signal = line.driver.take().or(effects.signal.take());
-        } else if let Some(next) = line.queue.due()
-            && due.is_none_or(|due| next < due)
+            effects.signal = line.driver.take().map(|driver| driver.signal);
+        } else if let Some(driver) = &line.driver
+            && let Some(due) = line.queue.due()
+            && driver.sleeps_until.is_none_or(|until| due < until)
         {
-            effects.signal = line.driver.clone();
+            effects.signal = Some(Arc::clone(&driver.signal));
         }
     }
 
@@ -217,16 +152,15 @@ impl LocalQueues {
         match action {
             Action::Acquire(request) => {
                 line.flight = Some(self.acquiring(key, request));
-                effects.signal = line.driver.clone();
+                let driver = line.driver.as_ref();
+                effects.signal = driver.map(|driver| Arc::clone(&driver.signal));
             }
-            Action::Release(release, None) => {
-                effects.releases.push(Ending::Alone(release));
+            Action::Release(release, successor) => {
+                effects.ending = Some(self.ending(key, line, release, successor));
             }
-            Action::Release(release, Some(successor)) => {
-                let flight = self.handing_over(key, release, successor);
-                line.flight = Some(flight.clone());
-                let ending = Ending::HandingOver(release.hold, flight);
-                effects.releases.push(ending);
+            Action::Undo(release, successor) => {
+                let ending = self.ending(key, line, release, successor);
+                effects.undoing.push(ending);
             }
             Action::Grant(waiter, grant) => {
                 line.answer(waiter, Ok(Granted::Lock(grant)), effects);
@@ -250,138 +184,164 @@ impl LocalQueues {
         if effects.check_subscription {
             self.store().check_subscription();
         }
-        if effects.given_back.is_empty() && effects.releases.is_empty() {
+        if effects.given_back.is_empty() && effects.undoing.is_empty() {
             return;
         }
         let present = Handle::try_current().ok();
-        let runtime = present.as_ref().or(runtime);
+        let (Some(queues), Some(runtime)) = (self.this.upgrade(), present.as_ref().or(runtime))
+        else {
+            return;
+        };
         for granted in effects.given_back {
             let release = granted.release();
             events::acquire_undone(key, release.hold);
-            let releasing = self.release(key, release);
-            drop(runtime.map(|runtime| Handover::new(runtime, releasing)));
+            drop(runtime.spawn(queues.release(key, release)));
         }
-        for ending in effects.releases {
-            events::acquire_undone(key, ending.hold());
-            let releasing = self.end(key, ending);
-            drop(runtime.map(|runtime| Handover::new(runtime, releasing)));
+        for ending in effects.undoing {
+            let hold = ending.hold();
+            events::acquire_undone(key, hold);
+            let mut releasing = Releasing::new(&queues, key, hold);
+            drop(runtime.spawn(async move { releasing.end(ending).await }));
         }
+    }
+
+    /// A task that polled the request in flight has gone: the driver goes on with it. Without a driver, and if no
+    /// other task polls it, it is given up.
+    pub(super) fn desert(&self, key: &LockKey) {
+        let mut effects = Effects::default();
+        let deserted = self.change(key, &mut effects, |line, effects| match &line.driver {
+            Some(driver) => {
+                effects.signal = Some(Arc::clone(&driver.signal));
+                None
+            }
+            None => line
+                .flight
+                .take_if(|flight| flight.strong_count() == Some(1)),
+        });
+        self.apply(key, effects, None);
+        // That it has no answer is an input of the line.
+        drop(deserted);
     }
 
     // ---- requests ----
 
     fn acquiring(&self, key: &LockKey, request: AcquireRequest) -> Flight {
-        let (requests, queues, key) = (Arc::clone(&self.requests), self.this.clone(), key.clone());
+        let requests = Arc::clone(&self.requests);
+        let report = self.report(key, Reply::Unanswered);
         let acquiring = async move {
-            let answer = requests.acquire(&key, request).await;
-            if let Some(queues) = queues.upgrade() {
-                queues.input(&key, Input::Answered(answer));
-            }
+            let answer = requests.acquire(&report.key, request).await;
+            report.read(answer);
             Ok(())
         };
         acquiring.boxed().shared()
     }
 
-    /// A release that names a successor, for which it is a request in flight.
-    fn handing_over(&self, key: &LockKey, release: Release, successor: Successor) -> Flight {
-        let (requests, queues, key) = (Arc::clone(&self.requests), self.this.clone(), key.clone());
-        let releasing = async move {
-            let (ended, answer) = requests.release(&key, release, Some(successor)).await;
-            if let Some(queues) = queues.upgrade() {
-                queues.input(&key, Input::Answered(answer));
-            }
-            ended
-        };
-        releasing.boxed().shared()
-    }
-
-    /// Brings a release to its end. Should this be dropped before, then the driver goes on with a release that is
-    /// a request in flight.
-    fn end(
+    /// The end of a hold. With a successor it is the request in flight from now on.
+    fn ending(
         &self,
         key: &LockKey,
-        ending: Ending,
-    ) -> impl Future<Output = Result<(), Failure>> + Send + use<> {
-        let mut orphan = Orphan {
-            queues: Some(self.this.clone()),
-            key: key.clone(),
-        };
+        line: &mut Line,
+        release: Release,
+        successor: Option<Successor>,
+    ) -> Ending {
+        if successor.is_none() {
+            return Ending::Alone(release);
+        }
         let requests = Arc::clone(&self.requests);
-        async move {
-            match ending {
-                Ending::HandingOver(_, flight) => {
-                    let ended = flight.await;
-                    drop(orphan.ended());
-                    ended
-                }
-                Ending::Alone(release) => {
-                    let (ended, _) = requests.release(&orphan.key, release, None).await;
-                    if let Some(queues) = orphan.ended() {
-                        queues.input(&orphan.key, Input::MaybeFree);
-                    }
-                    ended
-                }
-            }
+        let report = self.report(key, |error| Reply::Unsure(Some(error)));
+        let releasing = async move {
+            let (ended, answer) = requests.release(&report.key, release, successor).await;
+            report.read(answer);
+            ended
+        };
+        let flight = releasing.boxed().shared();
+        line.flight = Some(flight.clone());
+        Ending::HandingOver(release.hold, flight)
+    }
+
+    fn report(&self, key: &LockKey, unread: fn(StoreError) -> Reply) -> Report {
+        Report {
+            queues: Weak::clone(&self.this),
+            key: key.clone(),
+            unread: Some(unread),
         }
     }
 }
 
-impl Line {
-    fn is_over(&self) -> bool {
-        self.queue.is_over() && self.callers.is_empty()
-    }
-
-    /// Answers a caller. Returns what it was answered before, and has not come for.
-    fn answer(
-        &mut self,
-        waiter: HoldId,
-        answer: Result<Granted, Refusal>,
-        effects: &mut Effects,
-    ) -> Option<Result<Granted, Refusal>> {
-        let caller = self.caller(waiter)?;
-        effects.wakers.extend(caller.waker.take());
-        caller.answer.replace(answer)
-    }
-
-    pub(super) fn caller(&mut self, waiter: HoldId) -> Option<&mut Caller> {
-        let mut callers = self.callers.iter_mut();
-        callers.find(|caller| caller.waiter == waiter)
-    }
-
-    /// A caller has its answer, or waits no longer.
-    pub(super) fn forget(&mut self, waiter: HoldId) -> Option<Caller> {
-        let mut callers = self.callers.iter();
-        let at = callers.position(|caller| caller.waiter == waiter)?;
-        let caller = self.callers.remove(at);
-        if self.callers.is_empty() {
-            // A lock that is held for long is not to keep the memory of those who waited for it.
-            self.callers = VecDeque::new();
-        }
-        caller
-    }
-}
-
-/// A release that may be left without a task that polls it.
-struct Orphan {
-    queues: Option<Weak<LocalQueues>>,
+/// Brings the answer to a request in flight to its line; that there is none, if the request panics or is given
+/// up.
+struct Report {
+    queues: Weak<LocalQueues>,
     key: LockKey,
+    unread: Option<fn(StoreError) -> Reply>,
 }
 
-impl Orphan {
-    /// It has come to its end.
-    fn ended(&mut self) -> Option<Arc<LocalQueues>> {
-        self.queues.take()?.upgrade()
+impl Report {
+    fn read(mut self, answer: Answer) {
+        self.unread = None;
+        if let Some(queues) = self.queues.upgrade() {
+            queues.input(&self.key, Input::Answered(answer));
+        }
     }
 }
 
-impl Drop for Orphan {
+impl Drop for Report {
     fn drop(&mut self) {
-        if let Some(queues) = self.queues.as_ref().and_then(Weak::upgrade) {
-            let mut effects = Effects::default();
-            queues.change(&self.key, &mut effects, |line, effects| {
-                effects.signal = line.driver.clone();
-            });
-            queues.apply(&self.key, effects, None);
+        if let (Some(unread), Some(queues)) = (self.unread, self.queues.upgrade()) {
+            let epoch = queues.store().connection_epoch();
+            let answer = Answer {
+                sent: Instant::now(),
+                sent_epoch: epoch,
+                epoch,
+                reply: unread(unanswered("the request was given up")),
+            };
+            queues.input(&self.key, Input::Answered(answer));
+        }
+    }
+}
+
+/// The release of a hold, for the task that polls it.
+struct Releasing {
+    queues: Arc<LocalQueues>,
+    key: LockKey,
+    hold: HoldId,
+    flight: Option<Flight>,
+    has_ended: bool,
+}
+
+impl Releasing {
+    fn new(queues: &Arc<LocalQueues>, key: &LockKey, hold: HoldId) -> Self {
+        Self {
+            queues: Arc::clone(queues),
+            key: key.clone(),
+            hold,
+            flight: None,
+            has_ended: false,
+        }
+    }
+
+    async fn end(&mut self, ending: Ending) -> Result<(), Failure> {
+        let Self { queues, key, .. } = &*self;
+        let ended = match ending {
+            Ending::Alone(release) => {
+                let (ended, _) = queues.requests.release(key, release, None).await;
+                queues.input(key, Input::MaybeFree);
+                ended
+            }
+            Ending::HandingOver(_, flight) => self.flight.insert(flight).await,
+        };
+        self.has_ended = true;
+        ended
+    }
+}
+
+impl Drop for Releasing {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            self.flight = None;
+            // It is not by this that the first waiter will get the lock.
+            self.queues.input(&self.key, Input::Lost(self.hold));
+            self.queues.desert(&self.key);
         }
     }
 }

@@ -9,7 +9,7 @@ use std::{collections::VecDeque, time::Duration};
 use tokio::time::Instant;
 
 use super::{
-    step::{Action, Answer, Grant, Heard, Input, Refusal, Release},
+    step::{Action, Answer, Grant, Heard, Input, Refusal},
     waiter::{Flight, Kind, Outcome, Waiter},
 };
 use crate::{
@@ -149,7 +149,15 @@ impl LocalQueue {
                     self.hold(Holder::Guarded(hold), &next.request, now);
                 }
             }
-            Input::Release(release) => self.release(release, actions),
+            Input::Ending { hold, until } => {
+                if self.holder.is(hold) {
+                    self.holder = Holder::Until(hold, until);
+                }
+            }
+            Input::Release(release) => {
+                let successor = self.end(release.hold);
+                actions.push(Action::Release(release, successor));
+            }
             Input::Lost(hold) => {
                 if self.holder.is(hold) {
                     self.holder = Holder::Nobody;
@@ -198,15 +206,20 @@ impl LocalQueue {
             Some(flight) if flight.waiter == waiter.request.hold => {
                 flight.left = Some(Box::new(waiter));
             }
-            _ => self.undo(&waiter, now, actions),
+            _ => self.forget(&waiter, now, actions),
         }
     }
 
     /// Ends what the store may know of a waiter that has left.
-    fn undo(&mut self, waiter: &Waiter, now: Instant, actions: &mut Vec<Action>) {
+    fn forget(&mut self, waiter: &Waiter, now: Instant, actions: &mut Vec<Action>) {
         if waiter.is_known() {
-            self.release(waiter.release(now), actions);
+            self.undo(waiter, now, actions);
         }
+    }
+
+    fn undo(&mut self, waiter: &Waiter, now: Instant, actions: &mut Vec<Action>) {
+        let successor = self.end(waiter.request.hold);
+        actions.push(Action::Undo(waiter.release(now), successor));
     }
 
     fn refuse(&mut self, hold: HoldId, refusal: Refusal, now: Instant, actions: &mut Vec<Action>) {
@@ -247,8 +260,8 @@ impl LocalQueue {
             return self.settle(flight.waiter, flight.kind, outcome, now, actions);
         };
         match outcome {
-            Outcome::Held(_) => self.release(left.release(now), actions),
-            _ => self.undo(&left, now, actions),
+            Outcome::Held(_) => self.undo(&left, now, actions),
+            _ => self.forget(&left, now, actions),
         }
     }
 
@@ -350,12 +363,12 @@ impl LocalQueue {
         }
     }
 
-    fn release(&mut self, release: Release, actions: &mut Vec<Action>) {
-        if self.holder.is(release.hold) {
+    /// A hold ends. Returns who is to have the lock next, unless the store decides that.
+    fn end(&mut self, hold: HoldId) -> Option<Successor> {
+        if self.holder.is(hold) {
             self.holder = Holder::Nobody;
         }
-        let successor = self.nominate();
-        actions.push(Action::Release(release, successor));
+        self.nominate()
     }
 
     /// Names the first waiter as successor, unless another request is in flight.

@@ -5,6 +5,7 @@ mod cohort;
 mod driver;
 mod keys;
 mod line;
+mod lines;
 mod queue;
 mod request;
 mod step;

@@ -21,14 +21,17 @@
 //!    up.
 //! 5. A message is read after the answer to the request that was in flight when it came.
 //! 6. A waiter that is granted the lock and does not come for it within two heartbeats is passed over.
-//! 7. A waiter that asks only once stays in the line for no more than one request.
-//! 8. A line with waiters, unclaimed grants or an abandoned request has a driver, unless a caller polls its own
-//!    request. The end of a runtime takes its driver with it; then a caller on another one starts the next.
+//! 7. A waiter that asks only once stays in the line until one request is answered: its own, or that which
+//!    was in flight when it came.
+//! 8. A request in flight is polled by its caller, by the task of its release, or by the driver; a line with other
+//!    work has a driver. The end of a runtime takes its tasks with it. Then the driver goes on with the request, or a
+//!    caller on another runtime starts a driver, or, if neither is there, the request is given up.
 //!
 //! # Lock order
 //!
 //! The map of the lines comes first: under it lie the depth and the lease of a hold, which is handed on in
-//! memory. Neither the store is called under it, nor a waker, nor a runtime.
+//! memory. Under it neither the store is called, nor a runtime, nor a waker, and no waker is dropped: any of
+//! them may run code that comes back here.
 
 use std::{sync::Arc, time::Duration};
 
@@ -36,7 +39,8 @@ use tokio::time::Instant;
 
 use super::{
     cohort::{Granted, Turn},
-    keys::{Effects, LocalQueues},
+    keys::LocalQueues,
+    lines::Effects,
     step::{Heard, Input, Refusal},
     wait::Wait,
 };

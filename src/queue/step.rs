@@ -30,7 +30,9 @@ pub(super) enum Input {
     Entered { waiter: HoldId, hold: HoldId },
     /// The hold goes on with this waiter, in memory.
     HandOn { hold: HoldId, waiter: HoldId },
-    /// A hold ends.
+    /// A hold is about to be released. It counts as the holder for as long as its lease lasts.
+    Ending { hold: HoldId, until: Instant },
+    /// A hold is released now.
     Release(Release),
     /// A hold has lost its lock.
     Lost(HoldId),
@@ -47,9 +49,11 @@ pub(super) enum Input {
 pub(super) enum Action {
     /// To ask for the lock. The answer is an input.
     Acquire(AcquireRequest),
-    /// To end a hold, until the store has answered or its TTL is over. With a successor the answer is an
-    /// input; without one it is [`Input::MaybeFree`].
+    /// To end the hold of the input, until the store has answered or its TTL is over. With a successor the
+    /// answer is an input; without one it is [`Input::MaybeFree`].
     Release(Release, Option<Successor>),
+    /// The same for a waiter that has left: no caller waits for it.
+    Undo(Release, Option<Successor>),
     /// To bring a waiter its lock.
     Grant(HoldId, Grant),
     /// To send a waiter away.

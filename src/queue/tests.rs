@@ -16,6 +16,8 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
+mod ends;
+
 use super::step::unanswered;
 use crate::{
     LockError, Locks,
@@ -39,6 +41,7 @@ struct Counting {
     store: MemoryStore,
     is_broken: AtomicBool,
     asked: AtomicU32,
+    released: AtomicU32,
     renewed: AtomicU32,
     /// Whether no release is answered.
     is_silent: AtomicBool,
@@ -61,6 +64,7 @@ impl Store for Counting {
     }
 
     fn release(&self, key: &LockKey, request: ReleaseRequest) -> Answer<ReleaseReply> {
+        self.released.fetch_add(1, Relaxed);
         if self.is_silent.load(Relaxed) {
             return Box::pin(async { Err(unanswered("a silent store")) });
         }
@@ -114,6 +118,7 @@ impl Process {
             store: MemoryStore::new(),
             is_broken: AtomicBool::new(false),
             asked: AtomicU32::new(0),
+            released: AtomicU32::new(0),
             renewed: AtomicU32::new(0),
             is_silent: AtomicBool::new(false),
             listener: Mutex::default(),

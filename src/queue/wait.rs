@@ -1,6 +1,7 @@
 //! A caller's future while it waits for a lock.
 
 use std::{
+    mem,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, Waker, ready},
@@ -11,7 +12,8 @@ use tokio::runtime::Handle;
 use super::{
     cohort::Granted,
     driver,
-    keys::{Caller, Effects, Flight, LocalQueues},
+    keys::LocalQueues,
+    lines::{Caller, Effects, Flight},
     step::{Input, Refusal},
 };
 use crate::{
@@ -80,39 +82,42 @@ impl<'q> Wait<'q> {
     /// Takes the answer; else the caller is woken by it.
     fn take_answer(&self, waker: &Waker) -> Option<Result<Granted, Refusal>> {
         let waiter = self.request.hold;
+        // Cloned and dropped outside of the line, since a waker may run code of others.
+        let mut waker = Some(waker.clone());
+        let runtime = Handle::try_current().ok().map(|runtime| runtime.id());
         let mut effects = Effects::default();
-        let answer = self.queues.change(self.key, &mut effects, |line, effects| {
+        let taken = self.queues.change(self.key, &mut effects, |line, effects| {
             let caller = line.caller(waiter)?;
-            let Some(answer) = caller.answer.take() else {
-                let known = caller.waker.as_ref();
-                if !known.is_some_and(|known| known.will_wake(waker)) {
-                    caller.waker = Some(waker.clone());
-                }
+            if caller.answer.is_none() {
+                mem::swap(&mut caller.waker, &mut waker);
+                caller.runtime = runtime;
                 return None;
-            };
-            drop(line.forget(waiter));
-            if let Ok(granted) = &answer {
-                let hold = granted.hold();
-                self.queues
-                    .step(self.key, line, Input::Entered { waiter, hold }, effects);
             }
-            Some(answer)
+            let caller = line.forget(waiter)?;
+            if let Some(Ok(granted)) = &caller.answer {
+                let hold = granted.hold();
+                let entered = Input::Entered { waiter, hold };
+                self.queues.step(self.key, line, entered, effects);
+            }
+            Some(caller)
         });
         self.queues.apply(self.key, effects, None);
-        answer.flatten()
+        taken.flatten()?.answer
     }
 
     fn leave(&self) {
         let waiter: HoldId = self.request.hold;
         let mut effects = Effects::default();
-        self.queues.change(self.key, &mut effects, |line, effects| {
-            let caller = line.forget(waiter);
-            let answer = caller.and_then(|caller| caller.answer);
+        let left = self.queues.change(self.key, &mut effects, |line, effects| {
+            let mut caller = line.forget(waiter);
+            let answer = caller.as_mut().and_then(|caller| caller.answer.take());
             effects.given_back.extend(answer.and_then(Result::ok));
             self.queues
                 .step(self.key, line, Input::Leave(waiter), effects);
+            caller
         });
         self.queues.apply(self.key, effects, self.runtime.as_ref());
+        drop(left);
         // The request in flight is to be answered all the same.
         driver::start(self.queues, self.key, self.runtime.as_ref());
     }
@@ -146,6 +151,7 @@ impl Future for Wait<'_> {
 impl Drop for Wait<'_> {
     fn drop(&mut self) {
         if matches!(self.stage, Stage::Joined(_)) {
+            self.stage = Stage::Answered;
             self.leave();
         }
     }

@@ -3,7 +3,7 @@
 //! A step is what happens without an await in between: an answer is read and everything that follows
 //! from it is done. The driver has no state of its own but whether it is due.
 
-use super::super::{Action, Answer, Input, Release};
+use super::super::{Action, Answer, Input};
 use super::{
     config::{Config, ticks},
     hold::Hold,
@@ -14,7 +14,7 @@ use super::{
     state::State,
 };
 use crate::{
-    queue::step::{Grant, Reply, unanswered},
+    queue::step::{Grant, Release, Reply, unanswered},
     store::{self, Order},
 };
 
@@ -67,7 +67,9 @@ impl Client<'_> {
     fn perform(&mut self, action: Action) -> Option<Hold> {
         match action {
             Action::Acquire(request) => self.send(machine::hold(request.hold), Verb::Acquire),
-            Action::Release(release, successor) => self.send_release(release, successor),
+            Action::Release(release, successor) | Action::Undo(release, successor) => {
+                self.send_release(release, successor);
+            }
             Action::Grant(waiter, grant) => {
                 let hold = machine::hold(waiter);
                 *self.state.stage_mut(hold) = Stage::Granted(won(grant));

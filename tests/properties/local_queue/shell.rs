@@ -234,7 +234,7 @@ impl Shell {
                 assert_eq!(Some(request.hold), self.first());
                 self.fly(Request::Acquire(request));
             }
-            Action::Release(release, successor) => {
+            Action::Release(release, successor) | Action::Undo(release, successor) => {
                 let record = self.records.get_mut(&release.hold).unwrap();
                 record.releases += 1;
                 assert_eq!(release.tombstone, record.unanswered, "{release:?}");

@@ -154,7 +154,7 @@ impl Story {
                 self.fly();
                 format!("acquire {waiter}")
             }
-            Action::Release(release, successor) => {
+            Action::Release(release, successor) | Action::Undo(release, successor) => {
                 let tombstone = if release.tombstone {
                     " (tombstone)"
                 } else {

@@ -1,0 +1,173 @@
+//! Requests and waiters whose task ends before they do: with its runtime, by a panic, by being dropped.
+
+use std::{
+    pin::{Pin, pin},
+    sync::mpsc,
+    task::{Context, Poll, Wake, Waker},
+    thread,
+};
+
+use tokio::{runtime::Handle, task::yield_now};
+
+use super::*;
+use crate::support::waiters;
+
+/// It goes on by itself.
+fn running() -> Runtime {
+    let mut builder = Builder::new_multi_thread();
+    let builder = builder.worker_threads(1).enable_all();
+    builder.build().expect("a runtime")
+}
+
+fn poll_once<F: Future>(future: Pin<&mut F>, waker: &Waker) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(waker))
+}
+
+#[test]
+fn a_lock_whose_holder_and_waiter_went_with_their_runtime_is_free() -> Result<(), LockError> {
+    let (first, next) = (still(), still());
+    let process = next.block_on(async { Process::with_heartbeat(SECOND / 20) });
+    let request = || process.locks.lock(KEY).ttl(SECOND / 2);
+    first.block_on(async {
+        let guard = request().acquire().await?;
+        drop(tokio::spawn(request().run(async {})));
+        yield_now().await;
+        drop(tokio::spawn(async move {
+            let _guard = guard;
+            std::future::pending::<()>().await;
+        }));
+        yield_now().await;
+        Ok::<_, LockError>(())
+    })?;
+    drop(first);
+    let is_had = async || request().no_wait().acquire().await.is_ok();
+    next.block_on(eventually(DEADLINE, "a lock without waiting", is_had));
+    Ok(())
+}
+
+#[test]
+fn releases_that_went_with_their_runtime_keep_no_turn_of_repetition() -> Result<(), LockError> {
+    let (first, next) = (still(), still());
+    let process = next.block_on(async { Process::with_heartbeat(SECOND / 20) });
+    let silence = |is_silent| process.store.is_silent.store(is_silent, Relaxed);
+    let repeated = async |releases| {
+        let repeated = async || process.store.released.load(Relaxed) >= releases;
+        eventually(DEADLINE, "repetitions", repeated).await;
+    };
+    first.block_on(async {
+        let mut guards = Vec::new();
+        for number in 0..12 {
+            let request = process.locks.lock(format!("order:{number}"));
+            guards.push(request.clone().acquire().await?);
+            drop(tokio::spawn(request.run(async {})));
+        }
+        yield_now().await;
+        silence(true);
+        drop(guards);
+        repeated(12 + 8).await;
+        Ok::<_, LockError>(())
+    })?;
+    drop(first);
+    next.block_on(async {
+        silence(false);
+        let guard = process.locks.lock(KEY).acquire().await?;
+        silence(true);
+        let waiting = tokio::spawn(process.locks.lock(KEY).run(async {}));
+        let before = process.store.released.load(Relaxed);
+        drop(guard);
+        repeated(before + 1).await;
+        silence(false);
+        waiting.await.expect("a waiter that ends")
+    })
+}
+
+/// A waker that owns a future, as the task of a small executor does.
+struct Owner(
+    #[expect(dead_code, reason = "it is only owned")]
+    std::sync::Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>,
+);
+
+impl Wake for Owner {
+    fn wake(self: Arc<Self>) {}
+}
+
+/// The last one to let go of it drops the future, which leaves its own line.
+#[test]
+fn a_waker_may_own_another_waiter() {
+    let (done, ended) = mpsc::channel();
+    let waits = move || {
+        still().block_on(async {
+            let locks = Locks::in_memory();
+            let guard = locks.lock(KEY).acquire().await?;
+            let mut other = Box::pin(locks.with_lock(KEY, async {}));
+            assert!(poll_once(other.as_mut(), Waker::noop()).is_pending());
+            let other = Box::pin(async { drop(other.await) });
+            let waker = Waker::from(Arc::new(Owner(std::sync::Mutex::new(Some(other)))));
+            let mut waiting = pin!(locks.with_lock(KEY, async {}));
+            assert!(poll_once(waiting.as_mut(), &waker).is_pending());
+            drop(waker);
+            assert!(poll_once(waiting.as_mut(), Waker::noop()).is_pending());
+            guard.release().await
+        })
+    };
+    let waiting = thread::spawn(move || done.send(waits()));
+    let ended = ended.recv_timeout(DEADLINE);
+    assert!(matches!(ended, Ok(Ok(()))), "{ended:?}");
+    drop(waiting);
+}
+
+/// The release is sent by another task, and the next request comes before it.
+#[tokio::test]
+async fn a_lock_that_is_dropped_and_taken_again_is_asked_for_once() -> Result<(), LockError> {
+    let process = Process::with_heartbeat(SECOND);
+    for _ in 0..100 {
+        drop(process.locks.lock(KEY).acquire().await?);
+    }
+    assert_eq!(process.store.asked.load(Relaxed), 1);
+    Ok(())
+}
+
+/// Its timers need one.
+#[test]
+fn a_release_that_panics_outside_of_a_runtime_keeps_no_waiter() -> Result<(), LockError> {
+    let runtime = running();
+    let process = runtime.block_on(async { Process::with_heartbeat(SECOND / 20) });
+    let guard = runtime.block_on(process.locks.lock(KEY).ttl(SECOND / 2).acquire())?;
+    let waiting = runtime.spawn(process.locks.lock(KEY).run(async {}));
+    let waits = async || waiters(&process.locks, KEY).await == Some(1);
+    runtime.block_on(eventually(DEADLINE, "a waiter", waits));
+    process.store.is_silent.store(true, Relaxed);
+    let releasing = thread::spawn(move || {
+        drop(poll_once(pin!(guard.release()), Waker::noop()));
+    });
+    assert!(releasing.join().is_err(), "it needs no runtime");
+    process.store.is_silent.store(false, Relaxed);
+    runtime.block_on(waiting).expect("a waiter that ends")
+}
+
+/// It can start no driver there; the release of the holder brings it the lock.
+#[test]
+fn a_waiter_on_a_runtime_that_has_ended_does_not_spin() -> Result<(), LockError> {
+    let (live, ended) = (running(), running());
+    let locks = Locks::in_memory();
+    let guard = live.block_on(locks.lock(KEY).acquire())?;
+    let handle: Handle = ended.handle().clone();
+    let polls = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&polls);
+    ended.shutdown_background();
+    let request = locks.lock(KEY).wait_forever();
+    let waiting = thread::spawn(move || {
+        let mut waiting = pin!(request.run(async {}));
+        handle.block_on(std::future::poll_fn(|cx| {
+            counted.fetch_add(1, Relaxed);
+            waiting.as_mut().poll(cx)
+        }))
+    });
+    let waits = async || waiters(&locks, KEY).await == Some(1);
+    live.block_on(eventually(DEADLINE, "a waiter", waits));
+    live.block_on(guard.release())?;
+    waiting.join().expect("a waiter that ends")?;
+    let polls = polls.load(Relaxed);
+    assert!(polls < 10, "{polls}");
+    Ok(())
+}
