@@ -100,7 +100,11 @@ impl Engine {
         let disconnects = self.store().disconnects();
         let granted = loop {
             let hold = owner.next_hold();
-            if let Some(granted) = self.queues.acquire(&key, hold, terms, since).await? {
+            if let Some(granted) = self
+                .queues
+                .acquire(&key, hold, terms, since, &runtime)
+                .await?
+            {
                 break granted;
             }
         };

@@ -16,7 +16,7 @@ use crate::{
     },
     hold::{cohort::Cohort, depth::Depth, lease::Lease, renewal::Watchdog},
     queue::{Grant, Granted, LocalQueues},
-    store::Tokens,
+    store::{Store, Tokens},
 };
 
 /// A lock that this call graph holds.
@@ -41,25 +41,32 @@ impl Hold {
         terms: Terms,
         context: Context,
     ) -> Entry {
+        let Context {
+            queues,
+            disconnects,
+            response_timeout,
+            runtime,
+        } = context;
+        let watchdog = |depth| Watchdog {
+            queues: Arc::clone(&queues),
+            depth,
+            response_timeout,
+            disconnects,
+        };
+        let place = (queues.store(), &runtime);
         let (cohort, tokens) = match granted {
-            Granted::Lock(grant) => (context.guard(&grant, key, terms), grant.tokens),
+            Granted::Lock(grant) => (guard(&grant, key, terms, place, watchdog), grant.tokens),
             Granted::Turn { turn, tokens } => {
                 turn.claim();
                 let any: Arc<dyn Any + Send + Sync> = Arc::clone(&turn) as _;
                 let cohort = match any.downcast::<Cohort>() {
                     Ok(cohort) => Cohort::clone(&cohort),
                     // There is no other kind of turn.
-                    Err(_) => context.guard(&turn.grant(tokens), key, terms),
+                    Err(_) => guard(&turn.grant(tokens), key, terms, place, watchdog),
                 };
                 (cohort, tokens)
             }
         };
-        let Context {
-            queues,
-            response_timeout,
-            runtime,
-            ..
-        } = context;
         let hold = Self {
             owner,
             tokens,
@@ -208,31 +215,30 @@ pub(crate) struct Context {
     pub(crate) runtime: Handle,
 }
 
-impl Context {
-    /// Guards a lock that was won from the store: counts its lease and its depth, and starts a watchdog.
-    fn guard(&self, grant: &Grant, key: &LockKey, terms: Terms) -> Cohort {
-        let lease = Arc::new(Lease::new(
-            key.clone(),
-            grant.hold,
-            grant.sent,
-            grant.lease,
-            grant.ttl,
-            terms.max_hold,
-        ));
-        let depth = Arc::new(Depth::new(Arc::clone(self.queues.store()), lease));
-        let watchdog = Watchdog {
-            queues: Arc::clone(&self.queues),
-            depth: Arc::clone(&depth),
-            response_timeout: self.response_timeout,
-            disconnects: self.disconnects.clone(),
-        };
-        Cohort {
-            depth,
-            renewal: self.runtime.spawn(watchdog.run()).abort_handle(),
-            runtime: self.runtime.id(),
-            unanswered: grant.unanswered,
-            turn: 0,
-        }
+/// Guards a lock that was won from the store: counts its lease and its depth, and starts a watchdog.
+fn guard(
+    grant: &Grant,
+    key: &LockKey,
+    terms: Terms,
+    (store, runtime): (&Arc<dyn Store>, &Handle),
+    watchdog: impl FnOnce(Arc<Depth>) -> Watchdog,
+) -> Cohort {
+    let lease = Arc::new(Lease::new(
+        key.clone(),
+        grant.hold,
+        grant.sent,
+        grant.lease,
+        grant.ttl,
+        terms.max_hold,
+    ));
+    let depth = Arc::new(Depth::new(Arc::clone(store), lease));
+    let watchdog = watchdog(Arc::clone(&depth));
+    Cohort {
+        depth,
+        renewal: runtime.spawn(watchdog.run()).abort_handle(),
+        runtime: runtime.id(),
+        unanswered: grant.unanswered,
+        turn: 0,
     }
 }
 

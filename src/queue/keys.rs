@@ -61,10 +61,7 @@ impl LocalQueues {
         key: &LockKey,
         release: Release,
     ) -> impl Future<Output = Result<(), Failure>> + Send + use<> {
-        let Release { hold, deadline, .. } = release;
-        let until = deadline;
-        self.input(key, Input::Ending { hold, until });
-        let mut releasing = Releasing::new(self, key, hold);
+        let mut releasing = Releasing::new(self, key, release.hold);
         async move {
             let mut effects = Effects::default();
             let Releasing { queues, key, .. } = &releasing;

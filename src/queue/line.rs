@@ -149,11 +149,6 @@ impl LocalQueue {
                     self.hold(Holder::Guarded(hold), &next.request, now);
                 }
             }
-            Input::Ending { hold, until } => {
-                if self.holder.is(hold) {
-                    self.holder = Holder::Until(hold, until);
-                }
-            }
             Input::Release(release) => {
                 let successor = self.end(release.hold);
                 actions.push(Action::Release(release, successor));

@@ -35,7 +35,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::time::Instant;
+use tokio::{runtime::Handle, time::Instant};
 
 use super::{
     cohort::{Granted, Turn},
@@ -68,6 +68,7 @@ impl LocalQueues {
         hold: HoldId,
         terms: Terms,
         since: Instant,
+        runtime: &Handle,
     ) -> Result<Option<Granted>, LockError> {
         let asks_once = terms.wait == options::Wait::Never;
         let may_inherit = terms.max_hold.is_none();
@@ -85,7 +86,7 @@ impl LocalQueues {
                 self.entry(terms.ttl)
             },
         };
-        let mut wait = Wait::new(self, key, request, asks_once);
+        let mut wait = Wait::new(self, key, request, asks_once, runtime);
         let limit = match terms.wait {
             // An instant too far to represent is no limit.
             options::Wait::AtMost(wait) => since.checked_add(wait),

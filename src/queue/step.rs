@@ -30,9 +30,7 @@ pub(super) enum Input {
     Entered { waiter: HoldId, hold: HoldId },
     /// The hold goes on with this waiter, in memory.
     HandOn { hold: HoldId, waiter: HoldId },
-    /// A hold is about to be released. It counts as the holder for as long as its lease lasts.
-    Ending { hold: HoldId, until: Instant },
-    /// A hold is released now.
+    /// A hold ends.
     Release(Release),
     /// A hold has lost its lock.
     Lost(HoldId),

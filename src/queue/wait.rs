@@ -30,7 +30,7 @@ pub(super) struct Wait<'q> {
     asks_once: bool,
     stage: Stage,
     /// Where the work goes that outlives the caller.
-    runtime: Option<Handle>,
+    runtime: &'q Handle,
 }
 
 enum Stage {
@@ -46,6 +46,7 @@ impl<'q> Wait<'q> {
         key: &'q LockKey,
         request: AcquireRequest,
         asks_once: bool,
+        runtime: &'q Handle,
     ) -> Self {
         Self {
             queues,
@@ -53,17 +54,16 @@ impl<'q> Wait<'q> {
             request,
             asks_once,
             stage: Stage::New,
-            runtime: None,
+            runtime,
         }
     }
 
     /// Joins the line. Returns the request that is made for it at once.
-    fn join(&mut self) -> Option<Flight> {
-        self.runtime = Handle::try_current().ok();
+    fn join(&self) -> Option<Flight> {
         let caller = Caller {
             waiter: self.request.hold,
             waker: None,
-            runtime: self.runtime.as_ref().map(Handle::id),
+            runtime: Some(self.runtime.id()),
             answer: None,
         };
         let (request, asks_once) = (self.request, self.asks_once);
@@ -79,20 +79,12 @@ impl<'q> Wait<'q> {
         flight
     }
 
-    /// Takes the answer; else the caller is woken by it.
-    fn take_answer(&self, waker: &Waker) -> Option<Result<Granted, Refusal>> {
+    /// Takes the answer, if there is one.
+    fn take_answer(&self) -> Option<Result<Granted, Refusal>> {
         let waiter = self.request.hold;
-        // Cloned and dropped outside of the line, since a waker may run code of others.
-        let mut waker = Some(waker.clone());
-        let runtime = Handle::try_current().ok().map(|runtime| runtime.id());
         let mut effects = Effects::default();
-        let taken = self.queues.change(self.key, &mut effects, |line, effects| {
-            let caller = line.caller(waiter)?;
-            if caller.answer.is_none() {
-                mem::swap(&mut caller.waker, &mut waker);
-                caller.runtime = runtime;
-                return None;
-            }
+        let answered = self.queues.change(self.key, &mut effects, |line, effects| {
+            line.caller(waiter)?.answer.as_ref()?;
             let caller = line.forget(waiter)?;
             if let Some(Ok(granted)) = &caller.answer {
                 let hold = granted.hold();
@@ -102,7 +94,22 @@ impl<'q> Wait<'q> {
             Some(caller)
         });
         self.queues.apply(self.key, effects, None);
-        taken.flatten()?.answer
+        answered.flatten()?.answer
+    }
+
+    /// Has the caller woken by the answer. Returns whether it has come before.
+    fn await_answer(&self, waker: &Waker) -> bool {
+        // A waker is cloned and dropped outside of the line, since it may run code of others.
+        let mut waker = Some(waker.clone());
+        let runtime = Handle::try_current().ok().map(|runtime| runtime.id());
+        let mut lines = self.queues.lines.lock();
+        let line = lines.of.get_mut(self.key);
+        let Some(caller) = line.and_then(|line| line.caller(self.request.hold)) else {
+            return false;
+        };
+        mem::swap(&mut caller.waker, &mut waker);
+        caller.runtime = runtime;
+        caller.answer.is_some()
     }
 
     fn leave(&self) {
@@ -116,10 +123,10 @@ impl<'q> Wait<'q> {
                 .step(self.key, line, Input::Leave(waiter), effects);
             caller
         });
-        self.queues.apply(self.key, effects, self.runtime.as_ref());
+        self.queues.apply(self.key, effects, Some(self.runtime));
         drop(left);
         // The request in flight is to be answered all the same.
-        driver::start(self.queues, self.key, self.runtime.as_ref());
+        driver::start(self.queues, self.key, Some(self.runtime));
     }
 }
 
@@ -139,8 +146,12 @@ impl Future for Wait<'_> {
             drop(ready!(Pin::new(asking).poll(cx)));
             *flight = None;
         }
-        let Some(answer) = self.take_answer(cx.waker()) else {
-            driver::start(self.queues, self.key, self.runtime.as_ref());
+        let mut answer = self.take_answer();
+        if answer.is_none() && self.await_answer(cx.waker()) {
+            answer = self.take_answer();
+        }
+        let Some(answer) = answer else {
+            driver::start(self.queues, self.key, Some(self.runtime));
             return Poll::Pending;
         };
         self.stage = Stage::Answered;

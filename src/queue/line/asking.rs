@@ -67,16 +67,19 @@ impl LocalQueue {
 
     /// Waiters that ask only once stay for no more than the request in flight.
     fn refuse_hasty(&mut self, now: Instant, actions: &mut Vec<Action>) {
-        let refusal = match &self.flight {
-            Some(flight) if matches!(flight.kind, Kind::Acquire { .. }) => return,
-            // A release of this process is to bring the first one the lock, however long that takes.
-            Some(_) => Refusal::Busy,
-            None => self.heard.refusal(),
-        };
+        let is_asking = |flight: &Flight| matches!(flight.kind, Kind::Acquire { .. });
+        if self.flight.as_ref().is_some_and(is_asking) {
+            return;
+        }
         let hasty = self.waiters.iter().filter(|waiter| waiter.asks_once);
         let hasty: Vec<_> = hasty.map(|waiter| waiter.request.hold).collect();
         for hold in hasty {
-            self.refuse(hold, refusal.clone(), now, actions);
+            let refusal = match self.flight {
+                // A release is to bring the first one the lock, however long that takes.
+                Some(_) => Refusal::Busy,
+                None => self.heard.refusal(),
+            };
+            self.refuse(hold, refusal, now, actions);
         }
     }
 
