@@ -73,7 +73,7 @@ pub(crate) const BROKEN: &[Broken] = {
             },
         ),
         breaks(
-            ReleaseOfAnybody,
+            ReleaseOfAny,
             BACKING,
             (2, 1),
             Chances {
@@ -81,7 +81,7 @@ pub(crate) const BROKEN: &[Broken] = {
                 ..NONE
             },
         ),
-        breaks(ReleaseWakesNobody, NO_LOST_WAKE_UP, (2, 1), NONE),
+        breaks(ReleaseWakesNone, NO_LOST_WAKE_UP, (2, 1), NONE),
         breaks(
             ToldTooEarly,
             EXCLUSION,

@@ -1,4 +1,4 @@
-//! What becomes of a state if from now on nobody new comes and nothing goes wrong.
+//! What becomes of a state if from now on no caller comes and nothing goes wrong.
 //!
 //! The checker has no notion of "a good end can be reached". So we show how: the first calm step, and
 //! the first one after it, and so on; time passes only when there is nothing else to do. That is more
@@ -13,7 +13,7 @@ use super::{config::ticks, process::Stage, protocol::Protocol, state::State, ste
 pub(crate) struct Outlook {
     /// Whether everybody has left in the end, and nothing is left behind.
     pub(crate) ends_well: bool,
-    /// The longest time for which somebody waited and nobody was inside.
+    /// The longest time for which a caller waited and none was inside.
     pub(crate) longest_idle: u8,
 }
 
@@ -57,7 +57,7 @@ pub(crate) fn outlook(model: &Protocol, state: &State) -> Outlook {
     outlook
 }
 
-/// How long a lock may stand idle while somebody waits: two heartbeats (P9), or its lease if its holder
+/// How long a lock may stand idle while a caller waits: two heartbeats (P9), or its lease if its holder
 /// has died, and until the next one asks.
 pub(crate) fn patience(state: &State) -> u8 {
     if state.processes.iter().all(|process| process.alive) {

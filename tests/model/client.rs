@@ -90,7 +90,7 @@ impl Client<'_> {
             return;
         }
         *stage = Stage::Releasing;
-        // What the watchdog has in flight is nobody's any more. It may be executed all the same.
+        // No task waits any more for what the watchdog has in flight. It may be executed all the same.
         let others = |request: &&mut Request| request.hold == hold && request.awaited;
         for request in self.state.requests.iter_mut().filter(others) {
             request.awaited &= request.verb == Verb::Acquire;

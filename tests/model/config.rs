@@ -45,7 +45,7 @@ pub(crate) struct Chances {
     pub(crate) lost_messages: u8,
     /// A process ends without a word.
     pub(crate) crashes: u8,
-    /// Somebody drops his future.
+    /// A caller drops its future.
     pub(crate) drops: u8,
     /// A body re-enters its lock.
     pub(crate) reentries: u8,

@@ -12,7 +12,7 @@ pub(crate) struct Request {
     pub(crate) answer: Option<Answer>,
     /// How long ago it was sent, for an answer that counts from then.
     pub(crate) age: u8,
-    /// Whether anybody still waits for the answer.
+    /// Whether a client still waits for the answer.
     pub(crate) awaited: bool,
 }
 

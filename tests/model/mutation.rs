@@ -13,10 +13,10 @@ pub(crate) enum Mutation {
     RenewRecreates,
     /// A renewal sets the lease to its TTL, even if it is longer.
     RenewShortens,
-    /// A release deletes the lock, whoever has it.
-    ReleaseOfAnybody,
-    /// A release without a successor tells nobody.
-    ReleaseWakesNobody,
+    /// A release deletes the lock, also that of another hold.
+    ReleaseOfAny,
+    /// A release without a successor tells no process.
+    ReleaseWakesNone,
     /// A release tells the head of the queue before it knows that the lock moves.
     ToldTooEarly,
     /// A hold that has the lock is given a place in the queue.
@@ -37,6 +37,6 @@ pub(crate) enum Mutation {
     HeartbeatNeverAsks,
     /// A successor that was dropped while its release was in flight is not released.
     DroppedSuccessorIsForgotten,
-    /// A release that is repeated names whoever is first by then.
+    /// A release that is repeated names the one that is first by then.
     SuccessorIsReplaced,
 }

@@ -40,7 +40,7 @@ fn exclusion(_: &Protocol, state: &State) -> bool {
     valid(state).count() <= 1
 }
 
-/// P5: whoever is inside under a valid lease stands in the lock, with his token. It is what makes
+/// P5: a hold that is inside under a valid lease stands in the lock, with its token. It is what makes
 /// exclusion hold, and why a hold that is told it is gone has not lost the lock without a cause.
 fn backing(_: &Protocol, state: &State) -> bool {
     valid(state).all(|(hold, tenure)| {

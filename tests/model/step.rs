@@ -47,7 +47,7 @@ pub(crate) enum Step {
 }
 
 impl Step {
-    /// Whether it happens even if nobody new comes and nothing goes wrong. A request that was given up
+    /// Whether it happens even if no caller comes and nothing goes wrong. A request that was given up
     /// is lost then.
     pub(crate) fn is_calm(&self) -> bool {
         match self {

@@ -124,9 +124,9 @@ impl Script<'_> {
         successor: Option<Successor>,
         outward: u8,
     ) -> Option<Acquired> {
-        let anybody = self.breaks(Mutation::ReleaseOfAnybody);
+        let any = self.breaks(Mutation::ReleaseOfAny);
         let lock = &mut self.state.store.lock;
-        let released = lock.take_if(|lock| lock.hold == hold || anybody).is_some();
+        let released = lock.take_if(|lock| lock.hold == hold || any).is_some();
         self.state.ledger.lapsed &= !released;
         if tombstone && !self.breaks(Mutation::NoTombstone) {
             self.state.store.gone.push(hold);
@@ -142,7 +142,7 @@ impl Script<'_> {
             };
             return match (ahead, successor) {
                 (Some(place), None) => {
-                    if !self.breaks(Mutation::ReleaseWakesNobody) {
+                    if !self.breaks(Mutation::ReleaseWakesNone) {
                         self.grant(place);
                     }
                     None
