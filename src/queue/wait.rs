@@ -58,25 +58,34 @@ impl<'q> Wait<'q> {
         }
     }
 
-    /// Joins the line. Returns the request that is made for it at once.
-    fn join(&self) -> Option<Flight> {
+    /// Joins the line. Returns the request that is made for it at once, and whether it is answered already; else
+    /// the caller is woken by its answer.
+    fn join(&self, waker: &Waker) -> (Option<Flight>, bool) {
+        let (request, asks_once) = (self.request, self.asks_once);
+        let mut waker = Some(waker.clone());
         let caller = Caller {
-            waiter: self.request.hold,
+            waiter: request.hold,
             waker: None,
             runtime: Some(self.runtime.id()),
             answer: None,
         };
-        let (request, asks_once) = (self.request, self.asks_once);
         let mut effects = Effects::default();
-        let flight = self.queues.begin(self.key, &mut effects, |line, effects| {
+        let joined = self.queues.begin(self.key, &mut effects, |line, effects| {
             line.callers.push_back(caller);
             let was_asked = line.flight.is_some();
             let join = Input::Join { request, asks_once };
             self.queues.step(self.key, line, join, effects);
-            line.flight.clone().filter(|_| !was_asked)
+            let flight = line.flight.clone().filter(|_| !was_asked);
+            // It is the last one to have come.
+            let caller = line.callers.back_mut().filter(|_| flight.is_none());
+            let is_answered = caller.is_some_and(|caller| {
+                caller.waker = waker.take();
+                caller.answer.is_some()
+            });
+            (flight, is_answered)
         });
         self.queues.apply(self.key, effects, None);
-        flight
+        joined
     }
 
     /// Takes the answer, if there is one.
@@ -135,8 +144,13 @@ impl Future for Wait<'_> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         if matches!(self.stage, Stage::New) {
-            let flight = self.join();
+            let (flight, is_answered) = self.join(cx.waker());
+            let has_to_wait = flight.is_none() && !is_answered;
             self.stage = Stage::Joined(flight);
+            if has_to_wait {
+                driver::start(self.queues, self.key, Some(self.runtime));
+                return Poll::Pending;
+            }
         }
         let Stage::Joined(flight) = &mut self.stage else {
             return Poll::Pending;
