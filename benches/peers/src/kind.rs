@@ -14,14 +14,7 @@ use crate::contestants::{
     async_redis_lock, blpop, classic, distributed_lock_redis, in_process_queue, rds_lock,
     redisson_protocol, reentry, rslock,
 };
-
-/// Whether a crate runs with its defaults or with the best settings that it has: 10 ms between
-/// two attempts, no limit of attempts, a TTL of 30 s.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Settings {
-    Defaults,
-    Tuned,
-}
+use crate::settings::Settings;
 
 /// One contestant with its settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum, Serialize, Deserialize)]

@@ -30,6 +30,7 @@ mod plot;
 mod report;
 mod sections;
 mod server;
+mod settings;
 mod spinner;
 mod worker;
 

@@ -9,7 +9,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use self::data::Data;
-use self::style::Chart;
+use self::style::{Chart, Scale};
 
 mod bars;
 mod data;
@@ -83,12 +83,6 @@ const CHARTS: &[(&str, &str, &str, Scale)] = &[
         Scale::Linear,
     ),
 ];
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Scale {
-    Linear,
-    Log,
-}
 
 pub(crate) fn run(from: &Path, to: &Path) -> Result<()> {
     let data = Data::read(from)?;

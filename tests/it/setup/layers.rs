@@ -11,10 +11,11 @@ use std::path::{Path, PathBuf};
 const FLOORS: [&str; 5] = ["base", "store", "queue", "hold", "api"];
 
 /// The folders of code, each with the module that stands for it in its crate.
-const FOLDERS: [(&str, &[&str]); 11] = [
+const FOLDERS: [(&str, &[&str]); 12] = [
     ("../src", &[]),
     ("../macros/src", &[]),
     ("../xtask/src", &[]),
+    ("../benches/peers/src", &[]),
     ("it", &[]),
     ("chaos/src", &[]),
     ("contract", &["store", "contract"]),

@@ -10,7 +10,7 @@ use async_redis_lock::{Error, Lock, Locker, Options};
 use async_trait::async_trait;
 
 use crate::contestant::{Contestant, Held};
-use crate::kind::Settings;
+use crate::settings::Settings;
 
 /// A `Locker` and its options.
 pub(crate) struct AsyncRedisLock {

@@ -10,7 +10,7 @@ use rds_lock::Locker;
 use redis_032::{Client, aio::ConnectionManager};
 
 use crate::contestant::{Contestant, Held};
-use crate::kind::Settings;
+use crate::settings::Settings;
 
 /// The connection that every `Locker` gets a clone of.
 pub(crate) struct RdsLock {

@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use rslock::{LockGuard, LockManager};
 
 use crate::contestant::{Contestant, Held};
-use crate::kind::Settings;
+use crate::settings::Settings;
 
 // It has no default.
 const TTL: Duration = Duration::from_secs(30);

@@ -6,8 +6,7 @@ use anyhow::{Result, anyhow};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::Scale;
-use super::style::{Chart, FONT, GRID, TEXT, TITLE, colour, number};
+use super::style::{Chart, FONT, GRID, Scale, TEXT, TITLE, colour, number};
 
 pub(super) fn draw(
     path: &Path,

@@ -3,8 +3,13 @@
 use clap::ValueEnum;
 use plotters::style::RGBColor;
 
-use super::Scale;
 use crate::kind::Kind;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scale {
+    Linear,
+    Log,
+}
 
 pub(super) const FONT: &str = "sans-serif";
 pub(super) const TEXT: i32 = 15;
