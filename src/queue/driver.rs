@@ -28,7 +28,7 @@ pub(super) fn start(queues: &Arc<LocalQueues>, key: &LockKey, runtime: Option<&H
     };
     let signal = {
         let mut lines = queues.lines.lock();
-        let line = lines.of.get_mut(key);
+        let line = lines.of.get_mut(key).map(Box::as_mut);
         let idle = |line: &&mut Line| line.driver.is_none() && line.queue.is_active();
         line.filter(idle).map(|line| {
             let signal = Arc::<Notify>::default();

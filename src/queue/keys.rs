@@ -113,7 +113,7 @@ impl LocalQueues {
         let mut lines = self.lines.lock();
         let Lines { of, actions } = &mut *lines;
         let line = of.entry(key.clone());
-        let line = line.or_insert_with(|| Line::new(self.queueing));
+        let line = line.or_insert_with(|| Box::new(Line::new(self.queueing)));
         mem::swap(actions, &mut effects.actions);
         let output = work(line, effects);
         mem::swap(actions, &mut effects.actions);

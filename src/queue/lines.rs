@@ -30,7 +30,8 @@ pub(super) struct Driven {
 /// The lines of all keys that are held or waited for.
 #[derive(Default)]
 pub(super) struct Lines {
-    pub(super) of: HashMap<LockKey, Line>,
+    /// Boxed, since a map has room for many more than it holds.
+    pub(super) of: HashMap<LockKey, Box<Line>>,
     /// The actions of one step at a time.
     pub(super) actions: Vec<Action>,
 }
