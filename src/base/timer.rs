@@ -71,6 +71,15 @@ impl Future for Sleep {
     }
 }
 
+/// Lets the caller find out that its runtime has no timers, and not a task that needs them.
+///
+/// # Panics
+///
+/// Outside of a tokio runtime with timers.
+pub(crate) fn require_timers() {
+    drop(time::sleep(Duration::ZERO));
+}
+
 /// The time was up before the future was ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Elapsed;

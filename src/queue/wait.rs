@@ -17,7 +17,7 @@ use super::{
     step::{Input, Refusal},
 };
 use crate::{
-    base::{id::HoldId, key::LockKey},
+    base::{id::HoldId, key::LockKey, timer::require_timers},
     store::AcquireRequest,
 };
 
@@ -121,6 +121,14 @@ impl<'q> Wait<'q> {
         caller.answer.is_some()
     }
 
+    /// Starts a driver, unless the line has one.
+    fn rely_on_driver(&self) {
+        if Handle::try_current().is_ok() {
+            require_timers();
+        }
+        driver::start(self.queues, self.key, Some(self.runtime));
+    }
+
     fn leave(&self) {
         let waiter: HoldId = self.request.hold;
         let mut effects = Effects::default();
@@ -148,7 +156,7 @@ impl Future for Wait<'_> {
             let has_to_wait = flight.is_none() && !is_answered;
             self.stage = Stage::Joined(flight);
             if has_to_wait {
-                driver::start(self.queues, self.key, Some(self.runtime));
+                self.rely_on_driver();
                 return Poll::Pending;
             }
         }
@@ -165,7 +173,7 @@ impl Future for Wait<'_> {
             answer = self.take_answer();
         }
         let Some(answer) = answer else {
-            driver::start(self.queues, self.key, Some(self.runtime));
+            self.rely_on_driver();
             return Poll::Pending;
         };
         self.stage = Stage::Answered;

@@ -171,3 +171,18 @@ fn a_waiter_on_a_runtime_that_has_ended_does_not_spin() -> Result<(), LockError>
     assert!(polls < 10, "{polls}");
     Ok(())
 }
+
+/// Not its driver, which would be started again and again.
+#[test]
+fn a_waiter_without_timers_panics_itself() -> Result<(), LockError> {
+    let live = running();
+    let locks = Locks::in_memory();
+    let guard = live.block_on(locks.lock(KEY).acquire())?;
+    let request = locks.lock(KEY).wait_forever();
+    let waiting = thread::spawn(move || {
+        let without_timers = Builder::new_current_thread().build().expect("a runtime");
+        without_timers.block_on(request.run(async {}))
+    });
+    assert!(waiting.join().is_err());
+    live.block_on(guard.release())
+}
