@@ -28,7 +28,7 @@ const REPETITIONS: usize = 8;
 pub(super) struct Requests {
     store: Arc<dyn Store>,
     inbox: InboxId,
-    pub(super) repetitions: Semaphore,
+    repetitions: Semaphore,
 }
 
 impl Requests {
