@@ -13,8 +13,10 @@ use tokio::{
 };
 
 use super::{
+    effects::Effects,
     keys::LocalQueues,
-    lines::{Caller, Driven, Effects, Flight, Line},
+    lines::{Caller, Driven, Line},
+    request::Flight,
     step::Input,
 };
 use crate::base::{key::LockKey, options::Wake, timer::sleep_until};
@@ -28,7 +30,7 @@ pub(super) fn start(queues: &Arc<LocalQueues>, key: &LockKey, runtime: Option<&H
     };
     let signal = {
         let mut lines = queues.lines.lock();
-        let line = lines.of.get_mut(key).map(Box::as_mut);
+        let line = lines.line(key);
         let idle = |line: &&mut Line| line.driver.is_none() && line.queue.is_active();
         line.filter(idle).map(|line| {
             let signal = Arc::<Notify>::default();

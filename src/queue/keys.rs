@@ -12,8 +12,9 @@ use tokio::{runtime::Handle, time::Instant};
 
 use super::{
     cohort::Granted,
-    lines::{Effects, Ending, Flight, Line, Lines},
-    request::Requests,
+    effects::{Effects, Ending},
+    lines::{Alone, Line, Lines, Slot},
+    request::{Acquiring, Flight, Requests},
     step::{Action, Answer, Input, Refusal, Release, Reply, unanswered},
 };
 use crate::{
@@ -41,7 +42,7 @@ impl LocalQueues {
         Arc::new_cyclic(|this| Self {
             requests: Arc::new(Requests::new(store)),
             queueing,
-            lines: Mutex::default(),
+            lines: Mutex::new(Lines::new(queueing)),
             this: Weak::clone(this),
         })
     }
@@ -63,24 +64,50 @@ impl LocalQueues {
     ) -> impl Future<Output = Result<(), Failure>> + Send + use<> {
         let mut releasing = Releasing::new(self, key, release.hold);
         async move {
-            let mut effects = Effects::default();
-            let Releasing { queues, key, .. } = &releasing;
-            queues.begin(key, &mut effects, |line, effects| {
-                queues.step(key, line, Input::Release(release), effects);
-            });
-            // Every step with a release calls for it.
-            let ending = effects.ending.take().unwrap_or(Ending::Alone(release));
-            queues.apply(key, effects, None);
+            let ending = releasing.queues.ending(&releasing.key, release);
             releasing.end(ending).await
         }
     }
 
-    /// Takes a step in a line, if it is there.
+    /// Takes a hold out of its line.
+    fn ending(&self, key: &LockKey, release: Release) -> Ending {
+        let mut effects = Effects::default();
+        let mut lines = self.lines.lock();
+        match lines.of.get(key) {
+            Some(Slot::Line(_)) => self.work(key, &mut lines, &mut effects, |line, effects| {
+                self.step(key, line, Input::Release(release), effects);
+            }),
+            Some(Slot::Alone(Alone::Held { hold, .. })) if *hold == release.hold => {
+                lines.of.remove(key);
+                return Ending::Alone(release);
+            }
+            // Another hold has the lock, or asks for it: this one has lost it before.
+            _ => return Ending::Alone(release),
+        }
+        drop(lines);
+        let ending = effects.ending.take().unwrap_or(Ending::Alone(release));
+        self.apply(key, effects, None);
+        ending
+    }
+
+    /// Takes a step for a key that is held or waited for.
     pub(super) fn input(&self, key: &LockKey, input: Input) {
         let mut effects = Effects::default();
-        self.change(key, &mut effects, |line, effects| {
-            self.step(key, line, input, effects);
-        });
+        let mut lines = self.lines.lock();
+        match lines.of.get_mut(key) {
+            None => return,
+            Some(Slot::Alone(Alone::Held { hold, .. })) => {
+                // Nothing else concerns a hold whose lock no other caller wants.
+                if matches!(input, Input::Lost(lost) if lost == *hold) {
+                    lines.of.remove(key);
+                }
+                return;
+            }
+            Some(_) => self.work(key, &mut lines, &mut effects, |line, effects| {
+                self.step(key, line, input, effects);
+            }),
+        };
+        drop(lines);
         self.apply(key, effects, None);
     }
 
@@ -92,15 +119,8 @@ impl LocalQueues {
         work: impl FnOnce(&mut Line, &mut Effects) -> T,
     ) -> Option<T> {
         let mut lines = self.lines.lock();
-        let Lines { of, actions } = &mut *lines;
-        let line = of.get_mut(key)?;
-        mem::swap(actions, &mut effects.actions);
-        let output = work(line, effects);
-        mem::swap(actions, &mut effects.actions);
-        if line.is_over() {
-            of.remove(key);
-        }
-        Some(output)
+        lines.line(key)?;
+        Some(self.work(key, &mut lines, effects, work))
     }
 
     /// Works on a line, which begins if it is not there.
@@ -110,17 +130,18 @@ impl LocalQueues {
         effects: &mut Effects,
         work: impl FnOnce(&mut Line, &mut Effects) -> T,
     ) -> T {
-        let mut lines = self.lines.lock();
-        let Lines { of, actions } = &mut *lines;
-        let line = of.entry(key.clone());
-        let line = line.or_insert_with(|| Box::new(Line::new(self.queueing)));
-        mem::swap(actions, &mut effects.actions);
-        let output = work(line, effects);
-        mem::swap(actions, &mut effects.actions);
-        if line.is_over() {
-            of.remove(key);
-        }
-        output
+        self.work(key, &mut self.lines.lock(), effects, work)
+    }
+
+    fn work<T>(
+        &self,
+        key: &LockKey,
+        lines: &mut Lines,
+        effects: &mut Effects,
+        work: impl FnOnce(&mut Line, &mut Effects) -> T,
+    ) -> T {
+        let resume = |acquiring| self.resumed(key, acquiring);
+        lines.work(key, effects, resume, work)
     }
 
     /// Takes a step in this line, and performs what it calls for.
@@ -153,10 +174,10 @@ impl LocalQueues {
                 effects.signal = driver.map(|driver| Arc::clone(&driver.signal));
             }
             Action::Release(release, successor) => {
-                effects.ending = Some(self.ending(key, line, release, successor));
+                effects.ending = Some(self.releasing(key, line, release, successor));
             }
             Action::Undo(release, successor) => {
-                let ending = self.ending(key, line, release, successor);
+                let ending = self.releasing(key, line, release, successor);
                 effects.undoing.push(ending);
             }
             Action::Grant(waiter, grant) => {
@@ -223,10 +244,25 @@ impl LocalQueues {
     // ---- requests ----
 
     fn acquiring(&self, key: &LockKey, request: AcquireRequest) -> Flight {
+        self.flight(key, move |requests, key| requests.acquire(key, request))
+    }
+
+    /// An acquire that its caller has polled by itself up to now.
+    pub(super) fn resumed(&self, key: &LockKey, acquiring: Acquiring) -> Flight {
+        self.flight(key, move |_, _| acquiring)
+    }
+
+    /// The store is asked when this is polled first.
+    fn flight(
+        &self,
+        key: &LockKey,
+        acquire: impl FnOnce(&Requests, &LockKey) -> Acquiring + Send + 'static,
+    ) -> Flight {
         let requests = Arc::clone(&self.requests);
         let report = self.report(key, Reply::Unanswered);
         let acquiring = async move {
-            let answer = requests.acquire(&report.key, request).await;
+            let acquiring = acquire(&requests, &report.key);
+            let answer = requests.acquired(&report.key, acquiring).await;
             report.read(answer);
             Ok(())
         };
@@ -234,7 +270,7 @@ impl LocalQueues {
     }
 
     /// The end of a hold. With a successor it is the request in flight from now on.
-    fn ending(
+    fn releasing(
         &self,
         key: &LockKey,
         line: &mut Line,
@@ -254,6 +290,17 @@ impl LocalQueues {
         let flight = releasing.boxed().shared();
         line.flight = Some(flight.clone());
         Ending::HandingOver(release.hold, flight)
+    }
+
+    /// There is no answer to the request in flight, and will be none.
+    pub(super) fn no_answer(&self, reply: fn(StoreError) -> Reply) -> Answer {
+        let epoch = self.store().connection_epoch();
+        Answer {
+            sent: Instant::now(),
+            sent_epoch: epoch,
+            epoch,
+            reply: reply(unanswered("the request was given up")),
+        }
     }
 
     fn report(&self, key: &LockKey, unread: fn(StoreError) -> Reply) -> Report {
@@ -285,14 +332,7 @@ impl Report {
 impl Drop for Report {
     fn drop(&mut self) {
         if let (Some(unread), Some(queues)) = (self.unread, self.queues.upgrade()) {
-            let epoch = queues.store().connection_epoch();
-            let answer = Answer {
-                sent: Instant::now(),
-                sent_epoch: epoch,
-                epoch,
-                reply: unread(unanswered("the request was given up")),
-            };
-            queues.input(&self.key, Input::Answered(answer));
+            queues.input(&self.key, Input::Answered(queues.no_answer(unread)));
         }
     }
 }

@@ -21,6 +21,7 @@ use crate::{
 const EXPIRY_SLACK: Duration = Duration::from_millis(1);
 
 mod asking;
+mod late;
 #[cfg(test)]
 #[path = "../../tests/model/mod.rs"]
 mod model;
@@ -353,9 +354,6 @@ impl LocalQueue {
     /// The grant of a waiter is entered, or given back.
     fn claim(&mut self, waiter: HoldId) {
         self.unclaimed.retain(|(_, other)| *other != waiter);
-        if self.unclaimed.is_empty() {
-            self.unclaimed = Vec::new();
-        }
     }
 
     /// A hold ends. Returns who is to have the lock next, unless the store decides that.

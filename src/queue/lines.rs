@@ -1,24 +1,26 @@
-//! The lines of all keys: what is kept of each, and what is to be done once it is let go of.
+//! What is kept of each key that is held or waited for.
 
 use std::{
     collections::{HashMap, VecDeque},
+    mem,
     sync::Arc,
     task::Waker,
 };
 
-use futures_util::future::{BoxFuture, Shared};
+use foldhash::fast::RandomState;
 use tokio::{runtime, sync::Notify, time::Instant};
 
 use super::{
     cohort::Granted,
+    effects::Effects,
     line::LocalQueue,
-    step::{Action, Refusal, Release},
+    request::{Acquiring, Flight},
+    step::{Action, Refusal},
 };
-use crate::base::{error::Failure, id::HoldId, key::LockKey, options::Queueing};
-
-/// The request of a line that is in flight. Its answer is an input of the line, whichever task polls it;
-/// its output tells how the hold has ended, where it is a release.
-pub(super) type Flight = Shared<BoxFuture<'static, Result<(), Failure>>>;
+use crate::{
+    base::{id::HoldId, key::LockKey, options::Queueing},
+    store::AcquireRequest,
+};
 
 /// The driver of a line.
 pub(super) struct Driven {
@@ -28,12 +30,150 @@ pub(super) struct Driven {
 }
 
 /// The lines of all keys that are held or waited for.
-#[derive(Default)]
 pub(super) struct Lines {
-    /// Boxed, since a map has room for many more than it holds.
-    pub(super) of: HashMap<LockKey, Box<Line>>,
+    queueing: Queueing,
+    pub(super) of: HashMap<LockKey, Slot, RandomState>,
     /// The actions of one step at a time.
-    pub(super) actions: Vec<Action>,
+    actions: Vec<Action>,
+}
+
+/// What is kept of one key.
+pub(super) enum Slot {
+    Alone(Alone),
+    /// Boxed, since a map has room for many more than it holds.
+    Line(Box<Line>),
+}
+
+impl Lines {
+    pub(super) fn new(queueing: Queueing) -> Self {
+        Self {
+            queueing,
+            of: HashMap::default(),
+            actions: Vec::new(),
+        }
+    }
+
+    /// Works on the line of a key, which begins if it is not there. `resume` makes a request in flight of one
+    /// that its caller has polled by itself up to now.
+    pub(super) fn work<T>(
+        &mut self,
+        key: &LockKey,
+        effects: &mut Effects,
+        resume: impl FnOnce(Acquiring) -> Flight,
+        work: impl FnOnce(&mut Line, &mut Effects) -> T,
+    ) -> T {
+        let Self {
+            queueing,
+            of,
+            actions,
+        } = self;
+        let vacant = || Slot::Line(Box::new(Line::new(LocalQueue::new(*queueing))));
+        let slot = of.entry(key.clone()).or_insert_with(vacant);
+        mem::swap(actions, &mut effects.actions);
+        let output = match slot {
+            Slot::Line(line) => work(line, effects),
+            Slot::Alone(alone) => {
+                let (mut line, acquiring) = alone.line(*queueing);
+                line.flight = acquiring.map(resume);
+                let output = work(&mut line, effects);
+                *slot = Slot::Line(Box::new(line));
+                output
+            }
+        };
+        mem::swap(actions, &mut effects.actions);
+        slot.shrink();
+        if slot.is_over() {
+            of.remove(key);
+        }
+        output
+    }
+
+    /// The line of a key, if there is one.
+    pub(super) fn line(&mut self, key: &LockKey) -> Option<&mut Line> {
+        match self.of.get_mut(key)? {
+            Slot::Line(line) => Some(line),
+            Slot::Alone(_) => None,
+        }
+    }
+
+    /// A caller that asks, if it is alone.
+    pub(super) fn asking(&mut self, key: &LockKey, hold: HoldId) -> Option<&mut Asking> {
+        match self.of.get_mut(key)? {
+            Slot::Alone(Alone::Asking(asking)) if asking.request.hold == hold => Some(asking),
+            _ => None,
+        }
+    }
+}
+
+impl Slot {
+    /// Whether the key is neither held nor waited for.
+    pub(super) fn is_over(&self) -> bool {
+        matches!(self, Self::Line(line) if line.is_over())
+    }
+
+    /// A lock that is held for long is not to keep the memory of those who waited for it.
+    pub(super) fn shrink(&mut self) {
+        if let Self::Line(line) = self
+            && let Some(alone) = line.alone()
+        {
+            *self = Self::Alone(alone);
+        }
+    }
+
+    /// How many wait.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::Alone(Alone::Held { .. }) => 0,
+            Self::Alone(Alone::Asking(_)) => 1,
+            Self::Line(line) => line.queue.len(),
+        }
+    }
+}
+
+/// What is kept of a lock that one hold of this process wants, and no other.
+pub(super) enum Alone {
+    /// Boxed, since most locks are held for longer than they are asked for.
+    Asking(Box<Asking>),
+    Held {
+        hold: HoldId,
+        /// How many times in a row the lock went from one of this process to the next.
+        handoffs: u32,
+    },
+}
+
+/// A caller that asks.
+pub(super) struct Asking {
+    pub(super) request: AcquireRequest,
+    pub(super) asks_once: bool,
+    /// Where it was polled first.
+    pub(super) runtime: runtime::Id,
+    /// None while the caller polls it.
+    pub(super) acquiring: Option<Acquiring>,
+    /// That of the caller, once the request has been polled.
+    pub(super) waker: Option<Waker>,
+}
+
+impl Alone {
+    /// The line as it is once another caller comes, and the request in flight unless its caller polls it.
+    pub(super) fn line(&mut self, queueing: Queueing) -> (Line, Option<Acquiring>) {
+        match self {
+            Self::Held { hold, handoffs } => {
+                let queue = LocalQueue::held(queueing, *hold, *handoffs);
+                (Line::new(queue), None)
+            }
+            Self::Asking(asking) => {
+                let queue = LocalQueue::asking(queueing, asking.request, asking.asks_once);
+                let mut line = Line::new(queue);
+                line.callers.push_back(Caller {
+                    waiter: asking.request.hold,
+                    waker: asking.waker.take(),
+                    runtime: Some(asking.runtime),
+                    answer: None,
+                });
+                (line, asking.acquiring.take())
+            }
+        }
+    }
 }
 
 /// The local queue of one key, and what its steps are performed on.
@@ -55,41 +195,10 @@ pub(super) struct Caller {
     pub(super) answer: Option<Result<Granted, Refusal>>,
 }
 
-/// What is done once the line is let go of, since it runs code of others, which may come back here.
-#[derive(Default)]
-pub(super) struct Effects {
-    pub(super) wakers: Vec<Waker>,
-    pub(super) signal: Option<Arc<Notify>>,
-    /// Locks that were granted, and that their callers do not enter.
-    pub(super) given_back: Vec<Granted>,
-    /// The release of the input.
-    pub(super) ending: Option<Ending>,
-    /// Releases that no caller waits for.
-    pub(super) undoing: Vec<Ending>,
-    pub(super) check_subscription: bool,
-    pub(super) actions: Vec<Action>,
-}
-
-/// The end of a hold, on its way or to be begun.
-pub(super) enum Ending {
-    Alone(Release),
-    /// It names a successor, for which it is a request in flight.
-    HandingOver(HoldId, Flight),
-}
-
-impl Ending {
-    pub(super) fn hold(&self) -> HoldId {
-        match self {
-            Self::Alone(release) => release.hold,
-            Self::HandingOver(hold, _) => *hold,
-        }
-    }
-}
-
 impl Line {
-    pub(super) fn new(queueing: Queueing) -> Self {
+    pub(super) fn new(queue: LocalQueue) -> Self {
         Self {
-            queue: LocalQueue::new(queueing),
+            queue,
             callers: VecDeque::new(),
             flight: None,
             driver: None,
@@ -98,6 +207,13 @@ impl Line {
 
     pub(super) fn is_over(&self) -> bool {
         self.queue.is_over() && self.callers.is_empty()
+    }
+
+    /// What is left of it where a hold has the lock, and no caller wants it.
+    pub(super) fn alone(&self) -> Option<Alone> {
+        let is_idle = self.callers.is_empty() && self.driver.is_none();
+        let (hold, handoffs) = self.queue.held_alone().filter(|_| is_idle)?;
+        Some(Alone::Held { hold, handoffs })
     }
 
     /// Answers a caller. Returns what it was answered before, and has not come for.
@@ -121,11 +237,6 @@ impl Line {
     pub(super) fn forget(&mut self, waiter: HoldId) -> Option<Caller> {
         let mut callers = self.callers.iter();
         let at = callers.position(|caller| caller.waiter == waiter)?;
-        let caller = self.callers.remove(at);
-        if self.callers.is_empty() {
-            // A lock that is held for long is not to keep the memory of those who waited for it.
-            self.callers = VecDeque::new();
-        }
-        caller
+        self.callers.remove(at)
     }
 }

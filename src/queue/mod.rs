@@ -1,8 +1,10 @@
 //! The local queues: who waits in this process, and for which lock.
 
+mod alone;
 mod clock;
 mod cohort;
 mod driver;
+mod effects;
 mod keys;
 mod line;
 mod lines;

@@ -5,8 +5,8 @@
 //! process holds the lock no waiter asks: the release names the first one as its successor.
 //!
 //! The line of a key is a machine (`line.rs`) that is told what happens and says what is to be done; the map of
-//! all lines (`keys.rs`) is the one place that tells it, and that does what it says. A caller alone in its
-//! line polls its own request (`wait.rs`), so that a free lock costs no task. As soon as a caller has to wait,
+//! all lines (`keys.rs`) is the one place that tells it, and that does what it says. A lock that one hold alone
+//! wants has no line yet: its caller polls its own request (`alone.rs`). As soon as a caller has to wait,
 //! a driver (`driver.rs`) polls the requests of the line, watches the time, and takes back grants.
 //!
 //! # Invariants
@@ -39,8 +39,9 @@ use tokio::{runtime::Handle, time::Instant};
 
 use super::{
     cohort::{Granted, Turn},
+    effects::Effects,
     keys::LocalQueues,
-    lines::Effects,
+    lines::Slot,
     step::{Heard, Input, Refusal},
     wait::Wait,
 };
@@ -125,7 +126,7 @@ impl LocalQueues {
     /// How many wait in this process, besides the one that holds the lock.
     pub(crate) fn len(&self, key: &LockKey) -> usize {
         let lines = self.lines.lock();
-        lines.of.get(key).map_or(0, |line| line.queue.len())
+        lines.of.get(key).map_or(0, Slot::len)
     }
 
     /// The hold has lost its lock: it is not by its release that the first in line will get it.
@@ -168,8 +169,8 @@ impl LocalQueues {
 
     /// What the store told last about the lock.
     fn heard(&self, key: &LockKey) -> Heard {
-        let lines = self.lines.lock();
-        let line = lines.of.get(key);
+        let mut lines = self.lines.lock();
+        let line = lines.line(key);
         line.map_or(Heard::Nothing, |line| line.queue.heard().clone())
     }
 
@@ -206,15 +207,15 @@ impl Listener for LocalQueues {
     }
 
     fn is_idle(&self) -> bool {
-        self.lines
-            .lock()
-            .of
-            .values()
-            .all(|line| line.queue.len() == 0)
+        self.lines.lock().of.values().all(|slot| slot.len() == 0)
     }
 
     fn missed(&self) {
-        let mut keys: Vec<_> = self.lines.lock().of.keys().cloned().collect();
+        let mut keys: Vec<_> = {
+            let lines = self.lines.lock();
+            let waited_for = lines.of.iter().filter(|(_, slot)| slot.len() > 0);
+            waited_for.map(|(key, _)| key.clone()).collect()
+        };
         // In an order that does not depend on chance, so that a simulation repeats itself.
         keys.sort_unstable_by(|one, other| one.as_str().cmp(other.as_str()));
         for key in keys {

@@ -1,21 +1,28 @@
 //! Requests about a lock, as the store is asked them: an acquire once, a release until it is answered.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    future::poll_fn,
+    sync::Arc,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
 
+use futures_util::future::{BoxFuture, Shared};
 use tokio::{sync::Semaphore, time::Instant};
 
 use super::step::{Answer, Release, Reply};
 use crate::{
     base::{
         backoff::pauses,
-        error::{Effect, Failure, LostReason},
+        error::{Effect, Failure, LostReason, StoreError},
         events,
         id::InboxId,
         key::LockKey,
         timer::sleep,
     },
     store::{
-        AcquireRequest, Presence, ReleaseReply, ReleaseRequest, Store, Successor, TOMBSTONE_LIFE,
+        self, AcquireReply, AcquireRequest, Presence, ReleaseReply, ReleaseRequest, Store,
+        Successor, TOMBSTONE_LIFE,
     },
 };
 
@@ -29,6 +36,18 @@ pub(super) struct Requests {
     store: Arc<dyn Store>,
     inbox: InboxId,
     repetitions: Semaphore,
+}
+
+/// The request of a line that is in flight. Its answer is an input of the line, whichever task polls it;
+/// its output tells how the hold has ended, where it is a release.
+pub(super) type Flight = Shared<BoxFuture<'static, Result<(), Failure>>>;
+
+/// An acquire on its way.
+pub(super) struct Acquiring {
+    sent: Instant,
+    /// The connection epoch then.
+    epoch: u64,
+    reply: store::Answer<AcquireReply>,
 }
 
 impl Requests {
@@ -49,9 +68,25 @@ impl Requests {
     }
 
     /// Asks for the lock, once.
-    pub(super) async fn acquire(&self, key: &LockKey, request: AcquireRequest) -> Answer {
-        let (sent, sent_epoch) = (Instant::now(), self.store.connection_epoch());
-        let reply = match self.store.acquire(key, request).await {
+    pub(super) fn acquire(&self, key: &LockKey, request: AcquireRequest) -> Acquiring {
+        Acquiring {
+            sent: Instant::now(),
+            epoch: self.store.connection_epoch(),
+            reply: self.store.acquire(key, request),
+        }
+    }
+
+    pub(super) async fn acquired(&self, key: &LockKey, mut acquiring: Acquiring) -> Answer {
+        poll_fn(|cx| self.poll_acquired(key, &mut acquiring, cx)).await
+    }
+
+    pub(super) fn poll_acquired(
+        &self,
+        key: &LockKey,
+        acquiring: &mut Acquiring,
+        cx: &mut Context<'_>,
+    ) -> Poll<Answer> {
+        let reply = match ready!(acquiring.reply.as_mut().poll(cx)) {
             Ok(reply) => Reply::Acquire(reply),
             Err(error) if error.effect() == Effect::Refused => Reply::Refused(error),
             Err(error) => {
@@ -59,7 +94,7 @@ impl Requests {
                 Reply::Unanswered(error)
             }
         };
-        self.answer(sent, sent_epoch, reply)
+        Poll::Ready(self.answer(acquiring.sent, acquiring.epoch, reply))
     }
 
     /// Ends a hold, and tells what has become of the successor.
@@ -74,64 +109,80 @@ impl Requests {
         release: Release,
         successor: Option<Successor>,
     ) -> (Result<(), Failure>, Answer) {
-        let Release {
-            hold,
-            tombstone,
-            deadline,
-            ttl,
-        } = release;
         let request = ReleaseRequest {
-            hold,
+            hold: release.hold,
             inbox: self.inbox,
-            tombstone,
+            tombstone: release.tombstone,
             successor,
         };
-        let patience = if tombstone {
-            ttl.max(TOMBSTONE_LIFE)
+        let patience = if release.tombstone {
+            release.ttl.max(TOMBSTONE_LIFE)
         } else {
-            ttl
+            release.ttl
         };
         let give_up = Instant::now() + patience;
+        let (released, answer) = self.try_release(key, request).await;
+        match released {
+            Ok(Presence::Gone) if Instant::now() < release.deadline => {
+                (Err(Failure::Lost(LostReason::Gone)), answer)
+            }
+            Ok(_) => (Ok(()), answer),
+            // Boxed, since it is rarely there.
+            Err(error) => Box::pin(self.repeat(key, request, give_up, (error, answer))).await,
+        }
+    }
+
+    /// Sends a release once more after each failure, until it is answered or there is no use in it.
+    async fn repeat(
+        &self,
+        key: &LockKey,
+        request: ReleaseRequest,
+        give_up: Instant,
+        mut failed: (StoreError, Answer),
+    ) -> (Result<(), Failure>, Answer) {
         let mut pauses = pauses();
         let mut repetition = None;
-        let mut repeats = false;
         loop {
-            let (sent, sent_epoch) = (Instant::now(), self.store.connection_epoch());
-            let error = match self.store.release(key, request).await {
-                Ok(ReleaseReply {
-                    presence,
-                    successor,
-                }) => {
-                    let reply = successor.map_or(Reply::Unsure(None), Reply::Acquire);
-                    let answer = self.answer(sent, sent_epoch, reply);
-                    let ended = match presence {
-                        Presence::Gone if !repeats && Instant::now() < deadline => {
-                            Err(Failure::Lost(LostReason::Gone))
-                        }
-                        Presence::Gone => Ok(()),
-                        Presence::Present => {
-                            events::released(key, hold);
-                            Ok(())
-                        }
-                    };
-                    return (ended, answer);
-                }
-                Err(error) => error,
-            };
+            let (error, answer) = failed;
             let pause: Duration = pauses.next().unwrap_or_default();
             if error.effect() == Effect::Refused || Instant::now() + pause >= give_up {
-                events::release_abandoned(key, hold, &error);
-                let answer = self.answer(sent, sent_epoch, Reply::Unsure(Some(error.clone())));
+                events::release_abandoned(key, request.hold, &error);
                 return (Err(Failure::Store(error)), answer);
             }
-            events::release_retried(key, hold, &error);
+            events::release_retried(key, request.hold, &error);
             sleep(pause).await;
             // Given back only after the pause, so that the pauses of all together bound the rate; one
             // that is answered lets the next follow at once.
-            repeats = true;
             drop(repetition.take());
             repetition = self.repetitions.acquire().await.ok();
+            failed = match self.try_release(key, request).await {
+                (Ok(_), answer) => return (Ok(()), answer),
+                (Err(error), answer) => (error, answer),
+            };
         }
+    }
+
+    /// Sends a release once. The answer is about the successor.
+    async fn try_release(
+        &self,
+        key: &LockKey,
+        request: ReleaseRequest,
+    ) -> (Result<Presence, StoreError>, Answer) {
+        let (sent, sent_epoch) = (Instant::now(), self.store.connection_epoch());
+        let (released, reply) = match self.store.release(key, request).await {
+            Ok(ReleaseReply {
+                presence,
+                successor,
+            }) => {
+                if presence == Presence::Present {
+                    events::released(key, request.hold);
+                }
+                let reply = successor.map_or(Reply::Unsure(None), Reply::Acquire);
+                (Ok(presence), reply)
+            }
+            Err(error) => (Err(error.clone()), Reply::Unsure(Some(error))),
+        };
+        (released, self.answer(sent, sent_epoch, reply))
     }
 
     fn answer(&self, sent: Instant, sent_epoch: u64, reply: Reply) -> Answer {

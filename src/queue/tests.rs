@@ -12,10 +12,11 @@ use std::{
 use tokio::{
     runtime::{Builder, Runtime},
     sync::watch,
-    task::JoinHandle,
+    task::{JoinHandle, yield_now},
     time::{Instant, sleep, timeout},
 };
 
+mod alone;
 mod ends;
 
 use super::step::unanswered;
@@ -45,13 +46,38 @@ struct Counting {
     renewed: AtomicU32,
     /// Whether no release is answered.
     is_silent: AtomicBool,
+    /// Whether an acquire is not answered at once.
+    is_slow: AtomicBool,
+    /// Whether the next acquire panics.
+    is_to_panic: AtomicBool,
+    /// What happens while the next acquire is polled.
+    meanwhile: Mutex<Option<Box<dyn FnOnce() + Send>>>,
     listener: Mutex<Option<Weak<dyn Listener>>>,
+}
+
+impl Counting {
+    fn once_polled(&self, happens: impl FnOnce() + Send + 'static) {
+        *self.meanwhile.lock() = Some(Box::new(happens));
+    }
 }
 
 impl Store for Counting {
     fn acquire(&self, key: &LockKey, request: AcquireRequest) -> Answer<AcquireReply> {
         self.asked.fetch_add(1, Relaxed);
-        self.store.acquire(key, request)
+        let answer = self.store.acquire(key, request);
+        let is_slow = self.is_slow.load(Relaxed);
+        let is_to_panic = self.is_to_panic.swap(false, Relaxed);
+        let meanwhile = self.meanwhile.lock().take();
+        Box::pin(async move {
+            if let Some(happens) = meanwhile {
+                happens();
+            }
+            assert!(!is_to_panic, "as it is to");
+            if is_slow {
+                yield_now().await;
+            }
+            answer.await
+        })
     }
 
     fn depth(&self, key: &LockKey, change: DepthChange) -> Answer<Presence> {
@@ -121,6 +147,9 @@ impl Process {
             released: AtomicU32::new(0),
             renewed: AtomicU32::new(0),
             is_silent: AtomicBool::new(false),
+            is_slow: AtomicBool::new(false),
+            is_to_panic: AtomicBool::new(false),
+            meanwhile: Mutex::default(),
             listener: Mutex::default(),
         });
         let locks = Locks::builder().ttl(TTL).heartbeat(heartbeat);

@@ -10,10 +10,13 @@ use std::{
 use tokio::runtime::Handle;
 
 use super::{
+    alone::Progress,
     cohort::Granted,
     driver,
+    effects::Effects,
     keys::LocalQueues,
-    lines::{Caller, Effects, Flight},
+    lines::{Asking, Caller},
+    request::Flight,
     step::{Input, Refusal},
 };
 use crate::{
@@ -35,6 +38,8 @@ pub(super) struct Wait<'q> {
 
 enum Stage {
     New,
+    /// No other caller has come, as far as it knows.
+    Alone,
     /// With the request that was made for it as it came. A driver sees to the later ones.
     Joined(Option<Flight>),
     Answered,
@@ -56,6 +61,36 @@ impl<'q> Wait<'q> {
             stage: Stage::New,
             runtime,
         }
+    }
+
+    /// Goes on without a line, as long as no other caller has come.
+    fn poll_alone(&mut self, cx: &mut Context<'_>) -> Progress {
+        let progress = match self.stage {
+            Stage::New if self.enter_alone() => {
+                self.stage = Stage::Alone;
+                self.queues.ask_alone(self.key, self.request, cx)
+            }
+            Stage::Alone => self.queues.poll_alone(self.key, self.request.hold, cx),
+            Stage::New | Stage::Joined(_) | Stage::Answered => return Progress::InLine,
+        };
+        match progress {
+            Progress::Pending => {}
+            Progress::Granted(_) => self.stage = Stage::Answered,
+            Progress::InLine => self.stage = Stage::Joined(None),
+        }
+        progress
+    }
+
+    /// Enters a line that is vacant. Returns false if it is not.
+    fn enter_alone(&self) -> bool {
+        let asking = Asking {
+            request: self.request,
+            asks_once: self.asks_once,
+            runtime: self.runtime.id(),
+            acquiring: None,
+            waker: None,
+        };
+        self.queues.enter_alone(self.key, asking)
     }
 
     /// Joins the line. Returns the request that is made for it at once, and whether it is answered already; else
@@ -112,7 +147,7 @@ impl<'q> Wait<'q> {
         let mut waker = Some(waker.clone());
         let runtime = Handle::try_current().ok().map(|runtime| runtime.id());
         let mut lines = self.queues.lines.lock();
-        let line = lines.of.get_mut(self.key);
+        let line = lines.line(self.key);
         let Some(caller) = line.and_then(|line| line.caller(self.request.hold)) else {
             return false;
         };
@@ -132,7 +167,7 @@ impl<'q> Wait<'q> {
     fn leave(&self) {
         let waiter: HoldId = self.request.hold;
         let mut effects = Effects::default();
-        let left = self.queues.change(self.key, &mut effects, |line, effects| {
+        let left = self.queues.begin(self.key, &mut effects, |line, effects| {
             let mut caller = line.forget(waiter);
             let answer = caller.as_mut().and_then(|caller| caller.answer.take());
             effects.given_back.extend(answer.and_then(Result::ok));
@@ -151,6 +186,11 @@ impl Future for Wait<'_> {
     type Output = Result<Granted, Refusal>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match self.poll_alone(cx) {
+            Progress::Pending => return Poll::Pending,
+            Progress::Granted(grant) => return Poll::Ready(Ok(Granted::Lock(grant))),
+            Progress::InLine => {}
+        }
         if matches!(self.stage, Stage::New) {
             let (flight, is_answered) = self.join(cx.waker());
             let has_to_wait = flight.is_none() && !is_answered;
@@ -183,7 +223,7 @@ impl Future for Wait<'_> {
 
 impl Drop for Wait<'_> {
     fn drop(&mut self) {
-        if matches!(self.stage, Stage::Joined(_)) {
+        if matches!(self.stage, Stage::Alone | Stage::Joined(_)) {
             self.stage = Stage::Answered;
             self.leave();
         }

@@ -101,6 +101,9 @@ pub async fn released_at<T>(
         let polled = waiter.as_mut().poll(cx);
         if polls == moment {
             drop(holder.take().map(|guard| tokio::spawn(guard.release())));
+        } else if polls < moment {
+            // Nothing wakes it before.
+            cx.waker().wake_by_ref();
         }
         polled
     })

@@ -1,6 +1,6 @@
 //! When the first waiter asks, and when it pauses.
 
-use std::{collections::VecDeque, mem, time::Duration};
+use std::{mem, time::Duration};
 
 use tokio::time::Instant;
 
@@ -22,8 +22,6 @@ impl LocalQueue {
         }
         if self.waiters.is_empty() {
             (self.maybe_free, self.ask_at) = (false, None);
-            // A lock that is held for long is not to keep the memory of those who waited for it.
-            self.waiters = VecDeque::new();
         } else if self.flight.is_none() {
             self.rest(now);
         }

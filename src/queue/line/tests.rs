@@ -1,5 +1,6 @@
 //! The machine as a table: what happens on the left, and what is to be done about it on the right.
 
+mod alone;
 mod asks_once;
 mod events;
 mod leaving;

@@ -1,0 +1,163 @@
+//! A lock that one hold of this process wants, and no other: the usual case, kept short.
+//!
+//! Its caller polls its own request. The request rests here between two polls, so that it does not depend on a
+//! caller that is not polled any more: the next caller makes a line of what it finds, with the request in
+//! flight, and a driver goes on with it.
+
+use std::{
+    collections::hash_map::Entry,
+    mem,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+};
+
+use tokio::time::Instant;
+
+use super::{
+    keys::LocalQueues,
+    lines::{Alone, Asking, Slot},
+    request::Acquiring,
+    step::{Answer, Grant, Input, Reply},
+    waiter::{Outcome, Waiter},
+};
+use crate::{
+    base::{id::HoldId, key::LockKey},
+    store::AcquireRequest,
+};
+
+/// How far a caller is that came to a vacant line.
+pub(super) enum Progress {
+    Pending,
+    Granted(Grant),
+    /// A line has begun since, and the caller waits in it.
+    InLine,
+}
+
+impl LocalQueues {
+    /// Enters a vacant line. Returns false if the line is not vacant.
+    pub(super) fn enter_alone(&self, key: &LockKey, asking: Asking) -> bool {
+        let slot = Slot::Alone(Alone::Asking(Box::new(asking)));
+        let mut lines = self.lines.lock();
+        match lines.of.entry(key.clone()) {
+            Entry::Vacant(vacant) => {
+                vacant.insert(slot);
+                true
+            }
+            Entry::Occupied(_) => false,
+        }
+    }
+
+    /// Asks for a caller that has just entered a vacant line.
+    pub(super) fn ask_alone(
+        &self,
+        key: &LockKey,
+        request: AcquireRequest,
+        cx: &mut Context<'_>,
+    ) -> Progress {
+        let polling = Polling::new(self, key);
+        let acquiring = self.requests.acquire(key, request);
+        polling.poll(request.hold, acquiring, None, cx)
+    }
+
+    /// Goes on with the request of a caller that was alone when it was polled last.
+    pub(super) fn poll_alone(&self, key: &LockKey, hold: HoldId, cx: &mut Context<'_>) -> Progress {
+        let mut lines = self.lines.lock();
+        let Some(asking) = lines.asking(key, hold) else {
+            return Progress::InLine;
+        };
+        let (acquiring, waker) = (asking.acquiring.take(), asking.waker.take());
+        drop(lines);
+        match acquiring {
+            Some(acquiring) => Polling::new(self, key).poll(hold, acquiring, waker, cx),
+            None => Progress::InLine,
+        }
+    }
+
+    /// The request has no answer yet: it rests until its caller is polled again, or another one comes.
+    fn rest(&self, key: &LockKey, hold: HoldId, acquiring: Acquiring, waker: Waker) -> Progress {
+        let mut lines = self.lines.lock();
+        if let Some(asking) = lines.asking(key, hold) {
+            (asking.acquiring, asking.waker) = (Some(acquiring), Some(waker));
+            return Progress::Pending;
+        }
+        // Its waker runs no code as long as the line has it.
+        let mut signal = None;
+        if let Some(line) = lines.line(key) {
+            line.flight = Some(self.resumed(key, acquiring));
+            signal = line
+                .driver
+                .as_ref()
+                .map(|driver| Arc::clone(&driver.signal));
+        }
+        drop(lines);
+        signal.iter().for_each(|signal| signal.notify_one());
+        Progress::InLine
+    }
+
+    /// The request is answered.
+    fn conclude(&self, key: &LockKey, hold: HoldId, answer: Answer) -> Progress {
+        let mut lines = self.lines.lock();
+        if let Some(Slot::Alone(alone)) = lines.of.get_mut(key)
+            && let Alone::Asking(asking) = alone
+        {
+            let mut waiter = Waiter::new(asking.request, asking.asks_once);
+            if let Outcome::Held(grant) = waiter.learn(answer.clone(), None, Instant::now()) {
+                let handoffs = 0;
+                let asking = mem::replace(alone, Alone::Held { hold, handoffs });
+                drop(lines);
+                drop(asking);
+                return Progress::Granted(grant);
+            }
+        }
+        drop(lines);
+        self.input(key, Input::Answered(answer));
+        Progress::InLine
+    }
+}
+
+/// A caller polls its request. Should that panic, then the line learns that there will be no answer.
+struct Polling<'a> {
+    queues: &'a LocalQueues,
+    key: &'a LockKey,
+    is_over: bool,
+}
+
+impl<'a> Polling<'a> {
+    fn new(queues: &'a LocalQueues, key: &'a LockKey) -> Self {
+        let is_over = false;
+        Self {
+            queues,
+            key,
+            is_over,
+        }
+    }
+
+    fn poll(
+        mut self,
+        hold: HoldId,
+        mut acquiring: Acquiring,
+        waker: Option<Waker>,
+        cx: &mut Context<'_>,
+    ) -> Progress {
+        let Self { queues, key, .. } = self;
+        let polled = queues.requests.poll_acquired(key, &mut acquiring, cx);
+        self.is_over = true;
+        match polled {
+            Poll::Pending => {
+                let waker = waker.filter(|waker| waker.will_wake(cx.waker()));
+                let waker = waker.unwrap_or_else(|| cx.waker().clone());
+                queues.rest(key, hold, acquiring, waker)
+            }
+            Poll::Ready(answer) => queues.conclude(key, hold, answer),
+        }
+    }
+}
+
+impl Drop for Polling<'_> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            let answer = self.queues.no_answer(Reply::Unanswered);
+            self.queues.input(self.key, Input::Answered(answer));
+        }
+    }
+}

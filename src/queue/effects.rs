@@ -1,0 +1,43 @@
+//! What a step calls for.
+
+use std::{sync::Arc, task::Waker};
+
+use tokio::sync::Notify;
+
+use super::{
+    cohort::Granted,
+    request::Flight,
+    step::{Action, Release},
+};
+use crate::base::id::HoldId;
+
+/// What is done once the line is let go of, since it runs code of others, which may come back here.
+#[derive(Default)]
+pub(super) struct Effects {
+    pub(super) wakers: Vec<Waker>,
+    pub(super) signal: Option<Arc<Notify>>,
+    /// Locks that were granted, and that their callers do not enter.
+    pub(super) given_back: Vec<Granted>,
+    /// The release of the input.
+    pub(super) ending: Option<Ending>,
+    /// Releases that no caller waits for.
+    pub(super) undoing: Vec<Ending>,
+    pub(super) check_subscription: bool,
+    pub(super) actions: Vec<Action>,
+}
+
+/// The end of a hold, on its way or to be begun.
+pub(super) enum Ending {
+    Alone(Release),
+    /// It names a successor, for which it is a request in flight.
+    HandingOver(HoldId, Flight),
+}
+
+impl Ending {
+    pub(super) fn hold(&self) -> HoldId {
+        match self {
+            Self::Alone(release) => release.hold,
+            Self::HandingOver(hold, _) => *hold,
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! The queue of a lock that one caller alone has asked for, or holds: as it would be, had it been there from the start.
+
+use tokio::time::Instant;
+
+use super::{Holder, LocalQueue};
+use crate::{
+    base::{id::HoldId, options::Queueing},
+    queue::step::{Heard, Input},
+    store::AcquireRequest,
+};
+
+impl LocalQueue {
+    /// The queue where one caller asks, and no other has come.
+    pub(in crate::queue) fn asking(
+        queueing: Queueing,
+        request: AcquireRequest,
+        asks_once: bool,
+    ) -> Self {
+        let (mut queue, mut sent) = (Self::new(queueing), Vec::new());
+        let join = Input::Join { request, asks_once };
+        queue.step(join, Instant::now(), &mut sent);
+        queue
+    }
+
+    /// The queue where a hold has the lock, after so many hand-offs in a row, and no caller wants it.
+    pub(in crate::queue) fn held(queueing: Queueing, hold: HoldId, handoffs: u32) -> Self {
+        Self {
+            holder: Holder::Guarded(hold),
+            handoffs,
+            heard: Heard::Busy,
+            ..Self::new(queueing)
+        }
+    }
+
+    /// The hold that has the lock, and after how many hand-offs in a row, where no caller wants it.
+    pub(in crate::queue) fn held_alone(&self) -> Option<(HoldId, u32)> {
+        match self.holder {
+            Holder::Guarded(hold) if !self.is_active() => Some((hold, self.handoffs)),
+            _ => None,
+        }
+    }
+}

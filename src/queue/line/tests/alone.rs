@@ -1,0 +1,37 @@
+//! A line that begins when a second caller comes is what it would be, had it been there from the start.
+
+use super::{events::*, story::*};
+use crate::queue::line::LocalQueue;
+
+#[test]
+fn where_one_caller_asks() {
+    for queueing in [NOTIFY, BACKOFF, STRICT] {
+        let story = Story::of(queueing).goes([(join(A), "acquire A")]);
+        let late = LocalQueue::asking(queueing, story.requests[&A], false);
+        assert_eq!(story.queue, late);
+        let story = Story::of(queueing).goes([(ask_once(A), "acquire A")]);
+        let late = LocalQueue::asking(queueing, story.requests[&A], true);
+        assert_eq!(story.queue, late);
+    }
+}
+
+#[test]
+fn where_a_hold_has_the_lock() {
+    for queueing in [NOTIFY, BACKOFF, STRICT] {
+        let story = Story::of(queueing).held_by(A);
+        assert_eq!(story.queue.held_alone(), Some((hold(A), 0)));
+        assert_eq!(story.queue, LocalQueue::held(queueing, hold(A), 0));
+    }
+}
+
+#[test]
+fn where_the_lock_went_from_one_to_the_next() {
+    let story = Story::of(NOTIFY).held_by(A).goes([
+        (join(B), ""),
+        (release(A), "release A to B"),
+        (held(), "grant B"),
+        (enter(B), ""),
+    ]);
+    assert_eq!(story.queue.held_alone(), Some((hold(B), 1)));
+    assert_eq!(story.queue, LocalQueue::held(NOTIFY, hold(B), 1));
+}

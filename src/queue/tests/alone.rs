@@ -1,0 +1,144 @@
+//! A caller that is alone in its line polls its own request, and another one comes.
+
+use std::{
+    pin::{Pin, pin},
+    task::{Context, Poll, Waker},
+};
+
+use tokio::task::yield_now;
+
+use tokio::runtime::Handle;
+
+use super::*;
+use crate::{
+    base::options::{Options, Queueing},
+    queue::{
+        LocalQueues,
+        lines::{Alone, Line, Slot},
+    },
+};
+
+type Section = Pin<Box<dyn Future<Output = Result<(), LockError>> + Send>>;
+
+fn poll_once<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(Waker::noop()))
+}
+
+/// Has another caller come while the request of the next one is polled. Returns it.
+fn meanwhile(process: &Process) -> Arc<Mutex<Option<Section>>> {
+    let other = Arc::new(Mutex::default());
+    let (locks, place) = (process.locks.clone(), Arc::clone(&other));
+    process.store.once_polled(move || {
+        let mut section: Section = Box::pin(locks.with_lock(KEY, async {}));
+        assert!(poll_once(section.as_mut()).is_pending());
+        *place.lock() = Some(section);
+    });
+    other
+}
+
+async fn both_have_it(process: &Process) -> Result<(), LockError> {
+    let other = meanwhile(process);
+    let waits = process.locks.lock(KEY);
+    waits.run(async { yield_now().await }).await?;
+    let other = other.lock().take().expect("another caller");
+    other.await?;
+    // The release of the first has named the second.
+    assert_eq!(process.store.asked.load(Relaxed), 1);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_one_comes_while_the_answer_is_read() -> Result<(), LockError> {
+    both_have_it(&Process::with_heartbeat(SECOND)).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_one_comes_while_the_request_is_sent() -> Result<(), LockError> {
+    let process = Process::with_heartbeat(SECOND);
+    process.store.is_slow.store(true, Relaxed);
+    both_have_it(&process).await
+}
+
+/// A driver goes on with the request.
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_is_not_polled_any_more_holds_up_no_other() -> Result<(), LockError> {
+    let process = Process::with_heartbeat(SECOND);
+    process.store.is_slow.store(true, Relaxed);
+    let mut still = pin!(process.locks.with_lock(KEY, async {}));
+    assert!(poll_once(still.as_mut()).is_pending());
+    let began = Instant::now();
+    process.locks.with_lock(KEY, async {}).await?;
+    // The grant of the first one was taken back.
+    assert!(began.elapsed() <= 2 * SECOND + SECOND / 10);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_is_dropped_while_it_asks_leaves_no_lock() -> Result<(), LockError> {
+    let process = Process::with_heartbeat(SECOND);
+    process.store.is_slow.store(true, Relaxed);
+    {
+        let mut dropped = pin!(process.locks.with_lock(KEY, async {}));
+        assert!(poll_once(dropped.as_mut()).is_pending());
+    }
+    let is_free = async || process.locks.lock(KEY).no_wait().acquire().await.is_ok();
+    eventually(DEADLINE, "a free lock", is_free).await;
+    Ok(())
+}
+
+/// The store learns nothing of it.
+#[tokio::test(start_paused = true)]
+async fn a_request_that_panics_keeps_the_lock_from_no_other() -> Result<(), LockError> {
+    for another_comes in [false, true] {
+        let process = Process::with_heartbeat(SECOND);
+        let other = another_comes.then(|| meanwhile(&process));
+        process.store.is_to_panic.store(true, Relaxed);
+        let panics = tokio::spawn(process.locks.with_lock(KEY, async {})).await;
+        assert!(panics.is_err_and(|error| error.is_panic()));
+        if let Some(other) = other {
+            let other = other.lock().take().expect("another caller");
+            other.await?;
+        }
+        process.locks.with_lock(KEY, async {}).await?;
+    }
+    Ok(())
+}
+
+fn is_alone(queues: &LocalQueues) -> bool {
+    let lines = queues.lines.lock();
+    let mut slots = lines.of.values();
+    slots.all(|slot| matches!(slot, Slot::Alone(Alone::Held { .. })))
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_kept_of_those_who_have_waited() -> Result<(), LockError> {
+    let queues = LocalQueues::new(Arc::new(MemoryStore::new()), Queueing::default());
+    let (key, terms) = (LockKey::new("", KEY)?, Options::default());
+    let terms = terms.resolve(terms)?;
+    let acquire = || {
+        let (queues, key, hold) = (Arc::clone(&queues), key.clone(), Owner::new().next_hold());
+        async move {
+            let (since, runtime) = (Instant::now(), Handle::current());
+            queues.acquire(&key, hold, terms, since, &runtime).await
+        }
+    };
+    let granted = acquire().await?.expect("a lock");
+    assert!(is_alone(&queues));
+    let waiting = [tokio::spawn(acquire()), tokio::spawn(acquire())];
+    let wait = async || queues.len(&key) == 2;
+    eventually(DEADLINE, "two waiters", wait).await;
+    assert!(!is_alone(&queues));
+    waiting.iter().for_each(JoinHandle::abort);
+    let is_left = async || is_alone(&queues);
+    eventually(DEADLINE, "the holder alone", is_left).await;
+    let released = queues.release(&key, granted.release()).await;
+    assert!(released.is_ok() && queues.lines.lock().of.is_empty());
+    Ok(())
+}
+
+/// A map has room for many more than it holds.
+#[test]
+fn little_is_kept_of_a_lock_that_no_other_caller_wants() {
+    assert!(size_of::<Slot>() <= 40);
+    assert!(size_of::<Slot>() < size_of::<Line>());
+}
