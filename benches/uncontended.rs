@@ -144,7 +144,7 @@ impl Bare {
             "reentry:entries:{bare}:bare",
         ];
         let keys = [lock, queue, gone, meta, entries];
-        let args = [FIELD, "30000", "600000", "1", INBOX, "2000", "2000"];
+        let args = [FIELD, "30000", "600000", INBOX, "2000", "2000"];
         self.eval(0, &keys, &args).await;
         self.eval(1, &[lock, queue, meta, entries], &[FIELD, INBOX, "600000"])
             .await;

@@ -1,9 +1,9 @@
 -- KEYS: 1 the lock (hash), 2 its queue (zset), 3 the tombstone of this hold (string), 4 the meta (string), 5 the entries of the queue (hash)
--- ARGV: 1 hold id, 2 TTL in ms, 3 least life of the meta in ms, 4 how many tokens; to wait also: 5 inbox, 6 lease in ms of a lock that moves there, 7 life of the entry in ms
--- returns the one token of a lock that was free, with a lease of the TTL; {1, token, tokens, lease in ms} held by this hold; {0, remaining ms or -1, time in µs} busy; {-1} this hold has ended
+-- ARGV: 1 hold id, 2 TTL in ms, 3 least life of the meta in ms; to wait also: 4 inbox, 5 lease in ms of a lock that moves there, 6 life of the entry in ms
+-- returns the token of a lock that was free, which is the time, with a lease of the TTL; {1, token, lease in ms, time in µs} held by this hold; {0, remaining ms or -1, time in µs} busy; {-1} this hold has ended
 
 -- The usual case, kept short: the lock is free, no process waits, and this hold has not ended.
-if ARGV[4] == '1' and redis.call('EXISTS', KEYS[1], KEYS[2], KEYS[3]) == 0 then
+if redis.call('EXISTS', KEYS[1], KEYS[2], KEYS[3]) == 0 then
   local time = redis.call('TIME')
   local now = time[1] * 1000000 + time[2]
   local state = time[1] .. ' ' .. time[2] .. ' ' .. ARGV[1] .. ' 0'
@@ -34,7 +34,7 @@ end
 
 local lock, queue, gone, meta, entries = unpack(KEYS)
 local function ask()
-  local hold, ttl, meta_life, tokens, inbox, lease, life = unpack(ARGV)
+  local hold, ttl, meta_life, inbox, lease, life = unpack(ARGV)
   -- A request that was overtaken by the end of its own hold must not take the lock.
   if redis.call('EXISTS', gone) == 1 then
     return {-1}
@@ -55,10 +55,11 @@ local function ask()
       remaining = tonumber(ttl)
     end
     if owner == hold then
-      return {1, token, 1, remaining}
+      return {1, token, remaining, clock()}
     end
-    local first, count = reserve(hold, meta_life, tokens)
-    return {1, first, count, remaining}
+    local now
+    token, now = next_token(hold, meta_life)
+    return {1, token, remaining, now}
   end
 
   local now = clock()
@@ -70,12 +71,12 @@ local function ask()
       if ahead then
         leave(ahead)
       end
-      local token, count = take(hold, ttl, meta_life, tokens)
-      return {1, token, count, tonumber(ttl)}
+      local token, at = take(hold, ttl, meta_life)
+      return {1, token, tonumber(ttl), at}
     end
   end
   if inbox then
-    stand(inbox, now, life, hold, lease, meta_life, tokens)
+    stand(inbox, now, life, hold, lease, meta_life)
   end
   if ahead then
     remaining = grant(ahead, wish)

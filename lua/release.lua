@@ -1,6 +1,6 @@
 -- KEYS: 1 the lock (hash), 2 its queue (zset), 3 the meta (string), 4 the entries of the queue (hash), 5 the tombstone of this hold (string), named only while an acquire of it is unanswered
--- ARGV: 1 hold id, 2 inbox, 3 life of the tombstone in ms; with a successor also: 4 whether another process goes first (1 or 0), 5 its hold id, 6 TTL, 7 least life of the meta, 8 how many tokens, 9 lease of a lock that moves there, 10 life of the entry, all in ms
--- returns released (1 or 0); with a successor the one token that it has got, with a lease of its TTL; {released, 1, token, tokens, lease in ms}: it has the lock; {released, 0, remaining ms, time in µs}: it stands in the queue; {released}: it has to ask
+-- ARGV: 1 hold id, 2 inbox, 3 life of the tombstone in ms; with a successor also: 4 whether another process goes first (1 or 0), 5 its hold id, 6 TTL, 7 least life of the meta, 8 lease of a lock that moves there, 9 life of the entry, all in ms
+-- returns released (1 or 0); with a successor the token that it has got, which is the time, with a lease of its TTL; {released, 1, token, lease in ms, time in µs}: it has the lock; {released, 0, remaining ms, time in µs}: it stands in the queue; {released}: it has to ask
 
 -- HDEL comes first: it is allowed when memory is full, and so is every write after it.
 -- It deletes the key with its last field. What fails after it is no refusal of the release.
@@ -21,11 +21,11 @@ end
 local lock, queue, meta, entries = unpack(KEYS)
 -- include take
 if alone and released == 1 then
-  local done, token, count = pcall(take, successor, ARGV[6], ARGV[7], ARGV[8])
-  if done and count == 1 then
+  local done, token, at = pcall(take, successor, ARGV[6], ARGV[7])
+  if done and token == at then
     return token
   elseif done then
-    return {1, 1, token, count, tonumber(ARGV[6])}
+    return {1, 1, token, tonumber(ARGV[6]), at}
   end
 end
 
@@ -34,7 +34,7 @@ local function move()
   if not (waited or successor) then
     return released
   end
-  local hold, inbox, _, queue_first, _, ttl, meta_life, tokens, lease, life = unpack(ARGV)
+  local hold, inbox, _, queue_first, _, ttl, meta_life, lease, life = unpack(ARGV)
   -- include queue
 
   local now = clock()
@@ -46,7 +46,7 @@ local function move()
     end
     if ahead and not (successor and ahead == inbox) then
       if successor then
-        stand(inbox, now, life, successor, lease, meta_life, tokens)
+        stand(inbox, now, life, successor, lease, meta_life)
       end
       local remaining = grant(ahead, wish)
       if successor then
@@ -56,8 +56,8 @@ local function move()
       if waited then
         leave(inbox)
       end
-      local token, count = take(successor, ttl, meta_life, tokens)
-      return {1, 1, token, count, tonumber(ttl)}
+      local token, at = take(successor, ttl, meta_life)
+      return {1, 1, token, tonumber(ttl), at}
     end
     return {1}
   end
@@ -68,7 +68,7 @@ local function move()
     -- Requests may overtake each other: a successor that has the lock by now would get it once more
     -- after its own release.
     if successor and redis.call('HEXISTS', lock, successor) == 0 then
-      stand(inbox, now, life, successor, lease, meta_life, tokens)
+      stand(inbox, now, life, successor, lease, meta_life)
       local remaining = redis.call('PTTL', lock)
       return {released, 0, remaining == -2 and 0 or remaining, now}
     end

@@ -22,13 +22,13 @@ local function head(now)
 end
 
 -- Enters the queue at its end, or keeps the place that the inbox has there.
-local function stand(inbox, now, life, hold, lease, meta_life, tokens)
+local function stand(inbox, now, life, hold, lease, meta_life)
   if not redis.call('ZSCORE', queue, inbox) then
     local last = redis.call('ZRANGE', queue, -1, -1, 'WITHSCORES')[2] or 0
     redis.call('ZADD', queue, last + 1, inbox)
   end
   local deadline = string.format('%.0f', now + life * 1000)
-  local entry = table.concat({deadline, hold, lease, meta_life, tokens}, ' ')
+  local entry = table.concat({deadline, hold, lease, meta_life}, ' ')
   redis.call('HSET', entries, inbox, entry)
   -- Both keys outlive the last of their entries, and end with it.
   if redis.call('PTTL', queue) < tonumber(life) then
@@ -40,10 +40,10 @@ end
 -- Moves a free lock to the head of the queue and tells it; returns the lease it has. Nothing comes
 -- after this, since a script must not fail once it has sent a message.
 local function grant(inbox, wish)
-  local hold, lease, meta_life, tokens = unpack(wish)
+  local hold, lease, meta_life = unpack(wish)
   leave(inbox)
-  local token, count, now = take(hold, lease, meta_life, tokens)
-  local message = string.format('%s %.0f %d %.0f %s ', hold, token, count, now, lease)
+  local token, now = take(hold, lease, meta_life)
+  local message = string.format('%s %.0f %.0f %s ', hold, token, now, lease)
   redis.pcall('PUBLISH', inbox, message .. lock)
   return tonumber(lease)
 end

@@ -1,18 +1,17 @@
 -- Part: how a free lock is taken. Needs the names of the lock and of its meta.
 -- The meta is "seconds microseconds hold seq": the last token, as the TIME that it was made of.
 -- clock() returns the server's time in microseconds.
--- reserve(hold, meta_life, count) returns the first of up to count tokens, how many, and the time.
--- take(hold, lease, meta_life, count) enters the hold, and returns the same. The tokens come first: if
--- the script dies between the two, numbers are wasted and nothing else.
+-- next_token(hold, meta_life) returns a token greater than the last one, and the time.
+-- take(hold, lease, meta_life) enters the hold, and returns the same. The token comes first: if the script
+-- dies between the two, a number is wasted and nothing else.
 local function clock()
   local time = redis.call('TIME')
   return time[1] * 1000000 + time[2]
 end
 
-local function reserve(hold, meta_life, count)
+local function next_token(hold, meta_life)
   local time = redis.call('TIME')
   local now = time[1] * 1000000 + time[2]
-  local first, last = now, now
   local state = time[1] .. ' ' .. time[2] .. ' ' .. hold .. ' 0'
   local before = redis.pcall('SET', meta, state, 'PX', meta_life, 'GET')
   if before and before.err then
@@ -22,23 +21,18 @@ local function reserve(hold, meta_life, count)
     before = nil
   end
   local seconds, micros = string.match(before or '', '^(%d+) (%d+)')
-  local token = seconds and seconds * 1000000 + micros
+  local last = seconds and seconds * 1000000 + micros
   -- One that Lua does not know exactly was never given.
-  if token and token > 0 and token < 9007199254740991 then
-    -- A block ends now and reaches back, so that no token runs ahead of the clock; and not beyond
-    -- the last one. Where that is not known, there is no block.
-    first = math.max(token, now - count) + 1
-    if first > last then
-      last = first
-      state = string.format('%.0f %.0f %s 0', math.floor(last / 1000000), last % 1000000, hold)
-      redis.call('SET', meta, state, 'PX', meta_life)
-    end
+  if last and last >= now and last < 9007199254740991 then
+    state = string.format('%.0f %.0f %s 0', math.floor((last + 1) / 1000000), (last + 1) % 1000000, hold)
+    redis.call('SET', meta, state, 'PX', meta_life)
+    return last + 1, now
   end
-  return first, last - first + 1, now
+  return now, now
 end
 
-local function take(hold, lease, meta_life, count)
-  local first, given, now = reserve(hold, meta_life, count)
+local function take(hold, lease, meta_life)
+  local token, now = next_token(hold, meta_life)
   redis.call('HINCRBY', lock, hold, 1)
   local set = redis.pcall('PEXPIRE', lock, lease)
   if set ~= 1 then
@@ -46,5 +40,5 @@ local function take(hold, lease, meta_life, count)
     redis.call('HDEL', lock, hold)
     error(set.err, 0)
   end
-  return first, given, now
+  return token, now
 end

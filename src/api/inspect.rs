@@ -20,9 +20,9 @@ pub struct LockInfo {
     /// lock, or if the store knows it no more.
     ///
     /// It is the holder's own, unless call graphs of one process share the hold, with
-    /// [`HandOff::InProcess`](crate::HandOff::InProcess): then it is the greatest of all tokens that are set
-    /// aside for them, and each of them has its own, which may be smaller. So use it to tell holds
-    /// apart; for a resource, use [`Held::fencing_token`](crate::Held::fencing_token).
+    /// [`HandOff::InProcess`](crate::HandOff::InProcess): then it is the token of the first of them, and
+    /// those who go on with the hold have greater ones. So use it to tell holds apart; for a resource, use
+    /// [`Held::fencing_token`](crate::Held::fencing_token).
     pub token: Option<FencingToken>,
     /// How many callers wait for it in this process through this [`Locks`](crate::Locks) and its clones.
     pub waiters: usize,

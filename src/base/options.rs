@@ -89,9 +89,9 @@ pub enum HandOff {
     ///
     /// A group of call graphs that follow each other shares one hold in the store: its
     /// [hold id](crate::Held::hold_id), lease and watchdog; each has a fencing token of its own. The
-    /// group ends after [`local_handoffs`](crate::LocksBuilder::local_handoffs), when its tokens are
-    /// used up, and at a waiter with another TTL or a `max_hold`. See Dice, Marathe and Shavit,
-    /// [*Lock Cohorting*](https://doi.org/10.1145/2145816.2145848), 2012.
+    /// group ends after [`local_handoffs`](crate::LocksBuilder::local_handoffs), at a section shorter than
+    /// the microsecond that the next token needs, and at a waiter with another TTL or a `max_hold`. See
+    /// Dice, Marathe and Shavit, [*Lock Cohorting*](https://doi.org/10.1145/2145816.2145848), 2012.
     InProcess,
 }
 
@@ -120,10 +120,6 @@ impl Queueing {
     const HEARTBEATS: RangeInclusive<Duration> =
         Duration::from_millis(10)..=Duration::from_secs(60);
 
-    /// A block reaches back a microsecond for each token. That must be less than it takes a server to
-    /// lose data and come back, or tokens from before could come again.
-    const MAX_TOKENS: u32 = 1_000;
-
     pub(crate) fn check(self) -> Result<(), LockError> {
         if !Self::HEARTBEATS.contains(&self.heartbeat) {
             return Err(config(format!(
@@ -137,14 +133,6 @@ impl Queueing {
     /// The heartbeat of a waiter with this TTL.
     pub(crate) fn heartbeat(self, ttl: Duration) -> Duration {
         self.heartbeat.min(ttl / 3)
-    }
-
-    /// How many tokens one acquisition has a use for.
-    pub(crate) fn tokens(self) -> u32 {
-        match self.handoff {
-            HandOff::InStore => 1,
-            HandOff::InProcess => self.local_handoffs.saturating_add(1).min(Self::MAX_TOKENS),
-        }
     }
 }
 

@@ -248,7 +248,6 @@ mod tests {
         let request = AcquireRequest {
             hold,
             ttl,
-            tokens: 3,
             entry: None,
         };
         store.acquire(&key, request).await.unwrap();

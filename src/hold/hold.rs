@@ -15,15 +15,15 @@ use crate::{
         timer::timeout,
     },
     hold::{cohort::Cohort, depth::Depth, lease::Lease, renewal::Watchdog},
-    queue::{Grant, Granted, LocalQueues},
-    store::{Store, Tokens},
+    queue::{Grant, Granted, LocalQueues, TokenSeries},
+    store::Store,
 };
 
 /// A lock that this call graph holds.
 pub(crate) struct Hold {
     owner: Arc<Owner>,
-    /// The first one is its own; the others are for the call graphs that go on with the hold.
-    tokens: Tokens,
+    /// Its own one, and those that follow for the call graphs that go on with the hold.
+    tokens: TokenSeries,
     on_lost: OnLost,
     /// The lease, the depth and the watchdog, which other call graphs may have had before.
     cohort: Cohort,
@@ -106,7 +106,7 @@ impl Hold {
     }
 
     pub(crate) fn token(&self) -> FencingToken {
-        self.tokens.first
+        self.tokens.token()
     }
 
     pub(crate) fn depth(&self) -> u32 {
@@ -197,11 +197,7 @@ impl Hold {
 
     /// Lets the next waiter of this process go on with the hold, if there is one that may.
     fn hand_on(&self) -> bool {
-        let rest = Tokens {
-            first: FencingToken(self.tokens.first.0 + 1),
-            count: self.tokens.count.saturating_sub(1),
-        };
-        self.queues.hand_on(&self.cohort, rest)
+        self.queues.hand_on(&self.cohort, self.tokens)
     }
 }
 

@@ -18,7 +18,7 @@ use super::{
     lines::{Alone, Asking, Slot},
     request::Acquiring,
     step::{Answer, Grant, Input, Reply},
-    waiter::{Outcome, Waiter},
+    waiter::Outcome,
 };
 use crate::{
     base::{id::HoldId, key::LockKey},
@@ -100,8 +100,8 @@ impl LocalQueues {
         if let Some(Slot::Alone(alone)) = lines.of.get_mut(key)
             && let Alone::Asking(asking) = alone
         {
-            let mut waiter = Waiter::new(asking.request, asking.asks_once);
-            if let Outcome::Held(grant) = waiter.learn(answer.clone(), None, Instant::now()) {
+            let outcome = asking.waiter.learn(answer.clone(), None, Instant::now());
+            if let Outcome::Held(grant) = outcome {
                 let handoffs = 0;
                 let asking = mem::replace(alone, Alone::Held { hold, handoffs });
                 drop(lines);

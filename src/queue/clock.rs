@@ -46,10 +46,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::{
-        base::id::{FencingToken, Owner},
-        store::Tokens,
-    };
+    use crate::base::id::{FencingToken, Owner};
 
     const SECOND: Duration = Duration::from_secs(1);
     const EPOCH: u64 = 7;
@@ -64,10 +61,7 @@ mod tests {
         HandoffMessage {
             key: "order:42".to_owned(),
             hold: Owner::new().next_hold(),
-            tokens: Tokens {
-                first: FencingToken(1),
-                count: 1,
-            },
+            token: FencingToken(1),
             at: time(after),
             lease: 2 * SECOND,
         }

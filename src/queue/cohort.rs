@@ -4,11 +4,11 @@ use std::{any::Any, fmt, sync::Arc, time::Duration};
 
 use tokio::{runtime, time::Instant};
 
-use super::step::{Grant, Release};
-use crate::{
-    base::{deadline::deadline, id::HoldId, key::LockKey},
-    store::Tokens,
+use super::{
+    step::{Grant, Release},
+    tokens::TokenSeries,
 };
+use crate::base::{deadline::deadline, id::HoldId, key::LockKey};
 
 /// One turn of a cohort: a hold as one of the call graphs has it that share it, one after the other.
 pub(crate) trait Turn: Any + fmt::Debug + Send + Sync {
@@ -38,7 +38,7 @@ pub(crate) trait Turn: Any + fmt::Debug + Send + Sync {
     fn give_up(&self) -> Release;
 
     /// The same lock as if it had been won now.
-    fn grant(&self, tokens: Tokens) -> Grant {
+    fn grant(&self, tokens: TokenSeries) -> Grant {
         Grant {
             hold: self.hold(),
             tokens,
@@ -55,8 +55,11 @@ pub(crate) trait Turn: Any + fmt::Debug + Send + Sync {
 pub(crate) enum Granted {
     /// From the store.
     Lock(Grant),
-    /// From the call graph that had the turn before, in memory, with the tokens that are left.
-    Turn { turn: Arc<dyn Turn>, tokens: Tokens },
+    /// From the call graph that had the turn before, in memory, with the token that follows.
+    Turn {
+        turn: Arc<dyn Turn>,
+        tokens: TokenSeries,
+    },
 }
 
 impl Granted {

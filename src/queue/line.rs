@@ -120,16 +120,20 @@ impl LocalQueue {
     /// meant for it, since it enters under the id of another hold.
     pub(super) fn heir(&self, ttl: Duration) -> Option<HoldId> {
         let first = self.waiters.front()?;
-        let AcquireRequest { hold, tokens, .. } = first.request;
+        let AcquireRequest { hold, .. } = first.request;
         let flight = self.flight.as_ref();
         let is_known = first.is_known() || flight.is_some_and(|flight| flight.waiter == hold);
-        let fits = tokens > 1 && first.request.ttl == ttl && !is_known;
+        let fits = first.may_inherit && first.request.ttl == ttl && !is_known;
         (fits && self.handoffs < self.queueing.local_handoffs).then_some(hold)
     }
 
     pub(super) fn step(&mut self, input: Input, now: Instant, actions: &mut Vec<Action>) {
         match input {
-            Input::Join { request, asks_once } => self.join(request, asks_once, actions),
+            Input::Join {
+                request,
+                asks_once,
+                may_inherit,
+            } => self.join(Waiter::new(request, asks_once, may_inherit), actions),
             Input::Leave(hold) => {
                 self.claim(hold);
                 if let Some(waiter) = self.remove(hold) {
@@ -173,8 +177,9 @@ impl LocalQueue {
 
     // ---- who comes and goes ----
 
-    fn join(&mut self, request: AcquireRequest, asks_once: bool, actions: &mut Vec<Action>) {
-        self.waiters.push_back(Waiter::new(request, asks_once));
+    fn join(&mut self, waiter: Waiter, actions: &mut Vec<Action>) {
+        let asks_once = waiter.asks_once;
+        self.waiters.push_back(waiter);
         if self.waiters.len() > 1 {
             return;
         }
@@ -367,12 +372,7 @@ impl LocalQueue {
     /// Names the first waiter as successor, unless another request is in flight.
     fn nominate(&mut self) -> Option<Successor> {
         let first = self.waiters.front().filter(|_| self.flight.is_none())?;
-        let AcquireRequest {
-            hold,
-            ttl,
-            tokens,
-            entry,
-        } = first.request;
+        let AcquireRequest { hold, ttl, entry } = first.request;
         let entry = entry?;
         let (order, handoffs) = if self.handoffs < self.queueing.local_handoffs {
             (Order::SuccessorFirst, self.handoffs + 1)
@@ -383,7 +383,6 @@ impl LocalQueue {
         Some(Successor {
             hold,
             ttl,
-            tokens,
             entry,
             order,
         })

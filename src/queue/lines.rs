@@ -16,11 +16,9 @@ use super::{
     line::LocalQueue,
     request::{Acquiring, Flight},
     step::{Action, Refusal},
+    waiter::Waiter,
 };
-use crate::{
-    base::{id::HoldId, key::LockKey, options::Queueing},
-    store::AcquireRequest,
-};
+use crate::base::{id::HoldId, key::LockKey, options::Queueing};
 
 /// The driver of a line.
 pub(super) struct Driven {
@@ -99,7 +97,9 @@ impl Lines {
     /// A caller that asks, if it is alone.
     pub(super) fn asking(&mut self, key: &LockKey, hold: HoldId) -> Option<&mut Asking> {
         match self.of.get_mut(key)? {
-            Slot::Alone(Alone::Asking(asking)) if asking.request.hold == hold => Some(asking),
+            Slot::Alone(Alone::Asking(asking)) if asking.waiter.request.hold == hold => {
+                Some(asking)
+            }
             _ => None,
         }
     }
@@ -143,8 +143,7 @@ pub(super) enum Alone {
 
 /// A caller that asks.
 pub(super) struct Asking {
-    pub(super) request: AcquireRequest,
-    pub(super) asks_once: bool,
+    pub(super) waiter: Waiter,
     /// Where it was polled first.
     pub(super) runtime: runtime::Id,
     /// None while the caller polls it.
@@ -162,10 +161,10 @@ impl Alone {
                 (Line::new(queue), None)
             }
             Self::Asking(asking) => {
-                let queue = LocalQueue::asking(queueing, asking.request, asking.asks_once);
+                let queue = LocalQueue::asking(queueing, asking.waiter.clone());
                 let mut line = Line::new(queue);
                 line.callers.push_back(Caller {
-                    waiter: asking.request.hold,
+                    waiter: asking.waiter.request.hold,
                     waker: asking.waker.take(),
                     runtime: Some(asking.runtime),
                     answer: None,

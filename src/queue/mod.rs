@@ -11,6 +11,7 @@ mod lines;
 mod queue;
 mod request;
 mod step;
+mod tokens;
 mod wait;
 mod waiter;
 
@@ -21,4 +22,5 @@ pub(crate) use self::{
     cohort::{Granted, Turn},
     keys::LocalQueues,
     step::{Grant, Release},
+    tokens::TokenSeries,
 };

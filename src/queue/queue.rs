@@ -43,6 +43,7 @@ use super::{
     keys::LocalQueues,
     lines::Slot,
     step::{Heard, Input, Refusal},
+    tokens::TokenSeries,
     wait::Wait,
 };
 use crate::{
@@ -54,7 +55,7 @@ use crate::{
         options::{self, HandOff, Terms, Wake},
         timer::timeout_at,
     },
-    store::{AcquireRequest, HandoffMessage, Listener, QueueEntry, Tokens},
+    store::{AcquireRequest, HandoffMessage, Listener, QueueEntry},
 };
 
 impl LocalQueues {
@@ -76,18 +77,13 @@ impl LocalQueues {
         let request = AcquireRequest {
             hold,
             ttl: terms.ttl,
-            tokens: if may_inherit {
-                self.queueing.tokens()
-            } else {
-                1
-            },
             entry: if asks_once {
                 None
             } else {
                 self.entry(terms.ttl)
             },
         };
-        let mut wait = Wait::new(self, key, request, asks_once, runtime);
+        let mut wait = Wait::new(self, key, request, asks_once, may_inherit, runtime);
         let limit = match terms.wait {
             // An instant too far to represent is no limit.
             options::Wait::AtMost(wait) => since.checked_add(wait),
@@ -134,18 +130,16 @@ impl LocalQueues {
         self.input(key, Input::Lost(hold));
     }
 
-    /// Hands a lock on in memory at the end of a turn, with the tokens that are left. False if the lock has
-    /// to be released.
+    /// Hands a lock on in memory at the end of a turn with these tokens. False if the lock has to be released.
     ///
     /// The next one must want what is there: the same TTL, and no end of its own.
-    pub(crate) fn hand_on(&self, turn: &impl Turn, tokens: Tokens) -> bool {
-        if self.queueing.handoff == HandOff::InStore
-            || tokens.count == 0
-            || !turn.is_renewed()
-            || !turn.is_open()
-        {
+    pub(crate) fn hand_on(&self, turn: &impl Turn, tokens: TokenSeries) -> bool {
+        if self.queueing.handoff == HandOff::InStore || !turn.is_renewed() || !turn.is_open() {
             return false;
         }
+        let Some(tokens) = tokens.next(Instant::now()) else {
+            return false;
+        };
         let (key, hold) = (turn.key(), turn.hold());
         let mut effects = Effects::default();
         let handed_on = self.change(key, &mut effects, |line, effects| {

@@ -4,21 +4,24 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 
+use super::tokens::TokenSeries;
 use crate::{
     base::{
         error::{Effect, StoreError},
         id::HoldId,
     },
-    store::{AcquireReply, AcquireRequest, HandoffMessage, Successor, Tokens},
+    store::{AcquireReply, AcquireRequest, HandoffMessage, Successor},
 };
 
 /// What has happened.
 #[derive(Clone, Debug)]
 pub(super) enum Input {
-    /// A caller wants the lock. It waits for it, or asks only once.
+    /// A caller wants the lock. It waits for it, or asks only once; and it may go on with the hold of
+    /// another one, or not.
     Join {
         request: AcquireRequest,
         asks_once: bool,
+        may_inherit: bool,
     },
     /// A caller waits no longer, or gives back a grant.
     Leave(HoldId),
@@ -100,7 +103,7 @@ pub(super) enum Reply {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Grant {
     pub(crate) hold: HoldId,
-    pub(crate) tokens: Tokens,
+    pub(crate) tokens: TokenSeries,
     /// From when on the lease counts.
     pub(crate) sent: Instant,
     pub(crate) lease: Duration,

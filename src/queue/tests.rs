@@ -162,7 +162,6 @@ impl Process {
         let request = AcquireRequest {
             hold: Owner::new().next_hold(),
             ttl: TTL,
-            tokens: 1,
             entry: None,
         };
         let key = LockKey::new("", KEY)?;

@@ -18,6 +18,7 @@ use super::{
     lines::{Asking, Caller},
     request::Flight,
     step::{Input, Refusal},
+    waiter::Waiter,
 };
 use crate::{
     base::{id::HoldId, key::LockKey, timer::require_timers},
@@ -31,6 +32,7 @@ pub(super) struct Wait<'q> {
     key: &'q LockKey,
     request: AcquireRequest,
     asks_once: bool,
+    may_inherit: bool,
     stage: Stage,
     /// Where the work goes that outlives the caller.
     runtime: &'q Handle,
@@ -51,6 +53,7 @@ impl<'q> Wait<'q> {
         key: &'q LockKey,
         request: AcquireRequest,
         asks_once: bool,
+        may_inherit: bool,
         runtime: &'q Handle,
     ) -> Self {
         Self {
@@ -58,6 +61,7 @@ impl<'q> Wait<'q> {
             key,
             request,
             asks_once,
+            may_inherit,
             stage: Stage::New,
             runtime,
         }
@@ -84,8 +88,7 @@ impl<'q> Wait<'q> {
     /// Enters a line that is vacant. Returns false if it is not.
     fn enter_alone(&self) -> bool {
         let asking = Asking {
-            request: self.request,
-            asks_once: self.asks_once,
+            waiter: Waiter::new(self.request, self.asks_once, self.may_inherit),
             runtime: self.runtime.id(),
             acquiring: None,
             waker: None,
@@ -96,7 +99,7 @@ impl<'q> Wait<'q> {
     /// Joins the line. Returns the request that is made for it at once, and whether it is answered already; else
     /// the caller is woken by its answer.
     fn join(&self, waker: &Waker) -> (Option<Flight>, bool) {
-        let (request, asks_once) = (self.request, self.asks_once);
+        let request = self.request;
         let mut waker = Some(waker.clone());
         let caller = Caller {
             waiter: request.hold,
@@ -108,7 +111,11 @@ impl<'q> Wait<'q> {
         let joined = self.queues.begin(self.key, &mut effects, |line, effects| {
             line.callers.push_back(caller);
             let was_asked = line.flight.is_some();
-            let join = Input::Join { request, asks_once };
+            let join = Input::Join {
+                request,
+                asks_once: self.asks_once,
+                may_inherit: self.may_inherit,
+            };
             self.queues.step(self.key, line, join, effects);
             let flight = line.flight.clone().filter(|_| !was_asked);
             // It is the last one to have come.

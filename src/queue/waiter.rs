@@ -7,6 +7,7 @@ use tokio::time::Instant;
 use super::{
     clock::StoreClock,
     step::{Answer, Grant, Release, Reply, unanswered},
+    tokens::TokenSeries,
 };
 use crate::{
     base::{
@@ -14,7 +15,7 @@ use crate::{
         error::{Effect, StoreError},
         id::HoldId,
     },
-    store::{AcquireReply, AcquireRequest, HandoffMessage, Tokens},
+    store::{AcquireReply, AcquireRequest, HandoffMessage},
 };
 
 /// What the store may know of a waiter.
@@ -42,6 +43,8 @@ pub(super) struct Waiter {
     pub(super) request: AcquireRequest,
     /// Whether it waits for no more than the request in flight.
     pub(super) asks_once: bool,
+    /// Whether it may go on with the hold of another one.
+    pub(super) may_inherit: bool,
     /// How many times the store was asked for it.
     pub(super) asked: u32,
     pub(super) stage: Stage,
@@ -86,10 +89,11 @@ pub(super) enum Outcome {
 }
 
 impl Waiter {
-    pub(super) fn new(request: AcquireRequest, asks_once: bool) -> Self {
+    pub(super) fn new(request: AcquireRequest, asks_once: bool, may_inherit: bool) -> Self {
         Self {
             request,
             asks_once,
+            may_inherit,
             asked: 0,
             stage: Stage::Waiting,
             unanswered: false,
@@ -115,7 +119,10 @@ impl Waiter {
             reply,
         } = answer;
         match reply {
-            Reply::Acquire(AcquireReply::Held { tokens, lease }) if now < deadline(sent, lease) => {
+            Reply::Acquire(AcquireReply::Held { token, lease, at })
+                if now < deadline(sent, lease) =>
+            {
+                let tokens = TokenSeries::new(token, at, now);
                 Outcome::Held(self.grant(tokens, sent, lease))
             }
             Reply::Acquire(AcquireReply::Held { .. }) => {
@@ -164,7 +171,8 @@ impl Waiter {
             Stage::Waiting | Stage::Unsure => None,
         };
         start.map_or(Outcome::Moved, |start| {
-            Outcome::Held(self.grant(message.tokens, start, message.lease))
+            let tokens = TokenSeries::new(message.token, message.at, now);
+            Outcome::Held(self.grant(tokens, start, message.lease))
         })
     }
 
@@ -174,7 +182,7 @@ impl Waiter {
         }
     }
 
-    fn grant(&self, tokens: Tokens, sent: Instant, lease: Duration) -> Grant {
+    fn grant(&self, tokens: TokenSeries, sent: Instant, lease: Duration) -> Grant {
         Grant {
             hold: self.request.hold,
             tokens,

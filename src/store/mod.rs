@@ -103,7 +103,8 @@ pub(crate) struct HandoffMessage {
     /// The key in the store.
     pub(crate) key: String,
     pub(crate) hold: HoldId,
-    pub(crate) tokens: Tokens,
+    pub(crate) token: FencingToken,
+    /// When it has moved.
     pub(crate) at: StoreTime,
     /// Counted from then.
     pub(crate) lease: Duration,
@@ -124,20 +125,11 @@ impl StoreTime {
     }
 }
 
-/// A block of consecutive fencing tokens; at least one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Tokens {
-    pub(crate) first: FencingToken,
-    pub(crate) count: u32,
-}
-
 /// The request of one hold for a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct AcquireRequest {
     pub(crate) hold: HoldId,
     pub(crate) ttl: Duration,
-    /// How many tokens it has a use for.
-    pub(crate) tokens: u32,
     /// How it waits; `None` if it does not.
     pub(crate) entry: Option<QueueEntry>,
 }
@@ -155,7 +147,12 @@ pub(crate) struct QueueEntry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum AcquireReply {
     /// The hold has the lock, with this lease counted from the execution of the request.
-    Held { tokens: Tokens, lease: Duration },
+    Held {
+        token: FencingToken,
+        lease: Duration,
+        /// The time of the store then.
+        at: StoreTime,
+    },
     /// Another hold has it, for so long; `None` if it never expires.
     Busy {
         remaining: Option<Duration>,
@@ -204,7 +201,6 @@ pub(crate) struct ReleaseRequest {
 pub(crate) struct Successor {
     pub(crate) hold: HoldId,
     pub(crate) ttl: Duration,
-    pub(crate) tokens: u32,
     pub(crate) entry: QueueEntry,
     pub(crate) order: Order,
 }

@@ -99,8 +99,7 @@ impl Store for RedisStore {
             .arg(names::entries(key))
             .arg(Field(request.hold))
             .millis(ttl)
-            .millis(meta_life(ttl))
-            .arg(request.tokens);
+            .millis(meta_life(ttl));
         let call = match request.entry {
             Some(entry) => call
                 .arg(entry.inbox.as_bytes())
@@ -164,7 +163,6 @@ impl Store for RedisStore {
                 .arg(Field(successor.hold))
                 .millis(successor.ttl)
                 .millis(meta_life(successor.ttl))
-                .arg(successor.tokens)
                 .millis(successor.entry.grant)
                 .millis(successor.entry.life);
         }

@@ -108,7 +108,7 @@ impl Inbox {
 
 /// Sends each of the inboxes a message that follows all that the server has sent it up to now.
 pub(crate) async fn fence(server: &Server, inboxes: impl IntoIterator<Item = InboxId>) {
-    let message = format!("{} 1 1 1 1 {FENCE}", Owner::new().next_hold());
+    let message = format!("{} 1 1 1 {FENCE}", Owner::new().next_hold());
     let mut messages = pipe();
     for inbox in inboxes {
         messages.publish(inbox.to_string(), &message);

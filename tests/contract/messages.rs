@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     base::{id::HoldId, key::LockKey},
-    store::{AcquireReply, AcquireRequest, Order, ReleaseRequest, StoreTime, Successor, Tokens},
+    store::{AcquireReply, AcquireRequest, Order, ReleaseRequest, StoreTime, Successor},
 };
 
 on_every_store!(
@@ -64,7 +64,6 @@ async fn a_message_says_what_the_lock_shows(mut world: World) {
     let mut inbox = world.inbox().await;
     world.take(holder, TTL).await;
     let request = AcquireRequest {
-        tokens: 5,
         entry: Some(entry_of(inbox.id)),
         ..acquire_request(next, TTL)
     };
@@ -81,13 +80,9 @@ async fn a_message_says_what_the_lock_shows(mut world: World) {
     assert_eq!(message.key, world.key.as_str());
     assert_eq!((message.hold, message.lease), (next, GRANT));
     assert!(before <= message.at && message.at <= after, "{message:?}");
-    let Tokens { first, count } = message.tokens;
-    assert!((1..=5).contains(&count), "{count}");
-    let last = first.0 + u64::from(count) - 1;
-    let shown = world.seen().await.token;
-    assert_eq!(shown.map(|token| token.0), Some(last));
+    assert_eq!(world.seen().await.token, Some(message.token));
     // What it would have learnt by asking.
-    assert_eq!(world.take(next, TTL).await.0, last);
+    assert_eq!(world.take(next, TTL).await, message.token);
 }
 
 async fn a_release_tells_the_next_process_alone(world: World) {

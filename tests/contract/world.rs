@@ -13,7 +13,7 @@ use crate::{
     },
     store::{
         AcquireReply, AcquireRequest, DepthChange, HandoffMessage, Order, Presence, QueueEntry,
-        ReleaseReply, ReleaseRequest, Renewal, Seen, Snapshot, Store, Successor, Tokens,
+        ReleaseReply, ReleaseRequest, Renewal, Seen, Snapshot, Store, Successor,
         memory::MemoryStore,
     },
 };
@@ -57,7 +57,6 @@ pub(crate) fn acquire_request(hold: HoldId, ttl: Duration) -> AcquireRequest {
     AcquireRequest {
         hold,
         ttl,
-        tokens: 1,
         entry: None,
     }
 }
@@ -67,7 +66,6 @@ pub(crate) fn successor(hold: HoldId, ttl: Duration, entry: QueueEntry) -> Succe
     Successor {
         hold,
         ttl,
-        tokens: 1,
         entry,
         order: Order::SuccessorFirst,
     }
@@ -174,20 +172,8 @@ impl World {
     /// Takes a lock that the hold must get, with a lease of about `ttl`.
     pub(crate) async fn take(&self, hold: HoldId, ttl: Duration) -> FencingToken {
         match self.acquire(hold, ttl).await {
-            AcquireReply::Held { tokens, lease } if near(lease, ttl) => tokens.first,
+            AcquireReply::Held { token, lease, .. } if near(lease, ttl) => token,
             other => panic!("wanted the lock for {ttl:?}, got {other:?}"),
-        }
-    }
-
-    /// The tokens of a lock that the hold must get or have.
-    pub(crate) async fn block(&self, hold: HoldId, tokens: u32) -> Tokens {
-        let request = AcquireRequest {
-            tokens,
-            ..acquire_request(hold, MINUTE)
-        };
-        match self.ask(request).await {
-            AcquireReply::Held { tokens, .. } => tokens,
-            other => panic!("wanted the lock, got {other:?}"),
         }
     }
 

@@ -96,11 +96,10 @@ impl Names {
     }
 
     fn acquire(&self, wish: Wish, waits: Option<Entry>) -> AcquireRequest {
-        let Wish { hold, ttl, tokens } = wish;
+        let Wish { hold, ttl } = wish;
         AcquireRequest {
             hold: self.holds[hold],
             ttl,
-            tokens,
             entry: waits.map(|entry| QueueEntry {
                 inbox: self.inboxes[entry.inbox],
                 grant: entry.grant,
@@ -110,11 +109,10 @@ impl Names {
     }
 
     fn successor(&self, inbox: usize, next: Next) -> Successor {
-        let Wish { hold, ttl, tokens } = next.wish;
+        let Wish { hold, ttl } = next.wish;
         Successor {
             hold: self.holds[hold],
             ttl,
-            tokens,
             entry: QueueEntry {
                 inbox: self.inboxes[inbox],
                 grant: next.grant,

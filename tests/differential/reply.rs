@@ -4,8 +4,11 @@ use std::time::Duration;
 
 use crate::{
     base::id::FencingToken,
-    store::{AcquireReply, HandoffMessage, Presence, ReleaseReply, Snapshot, StoreTime, Tokens},
+    store::{AcquireReply, HandoffMessage, Presence, ReleaseReply, Snapshot, StoreTime},
 };
+
+/// In place of one that was taken out.
+const NO_TOKEN: FencingToken = FencingToken(0);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Reply {
@@ -36,7 +39,7 @@ impl Reply {
             Self::Snapshot(Some(snapshot)) => (snapshot.remaining.take(), snapshot.token.take()),
             Self::Message(_, message) => {
                 message.at = StoreTime { micros: 0 };
-                (None, Some(take_last(&mut message.tokens)))
+                (None, Some(std::mem::replace(&mut message.token, NO_TOKEN)))
             }
             _ => (None, None),
         };
@@ -50,8 +53,9 @@ impl Reply {
 
 fn take_acquired(acquired: &mut AcquireReply) -> (Option<Duration>, Option<FencingToken>) {
     match acquired {
-        AcquireReply::Held { tokens, lease } => {
-            let token = take_last(tokens);
+        AcquireReply::Held { token, lease, at } => {
+            at.micros = 0;
+            let token = std::mem::replace(token, NO_TOKEN);
             (Some(std::mem::take(lease)), Some(token))
         }
         AcquireReply::Busy { remaining, now } => {
@@ -60,14 +64,4 @@ fn take_acquired(acquired: &mut AcquireReply) -> (Option<Duration>, Option<Fenci
         }
         AcquireReply::Ended => (None, None),
     }
-}
-
-/// How many tokens there are depends on the clock; the last one is the one that the lock shows.
-fn take_last(tokens: &mut Tokens) -> FencingToken {
-    let Tokens { first, count } = *tokens;
-    *tokens = Tokens {
-        first: FencingToken(0),
-        count: 1,
-    };
-    FencingToken(first.0 + u64::from(count) - 1)
 }

@@ -55,7 +55,6 @@ pub(super) enum Request {
 pub(super) struct Wish {
     pub(super) hold: usize,
     pub(super) ttl: Duration,
-    pub(super) tokens: u32,
 }
 
 /// A place in the queue.
@@ -78,8 +77,8 @@ pub(super) struct Next {
 impl Request {
     pub(super) fn of_each_kind() -> [Self; 4] {
         let (hold, inbox, ttl) = (0, 0, MINUTE);
-        let (tombstone, next, waits, tokens) = (false, None, None, 1);
-        let wish = Wish { hold, ttl, tokens };
+        let (tombstone, next, waits) = (false, None, None);
+        let wish = Wish { hold, ttl };
         let depth = Self::Depth {
             hold,
             target: 2,
@@ -164,8 +163,7 @@ fn any_order() -> impl Strategy<Value = Order> {
 }
 
 fn any_wish() -> impl Strategy<Value = Wish> {
-    let tokens = prop::sample::select(vec![1, 1, 3, 1000]);
-    (0..HOLDS, any_span(), tokens).prop_map(|(hold, ttl, tokens)| Wish { hold, ttl, tokens })
+    (0..HOLDS, any_span()).prop_map(|(hold, ttl)| Wish { hold, ttl })
 }
 
 fn any_span() -> impl Strategy<Value = Duration> {

@@ -113,6 +113,7 @@ impl Client<'_> {
         let join = Input::Join {
             request: machine::request(hold),
             asks_once: false,
+            may_inherit: false,
         };
         self.step(hold.process, join);
     }
@@ -272,7 +273,7 @@ impl Client<'_> {
 
 fn won(grant: Grant) -> Won {
     Won {
-        token: u8::try_from(grant.tokens.first.0).expect("a token of the model"),
+        token: u8::try_from(grant.tokens.token().0).expect("a token of the model"),
         left: left(crate::base::deadline::deadline(grant.sent, grant.lease)),
         unanswered: grant.unanswered,
     }

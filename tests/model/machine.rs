@@ -18,7 +18,7 @@ use crate::{
         options::{HandOff, Queueing, Wake},
     },
     queue::waiter::{Stage, Waiter},
-    store::{AcquireReply, AcquireRequest, HandoffMessage, QueueEntry, StoreTime, Tokens},
+    store::{AcquireReply, AcquireRequest, HandoffMessage, QueueEntry, StoreTime},
 };
 
 const TICK: Duration = Duration::from_secs(1);
@@ -79,7 +79,6 @@ pub(crate) fn request(hold: Hold) -> AcquireRequest {
     AcquireRequest {
         hold: id(hold),
         ttl: span(ticks::TTL),
-        tokens: 1,
         entry: Some(QueueEntry {
             inbox: *INBOX,
             grant: span(ticks::GRANT),
@@ -92,8 +91,9 @@ pub(crate) fn request(hold: Hold) -> AcquireRequest {
 pub(crate) fn reply(acquired: Acquired, age: u8) -> AcquireReply {
     match acquired {
         Acquired::Held { token } => AcquireReply::Held {
-            tokens: tokens(token),
+            token: FencingToken(token.into()),
             lease: span(ticks::TTL),
+            at: server(-i64::from(age)),
         },
         Acquired::Busy { outward } => AcquireReply::Busy {
             // The end of a lease is no earlier than a heartbeat, in ticks.
@@ -108,7 +108,7 @@ pub(crate) fn message(message: Message) -> HandoffMessage {
     HandoffMessage {
         key: String::new(),
         hold: id(message.hold),
-        tokens: tokens(message.token),
+        token: FencingToken(message.token.into()),
         at: server(-i64::from(message.age)),
         lease: span(ticks::GRANT),
     }
@@ -125,13 +125,6 @@ pub(crate) fn rejuvenated(queue: &LocalQueue, mut message: HandoffMessage) -> Ha
         };
     }
     message
-}
-
-fn tokens(token: Token) -> Tokens {
-    Tokens {
-        first: FencingToken(token.into()),
-        count: 1,
-    }
 }
 
 /// The server's clock so many ticks from now.
@@ -191,16 +184,16 @@ pub(crate) fn normalize(queue: &mut LocalQueue) {
         if age >= u64::from(ticks::GRANT) {
             // It tells only that it is time to ask.
             message.at = server(-i64::from(ticks::GRANT));
-            message.tokens = tokens(0);
+            message.token = FencingToken(0);
         }
     }
 }
 
 pub(crate) fn each_token(queue: &mut LocalQueue, mut visit: impl FnMut(&mut Token)) {
     if let Some(message) = message_of(queue) {
-        let mut token = Token::try_from(message.tokens.first.0).expect("a token of the model");
+        let mut token = Token::try_from(message.token.0).expect("a token of the model");
         visit(&mut token);
-        message.tokens = tokens(token);
+        message.token = FencingToken(token.into());
     }
 }
 

@@ -77,17 +77,23 @@ fn says_acquired(reply: &Value, ints: Option<&[i64]>, acquired: AcquireReply) ->
 /// Whether the one number stands for a lock that was free.
 fn says_taken(token: i64, acquired: Option<AcquireReply>) -> bool {
     let ttl = i64::try_from(TTL.as_millis()).unwrap_or_default();
-    acquired.is_some_and(|acquired| says(&[1, token, 1, ttl], acquired))
+    acquired.is_some_and(|acquired| says(&[1, token, ttl, token], acquired))
 }
 
 fn says(ints: &[i64], acquired: AcquireReply) -> bool {
     match (acquired, ints) {
-        (AcquireReply::Held { tokens, lease }, &[1, token, count, millis]) => {
-            token > 0
-                && u64::try_from(token) == Ok(tokens.first.0)
-                && tokens.count > 0
-                && i64::from(tokens.count) == count
+        (
+            AcquireReply::Held {
+                token: got,
+                lease,
+                at,
+            },
+            &[1, token, millis, micros],
+        ) => {
+            (1..1 << 53).contains(&token)
+                && u64::try_from(token) == Ok(got.0)
                 && lease == from_millis(millis)
+                && u64::try_from(micros) == Ok(at.micros)
         }
         (AcquireReply::Busy { remaining, now }, &[0, millis, micros]) => {
             u64::try_from(micros) == Ok(now.micros)
@@ -140,15 +146,15 @@ fn says_snapshot(reply: &Value, seen: Option<&Snapshot>) -> bool {
 pub(crate) fn message(text: &str) {
     if let Some(message) = handoff(text) {
         assert_eq!(written(&message), plain(text));
-        assert!(message.tokens.count > 0 && message.tokens.first.0 > 0);
+        assert!((1..1 << 53).contains(&message.token.0));
     }
 }
 
 /// The message with its numbers written plainly, not as `+7` or `007`.
 fn plain(message: &str) -> String {
-    let words = message.splitn(6, ' ').enumerate();
+    let words = message.splitn(5, ' ').enumerate();
     let plain = words.map(|(at, word)| match word.parse::<i64>() {
-        Ok(number) if (1..5).contains(&at) => number.to_string(),
+        Ok(number) if (1..4).contains(&at) => number.to_string(),
         _ => word.to_owned(),
     });
     plain.collect::<Vec<_>>().join(" ")
@@ -159,13 +165,12 @@ fn written(message: &HandoffMessage) -> String {
     let HandoffMessage {
         key,
         hold,
-        tokens,
+        token,
         at,
         lease,
     } = message;
-    let (first, count) = (tokens.first, tokens.count);
     let (micros, millis) = (at.micros, lease.as_millis());
-    format!("{hold} {first} {count} {micros} {millis} {key}")
+    format!("{hold} {token} {micros} {millis} {key}")
 }
 
 #[cfg(test)]
@@ -176,7 +181,7 @@ mod tests {
     use super::*;
     use crate::{
         base::id::{FencingToken, Owner},
-        store::{ReleaseReply, StoreTime, Tokens},
+        store::{ReleaseReply, StoreTime},
     };
 
     fn array(ints: &[i64]) -> Value {
@@ -258,13 +263,6 @@ mod tests {
         })
     }
 
-    prop_compose! {
-        fn any_tokens()(first in 1..=i64::MAX, count in 1u32..) -> (Tokens, [i64; 2]) {
-            let token = FencingToken(first.unsigned_abs());
-            (Tokens { first: token, count }, [first, i64::from(count)])
-        }
-    }
-
     proptest! {
         #[test]
         fn a_reply_is_taken_for_what_it_says_or_refused(
@@ -275,13 +273,19 @@ mod tests {
 
         #[test]
         fn what_the_scripts_reply_is_understood(
-            (tokens, [first, count]) in any_tokens(),
+            token in 1i64..1 << 53,
             millis in 0..=i64::MAX,
             micros in 0..=i64::MAX,
         ) {
-            let held = AcquireReply::Held { tokens, lease: from_millis(millis) };
-            let value = array(&[1, first, count, millis]);
-            prop_assert_eq!(acquired(value, TTL).ok(), Some(held));
+            let held = |lease, at: i64| AcquireReply::Held {
+                token: FencingToken(token.unsigned_abs()),
+                lease,
+                at: StoreTime { micros: at.unsigned_abs() },
+            };
+            let value = array(&[1, token, millis, micros]);
+            let asked = held(from_millis(millis), micros);
+            prop_assert_eq!(acquired(value, TTL).ok(), Some(asked));
+            prop_assert_eq!(acquired(Value::Int(token), TTL).ok(), Some(held(TTL, token)));
             let now = StoreTime { micros: micros.unsigned_abs() };
             for (remaining, spelt) in [(Some(from_millis(millis)), millis), (None, -1)] {
                 let busy = AcquireReply::Busy { remaining, now };
@@ -296,9 +300,20 @@ mod tests {
             }
         }
 
+        /// Lua, JSON and JavaScript do not know every such number.
+        #[test]
+        fn a_token_that_is_too_great_is_refused(token in 1i64 << 53.., micros in 0..=i64::MAX) {
+            prop_assert!(acquired(Value::Int(token), TTL).is_err());
+            prop_assert!(acquired(array(&[1, token, 5, micros]), TTL).is_err());
+            prop_assert!(released(Value::Int(token), Some(TTL)).is_err());
+            prop_assert!(released(array(&[1, 1, token, 5, micros]), Some(TTL)).is_err());
+            let hold = Owner::new().next_hold();
+            prop_assert_eq!(handoff(&format!("{hold} {token} {micros} 5 key")), None);
+        }
+
         #[test]
         fn what_the_scripts_tell_is_understood(
-            (tokens, _) in any_tokens(),
+            token in 1u64..1 << 53,
             micros in 0..=i64::MAX,
             millis in 0..=i64::MAX,
             key in "\\PC{1,30}",
@@ -306,7 +321,7 @@ mod tests {
             let sent = HandoffMessage {
                 key,
                 hold: Owner::new().next_hold(),
-                tokens,
+                token: FencingToken(token),
                 at: StoreTime { micros: micros.unsigned_abs() },
                 lease: from_millis(millis),
             };
@@ -316,7 +331,7 @@ mod tests {
         #[test]
         fn a_message_is_taken_for_what_it_says_or_dropped(
             text in prop_oneof![
-                "4f0e1d2c-0000-4000-8000-000000000000:7( [+-]?[0-9]{1,20}){4} [a-c ]{0,3}",
+                "4f0e1d2c-0000-4000-8000-000000000000:7( [+-]?[0-9]{1,20}){3} [a-c ]{0,3}",
                 "([0-9a-f:-]{0,40} ?){0,8}",
             ],
         ) {

@@ -58,9 +58,9 @@ impl Climate {
         self.keeps_leases() && !self.pauses
     }
 
-    /// Whether tokens grow: not promised where the server forgets them while its clock goes back.
+    /// Whether tokens grow: not promised where the clock goes back that they are made of.
     pub(super) fn keeps_order(self) -> bool {
-        !(self.data_loss && self.clock_back)
+        !self.clock_back
     }
 
     /// Whether every request is answered in time.

@@ -4,7 +4,6 @@
 use std::{
     collections::{HashMap, HashSet},
     fmt::Display,
-    ops::RangeInclusive,
     sync::Arc,
     time::Duration,
 };
@@ -12,10 +11,13 @@ use std::{
 use tokio::time::Instant;
 
 use super::climate::Climate;
-use crate::{Held, HoldId, LostReason, OnLost, base::mutex::Mutex, store::Tokens};
+use crate::{FencingToken, Held, HoldId, LostReason, OnLost, base::mutex::Mutex};
 
 /// Longer than a release takes in any case, and so longer than a lock may stand without a holder.
 const LONG: Duration = Duration::from_secs(25);
+
+/// How many call graphs may go on with a hold after the first one, each with the token after the last.
+const MOST_TURNS: u64 = 16;
 
 #[derive(Debug)]
 pub(super) struct Ledger {
@@ -40,7 +42,7 @@ struct Key {
     /// When the last one left.
     left: Option<Instant>,
     /// The tokens that each hold was given: more than once where its lease ended, or was lost, unnoticed.
-    given: HashMap<HoldId, Vec<RangeInclusive<u64>>>,
+    given: HashMap<HoldId, Vec<u64>>,
     /// Those among them whose lease is long, so that their process has to end them.
     long: HashSet<HoldId>,
     /// The holds whose end the store has executed.
@@ -128,9 +130,9 @@ impl Ledger {
         key.released.insert(hold);
     }
 
-    /// The store gives tokens to a hold, or tells it once more.
-    pub(super) fn given(&self, key: &str, hold: HoldId, tokens: Tokens, lease: Duration) {
-        let (first, last) = (tokens.first.0, tokens.first.0 + u64::from(tokens.count) - 1);
+    /// The store gives a token to a hold, or tells it once more.
+    pub(super) fn given(&self, key: &str, hold: HoldId, token: FencingToken, lease: Duration) {
+        let token = token.0;
         let (known, before, over) = {
             let mut state = self.state.lock();
             let key = state.keys.entry(key.to_owned()).or_default();
@@ -138,13 +140,12 @@ impl Ledger {
                 key.long.insert(hold);
             }
             let given = key.given.entry(hold).or_default();
-            let known = given
-                .iter()
-                .any(|block| block.contains(&first) && block.contains(&last));
-            let before = key.last;
+            let known = given.contains(&token);
+            // Those that were counted on in memory are before it too.
+            let before = key.last.max(key.greatest);
             if !known {
-                given.push(first..=last);
-                key.last = before.max(last);
+                given.push(token);
+                key.last = before.max(token);
             }
             (known, before, key.released.contains(&hold))
         };
@@ -153,8 +154,8 @@ impl Ledger {
             format!("{key}: a hold that has ended has it again")
         });
         self.unless(
-            known || first > before || !self.climate.keeps_order(),
-            || format!("{key}: a new token of {} before the last", before - first),
+            known || token > before || !self.climate.keeps_order(),
+            || format!("{key}: a new token of {} before the last", before - token),
         );
     }
 
@@ -169,8 +170,11 @@ impl Ledger {
             let free = key.inside.is_empty().then_some(key.left).flatten();
             let stall = free.map(|left| left.max(wish.since).elapsed());
             let given = key.given.get(&held.hold_id());
-            let belongs =
-                given.is_some_and(|given| given.iter().any(|block| block.contains(&token)));
+            let belongs = given.is_some_and(|given| {
+                given
+                    .iter()
+                    .any(|first| (*first..=first + MOST_TURNS).contains(&token))
+            });
             let fresh = key.entered.insert(token);
             key.holds.insert(held.hold_id());
             let grows = token > key.greatest;
@@ -187,8 +191,11 @@ impl Ledger {
         self.unless(belongs, || {
             format!("{name}: a token that its hold was not given")
         });
-        self.unless(fresh, || format!("{name}: the token of another section"));
-        self.unless(grows || !self.climate.keeps_leases(), || {
+        self.unless(fresh || !self.climate.keeps_order(), || {
+            format!("{name}: the token of another section")
+        });
+        let keeps_order = self.climate.keeps_leases() && self.climate.keeps_order();
+        self.unless(grows || !keeps_order, || {
             format!("{name}: a token smaller than one that has entered")
         });
         let delay = wish.delay.filter(|_| self.climate.is_prompt());

@@ -272,8 +272,8 @@ impl Store for Link {
             let (key, ledger) = (key.clone(), Arc::clone(&ledger));
             Box::pin(async move {
                 let acquired = answer.await?;
-                if let AcquireReply::Held { tokens, lease } = acquired {
-                    ledger.given(key.as_str(), request.hold, tokens, lease);
+                if let AcquireReply::Held { token, lease, .. } = acquired {
+                    ledger.given(key.as_str(), request.hold, token, lease);
                 }
                 Ok(acquired)
             })
@@ -302,10 +302,10 @@ impl Store for Link {
             Box::pin(async move {
                 let released = answer.await?;
                 ledger.released(key.as_str(), request.hold);
-                if let (Some(AcquireReply::Held { tokens, lease }), Some(successor)) =
+                if let (Some(AcquireReply::Held { token, lease, .. }), Some(successor)) =
                     (released.successor, request.successor)
                 {
-                    ledger.given(key.as_str(), successor.hold, tokens, lease);
+                    ledger.given(key.as_str(), successor.hold, token, lease);
                 }
                 Ok(released)
             })

@@ -5,20 +5,15 @@ use tokio::time::Instant;
 use super::{Holder, LocalQueue};
 use crate::{
     base::{id::HoldId, options::Queueing},
-    queue::step::{Heard, Input},
-    store::AcquireRequest,
+    queue::{step::Heard, waiter::Waiter},
 };
 
 impl LocalQueue {
     /// The queue where one caller asks, and no other has come.
-    pub(in crate::queue) fn asking(
-        queueing: Queueing,
-        request: AcquireRequest,
-        asks_once: bool,
-    ) -> Self {
+    pub(in crate::queue) fn asking(queueing: Queueing, waiter: Waiter) -> Self {
         let (mut queue, mut sent) = (Self::new(queueing), Vec::new());
-        let join = Input::Join { request, asks_once };
-        queue.step(join, Instant::now(), &mut sent);
+        queue.join(waiter, &mut sent);
+        queue.go_on(Instant::now(), &mut sent);
         queue
     }
 

@@ -25,7 +25,6 @@ pub(super) struct Process {
     /// The lease of a lock that moves to it.
     pub(super) grant: Duration,
     pub(super) meta_life: Duration,
-    pub(super) tokens: u32,
     /// Until when the process counts as alive.
     deadline: Instant,
 }
@@ -70,21 +69,13 @@ impl Queue {
     }
 
     /// Enters the queue at its end, or keeps the place that the process has there.
-    pub(super) fn stand(
-        &mut self,
-        now: Instant,
-        hold: HoldId,
-        ttl: Duration,
-        tokens: u32,
-        entry: QueueEntry,
-    ) {
+    pub(super) fn stand(&mut self, now: Instant, hold: HoldId, ttl: Duration, entry: QueueEntry) {
         let QueueEntry { inbox, grant, life } = entry;
         let process = Process {
             inbox,
             hold,
             grant,
             meta_life: meta_life(ttl),
-            tokens,
             deadline: now + life,
         };
         self.expires = self.expires.max(Some(process.deadline));

@@ -15,7 +15,7 @@ use crate::{
     },
     store::{
         AcquireReply, AcquireRequest, DepthChange, HandoffMessage, Presence, ReleaseReply,
-        ReleaseRequest, Renewal, Seen, Snapshot, StoreTime, TOMBSTONE_LIFE, Tokens, meta_life,
+        ReleaseRequest, Renewal, Seen, Snapshot, StoreTime, TOMBSTONE_LIFE, meta_life,
     },
 };
 
@@ -156,22 +156,18 @@ impl State {
         request: AcquireRequest,
         now: Instant,
     ) -> AcquireReply {
-        let AcquireRequest {
-            hold,
-            ttl,
-            tokens,
-            entry,
-        } = request;
+        let AcquireRequest { hold, ttl, entry } = request;
         let tombstone = self.tombstones.get(&(key.clone(), hold));
         if tombstone.is_some_and(|expires| now < *expires) {
             return AcquireReply::Ended;
         }
+        let at = self.clock.at(now);
         if let Some((lock, meta)) = self.held(key, hold, now) {
             lengthen(lock, meta, now, ttl);
-            let (first, count) = (FencingToken(meta.token), 1);
             return AcquireReply::Held {
-                tokens: Tokens { first, count },
+                token: FencingToken(meta.token),
                 lease: lock.expires - now,
+                at,
             };
         }
         let mut ahead = None;
@@ -183,18 +179,16 @@ impl State {
                 if let Some(ahead) = ahead {
                     self.queue(key, now, |queue| queue.leave(ahead.inbox));
                 }
-                let tokens = self.take(key, hold, ttl, meta_life(ttl), tokens, now);
-                return AcquireReply::Held { tokens, lease: ttl };
+                return self.take(key, hold, ttl, meta_life(ttl), now);
             }
         }
         if let Some(entry) = entry {
-            self.queue(key, now, |queue| queue.stand(now, hold, ttl, tokens, entry));
+            self.queue(key, now, |queue| queue.stand(now, hold, ttl, entry));
         }
         if let Some(ahead) = ahead {
             remaining = Some(self.grant(key, ahead, now));
         }
-        let now = self.clock.at(now);
-        AcquireReply::Busy { remaining, now }
+        AcquireReply::Busy { remaining, now: at }
     }
 
     pub(super) fn depth(&mut self, key: &LockKey, change: DepthChange, now: Instant) -> Presence {

@@ -6,7 +6,7 @@ use deadpool_redis::redis::Value;
 
 use crate::{
     base::id::FencingToken,
-    store::{AcquireReply, HandoffMessage, Presence, ReleaseReply, Snapshot, StoreTime, Tokens},
+    store::{AcquireReply, HandoffMessage, Presence, ReleaseReply, Snapshot, StoreTime},
 };
 
 #[cfg(any(test, fuzzing))]
@@ -34,26 +34,34 @@ fn millis(millis: i64) -> Option<Duration> {
     u64::try_from(millis).ok().map(Duration::from_millis)
 }
 
-fn held(token: i64, count: i64, lease: i64) -> Option<AcquireReply> {
-    let first = u64::try_from(token).ok().filter(|token| *token > 0)?;
-    let tokens = Tokens {
-        first: FencingToken(first),
-        count: u32::try_from(count).ok().filter(|count| *count > 0)?,
-    };
-    let lease = millis(lease)?;
-    Some(AcquireReply::Held { tokens, lease })
+/// From here on neither Lua nor JSON knows every number exactly. No clock gives such a token before the
+/// year 2255.
+const TOO_GREAT: u64 = 1 << 53;
+
+fn micros(micros: i64) -> Option<StoreTime> {
+    let micros = u64::try_from(micros).ok()?;
+    Some(StoreTime { micros })
 }
 
-/// A lock that was free and is held now: the reply is the one token, and the lease is what was asked
-/// for.
+fn held(token: i64, lease: i64, at: i64) -> Option<AcquireReply> {
+    let token = u64::try_from(token).ok()?;
+    (1..TOO_GREAT).contains(&token).then_some(())?;
+    Some(AcquireReply::Held {
+        token: FencingToken(token),
+        lease: millis(lease)?,
+        at: micros(at)?,
+    })
+}
+
+/// A lock that was free and is held now: the reply is the token, which is the time of the store, and the
+/// lease is what was asked for.
 fn taken(token: i64, ttl: Duration) -> Option<AcquireReply> {
-    held(token, 1, i64::try_from(ttl.as_millis()).ok()?)
+    held(token, i64::try_from(ttl.as_millis()).ok()?, token)
 }
 
 fn busy(remaining: i64, now: i64) -> Option<AcquireReply> {
     let remaining = millis(remaining);
-    let micros = u64::try_from(now).ok()?;
-    let now = StoreTime { micros };
+    let now = micros(now)?;
     Some(AcquireReply::Busy { remaining, now })
 }
 
@@ -63,7 +71,7 @@ pub(super) fn acquired(reply: Value, ttl: Duration) -> Result<AcquireReply, Unex
         return taken(token, ttl).ok_or(Unexpected(reply));
     }
     let acquired = match integers(&reply).as_deref() {
-        Some(&[1, token, count, lease]) => held(token, count, lease),
+        Some(&[1, token, lease, at]) => held(token, lease, at),
         Some(&[0, remaining, now]) => busy(remaining, now),
         Some(&[-1]) => Some(AcquireReply::Ended),
         _ => None,
@@ -76,7 +84,7 @@ pub(super) fn released(reply: Value, ttl: Option<Duration>) -> Result<ReleaseRep
     let parse = |integers: &[i64]| {
         let (presence, successor) = match *integers {
             [presence] => (presence, None),
-            [presence, 1, token, count, lease] => (presence, Some(held(token, count, lease)?)),
+            [presence, 1, token, lease, at] => (presence, Some(held(token, lease, at)?)),
             [presence, 0, remaining, now] => (presence, Some(busy(remaining, now)?)),
             _ => return None,
         };
@@ -161,23 +169,21 @@ fn parse_snapshot(reply: &Value) -> Option<Option<Snapshot>> {
     }))
 }
 
-/// Reads the message that a lock has moved: hold, token, number of tokens, time in µs, lease in ms, key.
+/// Reads the message that a lock has moved: hold, token, time in µs, lease in ms, key.
 pub(super) fn handoff(text: &str) -> Option<HandoffMessage> {
-    let mut words = text.splitn(6, ' ');
+    let mut words = text.splitn(5, ' ');
     let mut word = || words.next();
     let hold = word()?.parse().ok()?;
-    let [token, count, at, lease] =
-        [word()?, word()?, word()?, word()?].map(|word| word.parse().ok());
-    let Some(AcquireReply::Held { tokens, lease }) = held(token?, count?, lease?) else {
+    let [token, at, lease] = [word()?, word()?, word()?].map(|word| word.parse().ok());
+    let Some(AcquireReply::Held { token, lease, at }) = held(token?, lease?, at?) else {
         return None;
     };
-    let micros = u64::try_from(at?).ok()?;
     let key = word()?.to_owned();
     Some(HandoffMessage {
         key,
         hold,
-        tokens,
-        at: StoreTime { micros },
+        token,
+        at,
         lease,
     })
 }

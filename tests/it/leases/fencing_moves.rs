@@ -46,7 +46,7 @@ async fn tokens_increase_from_waiter_to_waiter_and_from_process_to_process() {
     assert!(turns.len() == 20 && increase(&turns), "{turns:?}");
 }
 
-/// Each group has a block of tokens, and blocks of several processes do not overlap.
+/// The tokens that a group counts in memory are passed before the lock goes to another process.
 #[tokio::test]
 async fn tokens_increase_from_group_to_group() {
     let server = RedisServer::start().await;

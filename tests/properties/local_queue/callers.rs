@@ -18,8 +18,8 @@ impl Shell {
             Event::Join {
                 asks_once,
                 is_short,
-                tokens,
-            } => self.join(asks_once, is_short, tokens),
+                may_inherit,
+            } => self.join(asks_once, is_short, may_inherit),
             Event::Leave(at) => self.leave(at),
             Event::Enter(at) => {
                 let is_granted = |caller| matches!(caller, Caller::Granted(_));
@@ -87,7 +87,7 @@ impl Shell {
         }
     }
 
-    pub(super) fn join(&mut self, asks_once: bool, is_short: bool, tokens: u32) {
+    pub(super) fn join(&mut self, asks_once: bool, is_short: bool, may_inherit: bool) {
         let hold = Owner::new().next_hold();
         let ttl = Duration::from_millis(if is_short { 600 } else { 3_000 });
         let heartbeat = self.queueing.heartbeat(ttl);
@@ -100,15 +100,14 @@ impl Shell {
             grant: (2 * heartbeat).min(ttl),
             life: 2 * heartbeat,
         });
-        let request = AcquireRequest {
-            hold,
-            ttl,
-            tokens,
-            entry,
-        };
+        let request = AcquireRequest { hold, ttl, entry };
         self.callers.push((hold, Caller::Waits { asks_once }));
         self.records.insert(hold, Record::default());
-        self.step(Input::Join { request, asks_once });
+        self.step(Input::Join {
+            request,
+            asks_once,
+            may_inherit,
+        });
     }
 
     pub(super) fn leave(&mut self, at: usize) {

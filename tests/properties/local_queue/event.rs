@@ -15,7 +15,7 @@ pub(super) enum Event {
     Join {
         asks_once: bool,
         is_short: bool,
-        tokens: u32,
+        may_inherit: bool,
     },
     Leave(usize),
     Enter(usize),
@@ -51,8 +51,8 @@ pub(super) enum Event {
 pub(super) fn any_event() -> impl Strategy<Value = Event> {
     let at = 0..100_usize;
     prop_oneof![
-        6 => (prop::bool::weighted(0.3), any::<bool>(), prop::sample::select(vec![1, 17]))
-            .prop_map(|(asks_once, is_short, tokens)| Event::Join { asks_once, is_short, tokens }),
+        6 => (prop::bool::weighted(0.3), any::<bool>(), any::<bool>())
+            .prop_map(|(asks_once, is_short, may_inherit)| Event::Join { asks_once, is_short, may_inherit }),
         3 => at.clone().prop_map(Event::Leave),
         4 => at.clone().prop_map(Event::Enter),
         2 => at.clone().prop_map(Event::HandOn),

@@ -12,7 +12,6 @@ use crate::{
     queue::step::{Release, Reply},
     store::{
         AcquireReply, AcquireRequest, HandoffMessage, Order, QueueEntry, StoreTime, Successor,
-        Tokens,
     },
 };
 
@@ -144,8 +143,8 @@ impl Store {
     fn take(&mut self, hold: HoldId, lease: Duration, now: Instant) -> AcquireReply {
         self.queue.retain(|waiter| *waiter == Waiter::Another);
         self.holder = Some((Some(hold), now + lease));
-        let tokens = TOKENS;
-        AcquireReply::Held { tokens, lease }
+        let (token, at) = (TOKEN, self.time(now));
+        AcquireReply::Held { token, lease, at }
     }
 
     /// The lock goes to the next hold.
@@ -166,7 +165,7 @@ impl Store {
                 self.messages.push(HandoffMessage {
                     key: "order:42".to_owned(),
                     hold,
-                    tokens: TOKENS,
+                    token: TOKEN,
                     at: self.time(now),
                     lease: entry.grant,
                 });
@@ -192,7 +191,4 @@ impl Store {
     }
 }
 
-const TOKENS: Tokens = Tokens {
-    first: FencingToken(1),
-    count: 1,
-};
+const TOKEN: FencingToken = FencingToken(1);

@@ -1,16 +1,18 @@
 //! A line that begins when a second caller comes is what it would be, had it been there from the start.
 
 use super::{events::*, story::*};
-use crate::queue::line::LocalQueue;
+use crate::queue::{line::LocalQueue, waiter::Waiter};
 
 #[test]
 fn where_one_caller_asks() {
     for queueing in [NOTIFY, BACKOFF, STRICT] {
         let story = Story::of(queueing).goes([(join(A), "acquire A")]);
-        let late = LocalQueue::asking(queueing, story.requests[&A], false);
+        let waiter = Waiter::new(story.requests[&A], false, false);
+        let late = LocalQueue::asking(queueing, waiter);
         assert_eq!(story.queue, late);
         let story = Story::of(queueing).goes([(ask_once(A), "acquire A")]);
-        let late = LocalQueue::asking(queueing, story.requests[&A], true);
+        let waiter = Waiter::new(story.requests[&A], true, false);
+        let late = LocalQueue::asking(queueing, waiter);
         assert_eq!(story.queue, late);
     }
 }

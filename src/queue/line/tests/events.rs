@@ -10,7 +10,7 @@ use crate::{
         id::{FencingToken, InboxId},
     },
     queue::step::{Answer, Grant, Input, Release, Reply},
-    store::{AcquireReply, AcquireRequest, HandoffMessage, QueueEntry, Tokens},
+    store::{AcquireReply, AcquireRequest, HandoffMessage, QueueEntry, StoreTime},
 };
 
 impl Story {
@@ -100,25 +100,36 @@ pub(super) fn idle() -> Event {
 
 /// A caller that waits.
 pub(super) fn join(waiter: char) -> Event {
-    join_with(waiter, TTL, 1)
+    join_with(waiter, TTL)
 }
 
-/// A caller that waits, with this TTL and a use for so many tokens.
-pub(super) fn join_with(waiter: char, ttl: u64, tokens: u32) -> Event {
-    enlist(waiter, millis(ttl), tokens, true, false)
+/// A caller that waits, with this TTL.
+pub(super) fn join_with(waiter: char, ttl: u64) -> Event {
+    enlist(waiter, millis(ttl), false, true, false)
+}
+
+/// A caller that waits, with this TTL, and may go on with the hold of another one.
+pub(super) fn join_heir(waiter: char, ttl: u64) -> Event {
+    enlist(waiter, millis(ttl), true, true, false)
 }
 
 /// A caller that waits, and asks too rarely for a place in the store's queue.
 pub(super) fn join_outside(waiter: char) -> Event {
-    enlist(waiter, millis(TTL), 1, false, false)
+    enlist(waiter, millis(TTL), false, false, false)
 }
 
 /// A caller that does not wait.
 pub(super) fn ask_once(waiter: char) -> Event {
-    enlist(waiter, millis(TTL), 1, false, true)
+    enlist(waiter, millis(TTL), false, false, true)
 }
 
-fn enlist(waiter: char, ttl: Duration, tokens: u32, has_entry: bool, asks_once: bool) -> Event {
+fn enlist(
+    waiter: char,
+    ttl: Duration,
+    may_inherit: bool,
+    has_entry: bool,
+    asks_once: bool,
+) -> Event {
     Box::new(move |story| {
         let entry = has_entry.then(|| QueueEntry {
             inbox: InboxId::new(),
@@ -128,11 +139,14 @@ fn enlist(waiter: char, ttl: Duration, tokens: u32, has_entry: bool, asks_once: 
         let request = AcquireRequest {
             hold: hold(waiter),
             ttl,
-            tokens,
             entry,
         };
         story.requests.insert(waiter, request);
-        Some(Input::Join { request, asks_once })
+        Some(Input::Join {
+            request,
+            asks_once,
+            may_inherit,
+        })
     })
 }
 
@@ -205,8 +219,9 @@ pub(super) fn held() -> Event {
     let lease = millis(TTL);
     answered(move |_| {
         Reply::Acquire(AcquireReply::Held {
-            tokens: TOKENS,
+            token: TOKEN,
             lease,
+            at: StoreTime { micros: TOKEN.0 },
         })
     })
 }
@@ -216,10 +231,7 @@ pub(super) fn held_too_late() -> Event {
     after(TTL, held())
 }
 
-const TOKENS: Tokens = Tokens {
-    first: FencingToken(1),
-    count: 1,
-};
+const TOKEN: FencingToken = FencingToken(1);
 
 /// Another hold has the lock, and its lease does not end.
 pub(super) fn busy() -> Event {
@@ -280,7 +292,7 @@ pub(super) fn message_after(span: u64, waiter: char) -> Event {
         let message = HandoffMessage {
             key: "order:42".to_owned(),
             hold: hold(waiter),
-            tokens: TOKENS,
+            token: TOKEN,
             at,
             lease: millis(GRANT),
         };

@@ -134,8 +134,8 @@ fn a_hold_goes_on_with_the_first_waiter_in_memory() {
     Story::of(NOTIFY)
         .held_by(A)
         .goes([
-            (join_with(B, TTL, 17), ""),
-            (join_with(C, TTL, 17), ""),
+            (join_heir(B, TTL), ""),
+            (join_heir(C, TTL), ""),
             (heir(TTL, Some(B)), ""),
             (hand_on(A, B), ""),
             (enter_turn(B, A), ""),
@@ -154,7 +154,7 @@ fn a_turn_that_is_not_come_for_is_passed_over() {
     Story::of(NOTIFY)
         .held_by(A)
         .goes([
-            (join_with(B, TTL, 17), ""),
+            (join_heir(B, TTL), ""),
             (hand_on(A, B), ""),
             (due(2_000), "pass over B"),
             (release(A), "release A"),
@@ -164,7 +164,7 @@ fn a_turn_that_is_not_come_for_is_passed_over() {
     Story::of(NOTIFY)
         .held_by(A)
         .goes([
-            (join_with(B, TTL, 17), ""),
+            (join_heir(B, TTL), ""),
             (join(C), ""),
             (hand_on(A, B), ""),
             (leave(B), ""),
@@ -185,7 +185,7 @@ fn a_hold_does_not_go_on_with_a_waiter_that_it_does_not_fit() {
     // Another TTL.
     held()
         .goes([
-            (join_with(B, 6_000, 17), ""),
+            (join_heir(B, 6_000), ""),
             (heir(TTL, None), ""),
             (heir(6_000, Some(B)), ""),
             (leave(B), ""),
@@ -195,7 +195,7 @@ fn a_hold_does_not_go_on_with_a_waiter_that_it_does_not_fit() {
     held()
         .goes([
             (join(B), ""),
-            (join_with(C, TTL, 17), ""),
+            (join_heir(C, TTL), ""),
             (heir(TTL, None), ""),
             (leave(B), ""),
             (heir(TTL, Some(C)), ""),
@@ -208,7 +208,7 @@ fn a_hold_does_not_go_on_with_a_waiter_that_it_does_not_fit() {
 fn a_hold_does_not_go_on_with_a_waiter_that_the_store_may_know() {
     let asked = || {
         Story::of(NOTIFY).held_by(A).goes([
-            (join_with(B, TTL, 17), ""),
+            (join_heir(B, TTL), ""),
             (heir(TTL, Some(B)), ""),
             (due(1_000), "acquire B"),
             (heir(TTL, None), ""),
@@ -238,7 +238,7 @@ fn a_hold_does_not_go_on_with_a_waiter_that_the_store_may_know() {
     // The request in flight is for one that has left.
     asked()
         .goes([
-            (join_with(C, TTL, 17), ""),
+            (join_heir(C, TTL), ""),
             (leave(B), ""),
             (heir(TTL, Some(C)), ""),
             (hand_on(A, C), ""),
@@ -254,9 +254,9 @@ fn turns_count_as_handoffs() {
     Story::of(TWO)
         .held_by(A)
         .goes([
-            (join_with(B, TTL, 3), ""),
-            (join_with(C, TTL, 3), ""),
-            (join_with(D, TTL, 3), ""),
+            (join_heir(B, TTL), ""),
+            (join_heir(C, TTL), ""),
+            (join_heir(D, TTL), ""),
             (hand_on(A, B), ""),
             (enter_turn(B, A), ""),
             (hand_on(A, C), ""),
@@ -269,7 +269,7 @@ fn turns_count_as_handoffs() {
     Story::of(STRICT)
         .held_by(A)
         .goes([
-            (join_with(B, TTL, 3), "acquire B"),
+            (join_heir(B, TTL), "acquire B"),
             (failed(), ""),
             (heir(TTL, None), ""),
             (leave(B), ""),

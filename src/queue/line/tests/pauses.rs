@@ -105,7 +105,7 @@ fn a_waiter_that_is_told_nothing_asks_after_pauses_that_grow() {
 fn pauses_end_with_the_heartbeat() {
     Story::of(BACKOFF)
         .goes([
-            (join_with(A, 36, 1), "acquire A"),
+            (join_with(A, 36), "acquire A"),
             (busy(), ""),
             (due_within(10..=12), "acquire A"),
             (busy(), ""),
@@ -300,7 +300,7 @@ fn the_next_waiter_may_have_a_shorter_heartbeat() {
         .held_by(A)
         .goes([
             (join(B), ""),
-            (join_with(C, 300, 1), ""),
+            (join_with(C, 300), ""),
             (early(500), ""),
             (leave(B), ""),
             (due(100), "acquire C"),
@@ -315,7 +315,7 @@ fn the_next_waiter_may_have_a_shorter_heartbeat() {
     Story::of(NOTIFY)
         .held_by(A)
         .goes([
-            (join_with(B, 300, 1), ""),
+            (join_with(B, 300), ""),
             (join(C), ""),
             (after(50, leave(B)), ""),
             (due(50), "acquire C"),

@@ -194,7 +194,6 @@ impl Story {
         let Successor {
             hold,
             ttl,
-            tokens,
             entry,
             order,
         } = successor;
@@ -202,7 +201,6 @@ impl Story {
         let request = AcquireRequest {
             hold,
             ttl,
-            tokens,
             entry: Some(entry),
         };
         assert_eq!(Some(&request), self.requests.get(&waiter));

@@ -13,7 +13,7 @@ use crate::{
         id::{FencingToken, HoldId, InboxId},
         key::LockKey,
     },
-    store::{AcquireReply, HandoffMessage, Order, Successor, Tokens, meta_life},
+    store::{AcquireReply, HandoffMessage, Order, Successor, meta_life},
 };
 
 impl State {
@@ -42,12 +42,9 @@ impl State {
                 Some(AcquireReply::Busy { remaining, now })
             }
             (_, Some(successor)) => {
-                let Successor {
-                    hold, ttl, tokens, ..
-                } = successor;
+                let Successor { hold, ttl, .. } = successor;
                 self.queue(key, now, |queue| queue.leave(inbox));
-                let tokens = self.take(key, hold, ttl, meta_life(ttl), tokens, now);
-                Some(AcquireReply::Held { tokens, lease: ttl })
+                Some(self.take(key, hold, ttl, meta_life(ttl), now))
             }
             (None, None) => None,
         }
@@ -103,13 +100,9 @@ impl State {
 
     fn stand(&mut self, key: &LockKey, successor: Successor, now: Instant) {
         let Successor {
-            hold,
-            ttl,
-            tokens,
-            entry,
-            ..
+            hold, ttl, entry, ..
         } = successor;
-        self.queue(key, now, |queue| queue.stand(now, hold, ttl, tokens, entry));
+        self.queue(key, now, |queue| queue.stand(now, hold, ttl, entry));
     }
 
     /// Gives a free lock to a hold.
@@ -119,21 +112,14 @@ impl State {
         hold: HoldId,
         lease: Duration,
         meta_life: Duration,
-        count: u32,
         now: Instant,
-    ) -> Tokens {
-        let clock = self.clock.at(now).micros;
+    ) -> AcquireReply {
+        let at = self.clock.at(now);
         let previous = self.live_meta(key, now).map(|meta| meta.token);
-        // A block ends now and reaches back, so that no token runs ahead of the clock; and not beyond
-        // the last one. Where that is not known, there is no block.
-        let first = previous.map_or(clock, |token| {
-            token
-                .max(clock.saturating_sub(u64::from(count)))
-                .saturating_add(1)
-        });
-        let last = clock.max(first);
+        let least = previous.map_or(0, |token| token.saturating_add(1));
+        let token = at.micros.max(least);
         let meta = Meta {
-            token: last,
+            token,
             hold,
             seq: 0,
             expires: now + meta_life,
@@ -144,32 +130,30 @@ impl State {
         };
         self.metas.insert(key.clone(), meta);
         self.locks.insert(key.clone(), lock);
-        let count = u32::try_from(last - first + 1).unwrap_or(u32::MAX);
-        Tokens {
-            first: FencingToken(first),
-            count,
-        }
+        let token = FencingToken(token);
+        AcquireReply::Held { token, lease, at }
     }
 
     /// Moves a free lock to the head of its queue. Returns the lease it has.
     pub(super) fn grant(&mut self, key: &LockKey, ahead: Process, now: Instant) -> Duration {
         self.queue(key, now, |queue| queue.leave(ahead.inbox));
-        let tokens = self.take(
-            key,
-            ahead.hold,
-            ahead.grant,
-            ahead.meta_life,
-            ahead.tokens,
-            now,
-        );
-        let message = HandoffMessage {
-            key: key.as_str().to_owned(),
-            hold: ahead.hold,
-            tokens,
-            at: self.clock.at(now),
-            lease: ahead.grant,
-        };
-        self.messages.push((ahead.inbox, message));
-        ahead.grant
+        let Process {
+            hold,
+            grant,
+            meta_life,
+            ..
+        } = ahead;
+        if let AcquireReply::Held { token, lease, at } = self.take(key, hold, grant, meta_life, now)
+        {
+            let message = HandoffMessage {
+                key: key.as_str().to_owned(),
+                hold,
+                token,
+                at,
+                lease,
+            };
+            self.messages.push((ahead.inbox, message));
+        }
+        grant
     }
 }
