@@ -98,6 +98,7 @@ impl Engine {
         let (owner, since) = (scope::owner(), Instant::now());
         // Made before the request, so that no disconnect falls between it and the watchdog.
         let disconnects = self.store().disconnects();
+        let count = *disconnects.borrow();
         let granted = loop {
             let hold = owner.next_hold();
             if let Some(granted) = self
@@ -111,6 +112,7 @@ impl Engine {
         let context = Context {
             queues: Arc::clone(&self.queues),
             disconnects,
+            count,
             response_timeout: self.response_timeout,
             // The one that it was asked for on may have ended.
             runtime: Handle::try_current().unwrap_or(runtime),

@@ -14,6 +14,7 @@ use crate::{
         timer::{sleep_until, timeout_at},
     },
     hold::lease::Lease,
+    queue::Stored,
     store::{Answer, DepthChange, Presence, Store},
 };
 
@@ -57,14 +58,14 @@ struct Flight {
 }
 
 impl Depth {
-    /// The depth of a hold that has just been acquired.
-    pub(crate) fn new(store: Arc<dyn Store>, lease: Arc<Lease>) -> Self {
+    /// The depth of a hold that is entered, as the one before has left it in the store.
+    pub(crate) fn new(store: Arc<dyn Store>, lease: Arc<Lease>, stored: Stored) -> Self {
         let state = State {
             wanted: 1,
-            wishes: 0,
+            wishes: 1,
             met: 0,
-            stored: Some(1),
-            seq: 0,
+            stored: stored.depth,
+            seq: stored.seq,
             lengthen: false,
             flight: None,
         };
@@ -80,21 +81,16 @@ impl Depth {
         &self.lease
     }
 
-    /// The wanted depth of a turn; 0 once it is over.
-    pub(crate) fn wanted(&self, turn: u32) -> u32 {
-        let state = self.state.lock();
-        if self.lease.turn() == turn {
-            state.wanted
-        } else {
-            0
-        }
+    /// The wanted depth; 0 once the hold has ended.
+    pub(crate) fn wanted(&self) -> u32 {
+        self.state.lock().wanted
     }
 
-    /// One level more, and a lease of at least `ttl`. Returns false if the turn is over: then the
-    /// hold is not its own to re-enter.
-    pub(crate) fn deepen(&self, turn: u32, ttl: Option<Duration>) -> bool {
+    /// One level more, and a lease of at least `ttl`. Returns false if the hold has ended: then it cannot be
+    /// re-entered.
+    pub(crate) fn deepen(&self, ttl: Option<Duration>) -> bool {
         let mut state = self.state.lock();
-        if self.lease.turn() != turn || state.wanted == 0 {
+        if state.wanted == 0 {
             return false;
         }
         state.wanted += 1;
@@ -111,15 +107,24 @@ impl Depth {
         state.wanted
     }
 
-    /// The hold goes on with another turn, at depth 1. Only after the last exit of the present one.
-    pub(crate) fn succeed(&self) -> u32 {
-        let mut state = self.state.lock();
-        state.wanted = 1;
-        state.wishes += 1;
-        if state.stored != Some(1) || state.lengthen {
-            self.behind.notify_one();
+    /// What the store has, for the call graph that goes on with the hold.
+    pub(crate) fn stored(&self) -> Stored {
+        let state = self.state.lock();
+        Stored {
+            depth: state.stored,
+            seq: state.seq,
         }
-        self.lease.succeed()
+    }
+
+    /// Whether the store has not confirmed a longer lease that a re-entry has asked for.
+    pub(crate) fn is_lengthening(&self) -> bool {
+        self.state.lock().lengthen
+    }
+
+    /// Whether the store may have another depth than is wanted.
+    pub(crate) fn is_behind(&self) -> bool {
+        let state = self.state.lock();
+        state.stored != Some(state.wanted)
     }
 
     /// Lets the watchdog bring the store up to the wanted depth.
@@ -236,6 +241,7 @@ mod tests {
     use super::*;
     use crate::{
         base::{id::Owner, key::LockKey},
+        queue::Leased,
         store::{AcquireRequest, memory::MemoryStore},
     };
 
@@ -251,21 +257,28 @@ mod tests {
             entry: None,
         };
         store.acquire(&key, request).await.unwrap();
-        let lease = Lease::new(key.clone(), hold, Instant::now(), ttl, ttl, None);
-        let depth = Arc::new(Depth::new(Arc::clone(&store), Arc::new(lease)));
-        let watchdog = Arc::clone(&depth);
-        drop(tokio::spawn(async move { watchdog.follow().await }));
-        assert!(depth.deepen(0, None));
-        depth.sync().await.unwrap();
-        // The inner exit goes on in the background, and the outer one comes before its turn.
-        assert_eq!((depth.rise(), depth.rise()), (1, 0));
-        depth.sync().await.unwrap();
-        assert_eq!(depth.succeed(), 1);
-        let stored = async || {
-            let seen = store.inspect(&key).await.unwrap().unwrap();
-            seen.holders[0].1
+        let depth = |stored| {
+            let leased = Leased::new(Instant::now(), ttl, ttl);
+            let lease = Lease::new(key.clone(), hold, leased, None);
+            Depth::new(Arc::clone(&store), Arc::new(lease), stored)
         };
-        let is_one = async || stored().await == 1;
-        crate::support::eventually(ttl, "the depth of the next one", is_one).await;
+        let first = depth(Stored {
+            depth: Some(1),
+            seq: 0,
+        });
+        assert!(first.deepen(None));
+        first.sync().await.unwrap();
+        // The inner exit has sent its change when the outer one comes.
+        assert_eq!(first.rise(), 1);
+        assert!(first.flight(u64::MAX).is_some());
+        assert_eq!(first.rise(), 0);
+        let stored = first.stored();
+        assert_eq!(stored.depth, None);
+        let next = depth(stored);
+        assert!(next.is_behind());
+        next.sync().await.unwrap();
+        assert_eq!(next.stored().depth, Some(1));
+        let seen = store.inspect(&key).await.unwrap().unwrap();
+        assert_eq!(seen.holders[0].1, 1);
     }
 }

@@ -24,7 +24,6 @@ pub struct Held {
     /// Gone when the hold has ended.
     hold: Weak<Hold>,
     lease: Arc<Lease>,
-    turn: u32,
     token: FencingToken,
 }
 
@@ -33,7 +32,6 @@ impl Held {
         Self {
             hold: Arc::downgrade(hold),
             lease: Arc::clone(hold.lease()),
-            turn: hold.turn(),
             token: hold.token(),
         }
     }
@@ -182,7 +180,7 @@ impl Held {
     /// ```
     #[must_use]
     pub fn is_lost(&self) -> bool {
-        self.lease.lost_in(self.turn).is_some()
+        self.lease.lost_by(Instant::now()).is_some()
     }
 
     /// Waits until the lock is lost. After a release it never resolves.
@@ -204,6 +202,6 @@ impl Held {
     /// # }
     /// ```
     pub async fn lost(&self) -> LostReason {
-        self.lease.until_lost_in(self.turn).await
+        self.lease.until_lost().await
     }
 }

@@ -1,8 +1,8 @@
 //! One outermost acquisition, shared by everything that has entered it.
 
-use std::{any::Any, fmt, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
-use tokio::{runtime::Handle, sync::watch};
+use tokio::{runtime::Handle, sync::watch, task::AbortHandle, time::Instant};
 
 use crate::{
     base::{
@@ -14,28 +14,29 @@ use crate::{
         options::{DepthSync, OnLost, Terms},
         timer::timeout,
     },
-    hold::{cohort::Cohort, depth::Depth, lease::Lease, renewal::Watchdog},
-    queue::{Grant, Granted, LocalQueues, TokenSeries},
-    store::Store,
+    hold::{depth::Depth, lease::Lease, renewal::Watchdog},
+    queue::{Cohort, LocalQueues, TokenSeries},
 };
 
 /// A lock that this call graph holds.
 pub(crate) struct Hold {
     owner: Arc<Owner>,
-    /// Its own one, and those that follow for the call graphs that go on with the hold.
     tokens: TokenSeries,
     on_lost: OnLost,
-    /// The lease, the depth and the watchdog, which other call graphs may have had before.
-    cohort: Cohort,
+    /// With the lease, which it guards together with the renewals.
+    depth: Arc<Depth>,
+    renewal: AbortHandle,
+    unanswered: bool,
+    disconnects: u64,
     queues: Arc<LocalQueues>,
     response_timeout: Duration,
     runtime: Handle,
 }
 
 impl Hold {
-    /// Turns a won lock into a hold. Starts its watchdog, unless one is there already.
+    /// Turns a won lock into a hold, and starts its watchdog.
     pub(crate) fn start(
-        granted: Granted,
+        cohort: Cohort,
         key: &LockKey,
         owner: Arc<Owner>,
         terms: Terms,
@@ -43,35 +44,35 @@ impl Hold {
     ) -> Entry {
         let Context {
             queues,
-            disconnects,
+            mut disconnects,
+            count,
             response_timeout,
             runtime,
         } = context;
-        let watchdog = |depth| Watchdog {
+        let seen = cohort.disconnects.unwrap_or(count);
+        if seen != *disconnects.borrow() {
+            disconnects.mark_changed();
+        }
+        let lease = Lease::new(key.clone(), cohort.hold, cohort.lease, terms.max_hold);
+        let depth = Depth::new(Arc::clone(queues.store()), Arc::new(lease), cohort.depth);
+        let depth = Arc::new(depth);
+        if depth.is_behind() {
+            depth.sync_later();
+        }
+        let watchdog = Watchdog {
             queues: Arc::clone(&queues),
-            depth,
+            depth: Arc::clone(&depth),
             response_timeout,
             disconnects,
         };
-        let place = (queues.store(), &runtime);
-        let (cohort, tokens) = match granted {
-            Granted::Lock(grant) => (guard(&grant, key, terms, place, watchdog), grant.tokens),
-            Granted::Turn { turn, tokens } => {
-                turn.claim();
-                let any: Arc<dyn Any + Send + Sync> = Arc::clone(&turn) as _;
-                let cohort = match any.downcast::<Cohort>() {
-                    Ok(cohort) => Cohort::clone(&cohort),
-                    // There is no other kind of turn.
-                    Err(_) => guard(&turn.grant(tokens), key, terms, place, watchdog),
-                };
-                (cohort, tokens)
-            }
-        };
         let hold = Self {
             owner,
-            tokens,
+            tokens: cohort.tokens,
             on_lost: terms.on_lost,
-            cohort,
+            depth,
+            renewal: runtime.spawn(watchdog.run()).abort_handle(),
+            unanswered: cohort.unanswered,
+            disconnects: seen,
             queues,
             response_timeout,
             runtime,
@@ -85,12 +86,7 @@ impl Hold {
     }
 
     pub(crate) fn lease(&self) -> &Arc<Lease> {
-        self.cohort.depth.lease()
-    }
-
-    /// Which turn of the hold this is.
-    pub(crate) fn turn(&self) -> u32 {
-        self.cohort.turn
+        self.depth.lease()
     }
 
     pub(crate) fn key(&self) -> &LockKey {
@@ -110,12 +106,12 @@ impl Hold {
     }
 
     pub(crate) fn depth(&self) -> u32 {
-        self.cohort.depth.wanted(self.cohort.turn)
+        self.depth.wanted()
     }
 
     /// How the lock was lost, if it was.
     pub(crate) fn lost(&self) -> Option<LostReason> {
-        self.lease().lost_in(self.turn())
+        self.lease().lost_by(Instant::now())
     }
 
     /// Whether a loss ends the body.
@@ -129,7 +125,7 @@ impl Hold {
     }
 
     pub(crate) async fn until_lost(&self) -> LostReason {
-        self.lease().until_lost_in(self.turn()).await
+        self.lease().until_lost().await
     }
 
     pub(crate) fn lost_error(&self, reason: LostReason) -> LockError {
@@ -146,8 +142,8 @@ impl Hold {
         ttl: Option<Duration>,
         depth_sync: DepthSync,
     ) -> Option<Result<Entry, LockError>> {
-        let depth = &self.cohort.depth;
-        if !depth.deepen(self.cohort.turn, ttl) {
+        let depth = &self.depth;
+        if !depth.deepen(ttl) {
             return None;
         }
         let entry = Entry {
@@ -171,7 +167,7 @@ impl Hold {
 
     /// Takes one level off. What there is to wait for goes on in the background if it is dropped.
     fn leave(self: Arc<Self>, depth_sync: DepthSync) -> Option<Handover<Result<(), Failure>>> {
-        let depth = &self.cohort.depth;
+        let depth = &self.depth;
         let left = depth.rise();
         let runtime = self.runtime.clone();
         if left > 0 && depth_sync == DepthSync::Background {
@@ -182,10 +178,11 @@ impl Hold {
             let depth = Arc::clone(depth);
             return Some(Handover::new(&runtime, async move { depth.sync().await }));
         }
-        if self.hand_on() {
+        let cohort = self.end();
+        if self.may_go_on() && self.queues.hand_on(self.key(), cohort) {
             return None;
         }
-        let releasing = self.queues.release(self.key(), self.cohort.end());
+        let releasing = self.queues.release(self.key(), cohort.release());
         Some(Handover::new(&runtime, async move {
             let released = releasing.await;
             if let Err(Failure::Lost(reason)) = released {
@@ -195,9 +192,23 @@ impl Hold {
         }))
     }
 
-    /// Lets the next waiter of this process go on with the hold, if there is one that may.
-    fn hand_on(&self) -> bool {
-        self.queues.hand_on(&self.cohort, self.tokens)
+    /// Ends what guards the lock, so that it may be released, or go on with another call graph.
+    fn end(&self) -> Cohort {
+        self.renewal.abort();
+        let lease = self.lease();
+        lease.end();
+        Cohort {
+            hold: self.id(),
+            tokens: self.tokens,
+            lease: lease.leased(),
+            depth: self.depth.stored(),
+            unanswered: self.unanswered,
+            disconnects: Some(self.disconnects),
+        }
+    }
+
+    fn may_go_on(&self) -> bool {
+        self.lease().is_open() && !self.depth.is_lengthening()
     }
 }
 
@@ -206,36 +217,11 @@ pub(crate) struct Context {
     pub(crate) queues: Arc<LocalQueues>,
     /// From before the lock was asked for, so that no disconnect falls between that and the watchdog.
     pub(crate) disconnects: watch::Receiver<u64>,
+    /// Their count then.
+    pub(crate) count: u64,
     pub(crate) response_timeout: Duration,
     /// Where it is renewed and released.
     pub(crate) runtime: Handle,
-}
-
-/// Guards a lock that was won from the store: counts its lease and its depth, and starts a watchdog.
-fn guard(
-    grant: &Grant,
-    key: &LockKey,
-    terms: Terms,
-    (store, runtime): (&Arc<dyn Store>, &Handle),
-    watchdog: impl FnOnce(Arc<Depth>) -> Watchdog,
-) -> Cohort {
-    let lease = Arc::new(Lease::new(
-        key.clone(),
-        grant.hold,
-        grant.sent,
-        grant.lease,
-        grant.ttl,
-        terms.max_hold,
-    ));
-    let depth = Arc::new(Depth::new(Arc::clone(store), lease));
-    let watchdog = watchdog(Arc::clone(&depth));
-    Cohort {
-        depth,
-        renewal: runtime.spawn(watchdog.run()).abort_handle(),
-        runtime: runtime.id(),
-        unanswered: grant.unanswered,
-        turn: 0,
-    }
 }
 
 impl fmt::Debug for Hold {

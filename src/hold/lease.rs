@@ -4,9 +4,9 @@ use std::{sync::MutexGuard, time::Duration};
 
 use tokio::{select, sync::Notify, time::Instant};
 
-use crate::base::{
-    deadline::deadline, error::LostReason, events, id::HoldId, key::LockKey, mutex::Mutex,
-    timer::sleep_until,
+use crate::{
+    base::{error::LostReason, events, id::HoldId, key::LockKey, mutex::Mutex, timer::sleep_until},
+    queue::Leased,
 };
 
 /// The lease of one hold. Once lost it stays lost, whatever answers arrive later.
@@ -25,45 +25,42 @@ struct State {
     max_ttl: Duration,
     /// When the request was sent that last confirmed the lease.
     confirmed: Instant,
-    /// The first lease, if it is shorter than the TTL and has not been renewed.
-    short: Option<Duration>,
+    renewal_due: Instant,
     deadline: Instant,
     /// The end of `max_hold`.
     end: Option<Instant>,
     lost: Option<LostReason>,
     /// Whether the hold has ended; what was not lost by then never is.
     ended: bool,
-    /// Which turn of the hold it is: the call graphs of a cohort share it, one after the other.
-    turn: u32,
-    /// Whether it was handed on to a waiter that has not been polled since: it is not renewed.
-    unclaimed: bool,
 }
 
 impl Lease {
     pub(crate) fn new(
         key: LockKey,
         hold: HoldId,
-        sent: Instant,
-        lease: Duration,
-        ttl: Duration,
+        leased: Leased,
         max_hold: Option<Duration>,
     ) -> Self {
-        let deadline = deadline(sent, lease);
+        let Leased {
+            ttl,
+            confirmed,
+            length,
+            renewal_due,
+            deadline,
+        } = leased;
         // An end too far to represent is none.
-        let end = max_hold.and_then(|max_hold| sent.checked_add(max_hold));
+        let end = max_hold.and_then(|max_hold| confirmed.checked_add(max_hold));
         // A hold that the first lease covers ends with it, margin and all: it is never renewed.
-        let covered = max_hold.is_some_and(|max_hold| max_hold <= lease);
+        let is_covered = max_hold.is_some_and(|max_hold| max_hold <= length);
         let state = State {
             ttl,
             max_ttl: max_hold.unwrap_or(Duration::MAX),
-            confirmed: sent,
-            short: (lease < ttl).then_some(lease),
+            confirmed,
+            renewal_due,
             deadline,
-            end: end.map(|end| if covered { end.min(deadline) } else { end }),
+            end: end.map(|end| if is_covered { end.min(deadline) } else { end }),
             lost: None,
             ended: false,
-            turn: 0,
-            unclaimed: false,
         };
         Self {
             key,
@@ -94,31 +91,6 @@ impl Lease {
         let longer = ttl > state.ttl;
         state.ttl = state.ttl.max(ttl);
         longer
-    }
-
-    pub(crate) fn turn(&self) -> u32 {
-        self.state.lock().turn
-    }
-
-    /// The hold goes on with another turn.
-    pub(crate) fn succeed(&self) -> u32 {
-        let mut state = self.state.lock();
-        state.turn += 1;
-        state.turn
-    }
-
-    pub(crate) fn set_unclaimed(&self, unclaimed: bool) {
-        self.state.lock().unclaimed = unclaimed;
-    }
-
-    pub(crate) fn is_unclaimed(&self) -> bool {
-        self.state.lock().unclaimed
-    }
-
-    /// Whether it goes on without an end of its own.
-    pub(crate) fn is_open(&self) -> bool {
-        let open = self.state.lock().end.is_none();
-        open && self.lost_by(Instant::now()).is_none()
     }
 
     /// The hold is over: the lease may run out from now on without being lost.
@@ -152,14 +124,30 @@ impl Lease {
             .map_or(state.deadline, |end| end.min(state.deadline))
     }
 
-    /// When the next renewal is due: a third of the TTL after the last confirmed one, and a quarter
-    /// of the short lease of a lock that has moved here, which a short section does not reach. `None`
-    /// where the lease already reaches to the end of `max_hold`.
+    /// When the next renewal is due: a third of the TTL that was last confirmed after it was, whatever TTL the
+    /// next one asks for. `None` where the lease already reaches to the end of `max_hold`.
     pub(crate) fn renewal_due(&self) -> Option<Instant> {
         let state = self.state.lock();
         let enough = state.end.is_some_and(|end| end <= state.deadline);
-        let pause = state.short.map_or(state.ttl / 3, |lease| lease / 4);
-        (!enough).then(|| state.confirmed + pause)
+        (!enough).then_some(state.renewal_due)
+    }
+
+    /// What the next turn of the hold is given.
+    pub(crate) fn leased(&self) -> Leased {
+        let state = self.state.lock();
+        Leased {
+            ttl: state.ttl,
+            confirmed: state.confirmed,
+            length: state.ttl,
+            renewal_due: state.renewal_due,
+            deadline: state.deadline,
+        }
+    }
+
+    /// Whether another call graph may go on with it: it has no end of its own, and is not lost.
+    pub(crate) fn is_open(&self) -> bool {
+        let state = self.state.lock();
+        state.end.is_none() && state.lost.is_none()
     }
 
     /// The store confirmed that the lease lasts `ttl` from a request that was sent at `sent`.
@@ -168,9 +156,10 @@ impl Lease {
     pub(crate) fn confirm(&self, sent: Instant, ttl: Duration) {
         if self.lost_by(Instant::now()).is_none() {
             let mut state = self.state.lock();
+            let confirmed = Leased::new(sent, ttl, ttl);
             state.confirmed = state.confirmed.max(sent);
-            state.short = None;
-            state.deadline = state.deadline.max(deadline(sent, ttl));
+            state.renewal_due = state.renewal_due.max(confirmed.renewal_due);
+            state.deadline = state.deadline.max(confirmed.deadline);
         }
     }
 
@@ -180,21 +169,6 @@ impl Lease {
         if !state.ended {
             self.mark(state, reason);
         }
-    }
-
-    /// How the lock was lost in this turn, if it was. What happens after its turn does not concern it.
-    pub(crate) fn lost_in(&self, turn: u32) -> Option<LostReason> {
-        let lost = self.lost_by(Instant::now());
-        lost.filter(|_| self.turn() == turn)
-    }
-
-    /// Resolves when the lock is lost in this turn, and never otherwise.
-    pub(crate) async fn until_lost_in(&self, turn: u32) -> LostReason {
-        let reason = self.lost().await;
-        if self.turn() != turn {
-            std::future::pending().await
-        }
-        reason
     }
 
     /// How the lock was lost at the instant `now`, if it was.
@@ -214,7 +188,7 @@ impl Lease {
 
     /// Resolves when the lock is lost, and never otherwise. It sees the deadline pass by itself, since
     /// the watchdog may live in a runtime that stands still.
-    async fn lost(&self) -> LostReason {
+    pub(crate) async fn until_lost(&self) -> LostReason {
         loop {
             let notified = self.lost.notified();
             tokio::pin!(notified);
@@ -243,7 +217,8 @@ mod tests {
 
     fn of(sent: Instant, lease: Duration, ttl: Duration, max_hold: Option<Duration>) -> Lease {
         let key = LockKey::new("", "order:42").unwrap();
-        Lease::new(key, Owner::new().next_hold(), sent, lease, ttl, max_hold)
+        let leased = Leased::new(sent, lease, ttl);
+        Lease::new(key, Owner::new().next_hold(), leased, max_hold)
     }
 
     #[tokio::test(start_paused = true)]
@@ -259,7 +234,7 @@ mod tests {
     async fn the_deadline_is_noticed_without_a_watchdog() {
         let lease = of(Instant::now(), SECOND, SECOND, None);
         let deadline = lease.deadline();
-        assert_eq!(lease.lost().await, LostReason::Unconfirmed);
+        assert_eq!(lease.until_lost().await, LostReason::Unconfirmed);
         assert!(Instant::now() < deadline + SECOND / 100);
     }
 
@@ -293,6 +268,6 @@ mod tests {
         let lease = of(Instant::now(), SECOND, SECOND, Some(SECOND / 2));
         assert_eq!(lease.renewal_due(), None);
         tokio::time::advance(SECOND / 2).await;
-        assert_eq!(lease.lost().await, LostReason::MaxHold);
+        assert_eq!(lease.until_lost().await, LostReason::MaxHold);
     }
 }

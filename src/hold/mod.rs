@@ -1,7 +1,6 @@
 //! A lock that is held: how deep, for how long, and by which call graph.
 
 pub(crate) mod abort;
-pub(crate) mod cohort;
 pub(crate) mod depth;
 pub(crate) mod held;
 pub(crate) mod hold;

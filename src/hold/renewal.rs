@@ -58,12 +58,6 @@ impl Watchdog {
                 // store that is being dropped has no more disconnects to tell of.
                 Ok(()) = self.disconnects.changed() => {}
             }
-            // A lock that was handed on to a waiter which is not polled is not renewed: its turn passes.
-            while lease.is_unclaimed() && lease.lost_by(Instant::now()).is_none() {
-                let now = Instant::now();
-                let left = lease.deadline() - now;
-                sleep_until(now + (lease.ttl() / 12).min(left / 4).max(LEAST_PATIENCE)).await;
-            }
             // Boxed, since it is rarely there: the watchdog of an idle hold is small.
             if let Err(reason) = Box::pin(self.renew(&mut meta_kept)).await {
                 return reason;

@@ -11,7 +11,6 @@ use futures_util::FutureExt;
 use tokio::{runtime::Handle, time::Instant};
 
 use super::{
-    cohort::Granted,
     effects::{Effects, Ending},
     lines::{Alone, Line, Lines, Slot},
     request::{Acquiring, Flight, Requests},
@@ -181,7 +180,7 @@ impl LocalQueues {
                 effects.undoing.push(ending);
             }
             Action::Grant(waiter, grant) => {
-                line.answer(waiter, Ok(Granted::Lock(grant)), effects);
+                line.answer(waiter, Ok(grant.into()), effects);
             }
             Action::Refuse(waiter, refusal) => {
                 line.answer(waiter, Err(refusal), effects);

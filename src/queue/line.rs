@@ -148,10 +148,14 @@ impl LocalQueue {
                     self.holder = Holder::Guarded(hold);
                 }
             }
-            Input::HandOn { hold, waiter } => {
+            Input::HandOn {
+                hold,
+                waiter,
+                until,
+            } => {
                 if let Some(next) = self.remove(waiter) {
                     self.handoffs += 1;
-                    self.hold(Holder::Guarded(hold), &next.request, now);
+                    self.hold(Holder::Until(hold, until), &next.request, now);
                 }
             }
             Input::Release(release) => {

@@ -11,7 +11,7 @@ use foldhash::fast::RandomState;
 use tokio::{runtime, sync::Notify, time::Instant};
 
 use super::{
-    cohort::Granted,
+    cohort::Cohort,
     effects::Effects,
     line::LocalQueue,
     request::{Acquiring, Flight},
@@ -191,7 +191,7 @@ pub(super) struct Caller {
     pub(super) waker: Option<Waker>,
     /// Where it was polled last.
     pub(super) runtime: Option<runtime::Id>,
-    pub(super) answer: Option<Result<Granted, Refusal>>,
+    pub(super) answer: Option<Result<Cohort, Refusal>>,
 }
 
 impl Line {
@@ -219,9 +219,9 @@ impl Line {
     pub(super) fn answer(
         &mut self,
         waiter: HoldId,
-        answer: Result<Granted, Refusal>,
+        answer: Result<Cohort, Refusal>,
         effects: &mut Effects,
-    ) -> Option<Result<Granted, Refusal>> {
+    ) -> Option<Result<Cohort, Refusal>> {
         let caller = self.caller(waiter)?;
         effects.wakers.extend(caller.waker.take());
         caller.answer.replace(answer)

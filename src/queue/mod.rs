@@ -19,8 +19,7 @@ mod waiter;
 mod tests;
 
 pub(crate) use self::{
-    cohort::{Granted, Turn},
+    cohort::{Cohort, Leased, Stored},
     keys::LocalQueues,
-    step::{Grant, Release},
     tokens::TokenSeries,
 };

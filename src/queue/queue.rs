@@ -29,21 +29,19 @@
 //!
 //! # Lock order
 //!
-//! The map of the lines comes first: under it lie the depth and the lease of a hold, which is handed on in
-//! memory. Under it neither the store is called, nor a runtime, nor a waker, and no waker is dropped: any of
-//! them may run code that comes back here.
+//! The map of the lines is the one mutex. Under it neither the store is called, nor a runtime, nor a waker, and
+//! no waker is dropped: any of them may run code that comes back here.
 
 use std::{sync::Arc, time::Duration};
 
 use tokio::{runtime::Handle, time::Instant};
 
 use super::{
-    cohort::{Granted, Turn},
+    cohort::Cohort,
     effects::Effects,
     keys::LocalQueues,
     lines::Slot,
     step::{Heard, Input, Refusal},
-    tokens::TokenSeries,
     wait::Wait,
 };
 use crate::{
@@ -71,7 +69,7 @@ impl LocalQueues {
         terms: Terms,
         since: Instant,
         runtime: &Handle,
-    ) -> Result<Option<Granted>, LockError> {
+    ) -> Result<Option<Cohort>, LockError> {
         let asks_once = terms.wait == options::Wait::Never;
         let may_inherit = terms.max_hold.is_none();
         let request = AcquireRequest {
@@ -98,7 +96,7 @@ impl LocalQueues {
         };
         let name = || key.name().to_owned();
         match answer {
-            Ok(granted) if granted.is_live() => Ok(Some(granted)),
+            Ok(granted) if granted.is_live(Instant::now()) => Ok(Some(granted)),
             Ok(granted) => {
                 let mut effects = Effects::default();
                 effects.given_back.push(granted);
@@ -130,27 +128,29 @@ impl LocalQueues {
         self.input(key, Input::Lost(hold));
     }
 
-    /// Hands a lock on in memory at the end of a turn with these tokens. False if the lock has to be released.
+    /// Hands a lock on in memory at the end of a turn. False if the lock has to be released.
     ///
     /// The next one must want what is there: the same TTL, and no end of its own.
-    pub(crate) fn hand_on(&self, turn: &impl Turn, tokens: TokenSeries) -> bool {
-        if self.queueing.handoff == HandOff::InStore || !turn.is_renewed() || !turn.is_open() {
+    pub(crate) fn hand_on(&self, key: &LockKey, turn: Cohort) -> bool {
+        if self.queueing.handoff == HandOff::InStore {
             return false;
         }
-        let Some(tokens) = tokens.next(Instant::now()) else {
+        let Some(next) = turn.next(Instant::now()) else {
             return false;
         };
-        let (key, hold) = (turn.key(), turn.hold());
+        let hold = next.hold;
         let mut effects = Effects::default();
         let handed_on = self.change(key, &mut effects, |line, effects| {
-            let waiter = line.queue.heir(turn.ttl())?;
-            let caller = line.caller(waiter)?;
-            // The renewals end with their runtime.
-            (caller.runtime == Some(turn.runtime())).then_some(())?;
-            let turn = turn.next();
-            caller.answer = Some(Ok(Granted::Turn { turn, tokens }));
-            effects.wakers.extend(caller.waker.take());
-            self.step(key, line, Input::HandOn { hold, waiter }, effects);
+            let waiter = line.queue.heir(next.lease.ttl)?;
+            line.caller(waiter)?;
+            line.answer(waiter, Ok(next), effects);
+            let until = next.lease.deadline;
+            let hand_on = Input::HandOn {
+                hold,
+                waiter,
+                until,
+            };
+            self.step(key, line, hand_on, effects);
             Some(())
         });
         let is_handed_on = handed_on.flatten().is_some();

@@ -31,8 +31,12 @@ pub(super) enum Input {
     Handoff { message: HandoffMessage, epoch: u64 },
     /// A caller has come for its grant; from now on the hold is renewed.
     Entered { waiter: HoldId, hold: HoldId },
-    /// The hold goes on with this waiter, in memory.
-    HandOn { hold: HoldId, waiter: HoldId },
+    /// The hold goes on with this waiter, in memory, and is not renewed until the caller enters.
+    HandOn {
+        hold: HoldId,
+        waiter: HoldId,
+        until: Instant,
+    },
     /// A hold ends.
     Release(Release),
     /// A hold has lost its lock.

@@ -11,7 +11,7 @@ use tokio::runtime::Handle;
 
 use super::{
     alone::Progress,
-    cohort::Granted,
+    cohort::Cohort,
     driver,
     effects::Effects,
     keys::LocalQueues,
@@ -131,14 +131,13 @@ impl<'q> Wait<'q> {
     }
 
     /// Takes the answer, if there is one.
-    fn take_answer(&self) -> Option<Result<Granted, Refusal>> {
+    fn take_answer(&self) -> Option<Result<Cohort, Refusal>> {
         let waiter = self.request.hold;
         let mut effects = Effects::default();
         let answered = self.queues.change(self.key, &mut effects, |line, effects| {
             line.caller(waiter)?.answer.as_ref()?;
             let caller = line.forget(waiter)?;
-            if let Some(Ok(granted)) = &caller.answer {
-                let hold = granted.hold();
+            if let Some(Ok(Cohort { hold, .. })) = caller.answer {
                 let entered = Input::Entered { waiter, hold };
                 self.queues.step(self.key, line, entered, effects);
             }
@@ -190,12 +189,12 @@ impl<'q> Wait<'q> {
 }
 
 impl Future for Wait<'_> {
-    type Output = Result<Granted, Refusal>;
+    type Output = Result<Cohort, Refusal>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match self.poll_alone(cx) {
             Progress::Pending => return Poll::Pending,
-            Progress::Granted(grant) => return Poll::Ready(Ok(Granted::Lock(grant))),
+            Progress::Granted(grant) => return Poll::Ready(Ok(Cohort::from(grant))),
             Progress::InLine => {}
         }
         if matches!(self.stage, Stage::New) {

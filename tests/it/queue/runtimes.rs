@@ -70,9 +70,9 @@ fn a_release_on_a_runtime_that_is_shut_down_holds_up_no_waiter_beyond_the_lease(
     a_release_is_left(true);
 }
 
-/// The watchdog of a group lives on the runtime of its first member.
+/// Each member of a group is renewed on its own runtime.
 #[test]
-fn a_hold_is_not_handed_on_to_another_runtime_than_that_of_its_watchdog() {
+fn a_hold_that_is_handed_on_outlives_the_runtime_of_the_member_before() {
     for shut_down in [true, false] {
         let (first, next) = (still(), running());
         let builder = Locks::builder().ttl(2 * SECOND);

@@ -7,7 +7,7 @@ use super::{
     shell::{Caller, Flight, Record, Request, Shell, choose},
 };
 use crate::{
-    base::{error::Effect, id::Owner, options::Wake},
+    base::{deadline::deadline, error::Effect, id::Owner, options::Wake},
     queue::step::Input,
     store::{AcquireRequest, QueueEntry},
 };
@@ -126,14 +126,19 @@ impl Shell {
         let Some((before, Caller::Entered(hold))) = self.pick(at, is_entered) else {
             return;
         };
-        let Some(ttl) = self.records[&hold].grant.map(|grant| grant.ttl) else {
+        let Some(grant) = self.records[&hold].grant else {
             return;
         };
-        if let Some(waiter) = self.machine.heir(ttl) {
+        if let Some(waiter) = self.machine.heir(grant.ttl) {
             assert_eq!(Some(waiter), self.first());
             self.set(before, Caller::Gone);
             self.set(waiter, Caller::Granted(hold));
-            self.step(Input::HandOn { hold, waiter });
+            let until = deadline(grant.sent, grant.lease);
+            self.step(Input::HandOn {
+                hold,
+                waiter,
+                until,
+            });
         }
     }
 }

@@ -175,7 +175,14 @@ pub(super) fn heir(ttl: u64, expected: Option<char>) -> Event {
 
 pub(super) fn hand_on(of: char, waiter: char) -> Event {
     let (hold, waiter) = (hold(of), hold(waiter));
-    Box::new(move |_| Some(Input::HandOn { hold, waiter }))
+    Box::new(move |story| {
+        let grant = story.grants[&of];
+        Some(Input::HandOn {
+            hold,
+            waiter,
+            until: deadline(grant.sent, grant.lease),
+        })
+    })
 }
 
 pub(super) fn release(holder: char) -> Event {
