@@ -42,16 +42,15 @@ pub(crate) fn sleep_until(until: Instant) -> Sleep {
     }
 }
 
-/// Waits for so long from now on. A time too long to represent is thirty years.
+/// Waits for so long from now on.
 pub(crate) fn sleep(duration: Duration) -> Sleep {
-    sleep_until(after(duration))
+    sleep_until(after(Instant::now(), duration))
 }
 
-/// The instant that is so far from now.
-fn after(duration: Duration) -> Instant {
+/// The instant that is so long after another one. A time too long to represent is thirty years.
+pub(crate) fn after(start: Instant, duration: Duration) -> Instant {
     const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
-    let now = Instant::now();
-    now.checked_add(duration).unwrap_or_else(|| now + FAR)
+    start.checked_add(duration).unwrap_or_else(|| start + FAR)
 }
 
 impl Future for Sleep {
@@ -102,7 +101,7 @@ pub(crate) fn timeout_at<F: Future>(limit: Instant, future: F) -> Timeout<F> {
 
 /// Waits for `future`, but no longer than `limit` from now on.
 pub(crate) fn timeout<F: Future>(limit: Duration, future: F) -> Timeout<F> {
-    timeout_at(after(limit), future)
+    timeout_at(after(Instant::now(), limit), future)
 }
 
 impl<F: Future> Future for Timeout<F> {

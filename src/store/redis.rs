@@ -27,11 +27,13 @@ use crate::base::{
 
 mod address;
 mod connect;
+mod in_flight;
 mod inbox;
 mod names;
 mod pace;
 mod reply;
 mod script;
+mod traffic;
 
 pub(crate) use self::{address::Address, connect::Timeouts};
 #[cfg(any(test, fuzzing))]

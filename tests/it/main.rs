@@ -81,6 +81,7 @@ mod faults {
     mod connect_fails;
     mod connections;
     mod data_lost;
+    mod limits;
     mod memory_limit;
     mod resend;
     mod resend_depth;

@@ -5,7 +5,15 @@
 //! asked again only after a failure. For good, since a caller's own pool would lend it to other code
 //! too, which may select another database on it, or block it.
 
-use std::{error::Error, fmt, io, pin::Pin, sync::Arc, time::Duration};
+use std::{
+    error::Error,
+    fmt,
+    future::poll_fn,
+    io,
+    pin::{Pin, pin},
+    sync::Arc,
+    time::Duration,
+};
 
 use deadpool_redis::{
     Manager, Pool, PoolError, Runtime,
@@ -14,7 +22,10 @@ use deadpool_redis::{
         aio::MultiplexedConnection,
     },
 };
-use futures_util::{FutureExt, future::Shared};
+use futures_util::{
+    FutureExt,
+    future::{Either, Shared},
+};
 use tokio::{sync::watch, time::Instant};
 
 use super::{
@@ -22,6 +33,7 @@ use super::{
     pace::Pace,
     reply::Unexpected,
     script::{self, Call},
+    traffic::Traffic,
 };
 use crate::base::{
     error::{Effect, LockError, StoreError},
@@ -66,7 +78,7 @@ struct Connection {
     number: u64,
     /// The count of disconnects when the connection was made: once that has grown, the connection is suspect.
     disconnects: u64,
-    pace: Arc<Mutex<Pace>>,
+    traffic: Arc<Traffic>,
 }
 
 /// The timeouts of a connection.
@@ -134,28 +146,32 @@ impl Connector {
         call: Call,
         read: impl FnOnce(Value) -> Result<T, Unexpected>,
     ) -> Result<T, StoreError> {
-        let connection = self.connection().await?;
+        let Connection {
+            driver,
+            number,
+            traffic,
+            ..
+        } = self.connection().await?;
         let verb = call.verb();
-        let (sent, limit) = (Instant::now(), self.timeouts.response);
-        match timeout(limit, self.send(call, &connection)).await {
+        let limit = self.timeouts.response;
+        let mut request = traffic.request(limit);
+        let mut answer = pin!(self.send(call, driver));
+        match poll_fn(|cx| request.poll(answer.as_mut(), cx)).await {
             Ok(Ok(reply)) => {
-                connection.pace.lock().heard(sent);
+                request.answered();
                 read(reply).map_err(|cause| self.error(verb, Effect::Unknown, cause))
             }
             Ok(Err(error)) => {
                 if is_connection_done(&error) {
-                    self.discard(&connection);
+                    self.discard(number);
                 } else {
-                    connection.pace.lock().heard(sent);
+                    request.answered();
                 }
                 Err(self.error(verb, script::effect(&error), DriverError(error)))
             }
             Err(Elapsed) => {
-                // Answers come in order: where others keep coming, this one is on its way.
-                let pace = connection.pace.lock();
-                if pace.is_silent_since(sent) || pace.is_late(sent) {
-                    drop(pace);
-                    self.discard(&connection);
+                if request.meets_silence() {
+                    self.discard(number);
                 }
                 let cause = format!("no answer within {limit:?}");
                 Err(self.error(verb, Effect::Unknown, cause))
@@ -165,14 +181,21 @@ impl Connector {
 
     /// Sends a script over a connection. The future has no timers, or leaves them to a task of the runtime
     /// that made them: any runtime may poll it, also after another one that did has ended.
-    async fn send(&self, call: Call, connection: &Connection) -> Result<Value, RedisError> {
-        let sending = call.send(connection.driver.clone());
+    fn send(
+        &self,
+        call: Call,
+        driver: MultiplexedConnection,
+    ) -> impl Future<Output = Result<Value, RedisError>> + use<> {
+        let sending = call.send(driver);
         if !self.borrowed {
-            return sending.await;
+            return Either::Left(sending);
         }
-        tokio::spawn(sending).await.unwrap_or_else(|_ended| {
-            let cause = "the runtime that sent the request has ended";
-            Err(io::Error::new(io::ErrorKind::ConnectionAborted, cause).into())
+        let sending = tokio::spawn(sending);
+        Either::Right(async {
+            sending.await.unwrap_or_else(|_ended| {
+                let cause = "the runtime that sent the request has ended";
+                Err(io::Error::new(io::ErrorKind::ConnectionAborted, cause).into())
+            })
         })
     }
 
@@ -219,11 +242,17 @@ impl Connector {
         let connector = Arc::clone(self);
         let task = tokio::spawn(async move {
             let begun = Instant::now();
-            let connection = connector.take_from_pool().await.map(|driver| Connection {
+            let driver = connector.take_from_pool().await;
+            let pace = Pace::new(begun.elapsed());
+            let connection = driver.map(|driver| Connection {
                 driver,
                 number,
                 disconnects,
-                pace: Arc::new(Mutex::new(Pace::new(begun.elapsed()))),
+                traffic: if connector.borrowed {
+                    Traffic::unchecked(pace)
+                } else {
+                    Traffic::checked(pace)
+                },
             });
             let mut state = connector.state.lock();
             // An attempt that was given up must not replace what came after it.
@@ -281,17 +310,17 @@ impl Connector {
     /// it may still be answered.
     pub(super) fn suspect(&self, since: Instant) {
         let mut state = self.state.lock();
-        let late = |connection: &mut Connection| connection.pace.lock().is_late(since);
+        let late = |connection: &mut Connection| connection.traffic.is_late(since);
         drop(state.connection.take_if(late));
     }
 
     /// Forgets a connection that failed, unless it has been replaced already.
-    fn discard(&self, failed: &Connection) {
+    fn discard(&self, failed: u64) {
         let mut state = self.state.lock();
         if state
             .connection
             .as_ref()
-            .is_some_and(|connection| connection.number == failed.number)
+            .is_some_and(|connection| connection.number == failed)
         {
             state.connection = None;
         }

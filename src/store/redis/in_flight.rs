@@ -1,0 +1,207 @@
+//! The requests that one connection owes an answer, each with its limit.
+//!
+//! It has no clock, no mutex, no task and no timer of its own: see `traffic`. Wakers that it has no use for
+//! any more are handed back: to drop one may drop a task, and that a request of this connection.
+
+use std::{collections::VecDeque, mem, task::Waker};
+
+use tokio::time::Instant;
+
+/// The requests in flight, and when they are looked at next.
+#[derive(Debug, Default)]
+pub(super) struct InFlight {
+    /// By limit. Answers come in the order of the requests, so the one that is answered is the first, or
+    /// close to it.
+    requests: VecDeque<Request>,
+    /// How many there have been.
+    count: u64,
+    /// The limit that is waited for. `None` while none is.
+    check: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Request {
+    number: u64,
+    limit: Instant,
+    waker: Waker,
+}
+
+/// What a look at the requests has found.
+#[derive(Debug)]
+pub(super) struct Found {
+    /// Those whose limit is over. They are not looked at any more.
+    pub(super) late: Vec<Waker>,
+    /// When to look again: at the limit of the oldest request. `None` until the next request.
+    pub(super) next: Option<Instant>,
+}
+
+impl InFlight {
+    /// Adds a request, and returns its number.
+    pub(super) fn add(&mut self, limit: Instant, waker: &Waker) -> u64 {
+        self.count += 1;
+        let before = |request: &Request| request.limit <= limit;
+        let at = self.requests.iter().rposition(before);
+        let request = Request {
+            number: self.count,
+            limit,
+            waker: waker.clone(),
+        };
+        self.requests.insert(at.map_or(0, |at| at + 1), request);
+        self.count
+    }
+
+    /// The task of this waker waits for the answer now. Returns the waker of the one before, if it is another.
+    pub(super) fn set_waker(&mut self, number: u64, waker: &Waker) -> Option<Waker> {
+        let mut requests = self.requests.iter_mut();
+        let request = requests.find(|request| request.number == number)?;
+        let is_new = !request.waker.will_wake(waker);
+        is_new.then(|| mem::replace(&mut request.waker, waker.clone()))
+    }
+
+    /// The request is answered, or nothing waits for its answer any more.
+    pub(super) fn remove(&mut self, number: u64) -> Option<Waker> {
+        let mut requests = self.requests.iter();
+        let at = requests.position(|request| request.number == number)?;
+        self.requests.remove(at).map(|request| request.waker)
+    }
+
+    /// Whether a limit has come that is before the one that is waited for. Returns true once.
+    pub(super) fn needs_check(&mut self) -> bool {
+        let Some(oldest) = self.requests.front().map(|request| request.limit) else {
+            return false;
+        };
+        let needs = self.check.is_none_or(|check| oldest < check);
+        if needs {
+            self.check = Some(oldest);
+        }
+        needs
+    }
+
+    /// Takes out what is over at `now`.
+    pub(super) fn check(&mut self, now: Instant) -> Found {
+        let over = |request: &&Request| request.limit <= now;
+        let late = self.requests.iter().take_while(over).count();
+        let late = self.requests.drain(..late).map(|request| request.waker);
+        let late = late.collect();
+        self.check = self.requests.front().map(|request| request.limit);
+        Found {
+            late,
+            next: self.check,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::{
+            Arc,
+            atomic::{AtomicUsize, Ordering},
+        },
+        task::Wake,
+        time::Duration,
+    };
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Woken(AtomicUsize);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Requests whose limits lie so many milliseconds after the start.
+    struct Table {
+        start: Instant,
+        requests: InFlight,
+    }
+
+    impl Table {
+        fn new() -> Self {
+            Self {
+                start: Instant::now(),
+                requests: InFlight::default(),
+            }
+        }
+
+        fn at(&self, millis: u64) -> Instant {
+            self.start + Duration::from_millis(millis)
+        }
+
+        fn add(&mut self, millis: u64) -> u64 {
+            self.requests.add(self.at(millis), Waker::noop())
+        }
+
+        /// How many are late, and when the next look is due.
+        fn check(&mut self, millis: u64) -> (usize, Option<Instant>) {
+            let found = self.requests.check(self.at(millis));
+            (found.late.len(), found.next)
+        }
+    }
+
+    #[test]
+    fn only_a_limit_before_the_one_waited_for_needs_a_check() {
+        let mut table = Table::new();
+        assert!(!table.requests.needs_check());
+        let first = table.add(10);
+        assert!(table.requests.needs_check() && !table.requests.needs_check());
+        table.add(20);
+        assert!(!table.requests.needs_check());
+        assert!(table.requests.remove(first).is_some());
+        // The answer moves nothing: the check finds out at its time.
+        assert!(!table.requests.needs_check());
+        table.add(5);
+        assert!(table.requests.needs_check());
+        assert_eq!(table.check(5), (1, Some(table.at(20))));
+        assert!(!table.requests.needs_check());
+    }
+
+    #[test]
+    fn a_younger_answer_does_not_put_off_the_limit_of_the_oldest() {
+        let mut table = Table::new();
+        table.add(10);
+        let younger = table.add(20);
+        assert!(table.requests.remove(younger).is_some());
+        assert_eq!(table.check(9), (0, Some(table.at(10))));
+        assert_eq!(table.check(10), (1, None));
+        assert_eq!(table.check(30), (0, None));
+    }
+
+    #[test]
+    fn an_answer_of_the_oldest_leaves_the_limit_of_the_next() {
+        let mut table = Table::new();
+        let oldest = table.add(10);
+        table.add(20);
+        assert!(table.requests.remove(oldest).is_some());
+        assert_eq!(table.check(10), (0, Some(table.at(20))));
+        assert_eq!(table.check(25), (1, None));
+        // A request that was late may still be answered.
+        assert!(table.requests.remove(2).is_none());
+    }
+
+    #[test]
+    fn limits_are_in_order_whatever_the_order_of_the_requests() {
+        let mut table = Table::new();
+        for millis in [30, 10, 40, 10, 20] {
+            table.add(millis);
+        }
+        assert_eq!(table.check(10), (2, Some(table.at(20))));
+        assert_eq!(table.check(39), (2, Some(table.at(40))));
+    }
+
+    #[test]
+    fn the_task_that_waits_now_is_the_one_that_is_told() {
+        let mut table = Table::new();
+        let number = table.add(10);
+        let woken = Arc::new(Woken::default());
+        let waker = Waker::from(Arc::clone(&woken));
+        assert!(table.requests.set_waker(number, &waker).is_some());
+        assert!(table.requests.set_waker(number, &waker).is_none());
+        let found = table.requests.check(table.at(10));
+        found.late.into_iter().for_each(Waker::wake);
+        assert_eq!(woken.0.load(Ordering::Relaxed), 1);
+    }
+}

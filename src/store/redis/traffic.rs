@@ -1,0 +1,355 @@
+//! What is under way on one connection: how fast it answers, and how long each request may wait.
+//!
+//! A request that is answered in time arms no timer. One task for each connection, its *check*, sleeps
+//! until the limit of the oldest request in flight, and wakes the requests whose limit is over. While
+//! no request is in flight at that time, it sleeps until the next one is sent.
+//!
+//! The check runs on the runtime that made the connection: where that one ends, the connection ends
+//! too, and its requests fail at once. A runtime that stands still must not hold up a request that
+//! another one polls. So such a request has a timer of its own, on the runtime that polls it.
+
+use std::{
+    pin::Pin,
+    sync::{Arc, Weak},
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use tokio::{
+    runtime::{Handle, Id},
+    sync::Notify,
+    task::coop::unconstrained,
+    time::Instant,
+};
+
+use super::{in_flight::InFlight, pace::Pace};
+use crate::base::{
+    mutex::Mutex,
+    timer::{Elapsed, Sleep, after, sleep_until, timeout_at},
+};
+
+/// The requests on one connection.
+#[derive(Debug)]
+pub(super) struct Traffic {
+    state: Mutex<State>,
+    /// The runtime of the check. `None` if there is no check.
+    home: Option<Id>,
+    /// Tells the check that there is a limit before the one that it waits for.
+    sooner: Arc<Notify>,
+}
+
+#[derive(Debug)]
+struct State {
+    pace: Pace,
+    in_flight: InFlight,
+}
+
+impl Traffic {
+    /// That of a connection which was made on another runtime, perhaps: each request has a timer.
+    pub(super) fn unchecked(pace: Pace) -> Arc<Self> {
+        Arc::new(Self::new(pace, None))
+    }
+
+    /// That of a connection which was made on this runtime.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime.
+    pub(super) fn checked(pace: Pace) -> Arc<Self> {
+        let traffic = Arc::new(Self::new(pace, Some(Handle::current().id())));
+        let sooner = Arc::clone(&traffic.sooner);
+        drop(tokio::spawn(check(Arc::downgrade(&traffic), sooner)));
+        traffic
+    }
+
+    fn new(pace: Pace, home: Option<Id>) -> Self {
+        let in_flight = InFlight::default();
+        Self {
+            state: Mutex::new(State { pace, in_flight }),
+            home,
+            sooner: Arc::default(),
+        }
+    }
+
+    /// A request that is sent now, and may wait for so long.
+    pub(super) fn request(&self, limit: Duration) -> Request<'_> {
+        let sent = Instant::now();
+        Request {
+            traffic: self,
+            sent,
+            limit: after(sent, limit),
+            number: None,
+            timer: None,
+        }
+    }
+
+    /// Whether something should have been heard since `sent`.
+    pub(super) fn is_late(&self, sent: Instant) -> bool {
+        self.state.lock().pace.is_late(sent)
+    }
+}
+
+impl Drop for Traffic {
+    fn drop(&mut self) {
+        // The check finds the connection gone.
+        self.sooner.notify_one();
+    }
+}
+
+/// Wakes each request whose limit is over.
+async fn check(traffic: Weak<Traffic>, sooner: Arc<Notify>) {
+    while let Some(traffic) = traffic.upgrade() {
+        let found = traffic.state.lock().in_flight.check(Instant::now());
+        drop(traffic);
+        found.late.into_iter().for_each(Waker::wake);
+        match found.next {
+            // Whichever comes first, the requests are looked at.
+            Some(limit) => drop(timeout_at(limit, sooner.notified()).await),
+            None => sooner.notified().await,
+        }
+    }
+}
+
+/// A request, from when it is sent until it is answered, is late, or is dropped.
+#[derive(Debug)]
+pub(super) struct Request<'a> {
+    traffic: &'a Traffic,
+    sent: Instant,
+    limit: Instant,
+    /// Its number among those that the check looks at.
+    number: Option<u64>,
+    /// Made where the check does not run. It stays when the request moves to the runtime of the check,
+    /// in case that one then stands still.
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl Request<'_> {
+    /// Polls for the answer, but no longer than until the limit.
+    pub(super) fn poll<F: Future>(
+        &mut self,
+        answer: Pin<&mut F>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<F::Output, Elapsed>> {
+        if let Poll::Ready(answer) = answer.poll(cx) {
+            return Poll::Ready(Ok(answer));
+        }
+        if self.traffic.home == Some(Handle::current().id()) {
+            self.poll_check(cx).map(Err)
+        } else {
+            let limit = self.limit;
+            let timer = self
+                .timer
+                .get_or_insert_with(|| Box::pin(sleep_until(limit)));
+            // A task whose budget is used up must see its limit all the same.
+            let mut timer = unconstrained(timer.as_mut());
+            Pin::new(&mut timer).poll(cx).map(|()| Err(Elapsed))
+        }
+    }
+
+    fn poll_check(&mut self, cx: &Context<'_>) -> Poll<Elapsed> {
+        let mut state = self.traffic.state.lock();
+        let Some(number) = self.number else {
+            self.number = Some(state.in_flight.add(self.limit, cx.waker()));
+            let needs_check = state.in_flight.needs_check();
+            drop(state);
+            if needs_check {
+                self.traffic.sooner.notify_one();
+            }
+            return Poll::Pending;
+        };
+        let before = state.in_flight.set_waker(number, cx.waker());
+        drop(state);
+        drop(before);
+        // After the waker is set: a check that finds the limit over from now on wakes this task.
+        if self.limit <= Instant::now() {
+            Poll::Ready(Elapsed)
+        } else {
+            Poll::Pending
+        }
+    }
+
+    /// The server has answered.
+    pub(super) fn answered(mut self) {
+        let mut state = self.traffic.state.lock();
+        state.pace.heard(self.sent);
+        let number = self.number.take();
+        let waker = number.and_then(|number| state.in_flight.remove(number));
+        drop(state);
+        drop(waker);
+    }
+
+    /// Whether the connection has been silent since the request was sent, or for longer than its answers
+    /// take. Answers come in order: where others keep coming, this one is on its way.
+    pub(super) fn meets_silence(&self) -> bool {
+        let pace = &self.traffic.state.lock().pace;
+        pace.is_silent_since(self.sent) || pace.is_late(self.sent)
+    }
+}
+
+impl Drop for Request<'_> {
+    fn drop(&mut self) {
+        if let Some(number) = self.number {
+            let waker = self.traffic.state.lock().in_flight.remove(number);
+            // The mutex has been let go of.
+            drop(waker);
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test ends where its ground gives way")]
+mod tests {
+    use std::{
+        future::{pending, poll_fn, ready},
+        pin::pin,
+        sync::mpsc,
+    };
+
+    use futures_util::FutureExt;
+    use tokio::{
+        join,
+        runtime::{Builder, Runtime},
+        task::yield_now,
+    };
+
+    use super::*;
+    use crate::base::timer::{sleep, timeout};
+
+    const LIMIT: Duration = Duration::from_millis(300);
+    const DEADLINE: Duration = Duration::from_secs(20);
+
+    fn millis(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    fn pace() -> Pace {
+        Pace::new(millis(1))
+    }
+
+    /// What becomes of a request with this answer.
+    async fn ask<T>(traffic: &Traffic, answer: impl Future<Output = T>) -> Result<T, Elapsed> {
+        let mut request = traffic.request(LIMIT);
+        let mut answer = pin!(answer);
+        let answer = poll_fn(|cx| request.poll(answer.as_mut(), cx)).await;
+        if answer.is_ok() {
+            request.answered();
+        }
+        answer
+    }
+
+    /// How long a request waits that is sent after so many milliseconds and is not answered.
+    async fn silence(traffic: &Traffic, after: u64) -> Duration {
+        sleep(millis(after)).await;
+        let sent = Instant::now();
+        assert_eq!(ask(traffic, pending::<()>()).await, Err(Elapsed));
+        sent.elapsed()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_is_not_answered_fails_at_its_limit() {
+        for traffic in [Traffic::checked(pace()), Traffic::unchecked(pace())] {
+            for pause in [0, 100, 10_000] {
+                assert_eq!(silence(&traffic, pause).await, LIMIT);
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_request_has_a_limit_of_its_own() {
+        let traffic = Traffic::checked(pace());
+        let answered = async {
+            sleep(millis(50)).await;
+            ask(&traffic, sleep(millis(200))).await
+        };
+        let silent = |after| silence(&traffic, after);
+        let (first, answered, second, third) = join!(silent(0), answered, silent(100), silent(299));
+        assert_eq!(answered, Ok(()));
+        assert_eq!([first, second, third], [LIMIT; 3]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_is_dropped_leaves_the_limits_of_the_others() {
+        let traffic = Traffic::checked(pace());
+        let dropped = async { timeout(millis(150), silence(&traffic, 0)).await };
+        let (dropped, other) = join!(dropped, silence(&traffic, 100));
+        assert_eq!((dropped, other), (Err(Elapsed), LIMIT));
+        assert_eq!(silence(&traffic, 0).await, LIMIT);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_is_answered_in_time_arms_no_timer() {
+        let traffic = Traffic::checked(pace());
+        let mut request = traffic.request(LIMIT);
+        let mut answer = pin!(sleep(millis(299)));
+        let answered = poll_fn(|cx| request.poll(answer.as_mut(), cx)).await;
+        assert!(answered.is_ok() && request.timer.is_none());
+        request.answered();
+        assert_eq!(ask(&traffic, ready(1)).await, Ok(1));
+    }
+
+    #[tokio::test]
+    async fn the_check_ends_with_its_connection() {
+        let alive = || Handle::current().metrics().num_alive_tasks();
+        let traffic = Traffic::checked(pace());
+        assert_eq!(ask(&traffic, yield_now()).await, Ok(()));
+        assert_eq!(alive(), 1);
+        drop(traffic);
+        while alive() > 0 {
+            yield_now().await;
+        }
+    }
+
+    /// It stands still while no thread blocks on it.
+    fn still() -> Runtime {
+        Builder::new_current_thread().enable_all().build().unwrap()
+    }
+
+    /// A request on a connection of `home` that is not answered.
+    fn request(home: &Runtime) -> impl Future<Output = Result<(), Elapsed>> + Send + use<> {
+        let traffic = home.block_on(async { Traffic::checked(pace()) });
+        async move { ask(&traffic, pending()).await }
+    }
+
+    async fn poll_once(mut future: Pin<&mut impl Future>) {
+        let is_ready = poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx).is_ready())).await;
+        assert!(!is_ready);
+    }
+
+    #[test]
+    fn a_request_elsewhere_needs_no_check() {
+        let (home, next) = (still(), still());
+        let late = request(&home);
+        let late = next.block_on(async { timeout(DEADLINE, late).await });
+        assert_eq!(late, Ok(Err(Elapsed)));
+    }
+
+    #[test]
+    fn a_request_goes_on_where_the_check_has_ended_or_stands_still() {
+        for ends in [true, false] {
+            let (home, next) = (still(), still());
+            let mut late = Box::pin(request(&home));
+            home.block_on(poll_once(late.as_mut()));
+            let kept = (!ends).then_some(home);
+            let late = next.block_on(async { timeout(DEADLINE, late).await });
+            assert_eq!(late, Ok(Err(Elapsed)), "{kept:?}");
+        }
+    }
+
+    /// As when callers on two runtimes await one request.
+    #[test]
+    fn a_request_that_was_polled_elsewhere_is_told_there_too() {
+        let (home, next) = (still(), Runtime::new().unwrap());
+        let late = request(&home).shared();
+        let (polled, is_polled) = mpsc::channel();
+        let mut there = late.clone();
+        let waiting = next.spawn(async move {
+            poll_once(Pin::new(&mut there)).await;
+            polled.send(()).unwrap();
+            timeout(DEADLINE, there).await
+        });
+        is_polled.recv().unwrap();
+        let mut here = late;
+        home.block_on(poll_once(Pin::new(&mut here)));
+        assert_eq!(next.block_on(waiting).unwrap(), Ok(Err(Elapsed)));
+    }
+}
