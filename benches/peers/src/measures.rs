@@ -2,6 +2,7 @@
 
 pub(crate) mod drain;
 pub(crate) mod fairness;
+pub(crate) mod figures;
 pub(crate) mod handoff;
 pub(crate) mod idle;
 pub(crate) mod memory;

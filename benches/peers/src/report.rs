@@ -63,14 +63,16 @@ impl Report {
     fn print(&self) {
         let columns = distinct(self.rows.iter().map(heading));
         let lines = distinct(self.rows.iter().map(|row| (&row.setting, &row.contestant)));
+        let settings = self.rows.iter().map(|row| row.setting.chars().count());
+        let first = settings.max().unwrap_or(0).max(18);
         println!("\n{}", self.measure);
-        print!("{:<18} {:<24}", "", "");
+        print!("{:<first$} {:<24}", "", "");
         for column in &columns {
             print!(" {column:>width$}", width = width(column));
         }
         println!();
         for line in lines {
-            print!("{:<18} {:<24}", line.0, line.1);
+            print!("{:<first$} {:<24}", line.0, line.1);
             for column in &columns {
                 let here = self
                     .rows

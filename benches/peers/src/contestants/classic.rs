@@ -53,6 +53,15 @@ impl Classic {
             .await
     }
 
+    /// Lock and unlock, without the clones that a hold of its own needs.
+    pub(crate) async fn pair(&self, key: &str) -> Result<()> {
+        let owner = bare::owner();
+        let args = [TTL_MS, owner.as_str()];
+        let busy: Option<i64> = self.lock.call(&self.connection, &[key], &args).await?;
+        ensure!(busy.is_none(), "{key} is busy, and no worker waits here");
+        self.unlock.call(&self.connection, &[key], &args).await
+    }
+
     /// Takes a lock that must be free.
     pub(crate) async fn take(&self, key: &str) -> Result<Hold> {
         let owner = bare::owner();
@@ -73,13 +82,8 @@ impl Contestant for Classic {
         Ok(Box::new(self.take(key).await?))
     }
 
-    /// Without the clones that a hold of its own needs.
     async fn section(&self, key: &str) -> Result<()> {
-        let owner = bare::owner();
-        let args = [TTL_MS, owner.as_str()];
-        let busy: Option<i64> = self.lock.call(&self.connection, &[key], &args).await?;
-        ensure!(busy.is_none(), "{key} is busy, and no worker waits here");
-        self.unlock.call(&self.connection, &[key], &args).await
+        self.pair(key).await
     }
 }
 
@@ -88,6 +92,21 @@ pub(crate) struct Hold {
     classic: Classic,
     key: String,
     owner: String,
+}
+
+impl Hold {
+    /// A nested entry and its exit.
+    pub(crate) async fn nested(&self) -> Result<()> {
+        let Classic {
+            lock,
+            unlock,
+            connection,
+        } = &self.classic;
+        let args = [TTL_MS, self.owner.as_str()];
+        let busy: Option<i64> = lock.call(connection, &[&self.key], &args).await?;
+        ensure!(busy.is_none(), "{} is not held any more", self.key);
+        unlock.call(connection, &[&self.key], &args).await
+    }
 }
 
 #[async_trait]

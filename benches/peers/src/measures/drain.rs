@@ -101,7 +101,7 @@ async fn count(bench: &Bench, kind: Kind, lock: Shared, tasks: usize) -> Result<
 }
 
 /// µs per section of one round.
-async fn drain(lock: &Shared, tasks: usize, round: usize) -> Result<f64> {
+pub(super) async fn drain(lock: &Shared, tasks: usize, round: usize) -> Result<f64> {
     let key = format!("drain:{tasks}");
     let held = lock.acquire(&key).await?;
     let waiters: Vec<_> = (0..tasks)
@@ -119,7 +119,7 @@ async fn drain(lock: &Shared, tasks: usize, round: usize) -> Result<f64> {
     Ok(time / tasks as f64)
 }
 
-async fn round_trips(bare: &Classic) -> Result<Vec<f64>> {
+pub(super) async fn round_trips(bare: &Classic) -> Result<Vec<f64>> {
     let mut times = Vec::new();
     for _ in 0..200 {
         let start = Instant::now();

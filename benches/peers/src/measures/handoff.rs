@@ -52,7 +52,7 @@ pub(crate) async fn run(bench: &Bench, args: &Args) -> Result<()> {
 }
 
 /// µs from the release to the entry. Afterwards the lock is free and the two have changed places.
-async fn hand_off(workers: &mut [Worker], round: usize) -> Result<f64> {
+pub(super) async fn hand_off(workers: &mut [Worker], round: usize) -> Result<f64> {
     let [holder, waiter] = workers else {
         anyhow::bail!("two workers are needed");
     };

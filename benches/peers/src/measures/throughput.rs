@@ -55,7 +55,7 @@ pub(crate) async fn run(bench: &Bench, args: &Args) -> Result<()> {
 }
 
 /// Pairs per second in one round.
-async fn rate(kind: Kind, lock: &Shared, tasks: usize) -> Result<f64> {
+pub(super) async fn rate(kind: Kind, lock: &Shared, tasks: usize) -> Result<f64> {
     let start = Instant::now();
     let tasks = (0..tasks).map(|task| {
         let key = format!("throughput:{}:{task}", kind.name());

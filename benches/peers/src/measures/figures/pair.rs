@@ -1,0 +1,98 @@
+//! One task, and no other client that wants its lock: a pair, and a nested entry with its exit.
+
+use std::time::Instant;
+
+use anyhow::Result;
+use reentry::{DepthSync, Locks};
+
+use super::table::Table;
+use crate::bench::{Bench, turns};
+use crate::contestants::classic::Classic;
+use crate::numbers::{median, micros};
+
+const WARM_UP: usize = 200;
+/// Pairs between two looks at the times of the server.
+const PAIRS: usize = 200;
+
+/// Latencies.
+pub(super) async fn times(bench: &Bench, table: &mut Table, rounds: usize) -> Result<()> {
+    let url = bench.server.url();
+    let classic = Classic::connect(&url).await?;
+    let classic_hold = classic.take("figures:classic:outer").await?;
+    let locks = Locks::connect(&url).await?;
+    let outer = locks.lock("figures:outer").acquire().await?;
+    let background = Locks::builder().url(&url);
+    let background = background.depth_sync(DepthSync::Background).build().await?;
+    let outermost = background.lock("figures:background").acquire().await?;
+
+    let mut samples: [Vec<f64>; 5] = Default::default();
+    for round in 0..WARM_UP + rounds {
+        for turn in turns(samples.len(), round) {
+            let start = Instant::now();
+            match turn {
+                0 => classic.pair("figures:classic").await?,
+                1 => locks.with_lock("figures", async {}).await?,
+                2 => classic_hold.nested().await?,
+                3 => {
+                    let nested = locks.with_lock("figures:outer", async {});
+                    outer.scope(nested).await??;
+                }
+                _ => {
+                    let nested = background.with_lock("figures:background", async {});
+                    outermost.scope(nested).await??;
+                }
+            }
+            if round >= WARM_UP {
+                samples[turn].push(micros(start.elapsed()));
+            }
+        }
+    }
+    outer.release().await?;
+    outermost.release().await?;
+    let [classic, pair, classic_nested, nested, background] = samples.map(|times| median(&times));
+    table.add("a pair, µs", &[("classic", classic), ("reentry", pair)]);
+    let nested = [
+        ("classic", classic_nested),
+        ("reentry", nested),
+        ("reentry-background", background),
+    ];
+    table.add("a nested entry and its exit, µs", &nested);
+    Ok(())
+}
+
+/// The time of the server inside the commands of a pair: both send nothing but scripts.
+pub(super) async fn inside_commands(bench: &Bench, table: &mut Table, rounds: usize) -> Result<()> {
+    let url = bench.server.url();
+    let classic = Classic::connect(&url).await?;
+    let locks = Locks::connect(&url).await?;
+    let mut samples: [Vec<f64>; 2] = Default::default();
+    for round in 0..=rounds {
+        for turn in turns(samples.len(), round) {
+            let before = in_scripts(bench).await?;
+            for _ in 0..PAIRS {
+                if turn == 0 {
+                    classic.pair("figures:inside:classic").await?;
+                } else {
+                    locks.with_lock("figures:inside", async {}).await?;
+                }
+            }
+            let time = (in_scripts(bench).await? - before) / PAIRS as f64;
+            // The first round loads the scripts.
+            if round > 0 {
+                samples[turn].push(time);
+            }
+        }
+    }
+    let [classic, reentry] = samples.map(|times| median(&times));
+    table.add(
+        "inside the commands of a pair, µs",
+        &[("classic", classic), ("reentry", reentry)],
+    );
+    Ok(())
+}
+
+/// The time that scripts have taken, with all that they call, in µs.
+async fn in_scripts(bench: &Bench) -> Result<f64> {
+    let times = bench.server.time_by_command().await?;
+    Ok(times.get("evalsha").copied().unwrap_or(0.0))
+}
