@@ -136,18 +136,14 @@ impl Bare {
     }
 
     async fn ours(&mut self) {
-        let [lock, meta, gone, queue, entries] = [
+        let keys = [
             "bare",
-            "reentry:meta:{bare}:bare",
-            "reentry:gone:{bare}:bare:4f0e1d2c-0000-4000-8000-000000000000:1",
             "reentry:queue:{bare}:bare",
             "reentry:entries:{bare}:bare",
         ];
-        let keys = [lock, queue, gone, meta, entries];
-        let args = [FIELD, "30000", "600000", INBOX, "2000", "2000"];
+        let args = [FIELD, "30000", INBOX, "2000", "2000"];
         self.eval(0, &keys, &args).await;
-        self.eval(1, &[lock, queue, meta, entries], &[FIELD, INBOX, "600000"])
-            .await;
+        self.eval(1, &keys, &[FIELD]).await;
     }
 
     async fn classic(&mut self) {

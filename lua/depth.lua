@@ -1,44 +1,38 @@
--- KEYS: 1 the lock (hash), 2 its meta (string)
--- ARGV: 1 hold id, 2 the depth to reach, 3 sequence number, 4 TTL in ms to lengthen the lease to (0: leave it), 5 least life of the meta in ms
+-- KEYS: 1 the lock (hash), 2 the entries of its line (hash)
+-- ARGV: 1 hold id, 2 the depth to reach, 3 sequence number, 4 TTL in ms to lengthen the lease to (0: leave it)
 -- returns 1 the hold is there and its depth is this one or a newer one, 0 the hold is gone
-local lock, meta = unpack(KEYS)
-local hold, target, seq, ttl, meta_life = unpack(ARGV)
+local lock, entries = unpack(KEYS)
+local hold, target, seq, ttl = unpack(ARGV)
 
-local depth = redis.call('HGET', lock, hold)
-if not depth then
+if redis.call('HEXISTS', lock, hold) == 0 then
   return 0
 end
-local state = redis.pcall('GET', meta)
-if state and state.err then
-  -- No string stands there; any other error comes again.
-  state = not string.find(state.err, 'WRONGTYPE', 1, true) and redis.call('GET', meta)
+local last = redis.pcall('HGET', entries, hold)
+if type(last) == 'table' then
+  -- The key is the crate's own: what has another type there is removed. Any other error comes again.
+  if string.find(last.err, 'WRONGTYPE', 1, true) then
+    redis.call('DEL', entries)
+  end
+  last = redis.call('HGET', entries, hold)
 end
-local token, owner, last = string.match(state or '', '^(%d+ %d+) (%S+) (%d+)$')
-local known = owner == hold and tonumber(last) < 9007199254740992
+last = tonumber(string.match(last or '', '^%d+$'))
 -- A duplicate that arrives late must not undo a newer change.
-if known and tonumber(last) >= tonumber(seq) then
+if last and last < 9007199254740992 and last >= tonumber(seq) then
   return 1
 end
 
-local longer = tonumber(ttl) > 0 and redis.call('PTTL', lock) < tonumber(ttl)
-if longer then
+if tonumber(ttl) > 0 and redis.call('PTTL', lock) < tonumber(ttl) then
   redis.call('PEXPIRE', lock, ttl)
 end
--- The token of a meta that was lost is not known here: it reads 0.
-state = (token or '0 0') .. ' ' .. hold .. ' ' .. seq
--- The meta outlives the lease already, unless it is new or the lease has grown.
-local write = {'SET', meta, state, 'PX', meta_life}
-if known and not longer then
-  write = {'SET', meta, state, 'KEEPTTL'}
-end
-if redis.pcall(unpack(write)).err then
+if type(redis.pcall('HSET', entries, hold, seq)) == 'table' then
   -- Memory is full: after a write that needs none every other is allowed.
-  redis.call('PEXPIRE', meta, meta_life)
-  redis.call(unpack(write))
+  redis.call('PEXPIRE', entries, 1200000)
+  redis.call('HSET', entries, hold, seq)
 end
-depth = tonumber(depth)
-if not depth or redis.pcall('HINCRBY', lock, hold, target - depth) ~= tonumber(target) then
-  -- What is there is no depth.
-  redis.call('HSET', lock, hold, target)
+-- The number is kept for ten minutes at least, as long as a request may be late.
+if redis.call('PTTL', entries) < 600000 then
+  redis.call('PEXPIRE', entries, 1200000)
 end
+-- The number comes first: a change that dies between the two was not answered, and is made up for by another.
+redis.call('HSET', lock, hold, target)
 return 1

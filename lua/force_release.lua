@@ -1,23 +1,24 @@
--- KEYS: 1 the lock (hash), 2 its meta (string), 3 its queue (zset), 4 the entries of the queue (hash)
+-- KEYS: 1 the lock (hash), 2 its line (zset), 3 the entries of the line (hash)
 -- ARGV: 1 a field that was seen in the lock, 2 the token that was seen with it, or '' if it has none
 -- returns 1 the hold was ended and the lock moved on, 0 it is not what was seen
-local lock, meta, queue, entries = unpack(KEYS)
+local lock, line, entries = unpack(KEYS)
 local hold, seen = unpack(ARGV)
--- include meta
+-- include token
 
-if redis.call('HEXISTS', lock, hold) == 0 or (seen ~= '' and known() ~= tonumber(seen)) then
+local depth, stored = unpack(redis.call('HMGET', lock, hold, 'token'))
+local token = known(stored)
+if not depth or (seen ~= '' and token ~= tonumber(seen)) then
   return 0
 end
 redis.call('DEL', lock)
 
 local function move()
-  -- include take
-  -- include queue
-  local ahead, wish = head(clock())
+  -- include line
+  redis.call('HDEL', entries, hold)
+  local now = clock()
+  local ahead, wish = head(now)
   if ahead then
-    grant(ahead, wish)
-  else
-    redis.call('DEL', entries)
+    grant(ahead, wish, math.max(now, (token or 0) + 1), now)
   end
 end
 -- The lock is free now, whatever becomes of it.

@@ -1,18 +1,10 @@
--- KEYS: 1 the lock (hash), 2 its meta (string), 3 the entries of its queue (hash)
+-- KEYS: 1 the lock (hash), 2 the entries of its line (hash)
 -- ARGV: 1 how many fields to show at most
--- returns {remaining ms, -1 without an expiry, -2 free; how many processes wait; the token of a hold in it or 0; field, depth, field, depth, …}
-local lock, meta, entries = unpack(KEYS)
--- include meta
+-- returns {remaining ms, -1 without an expiry, -2 free; how many processes wait; the token or 0; field, depth, field, depth, …}
+local lock, entries = unpack(KEYS)
+-- include token
 -- include entry
 
-local fields = redis.call('HGETALL', lock)
-local last, owner = known()
-local token = 0
-for at = 1, #fields, 2 do
-  if fields[at] == owner then
-    token = last
-  end
-end
 local time = redis.call('TIME')
 local now, waiting = time[1] * 1000000 + time[2], 0
 local waits = redis.pcall('HVALS', entries)
@@ -25,9 +17,17 @@ for _, entry in ipairs(waits) do
     waiting = waiting + 1
   end
 end
-local shown = {redis.call('PTTL', lock), waiting, token}
--- Not by unpack, which takes some thousand values at most.
-for at = 1, math.min(#fields, 2 * ARGV[1]) do
-  shown[at + 3] = fields[at]
+local fields = redis.call('HGETALL', lock)
+local shown = {redis.call('PTTL', lock), waiting, 0}
+for at = 1, #fields, 2 do
+  local is_token = fields[at] == 'token'
+  if is_token then
+    shown[3] = known(fields[at + 1]) or 0
+  end
+  -- Where it stands alone, some other program has put it there, and it can be released by force.
+  if (not is_token or #fields == 2) and #shown < 3 + 2 * ARGV[1] then
+    table.insert(shown, fields[at])
+    table.insert(shown, fields[at + 1])
+  end
 end
 return shown

@@ -12,13 +12,19 @@ use crate::base::error::LockError;
 /// The crate's own keys begin with this; no lock may.
 pub(crate) const RESERVED: &str = "reentry:";
 
+/// The key of a line begins with this, and the brace of the hash tag follows.
+const LINE: &str = "reentry:queue:";
+
 /// A valid lock name together with the prefix of its `Locks`. Two are equal if they name the same key
 /// in the store.
 #[derive(Clone)]
 pub(crate) struct LockKey {
-    /// Prefix and name: the key in the store.
-    full: Arc<str>,
-    prefix_len: usize,
+    /// The key of the lock's line in Redis, of which the lock's own key is the tail: [`LINE`], the hash tag in
+    /// braces, a colon, the prefix, the name.
+    line: Arc<str>,
+    /// Where the prefix and the name begin.
+    full: usize,
+    name: usize,
 }
 
 impl LockKey {
@@ -37,17 +43,20 @@ impl LockKey {
         if name.is_empty() {
             return refuse("a key must not be empty");
         }
-        let key = Self {
-            full: [prefix, name].concat().into(),
-            prefix_len: prefix.len(),
-        };
-        if key.full.starts_with(RESERVED) {
+        let full = [prefix, name].concat();
+        if full.starts_with(RESERVED) {
             return refuse("keys that begin with `reentry:` belong to the crate itself");
         }
-        if key.hash_tag().contains('}') {
+        let tag = hash_tag(&full);
+        if tag.contains('}') {
             return refuse("a key without a hash tag must not contain `}`");
         }
-        Ok(key)
+        let line = [LINE, "{", tag, "}:", &full].concat();
+        Ok(Self {
+            full: line.len() - full.len(),
+            name: line.len() - name.len(),
+            line: line.into(),
+        })
     }
 
     /// Why no name at all is valid after this prefix; `None` if some are.
@@ -62,24 +71,33 @@ impl LockKey {
 
     /// The key as the caller named it, without the prefix.
     pub(crate) fn name(&self) -> &str {
-        self.full.get(self.prefix_len..).unwrap_or_default()
+        self.line.get(self.name..).unwrap_or_default()
     }
 
     /// The key as it stands in the store.
     pub(crate) fn as_str(&self) -> &str {
-        &self.full
+        self.line.get(self.full..).unwrap_or_default()
     }
 
-    /// The part that Redis Cluster hashes: what stands between the first `{` and the next `}`, or
-    /// the whole key if there is no such pair or nothing in it.
-    pub(crate) fn hash_tag(&self) -> &str {
-        let key = self.as_str();
-        key.split_once('{')
-            .and_then(|(_, rest)| rest.split_once('}'))
-            .map(|(tag, _)| tag)
-            .filter(|tag| !tag.is_empty())
-            .unwrap_or(key)
+    /// The key of its line in Redis, in the slot of the lock. Injective, since the tag holds no closing brace.
+    pub(crate) fn line(&self) -> &str {
+        &self.line
     }
+
+    /// What the keys beside the lock have in common: their kind comes before it.
+    pub(crate) fn beside(&self) -> &str {
+        self.line.get(LINE.len()..).unwrap_or_default()
+    }
+}
+
+/// The part that Redis Cluster hashes: what stands between the first `{` and the next `}`, or the whole key if
+/// there is no such pair or nothing in it.
+fn hash_tag(key: &str) -> &str {
+    key.split_once('{')
+        .and_then(|(_, rest)| rest.split_once('}'))
+        .map(|(tag, _)| tag)
+        .filter(|tag| !tag.is_empty())
+        .unwrap_or(key)
 }
 
 impl PartialEq for LockKey {
@@ -116,9 +134,9 @@ mod tests {
     #[test]
     fn the_hash_tag_is_what_redis_cluster_hashes() {
         let tag = |name: &str| {
-            LockKey::new("", name)
-                .ok()
-                .map(|key| key.hash_tag().to_owned())
+            let key = LockKey::new("", name).ok()?;
+            let (tag, full) = key.beside().strip_prefix('{')?.split_once("}:")?;
+            (full == name).then(|| tag.to_owned())
         };
         assert_eq!(tag("order:42").as_deref(), Some("order:42"));
         assert_eq!(tag("{user}:42").as_deref(), Some("user"));

@@ -203,6 +203,7 @@ impl Hold {
             lease: lease.leased(),
             depth: self.depth.stored(),
             unanswered: self.unanswered,
+            is_open: lease.lost_by(Instant::now()).is_none(),
             disconnects: Some(self.disconnects),
         }
     }

@@ -10,7 +10,7 @@ use crate::{
     base::{backoff::pauses, error::LostReason, events, timer::sleep_until},
     hold::depth::Depth,
     queue::LocalQueues,
-    store::{Presence, Renewal, meta_life},
+    store::{Presence, Renewal},
 };
 
 /// How soon after an attempt without an answer the next one follows, at the least.
@@ -46,7 +46,6 @@ impl Watchdog {
     }
 
     async fn keep(&mut self) -> LostReason {
-        let mut meta_kept = Instant::now();
         loop {
             // Without a renewal due there is only the end of the lease to wait for.
             let lease = self.depth.lease();
@@ -59,19 +58,19 @@ impl Watchdog {
                 Ok(()) = self.disconnects.changed() => {}
             }
             // Boxed, since it is rarely there: the watchdog of an idle hold is small.
-            if let Err(reason) = Box::pin(self.renew(&mut meta_kept)).await {
+            if let Err(reason) = Box::pin(self.renew()).await {
                 return reason;
             }
         }
     }
 
     /// Asks until the store has answered or the lease has ended. An error is no answer: the old
-    /// deadline stands. The same request lengthens the life of the meta where that was last done some time ago.
+    /// deadline stands.
     ///
     /// An attempt that has no answer yet is not given up, since the store may only be far away: the next
     /// one is sent beside it, and the first answer counts. A renewal that arrives late can only lengthen
     /// the lease of a hold that is there.
-    async fn renew(&self, meta_kept: &mut Instant) -> Result<(), LostReason> {
+    async fn renew(&self) -> Result<(), LostReason> {
         let lease = self.depth.lease();
         let (key, hold, store) = (lease.key(), lease.hold(), self.queues.store());
         let mut pauses = pauses();
@@ -91,26 +90,18 @@ impl Watchdog {
                 }
                 silent = silent.or(Some(now));
                 let ttl = lease.ttl();
-                let renewal = Renewal {
-                    hold,
-                    ttl,
-                    keep_meta: now - *meta_kept > meta_life(ttl) / 4,
-                };
-                let request = store.renew(key, renewal);
-                attempts.push(async move { (now, renewal, request.await) });
+                let request = store.renew(key, Renewal { hold, ttl });
+                attempts.push(async move { (now, ttl, request.await) });
                 next = now + self.patience(now);
             }
-            let (sent, renewal, answer) = select! {
+            let (sent, ttl, answer) = select! {
                 biased;
                 Some(answered) = attempts.next() => answered,
                 () = sleep_until(next.min(lease.deadline())) => continue,
             };
             match answer {
                 Ok(Presence::Present) => {
-                    lease.confirm(sent, renewal.ttl);
-                    if renewal.keep_meta {
-                        *meta_kept = sent;
-                    }
+                    lease.confirm(sent, ttl);
                     events::renewed(key, hold);
                     return Ok(());
                 }

@@ -23,6 +23,8 @@ pub(crate) struct Cohort {
     pub(crate) depth: Stored,
     /// Whether an acquire of the hold was never answered.
     pub(crate) unanswered: bool,
+    /// Whether it was not found lost.
+    pub(crate) is_open: bool,
     /// The count of disconnects before the request that last confirmed the hold; `None` if that was the
     /// request which won it.
     pub(crate) disconnects: Option<u64>,
@@ -75,6 +77,7 @@ impl From<Grant> for Cohort {
                 seq: 0,
             },
             unanswered: grant.unanswered,
+            is_open: true,
             disconnects: None,
         }
     }
@@ -99,6 +102,8 @@ impl Cohort {
         Release {
             hold: self.hold,
             tombstone: self.unanswered,
+            nested: self.depth.seq > 0,
+            open: self.is_open,
             deadline: self.lease.deadline,
             ttl: self.lease.ttl,
         }

@@ -109,10 +109,14 @@ impl Requests {
         release: Release,
         successor: Option<Successor>,
     ) -> (Result<(), Failure>, Answer) {
+        let now = Instant::now();
         let request = ReleaseRequest {
             hold: release.hold,
             inbox: self.inbox,
             tombstone: release.tombstone,
+            nested: release.nested,
+            // The take or the grant has removed it, and none comes back while the lease lasts.
+            placeless: release.open && now < release.deadline,
             successor,
         };
         let patience = if release.tombstone {
@@ -120,7 +124,7 @@ impl Requests {
         } else {
             release.ttl
         };
-        let give_up = Instant::now() + patience;
+        let give_up = now + patience;
         let (released, answer) = self.try_release(key, request).await;
         match released {
             Ok(Presence::Gone) if Instant::now() < release.deadline => {
@@ -140,6 +144,11 @@ impl Requests {
         give_up: Instant,
         mut failed: (StoreError, Answer),
     ) -> (Result<(), Failure>, Answer) {
+        // What has become of the first attempt is not known.
+        let request = ReleaseRequest {
+            placeless: false,
+            ..request
+        };
         let mut pauses = pauses();
         let mut repetition = None;
         loop {

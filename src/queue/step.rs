@@ -75,6 +75,10 @@ pub(crate) struct Release {
     pub(crate) hold: HoldId,
     /// Whether an acquire of the hold was never answered.
     pub(crate) tombstone: bool,
+    /// Whether its depth may have changed in the store.
+    pub(crate) nested: bool,
+    /// Whether it was not found lost.
+    pub(crate) open: bool,
     /// Until when the lease lasts for certain.
     pub(crate) deadline: Instant,
     /// How long the lock may stand in the store after the last request about it.

@@ -198,6 +198,9 @@ impl Waiter {
         Release {
             hold: self.request.hold,
             tombstone: self.unanswered,
+            nested: false,
+            // It may stand in the line.
+            open: false,
             deadline: now,
             ttl: self.request.ttl,
         }

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::base::{error::StoreError, id::InboxId, key::LockKey, mutex::Mutex};
 
-mod queue;
+mod line;
 mod state;
 
 /// The in-memory store.

@@ -29,16 +29,8 @@ pub(crate) mod redis;
 /// How long an ended hold is remembered, and so how late a request may still arrive.
 pub(crate) const TOMBSTONE_LIFE: Duration = Duration::from_secs(600);
 
-/// The least time that a lock's token and depth sequence are kept after their last use.
-const META_LIFE: Duration = Duration::from_secs(600);
-
 /// How many holders an inspection shows at most.
 pub(crate) const SHOWN: usize = 1_000;
-
-/// How long the meta of a lock with this TTL is kept: past any lease of it.
-pub(crate) fn meta_life(ttl: Duration) -> Duration {
-    META_LIFE.max(2 * ttl)
-}
 
 pub(crate) type Answer<T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send>>;
 
@@ -169,7 +161,6 @@ pub(crate) struct DepthChange {
     pub(crate) target: u32,
     /// Grows with every change of the hold.
     pub(crate) seq: u64,
-    /// The TTL of the hold, which bounds from below how long its sequence number is kept.
     pub(crate) ttl: Duration,
     /// Whether the lease is to last at least `ttl` from now.
     pub(crate) lengthen: bool,
@@ -180,8 +171,6 @@ pub(crate) struct DepthChange {
 pub(crate) struct Renewal {
     pub(crate) hold: HoldId,
     pub(crate) ttl: Duration,
-    /// Whether it is time to keep the meta too.
-    pub(crate) keep_meta: bool,
 }
 
 /// The end of a hold.
@@ -193,7 +182,18 @@ pub(crate) struct ReleaseRequest {
     /// Whether an acquire of the hold is unanswered, so that it has to be refused if it arrives
     /// after this.
     pub(crate) tombstone: bool,
+    /// Whether its depth may have changed.
+    pub(crate) nested: bool,
+    /// Whether no place of the process in the line can be meant for this hold.
+    pub(crate) placeless: bool,
     pub(crate) successor: Option<Successor>,
+}
+
+impl ReleaseRequest {
+    /// Whether nothing but its field can be there of the hold, and none follows it.
+    pub(crate) fn is_short(&self) -> bool {
+        self.placeless && !self.tombstone && !self.nested && self.successor.is_none()
+    }
 }
 
 /// The hold of the same process that is to have the lock next.

@@ -11,13 +11,13 @@ use tokio::{sync::watch, time::Instant};
 use self::{
     connect::Connector,
     inbox::Inbox,
-    names::Field,
+    names::{Entries, Field},
     reply::Unexpected,
-    script::{ACQUIRE, Call, DEPTH, FORCE_RELEASE, INSPECT, RELEASE, RENEW},
+    script::{ACQUIRE, Call, DEPTH, FORCE_RELEASE, INSPECT, RELEASE, RENEW, millis},
 };
 use super::{
     AcquireReply, AcquireRequest, Answer, DepthChange, Listener, Order, Presence, ReleaseReply,
-    ReleaseRequest, Renewal, SHOWN, Seen, Snapshot, Store, TOMBSTONE_LIFE, meta_life,
+    ReleaseRequest, Renewal, SHOWN, Seen, Snapshot, Store,
 };
 use crate::base::{
     error::{LockError, StoreError},
@@ -93,15 +93,12 @@ impl Store for RedisStore {
     fn acquire(&self, key: &LockKey, request: AcquireRequest) -> Answer<AcquireReply> {
         let ttl = request.ttl;
         let call = ACQUIRE
-            .call(5)
+            .call(3)
             .arg(key.as_str())
-            .arg(names::queue(key))
-            .arg(names::tombstone(key, request.hold))
-            .arg(names::meta(key))
-            .arg(names::entries(key))
+            .arg(key.line())
+            .arg(Entries(key))
             .arg(Field(request.hold))
-            .millis(ttl)
-            .millis(meta_life(ttl));
+            .millis(ttl);
         let call = match request.entry {
             Some(entry) => call
                 .arg(entry.inbox.as_bytes())
@@ -116,7 +113,7 @@ impl Store for RedisStore {
         let call = DEPTH
             .call(2)
             .arg(key.as_str())
-            .arg(names::meta(key))
+            .arg(Entries(key))
             .arg(Field(change.hold))
             .arg(change.target)
             .arg(change.seq)
@@ -124,49 +121,42 @@ impl Store for RedisStore {
                 change.ttl
             } else {
                 Duration::ZERO
-            })
-            .millis(meta_life(change.ttl));
+            });
         self.run(call, reply::presence)
     }
 
     fn renew(&self, key: &LockKey, renewal: Renewal) -> Answer<Presence> {
         let call = RENEW
-            .call(1 + usize::from(renewal.keep_meta))
-            .arg(key.as_str());
-        let call = if renewal.keep_meta {
-            call.arg(names::meta(key))
-        } else {
-            call
-        };
-        let call = call
+            .call(1)
+            .arg(key.as_str())
             .arg(Field(renewal.hold))
-            .millis(renewal.ttl)
-            .millis(meta_life(renewal.ttl));
+            .millis(renewal.ttl);
         self.run(call, reply::presence)
     }
 
     fn release(&self, key: &LockKey, request: ReleaseRequest) -> Answer<ReleaseReply> {
         let mut call = RELEASE
-            .call(4 + usize::from(request.tombstone))
+            .call(3)
             .arg(key.as_str())
-            .arg(names::queue(key))
-            .arg(names::meta(key))
-            .arg(names::entries(key));
-        if request.tombstone {
-            call = call.arg(names::tombstone(key, request.hold));
+            .arg(key.line())
+            .arg(Entries(key))
+            .arg(Field(request.hold));
+        if !request.is_short() {
+            let marks = match (request.tombstone, request.nested) {
+                (true, true) => "xd",
+                (true, false) => "x",
+                (false, true) => "d",
+                (false, false) => "",
+            };
+            call = call.arg(marks).arg(request.inbox.as_bytes());
         }
-        call = call
-            .arg(Field(request.hold))
-            .arg(request.inbox.as_bytes())
-            .millis(TOMBSTONE_LIFE);
         if let Some(successor) = request.successor {
+            let pass = u8::from(successor.order == Order::QueueFirst);
+            let [lease, life] = [successor.entry.grant, successor.entry.life].map(millis);
             call = call
-                .arg(u8::from(successor.order == Order::QueueFirst))
                 .arg(Field(successor.hold))
                 .millis(successor.ttl)
-                .millis(meta_life(successor.ttl))
-                .millis(successor.entry.grant)
-                .millis(successor.entry.life);
+                .arg(format!("{pass} {lease} {life}"));
         }
         let ttl = request.successor.map(|successor| successor.ttl);
         self.run(call, move |reply| reply::released(reply, ttl))
@@ -174,10 +164,9 @@ impl Store for RedisStore {
 
     fn inspect(&self, key: &LockKey) -> Answer<Option<Snapshot>> {
         let call = INSPECT
-            .call(3)
+            .call(2)
             .arg(key.as_str())
-            .arg(names::meta(key))
-            .arg(names::entries(key))
+            .arg(Entries(key))
             .arg(SHOWN);
         self.run(call, reply::snapshot)
     }
@@ -185,11 +174,10 @@ impl Store for RedisStore {
     fn force_release(&self, key: &LockKey, seen: Seen) -> Answer<bool> {
         let token = seen.token.map(|token| token.to_string());
         let call = FORCE_RELEASE
-            .call(4)
+            .call(3)
             .arg(key.as_str())
-            .arg(names::meta(key))
-            .arg(names::queue(key))
-            .arg(names::entries(key))
+            .arg(key.line())
+            .arg(Entries(key))
             .arg(seen.field)
             .arg(token.unwrap_or_default());
         self.run(call, reply::flag)

@@ -4,22 +4,21 @@ use std::time::Duration;
 
 use deadpool_redis::redis::AsyncCommands;
 
-use super::world::{MINUTE, World, field_of, near, some_hold};
-use crate::{
-    base::id::HoldId,
-    store::{DepthChange, Presence, Seen, TOMBSTONE_LIFE},
+use super::world::{
+    GRANT, MINUTE, PLACE_LIFE, World, field_of, near, release_request, some_hold, some_waiter,
+    successor,
 };
+use crate::store::{AcquireReply, DepthChange, Presence, ReleaseRequest, Seen, TOMBSTONE_LIFE};
 
 mod queue;
 
-/// The least life of a meta; and the names as the design has them, not as the code makes them.
-const META_LIFE: Duration = Duration::from_secs(600);
+/// The names as the design has them, not as the code makes them.
 const LOCK: &str = "app:order";
-const META: &str = "reentry:meta:{app:order}:app:order";
+const LINE: &str = "reentry:queue:{app:order}:app:order";
+const ENTRIES: &str = "reentry:entries:{app:order}:app:order";
 
-fn tombstone(hold: HoldId) -> String {
-    format!("reentry:gone:{{app:order}}:app:order:{hold}")
-}
+/// How long the number of a depth change is kept at most.
+const SEQ_LIFE: Duration = TOMBSTONE_LIFE.saturating_mul(2);
 
 /// The life that a key has left.
 async fn life(world: &World, key: &str) -> Option<Duration> {
@@ -94,29 +93,15 @@ async fn a_renewal_gives_a_lock_without_an_expiry_one() {
 }
 
 #[tokio::test]
-async fn a_meta_that_was_deleted_comes_back_with_an_expiry() {
-    let world = World::on_redis().await;
-    let hold = some_hold();
-    let mut connection = world.server().connection.clone();
-    world.take(hold, MINUTE).await;
-    world.depth(hold, 3, 1).await;
-    let _: () = connection.del(META).await.expect("DEL");
-    world.depth(hold, 2, 2).await;
-    assert!(is_fresh(life(&world, META).await, META_LIFE));
-    let snapshot = world.inspect().await.expect("a held lock");
-    assert_eq!((snapshot.holders[0].1, snapshot.token), (2, None));
-    let Seen { field, token } = world.seen().await;
-    assert_eq!((field, token), (field_of(hold), None));
-}
-
-#[tokio::test]
-async fn asking_again_without_a_meta_keeps_depth_and_lease_and_gives_a_new_token() {
+async fn asking_again_without_a_token_keeps_depth_and_lease_and_gives_a_new_one() {
     let world = World::on_redis().await;
     let hold = some_hold();
     let mut connection = world.server().connection.clone();
     let token = world.take(hold, 9 * MINUTE).await;
     world.depth(hold, 3, 1).await;
-    let _: () = connection.del(META).await.expect("DEL");
+    let _: i64 = connection.hdel(LOCK, "token").await.expect("HDEL");
+    let Seen { field, token: none } = world.seen().await;
+    assert_eq!((field, none), (field_of(hold), None));
     world.acquire(hold, MINUTE).await;
     assert!(world.seen().await.token > Some(token));
     assert_eq!(world.holders().await, [(hold.to_string(), 3)]);
@@ -124,21 +109,88 @@ async fn asking_again_without_a_meta_keeps_depth_and_lease_and_gives_a_new_token
 }
 
 #[tokio::test]
-async fn an_open_lock_leaves_no_trace_after_the_life_of_its_siblings() {
+async fn a_free_lock_leaves_nothing() {
     let world = World::on_redis().await;
-    let (hold, buried) = (some_hold(), some_hold());
+    let nothing: [&str; 0] = [];
+    let (hold, (next, entry), head) = (some_hold(), some_waiter(), some_waiter());
+    let short = |hold| ReleaseRequest {
+        placeless: true,
+        ..release_request(hold)
+    };
+    let nested = |hold| ReleaseRequest {
+        nested: true,
+        ..release_request(hold)
+    };
     world.take(hold, MINUTE).await;
-    assert!(is_fresh(life(&world, "app:order").await, MINUTE));
-    assert!(is_fresh(life(&world, META).await, META_LIFE));
-    world.bury(buried).await;
-    let gone = tombstone(buried);
-    assert!(is_fresh(life(&world, &gone).await, TOMBSTONE_LIFE));
-    assert_eq!(keys(&world).await, ["app:order", &gone, META]);
+    assert!(is_fresh(life(&world, LOCK).await, MINUTE));
+    assert_eq!(keys(&world).await, [LOCK]);
+    world.end(short(hold)).await;
+    assert_eq!(keys(&world).await, nothing);
 
-    world.release(hold).await;
-    assert_eq!(keys(&world).await, [gone.as_str(), META]);
+    world.take(hold, MINUTE).await;
+    world.depth(hold, 2, 1).await;
+    assert_eq!(keys(&world).await, [LOCK, ENTRIES]);
+    world.end(nested(hold)).await;
+    assert_eq!(keys(&world).await, nothing);
+
+    world.take(hold, MINUTE).await;
+    world.wait(head.0, MINUTE, head.1).await;
+    world.hand_over(hold, successor(next, MINUTE, entry)).await;
+    world.end(short(next)).await;
+    assert!(world.is_held(head.0, GRANT).await);
+    world.end(short(head.0)).await;
+    assert_eq!(keys(&world).await, nothing);
+
+    world.take(hold, MINUTE).await;
+    world.depth(hold, 2, 1).await;
+    world.wait(head.0, MINUTE, head.1).await;
+    world.leave(head.0, head.1.inbox).await;
+    assert!(world.force_release(world.seen().await).await);
+    assert_eq!(keys(&world).await, nothing);
+}
+
+#[tokio::test]
+async fn a_tombstone_lasts_ten_minutes_and_the_line_with_the_last() {
+    let world = World::on_redis().await;
+    let (hold, first, second) = (some_hold(), some_hold(), some_hold());
+    world.take(hold, 60 * MINUTE).await;
+    world.bury(first).await;
+    assert!(is_fresh(life(&world, LINE).await, TOMBSTONE_LIFE));
+    world.pass(TOMBSTONE_LIFE / 2).await;
+    world.bury(second).await;
+    assert!(is_fresh(life(&world, LINE).await, TOMBSTONE_LIFE));
+    assert_eq!(keys(&world).await, [LOCK, LINE]);
+    let mut connection = world.server().connection.clone();
+    let mut count = async || -> u64 { connection.zcard(LINE).await.expect("ZCARD") };
+    assert_eq!(count().await, 2);
+    // The first one is dead by then, and goes with the third.
+    world.pass(TOMBSTONE_LIFE / 2 + MINUTE).await;
+    world.bury(hold).await;
+    assert_eq!(count().await, 2);
+    assert_eq!(keys(&world).await, [LINE]);
     world.pass(TOMBSTONE_LIFE + MINUTE).await;
     assert!(keys(&world).await.is_empty());
+}
+
+/// A tombstone keeps the line for longer than its places, and these may outlive it.
+#[tokio::test]
+async fn a_place_beside_a_tombstone_lives_as_long_as_it_would_alone() {
+    let world = World::on_redis().await;
+    let (holder, gone, (next, mut entry)) = (some_hold(), some_hold(), some_waiter());
+    world.take(holder, 60 * MINUTE).await;
+    world.bury(gone).await;
+    entry.life = 2 * MINUTE;
+    world.wait(next, MINUTE, entry).await;
+    assert!(is_fresh(life(&world, LINE).await, TOMBSTONE_LIFE));
+    assert!(is_fresh(life(&world, ENTRIES).await, 2 * MINUTE));
+    entry.life = PLACE_LIFE;
+    world.wait(next, MINUTE, entry).await;
+    for key in [LINE, ENTRIES] {
+        assert!(is_fresh(life(&world, key).await, PLACE_LIFE));
+    }
+    assert_eq!(world.acquire(gone, MINUTE).await, AcquireReply::Ended);
+    world.release(holder).await;
+    assert!(world.is_held(next, GRANT).await);
 }
 
 #[tokio::test]
@@ -148,20 +200,29 @@ async fn a_release_without_an_open_question_writes_no_tombstone() {
     world.take(hold, MINUTE).await;
     world.release(hold).await;
     world.release(hold).await;
-    assert_eq!(keys(&world).await, [META]);
+    assert!(keys(&world).await.is_empty());
 }
 
+/// A process that died with nested entries leaves the number, and no more.
 #[tokio::test]
-async fn the_meta_outlives_a_long_lease() {
+async fn the_number_of_a_depth_change_lasts_ten_to_twenty_minutes() {
     let world = World::on_redis().await;
     let hold = some_hold();
     world.take(hold, 60 * MINUTE).await;
-    assert!(life(&world, META).await > life(&world, "app:order").await);
-    // Whatever arrives late, from before the lease was that long.
-    world.renew(hold, MINUTE).await;
-    assert!(life(&world, META).await > life(&world, "app:order").await);
     world.depth(hold, 2, 1).await;
-    assert!(life(&world, META).await > life(&world, "app:order").await);
+    assert!(is_fresh(life(&world, ENTRIES).await, SEQ_LIFE));
+    world.pass(SEQ_LIFE / 2 - MINUTE).await;
+    world.depth(hold, 1, 2).await;
+    assert!(life(&world, ENTRIES).await > Some(SEQ_LIFE / 2));
+    world.pass(2 * MINUTE).await;
+    world.depth(hold, 2, 3).await;
+    assert!(is_fresh(life(&world, ENTRIES).await, SEQ_LIFE));
+    world.pass(SEQ_LIFE + MINUTE).await;
+    assert_eq!(keys(&world).await, [LOCK]);
+    // From here on it begins anew, with a number that is greater still.
+    world.depth(hold, 3, 4).await;
+    world.depth(hold, 2, 3).await;
+    assert_eq!(world.holders().await, [(hold.to_string(), 3)]);
 }
 
 #[tokio::test]

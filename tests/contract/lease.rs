@@ -37,8 +37,10 @@ async fn a_hold_lives_as_long_as_it_is_renewed(world: World) {
         assert_eq!(world.renew(hold, 3 * MINUTE).await, Presence::Present);
     }
     assert_eq!(world.seen().await.token, Some(token));
-    world.depth(hold, 9, 1).await;
     assert_eq!(world.holders().await, [(hold.to_string(), 2)]);
+    world.depth(hold, 3, 2).await;
+    world.depth(hold, 2, 1).await;
+    assert_eq!(world.holders().await, [(hold.to_string(), 3)]);
 }
 
 async fn a_lease_that_ran_out_cannot_be_renewed(world: World) {

@@ -4,12 +4,12 @@
 use deadpool_redis::redis::{FromRedisValue, ToRedisArgs, cmd};
 
 use super::world::{GRANT, MINUTE, World, some_hold, some_waiter, successor};
+use crate::base::id::HoldId;
 use crate::store::{AcquireReply, Order, Presence, SHOWN, Snapshot};
 
 mod random;
 
 const LOCK: &str = "app:order";
-const META: &str = "reentry:meta:{app:order}:app:order";
 const QUEUE: &str = "reentry:queue:{app:order}:app:order";
 const ENTRIES: &str = "reentry:entries:{app:order}:app:order";
 
@@ -24,50 +24,73 @@ async fn put<T: FromRedisValue>(world: &World, command: &str, args: &[impl ToRed
     answer.expect("an answer")
 }
 
-/// Metas that say nothing about tokens; `HOLD` stands for the holder.
-const METAS: [&str; 9] = [
+/// What says nothing about a token.
+const TOKENS: [&str; 10] = [
     "",
     "precious",
-    "-5 0 HOLD 0",
-    "1.5 0 HOLD 0",
-    "+1790000000 0 HOLD 0",
-    "0 0 HOLD 0",
-    "9223372036854775808 0 HOLD 0",
-    "9007199254 740991 HOLD 0",
-    "1790000000 99999999999999999999 HOLD 0",
+    "-5 0",
+    "1.5 0",
+    "+1790000000 0",
+    "0 0",
+    "1790000000",
+    "9223372036854775808 0",
+    "9007199254 740991",
+    "1790000000 99999999999999999999",
 ];
 
 #[tokio::test]
-async fn a_meta_that_cannot_be_read_counts_as_none() {
+async fn a_token_that_cannot_be_read_counts_as_none() {
     let world = World::on_redis().await;
-    for meta in METAS {
+    for odd in TOKENS {
         let hold = some_hold();
         let before = world.take(hold, MINUTE).await;
-        let () = put(
-            &world,
-            "SET",
-            &[META, &meta.replace("HOLD", &hold.to_string())],
-        )
-        .await;
-        assert_eq!(world.seen().await.token, None, "{meta}");
+        let () = put(&world, "HSET", &[LOCK, "token", odd]).await;
+        assert_eq!(world.seen().await.token, None, "{odd}");
+        assert_eq!(world.holders().await, [(hold.to_string(), 1)], "{odd}");
         let again = world.take(hold, MINUTE).await;
-        assert!(again > before && again.0 < EXACT, "{meta}: {again}");
-        assert_eq!(world.seen().await.token, Some(again), "{meta}");
+        assert!(again > before && again.0 < EXACT, "{odd}: {again}");
+        assert_eq!(world.seen().await.token, Some(again), "{odd}");
 
-        let () = put(
-            &world,
-            "SET",
-            &[META, &meta.replace("HOLD", &hold.to_string())],
-        )
-        .await;
-        assert_eq!(world.depth(hold, 3, 1).await, Presence::Present);
-        assert_eq!(world.holders().await, [(hold.to_string(), 3)], "{meta}");
-        assert!(world.force_release(world.seen().await).await, "{meta}");
-        let () = put(&world, "SET", &[META, meta]).await;
-        let next = some_hold();
-        let token = world.take(next, MINUTE).await;
-        assert!(token > again && token.0 < EXACT, "{meta}: {token}");
-        world.release(next).await;
+        for step in ["hand over", "release", "force"] {
+            let () = put(&world, "HSET", &[LOCK, "token", odd]).await;
+            let holder: HoldId = world.holders().await[0].0.parse().expect("a hold");
+            let (next, beside) = some_waiter();
+            match step {
+                "hand over" => drop(
+                    world
+                        .hand_over(holder, successor(next, MINUTE, beside))
+                        .await,
+                ),
+                _ => {
+                    world.wait(next, MINUTE, beside).await;
+                    if step == "release" {
+                        world.release(holder).await;
+                    } else {
+                        assert!(world.force_release(world.seen().await).await, "{odd}");
+                    }
+                }
+            }
+            let token = world.seen().await.token;
+            assert!(
+                token.is_some_and(|token| token > again && token.0 < EXACT),
+                "{odd}: {step}: {token:?}"
+            );
+        }
+        assert!(world.force_release(world.seen().await).await, "{odd}");
+    }
+}
+
+/// The hash has that field alone, as no script leaves it.
+#[tokio::test]
+async fn a_token_without_a_hold_is_shown_and_can_be_released_by_force() {
+    let world = World::on_redis().await;
+    for odd in ["1790000000 0", "odd"] {
+        let () = put(&world, "HSET", &[LOCK, "token", odd]).await;
+        assert_eq!(world.holders().await, [("token".to_owned(), 0)]);
+        let asked = world.acquire(some_hold(), MINUTE).await;
+        assert!(matches!(asked, AcquireReply::Busy { .. }), "{asked:?}");
+        assert!(world.force_release(world.seen().await).await);
+        sound(&world).await;
     }
 }
 
@@ -76,12 +99,8 @@ async fn a_sequence_number_that_is_too_great_does_not_stop_the_depth() {
     let world = World::on_redis().await;
     let hold = some_hold();
     world.take(hold, MINUTE).await;
-    let () = put(
-        &world,
-        "SET",
-        &[META, &format!("1 1 {hold} 99999999999999999999")],
-    )
-    .await;
+    let field = hold.to_string();
+    let () = put(&world, "HSET", &[ENTRIES, &field, "99999999999999999999"]).await;
     world.depth(hold, 2, 1).await;
     assert_eq!(world.holders().await, [(hold.to_string(), 2)]);
     world.depth(hold, 5, 1).await;
@@ -90,12 +109,11 @@ async fn a_sequence_number_that_is_too_great_does_not_stop_the_depth() {
 
 /// Entries of a process that would be first in the queue if they could be read; `LATER` stands for a
 /// deadline in the future.
-const LINES: [&str; 10] = [
+const LINES: [&str; 9] = [
     "",
     "precious",
     "LATER",
     "LATER hold",
-    "LATER hold 1000",
     "LATER hold 0 1000",
     "LATER hold 1000 -1",
     "LATER hold 1.5 1000",
@@ -112,7 +130,7 @@ async fn an_entry_that_cannot_be_read_counts_as_a_dead_one() {
             world.take(holder, MINUTE).await;
             world.wait(head, MINUTE, own).await;
             let line = line.replace("LATER", "9000000000000000");
-            let () = put(&world, "ZADD", &[QUEUE, "-5", "odd"]).await;
+            let () = put(&world, "ZADD", &[QUEUE, "5", "odd"]).await;
             let () = put(&world, "HSET", &[ENTRIES, "odd", &line]).await;
             world.wait(head, MINUTE, own).await;
             assert_eq!(world.waiting().await, 1, "{line}");
@@ -206,7 +224,7 @@ async fn the_token_is_shown_also_where_its_hold_is_not() {
 #[tokio::test]
 async fn what_has_another_type_beside_the_lock_is_removed() {
     let world = World::on_redis().await;
-    for key in [META, QUEUE, ENTRIES] {
+    for key in [QUEUE, ENTRIES] {
         for step in [
             "take",
             "again",

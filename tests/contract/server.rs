@@ -35,7 +35,7 @@ impl Server {
         store.expect("a store on the test's own server")
     }
 
-    /// Brings every expiry nearer by `span`, those in the entries of queues too; what has none keeps
+    /// Brings every expiry nearer by `span`, those in the lines and their entries too; what has none keeps
     /// none.
     pub(crate) async fn pass(&self, span: Duration) {
         const PASS: &str = "
@@ -47,9 +47,17 @@ for _, key in ipairs(redis.call('KEYS', '*')) do
   if string.match(key, '^reentry:entries:') then
     local entries = redis.call('HGETALL', key)
     for at = 1, #entries, 2 do
-      local deadline, wish = string.match(entries[at + 1], '^(%d+)(.*)$')
-      deadline = string.format('%.0f', deadline - ARGV[1] * 1000)
-      redis.call('HSET', key, entries[at], deadline .. wish)
+      local deadline, wish = string.match(entries[at + 1], '^(%d+)( .*)$')
+      if deadline then
+        deadline = string.format('%.0f', deadline - ARGV[1] * 1000)
+        redis.call('HSET', key, entries[at], deadline .. wish)
+      end
+    end
+  end
+  if string.match(key, '^reentry:queue:') then
+    local ended = redis.call('ZRANGE', key, 4503599627370496, '+inf', 'BYSCORE')
+    for _, tombstone in ipairs(ended) do
+      redis.call('ZINCRBY', key, -ARGV[1], tombstone)
     end
   end
 end";

@@ -94,7 +94,6 @@ async fn asking_again_late_in_a_long_lease_gives_the_same_token(world: World) {
         } => assert!(again == token && near(lease, 10 * MINUTE), "{lease:?}"),
         other => panic!("{other:?}"),
     }
-    world.depth(hold, 1, 1).await;
     assert_eq!(world.holders().await, [(hold.to_string(), 3)]);
 }
 

@@ -71,12 +71,14 @@ pub(crate) fn successor(hold: HoldId, ttl: Duration, entry: QueueEntry) -> Succe
     }
 }
 
-/// A release by a process that has no place in any queue, with no successor.
+/// A release by a process that has no place in any line, of a hold that was never nested, with no successor.
 pub(crate) fn release_request(hold: HoldId) -> ReleaseRequest {
     ReleaseRequest {
         hold,
         inbox: InboxId::new(),
         tombstone: false,
+        nested: false,
+        placeless: false,
         successor: None,
     }
 }
@@ -194,11 +196,7 @@ impl World {
     }
 
     pub(crate) async fn renew(&self, hold: HoldId, ttl: Duration) -> Presence {
-        let renewal = Renewal {
-            hold,
-            ttl,
-            keep_meta: true,
-        };
+        let renewal = Renewal { hold, ttl };
         self.store.renew(&self.key, renewal).await.expect("renew")
     }
 

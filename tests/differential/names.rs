@@ -74,7 +74,6 @@ impl Names {
                 let renewal = Renewal {
                     hold: self.holds[hold],
                     ttl,
-                    keep_meta: true,
                 };
                 store.renew(key, renewal).await.map(Reply::Presence)
             }
@@ -82,12 +81,16 @@ impl Names {
                 hold,
                 inbox,
                 tombstone,
+                nested,
+                placeless,
                 next,
             } => {
                 let request = ReleaseRequest {
                     hold: self.holds[hold],
                     inbox: self.inboxes[inbox],
                     tombstone,
+                    nested,
+                    placeless,
                     successor: next.map(|next| self.successor(inbox, next)),
                 };
                 store.release(key, request).await.map(Reply::Released)

@@ -46,6 +46,8 @@ pub(super) enum Request {
         hold: usize,
         inbox: usize,
         tombstone: bool,
+        nested: bool,
+        placeless: bool,
         next: Option<Next>,
     },
 }
@@ -90,6 +92,8 @@ impl Request {
             hold,
             inbox,
             tombstone,
+            nested: true,
+            placeless: false,
             next,
         };
         let acquire = Self::Acquire { wish, waits };
@@ -115,7 +119,8 @@ fn any_step() -> impl Strategy<Value = Step> {
 
 fn any_request() -> impl Strategy<Value = Request> {
     let depth = (0..HOLDS, 1..5u32, 1..13u64, any_span(), any::<bool>());
-    let release = (0..HOLDS, 0..INBOXES, any::<bool>(), any_next());
+    let marks = any::<[bool; 3]>();
+    let release = (0..HOLDS, 0..INBOXES, marks, any_next());
     prop_oneof![
         4 => any_acquire(),
         1 => depth.prop_map(|(hold, target, seq, ttl, lengthen)| Request::Depth {
@@ -126,11 +131,15 @@ fn any_request() -> impl Strategy<Value = Request> {
             lengthen,
         }),
         1 => (0..HOLDS, any_span()).prop_map(|(hold, ttl)| Request::Renew { hold, ttl }),
-        3 => release.prop_map(|(hold, inbox, tombstone, next)| Request::Release {
-            hold,
-            inbox,
-            tombstone,
-            next,
+        3 => release.prop_map(|(hold, inbox, [tombstone, nested, placeless], next)| {
+            Request::Release {
+                hold,
+                inbox,
+                tombstone,
+                nested,
+                placeless,
+                next,
+            }
         }),
     ]
 }

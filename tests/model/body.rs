@@ -8,16 +8,20 @@ use super::{
 impl Client<'_> {
     /// The body ends, or is dropped because the lock was lost.
     pub(crate) fn leave(&mut self, hold: Hold) {
+        self.end(hold, true);
+    }
+
+    fn end(&mut self, hold: Hold, open: bool) {
         if let Some(tenure) = self.state.tenure(hold) {
-            let won = tenure.won;
-            self.release(hold, won);
+            let (won, nested) = (tenure.won, tenure.seq > 0);
+            self.release(hold, won, nested, open);
         }
     }
 
     /// The watchdog finds that the lock is lost, and the body is dropped.
     pub(crate) fn lose(&mut self, hold: Hold) {
         self.step(hold.process, Input::Lost(machine::id(hold)));
-        self.leave(hold);
+        self.end(hold, false);
     }
 
     // ---- the lease ----

@@ -116,6 +116,35 @@ pub(crate) const BROKEN: &[Broken] = {
             Chances { crashes: 1, ..NONE },
         ),
         breaks(
+            MovesByTheClock,
+            TOKEN_ORDER,
+            (2, 1),
+            Chances {
+                setbacks: 1,
+                ..NONE
+            },
+        ),
+        breaks(
+            NumberStays,
+            NO_ORPHAN,
+            (1, 1),
+            Chances {
+                reentries: 1,
+                ..NONE
+            },
+        ),
+        breaks(
+            ShortReleaseAlways,
+            NO_ORPHAN,
+            (2, 1),
+            Chances {
+                delays: 1,
+                timeouts: 1,
+                drops: 1,
+                ..NONE
+            },
+        ),
+        breaks(
             DeadlineFromReceipt,
             EXCLUSION,
             (2, 1),

@@ -78,5 +78,6 @@ fn is_over(state: &State) -> bool {
     state.holds().all(|(_, stage)| away(stage))
         && state.store.lock.is_none()
         && state.store.queue.is_empty()
+        && state.store.seqs.is_empty()
         && !state.requests.iter().any(|request| request.awaited)
 }

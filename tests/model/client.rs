@@ -8,7 +8,7 @@ use super::{
     config::{Config, ticks},
     hold::Hold,
     machine::{self, left, now, span},
-    message::{Acquired, Message, Request, Successor, Verb},
+    message::{Acquired, Marks, Message, Request, Successor, Verb},
     mutation::Mutation,
     process::{Stage, Tenure, Won},
     state::State,
@@ -99,11 +99,20 @@ impl Client<'_> {
             hold: machine::hold(successor.hold),
             pass: successor.order == Order::QueueFirst,
         });
-        let release = Verb::Release {
+        let marks = Marks {
             tombstone: release.tombstone,
-            successor,
+            nested: release.nested,
         };
-        self.send(hold, release);
+        // As `Requests::release` has it, and `ReleaseRequest::is_short`.
+        let placeless = release.open && now() < release.deadline;
+        let is_short = placeless && successor.is_none() && marks == Marks::default();
+        let marks = (!is_short && !self.is_always_short(successor)).then_some(marks);
+        self.send(hold, Verb::Release { marks, successor });
+    }
+
+    /// Whether every release without a successor is short.
+    fn is_always_short(&self, successor: Option<Successor>) -> bool {
+        self.breaks(Mutation::ShortReleaseAlways) && successor.is_none()
     }
 
     // ---- callers ----
@@ -130,10 +139,10 @@ impl Client<'_> {
         if won.left == 0 {
             // It must not be entered any more, and is given back.
             self.step(hold.process, entered);
-            return self.release(hold, won);
+            return self.release(hold, won, false, true);
         }
         let ledger = &mut self.state.ledger;
-        ledger.disorder |= won.token <= ledger.entered;
+        ledger.disorder |= won.token <= ledger.entered && !ledger.excused;
         ledger.entered = ledger.entered.max(won.token);
         *self.state.stage_mut(hold) = Stage::Inside(Tenure {
             won,
@@ -168,14 +177,16 @@ impl Client<'_> {
     fn give_back(&mut self, hold: Hold) {
         if let Stage::Granted(won) = *self.state.stage_mut(hold) {
             self.step(hold.process, Input::Leave(machine::id(hold)));
-            self.release(hold, won);
+            self.release(hold, won, false, true);
         }
     }
 
-    pub(crate) fn release(&mut self, hold: Hold, won: Won) {
+    pub(crate) fn release(&mut self, hold: Hold, won: Won, nested: bool, open: bool) {
         let release = Release {
             hold: machine::id(hold),
             tombstone: won.unanswered,
+            nested,
+            open,
             deadline: now() + span(won.left),
             ttl: span(ticks::TTL),
         };
@@ -246,16 +257,14 @@ impl Client<'_> {
     pub(crate) fn release_again(
         &mut self,
         hold: Hold,
-        tombstone: bool,
+        marks: Option<Marks>,
         successor: Option<Successor>,
     ) {
         let renames = self.breaks(Mutation::SuccessorIsReplaced);
+        let full = marks.unwrap_or_default();
         let Some(named) = successor.filter(|_| renames) else {
-            let release = Verb::Release {
-                tombstone,
-                successor,
-            };
-            return self.send(hold, release);
+            let marks = (!self.is_always_short(successor)).then_some(full);
+            return self.send(hold, Verb::Release { marks, successor });
         };
         self.state.process_mut(hold.process).queue.flight = None;
         let stage = self.state.stage_mut(named.hold);
@@ -265,9 +274,9 @@ impl Client<'_> {
         let won = Won {
             token: 0,
             left: 0,
-            unanswered: tombstone,
+            unanswered: full.tombstone,
         };
-        self.release(hold, won);
+        self.release(hold, won, full.nested, false);
     }
 }
 

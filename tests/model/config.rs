@@ -49,6 +49,8 @@ pub(crate) struct Chances {
     pub(crate) drops: u8,
     /// A body re-enters its lock.
     pub(crate) reentries: u8,
+    /// The clock of the server is set back while the lock is held, further than to its token.
+    pub(crate) setbacks: u8,
 }
 
 impl Config {
@@ -100,6 +102,7 @@ impl Chances {
         crashes: 0,
         drops: 0,
         reentries: 0,
+        setbacks: 0,
     };
 }
 
@@ -124,6 +127,7 @@ impl fmt::Display for Config {
             (chances.crashes, "crashes"),
             (chances.drops, "drops"),
             (chances.reentries, "re-entries"),
+            (chances.setbacks, "set-backs"),
         ] {
             if count > 0 {
                 write!(f, ", {what} {count}")?;

@@ -28,9 +28,17 @@ pub(crate) enum Verb {
         ttl: u8,
     },
     Release {
-        tombstone: bool,
+        /// None of them where nothing but the field can be there of the hold: the short form.
+        marks: Option<Marks>,
         successor: Option<Successor>,
     },
+}
+
+/// What else there may be of a hold, besides a place in the line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Marks {
+    pub(crate) tombstone: bool,
+    pub(crate) nested: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

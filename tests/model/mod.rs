@@ -8,9 +8,9 @@
 //! # What is modelled
 //!
 //! - **The store** (`store.rs`): the scripts acquire, depth, renew and release as in `lua/`, with their
-//!   branches, each one atomic step. The lock with its field, depth, and lease; the queue, with the hold
-//!   and the life of each place; the tombstones; of the meta the last token and the sequence number of
-//!   the depth.
+//!   branches, each one atomic step. The lock with its field, depth, token and lease; the line, with the hold
+//!   and the life of each place, and the tombstones; the numbers of the depth changes; the clock that the tokens
+//!   are made of, which may be set back, and the token of a lock that moves; the short form of a release.
 //! - **The local queue of a process** is no model: it is the machine itself, `LocalQueue`. `client.rs` tells it
 //!   what happens and does what it calls for, as `src/queue/keys.rs` does; `machine.rs` translates holds and
 //!   times, and brings its state into a form that can be compared. So a waiter that asks, is told, is granted
@@ -29,12 +29,14 @@
 //! # What is not
 //!
 //! - All clocks run at the same rate: there is no margin, and no 1 % either. The store is one server that
-//!   keeps its data and its clock; so there is no epoch, and a new connection is no more than lost messages.
+//!   keeps its data; so there is no epoch, and a new connection is no more than lost messages. Leases do not
+//!   depend on the clock that is set back, but for one thing: when a lock expires, the clock is beyond its token,
+//!   unless that was ahead of the clock from the first.
 //! - A tick is coarse: pauses between two attempts, and the slack at the end of a lease, are none.
 //! - A script is executed as a whole, or not at all; no error but silence comes back. Memory does not run out.
 //! - A step of a process is atomic, as it is under the mutex of the lines; what the shell does around it is not
 //!   looked at: wakers, the driver as a task, its start and its end.
-//! - A tombstone outlives every request. So does the meta, with which tokens never start again.
+//! - A tombstone outlives every request. So does the number of a depth change.
 //! - Messages come in all the while, or are lost. No cohorts, `Wake::Poll`, waits with an end, `no_wait`,
 //!   `max_hold`, `OnLost::KeepRunning`, inspect and force_release, and no classic programs. All TTLs are equal,
 //!   but for the re-entry's.
@@ -183,6 +185,32 @@ fn lines_pass_the_lock_on() {
         ..usual
     };
     holds(Config::of(3, 1), usual, deep);
+}
+
+/// As far as they are promised: where a lock moves, and after a lease that ran out.
+#[test]
+fn tokens_grow_where_a_lock_moves_whatever_the_clock_does() {
+    let usual = Chances {
+        delays: 1,
+        timeouts: 1,
+        setbacks: 1,
+        ..NONE
+    };
+    let deep = Chances {
+        crashes: 1,
+        ..usual
+    };
+    holds(Config::of(2, 1), usual, deep);
+    let usual = Chances {
+        setbacks: 1,
+        crashes: 1,
+        ..NONE
+    };
+    let deep = Chances {
+        setbacks: 2,
+        ..usual
+    };
+    holds(Config::of(2, 2), usual, deep);
 }
 
 #[test]

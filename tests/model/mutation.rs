@@ -37,6 +37,12 @@ pub(crate) enum Mutation {
     HeartbeatNeverAsks,
     /// A successor that was dropped while its release was in flight is not released.
     DroppedSuccessorIsForgotten,
+    /// A lock that moves has the time as its token, whatever the stored one is.
+    MovesByTheClock,
+    /// The number of the last depth change remains when its hold is released.
+    NumberStays,
+    /// A release names neither marks nor its inbox, also when it is repeated or the lock is lost.
+    ShortReleaseAlways,
     /// A release that is repeated names the one that is first by then.
     SuccessorIsReplaced,
 }

@@ -66,10 +66,7 @@ impl Client<'_> {
         });
         match verb {
             Verb::Acquire => self.unanswered(hold),
-            Verb::Release {
-                tombstone,
-                successor,
-            } => self.release_again(hold, tombstone, successor),
+            Verb::Release { marks, successor } => self.release_again(hold, marks, successor),
             Verb::Renew { .. } | Verb::Depth { .. } => self.unknown(hold, verb),
         }
     }

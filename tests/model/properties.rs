@@ -64,11 +64,14 @@ fn depth(_: &Protocol, state: &State) -> bool {
     })
 }
 
-/// P7, P8: a hold whose end was answered stands neither in the lock nor in the queue, and never will.
+/// P7, P8: a hold whose end was answered stands neither in the lock nor in the line, and never will; nor is there
+/// a number of its depth changes.
 fn no_orphan(_: &Protocol, state: &State) -> bool {
     let lock = state.store.lock.iter().map(|lock| lock.hold);
     let queue = state.store.queue.iter().map(|place| place.hold);
+    let numbers = state.store.seqs.iter().map(|(hold, _)| *hold);
     lock.chain(queue)
+        .chain(numbers)
         .all(|hold| !state.process(hold).alive || state.stage(hold) != Stage::Over)
 }
 

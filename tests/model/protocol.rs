@@ -146,6 +146,9 @@ fn misfortunes(state: &State, steps: &mut Vec<Step>) {
             steps.push(Step::Drop(hold));
         }
     }
+    if chances.setbacks > 0 && state.store.lock.is_some() {
+        steps.push(Step::SetBack);
+    }
     if chances.crashes > 0 {
         for (process, whole) in (0..).zip(&state.processes) {
             let idle = |stage: &Stage| matches!(stage, Stage::Absent | Stage::Over);
@@ -194,6 +197,11 @@ impl Client<'_> {
                 self.drop_future(hold);
             }
             Step::Crash { process } => self.crash(process),
+            Step::SetBack => {
+                self.state.chances.setbacks -= 1;
+                self.state.store.clock = 0;
+                self.state.ledger.set_back = true;
+            }
         }
     }
 }

@@ -25,18 +25,21 @@ pub(crate) struct Store {
     pub(crate) queue: Vec<Place>,
     /// The tombstones, as far as a request may still meet them.
     pub(crate) gone: Vec<Hold>,
-    /// The last token that was given.
-    pub(crate) last: Token,
+    /// The number of the last depth change of each hold.
+    pub(crate) seqs: Vec<(Hold, u8)>,
+    /// The clock, in the order of the tokens that are made of it.
+    pub(crate) clock: Token,
 }
 
-/// The field of the hash with its depth, the expiry, and what the meta says of this hold.
+/// The field of the hash with its depth, the token beside it, and the expiry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Lock {
     pub(crate) hold: Hold,
     pub(crate) depth: u8,
     pub(crate) lease: u8,
     pub(crate) token: Token,
-    pub(crate) seq: u8,
+    /// Whether the token was ahead of the clock.
+    pub(crate) ahead: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -54,6 +57,9 @@ pub(crate) struct Ledger {
     pub(crate) entered: Token,
     /// Whether a smaller one came after it.
     pub(crate) disorder: bool,
+    /// Whether the clock was set back, and whether a token was made of it since that need not be greater.
+    pub(crate) set_back: bool,
+    pub(crate) excused: bool,
     /// Whether the lock is free because a lease ran out, and not because of a release.
     pub(crate) lapsed: bool,
 }

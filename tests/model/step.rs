@@ -44,6 +44,8 @@ pub(crate) enum Step {
     Crash {
         process: u8,
     },
+    /// The clock of the server is set back.
+    SetBack,
 }
 
 impl Step {
@@ -67,7 +69,8 @@ impl Step {
             | Self::GiveUp(_)
             | Self::LoseMessage(_)
             | Self::Drop(_)
-            | Self::Crash { .. } => false,
+            | Self::Crash { .. }
+            | Self::SetBack => false,
         }
     }
 }

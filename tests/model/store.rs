@@ -2,8 +2,8 @@
 
 use super::{
     config::{Config, ticks},
-    hold::Hold,
-    message::{Acquired, Answer, Message, Request, Successor, Verb},
+    hold::{Hold, Token},
+    message::{Acquired, Answer, Marks, Message, Request, Successor, Verb},
     mutation::Mutation,
     state::{Lock, Place, State},
 };
@@ -26,10 +26,9 @@ pub(crate) fn execute(config: &Config, state: &mut State, request: &Request) -> 
             lengthen,
         } => Answer::Present(script.depth(hold, target, seq, lengthen)),
         Verb::Renew { ttl } => Answer::Present(script.renew(hold, ttl)),
-        Verb::Release {
-            tombstone,
-            successor,
-        } => Answer::Released(script.release(hold, tombstone, successor, request.age)),
+        Verb::Release { marks, successor } => {
+            Answer::Released(script.release(hold, marks, successor, request.age))
+        }
     }
 }
 
@@ -64,12 +63,12 @@ impl Script<'_> {
                 .filter(|place| place.hold.process != hold.process);
             if ahead.is_none() {
                 self.leave(hold.process);
-                return self.take(hold, ticks::TTL);
+                return self.take(hold, ticks::TTL, None);
             }
         }
         self.stand(hold);
         if let Some(place) = ahead {
-            self.grant(place);
+            self.grant(place, None);
         }
         Acquired::Busy { outward }
     }
@@ -78,6 +77,11 @@ impl Script<'_> {
 
     fn depth(&mut self, hold: Hold, target: u8, seq: u8, lengthen: bool) -> bool {
         let blind = self.breaks(Mutation::DepthCountsBlindly);
+        let seqs = self.state.store.seqs.iter();
+        let last = seqs
+            .filter(|(of, _)| *of == hold)
+            .map(|(_, seq)| *seq)
+            .max();
         let Some(lock) = self.field(hold) else {
             return false;
         };
@@ -88,16 +92,18 @@ impl Script<'_> {
             } else {
                 lock.depth.saturating_sub(1)
             };
-        } else if lock.seq < seq {
+        } else if last < Some(seq) {
             lock.depth = target;
         } else {
             // A duplicate that arrives late must not undo a newer change.
             return true;
         }
-        lock.seq = seq;
         if lengthen {
             lock.lease = lock.lease.max(ticks::LONG_TTL);
         }
+        let seqs = &mut self.state.store.seqs;
+        seqs.retain(|(of, _)| *of != hold);
+        seqs.push((hold, seq));
         true
     }
 
@@ -105,7 +111,7 @@ impl Script<'_> {
 
     fn renew(&mut self, hold: Hold, ttl: u8) -> bool {
         if self.breaks(Mutation::RenewRecreates) && self.state.store.lock.is_none() {
-            self.take(hold, ttl);
+            self.take(hold, ttl, None);
         }
         let shortens = self.breaks(Mutation::RenewShortens);
         let Some(lock) = self.field(hold) else {
@@ -120,16 +126,21 @@ impl Script<'_> {
     fn release(
         &mut self,
         hold: Hold,
-        tombstone: bool,
+        marks: Option<Marks>,
         successor: Option<Successor>,
         outward: u8,
     ) -> Option<Acquired> {
         let any = self.breaks(Mutation::ReleaseOfAny);
         let lock = &mut self.state.store.lock;
-        let released = lock.take_if(|lock| lock.hold == hold || any).is_some();
+        let stored = lock.take_if(|lock| lock.hold == hold || any);
+        let stored = stored.map(|lock| lock.token);
+        let released = stored.is_some();
         self.state.ledger.lapsed &= !released;
-        if tombstone && !self.breaks(Mutation::NoTombstone) {
+        if marks.is_some_and(|marks| marks.tombstone) && !self.breaks(Mutation::NoTombstone) {
             self.state.store.gone.push(hold);
+        }
+        if marks.is_some_and(|marks| marks.nested) && !self.breaks(Mutation::NumberStays) {
+            self.state.store.seqs.retain(|(of, _)| *of != hold);
         }
         let waited = !self.state.store.queue.is_empty();
         if released {
@@ -143,18 +154,18 @@ impl Script<'_> {
             return match (ahead, successor) {
                 (Some(place), None) => {
                     if !self.breaks(Mutation::ReleaseWakesNone) {
-                        self.grant(place);
+                        self.grant(place, stored);
                     }
                     None
                 }
                 (Some(place), Some(successor)) if place.hold.process != hold.process => {
                     self.stand(successor.hold);
-                    self.grant(place);
+                    self.grant(place, stored);
                     Some(Acquired::Busy { outward })
                 }
                 (_, Some(successor)) => {
                     self.leave(hold.process);
-                    Some(self.take(successor.hold, ticks::TTL))
+                    Some(self.take(successor.hold, ticks::TTL, stored))
                 }
                 (None, None) => None,
             };
@@ -162,6 +173,8 @@ impl Script<'_> {
         if self.breaks(Mutation::ToldTooEarly) {
             self.tell_head();
         }
+        // The short form names no inbox.
+        marks?;
         // It may have waited only: its place in the line goes to the successor.
         let mut places = self.state.store.queue.iter();
         if !places.any(|place| place.hold == hold) {
@@ -178,27 +191,34 @@ impl Script<'_> {
         Some(Acquired::Busy { outward })
     }
 
-    // parts/take.lua
+    // parts/line.lua
 
-    /// A free lock is taken: depth 1, the next token.
-    fn take(&mut self, hold: Hold, lease: u8) -> Acquired {
+    /// A free lock is taken: depth 1, and the time as its token; or, if it moves, a greater one than was stored.
+    fn take(&mut self, hold: Hold, lease: u8, stored: Option<Token>) -> Acquired {
+        let by_clock = self.breaks(Mutation::MovesByTheClock);
         let State { store, ledger, .. } = &mut *self.state;
-        let token = store.last + 1;
-        store.last = token;
+        store.clock += 1;
+        let least = stored.filter(|_| !by_clock).map_or(0, |stored| stored + 1);
+        let token = store.clock.max(least);
         store.lock = Some(Lock {
             hold,
             depth: 1,
             lease,
             token,
-            seq: 0,
+            ahead: token > store.clock,
         });
-        ledger.disorder |= token <= ledger.given;
+        // Where no token is known, a clock that was set back further than to the last one gives a smaller one.
+        ledger.excused |= ledger.set_back && stored.is_none() && token <= ledger.given;
+        let before = if ledger.excused {
+            stored.unwrap_or(0)
+        } else {
+            ledger.given
+        };
+        ledger.disorder |= token <= before;
         ledger.given = ledger.given.max(token);
         ledger.lapsed = false;
         Acquired::Held { token }
     }
-
-    // parts/queue.lua
 
     fn leave(&mut self, process: u8) {
         let queue = &mut self.state.store.queue;
@@ -232,14 +252,14 @@ impl Script<'_> {
     }
 
     /// Moves a free lock to the head of the line, and tells it.
-    fn grant(&mut self, place: Place) {
+    fn grant(&mut self, place: Place, stored: Option<Token>) {
         if place.life == 0 {
             return;
         }
         if !self.breaks(Mutation::PlaceStaysWhenGranted) {
             self.leave(place.hold.process);
         }
-        if let Acquired::Held { token } = self.take(place.hold, ticks::GRANT) {
+        if let Acquired::Held { token } = self.take(place.hold, ticks::GRANT, stored) {
             self.publish(place.hold, token);
         }
     }
@@ -257,7 +277,7 @@ impl Script<'_> {
     /// What a script would do that speaks before it knows whether the lock moves.
     fn tell_head(&mut self) {
         if let Some(place) = self.head() {
-            let token = self.state.store.last + 1;
+            let token = self.state.store.clock + 1;
             self.publish(place.hold, token);
         }
     }

@@ -20,11 +20,14 @@ pub(crate) fn pass(config: &Config, state: &mut State) {
     if let Some(lock) = &mut store.lock {
         lock.lease -= 1;
         if lock.lease == 0 {
+            // It expires by the clock that its token was made of.
+            store.clock = match config.mutation {
+                Some(Mutation::TokensStartAgain) => 0,
+                _ if lock.ahead => store.clock,
+                _ => store.clock.max(lock.token),
+            };
             store.lock = None;
             ledger.lapsed = true;
-            if config.mutation == Some(Mutation::TokensStartAgain) {
-                store.last = 0;
-            }
         }
     }
     for place in &mut store.queue {
@@ -84,6 +87,16 @@ pub(crate) fn normalize(state: &mut State) {
         let meets = |request: &Request| request.hold == gone && request.verb == Verb::Acquire;
         requests.iter().any(meets)
     });
+    // Nor a number of a dead process, if no change is on its way.
+    let State {
+        store, processes, ..
+    } = state;
+    store.seqs.retain(|&(of, _)| {
+        let meets =
+            |request: &Request| request.hold == of && matches!(request.verb, Verb::Depth { .. });
+        processes[usize::from(of.process)].alive || requests.iter().any(meets)
+    });
+    store.seqs.sort_unstable();
     state.store.gone.sort_unstable();
     state.store.gone.dedup();
     renumber(state);
@@ -125,7 +138,7 @@ fn renumber(state: &mut State) {
 }
 
 fn each_token(state: &mut State, mut visit: impl FnMut(&mut Token)) {
-    visit(&mut state.store.last);
+    visit(&mut state.store.clock);
     visit(&mut state.ledger.given);
     visit(&mut state.ledger.entered);
     state

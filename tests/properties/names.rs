@@ -2,16 +2,11 @@
 
 use deadpool_redis::redis::ToRedisArgs;
 
-use super::{Sibling, entries, meta, queue, tombstone};
+use super::Entries;
 use crate::base::{
     error::LockError,
     key::{LockKey, RESERVED},
 };
-
-const HOLDS: [&str; 2] = [
-    "4f0e1d2c-0000-4000-8000-000000000000:7",
-    "4f0e1d2c-0000-4000-8000-000000000000:77",
-];
 
 /// A name is accepted exactly if the keys beside the lock can lie in its slot, and then they do, and no
 /// other lock has any of them; a prefix after which some name is accepted is accepted.
@@ -45,7 +40,7 @@ fn accepted(prefix: &str, name: &str) -> Option<LockKey> {
             assert!(valid, "{full:?} was accepted");
             assert_eq!(LockKey::refusal_of(prefix), None, "{full:?}");
             assert_eq!((key.name(), key.as_str()), (name, &*full));
-            assert_eq!(key.hash_tag().as_bytes(), tag(&full));
+            assert_eq!(tag(key.line()), tag(&full));
             Some(key)
         }
         Err(error) => {
@@ -58,19 +53,11 @@ fn accepted(prefix: &str, name: &str) -> Option<LockKey> {
     }
 }
 
-fn siblings(key: &LockKey) -> Vec<String> {
-    let holds = HOLDS.iter().flat_map(|hold| hold.parse());
-    let ended = holds.map(|hold| tombstone(key, hold));
-    let kinds = [meta(key), queue(key), entries(key)];
-    let all: Vec<_> = kinds.into_iter().chain(ended).map(text).collect();
-    assert_eq!(all.len(), kinds.len() + HOLDS.len());
-    all
-}
-
-fn text(sibling: Sibling<'_>) -> String {
-    let args = sibling.to_redis_args();
+fn siblings(key: &LockKey) -> [String; 2] {
+    let args = Entries(key).to_redis_args();
     assert_eq!(args.len(), 1);
-    String::from_utf8_lossy(&args[0]).into_owned()
+    let entries = String::from_utf8_lossy(&args[0]).into_owned();
+    [key.line().to_owned(), entries]
 }
 
 /// The bytes that Redis Cluster hashes: those between the first `{` and the first `}` after it, unless
@@ -137,14 +124,6 @@ mod tests {
             name in "(\\PC|[{}:]|\\s){0,24}",
         ) {
             key(&prefix, &name, &name);
-        }
-
-        /// A name that looks like what stands beside another lock.
-        #[test]
-        fn a_tombstone_is_that_of_no_other_lock(name in "[a-b:{}]{1,9}") {
-            for hold in HOLDS {
-                key("", &name, &format!("{name}:{hold}"));
-            }
         }
     }
 }

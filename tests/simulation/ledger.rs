@@ -296,7 +296,8 @@ impl Inside {
             ledger.unless(others.is_empty(), || {
                 format!("{name}: sections {} and {others:?} overlap", self.number)
             });
-            ledger.unless(accepted, || {
+            // Where its clock is set back, the new holder is refused until it has caught up.
+            ledger.unless(accepted || !ledger.climate.keeps_order(), || {
                 format!(
                     "{name}: the resource refuses its holder, section {}",
                     self.number

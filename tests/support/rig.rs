@@ -33,11 +33,10 @@ pub const FAULTS: [Action; 7] = [
 ];
 
 /// What several scripts share, put where a line says `-- include` and its name.
-const PARTS: [(&str, &str); 5] = [
-    ("take", include_str!("../../lua/parts/take.lua")),
-    ("queue", include_str!("../../lua/parts/queue.lua")),
+const PARTS: [(&str, &str); 4] = [
+    ("line", include_str!("../../lua/parts/line.lua")),
     ("entry", include_str!("../../lua/parts/entry.lua")),
-    ("meta", include_str!("../../lua/parts/meta.lua")),
+    ("token", include_str!("../../lua/parts/token.lua")),
     ("mend", include_str!("../../lua/parts/mend.lua")),
 ];
 
@@ -112,7 +111,11 @@ impl Rig {
     /// The lock as it stands on the server, asked past the proxy: field and depth.
     pub async fn hash(&self) -> BTreeMap<String, u64> {
         let mut connection = self.server.connection().await;
-        connection.hgetall(KEY).await.expect("the lock")
+        let fields: BTreeMap<String, String> = connection.hgetall(KEY).await.expect("the lock");
+        let depths = fields.into_iter().filter(|(field, _)| field != "token");
+        depths
+            .map(|(field, depth)| (field, depth.parse().expect("a depth")))
+            .collect()
     }
 
     /// The depth on the server; 0 for a free lock.

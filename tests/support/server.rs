@@ -14,6 +14,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
+/// The least score of a tombstone in a line.
+const TOMBSTONES: &str = "4503599627370496";
+
 /// A `redis-server` on a port and in a folder of its own, without persistence.
 ///
 /// It is killed on drop and when the test process dies, and its folder is removed. The support
@@ -210,8 +213,29 @@ impl RedisServer {
     /// How many tombstones there are: holds that ended while an acquire of theirs was unanswered.
     pub async fn tombstones(&self) -> usize {
         let mut connection = self.connection().await;
-        let keys: Vec<String> = connection.keys("reentry:gone:*").await.expect("keys");
-        keys.len()
+        let lines: Vec<String> = connection.keys("reentry:queue:*").await.expect("keys");
+        let mut count = 0;
+        for line in lines {
+            let ended = connection.zcount(line, TOMBSTONES, "+inf").await;
+            count += ended.unwrap_or(0);
+        }
+        count
+    }
+
+    /// The keys but for lines in which nothing stands but tombstones.
+    pub async fn leftovers(&self) -> Vec<String> {
+        let mut connection = self.connection().await;
+        let keys: Vec<String> = connection.keys("*").await.expect("keys");
+        let mut left = Vec::new();
+        for key in keys {
+            let is_line = key.starts_with("reentry:queue:");
+            let places = connection.zcount(&key, "-inf", format!("({TOMBSTONES}"));
+            let places = places.await.unwrap_or(0);
+            if !is_line || places > 0 {
+                left.push(key);
+            }
+        }
+        left
     }
 
     async fn try_ask(&self, command: &str) -> std::io::Result<String> {

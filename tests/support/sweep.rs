@@ -19,8 +19,6 @@ use tokio::runtime::Handle;
 /// The key that a sweep is about. The expected keys in the store follow from it.
 pub const KEY: &str = "swept";
 
-const META: &str = "reentry:meta:{swept}:swept";
-
 /// How soon nothing may be left of a dropped future. The leases last twenty times as long.
 const SOON: Duration = Duration::from_secs(3);
 
@@ -172,23 +170,16 @@ impl Ground {
         }
     }
 
-    /// How many keys there are besides the meta: the lock, or a tombstone, which is left only
-    /// where an answer never came.
+    /// How many keys there are: the lock, or a tombstone, which may be left only where an answer never came.
     async fn leftovers(&self) -> u64 {
         let Some(server) = &self.server else {
             return u64::from(self.waiters().await.is_some());
         };
-        let number = async |command: &str| -> u64 {
-            let answer = server.ask(command).await;
-            answer.parse().expect("a number")
-        };
-        let all = number("DBSIZE").await;
-        let tombstones = match &self.fault {
-            Some(_) => server.tombstones().await as u64,
-            None => 0,
-        };
-        let expected = number(&format!("EXISTS {META}")).await + tombstones;
-        all.saturating_sub(expected)
+        if self.fault.is_some() {
+            return server.leftovers().await.len() as u64;
+        }
+        let all = server.ask("DBSIZE").await;
+        all.parse().expect("a number")
     }
 
     /// Drops the future that `make` makes after its first poll, then another after its second, and

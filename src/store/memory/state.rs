@@ -1,13 +1,13 @@
 //! What the in-memory store remembers, and its operations on it.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::HashMap,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use tokio::time::Instant;
 
-use super::queue::Queue;
+use super::line::Line;
 use crate::{
     base::{
         id::{FencingToken, HoldId, InboxId},
@@ -15,7 +15,7 @@ use crate::{
     },
     store::{
         AcquireReply, AcquireRequest, DepthChange, HandoffMessage, Presence, ReleaseReply,
-        ReleaseRequest, Renewal, Seen, Snapshot, StoreTime, TOMBSTONE_LIFE, meta_life,
+        ReleaseRequest, Renewal, Seen, Snapshot, StoreTime, TOMBSTONE_LIFE,
     },
 };
 
@@ -25,9 +25,7 @@ mod moves;
 #[derive(Debug)]
 pub(super) struct State {
     locks: HashMap<LockKey, Lock>,
-    metas: HashMap<LockKey, Meta>,
-    queues: HashMap<LockKey, Queue>,
-    tombstones: HashMap<(LockKey, HoldId), Instant>,
+    lines: HashMap<LockKey, Line>,
     clock: Clock,
     next_sweep: Instant,
     /// What is to be sent to which inbox once the operation is over.
@@ -36,16 +34,9 @@ pub(super) struct State {
 
 #[derive(Debug)]
 struct Lock {
-    holders: BTreeMap<HoldId, u32>,
-    expires: Instant,
-}
-
-/// Outlives every lease of its lock.
-#[derive(Debug)]
-struct Meta {
-    token: u64,
     hold: HoldId,
-    seq: u64,
+    depth: u32,
+    token: u64,
     expires: Instant,
 }
 
@@ -56,6 +47,8 @@ struct Clock {
     start_micros: u64,
     /// How far it was set ahead of the tokio clock.
     ahead: Duration,
+    /// When it was last read for a token, and that token.
+    last: (u64, u64),
 }
 
 impl Clock {
@@ -67,6 +60,7 @@ impl Clock {
             start: Instant::now(),
             start_micros: micros(since_epoch),
             ahead: Duration::ZERO,
+            last: (0, 0),
         }
     }
 
@@ -74,6 +68,19 @@ impl Clock {
         let passed = micros(now.saturating_duration_since(self.start));
         let micros = self.start_micros.saturating_add(passed);
         StoreTime { micros }
+    }
+
+    /// The time, as a token. Between two of them a microsecond passes, as it does on a server, also where the
+    /// tokio clock stands still.
+    fn token(&mut self, now: StoreTime) -> u64 {
+        let (read, given) = self.last;
+        let token = if (read..=given).contains(&now.micros) {
+            given.saturating_add(1)
+        } else {
+            now.micros
+        };
+        self.last = (now.micros, token);
+        token
     }
 }
 
@@ -85,9 +92,7 @@ impl Default for State {
     fn default() -> Self {
         Self {
             locks: HashMap::new(),
-            metas: HashMap::new(),
-            queues: HashMap::new(),
-            tombstones: HashMap::new(),
+            lines: HashMap::new(),
             clock: Clock::new(),
             next_sweep: Instant::now(),
             messages: Vec::new(),
@@ -121,33 +126,24 @@ impl State {
         }
         self.next_sweep = now + TOMBSTONE_LIFE / 2;
         self.locks.retain(|_, lock| now < lock.expires);
-        self.metas.retain(|_, meta| now < meta.expires);
-        self.queues.retain(|_, queue| !queue.is_over(now));
-        self.tombstones.retain(|_, expires| now < *expires);
+        self.lines.retain(|_, line| {
+            line.prune(now);
+            !line.is_empty()
+        });
     }
 
     pub(super) fn take_messages(&mut self) -> Vec<(InboxId, HandoffMessage)> {
         std::mem::take(&mut self.messages)
     }
 
+    /// The lock, unless it is free.
     fn live_lock(&mut self, key: &LockKey, now: Instant) -> Option<&mut Lock> {
         self.locks.get_mut(key).filter(|lock| now < lock.expires)
     }
 
-    fn live_meta(&self, key: &LockKey, now: Instant) -> Option<&Meta> {
-        self.metas.get(key).filter(|meta| now < meta.expires)
-    }
-
-    /// The lock and its meta, if the hold is in it.
-    fn held(
-        &mut self,
-        key: &LockKey,
-        hold: HoldId,
-        now: Instant,
-    ) -> Option<(&mut Lock, &mut Meta)> {
-        let lock = self.locks.get_mut(key).filter(|lock| now < lock.expires)?;
-        let meta = self.metas.get_mut(key)?;
-        lock.holders.contains_key(&hold).then_some((lock, meta))
+    /// The lock, if the hold is in it.
+    fn held(&mut self, key: &LockKey, hold: HoldId, now: Instant) -> Option<&mut Lock> {
+        self.live_lock(key, now).filter(|lock| lock.hold == hold)
     }
 
     pub(super) fn acquire(
@@ -157,15 +153,14 @@ impl State {
         now: Instant,
     ) -> AcquireReply {
         let AcquireRequest { hold, ttl, entry } = request;
-        let tombstone = self.tombstones.get(&(key.clone(), hold));
-        if tombstone.is_some_and(|expires| now < *expires) {
+        if self.line(key, now, |line| line.is_buried(hold)) {
             return AcquireReply::Ended;
         }
         let at = self.clock.at(now);
-        if let Some((lock, meta)) = self.held(key, hold, now) {
-            lengthen(lock, meta, now, ttl);
+        if let Some(lock) = self.held(key, hold, now) {
+            lock.lengthen(now, ttl);
             return AcquireReply::Held {
-                token: FencingToken(meta.token),
+                token: FencingToken(lock.token),
                 lease: lock.expires - now,
                 at,
             };
@@ -174,19 +169,19 @@ impl State {
         let mut remaining = self.live_lock(key, now).map(|lock| lock.expires - now);
         if remaining.is_none() {
             let inbox = entry.map(|entry| entry.inbox);
-            ahead = self.queue(key, now, |queue| queue.head(now));
+            ahead = self.line(key, now, |line| line.head(now));
             if ahead.is_none_or(|ahead| Some(ahead.inbox) == inbox) {
                 if let Some(ahead) = ahead {
-                    self.queue(key, now, |queue| queue.leave(ahead.inbox));
+                    self.line(key, now, |line| line.leave(ahead.inbox));
                 }
-                return self.take(key, hold, ttl, meta_life(ttl), now);
+                return self.take(key, hold, ttl, None, now);
             }
         }
         if let Some(entry) = entry {
-            self.queue(key, now, |queue| queue.stand(now, hold, ttl, entry));
+            self.line(key, now, |line| line.stand(now, hold, entry));
         }
         if let Some(ahead) = ahead {
-            remaining = Some(self.grant(key, ahead, now));
+            remaining = Some(self.grant(key, ahead, None, now));
         }
         AcquireReply::Busy { remaining, now: at }
     }
@@ -199,27 +194,25 @@ impl State {
             ttl,
             lengthen: longer,
         } = change;
-        let Some((lock, meta)) = self.held(key, hold, now) else {
+        if self.held(key, hold, now).is_none() {
             return Presence::Gone;
-        };
-        if seq > meta.seq {
-            meta.seq = seq;
-            lock.holders.insert(hold, target);
+        }
+        if self.line(key, now, |line| line.changes(now, hold, seq))
+            && let Some(lock) = self.held(key, hold, now)
+        {
+            lock.depth = target;
             if longer {
-                lengthen(lock, meta, now, ttl);
+                lock.lengthen(now, ttl);
             }
         }
         Presence::Present
     }
 
     pub(super) fn renew(&mut self, key: &LockKey, renewal: Renewal, now: Instant) -> Presence {
-        let Some((lock, meta)) = self.held(key, renewal.hold, now) else {
+        let Some(lock) = self.held(key, renewal.hold, now) else {
             return Presence::Gone;
         };
-        lock.expires = lock.expires.max(now + renewal.ttl);
-        if renewal.keep_meta {
-            meta.expires = meta.expires.max(now + meta_life(renewal.ttl));
-        }
+        lock.lengthen(now, renewal.ttl);
         Presence::Present
     }
 
@@ -233,70 +226,65 @@ impl State {
             hold,
             inbox,
             tombstone,
+            nested,
             successor,
+            ..
         } = request;
-        if tombstone {
-            self.tombstones
-                .insert((key.clone(), hold), now + TOMBSTONE_LIFE);
-        }
-        let Some((lock, _)) = self.held(key, hold, now) else {
-            return ReleaseReply {
-                presence: Presence::Gone,
-                successor: self.give_up(key, hold, inbox, successor, now),
-            };
-        };
-        lock.holders.remove(&hold);
-        let is_free = lock.holders.is_empty();
-        if is_free {
+        let token = self.held(key, hold, now).map(|lock| lock.token);
+        if token.is_some() {
             self.locks.remove(key);
         }
-        ReleaseReply {
-            presence: Presence::Present,
-            successor: is_free
-                .then(|| self.move_on(key, inbox, successor, now))
-                .flatten(),
+        if tombstone {
+            self.line(key, now, |line| line.bury(now, hold));
+        }
+        if nested {
+            self.line(key, now, |line| line.forget_changes(hold));
+        }
+        let inbox = (!request.is_short()).then_some(inbox);
+        match token {
+            Some(token) => ReleaseReply {
+                presence: Presence::Present,
+                successor: self.move_on(key, inbox, successor, token, now),
+            },
+            None => ReleaseReply {
+                presence: Presence::Gone,
+                successor: inbox.and_then(|inbox| self.give_up(key, hold, inbox, successor, now)),
+            },
         }
     }
 
     pub(super) fn inspect(&mut self, key: &LockKey, now: Instant) -> Option<Snapshot> {
-        let meta = self.live_meta(key, now).map(|meta| (meta.token, meta.hold));
-        let waiting = self.queue(key, now, |queue| queue.waiting(now));
+        let waiting = self.line(key, now, |line| line.waiting(now));
         let lock = self.live_lock(key, now)?;
-        let token = meta.filter(|(_, hold)| lock.holders.contains_key(hold));
         Some(Snapshot {
-            holders: lock
-                .holders
-                .iter()
-                .map(|(id, depth)| (id.to_string().into_bytes(), u64::from(*depth)))
-                .collect(),
+            holders: vec![(lock.hold.to_string().into_bytes(), u64::from(lock.depth))],
             remaining: Some(lock.expires - now),
-            token: token.map(|(token, _)| FencingToken(token)),
+            token: Some(FencingToken(lock.token)),
             waiting,
         })
     }
 
     pub(super) fn force_release(&mut self, key: &LockKey, seen: &Seen, now: Instant) -> bool {
-        let still = self.inspect(key, now).is_some_and(|snapshot| {
-            snapshot.token == seen.token
-                && snapshot
-                    .holders
-                    .iter()
-                    .any(|(field, _)| *field == seen.field)
-        });
-        if still {
+        let lock = self.live_lock(key, now);
+        let Some((hold, token)) = lock.map(|lock| (lock.hold, lock.token)) else {
+            return false;
+        };
+        let field = hold.to_string().into_bytes();
+        let is_seen = seen.field == field && seen.token.is_none_or(|seen| seen.0 == token);
+        if is_seen {
             self.locks.remove(key);
-            if let Some(ahead) = self.queue(key, now, |queue| queue.head(now)) {
-                self.grant(key, ahead, now);
+            self.line(key, now, |line| line.forget_changes(hold));
+            if let Some(ahead) = self.line(key, now, |line| line.head(now)) {
+                self.grant(key, ahead, Some(token), now);
             }
         }
-        still
+        is_seen
     }
 }
 
-/// Makes the lease last at least `ttl` from now, and the meta longer still. Neither is shortened.
-fn lengthen(lock: &mut Lock, meta: &mut Meta, now: Instant, ttl: Duration) {
-    if lock.expires < now + ttl {
-        lock.expires = now + ttl;
-        meta.expires = now + meta_life(ttl);
+impl Lock {
+    /// Makes the lease last at least `ttl` from now.
+    fn lengthen(&mut self, now: Instant, ttl: Duration) {
+        self.expires = self.expires.max(now + ttl);
     }
 }

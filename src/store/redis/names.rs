@@ -1,73 +1,29 @@
-//! The Redis keys of a lock. All of them lie in one slot of a Redis Cluster.
+//! The Redis keys of a lock, and what stands in them. All of them lie in one slot of a Redis Cluster.
 
 use std::io::Write;
 
 use deadpool_redis::redis::{RedisWrite, ToRedisArgs};
 
-use crate::base::{
-    id::HoldId,
-    key::{LockKey, RESERVED},
-};
+use crate::base::{id::HoldId, key::LockKey};
 
 #[cfg(any(test, fuzzing))]
 #[path = "../../../tests/properties/names.rs"]
 pub(super) mod properties;
 
-/// A key beside that of the lock, in its slot. Injective: the kind holds no colon, and the tag no
-/// closing brace.
+/// The hash of what each process in the line waits for, and of the last depth changes. The line itself is
+/// [`LockKey::line`].
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sibling<'k> {
-    kind: &'static str,
-    key: &'k LockKey,
-    hold: Option<HoldId>,
-}
+pub(super) struct Entries<'k>(pub(super) &'k LockKey);
 
-/// The string of the lock's fencing token, the hold that it was given to, and the last depth change.
-pub(super) fn meta(key: &LockKey) -> Sibling<'_> {
-    sibling("meta", key)
-}
-
-/// The sorted set of the processes that wait, by their inboxes.
-pub(super) fn queue(key: &LockKey) -> Sibling<'_> {
-    sibling("queue", key)
-}
-
-/// The hash of what each of them waits for.
-pub(super) fn entries(key: &LockKey) -> Sibling<'_> {
-    sibling("entries", key)
-}
-
-/// The string that says that a hold has ended.
-pub(super) fn tombstone(key: &LockKey, hold: HoldId) -> Sibling<'_> {
-    let hold = Some(hold);
-    Sibling {
-        hold,
-        ..sibling("gone", key)
-    }
-}
-
-fn sibling<'k>(kind: &'static str, key: &'k LockKey) -> Sibling<'k> {
-    let hold = None;
-    Sibling { kind, key, hold }
-}
-
-impl Sibling<'_> {
+impl Entries<'_> {
     fn write_to(self, out: &mut impl Write) -> std::io::Result<()> {
-        let Self { kind, key, hold } = self;
-        let pieces = [RESERVED, kind, ":{", key.hash_tag(), "}:", key.as_str()];
-        for piece in pieces {
-            out.write_all(piece.as_bytes())?;
-        }
-        if let Some(hold) = hold {
-            out.write_all(b":")?;
-            hold.write_to(out)?;
-        }
-        Ok(())
+        out.write_all(b"reentry:entries:")?;
+        out.write_all(self.0.beside().as_bytes())
     }
 }
 
 /// Written into the command itself, without a string of its own.
-impl ToRedisArgs for Sibling<'_> {
+impl ToRedisArgs for Entries<'_> {
     fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
         // Into memory it cannot fail.
         let _ = self.write_to(&mut out.writer_for_next_arg());

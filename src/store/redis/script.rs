@@ -30,11 +30,10 @@ macro_rules! script {
 
 /// What several scripts share, each put where a line says `-- include` and its name. One that others
 /// include stands behind them.
-const PARTS: [(&str, &str); 5] = [
-    ("take", include_str!("../../../lua/parts/take.lua")),
-    ("queue", include_str!("../../../lua/parts/queue.lua")),
+const PARTS: [(&str, &str); 4] = [
+    ("line", include_str!("../../../lua/parts/line.lua")),
     ("entry", include_str!("../../../lua/parts/entry.lua")),
-    ("meta", include_str!("../../../lua/parts/meta.lua")),
+    ("token", include_str!("../../../lua/parts/token.lua")),
     ("mend", include_str!("../../../lua/parts/mend.lua")),
 ];
 
@@ -76,6 +75,11 @@ impl Script {
     }
 }
 
+/// A span as the scripts count it.
+pub(super) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
 impl Call {
     pub(super) fn verb(&self) -> &'static str {
         self.script.verb
@@ -88,7 +92,7 @@ impl Call {
     }
 
     pub(super) fn millis(self, duration: Duration) -> Self {
-        self.arg(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
+        self.arg(millis(duration))
     }
 
     /// Sends the script by its hash, and in full only where the server does not know it.

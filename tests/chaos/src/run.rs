@@ -156,15 +156,21 @@ async fn finish(stage: Stage) -> Result<(Vec<Remains>, Vec<String>)> {
     Ok((crew.end().await, keys))
 }
 
-/// The keys of locks and queues; what else there is expires by itself.
+/// The locks and the places in lines. Tombstones, and the numbers of depth changes of processes that died,
+/// expire by themselves.
 async fn leftovers(server: &RedisServer) -> Result<Vec<String>> {
     let mut connection = server.connection().await;
-    let keys = deadpool_redis::redis::cmd("KEYS").arg("*").to_owned();
-    let keys: Vec<String> = keys.query_async(&mut connection).await.context("KEYS")?;
-    let lasting = |key: &String| {
-        !["reentry:meta:", "reentry:gone:"]
-            .iter()
-            .any(|kind| key.starts_with(kind))
-    };
-    Ok(keys.into_iter().filter(lasting).collect())
+    let mut left = Vec::new();
+    for key in server.leftovers().await {
+        let waits = deadpool_redis::redis::cmd("HVALS").arg(&key).to_owned();
+        let is_entries = key.starts_with("reentry:entries:");
+        let waits: Vec<String> = match is_entries {
+            true => waits.query_async(&mut connection).await.context("HVALS")?,
+            false => Vec::new(),
+        };
+        if !is_entries || waits.iter().any(|wait| wait.contains(' ')) {
+            left.push(key);
+        }
+    }
+    Ok(left)
 }

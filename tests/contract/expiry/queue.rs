@@ -6,7 +6,7 @@ use deadpool_redis::redis::AsyncCommands;
 
 use super::{
     super::world::{MINUTE, PLACE_LIFE, World, some_hold, some_waiter, successor},
-    LOCK, META, is_fresh, keys, life,
+    LOCK, is_fresh, keys, life,
 };
 use crate::store::{Order, Successor};
 
@@ -42,7 +42,7 @@ async fn a_queue_disappears_with_the_last_that_waits() {
                 world.take(next, TTL).await;
             }
         }
-        assert_eq!(keys(&world).await, [LOCK, META], "{way}");
+        assert_eq!(keys(&world).await, [LOCK], "{way}");
         holder = world.holders().await[0].0.parse().expect("a hold");
     }
 }
@@ -65,7 +65,7 @@ async fn a_queue_lives_as_long_as_the_last_of_its_places() {
         assert!(is_fresh(life(&world, key).await, PLACE_LIFE));
     }
     world.pass(PLACE_LIFE + MINUTE).await;
-    assert_eq!(keys(&world).await, [LOCK, META]);
+    assert_eq!(keys(&world).await, [LOCK]);
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@
 use proptest::{prelude::*, sample::select, test_runner::TestRunner};
 use tokio::runtime::Builder;
 
-use super::{ENTRIES, LOCK, META, QUEUE, put, sound};
+use super::{ENTRIES, LOCK, QUEUE, put, sound};
 use crate::{
     base::{
         error::{Effect, StoreError},
@@ -28,7 +28,7 @@ type Write = (&'static str, Vec<Vec<u8>>);
 
 fn word() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
-        4 => "(OWN|HOLD|odd|)".prop_map(String::into_bytes),
+        4 => "(OWN|HOLD|xodd|token|odd|)".prop_map(String::into_bytes),
         1 => prop::collection::vec(any::<u8>(), 0..6),
     ]
 }
@@ -56,13 +56,11 @@ fn number() -> impl Strategy<Value = String> {
 
 /// Nearly what the scripts write.
 fn sentence() -> impl Strategy<Value = Vec<u8>> {
-    let entry = (number(), number(), number(), number())
-        .prop_map(|(one, two, three, four)| format!("{one} HOLD {two} {three} {four}"));
-    let meta = (number(), number(), number())
-        .prop_map(|(one, two, three)| format!("{one} {two} HOLD {three}"));
+    let entry = (number(), number()).prop_map(|(one, two)| format!("{one} HOLD {two}"));
+    let token = (number(), number()).prop_map(|(one, two)| format!("{one} {two}"));
     prop_oneof![
         entry.prop_map(String::into_bytes),
-        meta.prop_map(String::into_bytes),
+        token.prop_map(String::into_bytes),
         number().prop_map(String::into_bytes),
         word(),
     ]
@@ -87,6 +85,9 @@ fn zset(key: &'static str) -> impl Strategy<Value = Write> {
         "1e300",
         "inf",
         "-inf",
+        "1099511627777",
+        "4503599627370495",
+        "4503599627370496",
         "9007199254740993",
     ]);
     let pairs = prop::collection::vec((score, word()), 1..4);
@@ -105,19 +106,15 @@ fn list(key: &'static str) -> impl Strategy<Value = Write> {
 /// Something in each of the keys, or nothing.
 fn any_data() -> impl Strategy<Value = Vec<Write>> {
     let lock = prop_oneof![8 => hash(LOCK), 1 => string(LOCK), 1 => list(LOCK)];
-    let meta = prop_oneof![6 => string(META), 1 => hash(META), 1 => list(META)];
     let queue = prop_oneof![6 => zset(QUEUE), 1 => string(QUEUE), 1 => list(QUEUE)];
     let entries = prop_oneof![6 => hash(ENTRIES), 1 => string(ENTRIES), 1 => zset(ENTRIES)];
     let maybe = prop::option::weighted::<BoxedStrategy<Write>>;
     let all = (
         maybe(0.6, lock.boxed()),
-        maybe(0.8, meta.boxed()),
         maybe(0.8, queue.boxed()),
         maybe(0.8, entries.boxed()),
     );
-    all.prop_map(|(lock, meta, queue, entries)| {
-        [lock, meta, queue, entries].into_iter().flatten().collect()
-    })
+    all.prop_map(|(lock, queue, entries)| [lock, queue, entries].into_iter().flatten().collect())
 }
 
 #[test]
@@ -217,11 +214,7 @@ async fn operation(
             store.depth(key, change).await.map(drop)
         }
         3 => {
-            let renewal = Renewal {
-                hold,
-                ttl: MINUTE,
-                keep_meta: true,
-            };
+            let renewal = Renewal { hold, ttl: MINUTE };
             store.renew(key, renewal).await.map(drop)
         }
         4 | 5 => {

@@ -152,17 +152,25 @@ async fn entries_of_many_tasks_below_one_guard_settle_at_one(locks: Locks) {
     assert!(locks.inspect("key").await.unwrap().is_none());
 }
 
-/// What any other program sees: one field per hold, named as `Held` names it.
+/// What any other program sees: one field per hold, named as `Held` names it, and the token.
 #[tokio::test]
 async fn the_redis_hash_holds_the_depth_under_the_hold_id() {
     let server = RedisServer::start().await;
     let locks = connect(&server).await;
     let connection = server.connection().await;
     let hash =
-        async || -> HashMap<String, u64> { connection.clone().hgetall("key").await.unwrap() };
+        async || -> HashMap<String, String> { connection.clone().hgetall("key").await.unwrap() };
     let shows = async |depth: u64| {
-        let field = held("key").unwrap().hold_id().to_string();
-        assert_eq!(hash().await, HashMap::from([(field, depth)]));
+        let held = held("key").unwrap();
+        let token = held.fencing_token().0;
+        let shown = HashMap::from([
+            (held.hold_id().to_string(), depth.to_string()),
+            (
+                "token".to_owned(),
+                format!("{} {}", token / 1_000_000, token % 1_000_000),
+            ),
+        ]);
+        assert_eq!(hash().await, shown);
     };
     let body = async {
         shows(1).await;

@@ -61,7 +61,7 @@ async fn a_release_executed_twice_frees_the_lock_once() {
     rig.until_free().await;
     let next = rig.locks.lock(KEY).await.unwrap();
     for release in rig.proxy.recorded() {
-        assert_eq!(rig.proxy.replay(&release).await, b":0\r\n");
+        assert_eq!(rig.proxy.replay(&release).await, b"*1\r\n:0\r\n");
     }
     assert_eq!(rig.depth().await, 1, "the next holder keeps its lock");
     next.release().await.unwrap();

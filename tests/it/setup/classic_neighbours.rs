@@ -69,11 +69,12 @@ async fn our_fields_look_like_theirs_and_count_as_theirs() {
     let mut connection = server.connection().await;
     let outer = locks.with_lock(KEY, async {
         let inner = locks.with_lock(KEY, async {
-            let fields: Vec<(String, u64)> = connection.hgetall(KEY).await.unwrap();
-            let [(field, depth)] = &fields[..] else {
-                panic!("not one field, but {fields:?}");
+            let fields: Vec<(String, String)> = connection.hgetall(KEY).await.unwrap();
+            // Beside it stands its token, which no classic program looks at.
+            let [(field, depth), (token, _)] = &fields[..] else {
+                panic!("not one field and a token, but {fields:?}");
             };
-            assert_eq!(*depth, 2);
+            assert_eq!((depth.as_str(), token.as_str()), ("2", "token"));
             let (uuid, number) = field.split_once(':').unwrap();
             let uuid = uuid::Uuid::parse_str(uuid).unwrap();
             assert_eq!(uuid.get_version_num(), 4);

@@ -121,6 +121,8 @@ impl Shell {
         let grant = self.records[&hold].grant.unwrap();
         self.step(Input::Release(Release {
             hold,
+            nested: false,
+            open: true,
             tombstone: grant.unanswered,
             deadline: deadline(grant.sent, grant.lease),
             ttl: grant.ttl,

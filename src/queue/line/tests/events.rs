@@ -191,6 +191,8 @@ pub(super) fn release(holder: char) -> Event {
         Some(Input::Release(Release {
             hold: grant.hold,
             tombstone: grant.unanswered,
+            nested: false,
+            open: true,
             deadline: deadline(grant.sent, grant.lease),
             ttl: grant.ttl,
         }))

@@ -1,19 +1,19 @@
 //! How a lock goes from one hold to the next in the in-memory store.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::{
-    super::queue::{Process, Queue},
-    Lock, Meta, State,
+    super::line::{Line, Process},
+    Lock, State,
 };
 use crate::{
     base::{
         id::{FencingToken, HoldId, InboxId},
         key::LockKey,
     },
-    store::{AcquireReply, HandoffMessage, Order, Successor, meta_life},
+    store::{AcquireReply, HandoffMessage, Order, Successor},
 };
 
 impl State {
@@ -21,36 +21,40 @@ impl State {
     pub(super) fn move_on(
         &mut self,
         key: &LockKey,
-        inbox: InboxId,
+        inbox: Option<InboxId>,
         successor: Option<Successor>,
+        token: u64,
         now: Instant,
     ) -> Option<AcquireReply> {
+        let token = Some(token);
         let ahead = if successor.is_none_or(|successor| successor.order == Order::QueueFirst) {
-            self.queue(key, now, |queue| queue.head(now))
+            self.line(key, now, |line| line.head(now))
         } else {
             None
         };
         match (ahead, successor) {
             (Some(ahead), None) => {
-                self.grant(key, ahead, now);
+                self.grant(key, ahead, token, now);
                 None
             }
-            (Some(ahead), Some(successor)) if ahead.inbox != inbox => {
+            (Some(ahead), Some(successor)) if Some(ahead.inbox) != inbox => {
                 self.stand(key, successor, now);
-                let remaining = Some(self.grant(key, ahead, now));
+                let remaining = Some(self.grant(key, ahead, token, now));
                 let now = self.clock.at(now);
                 Some(AcquireReply::Busy { remaining, now })
             }
             (_, Some(successor)) => {
                 let Successor { hold, ttl, .. } = successor;
-                self.queue(key, now, |queue| queue.leave(inbox));
-                Some(self.take(key, hold, ttl, meta_life(ttl), now))
+                if let Some(inbox) = inbox {
+                    self.line(key, now, |line| line.leave(inbox));
+                }
+                Some(self.take(key, hold, ttl, token, now))
             }
             (None, None) => None,
         }
     }
 
-    /// A hold that may have waited only leaves its place in the queue to the successor.
+    /// A hold that may have waited only leaves its place in the line to the successor.
     pub(super) fn give_up(
         &mut self,
         key: &LockKey,
@@ -59,14 +63,14 @@ impl State {
         successor: Option<Successor>,
         now: Instant,
     ) -> Option<AcquireReply> {
-        if !self.queue(key, now, |queue| queue.names(inbox, hold)) {
+        if !self.line(key, now, |line| line.names(inbox, hold)) {
             return None;
         }
         // Requests may overtake each other: a successor that has the lock by now would get it once
         // more after its own release.
         let waits = |successor: &Successor| self.held(key, successor.hold, now).is_none();
         let Some(successor) = successor.filter(waits) else {
-            self.queue(key, now, |queue| queue.leave(inbox));
+            self.line(key, now, |line| line.leave(inbox));
             return None;
         };
         self.stand(key, successor, now);
@@ -76,75 +80,71 @@ impl State {
         Some(AcquireReply::Busy { remaining, now })
     }
 
-    /// Works on the queue of a lock, which begins with its first process and ends with its last.
-    pub(super) fn queue<T>(
+    /// Works on the line of a lock, which begins with what is put there and ends with the last of it.
+    pub(super) fn line<T>(
         &mut self,
         key: &LockKey,
         now: Instant,
-        work: impl FnOnce(&mut Queue) -> T,
+        work: impl FnOnce(&mut Line) -> T,
     ) -> T {
-        let mut none = Queue::default();
-        let queue = self.queues.get_mut(key);
-        let queue = queue
-            .filter(|queue| !queue.is_over(now))
-            .unwrap_or(&mut none);
-        let output = work(queue);
-        let ended = queue.is_empty();
-        if !none.is_empty() {
-            self.queues.insert(key.clone(), none);
-        } else if ended {
-            self.queues.remove(key);
+        if let Some(line) = self.lines.get_mut(key) {
+            line.prune(now);
+            let output = work(line);
+            line.prune(now);
+            if line.is_empty() {
+                self.lines.remove(key);
+            }
+            return output;
+        }
+        let mut line = Line::default();
+        let output = work(&mut line);
+        if !line.is_empty() {
+            self.lines.insert(key.clone(), line);
         }
         output
     }
 
     fn stand(&mut self, key: &LockKey, successor: Successor, now: Instant) {
-        let Successor {
-            hold, ttl, entry, ..
-        } = successor;
-        self.queue(key, now, |queue| queue.stand(now, hold, ttl, entry));
+        let Successor { hold, entry, .. } = successor;
+        self.line(key, now, |line| line.stand(now, hold, entry));
     }
 
-    /// Gives a free lock to a hold.
+    /// Gives a free lock to a hold. Its token is greater than the one before, if that is known.
     pub(super) fn take(
         &mut self,
         key: &LockKey,
         hold: HoldId,
         lease: Duration,
-        meta_life: Duration,
+        before: Option<u64>,
         now: Instant,
     ) -> AcquireReply {
         let at = self.clock.at(now);
-        let previous = self.live_meta(key, now).map(|meta| meta.token);
-        let least = previous.map_or(0, |token| token.saturating_add(1));
-        let token = at.micros.max(least);
-        let meta = Meta {
-            token,
-            hold,
-            seq: 0,
-            expires: now + meta_life,
-        };
+        let least = before.map_or(0, |token| token.saturating_add(1));
+        let token = self.clock.token(at).max(least);
         let lock = Lock {
-            holders: BTreeMap::from([(hold, 1)]),
+            hold,
+            depth: 1,
+            token,
             expires: now + lease,
         };
-        self.metas.insert(key.clone(), meta);
         self.locks.insert(key.clone(), lock);
         let token = FencingToken(token);
         AcquireReply::Held { token, lease, at }
     }
 
-    /// Moves a free lock to the head of its queue. Returns the lease it has.
-    pub(super) fn grant(&mut self, key: &LockKey, ahead: Process, now: Instant) -> Duration {
-        self.queue(key, now, |queue| queue.leave(ahead.inbox));
+    /// Moves a free lock to the head of its line. Returns the lease it has.
+    pub(super) fn grant(
+        &mut self,
+        key: &LockKey,
+        ahead: Process,
+        before: Option<u64>,
+        now: Instant,
+    ) -> Duration {
         let Process {
-            hold,
-            grant,
-            meta_life,
-            ..
+            inbox, hold, grant, ..
         } = ahead;
-        if let AcquireReply::Held { token, lease, at } = self.take(key, hold, grant, meta_life, now)
-        {
+        self.line(key, now, |line| line.leave(inbox));
+        if let AcquireReply::Held { token, lease, at } = self.take(key, hold, grant, before, now) {
             let message = HandoffMessage {
                 key: key.as_str().to_owned(),
                 hold,
@@ -152,7 +152,7 @@ impl State {
                 at,
                 lease,
             };
-            self.messages.push((ahead.inbox, message));
+            self.messages.push((inbox, message));
         }
         grant
     }

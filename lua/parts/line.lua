@@ -1,0 +1,79 @@
+-- Part: the line of a lock, and how the lock moves. Needs the part token, and the names of the lock, the
+-- line and the entries.
+-- The line is a zset: inbox -> order, from 2^40 on; from 2^52 on tombstones, x<hold> -> 2^52 + their end in
+-- ms. The entries are a hash: inbox -> what it waits for; and hold -> the number of its last depth change.
+-- include entry
+local function clock()
+  local time = redis.call('TIME')
+  return time[1] * 1000000 + time[2]
+end
+
+local function leave(inbox)
+  redis.call('ZREM', line, inbox)
+  redis.call('HDEL', entries, inbox)
+end
+
+-- The first live process in the line and what it waits for; dead ones are removed on the way.
+local function head(now)
+  while true do
+    local inbox, order = unpack(redis.call('ZRANGE', line, 0, 0, 'WITHSCORES'))
+    if not inbox or tonumber(order) >= 4503599627370496 then
+      return
+    end
+    local wish = {alive(redis.call('HGET', entries, inbox), now)}
+    if wish[1] then
+      return inbox, wish
+    end
+    leave(inbox)
+  end
+end
+
+-- Each key of the line outlives the last of what is in it, and ends with it.
+local function outlive(key, life)
+  if redis.call('PTTL', key) < tonumber(life) then
+    redis.call('PEXPIRE', key, life)
+  end
+end
+
+-- Enters the line at its end, or keeps the place that the inbox has there.
+local function stand(inbox, now, life, hold, lease)
+  if not redis.call('ZSCORE', line, inbox) then
+    local last = redis.call('ZRANGE', line, '(4503599627370496', 0, 'BYSCORE', 'REV', 'LIMIT', 0, 1, 'WITHSCORES')
+    redis.call('ZADD', line, (last[2] or 1099511627776) + 1, inbox)
+  end
+  local deadline = string.format('%.0f', now + life * 1000)
+  redis.call('HSET', entries, inbox, deadline .. ' ' .. hold .. ' ' .. lease)
+  outlive(line, life)
+  outlive(entries, life)
+end
+
+-- Leaves a tombstone of a hold for ten minutes. The first command removes the dead ones: it is a write that
+-- needs no memory, so that the others are allowed when memory is full.
+local function bury(hold, now)
+  local at = 4503599627370496 + math.floor(now / 1000)
+  redis.call('ZREMRANGEBYSCORE', line, 4503599627370496, '(' .. string.format('%.0f', at))
+  redis.call('ZADD', line, at + 600000, 'x' .. hold)
+  outlive(line, 600000)
+end
+
+-- Enters a hold in a free lock.
+local function take(hold, lease, token)
+  redis.call('HSET', lock, hold, '1', 'token', written(token))
+  local set = redis.pcall('PEXPIRE', lock, lease)
+  if set ~= 1 then
+    -- Without an expiry it would stand for ever.
+    redis.call('DEL', lock)
+    error(set.err, 0)
+  end
+end
+
+-- Moves a free lock to the head of the line and tells it; returns the lease it has. Nothing comes
+-- after this, since a script must not fail once it has sent a message.
+local function grant(inbox, wish, token, now)
+  local hold, lease = unpack(wish)
+  leave(inbox)
+  take(hold, lease, token)
+  local message = string.format('%s %.0f %.0f %s ', hold, token, now, lease)
+  redis.pcall('PUBLISH', inbox, message .. lock)
+  return tonumber(lease)
+end

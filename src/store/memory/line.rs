@@ -1,0 +1,137 @@
+//! The line of one lock: the processes that wait, in their order, the tombstones, and the last depth changes.
+//! In Redis these are two keys, each with an expiry of its own.
+
+use std::{collections::HashMap, time::Duration};
+
+use tokio::time::Instant;
+
+use crate::{
+    base::id::{HoldId, InboxId},
+    store::{QueueEntry, TOMBSTONE_LIFE},
+};
+
+/// How long a depth change is remembered after the last one of its lock, at most; half of it at least.
+const SEQ_LIFE: Duration = TOMBSTONE_LIFE.saturating_mul(2);
+
+#[derive(Debug, Default)]
+pub(super) struct Line {
+    /// The zset: the places in their order, and the tombstones with their ends.
+    places: Vec<InboxId>,
+    tombstones: HashMap<HoldId, Instant>,
+    line_ends: Option<Instant>,
+    /// The hash.
+    entries: HashMap<InboxId, Process>,
+    seqs: HashMap<HoldId, u64>,
+    entries_end: Option<Instant>,
+}
+
+/// One process: its entry.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Process {
+    pub(super) inbox: InboxId,
+    /// The first waiter of the process.
+    pub(super) hold: HoldId,
+    /// The lease of a lock that moves to it.
+    pub(super) grant: Duration,
+    /// Until when the process counts as alive.
+    deadline: Instant,
+}
+
+impl Line {
+    /// Forgets what has ended. A key ends with its last member, or when it expires.
+    pub(super) fn prune(&mut self, now: Instant) {
+        let is_over = |ends: Option<Instant>| ends.is_some_and(|ends| ends <= now);
+        if is_over(self.line_ends) {
+            self.places.clear();
+            self.tombstones.clear();
+        }
+        if is_over(self.entries_end) {
+            self.entries.clear();
+            self.seqs.clear();
+        }
+        if self.places.is_empty() && self.tombstones.is_empty() {
+            self.line_ends = None;
+        }
+        if self.entries.is_empty() && self.seqs.is_empty() {
+            self.entries_end = None;
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.line_ends.is_none() && self.entries_end.is_none()
+    }
+
+    pub(super) fn waiting(&self, now: Instant) -> u64 {
+        let entries = self.entries.values();
+        entries.filter(|process| now < process.deadline).count() as u64
+    }
+
+    /// The first live process; dead ones are removed on the way.
+    pub(super) fn head(&mut self, now: Instant) -> Option<Process> {
+        while let Some(&inbox) = self.places.first() {
+            let process = self.entries.get(&inbox);
+            if let Some(process) = process.filter(|process| now < process.deadline) {
+                return Some(*process);
+            }
+            self.leave(inbox);
+        }
+        None
+    }
+
+    pub(super) fn leave(&mut self, inbox: InboxId) {
+        self.places.retain(|place| *place != inbox);
+        self.entries.remove(&inbox);
+    }
+
+    /// Whether it is for this hold that the process waits.
+    pub(super) fn names(&self, inbox: InboxId, hold: HoldId) -> bool {
+        let entry = self.entries.get(&inbox);
+        entry.is_some_and(|process| process.hold == hold)
+    }
+
+    /// Enters the line at its end, or keeps the place that the process has there.
+    pub(super) fn stand(&mut self, now: Instant, hold: HoldId, entry: QueueEntry) {
+        let QueueEntry { inbox, grant, life } = entry;
+        if !self.places.contains(&inbox) {
+            self.places.push(inbox);
+        }
+        let deadline = now + life;
+        let process = Process {
+            inbox,
+            hold,
+            grant,
+            deadline,
+        };
+        self.entries.insert(inbox, process);
+        self.line_ends = self.line_ends.max(Some(deadline));
+        self.entries_end = self.entries_end.max(Some(deadline));
+    }
+
+    /// Leaves a tombstone; dead ones are removed.
+    pub(super) fn bury(&mut self, now: Instant, hold: HoldId) {
+        self.tombstones.retain(|_, end| now <= *end);
+        let end = now + TOMBSTONE_LIFE;
+        self.tombstones.insert(hold, end);
+        self.line_ends = self.line_ends.max(Some(end));
+    }
+
+    pub(super) fn is_buried(&self, hold: HoldId) -> bool {
+        self.tombstones.contains_key(&hold)
+    }
+
+    /// Notes a depth change, unless a later one of this hold is known. Returns whether it is to be made.
+    pub(super) fn changes(&mut self, now: Instant, hold: HoldId, seq: u64) -> bool {
+        if self.seqs.get(&hold).is_some_and(|last| seq <= *last) {
+            return false;
+        }
+        self.seqs.insert(hold, seq);
+        if self.entries_end.is_none_or(|end| end < now + SEQ_LIFE / 2) {
+            self.entries_end = Some(now + SEQ_LIFE);
+        }
+        true
+    }
+
+    pub(super) fn forget_changes(&mut self, hold: HoldId) {
+        self.seqs.remove(&hold);
+    }
+}
