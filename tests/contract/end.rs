@@ -1,7 +1,12 @@
 //! The end of a hold: released by itself, or by force.
 
-use super::world::{MINUTE, World, field_of, some_hold};
-use crate::store::{AcquireReply, Presence, Seen};
+use super::world::{
+    GRANT, MINUTE, World, field_of, release_request, some_hold, some_waiter, successor,
+};
+use crate::{
+    base::id::HoldId,
+    store::{AcquireReply, Presence, ReleaseRequest, Seen},
+};
 
 on_every_store!(
     a_release_frees_the_lock_at_any_depth,
@@ -11,6 +16,11 @@ on_every_store!(
     a_hold_that_is_nowhere_can_be_buried,
     an_answered_acquire_that_comes_again_takes_the_lock,
     a_release_after_the_lease_finds_the_hold_gone,
+    a_short_release_frees_the_lock_or_moves_it_on,
+    a_short_release_of_a_hold_that_is_gone_changes_nothing,
+    a_release_after_a_loss_takes_a_late_place_along,
+    a_release_with_a_tombstone_takes_a_place_along_and_keeps_others_out,
+    the_numbers_of_the_depth_changes_go_with_their_hold,
     a_free_lock_has_nothing_to_show,
     force_frees_the_lock_that_was_seen,
     force_leaves_a_later_holder_alone,
@@ -80,6 +90,96 @@ async fn a_release_after_the_lease_finds_the_hold_gone(world: World) {
     world.take(hold, MINUTE).await;
     world.pass(2 * MINUTE).await;
     assert_eq!(world.release(hold).await, Presence::Gone);
+}
+
+/// Nothing but its field can be there of the hold.
+async fn short(world: &World, hold: HoldId) -> Presence {
+    let request = ReleaseRequest {
+        placeless: true,
+        ..release_request(hold)
+    };
+    assert!(request.is_short());
+    world.end(request).await.presence
+}
+
+async fn a_short_release_frees_the_lock_or_moves_it_on(world: World) {
+    let (hold, (next, entry)) = (some_hold(), some_waiter());
+    world.take(hold, MINUTE).await;
+    assert_eq!(short(&world, hold).await, Presence::Present);
+    assert_eq!(world.inspect().await, None);
+    world.take(hold, MINUTE).await;
+    world.wait(next, MINUTE, entry).await;
+    assert_eq!(short(&world, hold).await, Presence::Present);
+    assert!(world.is_held(next, GRANT).await);
+}
+
+async fn a_short_release_of_a_hold_that_is_gone_changes_nothing(world: World) {
+    let (holder, gone, (next, entry)) = (some_hold(), some_hold(), some_waiter());
+    assert_eq!(short(&world, gone).await, Presence::Gone);
+    world.take(holder, MINUTE).await;
+    assert_eq!(short(&world, gone).await, Presence::Gone);
+    world.wait(next, MINUTE, entry).await;
+    assert_eq!(short(&world, gone).await, Presence::Gone);
+    assert!(world.is_held(holder, MINUTE).await);
+    assert_eq!(world.waiting().await, 1);
+}
+
+/// An acquire that was given up, and is executed when the lease has ended and another one has the lock.
+async fn a_release_after_a_loss_takes_a_late_place_along(world: World) {
+    let ((hold, entry), other) = (some_waiter(), some_hold());
+    world.take(hold, MINUTE).await;
+    world.pass(2 * MINUTE).await;
+    world.take(other, MINUTE).await;
+    for _ in 0..2 {
+        world.wait(hold, MINUTE, entry).await;
+        assert_eq!(world.waiting().await, 1);
+        assert_eq!(world.leave(hold, entry.inbox).await, Presence::Gone);
+        assert_eq!(world.waiting().await, 0);
+    }
+    world.release(other).await;
+    assert_eq!(world.inspect().await, None);
+}
+
+async fn a_release_with_a_tombstone_takes_a_place_along_and_keeps_others_out(world: World) {
+    let (holder, (hold, entry), (next, after)) = (some_hold(), some_waiter(), some_waiter());
+    world.take(holder, MINUTE).await;
+    world.wait(hold, MINUTE, entry).await;
+    let request = ReleaseRequest {
+        inbox: entry.inbox,
+        tombstone: true,
+        ..release_request(hold)
+    };
+    for _ in 0..2 {
+        assert_eq!(world.end(request).await.presence, Presence::Gone);
+        assert_eq!(world.waiting().await, 0);
+        let late = world.queue(hold, MINUTE, entry).await;
+        assert_eq!(late, AcquireReply::Ended);
+    }
+    // The others queue, move and are told as if it were not there.
+    world.wait(next, MINUTE, after).await;
+    assert_eq!(world.waiting().await, 1);
+    let own = successor(some_hold(), MINUTE, entry);
+    assert!(world.hand_over(holder, own).await.successor.is_some());
+    assert_eq!(world.release(own.hold).await, Presence::Present);
+    assert!(world.is_held(next, GRANT).await);
+    assert_eq!(world.release(next).await, Presence::Present);
+    world.take(holder, MINUTE).await;
+}
+
+async fn the_numbers_of_the_depth_changes_go_with_their_hold(world: World) {
+    let (hold, nested) = (some_hold(), true);
+    world.take(hold, MINUTE).await;
+    world.depth(hold, 2, 7).await;
+    let request = ReleaseRequest {
+        nested,
+        ..release_request(hold)
+    };
+    assert_eq!(world.end(request).await.presence, Presence::Present);
+    // A change that arrives late finds nothing, and leaves nothing.
+    assert_eq!(world.depth(hold, 3, 8).await, Presence::Gone);
+    world.take(hold, MINUTE).await;
+    world.depth(hold, 4, 1).await;
+    assert_eq!(world.holders().await, [(hold.to_string(), 4)]);
 }
 
 async fn a_free_lock_has_nothing_to_show(world: World) {

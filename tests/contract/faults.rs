@@ -2,7 +2,10 @@
 
 use deadpool_redis::redis::{FromRedisValue, cmd};
 
-use super::world::{MINUTE, World, acquire_request, field_of, near, release_request, some_hold};
+use super::world::{
+    MINUTE, World, acquire_request, field_of, near, release_request, some_hold, some_waiter,
+    successor,
+};
 use crate::{
     base::{
         error::Effect,
@@ -125,6 +128,14 @@ async fn a_full_server_takes_no_lock_and_still_keeps_and_frees_one() {
     let () = ask(&world, "CONFIG SET maxmemory 1").await;
     assert_eq!(world.renew(hold, 3 * MINUTE).await, Presence::Present);
     assert!(near(world.remaining().await, 3 * MINUTE));
+    assert_eq!(world.depth(hold, 2, 1).await, Presence::Present);
+    assert_eq!(world.depth(hold, 3, 1).await, Presence::Present);
+    assert_eq!(world.holders().await, [(hold.to_string(), 2)]);
+    assert!(world.server().immortal().await.is_empty());
+    let (next, entry) = some_waiter();
+    let handed = world.hand_over(hold, successor(next, MINUTE, entry)).await;
+    assert!(matches!(handed.successor, Some(AcquireReply::Held { .. })));
+    let hold = next;
     assert_eq!(world.bury(hold).await, Presence::Present);
     assert_eq!(world.bury(late).await, Presence::Gone);
     let request = acquire_request(some_hold(), MINUTE);

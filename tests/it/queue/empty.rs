@@ -3,8 +3,10 @@
 
 use crate::support::{DEADLINE, RedisServer, eventually, processes, unhurried, within};
 use reentry::{LockGuard, Locks};
+use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 fn name(number: usize) -> String {
     format!("order:{number}")
@@ -84,6 +86,37 @@ async fn thousands_of_queues_leave_no_key_no_subscription_and_no_task_behind() {
     eventually(DEADLINE, "the inbox is closed", closed).await;
     let ended = async || alive() <= before;
     eventually(DEADLINE, "no task is left", ended).await;
+}
+
+/// Contention, hand-offs, nested entries and futures that are dropped included.
+#[tokio::test]
+async fn a_thousand_locks_leave_no_key_behind() {
+    const KEYS: usize = 1_000;
+    let server = RedisServer::start().await;
+    let [one, other] = processes(&unhurried(&server)).await;
+    let mut tasks = JoinSet::new();
+    for number in 0..KEYS {
+        let key = name(number);
+        for (locks, nested) in [(&one, false), (&one, true), (&other, true)] {
+            let (locks, key) = (locks.clone(), key.clone());
+            tasks.spawn(async move {
+                let inner = async {
+                    if nested {
+                        locks.with_lock(&*key, async {}).await.unwrap();
+                    }
+                };
+                locks.with_lock(&*key, inner).await.unwrap();
+            });
+        }
+        let dropped = one.clone();
+        tasks.spawn(async move {
+            // Polled once.
+            drop(timeout(Duration::ZERO, dropped.lock(&*key).acquire()).await);
+        });
+    }
+    all(tasks).await;
+    let left = async || number(&server, "DBSIZE").await == 0;
+    eventually(DEADLINE, "no key is left", left).await;
 }
 
 #[tokio::test]
