@@ -18,7 +18,8 @@ use crate::{
         options::{Options, Queueing, Reentrancy, config},
     },
     hold::{
-        hold::{Context, Entry, Hold},
+        entry::Entry,
+        renewals::RenewalSchedule,
         scope::{self, LocksId},
     },
     queue::LocalQueues,
@@ -30,8 +31,7 @@ pub(crate) struct Engine {
     id: LocksId,
     prefix: String,
     defaults: Options,
-    response_timeout: Duration,
-    queues: Arc<LocalQueues>,
+    renewals: Arc<RenewalSchedule>,
 }
 
 /// The parts of an engine that the builder chooses.
@@ -56,8 +56,7 @@ impl Engine {
             id: LocksId(NEXT.fetch_add(1, Ordering::Relaxed)),
             prefix,
             defaults,
-            response_timeout,
-            queues: LocalQueues::new(store, queueing),
+            renewals: RenewalSchedule::new(LocalQueues::new(store, queueing), response_timeout),
         })
     }
 
@@ -66,7 +65,7 @@ impl Engine {
     }
 
     pub(crate) fn store(&self) -> &Arc<dyn Store> {
-        self.queues.store()
+        self.renewals.store()
     }
 
     pub(crate) fn key(&self, name: &str) -> Result<LockKey, LockError> {
@@ -75,7 +74,7 @@ impl Engine {
 
     /// How many callers wait for the key in this process.
     pub(crate) fn waiters(&self, key: &LockKey) -> usize {
-        self.queues.len(key)
+        self.renewals.queues().len(key)
     }
 
     /// Re-enters the lock, or acquires it.
@@ -91,33 +90,32 @@ impl Engine {
                 });
             }
             // Only a TTL of the request's own lengthens the lease, not the default.
-            if let Some(entry) = hold.enter(options.ttl, terms.depth_sync).await {
+            let nested = Entry::nested(hold, &self.renewals, options.ttl, terms.depth_sync);
+            if let Some(entry) = nested.await {
                 return entry;
             }
         }
-        let (owner, since) = (scope::owner(), Instant::now());
-        // Made before the request, so that no disconnect falls between it and the watchdog.
-        let disconnects = self.store().disconnects();
-        let count = *disconnects.borrow();
-        let granted = loop {
-            let hold = owner.next_hold();
-            if let Some(granted) = self
-                .queues
-                .acquire(&key, hold, terms, since, &runtime)
-                .await?
-            {
-                break granted;
+        let (graph, since) = (scope::call_graph(), Instant::now());
+        // Read before the request, so that no disconnect falls between it and the first renewal.
+        let disconnects = self.renewals.disconnects();
+        let queues = self.renewals.queues();
+        let cohort = loop {
+            let hold = graph.owner().next_hold();
+            if let Some(cohort) = queues.acquire(&key, hold, terms, since, &runtime).await? {
+                break cohort;
             }
         };
-        let context = Context {
-            queues: Arc::clone(&self.queues),
+        // The one that it was asked for on may have ended.
+        let runtime = Handle::try_current().unwrap_or(runtime);
+        let place = (&self.renewals, &runtime);
+        Ok(Entry::outermost(
+            cohort,
+            &key,
+            graph,
+            terms,
             disconnects,
-            count,
-            response_timeout: self.response_timeout,
-            // The one that it was asked for on may have ended.
-            runtime: Handle::try_current().unwrap_or(runtime),
-        };
-        Ok(Hold::start(granted, &key, owner, terms, context))
+            place,
+        ))
     }
 }
 

@@ -12,8 +12,8 @@ use crate::{
     base::error::{LockError, LostReason},
     hold::{
         abort::Loss,
+        entry::Entry,
         held::Held,
-        hold::Entry,
         scope::{Inside, LocksId},
     },
 };

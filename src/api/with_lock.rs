@@ -12,7 +12,7 @@ use pin_project::{pin_project, pinned_drop};
 use crate::{
     api::engine::Engine,
     base::{error::LockError, options::Options},
-    hold::{abort::Loss, hold::Entry, scope::Inside},
+    hold::{abort::Loss, entry::Entry, scope::Inside},
 };
 
 type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;

@@ -9,17 +9,21 @@ use tokio::runtime::Handle;
 
 /// Work that goes on in the background when its waiter is dropped.
 ///
-/// It carries the handle of a runtime, so that the waiter may be dropped on any thread.
+/// It carries the handle of a runtime, so that the waiter may be dropped on any thread. Without one it goes on
+/// on the runtime on which the waiter is dropped.
 pub(crate) struct Handover<T: Send + 'static> {
     work: Option<Pin<Box<dyn Future<Output = T> + Send>>>,
-    runtime: Handle,
+    runtime: Option<Handle>,
 }
 
 impl<T: Send + 'static> Handover<T> {
-    pub(crate) fn new(runtime: &Handle, work: impl Future<Output = T> + Send + 'static) -> Self {
+    pub(crate) fn new(
+        runtime: Option<Handle>,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Self {
         Self {
             work: Some(Box::pin(work)),
-            runtime: runtime.clone(),
+            runtime,
         }
     }
 }
@@ -39,9 +43,10 @@ impl<T: Send + 'static> Future for Handover<T> {
 
 impl<T: Send + 'static> Drop for Handover<T> {
     fn drop(&mut self) {
-        if let Some(work) = self.work.take() {
-            // If the runtime is gone the lease ends by itself.
-            drop(self.runtime.spawn(work));
+        let runtime = self.runtime.take().or_else(|| Handle::try_current().ok());
+        // If no runtime is there the lease ends by itself.
+        if let (Some(work), Some(runtime)) = (self.work.take(), runtime) {
+            drop(runtime.spawn(work));
         }
     }
 }

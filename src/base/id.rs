@@ -4,10 +4,7 @@ use std::{
     fmt,
     io::{self, Write},
     str::FromStr,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::atomic::{AtomicU64, Ordering},
 };
 
 use uuid::{Uuid, fmt::Hyphenated};
@@ -256,11 +253,11 @@ pub(crate) struct Owner {
 }
 
 impl Owner {
-    pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self {
+    pub(crate) fn new() -> Self {
+        Self {
             id: OwnerId(Uuid::new_v4()),
             holds: AtomicU64::new(0),
-        })
+        }
     }
 
     pub(crate) fn id(&self) -> OwnerId {

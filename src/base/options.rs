@@ -40,7 +40,7 @@ pub enum DepthSync {
     /// round trip.
     #[default]
     Awaited,
-    /// They do not wait. The hold's watchdog brings the store up to date, several changes at once if
+    /// They do not wait. A task in the background brings the store up to date, several changes at once if
     /// they come fast; the depth in the store is exact again when it has caught up. That a lock is
     /// gone is noticed then too.
     Background,
@@ -88,7 +88,7 @@ pub enum HandOff {
     /// In memory, without a request, while the lease lasts.
     ///
     /// A group of call graphs that follow each other shares one hold in the store: its
-    /// [hold id](crate::Held::hold_id), lease and watchdog; each has a fencing token of its own. The
+    /// [hold id](crate::Held::hold_id) and its lease; each has a fencing token of its own. The
     /// group ends after [`local_handoffs`](crate::LocksBuilder::local_handoffs), at a section shorter than
     /// the microsecond that the next token needs, and at a waiter with another TTL or a `max_hold`. See
     /// Dice, Marathe and Shavit, [*Lock Cohorting*](https://doi.org/10.1145/2145816.2145848), 2012.

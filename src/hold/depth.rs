@@ -1,46 +1,31 @@
 //! How many nested entries a hold has: as it should be, and as the store has it.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
-use futures_util::{FutureExt, future::Shared};
-use tokio::{sync::Notify, time::Instant};
+use futures_util::future::Shared;
+use tokio::time::Instant;
 
 use crate::{
-    base::{
-        backoff::pauses,
-        error::{Effect, Failure, LostReason},
-        events,
-        mutex::Mutex,
-        timer::{sleep_until, timeout_at},
-    },
-    hold::lease::Lease,
+    base::id::HoldId,
     queue::Stored,
-    store::{Answer, DepthChange, Presence, Store},
+    store::{Answer, DepthChange, Presence},
 };
 
 /// The depth of one hold. The wanted depth is the truth; the store is brought up to it, one change
 /// at a time, and after an unknown outcome by the next change.
 #[derive(Debug)]
 pub(crate) struct Depth {
-    store: Arc<dyn Store>,
-    lease: Arc<Lease>,
-    state: Mutex<State>,
-    /// Tells the watchdog to bring the store up to the wanted depth.
-    behind: Notify,
-}
-
-#[derive(Debug)]
-struct State {
     wanted: u32,
     /// How many times the wanted depth has changed, and how many of these changes the store is known
     /// to have taken in: a later depth includes all earlier changes.
     wishes: u64,
     met: u64,
-    /// `None` while a change is in flight or its outcome is unknown.
-    stored: Option<u32>,
-    seq: u64,
+    /// The depth is `None` while a change is in flight or its outcome is unknown.
+    stored: Stored,
     /// Whether a re-entry has asked for a longer lease than the store knows of.
     lengthen: bool,
+    /// Whether a task brings the store up to date.
+    is_followed: bool,
     /// The one change that is in flight. Boxed, since there seldom is one.
     flight: Option<Box<Flight>>,
 }
@@ -48,237 +33,244 @@ struct State {
 /// A change of the depth in flight. Every caller that waits for it polls it, so that an entry or an
 /// exit which was begun and is not polled any more holds up no other.
 #[derive(Clone, Debug)]
-struct Flight {
-    change: DepthChange,
+pub(super) struct Flight {
+    pub(super) change: DepthChange,
     /// The last wish that the change includes.
     wish: u64,
     /// Before the request is sent.
-    sent: Instant,
-    answer: Shared<Answer<Presence>>,
+    pub(super) sent: Instant,
+    pub(super) answer: Shared<Answer<Presence>>,
+}
+
+/// How the store is brought up to date.
+pub(super) enum Next {
+    /// It is.
+    Nothing,
+    InFlight(Flight),
+    /// By a change that is to be sent now.
+    Change(DepthChange),
 }
 
 impl Depth {
     /// The depth of a hold that is entered, as the one before has left it in the store.
-    pub(crate) fn new(store: Arc<dyn Store>, lease: Arc<Lease>, stored: Stored) -> Self {
-        let state = State {
+    pub(super) fn new(stored: Stored) -> Self {
+        Self {
             wanted: 1,
             wishes: 1,
             met: 0,
-            stored: stored.depth,
-            seq: stored.seq,
+            stored,
             lengthen: false,
+            is_followed: false,
             flight: None,
-        };
-        Self {
-            store,
-            lease,
-            state: Mutex::new(state),
-            behind: Notify::new(),
         }
-    }
-
-    pub(crate) fn lease(&self) -> &Arc<Lease> {
-        &self.lease
     }
 
     /// The wanted depth; 0 once the hold has ended.
-    pub(crate) fn wanted(&self) -> u32 {
-        self.state.lock().wanted
+    pub(super) fn wanted(&self) -> u32 {
+        self.wanted
     }
 
-    /// One level more, and a lease of at least `ttl`. Returns false if the hold has ended: then it cannot be
-    /// re-entered.
-    pub(crate) fn deepen(&self, ttl: Option<Duration>) -> bool {
-        let mut state = self.state.lock();
-        if state.wanted == 0 {
-            return false;
-        }
-        state.wanted += 1;
-        state.wishes += 1;
-        state.lengthen |= ttl.is_some_and(|ttl| self.lease.raise_ttl(ttl));
-        true
-    }
-
-    /// One level less. Returns how many are left.
-    pub(crate) fn rise(&self) -> u32 {
-        let mut state = self.state.lock();
-        state.wanted = state.wanted.saturating_sub(1);
-        state.wishes += 1;
-        state.wanted
+    /// How many changes were wanted up to now.
+    pub(super) fn wishes(&self) -> u64 {
+        self.wishes
     }
 
     /// What the store has, for the call graph that goes on with the hold.
-    pub(crate) fn stored(&self) -> Stored {
-        let state = self.state.lock();
-        Stored {
-            depth: state.stored,
-            seq: state.seq,
-        }
+    pub(super) fn stored(&self) -> Stored {
+        self.stored
     }
 
     /// Whether the store has not confirmed a longer lease that a re-entry has asked for.
-    pub(crate) fn is_lengthening(&self) -> bool {
-        self.state.lock().lengthen
+    pub(super) fn is_lengthening(&self) -> bool {
+        self.lengthen
     }
 
-    /// Whether the store may have another depth than is wanted.
-    pub(crate) fn is_behind(&self) -> bool {
-        let state = self.state.lock();
-        state.stored != Some(state.wanted)
-    }
-
-    /// Lets the watchdog bring the store up to the wanted depth.
-    pub(crate) fn sync_later(&self) {
-        self.behind.notify_one();
-    }
-
-    /// Brings the store up to the wanted depth whenever it is told to, until the lock is lost.
-    pub(crate) async fn follow(&self) -> LostReason {
-        loop {
-            self.behind.notified().await;
-            // Boxed, since it is rarely there: the watchdog of an idle hold is small.
-            if let Err(Failure::Lost(reason)) = Box::pin(self.sync()).await {
-                return reason;
-            }
+    /// One level more. Returns false if the hold has ended: then it cannot be re-entered.
+    pub(super) fn deepen(&mut self) -> bool {
+        let is_held = self.wanted > 0;
+        if is_held {
+            self.wanted += 1;
+            self.wishes += 1;
         }
+        is_held
     }
 
-    /// Waits until the store has taken in every change that was made before this call.
-    ///
-    /// It does not wait for the changes that other callers make meanwhile: nested calls that enter and
-    /// leave all the time would keep each other from entering.
-    pub(crate) async fn sync(&self) -> Result<(), Failure> {
-        let mut pauses = pauses();
-        let wish = self.state.lock().wishes;
-        while let Some(flight) = self.flight(wish) {
-            if let Some(reason) = self.lease.lost_by(Instant::now()) {
-                return Err(Failure::Lost(reason));
-            }
-            match timeout_at(self.lease.deadline(), flight.answer.clone()).await {
-                Ok(Ok(Presence::Present)) => self.confirm(&flight),
-                Ok(Ok(Presence::Gone)) => {
-                    // A hold that is being released is gone rightly.
-                    if self.state.lock().wanted > 0 {
-                        self.lease.lose(LostReason::Gone);
-                    }
-                    return Err(Failure::Lost(LostReason::Gone));
-                }
-                Ok(Err(error)) => {
-                    let first_to_know = self.land(&flight, None);
-                    if error.effect() == Effect::Refused {
-                        events::depth_refused(self.lease.key(), self.lease.hold(), &error);
-                        return Err(Failure::Store(error));
-                    }
-                    if first_to_know {
-                        events::depth_retried(self.lease.key(), self.lease.hold(), &error);
-                    }
-                    let pause = Instant::now() + pauses.next().unwrap_or_default();
-                    sleep_until(pause.min(self.lease.deadline())).await;
-                }
-                Err(_lease_ended) => {}
-            }
-        }
-        Ok(())
+    /// The next change is to lengthen the lease.
+    pub(super) fn lengthen(&mut self) {
+        self.lengthen = true;
+    }
+
+    /// One level less. Returns how many are left.
+    pub(super) fn rise(&mut self) -> u32 {
+        self.wanted = self.wanted.saturating_sub(1);
+        self.wishes += 1;
+        self.wanted
     }
 
     /// The change that is in flight, or the next one that the store needs, until it has taken in the
     /// wish. From here on its depth is unknown until confirmed.
-    fn flight(&self, wish: u64) -> Option<Flight> {
-        let mut state = self.state.lock();
-        let settled = state.stored == Some(state.wanted) && !state.lengthen;
-        if settled || state.met >= wish || state.wanted == 0 {
-            return None;
+    pub(super) fn next(&mut self, wish: u64, hold: HoldId, ttl: Duration) -> Next {
+        let is_settled = self.stored.depth == Some(self.wanted) && !self.lengthen;
+        if is_settled || self.met >= wish || self.wanted == 0 {
+            return Next::Nothing;
         }
-        if state.flight.is_some() {
-            return state.flight.as_deref().cloned();
+        if let Some(flight) = &self.flight {
+            return Next::InFlight(Flight::clone(flight));
         }
-        state.stored = None;
-        state.seq += 1;
-        let change = DepthChange {
-            hold: self.lease.hold(),
-            target: state.wanted,
-            seq: state.seq,
-            ttl: self.lease.ttl(),
-            lengthen: state.lengthen,
-        };
-        let flight = Flight {
-            change,
-            wish: state.wishes,
-            sent: Instant::now(),
-            answer: self.store.depth(self.lease.key(), change).shared(),
-        };
-        state.flight = Some(Box::new(flight.clone()));
-        Some(flight)
+        self.stored.depth = None;
+        self.stored.seq += 1;
+        Next::Change(DepthChange {
+            hold,
+            target: self.wanted,
+            seq: self.stored.seq,
+            ttl,
+            lengthen: self.lengthen,
+        })
     }
 
-    fn confirm(&self, flight: &Flight) {
-        let change = flight.change;
-        if change.lengthen {
-            self.lease.confirm(flight.sent, change.ttl);
-        }
-        self.land(flight, Some(change.target));
+    /// The change is on its way.
+    pub(super) fn fly(
+        &mut self,
+        change: DepthChange,
+        sent: Instant,
+        answer: Shared<Answer<Presence>>,
+    ) -> Flight {
+        let wish = self.wishes;
+        let flight = Flight {
+            change,
+            wish,
+            sent,
+            answer,
+        };
+        self.flight = Some(Box::new(flight.clone()));
+        flight
     }
 
     /// The flight has been answered, and the depth in the store is now `stored`. Returns whether the caller
     /// is the first to know.
-    fn land(&self, flight: &Flight, stored: Option<u32>) -> bool {
+    pub(super) fn land(&mut self, flight: &Flight, stored: Option<u32>, ttl: Duration) -> bool {
         let change = flight.change;
-        let mut state = self.state.lock();
         let present = |flight: &mut Box<Flight>| flight.change.seq == change.seq;
-        let first = state.flight.take_if(present).is_some();
-        if first && stored.is_some() {
-            state.stored = stored;
-            state.met = flight.wish;
-            state.lengthen &= change.ttl < self.lease.ttl();
+        let is_first = self.flight.take_if(present).is_some();
+        if is_first && stored.is_some() {
+            self.stored.depth = stored;
+            self.met = flight.wish;
+            self.lengthen &= change.ttl < ttl;
         }
-        first
+        is_first
+    }
+
+    /// Returns whether a task is to be started that brings the store up to date.
+    pub(super) fn begin_to_follow(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_followed, true)
+    }
+
+    /// The task has brought the store up to this wish, or cannot. Returns whether it ends.
+    pub(super) fn stop_to_follow(&mut self, wish: u64) -> bool {
+        self.is_followed &= self.wishes != wish && self.wanted > 0;
+        !self.is_followed
+    }
+
+    /// The task has ended with its runtime.
+    pub(super) fn is_left_behind(&mut self) {
+        self.is_followed = false;
     }
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test ends where its ground gives way")]
 mod tests {
+    use futures_util::FutureExt;
+
     use super::*;
-    use crate::{
-        base::{id::Owner, key::LockKey},
-        queue::Leased,
-        store::{AcquireRequest, memory::MemoryStore},
-    };
+    use crate::base::id::Owner;
+
+    const TTL: Duration = Duration::from_secs(30);
+
+    fn depth(depth: Option<u32>, seq: u64) -> Depth {
+        Depth::new(Stored { depth, seq })
+    }
+
+    fn change(depth: &mut Depth, ttl: Duration) -> Option<DepthChange> {
+        match depth.next(depth.wishes(), Owner::new().next_hold(), ttl) {
+            Next::Change(change) => Some(change),
+            Next::Nothing | Next::InFlight(_) => None,
+        }
+    }
+
+    fn fly(depth: &mut Depth, change: DepthChange) -> Flight {
+        let answer: Answer<Presence> = Box::pin(async { Ok(Presence::Present) });
+        depth.fly(change, Instant::now(), answer.shared())
+    }
+
+    #[test]
+    fn a_change_is_wanted_until_it_is_confirmed() {
+        let mut depth = depth(Some(1), 0);
+        assert_eq!(change(&mut depth, TTL), None);
+        assert!(depth.deepen());
+        let wanted = change(&mut depth, TTL).unwrap();
+        assert_eq!((wanted.target, wanted.seq), (2, 1));
+        let flight = fly(&mut depth, wanted);
+        assert!(matches!(
+            depth.next(depth.wishes(), wanted.hold, TTL),
+            Next::InFlight(_)
+        ));
+        assert!(depth.land(&flight, None, TTL));
+        let wanted = change(&mut depth, TTL).unwrap();
+        assert_eq!((wanted.target, wanted.seq), (2, 2));
+        let flight = fly(&mut depth, wanted);
+        assert!(depth.land(&flight, Some(2), TTL));
+        assert!(!depth.land(&flight, Some(2), TTL), "once");
+        assert_eq!(change(&mut depth, TTL), None);
+    }
 
     /// The caller that was bringing the store up to date may have stopped at the last exit.
-    #[tokio::test(start_paused = true)]
-    async fn the_next_turn_has_its_depth_in_the_store() {
-        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-        let key = LockKey::new("", "order:42").unwrap();
-        let (hold, ttl) = (Owner::new().next_hold(), Duration::from_secs(30));
-        let request = AcquireRequest {
-            hold,
-            ttl,
-            entry: None,
-        };
-        store.acquire(&key, request).await.unwrap();
-        let depth = |stored| {
-            let leased = Leased::new(Instant::now(), ttl, ttl);
-            let lease = Lease::new(key.clone(), hold, leased, None);
-            Depth::new(Arc::clone(&store), Arc::new(lease), stored)
-        };
-        let first = depth(Stored {
-            depth: Some(1),
-            seq: 0,
-        });
-        assert!(first.deepen(None));
-        first.sync().await.unwrap();
-        // The inner exit has sent its change when the outer one comes.
-        assert_eq!(first.rise(), 1);
-        assert!(first.flight(u64::MAX).is_some());
-        assert_eq!(first.rise(), 0);
-        let stored = first.stored();
-        assert_eq!(stored.depth, None);
-        let next = depth(stored);
-        assert!(next.is_behind());
-        next.sync().await.unwrap();
-        assert_eq!(next.stored().depth, Some(1));
-        let seen = store.inspect(&key).await.unwrap().unwrap();
-        assert_eq!(seen.holders[0].1, 1);
+    #[test]
+    fn the_next_turn_sends_a_change_if_that_of_the_one_before_was_not_answered() {
+        let mut first = depth(Some(1), 0);
+        assert!(first.deepen());
+        let wanted = change(&mut first, TTL).unwrap();
+        let _flight = fly(&mut first, wanted);
+        assert_eq!((first.rise(), first.rise()), (1, 0));
+        assert_eq!(change(&mut first, TTL), None);
+        assert!(!first.deepen(), "it has ended");
+        let Stored { depth: stored, seq } = first.stored();
+        assert_eq!(stored, None);
+        let mut next = depth(stored, seq);
+        let wanted = change(&mut next, TTL).unwrap();
+        assert_eq!((wanted.target, wanted.seq), (1, 2));
+    }
+
+    #[test]
+    fn a_longer_lease_is_asked_for_until_the_store_has_it() {
+        let mut depth = depth(Some(1), 0);
+        assert!(depth.deepen());
+        depth.lengthen();
+        let wanted = change(&mut depth, TTL).unwrap();
+        assert!(wanted.lengthen && depth.is_lengthening());
+        let flight = fly(&mut depth, wanted);
+        // Another re-entry has asked for more by then.
+        assert!(depth.land(&flight, Some(2), 2 * TTL));
+        assert!(depth.is_lengthening());
+        assert!(depth.deepen());
+        let wanted = change(&mut depth, 2 * TTL).unwrap();
+        let flight = fly(&mut depth, wanted);
+        assert!(depth.land(&flight, Some(3), 2 * TTL));
+        assert!(!depth.is_lengthening());
+    }
+
+    #[test]
+    fn one_task_follows_until_nothing_is_left_to_do() {
+        let mut depth = depth(Some(1), 0);
+        assert!(depth.begin_to_follow() && !depth.begin_to_follow());
+        let wish = depth.wishes();
+        assert!(depth.deepen());
+        assert!(!depth.stop_to_follow(wish), "another change is wanted");
+        assert!(depth.stop_to_follow(depth.wishes()));
+        assert!(depth.begin_to_follow());
+        depth.is_left_behind();
+        assert!(depth.begin_to_follow());
+        depth.rise();
+        depth.rise();
+        assert!(depth.stop_to_follow(wish), "the hold has ended");
     }
 }

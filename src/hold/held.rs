@@ -1,18 +1,13 @@
 //! What a body can ask about a lock that it runs under.
 
-use std::{
-    sync::{Arc, Weak},
-    time::Duration,
-};
-
-use tokio::time::Instant;
+use std::{sync::Arc, time::Duration};
 
 use crate::{
     base::{
         error::LostReason,
         id::{FencingToken, HoldId, OwnerId},
     },
-    hold::{hold::Hold, lease::Lease},
+    hold::hold::Hold,
 };
 
 /// A lock that is held, as the code under it sees it.
@@ -20,20 +15,11 @@ use crate::{
 /// A view, not a guard: it keeps nothing alive, no task and no connection. After the lock was released it
 /// still shows what it was, with a [`depth`](Self::depth) of 0.
 #[derive(Clone, Debug)]
-pub struct Held {
-    /// Gone when the hold has ended.
-    hold: Weak<Hold>,
-    lease: Arc<Lease>,
-    token: FencingToken,
-}
+pub struct Held(Arc<Hold>);
 
 impl Held {
     pub(crate) fn new(hold: &Arc<Hold>) -> Self {
-        Self {
-            hold: Arc::downgrade(hold),
-            lease: Arc::clone(hold.lease()),
-            token: hold.token(),
-        }
+        Self(Arc::clone(hold))
     }
 
     /// The key, without the prefix.
@@ -51,7 +37,7 @@ impl Held {
     /// ```
     #[must_use]
     pub fn key(&self) -> &str {
-        self.lease.key().name()
+        self.0.key().name()
     }
 
     /// The hold's identity: the field under which it stands in the Redis hash.
@@ -70,7 +56,7 @@ impl Held {
     /// ```
     #[must_use]
     pub fn hold_id(&self) -> HoldId {
-        self.lease.hold()
+        self.0.id()
     }
 
     /// The call graph that holds the lock.
@@ -89,7 +75,7 @@ impl Held {
     /// ```
     #[must_use]
     pub fn owner(&self) -> OwnerId {
-        self.lease.hold().owner()
+        self.0.id().owner()
     }
 
     /// The number to send to the resource that the lock protects with every write.
@@ -108,7 +94,7 @@ impl Held {
     /// ```
     #[must_use]
     pub fn fencing_token(&self) -> FencingToken {
-        self.token
+        self.0.token()
     }
 
     /// How many nested entries the hold has at this moment; 1 without any re-entry.
@@ -129,7 +115,7 @@ impl Held {
     /// ```
     #[must_use]
     pub fn depth(&self) -> u32 {
-        self.hold.upgrade().map_or(0, |hold| hold.depth())
+        self.0.depth()
     }
 
     /// How long the lock is certain to be held if no renewal succeeds from now on; zero once it is
@@ -155,11 +141,7 @@ impl Held {
     /// ```
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        if self.depth() == 0 || self.is_lost() {
-            return Duration::ZERO;
-        }
-        let deadline = self.lease.deadline();
-        deadline.saturating_duration_since(Instant::now())
+        self.0.remaining()
     }
 
     /// Whether the lock was lost before it was released.
@@ -180,7 +162,7 @@ impl Held {
     /// ```
     #[must_use]
     pub fn is_lost(&self) -> bool {
-        self.lease.lost_by(Instant::now()).is_some()
+        self.0.lost().is_some()
     }
 
     /// Waits until the lock is lost. After a release it never resolves.
@@ -202,6 +184,6 @@ impl Held {
     /// # }
     /// ```
     pub async fn lost(&self) -> LostReason {
-        self.lease.until_lost().await
+        self.0.until_lost().await
     }
 }

@@ -1,117 +1,178 @@
 //! One outermost acquisition, shared by everything that has entered it.
+//!
+//! It keeps nothing alive: what it needs of its `Locks` is with those who have entered
+//! ([`Entry`](super::entry::Entry)).
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
-use tokio::{runtime::Handle, sync::watch, task::AbortHandle, time::Instant};
+use tokio::{runtime, select, sync::Notify, time::Instant};
 
 use crate::{
     base::{
-        background::Handover,
-        error::{Effect, Failure, LockError, LostReason},
+        error::{Failure, LockError, LostReason},
         events,
-        id::{FencingToken, HoldId, Owner},
+        id::{FencingToken, HoldId, Owner, OwnerId},
         key::LockKey,
-        options::{DepthSync, OnLost, Terms},
-        timer::timeout,
+        mutex::Mutex,
+        options::{OnLost, Terms},
+        timer::sleep_until,
     },
-    hold::{depth::Depth, lease::Lease, renewal::Watchdog},
-    queue::{Cohort, LocalQueues, TokenSeries},
+    hold::{
+        depth::Depth,
+        lease::{Due, Lease},
+        schedule::Slot,
+    },
+    queue::{Cohort, TokenSeries},
 };
 
-/// A lock that this call graph holds.
+/// A lock that a call graph holds, or has held.
 pub(crate) struct Hold {
-    owner: Arc<Owner>,
+    key: LockKey,
+    id: HoldId,
     tokens: TokenSeries,
+    graph: CallGraph,
     on_lost: OnLost,
-    /// With the lease, which it guards together with the renewals.
-    depth: Arc<Depth>,
-    renewal: AbortHandle,
+    /// Whether some acquire of the hold was never answered.
     unanswered: bool,
-    disconnects: u64,
-    queues: Arc<LocalQueues>,
-    response_timeout: Duration,
-    runtime: Handle,
+    /// Where it is renewed and released, and its place in the schedule there.
+    runtime: runtime::Id,
+    slot: OnceLock<Slot>,
+    state: Mutex<State>,
+    /// Told of the loss, and of the end if a renewal is in flight.
+    over: Notify,
+}
+
+/// What changes while a lock is held.
+pub(super) struct State {
+    pub(super) lease: Lease,
+    pub(super) depth: Depth,
+}
+
+/// The call graph that takes a lock.
+#[derive(Debug)]
+pub(crate) enum CallGraph {
+    /// It holds no other lock: the first hold keeps its identity and the counter of its holds.
+    New(Owner),
+    /// It has begun with this hold.
+    Of(Arc<Hold>),
+}
+
+impl CallGraph {
+    pub(crate) fn owner(&self) -> &Owner {
+        match self {
+            Self::New(owner) => owner,
+            Self::Of(first) => first.graph.owner(),
+        }
+    }
 }
 
 impl Hold {
-    /// Turns a won lock into a hold, and starts its watchdog.
-    pub(crate) fn start(
+    /// A lock that was won by a request before which there were so many disconnects.
+    pub(super) fn new(
         cohort: Cohort,
         key: &LockKey,
-        owner: Arc<Owner>,
+        graph: CallGraph,
         terms: Terms,
-        context: Context,
-    ) -> Entry {
-        let Context {
-            queues,
-            mut disconnects,
-            count,
-            response_timeout,
-            runtime,
-        } = context;
-        let seen = cohort.disconnects.unwrap_or(count);
-        if seen != *disconnects.borrow() {
-            disconnects.mark_changed();
-        }
-        let lease = Lease::new(key.clone(), cohort.hold, cohort.lease, terms.max_hold);
-        let depth = Depth::new(Arc::clone(queues.store()), Arc::new(lease), cohort.depth);
-        let depth = Arc::new(depth);
-        if depth.is_behind() {
-            depth.sync_later();
-        }
-        let watchdog = Watchdog {
-            queues: Arc::clone(&queues),
-            depth: Arc::clone(&depth),
-            response_timeout,
-            disconnects,
+        disconnects: u64,
+        runtime: runtime::Id,
+    ) -> Arc<Self> {
+        let disconnects = cohort.disconnects.unwrap_or(disconnects);
+        let state = State {
+            lease: Lease::new(cohort.lease, disconnects, terms.max_hold),
+            depth: Depth::new(cohort.depth),
         };
-        let hold = Self {
-            owner,
+        Arc::new(Self {
+            key: key.clone(),
+            id: cohort.hold,
             tokens: cohort.tokens,
+            graph,
             on_lost: terms.on_lost,
-            depth,
-            renewal: runtime.spawn(watchdog.run()).abort_handle(),
             unanswered: cohort.unanswered,
-            disconnects: seen,
-            queues,
-            response_timeout,
             runtime,
-        };
-        events::acquired(key, hold.id(), hold.token());
-        Entry {
-            hold: Arc::new(hold),
-            depth_sync: terms.depth_sync,
-            left: false,
-        }
-    }
-
-    pub(crate) fn lease(&self) -> &Arc<Lease> {
-        self.depth.lease()
+            slot: OnceLock::new(),
+            state: Mutex::new(state),
+            over: Notify::new(),
+        })
     }
 
     pub(crate) fn key(&self) -> &LockKey {
-        self.lease().key()
+        &self.key
     }
 
     pub(crate) fn id(&self) -> HoldId {
-        self.lease().hold()
-    }
-
-    pub(crate) fn owner(&self) -> &Arc<Owner> {
-        &self.owner
+        self.id
     }
 
     pub(crate) fn token(&self) -> FencingToken {
         self.tokens.token()
     }
 
+    /// The identity of the call graph.
+    pub(crate) fn owner(&self) -> OwnerId {
+        self.graph.owner().id()
+    }
+
+    /// Its call graph, for the locks that are taken under it.
+    pub(crate) fn graph(self: &Arc<Self>) -> CallGraph {
+        CallGraph::Of(match &self.graph {
+            CallGraph::New(_) => Arc::clone(self),
+            CallGraph::Of(first) => Arc::clone(first),
+        })
+    }
+
     pub(crate) fn depth(&self) -> u32 {
-        self.depth.wanted()
+        self.state.lock().depth.wanted()
+    }
+
+    /// When the lease ends unless it is renewed.
+    pub(super) fn deadline(&self) -> Instant {
+        self.state.lock().lease.deadline()
+    }
+
+    /// When the lease is to be looked after; see [`Lease::due`].
+    pub(super) fn due(&self, disconnects: u64) -> Instant {
+        self.state.lock().lease.due(disconnects)
+    }
+
+    /// What is to be done for the lease; see [`Lease::look`]. It reports no loss, so that it may be asked under
+    /// the mutex of the schedules.
+    pub(super) fn look(&self, disconnects: u64, now: Instant) -> Due {
+        self.state.lock().lease.look(disconnects, now)
+    }
+
+    pub(super) fn runtime(&self) -> runtime::Id {
+        self.runtime
+    }
+
+    /// Where it stands in the schedule of its runtime.
+    pub(super) fn slot(&self) -> Option<Slot> {
+        self.slot.get().copied()
+    }
+
+    /// It has come into the schedule.
+    pub(super) fn set_slot(&self, slot: Slot) {
+        // It comes once.
+        let _ = self.slot.set(slot);
     }
 
     /// How the lock was lost, if it was.
     pub(crate) fn lost(&self) -> Option<LostReason> {
-        self.lease().lost_by(Instant::now())
+        self.change(|state| state.lease.lost_by(Instant::now()))
+    }
+
+    /// How long the lease is certain to last; zero once the hold is lost or released.
+    pub(crate) fn remaining(&self) -> Duration {
+        let now = Instant::now();
+        self.change(|state| match state.lease.lost_by(now) {
+            None if state.depth.wanted() > 0 => {
+                state.lease.deadline().saturating_duration_since(now)
+            }
+            _ => Duration::ZERO,
+        })
     }
 
     /// Whether a loss ends the body.
@@ -124,160 +185,176 @@ impl Hold {
         self.aborts_on_loss().then(|| self.lost()).flatten()
     }
 
-    pub(crate) async fn until_lost(&self) -> LostReason {
-        self.lease().until_lost().await
-    }
-
     pub(crate) fn lost_error(&self, reason: LostReason) -> LockError {
-        Failure::Lost(reason).on(self.key().name())
+        Failure::Lost(reason).on(self.key.name())
     }
 
-    /// Enters once more. The store has the new depth before this returns, unless it is to follow
-    /// in the background.
-    ///
-    /// A store that does not answer is asked again until the lease ends, since the lock is held until
-    /// then. Returns `None` if the hold has ended: then it cannot be re-entered.
-    pub(crate) async fn enter(
-        self: Arc<Self>,
-        ttl: Option<Duration>,
-        depth_sync: DepthSync,
-    ) -> Option<Result<Entry, LockError>> {
-        let depth = &self.depth;
-        if !depth.deepen(ttl) {
-            return None;
-        }
-        let entry = Entry {
-            hold: Arc::clone(&self),
-            depth_sync,
-            left: false,
-        };
-        let entered = match (self.lost(), depth_sync) {
-            (Some(reason), _) => Err(Failure::Lost(reason)),
-            (None, DepthSync::Awaited) => depth.sync().await,
-            (None, DepthSync::Background) => {
-                depth.sync_later();
-                Ok(())
+    /// Marks the lock as lost; the first reason stands.
+    pub(super) fn lose(&self, reason: LostReason) {
+        self.change(|state| state.lease.lose(reason));
+    }
+
+    /// One level more, and a lease of at least `ttl`. Returns false if the hold has ended: then it cannot be
+    /// re-entered.
+    pub(super) fn deepen(&self, ttl: Option<Duration>) -> bool {
+        self.change(|State { lease, depth }| {
+            let is_held = depth.deepen();
+            if is_held && ttl.is_some_and(|ttl| lease.raise_ttl(ttl)) {
+                depth.lengthen();
             }
-        };
-        Some(match entered {
-            Ok(()) => Ok(entry),
-            Err(failure) => Err(failure.on(self.key().name())),
+            is_held
         })
     }
 
-    /// Takes one level off. What there is to wait for goes on in the background if it is dropped.
-    fn leave(self: Arc<Self>, depth_sync: DepthSync) -> Option<Handover<Result<(), Failure>>> {
-        let depth = &self.depth;
-        let left = depth.rise();
-        let runtime = self.runtime.clone();
-        if left > 0 && depth_sync == DepthSync::Background {
-            depth.sync_later();
-            return None;
+    /// One level less. Returns how many are left.
+    pub(super) fn rise(&self) -> u32 {
+        self.change(|state| state.depth.rise())
+    }
+
+    /// Ends the hold. Returns what another call graph would be given that goes on with it, and whether one
+    /// may, after so many disconnects.
+    pub(super) fn end(&self, disconnects: u64) -> (Cohort, bool) {
+        self.change(|State { lease, depth }| {
+            lease.end(Instant::now());
+            let cohort = Cohort {
+                hold: self.id,
+                tokens: self.tokens,
+                lease: lease.leased(),
+                depth: depth.stored(),
+                unanswered: self.unanswered,
+                is_open: lease.lost().is_none(),
+                disconnects: Some(lease.disconnects()),
+            };
+            (
+                cohort,
+                lease.is_open(disconnects) && !depth.is_lengthening(),
+            )
+        })
+    }
+
+    /// The release has found that the lock had been lost before.
+    pub(super) fn found_lost(&self, reason: LostReason) {
+        self.change(|state| state.lease.found_lost(reason));
+    }
+
+    /// Ends a renewal that is in flight.
+    pub(super) fn call_off(&self) {
+        self.over.notify_waiters();
+    }
+
+    /// Changes the state. Every loss passes through here: the first reason stands, and is reported once.
+    pub(super) fn change<T>(&self, work: impl FnOnce(&mut State) -> T) -> T {
+        let mut state = self.state.lock();
+        let before = state.lease.lost();
+        let output = work(&mut state);
+        let lost = state.lease.lost().filter(|_| before.is_none());
+        drop(state);
+        if let Some(reason) = lost {
+            events::lost(&self.key, self.id, reason);
+            self.over.notify_waiters();
         }
-        if left > 0 {
-            let depth = Arc::clone(depth);
-            return Some(Handover::new(&runtime, async move { depth.sync().await }));
-        }
-        let cohort = self.end();
-        if self.may_go_on() && self.queues.hand_on(self.key(), cohort) {
-            return None;
-        }
-        let releasing = self.queues.release(self.key(), cohort.release());
-        Some(Handover::new(&runtime, async move {
-            let released = releasing.await;
-            if let Err(Failure::Lost(reason)) = released {
-                self.lease().found_lost(reason);
+        output
+    }
+
+    /// Resolves when the lock is lost, and never otherwise. It sees the deadline pass by itself, since
+    /// the schedule may be that of a runtime that stands still.
+    pub(crate) async fn until_lost(&self) -> LostReason {
+        loop {
+            let over = self.over.notified();
+            tokio::pin!(over);
+            // Registered before the check, so that a loss between the two still wakes us.
+            over.as_mut().enable();
+            if let Some(reason) = self.lost() {
+                return reason;
             }
-            released
-        }))
-    }
-
-    /// Ends what guards the lock, so that it may be released, or go on with another call graph.
-    fn end(&self) -> Cohort {
-        self.renewal.abort();
-        let lease = self.lease();
-        lease.end();
-        Cohort {
-            hold: self.id(),
-            tokens: self.tokens,
-            lease: lease.leased(),
-            depth: self.depth.stored(),
-            unanswered: self.unanswered,
-            is_open: lease.lost_by(Instant::now()).is_none(),
-            disconnects: Some(self.disconnects),
+            let until = {
+                let state = self.state.lock();
+                (!state.lease.has_ended()).then(|| state.lease.deadline())
+            };
+            match until {
+                None => over.await,
+                Some(deadline) => select! {
+                    biased;
+                    () = over => {}
+                    () = sleep_until(deadline) => {}
+                },
+            }
         }
     }
 
-    fn may_go_on(&self) -> bool {
-        self.lease().is_open() && !self.depth.is_lengthening()
+    /// Resolves when the hold has ended.
+    pub(super) async fn until_ended(&self) {
+        loop {
+            let over = self.over.notified();
+            tokio::pin!(over);
+            over.as_mut().enable();
+            if self.state.lock().lease.has_ended() {
+                return;
+            }
+            over.await;
+        }
     }
-}
-
-/// What a hold is started with.
-pub(crate) struct Context {
-    pub(crate) queues: Arc<LocalQueues>,
-    /// From before the lock was asked for, so that no disconnect falls between that and the watchdog.
-    pub(crate) disconnects: watch::Receiver<u64>,
-    /// Their count then.
-    pub(crate) count: u64,
-    pub(crate) response_timeout: Duration,
-    /// Where it is renewed and released.
-    pub(crate) runtime: Handle,
 }
 
 impl fmt::Debug for Hold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Hold")
-            .field("key", self.key())
-            .field("id", &self.id())
+            .field("key", &self.key)
+            .field("id", &self.id)
             .field("token", &self.token())
             .field("depth", &self.depth())
             .finish_non_exhaustive()
     }
 }
 
-/// One entry of a hold. Dropping it takes one level off in the background.
-#[derive(Debug)]
-pub(crate) struct Entry {
-    hold: Arc<Hold>,
-    depth_sync: DepthSync,
-    /// Whether the level has been taken off.
-    left: bool,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        base::options::Options,
+        queue::{Leased, Stored},
+        store::StoreTime,
+    };
 
-impl Entry {
-    pub(crate) fn hold(&self) -> &Arc<Hold> {
-        &self.hold
-    }
+    const SECOND: Duration = Duration::from_secs(1);
 
-    /// Takes one level off and waits for the store, but no longer than the response timeout: then
-    /// the work goes on in the background (P13).
-    ///
-    /// Fails if the lock turns out to have been lost, where that is to end the body, and if the store
-    /// refuses.
-    pub(crate) async fn exit(mut self) -> Result<(), LockError> {
-        self.left = true;
-        let hold = &self.hold;
-        let Some(work) = Arc::clone(hold).leave(self.depth_sync) else {
-            return Ok(());
+    fn held() -> Result<Arc<Hold>, LockError> {
+        let owner = Owner::new();
+        let cohort = Cohort {
+            hold: owner.next_hold(),
+            tokens: TokenSeries::new(FencingToken(1), StoreTime { micros: 1 }, Instant::now()),
+            lease: Leased::new(Instant::now(), SECOND, SECOND),
+            depth: Stored {
+                depth: Some(1),
+                seq: 0,
+            },
+            unanswered: false,
+            is_open: true,
+            disconnects: None,
         };
-        match timeout(hold.response_timeout, work).await {
-            Ok(Err(Failure::Lost(_))) if !hold.aborts_on_loss() => Ok(()),
-            // The store gave no answer until the lease had ended by itself.
-            Ok(Err(Failure::Store(error))) if error.effect() != Effect::Refused => Ok(()),
-            Ok(result) => result.map_err(|failure| failure.on(hold.key().name())),
-            Err(_elapsed) => {
-                events::release_backgrounded(hold.key(), hold.id());
-                Ok(())
-            }
-        }
+        let key = LockKey::new("", "order:42")?;
+        let terms = Options::default().resolve(Options::default())?;
+        let runtime = runtime::Handle::current().id();
+        let graph = CallGraph::New(owner);
+        Ok(Hold::new(cohort, &key, graph, terms, 0, runtime))
     }
-}
 
-impl Drop for Entry {
-    fn drop(&mut self) {
-        if !self.left {
-            drop(Arc::clone(&self.hold).leave(self.depth_sync));
-        }
+    #[tokio::test(start_paused = true)]
+    async fn the_deadline_is_noticed_without_a_renewal() -> Result<(), LockError> {
+        let hold = held()?;
+        let deadline = hold.deadline();
+        assert_eq!(hold.until_lost().await, LostReason::Unconfirmed);
+        assert!(Instant::now() < deadline + SECOND / 100);
+        Ok(())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_hold_that_has_ended_is_never_lost() -> Result<(), LockError> {
+        let hold = held()?;
+        hold.end(0);
+        tokio::time::advance(2 * SECOND).await;
+        assert_eq!(hold.lost(), None);
+        hold.until_ended().await;
+        Ok(())
     }
 }

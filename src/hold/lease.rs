@@ -1,46 +1,54 @@
-//! How long a hold may rely on its lock: a deadline on the local clock.
+//! How long a hold may rely on its lock: a deadline on the local clock, and when it is renewed before.
+//!
+//! A value without a clock: the present instant is passed in.
 
-use std::{sync::MutexGuard, time::Duration};
+use std::time::Duration;
 
-use tokio::{select, sync::Notify, time::Instant};
+use tokio::time::Instant;
 
-use crate::{
-    base::{error::LostReason, events, id::HoldId, key::LockKey, mutex::Mutex, timer::sleep_until},
-    queue::Leased,
-};
+use crate::{base::error::LostReason, queue::Leased};
+
+/// How soon after the request that confirmed a lease last it is verified because of a disconnect, at the
+/// earliest.
+///
+/// A connection that dies again and again would have each hold renewed each time. That one verification follows
+/// several disconnects is safe: it is sent after the last of them, so it answers for all. It comes later by
+/// this time at most, and a request of another holder may come before it anyway, while there is no
+/// connection: until it is answered it is the tokens that protect the resource (P1).
+const VERIFY_PAUSE: Duration = Duration::from_millis(50);
 
 /// The lease of one hold. Once lost it stays lost, whatever answers arrive later.
 #[derive(Debug)]
 pub(crate) struct Lease {
-    key: LockKey,
-    hold: HoldId,
-    state: Mutex<State>,
-    lost: Notify,
-}
-
-#[derive(Debug)]
-struct State {
     ttl: Duration,
     /// The longest TTL that a re-entry may ask for.
     max_ttl: Duration,
     /// When the request was sent that last confirmed the lease.
     confirmed: Instant,
+    /// The count of disconnects before that request.
+    disconnects: u64,
     renewal_due: Instant,
     deadline: Instant,
     /// The end of `max_hold`.
     end: Option<Instant>,
     lost: Option<LostReason>,
     /// Whether the hold has ended; what was not lost by then never is.
-    ended: bool,
+    has_ended: bool,
+}
+
+/// What is to be done for a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Due {
+    /// Nothing before this instant.
+    At(Instant),
+    Renewal,
+    /// It is lost.
+    Lost,
 }
 
 impl Lease {
-    pub(crate) fn new(
-        key: LockKey,
-        hold: HoldId,
-        leased: Leased,
-        max_hold: Option<Duration>,
-    ) -> Self {
+    /// A lease that was confirmed by a request before which there were so many disconnects.
+    pub(crate) fn new(leased: Leased, disconnects: u64, max_hold: Option<Duration>) -> Self {
         let Leased {
             ttl,
             confirmed,
@@ -52,222 +60,273 @@ impl Lease {
         let end = max_hold.and_then(|max_hold| confirmed.checked_add(max_hold));
         // A hold that the first lease covers ends with it, margin and all: it is never renewed.
         let is_covered = max_hold.is_some_and(|max_hold| max_hold <= length);
-        let state = State {
+        Self {
             ttl,
             max_ttl: max_hold.unwrap_or(Duration::MAX),
             confirmed,
+            disconnects,
             renewal_due,
             deadline,
             end: end.map(|end| if is_covered { end.min(deadline) } else { end }),
             lost: None,
-            ended: false,
-        };
-        Self {
-            key,
-            hold,
-            state: Mutex::new(state),
-            lost: Notify::new(),
+            has_ended: false,
         }
-    }
-
-    pub(crate) fn key(&self) -> &LockKey {
-        &self.key
-    }
-
-    pub(crate) fn hold(&self) -> HoldId {
-        self.hold
     }
 
     /// The length to renew to.
     pub(crate) fn ttl(&self) -> Duration {
-        self.state.lock().ttl
+        self.ttl
     }
 
     /// Renewals ask for at least `ttl` from now on. Returns whether that is longer than before.
-    pub(crate) fn raise_ttl(&self, ttl: Duration) -> bool {
-        let mut state = self.state.lock();
+    pub(crate) fn raise_ttl(&mut self, ttl: Duration) -> bool {
         // The lock must not outlive `max_hold` by more than the hold itself could.
-        let ttl = ttl.min(state.max_ttl);
-        let longer = ttl > state.ttl;
-        state.ttl = state.ttl.max(ttl);
-        longer
-    }
-
-    /// The hold is over: the lease may run out from now on without being lost.
-    pub(crate) fn end(&self) {
-        self.lost_by(Instant::now());
-        self.state.lock().ended = true;
-    }
-
-    /// The release of the hold found that the lock had been lost before.
-    pub(crate) fn found_lost(&self, reason: LostReason) {
-        let state = self.state.lock();
-        self.mark(state, reason);
-    }
-
-    /// Every loss passes through here: the first reason stands, and is reported once.
-    fn mark(&self, mut state: MutexGuard<'_, State>, reason: LostReason) {
-        let first = state.lost.is_none();
-        state.lost.get_or_insert(reason);
-        drop(state);
-        if first {
-            events::lost(&self.key, self.hold, reason);
-        }
-        self.lost.notify_waiters();
+        let ttl = ttl.min(self.max_ttl);
+        let is_longer = ttl > self.ttl;
+        self.ttl = self.ttl.max(ttl);
+        is_longer
     }
 
     /// When the lease ends unless it is renewed.
     pub(crate) fn deadline(&self) -> Instant {
-        let state = self.state.lock();
-        state
-            .end
-            .map_or(state.deadline, |end| end.min(state.deadline))
-    }
-
-    /// When the next renewal is due: a third of the TTL that was last confirmed after it was, whatever TTL the
-    /// next one asks for. `None` where the lease already reaches to the end of `max_hold`.
-    pub(crate) fn renewal_due(&self) -> Option<Instant> {
-        let state = self.state.lock();
-        let enough = state.end.is_some_and(|end| end <= state.deadline);
-        (!enough).then_some(state.renewal_due)
+        self.end.map_or(self.deadline, |end| end.min(self.deadline))
     }
 
     /// What the next turn of the hold is given.
     pub(crate) fn leased(&self) -> Leased {
-        let state = self.state.lock();
         Leased {
-            ttl: state.ttl,
-            confirmed: state.confirmed,
-            length: state.ttl,
-            renewal_due: state.renewal_due,
-            deadline: state.deadline,
+            ttl: self.ttl,
+            confirmed: self.confirmed,
+            length: self.ttl,
+            renewal_due: self.renewal_due,
+            deadline: self.deadline,
         }
     }
 
-    /// Whether another call graph may go on with it: it has no end of its own, and is not lost.
-    pub(crate) fn is_open(&self) -> bool {
-        let state = self.state.lock();
-        state.end.is_none() && state.lost.is_none()
+    /// The count of disconnects before the request that last confirmed it.
+    pub(crate) fn disconnects(&self) -> u64 {
+        self.disconnects
+    }
+
+    /// Whether another call graph may go on with it: it has no end of its own, is not lost, and was
+    /// confirmed after the last of so many disconnects.
+    pub(crate) fn is_open(&self, disconnects: u64) -> bool {
+        self.end.is_none() && self.lost.is_none() && self.disconnects == disconnects
+    }
+
+    /// When the lease is to be looked after if there were so many disconnects: a third of the TTL that was last
+    /// confirmed after it was, whatever TTL the next renewal asks for; at the deadline, where it already reaches
+    /// to the end of `max_hold`; and soon after a disconnect.
+    pub(crate) fn due(&self, disconnects: u64) -> Instant {
+        let is_enough = self.end.is_some_and(|end| end <= self.deadline);
+        let due = if is_enough {
+            self.deadline()
+        } else {
+            self.renewal_due
+        };
+        if self.disconnects == disconnects {
+            due
+        } else {
+            due.min(self.confirmed + VERIFY_PAUSE)
+        }
+    }
+
+    /// What is to be done for it now.
+    pub(crate) fn look(&self, disconnects: u64, now: Instant) -> Due {
+        let due = self.due(disconnects);
+        match self.lost.or_else(|| self.loss_at(now)) {
+            Some(_) => Due::Lost,
+            None if now < due => Due::At(due),
+            None => Due::Renewal,
+        }
     }
 
     /// The store confirmed that the lease lasts `ttl` from a request that was sent at `sent`.
     ///
     /// A confirmation that comes after the deadline is too late: the lock counted as lost by then.
-    pub(crate) fn confirm(&self, sent: Instant, ttl: Duration) {
-        if self.lost_by(Instant::now()).is_none() {
-            let mut state = self.state.lock();
+    pub(crate) fn confirm(&mut self, sent: Instant, ttl: Duration, now: Instant) {
+        if self.lost_by(now).is_none() {
             let confirmed = Leased::new(sent, ttl, ttl);
-            state.confirmed = state.confirmed.max(sent);
-            state.renewal_due = state.renewal_due.max(confirmed.renewal_due);
-            state.deadline = state.deadline.max(confirmed.deadline);
+            self.confirmed = self.confirmed.max(sent);
+            self.renewal_due = self.renewal_due.max(confirmed.renewal_due);
+            self.deadline = self.deadline.max(confirmed.deadline);
         }
     }
 
-    /// Marks the lock as lost; the first reason stands.
-    pub(crate) fn lose(&self, reason: LostReason) {
-        let state = self.state.lock();
-        if !state.ended {
-            self.mark(state, reason);
-        }
+    /// A request was confirmed that was sent after so many disconnects.
+    pub(crate) fn verify(&mut self, disconnects: u64) {
+        self.disconnects = self.disconnects.max(disconnects);
     }
 
     /// How the lock was lost at the instant `now`, if it was.
-    pub(crate) fn lost_by(&self, now: Instant) -> Option<LostReason> {
-        let state = self.state.lock();
-        if state.lost.is_some() || state.ended {
-            return state.lost;
-        }
-        let reason = match state.end {
-            Some(end) if now >= end => LostReason::MaxHold,
-            _ if now >= state.deadline => LostReason::Unconfirmed,
-            _ => return None,
-        };
-        self.mark(state, reason);
-        Some(reason)
+    pub(crate) fn lost_by(&mut self, now: Instant) -> Option<LostReason> {
+        self.lost = self.lost.or_else(|| self.loss_at(now));
+        self.lost
     }
 
-    /// Resolves when the lock is lost, and never otherwise. It sees the deadline pass by itself, since
-    /// the watchdog may live in a runtime that stands still.
-    pub(crate) async fn until_lost(&self) -> LostReason {
-        loop {
-            let notified = self.lost.notified();
-            tokio::pin!(notified);
-            // Registered before the check, so that a loss between the two still wakes us.
-            notified.as_mut().enable();
-            if let Some(reason) = self.lost_by(Instant::now()) {
-                return reason;
-            }
-            let ended = self.state.lock().ended;
-            select! {
-                biased;
-                () = notified => {}
-                () = sleep_until(self.deadline()), if !ended => {}
-            }
+    /// How it would be lost at this instant.
+    fn loss_at(&self, now: Instant) -> Option<LostReason> {
+        match self.end {
+            _ if self.has_ended => None,
+            Some(end) if now >= end => Some(LostReason::MaxHold),
+            _ if now >= self.deadline => Some(LostReason::Unconfirmed),
+            _ => None,
         }
+    }
+
+    pub(crate) fn lost(&self) -> Option<LostReason> {
+        self.lost
+    }
+
+    /// Marks the lock as lost; the first reason stands.
+    pub(crate) fn lose(&mut self, reason: LostReason) {
+        if !self.has_ended {
+            self.lost.get_or_insert(reason);
+        }
+    }
+
+    /// The release of the hold found that the lock had been lost before.
+    pub(crate) fn found_lost(&mut self, reason: LostReason) {
+        self.lost.get_or_insert(reason);
+    }
+
+    /// The hold is over: the lease may run out from now on without being lost.
+    pub(crate) fn end(&mut self, now: Instant) {
+        self.lost_by(now);
+        self.has_ended = true;
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.has_ended
     }
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test ends where its ground gives way")]
 mod tests {
     use super::*;
-    use crate::base::id::Owner;
 
     const SECOND: Duration = Duration::from_secs(1);
+    const MOMENT: Duration = Duration::from_millis(1);
 
     fn of(sent: Instant, lease: Duration, ttl: Duration, max_hold: Option<Duration>) -> Lease {
-        let key = LockKey::new("", "order:42").unwrap();
-        let leased = Leased::new(sent, lease, ttl);
-        Lease::new(key, Owner::new().next_hold(), leased, max_hold)
+        Lease::new(Leased::new(sent, lease, ttl), 0, max_hold)
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn a_confirmation_after_the_deadline_does_not_bring_the_lock_back() {
-        let lease = of(Instant::now(), SECOND, SECOND, None);
-        let sent = Instant::now() + SECOND / 2;
-        tokio::time::advance(SECOND).await;
-        lease.confirm(sent, 10 * SECOND);
-        assert_eq!(lease.lost_by(Instant::now()), Some(LostReason::Unconfirmed));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn the_deadline_is_noticed_without_a_watchdog() {
-        let lease = of(Instant::now(), SECOND, SECOND, None);
-        let deadline = lease.deadline();
-        assert_eq!(lease.until_lost().await, LostReason::Unconfirmed);
-        assert!(Instant::now() < deadline + SECOND / 100);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_confirmation_never_shortens_the_lease() {
+    #[test]
+    fn a_confirmation_after_the_deadline_does_not_bring_the_lock_back() {
         let sent = Instant::now();
-        let lease = of(sent, 10 * SECOND, 10 * SECOND, None);
-        let before = lease.deadline();
-        lease.confirm(sent, SECOND);
-        assert_eq!(lease.deadline(), before);
+        let mut lease = of(sent, SECOND, SECOND, None);
+        lease.confirm(sent + SECOND / 2, 10 * SECOND, sent + SECOND);
+        let lost = lease.lost_by(sent + SECOND);
+        assert_eq!(lost, Some(LostReason::Unconfirmed));
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn a_re_entry_lengthens_the_lease_to_max_hold_at_most() {
-        let lease = of(Instant::now(), SECOND, SECOND, Some(3 * SECOND));
+    #[test]
+    fn a_confirmation_never_shortens_the_lease() {
+        let sent = Instant::now();
+        let mut lease = of(sent, 10 * SECOND, 10 * SECOND, None);
+        let before = (lease.deadline(), lease.due(0));
+        lease.confirm(sent, SECOND, sent);
+        assert_eq!((lease.deadline(), lease.due(0)), before);
+    }
+
+    #[test]
+    fn a_re_entry_lengthens_the_lease_to_max_hold_at_most() {
+        let mut lease = of(Instant::now(), SECOND, SECOND, Some(3 * SECOND));
         assert!(lease.raise_ttl(10 * SECOND));
         assert_eq!(lease.ttl(), 3 * SECOND);
         assert!(!lease.raise_ttl(10 * SECOND));
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn a_deadline_that_passed_unseen_counts_at_the_end() {
-        let lease = of(Instant::now(), SECOND, SECOND, None);
-        tokio::time::advance(SECOND).await;
-        lease.end();
-        assert_eq!(lease.lost_by(Instant::now()), Some(LostReason::Unconfirmed));
+    #[test]
+    fn a_deadline_that_passed_unseen_counts_at_the_end() {
+        let sent = Instant::now();
+        let mut lease = of(sent, SECOND, SECOND, None);
+        lease.end(sent + SECOND);
+        assert_eq!(lease.lost(), Some(LostReason::Unconfirmed));
+        let mut lease = of(sent, SECOND, SECOND, None);
+        lease.end(sent);
+        assert_eq!(lease.lost_by(sent + SECOND), None);
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn max_hold_ends_the_lease_and_the_renewals() {
-        let lease = of(Instant::now(), SECOND, SECOND, Some(SECOND / 2));
-        assert_eq!(lease.renewal_due(), None);
-        tokio::time::advance(SECOND / 2).await;
-        assert_eq!(lease.until_lost().await, LostReason::MaxHold);
+    #[test]
+    fn max_hold_ends_the_lease_and_the_renewals() {
+        let sent = Instant::now();
+        let end = sent + SECOND / 2;
+        let mut lease = of(sent, SECOND, SECOND, Some(SECOND / 2));
+        assert_eq!(lease.look(0, end - MOMENT), Due::At(end));
+        assert_eq!(lease.look(0, end), Due::Lost);
+        assert_eq!(lease.lost_by(end), Some(LostReason::MaxHold));
+    }
+
+    #[test]
+    fn a_lease_is_renewed_after_a_third_and_a_short_one_after_a_quarter() {
+        let sent = Instant::now();
+        for (length, pause) in [(30 * SECOND, 10 * SECOND), (2 * SECOND, SECOND / 2)] {
+            let mut lease = of(sent, length, 30 * SECOND, None);
+            let due = sent + pause;
+            assert_eq!(lease.look(0, due - MOMENT), Due::At(due));
+            assert_eq!(lease.look(0, due), Due::Renewal);
+            lease.confirm(due, 30 * SECOND, due);
+            assert_eq!(lease.look(0, due), Due::At(due + 10 * SECOND));
+        }
+    }
+
+    /// The store knows nothing of the longer TTL until a request that asks for it is confirmed.
+    #[test]
+    fn a_longer_ttl_does_not_put_off_the_renewal_of_the_shorter_lease() {
+        let sent = Instant::now();
+        let mut lease = of(sent, 3 * SECOND, 3 * SECOND, None);
+        assert!(lease.raise_ttl(30 * SECOND));
+        assert_eq!(lease.due(0), sent + SECOND);
+        // A renewal that was sent before the re-entry.
+        lease.confirm(sent + SECOND, 3 * SECOND, sent + SECOND);
+        assert_eq!(lease.due(0), sent + 2 * SECOND);
+        lease.confirm(sent + SECOND, 30 * SECOND, sent + SECOND);
+        assert_eq!(lease.due(0), sent + 11 * SECOND);
+    }
+
+    #[test]
+    fn a_disconnect_makes_the_renewal_due_until_a_later_request_is_confirmed() {
+        let sent = Instant::now();
+        let mut lease = of(sent, 30 * SECOND, 30 * SECOND, None);
+        let now = sent + SECOND;
+        assert_eq!(lease.look(1, now), Due::Renewal);
+        // The one that is confirmed was sent before.
+        lease.confirm(now, 30 * SECOND, now);
+        lease.verify(0);
+        assert_eq!(lease.look(1, now), Due::At(now + VERIFY_PAUSE));
+        assert_eq!(lease.look(1, now + VERIFY_PAUSE), Due::Renewal);
+        lease.confirm(now + VERIFY_PAUSE, 30 * SECOND, now + VERIFY_PAUSE);
+        lease.verify(1);
+        let next = now + VERIFY_PAUSE + 10 * SECOND;
+        assert_eq!(lease.look(1, now + VERIFY_PAUSE), Due::At(next));
+    }
+
+    #[test]
+    fn disconnects_in_a_row_cost_one_verification_in_each_pause() {
+        let sent = Instant::now();
+        let mut lease = of(sent, 30 * SECOND, 30 * SECOND, None);
+        let mut verified = 0;
+        for disconnects in 1..=1_000 {
+            let now = sent + u32::try_from(disconnects).unwrap_or(0) * MOMENT;
+            if lease.look(disconnects, now) == Due::Renewal {
+                verified += 1;
+                lease.confirm(now, 30 * SECOND, now);
+                lease.verify(disconnects);
+            }
+        }
+        assert_eq!(verified, 20);
+    }
+
+    #[test]
+    fn a_hold_goes_on_only_if_it_is_verified_and_has_no_end() {
+        let sent = Instant::now();
+        let lease = of(sent, SECOND, SECOND, None);
+        assert!(lease.is_open(0) && !lease.is_open(1));
+        assert!(!of(sent, SECOND, SECOND, Some(SECOND)).is_open(0));
+        let mut lost = of(sent, SECOND, SECOND, None);
+        lost.lose(LostReason::Gone);
+        assert!(!lost.is_open(0));
     }
 }

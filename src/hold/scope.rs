@@ -18,7 +18,10 @@ use crate::{
         key::LockKey,
         mutex::Mutex,
     },
-    hold::{held::Held, hold::Hold},
+    hold::{
+        held::Held,
+        hold::{CallGraph, Hold},
+    },
 };
 
 task_local! {
@@ -87,9 +90,12 @@ pub(crate) fn held_in(locks: LocksId, key: &str) -> Option<Held> {
         .map(|hold| Held::new(&hold))
 }
 
-/// The owner of the present call graph, or a new one where it holds no lock yet.
-pub(crate) fn owner() -> Arc<Owner> {
-    innermost().map_or_else(Owner::new, |frame| Arc::clone(frame.hold.owner()))
+/// The present call graph, or a new one where it holds no lock yet.
+pub(crate) fn call_graph() -> CallGraph {
+    match innermost() {
+        Some(frame) => frame.hold.graph(),
+        None => CallGraph::New(Owner::new()),
+    }
 }
 
 /// The innermost lock named `key` that the calling code runs under, on any [`Locks`](crate::Locks).
@@ -139,7 +145,7 @@ pub fn held(key: impl AsRef<str>) -> Option<Held> {
 /// ```
 #[must_use]
 pub fn current_owner() -> Option<OwnerId> {
-    innermost().map(|frame| frame.hold.owner().id())
+    innermost().map(|frame| frame.hold.owner())
 }
 
 /// A body that runs under a hold.

@@ -147,10 +147,12 @@ fn a_guard_from_a_runtime_that_is_gone_is_released_or_ends_with_its_lease() {
             released.release().await.unwrap();
             assert!(locks.inspect("released").await.unwrap().is_none());
 
-            // No runtime is left to release it, nor to renew it.
+            // Its own runtime is not left to release it: this one does.
             drop(dropped);
             let free = async || locks.inspect("dropped").await.unwrap().is_none();
-            eventually(DEADLINE, "the lease ends", free).await;
+            eventually(DEADLINE, "the release", free).await;
+            // No runtime is left to renew it.
+            within(DEADLINE, "the lease ends", lost.held().lost()).await;
             assert!(lost.held().is_lost() && lost.held().remaining().is_zero());
             let error = lost.release().await.unwrap_err();
             assert!(

@@ -1,4 +1,4 @@
-//! P4: one watchdog per outermost acquisition, whatever the depth. It renews every third of the
+//! P4: one renewal entry per outermost acquisition, whatever the depth. It is renewed every third of the
 //! TTL and ends with the hold; a re-entry never starts a second one and never shortens a lease.
 
 use std::pin::Pin;

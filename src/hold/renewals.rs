@@ -1,0 +1,339 @@
+//! The renewals of all holds of one `Locks` (P4).
+//!
+//! On each runtime there is one schedule for the holds that were entered there, and one task that sleeps until the
+//! next of them is due. A renewal has a task of its own only while it is in flight. The schedule's task begins
+//! with the first hold and looks once in a second whether there is still one, so that a short section neither
+//! starts it nor wakes it. It ends with its runtime: then its holds are renewed no more.
+//!
+//! A hold stays in the schedule until it ends. While its renewal is in flight, and after a loss, it waits for
+//! nothing there.
+//!
+//! The mutex of the schedules comes before the state of a hold. Under it nothing is spawned, woken or reported: any
+//! of that may run code that comes back here.
+
+use std::{
+    fmt,
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use tokio::{
+    runtime::Handle,
+    select,
+    sync::{Notify, watch},
+    time::Instant,
+};
+
+use crate::{
+    base::{mutex::Mutex, timer::sleep_until},
+    hold::{
+        hold::Hold,
+        lease::Due,
+        renewal::renew,
+        schedule::{Schedule, Slot},
+    },
+    queue::LocalQueues,
+    store::Store,
+};
+
+#[cfg(test)]
+mod tests;
+
+/// How often a schedule looks whether there is still a hold.
+const LOOKS: Duration = Duration::from_secs(1);
+
+/// The renewals of one `Locks`, and what its holds need beside them.
+pub(crate) struct RenewalSchedule {
+    queues: Arc<LocalQueues>,
+    response_timeout: Duration,
+    disconnects: watch::Receiver<u64>,
+    runtimes: Mutex<Vec<OfRuntime>>,
+}
+
+/// The holds that are renewed on one runtime.
+struct OfRuntime {
+    runtime: Handle,
+    holds: Schedule<Arc<Hold>>,
+    /// The count of disconnects that its task has heard of.
+    disconnects: u64,
+    /// When its task looks next whether there is still a hold.
+    look_at: Instant,
+    /// Until when its task sleeps, once it does.
+    sleeps_until: Option<Instant>,
+    /// Wakes its task, and tells it from the next one.
+    signal: Arc<Notify>,
+}
+
+/// What the schedule of a runtime had for a hold.
+#[derive(Default)]
+pub(super) struct Removed {
+    /// `None` if the runtime has ended.
+    pub(super) runtime: Option<Handle>,
+    /// Whether it waited for its time: no renewal was in flight, and none had found it lost.
+    pub(super) was_waiting: bool,
+}
+
+impl RenewalSchedule {
+    pub(crate) fn new(queues: Arc<LocalQueues>, response_timeout: Duration) -> Arc<Self> {
+        let disconnects = queues.store().disconnects();
+        Arc::new(Self {
+            queues,
+            response_timeout,
+            disconnects,
+            runtimes: Mutex::default(),
+        })
+    }
+
+    pub(crate) fn queues(&self) -> &Arc<LocalQueues> {
+        &self.queues
+    }
+
+    pub(crate) fn store(&self) -> &Arc<dyn Store> {
+        self.queues.store()
+    }
+
+    pub(crate) fn response_timeout(&self) -> Duration {
+        self.response_timeout
+    }
+
+    /// How often the connection was lost up to now.
+    pub(crate) fn disconnects(&self) -> u64 {
+        *self.disconnects.borrow()
+    }
+
+    /// A hold is to be renewed on this runtime from now on.
+    pub(super) fn push(self: &Arc<Self>, hold: &Arc<Hold>, runtime: &Handle) {
+        let mut task = None;
+        let signal = {
+            let mut runtimes = self.runtimes.lock();
+            let mut known = runtimes.iter();
+            let at = known.position(|it| it.runtime.id() == runtime.id());
+            let at = at.unwrap_or_else(|| {
+                let (of, begun) = self.begin(runtime);
+                task = Some(begun);
+                runtimes.push(of);
+                runtimes.len() - 1
+            });
+            let of = &mut runtimes[at];
+            // A disconnect that it has not heard of yet makes all holds due, this one included.
+            let due = hold.due(of.disconnects);
+            hold.set_slot(of.holds.push(Arc::clone(hold), due));
+            of.wake_by(due)
+        };
+        if let Some(task) = task {
+            drop(runtime.spawn(task.run()));
+        }
+        signal.iter().for_each(|signal| signal.notify_one());
+    }
+
+    fn begin(self: &Arc<Self>, runtime: &Handle) -> (OfRuntime, Task) {
+        let signal = Arc::<Notify>::default();
+        let mut disconnects = self.disconnects.clone();
+        let of = OfRuntime {
+            runtime: runtime.clone(),
+            holds: Schedule::new(),
+            disconnects: *disconnects.borrow_and_update(),
+            look_at: Instant::now() + LOOKS,
+            sleeps_until: None,
+            signal: Arc::clone(&signal),
+        };
+        let task = Task {
+            renewals: Arc::downgrade(self),
+            disconnects,
+            signal,
+        };
+        (of, task)
+    }
+
+    /// A hold ends: it is not renewed any more.
+    pub(super) fn remove(&self, hold: &Arc<Hold>) -> Removed {
+        let mut runtimes = self.runtimes.lock();
+        let Some((of, slot)) = find(&mut runtimes, hold) else {
+            return Removed::default();
+        };
+        let removed = of.holds.remove(slot);
+        Removed {
+            runtime: Some(of.runtime.clone()),
+            was_waiting: removed.is_some_and(|(_, was_due)| was_due),
+        }
+    }
+
+    /// Where a hold is renewed; `None` if that runtime has ended.
+    pub(super) fn runtime(&self, hold: &Arc<Hold>) -> Option<Handle> {
+        let mut runtimes = self.runtimes.lock();
+        find(&mut runtimes, hold).map(|(of, _)| of.runtime.clone())
+    }
+
+    /// Does what is due. Returns until when the task sleeps; `None` if it ends.
+    fn turn(self: &Arc<Self>, signal: &Arc<Notify>, disconnects: u64) -> Option<Instant> {
+        let (mut due, mut lost) = (Vec::new(), Vec::new());
+        let (until, runtime) = {
+            let mut runtimes = self.runtimes.lock();
+            let mut known = runtimes.iter();
+            let at = known.position(|it| Arc::ptr_eq(&it.signal, signal))?;
+            let of = &mut runtimes[at];
+            let now = Instant::now();
+            if of.look_at <= now {
+                if of.holds.is_empty() {
+                    drop(runtimes.swap_remove(at));
+                    return None;
+                }
+                of.look_at = now + LOOKS;
+            }
+            of.take_due(disconnects, now, &mut due, &mut lost);
+            let until = of.holds.earliest();
+            let until = until.map_or(of.look_at, |until| until.min(of.look_at));
+            of.sleeps_until = Some(until);
+            (until, of.runtime.clone())
+        };
+        for hold in lost {
+            self.notice_loss(&hold);
+        }
+        for hold in due {
+            let renewals = Arc::clone(self);
+            drop(runtime.spawn(async move { renewals.renew(&hold).await }));
+        }
+        Some(until)
+    }
+
+    async fn renew(&self, hold: &Arc<Hold>) {
+        let disconnects = || self.disconnects();
+        let renewal = renew(hold, self.store(), self.response_timeout, disconnects);
+        let renewed = select! {
+            biased;
+            () = hold.until_ended() => return,
+            renewed = renewal => renewed,
+        };
+        match renewed {
+            Ok(()) => self.put_back(hold),
+            Err(reason) => {
+                hold.lose(reason);
+                self.notice_loss(hold);
+            }
+        }
+    }
+
+    fn notice_loss(&self, hold: &Hold) {
+        if hold.lost().is_some() {
+            self.queues.lost(hold.key(), hold.id());
+        }
+    }
+
+    /// A hold was renewed.
+    fn put_back(&self, hold: &Arc<Hold>) {
+        let signal = {
+            let mut runtimes = self.runtimes.lock();
+            find(&mut runtimes, hold).and_then(|(of, slot)| {
+                let due = hold.due(of.disconnects);
+                of.holds.set_due(slot, due);
+                of.wake_by(due)
+            })
+        };
+        signal.iter().for_each(|signal| signal.notify_one());
+    }
+
+    /// The task has ended, with its runtime if it had something to do.
+    fn end(&self, signal: &Arc<Notify>) {
+        let mut runtimes = self.runtimes.lock();
+        let mut known = runtimes.iter();
+        let at = known.position(|it| Arc::ptr_eq(&it.signal, signal));
+        let ended = at.map(|at| runtimes.swap_remove(at));
+        drop(runtimes);
+        drop(ended);
+    }
+}
+
+/// Where a hold stands, unless its runtime has ended.
+fn find<'a>(runtimes: &'a mut [OfRuntime], hold: &Arc<Hold>) -> Option<(&'a mut OfRuntime, Slot)> {
+    let slot = hold.slot()?;
+    let mut known = runtimes.iter_mut();
+    let of = known.find(|it| it.runtime.id() == hold.runtime())?;
+    let is_there = of.holds.get(slot).is_some_and(|it| Arc::ptr_eq(it, hold));
+    is_there.then_some((of, slot))
+}
+
+impl OfRuntime {
+    /// The task is to be woken for what is due then, if it sleeps for longer.
+    fn wake_by(&mut self, due: Instant) -> Option<Arc<Notify>> {
+        let until = self.sleeps_until?;
+        (due < until).then(|| {
+            self.sleeps_until = None;
+            Arc::clone(&self.signal)
+        })
+    }
+
+    fn take_due(
+        &mut self,
+        disconnects: u64,
+        now: Instant,
+        due: &mut Vec<Arc<Hold>>,
+        lost: &mut Vec<Arc<Hold>>,
+    ) {
+        if self.disconnects != disconnects {
+            self.disconnects = disconnects;
+            self.holds.reschedule(|hold| hold.due(disconnects));
+        }
+        while let Some(slot) = self.holds.pop_due(now) {
+            let Some(hold) = self.holds.get(slot).cloned() else {
+                continue;
+            };
+            match hold.look(disconnects, now) {
+                Due::At(at) => self.holds.set_due(slot, at),
+                Due::Renewal => due.push(hold),
+                Due::Lost => lost.push(hold),
+            }
+        }
+    }
+}
+
+/// The task of one schedule. It keeps nothing alive.
+struct Task {
+    renewals: Weak<RenewalSchedule>,
+    disconnects: watch::Receiver<u64>,
+    signal: Arc<Notify>,
+}
+
+impl Task {
+    async fn run(mut self) {
+        while let Some(until) = self.turn() {
+            select! {
+                biased;
+                () = self.signal.notified() => {}
+                // The server may have lost the locks together with the connection: ask at once. A store that is
+                // being dropped has no more disconnects to tell of.
+                Ok(()) = self.disconnects.changed() => {}
+                () = sleep_until(until) => {}
+            }
+        }
+    }
+
+    fn turn(&mut self) -> Option<Instant> {
+        let disconnects = *self.disconnects.borrow_and_update();
+        self.renewals.upgrade()?.turn(&self.signal, disconnects)
+    }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        if let Some(renewals) = self.renewals.upgrade() {
+            renewals.end(&self.signal);
+        }
+    }
+}
+
+impl Drop for RenewalSchedule {
+    fn drop(&mut self) {
+        for of in self.runtimes.lock().iter() {
+            of.signal.notify_one();
+        }
+    }
+}
+
+impl fmt::Debug for RenewalSchedule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RenewalSchedule")
+            .field("queues", &self.queues)
+            .field("response_timeout", &self.response_timeout)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,398 @@
+//! The renewals of holds over a store that counts them, and that loses its connection when it is told to.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+
+use tokio::{runtime::Builder, time::advance};
+
+use super::*;
+use crate::{
+    DepthSync, LockError, Locks, LostReason,
+    base::{
+        id::{InboxId, Owner},
+        key::LockKey,
+        options::{Options, Queueing},
+    },
+    hold::hold::CallGraph,
+    queue::{Cohort, Leased, Stored, TokenSeries},
+    store::{
+        AcquireReply, AcquireRequest, Answer, DepthChange, Listener, Presence, ReleaseReply,
+        ReleaseRequest, Renewal, Seen, Snapshot, StoreTime, memory::MemoryStore,
+    },
+    support::{DEADLINE, eventually},
+};
+
+const SECOND: Duration = Duration::from_secs(1);
+const MOMENT: Duration = Duration::from_millis(1);
+const TTL: Duration = Duration::from_secs(30);
+
+/// A store in memory.
+#[derive(Debug)]
+struct Counting {
+    store: MemoryStore,
+    renewed: AtomicU32,
+    changed: AtomicU32,
+    /// Whether no renewal is answered.
+    is_silent: AtomicBool,
+    /// Whether an acquire loses the connection.
+    is_cut: AtomicBool,
+    disconnects: watch::Sender<u64>,
+}
+
+impl Counting {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            store: MemoryStore::new(),
+            renewed: AtomicU32::new(0),
+            changed: AtomicU32::new(0),
+            is_silent: AtomicBool::new(false),
+            is_cut: AtomicBool::new(false),
+            disconnects: watch::Sender::new(7),
+        })
+    }
+
+    fn locks(self: &Arc<Self>) -> Locks {
+        let builder = Locks::builder().ttl(TTL);
+        builder.over(Arc::<Self>::clone(self), SECOND)
+    }
+
+    fn disconnect(&self) {
+        self.disconnects.send_modify(|count| *count += 1);
+    }
+
+    /// How many renewals there are while so much time passes.
+    async fn renewed_within(&self, span: Duration) -> u32 {
+        let before = self.renewed.load(Relaxed);
+        crate::base::timer::sleep(span).await;
+        self.renewed.load(Relaxed) - before
+    }
+}
+
+impl Store for Counting {
+    fn acquire(&self, key: &LockKey, request: AcquireRequest) -> Answer<AcquireReply> {
+        if self.is_cut.load(Relaxed) {
+            self.disconnect();
+        }
+        self.store.acquire(key, request)
+    }
+
+    fn depth(&self, key: &LockKey, change: DepthChange) -> Answer<Presence> {
+        self.changed.fetch_add(1, Relaxed);
+        self.store.depth(key, change)
+    }
+
+    fn renew(&self, key: &LockKey, renewal: Renewal) -> Answer<Presence> {
+        self.renewed.fetch_add(1, Relaxed);
+        if self.is_silent.load(Relaxed) {
+            return Box::pin(std::future::pending());
+        }
+        self.store.renew(key, renewal)
+    }
+
+    fn release(&self, key: &LockKey, request: ReleaseRequest) -> Answer<ReleaseReply> {
+        self.store.release(key, request)
+    }
+
+    fn inspect(&self, key: &LockKey) -> Answer<Option<Snapshot>> {
+        self.store.inspect(key)
+    }
+
+    fn force_release(&self, key: &LockKey, seen: Seen) -> Answer<bool> {
+        self.store.force_release(key, seen)
+    }
+
+    fn listen(&self, inbox: InboxId, listener: Weak<dyn Listener>) -> bool {
+        self.store.listen(inbox, listener)
+    }
+
+    fn check_subscription(&self) {}
+
+    fn suspect(&self, _: Instant) {}
+
+    fn disconnects(&self) -> watch::Receiver<u64> {
+        self.disconnects.subscribe()
+    }
+
+    fn connection_epoch(&self) -> u64 {
+        self.store.connection_epoch()
+    }
+}
+
+fn alive() -> usize {
+    Handle::current().metrics().num_alive_tasks()
+}
+
+// ---- from outside ----
+
+#[tokio::test(start_paused = true)]
+async fn each_hold_is_renewed_after_a_third_of_its_own_ttl() -> Result<(), LockError> {
+    let store = Counting::new();
+    let locks = store.locks();
+    let mut guards = Vec::new();
+    for number in 0..30 {
+        let ttl = [3 * SECOND, 30 * SECOND, 300 * SECOND][number % 3];
+        guards.push(locks.lock(number.to_string()).ttl(ttl).acquire().await?);
+        advance(MOMENT).await;
+    }
+    // Late by a tick of the timer each, which the next one counts from.
+    let renewed = store.renewed_within(300 * SECOND).await;
+    let expected = 10 * (300 + 30 + 3);
+    assert!((expected - 30..=expected).contains(&renewed), "{renewed}");
+    // The rest of them is renewed on when some have gone.
+    guards.truncate(1);
+    let renewed = store.renewed_within(30 * SECOND).await;
+    assert!((29..=30).contains(&renewed), "{renewed}");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_task_ends_within_a_second_of_the_last_hold() -> Result<(), LockError> {
+    let store = Counting::new();
+    let locks = store.locks();
+    let before = alive();
+    for _ in 0..3 {
+        for _ in 0..1_000 {
+            locks.with_lock("short", async {}).await?;
+            assert!(alive() <= before + 1, "{}", alive());
+        }
+        let guard = locks.lock("long").acquire().await?;
+        crate::base::timer::sleep(100 * SECOND).await;
+        assert_eq!(alive(), before + 1);
+        guard.release().await?;
+        crate::base::timer::sleep(SECOND).await;
+        tokio::task::yield_now().await;
+        assert_eq!(alive(), before);
+    }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_a_hold_ends_its_renewal_in_flight() -> Result<(), LockError> {
+    let store = Counting::new();
+    let locks = store.locks();
+    let before = alive();
+    let guard = locks.lock("key").acquire().await?;
+    store.is_silent.store(true, Relaxed);
+    assert!(store.renewed_within(TTL / 3 + SECOND / 2).await > 0);
+    assert_eq!(alive(), before + 2);
+    guard.release().await?;
+    assert_eq!(store.renewed_within(TTL).await, 0);
+    assert_eq!(alive(), before);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_disconnect_has_each_hold_verified_once() -> Result<(), LockError> {
+    let store = Counting::new();
+    let locks = store.locks();
+    let mut guards = Vec::new();
+    for number in 0..100 {
+        guards.push(locks.lock(number.to_string()).acquire().await?);
+    }
+    assert_eq!(store.renewed_within(SECOND).await, 0);
+    store.disconnect();
+    assert_eq!(store.renewed_within(SECOND).await, 100);
+    // A connection that dies all the time costs each hold 20 in a second.
+    let mut renewed = 0;
+    for _ in 0..1_000 {
+        store.disconnect();
+        renewed += store.renewed_within(MOMENT).await;
+    }
+    assert!((1_500..=2_100).contains(&renewed), "{renewed}");
+    // The last of them was followed by a verification.
+    assert_eq!(store.renewed_within(SECOND).await, 100);
+    assert_eq!(store.renewed_within(SECOND).await, 0);
+    Ok(())
+}
+
+/// A lock that the server has lost is noticed as soon as the connection is.
+#[tokio::test(start_paused = true)]
+async fn a_disconnect_has_the_loss_noticed() -> Result<(), LockError> {
+    let store = Counting::new();
+    let locks = store.locks();
+    let guard = locks.lock("key").acquire().await?;
+    advance(SECOND).await;
+    assert!(locks.force_release("key").await?);
+    store.disconnect();
+    let began = Instant::now();
+    assert_eq!(guard.held().lost().await, LostReason::Gone);
+    assert!(began.elapsed() <= MOMENT);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_disconnect_while_the_lock_is_asked_for_is_seen() -> Result<(), LockError> {
+    let store = Counting::new();
+    let locks = store.locks();
+    // With a schedule that knows of it already, and with one that does not.
+    for has_hold in [false, true] {
+        let other = match has_hold {
+            true => Some(locks.lock("other").acquire().await?),
+            false => None,
+        };
+        assert_eq!(store.renewed_within(SECOND).await, 0);
+        store.is_cut.store(true, Relaxed);
+        let guard = locks.lock("key").acquire().await?;
+        store.is_cut.store(false, Relaxed);
+        let renewed = store.renewed_within(SECOND).await;
+        assert_eq!(renewed, if has_hold { 2 } else { 1 });
+        drop((guard, other));
+        crate::base::timer::sleep(3 * SECOND).await;
+    }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn depths_that_follow_in_the_background_leave_no_task() -> Result<(), LockError> {
+    let store = Counting::new();
+    let locks = store.locks();
+    let guard = locks.lock("key").acquire().await?;
+    let before = alive();
+    let nested = || locks.lock("key").depth_sync(DepthSync::Background);
+    let body = async {
+        for _ in 0..100 {
+            nested().run(async {}).await?;
+        }
+        let _inner = nested().acquire().await?;
+        assert!(alive() <= before + 1, "{}", alive());
+        let caught_up = async || {
+            let info = locks.inspect("key").await;
+            info.is_ok_and(|info| info.is_some_and(|info| info.holders[0].depth == 2))
+        };
+        eventually(DEADLINE, "the depth in the store", caught_up).await;
+        tokio::task::yield_now().await;
+        assert_eq!(alive(), before);
+        Ok::<(), LockError>(())
+    };
+    guard.scope(body).await??;
+    assert!(store.changed.load(Relaxed) < 10, "many changes at once");
+    guard.release().await
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_body_has_seen_keeps_nothing_alive() -> Result<(), LockError> {
+    let store = Counting::new();
+    let locks = store.locks();
+    let guard = locks.lock("key").acquire().await?;
+    let held = guard.held().clone();
+    guard.release().await?;
+    drop(locks);
+    tokio::task::yield_now().await;
+    assert_eq!(Arc::strong_count(&store), 1);
+    assert_eq!((held.key(), held.depth()), ("key", 0));
+    assert!(!held.is_lost() && held.remaining().is_zero());
+    Ok(())
+}
+
+/// A hold of a runtime that has ended is renewed no more; those of the others are.
+#[test]
+fn each_runtime_has_its_own_schedule() {
+    let runtime = || Builder::new_current_thread().enable_all().build().unwrap();
+    let (first, next) = (runtime(), runtime());
+    let store = Counting::new();
+    let locks = store.locks();
+    let request = |key| locks.lock(key).ttl(3 * SECOND / 10).acquire();
+    let ends = first.block_on(request("first")).unwrap();
+    drop(first);
+    next.block_on(async {
+        let stays = request("next").await.unwrap();
+        let lost = ends.held().lost();
+        let lost = crate::support::within(DEADLINE, "the end of the lease", lost).await;
+        assert_eq!(lost, LostReason::Unconfirmed);
+        assert!(!stays.held().is_lost());
+        assert!(store.renewed.load(Relaxed) > 0);
+        stays.release().await.unwrap();
+        drop(ends.release().await);
+    });
+}
+
+// ---- from inside ----
+
+fn schedule() -> Arc<RenewalSchedule> {
+    let queues = LocalQueues::new(Counting::new(), Queueing::default());
+    RenewalSchedule::new(queues, SECOND)
+}
+
+fn hold(renewals: &RenewalSchedule, confirmed: Instant) -> Result<Arc<Hold>, LockError> {
+    let owner = Owner::new();
+    let cohort = Cohort {
+        hold: owner.next_hold(),
+        tokens: TokenSeries::new(crate::FencingToken(1), StoreTime { micros: 1 }, confirmed),
+        lease: Leased::new(confirmed, TTL, TTL),
+        depth: Stored {
+            depth: Some(1),
+            seq: 0,
+        },
+        unanswered: false,
+        is_open: true,
+        disconnects: None,
+    };
+    let terms = Options::default().resolve(Options::default())?;
+    let key = LockKey::new("", "order:42")?;
+    let graph = CallGraph::New(owner);
+    let runtime = Handle::current().id();
+    let disconnects = renewals.disconnects();
+    Ok(Hold::new(cohort, &key, graph, terms, disconnects, runtime))
+}
+
+fn signals(renewals: &RenewalSchedule) -> Vec<(Arc<Notify>, Option<Instant>)> {
+    let runtimes = renewals.runtimes.lock();
+    let signals = runtimes.iter();
+    signals
+        .map(|of| (Arc::clone(&of.signal), of.sleeps_until))
+        .collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_short_section_neither_starts_the_task_nor_wakes_it() -> Result<(), LockError> {
+    let renewals = schedule();
+    let runtime = Handle::current();
+    let long = hold(&renewals, Instant::now())?;
+    renewals.push(&long, &runtime);
+    tokio::task::yield_now().await;
+    let (signal, until) = signals(&renewals).remove(0);
+    assert_eq!(until, Some(Instant::now() + LOOKS));
+    for _ in 0..100 {
+        let short = hold(&renewals, Instant::now())?;
+        renewals.push(&short, &runtime);
+        assert!(renewals.remove(&short).was_waiting);
+    }
+    let now = signals(&renewals);
+    assert_eq!(now.len(), 1);
+    assert!(Arc::ptr_eq(&now[0].0, &signal));
+    assert_eq!(now[0].1, until, "it was woken");
+    Ok(())
+}
+
+/// As a hold is that was handed on in memory some time after it was confirmed.
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_is_due_before_the_task_wakes_does_wake_it() -> Result<(), LockError> {
+    let renewals = schedule();
+    let runtime = Handle::current();
+    let began = Instant::now();
+    advance(TTL / 3 - SECOND / 2).await;
+    let long = hold(&renewals, Instant::now())?;
+    renewals.push(&long, &runtime);
+    tokio::task::yield_now().await;
+    let old = hold(&renewals, began)?;
+    renewals.push(&old, &runtime);
+    tokio::task::yield_now().await;
+    assert_eq!(signals(&renewals)[0].1, Some(began + TTL / 3));
+    // What is in flight does not wait for its time, nor does what is lost.
+    advance(SECOND / 2).await;
+    while old.lost().is_none() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(
+        old.lost(),
+        Some(LostReason::Gone),
+        "the store has no such hold"
+    );
+    assert!(!renewals.remove(&old).was_waiting);
+    let removed = renewals.remove(&long);
+    assert!(removed.was_waiting && removed.runtime.is_some());
+    assert!(
+        renewals.remove(&long).runtime.is_none(),
+        "it is not there twice"
+    );
+    Ok(())
+}

@@ -1,0 +1,136 @@
+//! The store is brought up to the wanted depth of a hold.
+
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use tokio::time::Instant;
+
+use crate::{
+    base::{
+        backoff::pauses,
+        error::{Effect, Failure, LostReason},
+        events,
+        timer::{sleep_until, timeout_at},
+    },
+    hold::{
+        depth::{Flight, Next},
+        hold::Hold,
+    },
+    queue::LocalQueues,
+    store::{Presence, Store},
+};
+
+/// Waits until the store has taken in every change that was made before this call.
+///
+/// It does not wait for the changes that other callers make meanwhile: nested calls that enter and
+/// leave all the time would keep each other from entering.
+pub(super) async fn sync(hold: &Hold, store: &Arc<dyn Store>) -> Result<(), Failure> {
+    let wish = hold.change(|state| state.depth.wishes());
+    sync_to(hold, store, wish).await
+}
+
+async fn sync_to(hold: &Hold, store: &Arc<dyn Store>, wish: u64) -> Result<(), Failure> {
+    let mut pauses = pauses();
+    while let Some(flight) = flight(hold, store, wish) {
+        if let Some(reason) = hold.lost() {
+            return Err(Failure::Lost(reason));
+        }
+        match timeout_at(hold.deadline(), flight.answer.clone()).await {
+            Ok(Ok(Presence::Present)) => {
+                confirm(hold, &flight);
+            }
+            Ok(Ok(Presence::Gone)) => {
+                // A hold that is being released is gone rightly.
+                if hold.depth() > 0 {
+                    hold.lose(LostReason::Gone);
+                }
+                return Err(Failure::Lost(LostReason::Gone));
+            }
+            Ok(Err(error)) => {
+                let is_first_to_know = land(hold, &flight, None);
+                if error.effect() == Effect::Refused {
+                    events::depth_refused(hold.key(), hold.id(), &error);
+                    return Err(Failure::Store(error));
+                }
+                if is_first_to_know {
+                    events::depth_retried(hold.key(), hold.id(), &error);
+                }
+                let pause = Instant::now() + pauses.next().unwrap_or_default();
+                sleep_until(pause.min(hold.deadline())).await;
+            }
+            Err(_lease_ended) => {}
+        }
+    }
+    Ok(())
+}
+
+fn flight(hold: &Hold, store: &Arc<dyn Store>, wish: u64) -> Option<Flight> {
+    hold.change(|state| {
+        let ttl = state.lease.ttl();
+        match state.depth.next(wish, hold.id(), ttl) {
+            Next::Nothing => None,
+            Next::InFlight(flight) => Some(flight),
+            Next::Change(change) => {
+                let sent = Instant::now();
+                let answer = store.depth(hold.key(), change).shared();
+                Some(state.depth.fly(change, sent, answer))
+            }
+        }
+    })
+}
+
+fn confirm(hold: &Hold, flight: &Flight) {
+    let change = flight.change;
+    if change.lengthen {
+        hold.change(|state| state.lease.confirm(flight.sent, change.ttl, Instant::now()));
+    }
+    land(hold, flight, Some(change.target));
+}
+
+fn land(hold: &Hold, flight: &Flight, stored: Option<u32>) -> bool {
+    hold.change(|state| {
+        let ttl = state.lease.ttl();
+        state.depth.land(flight, stored, ttl)
+    })
+}
+
+/// The task that brings the store up to the wanted depth where no caller waits for that. There is one at a time
+/// for a hold, and it ends when there is nothing left to do.
+pub(super) struct Follower {
+    hold: Arc<Hold>,
+    queues: Arc<LocalQueues>,
+    has_ended: bool,
+}
+
+impl Follower {
+    /// `None` if the hold has one.
+    pub(super) fn of(hold: &Arc<Hold>, queues: &Arc<LocalQueues>) -> Option<Self> {
+        let begins = hold.change(|state| state.depth.begin_to_follow());
+        begins.then(|| Self {
+            hold: Arc::clone(hold),
+            queues: Arc::clone(queues),
+            has_ended: false,
+        })
+    }
+
+    pub(super) async fn run(mut self) {
+        while !self.has_ended {
+            let wish = self.hold.change(|state| state.depth.wishes());
+            let synced = sync_to(&self.hold, self.queues.store(), wish).await;
+            if let Err(Failure::Lost(reason)) = synced {
+                self.hold.lose(reason);
+                self.queues.lost(self.hold.key(), self.hold.id());
+            }
+            self.has_ended = self.hold.change(|state| state.depth.stop_to_follow(wish));
+        }
+    }
+}
+
+/// It may end with its runtime.
+impl Drop for Follower {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            self.hold.change(|state| state.depth.is_left_behind());
+        }
+    }
+}
