@@ -1,11 +1,15 @@
 -- KEYS: 1 the lock (hash), 2 its line (zset), 3 the entries of the line (hash)
--- ARGV: 1 hold id, 2 TTL in ms; to wait also: 3 inbox, 4 lease in ms of a lock that moves there, 5 life of the entry in ms
+-- ARGV: 1 hold id, 2 TTL in ms; to wait also: 3 inbox, 4 lease in ms of a lock that moves there, 5 life of the entry in ms, 6 the id of the inbox if it is to be told who else comes to wait
 -- returns the token of a lock that was free, which is the time in µs, with a lease of the TTL; {1, token, lease in ms, time in µs} held by this hold; {0, remaining ms or -1, time in µs} busy; {-1} this hold has ended
 
 -- The usual case, kept short: the lock is free, and nothing stands in its line.
 if redis.call('EXISTS', KEYS[1], KEYS[2]) == 0 then
   local time = redis.call('TIME')
-  redis.call('HSET', KEYS[1], ARGV[1], '1', 'token', time[1] .. ' ' .. time[2])
+  local token = time[1] .. ' ' .. time[2]
+  if ARGV[6] then
+    token = token .. ' ' .. ARGV[6]
+  end
+  redis.call('HSET', KEYS[1], ARGV[1], '1', 'token', token)
   local set = redis.pcall('PEXPIRE', KEYS[1], ARGV[2])
   if set == 1 then
     return time[1] * 1000000 + time[2]
@@ -17,7 +21,7 @@ end
 
 local function general()
   local lock, line, entries = unpack(KEYS)
-  local hold, ttl, inbox, lease, life = unpack(ARGV)
+  local hold, ttl, inbox, lease, life, id = unpack(ARGV)
   -- include token
   -- include line
 
@@ -28,9 +32,10 @@ local function general()
     end
     local now = clock()
     local remaining = redis.call('PTTL', lock)
-    local ahead, wish
+    local ahead, wish, holder
     if remaining ~= -2 then
       local depth, stored = unpack(redis.call('HMGET', lock, hold, 'token'))
+      holder = told(stored)
       if depth then
         -- Asked again after an answer that never came, or told by no message: never a shorter lease, and
         -- the same token.
@@ -41,7 +46,7 @@ local function general()
         local token = known(stored)
         if not token then
           token = now
-          redis.call('HSET', lock, 'token', written(token))
+          redis.call('HSET', lock, 'token', written(token, id))
         end
         return {1, token, remaining, now}
       end
@@ -51,15 +56,15 @@ local function general()
         if ahead then
           leave(ahead)
         end
-        take(hold, ttl, now)
+        take(hold, ttl, now, id)
         return {1, now, tonumber(ttl), now}
       end
     end
-    if inbox then
-      stand(inbox, now, life, hold, lease)
-    end
+    local is_first = inbox and stand(inbox, now, life, hold, lease, id, holder)
     if ahead then
       remaining = grant(ahead, wish, now, now)
+    elseif is_first and holder and holder ~= inbox then
+      redis.pcall('PUBLISH', holder, 'contended ' .. lock)
     end
     return {0, remaining, now}
   end

@@ -1,5 +1,5 @@
 -- KEYS: 1 the lock (hash), 2 its line (zset), 3 the entries of the line (hash)
--- ARGV: 1 hold id; unless nothing else of the hold can be there: 2 marks, 'x' to leave a tombstone, 'd' if its depth has changed, 3 inbox; with a successor also: 4 its hold id, 5 its TTL in ms, 6 'pass lease life': 1 if another process goes first, else 0; lease in ms of a lock that moves to the inbox; life of its entry in ms
+-- ARGV: 1 hold id; unless nothing else of the hold can be there: 2 marks, 'x' to leave a tombstone, 'd' if its depth has changed, 3 inbox; with a successor also: 4 its hold id, 5 its TTL in ms, 6 'pass lease life': 1 if another process goes first, else 0; lease in ms of a lock that moves to the inbox; life of its entry in ms; 7 the id of the inbox if it is to be told who else comes to wait
 -- returns released (1 or 0); with a successor the token that it has got, which is the time in µs, with a lease of its TTL; {released, 1, token, lease in ms, time in µs}: it has the lock; {released, 0, remaining ms, time in µs}: it stands in the line; {released}: it has to ask
 
 -- The usual cases, kept short: the hold is there, and nothing stands in its line. DEL comes first: it is
@@ -14,10 +14,14 @@ elseif ARGV[4] and ARGV[2] == '' then
   if fields[1] and fields[2] and redis.pcall('EXISTS', KEYS[2]) == 0 then
     local time = redis.pcall('TIME')
     local now = time[1] and time[1] * 1000000 + time[2] or 0
-    local seconds, micros = string.match(fields[2], '^(%d+) (%d+)$')
+    local seconds, micros = string.match(fields[2], '^(%d+) (%d+)')
     if seconds and seconds * 1000000 + micros < now then
       redis.call('DEL', KEYS[1])
-      redis.pcall('HSET', KEYS[1], ARGV[4], '1', 'token', time[1] .. ' ' .. time[2])
+      local token = time[1] .. ' ' .. time[2]
+      if ARGV[7] then
+        token = token .. ' ' .. ARGV[7]
+      end
+      redis.pcall('HSET', KEYS[1], ARGV[4], '1', 'token', token)
       if redis.pcall('PEXPIRE', KEYS[1], ARGV[5]) == 1 then
         return now
       end
@@ -30,7 +34,7 @@ end
 
 local function general()
   local lock, line, entries = unpack(KEYS)
-  local hold, marks, inbox, successor, ttl, place = unpack(ARGV)
+  local hold, marks, inbox, successor, ttl, place, id = unpack(ARGV)
   local pass, lease, life = string.match(place or '', '^(%S+) (%S+) (%S+)$')
   -- include token
   -- include line
@@ -59,7 +63,7 @@ local function general()
       end
       if ahead and not (successor and ahead == inbox) then
         if successor then
-          stand(inbox, now, life, successor, lease)
+          stand(inbox, now, life, successor, lease, id)
         end
         local remaining = grant(ahead, wish, token, now)
         if successor then
@@ -67,7 +71,7 @@ local function general()
         end
       elseif successor then
         leave(inbox)
-        take(successor, ttl, token)
+        take(successor, ttl, token, id)
         return {1, 1, token, tonumber(ttl), now}
       end
       return {1}
@@ -79,7 +83,7 @@ local function general()
       -- Requests may overtake each other: a successor that has the lock by now would get it once more
       -- after its own release.
       if successor and redis.call('HEXISTS', lock, successor) == 0 then
-        stand(inbox, now, life, successor, lease)
+        stand(inbox, now, life, successor, lease, id)
         local remaining = redis.call('PTTL', lock)
         return {0, 0, remaining == -2 and 0 or remaining, now}
       end

@@ -1,10 +1,11 @@
--- Part: an entry of the line, "deadline hold lease", its deadline in microseconds.
+-- Part: an entry of the line, "deadline hold lease", its deadline in microseconds; and behind it the id of the
+-- inbox, if it is to be told, once its process has the lock, who else comes to wait.
 -- alive(entry, now) returns the words after the deadline if the process counts as alive; nothing of a
 -- dead one, and of an entry that cannot be read, as if it had never asked.
 local function alive(entry, now)
-  local deadline, hold, lease = string.match(entry or '', '^(%d+) (%S+) ([1-9]%d*)$')
+  local deadline, hold, lease, id = string.match(entry or '', '^(%d+) (%S+) ([1-9]%d*) ?(%S*)$')
   deadline = tonumber(deadline)
   if deadline and deadline > now and deadline < 9007199254740992 and #lease < 16 then
-    return hold, lease
+    return hold, lease, id ~= '' and id or nil
   end
 end

@@ -35,16 +35,21 @@ local function outlive(key, life)
   end
 end
 
--- Enters the line at its end, or keeps the place that the inbox has there.
-local function stand(inbox, now, life, hold, lease)
+-- Enters the line at its end, or keeps the place that the inbox has there. Returns whether it has come new, and no
+-- other process but that of the holder was there.
+local function stand(inbox, now, life, hold, lease, id, holder)
+  local is_first = false
   if not redis.call('ZSCORE', line, inbox) then
     local last = redis.call('ZRANGE', line, '(4503599627370496', 0, 'BYSCORE', 'REV', 'LIMIT', 0, 1, 'WITHSCORES')
     redis.call('ZADD', line, (last[2] or 1099511627776) + 1, inbox)
+    is_first = not last[1] or last[1] == holder
   end
   local deadline = string.format('%.0f', now + life * 1000)
-  redis.call('HSET', entries, inbox, deadline .. ' ' .. hold .. ' ' .. lease)
+  local entry = deadline .. ' ' .. hold .. ' ' .. lease
+  redis.call('HSET', entries, inbox, id and entry .. ' ' .. id or entry)
   outlive(line, life)
   outlive(entries, life)
+  return is_first
 end
 
 -- Leaves a tombstone of a hold for ten minutes. The first command removes the dead ones: it is a write that
@@ -57,8 +62,8 @@ local function bury(hold, now)
 end
 
 -- Enters a hold in a free lock.
-local function take(hold, lease, token)
-  redis.call('HSET', lock, hold, '1', 'token', written(token))
+local function take(hold, lease, token, id)
+  redis.call('HSET', lock, hold, '1', 'token', written(token, id))
   local set = redis.pcall('PEXPIRE', lock, lease)
   if set ~= 1 then
     -- Without an expiry it would stand for ever.
@@ -70,9 +75,9 @@ end
 -- Moves a free lock to the head of the line and tells it; returns the lease it has. Nothing comes
 -- after this, since a script must not fail once it has sent a message.
 local function grant(inbox, wish, token, now)
-  local hold, lease = unpack(wish)
+  local hold, lease, id = unpack(wish)
   leave(inbox)
-  take(hold, lease, token)
+  take(hold, lease, token, id)
   local message = string.format('%s %.0f %.0f %s ', hold, token, now, lease)
   redis.pcall('PUBLISH', inbox, message .. lock)
   return tonumber(lease)

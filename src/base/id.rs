@@ -185,6 +185,11 @@ impl InboxId {
     pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.0
     }
+
+    /// What tells it from others.
+    pub(crate) fn id(&self) -> &[u8] {
+        self.0.split_at(Self::PREFIX.len()).1
+    }
 }
 
 impl fmt::Display for InboxId {

@@ -102,8 +102,12 @@ impl LocalQueues {
         {
             let outcome = asking.waiter.learn(answer.clone(), None, Instant::now());
             if let Outcome::Held(grant) = outcome {
-                let handoffs = 0;
-                let asking = mem::replace(alone, Alone::Held { hold, handoffs });
+                let held = Alone::Held {
+                    hold,
+                    handoffs: 0,
+                    is_contended: grant.is_contended,
+                };
+                let asking = mem::replace(alone, held);
                 drop(lines);
                 drop(asking);
                 return Progress::Granted(grant);

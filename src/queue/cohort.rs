@@ -128,6 +128,7 @@ mod tests {
             lease,
             ttl: 30 * SECOND,
             unanswered: true,
+            is_contended: false,
         };
         grant.into()
     }

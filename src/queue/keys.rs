@@ -95,10 +95,14 @@ impl LocalQueues {
         let mut lines = self.lines.lock();
         match lines.of.get_mut(key) {
             None => return,
-            Some(Slot::Alone(Alone::Held { hold, .. })) => {
-                // Nothing else concerns a hold whose lock no other caller wants.
-                if matches!(input, Input::Lost(lost) if lost == *hold) {
-                    lines.of.remove(key);
+            Some(Slot::Alone(Alone::Held {
+                hold, is_contended, ..
+            })) => {
+                match input {
+                    Input::Lost(lost) if lost == *hold => drop(lines.of.remove(key)),
+                    Input::Contended => *is_contended = true,
+                    // Nothing else concerns a hold whose lock no other caller wants.
+                    _ => {}
                 }
                 return;
             }

@@ -9,18 +9,19 @@ use std::{collections::VecDeque, time::Duration};
 use tokio::time::Instant;
 
 use super::{
-    step::{Action, Answer, Grant, Heard, Input, Refusal},
+    step::{Action, Answer, Heard, Input, Refusal},
     waiter::{Flight, Kind, Outcome, Waiter},
 };
 use crate::{
-    base::{deadline::deadline, id::HoldId, options::Queueing},
-    store::{AcquireRequest, HandoffMessage, Order, Successor},
+    base::{id::HoldId, options::Queueing},
+    store::HandoffMessage,
 };
 
 /// A lock that expires at the reported instant is free a moment later.
 const EXPIRY_SLACK: Duration = Duration::from_millis(1);
 
 mod asking;
+mod holding;
 mod late;
 #[cfg(test)]
 #[path = "../../tests/model/mod.rs"]
@@ -55,6 +56,8 @@ pub(super) struct LocalQueue {
     flight: Option<Flight>,
     /// How many times in a row the lock went from one of this process to the next.
     handoffs: u32,
+    /// Whether another process may wait for the lock that this one has.
+    is_contended: bool,
     /// What the store told last.
     heard: Heard,
     /// Whether messages come in.
@@ -79,6 +82,7 @@ impl LocalQueue {
             holder: Holder::Nobody,
             flight: None,
             handoffs: 0,
+            is_contended: false,
             heard: Heard::Nothing,
             listens: false,
             maybe_free: false,
@@ -116,17 +120,6 @@ impl LocalQueue {
         unclaimed.chain(ask_at).min()
     }
 
-    /// The first waiter, if it may go on with a hold of this TTL in memory: nothing in the store may be
-    /// meant for it, since it enters under the id of another hold.
-    pub(super) fn heir(&self, ttl: Duration) -> Option<HoldId> {
-        let first = self.waiters.front()?;
-        let AcquireRequest { hold, .. } = first.request;
-        let flight = self.flight.as_ref();
-        let is_known = first.is_known() || flight.is_some_and(|flight| flight.waiter == hold);
-        let fits = first.may_inherit && first.request.ttl == ttl && !is_known;
-        (fits && self.handoffs < self.queueing.local_handoffs).then_some(hold)
-    }
-
     pub(super) fn step(&mut self, input: Input, now: Instant, actions: &mut Vec<Action>) {
         match input {
             Input::Join {
@@ -154,7 +147,7 @@ impl LocalQueue {
                 until,
             } => {
                 if let Some(next) = self.remove(waiter) {
-                    self.handoffs += 1;
+                    self.handoffs = self.handoffs.saturating_add(1);
                     self.hold(Holder::Until(hold, until), &next.request, now);
                 }
             }
@@ -169,6 +162,7 @@ impl LocalQueue {
                 self.maybe_free = true;
             }
             Input::MaybeFree => self.maybe_free = true,
+            Input::Contended => self.is_contended = true,
             Input::Listening(listens) if listens != self.listens => {
                 self.listens = listens;
                 self.ask_at = None;
@@ -335,60 +329,5 @@ impl LocalQueue {
             _ if self.flight.is_none() => self.ask(false, actions),
             _ => self.maybe_free = true,
         }
-    }
-
-    // ---- who holds ----
-
-    fn grant(&mut self, grant: Grant, handoffs: u32, now: Instant, actions: &mut Vec<Action>) {
-        let Some(waiter) = self.remove(grant.hold) else {
-            return;
-        };
-        self.handoffs = handoffs;
-        let until = deadline(grant.sent, grant.lease);
-        self.hold(Holder::Until(grant.hold, until), &waiter.request, now);
-        actions.push(Action::Grant(grant.hold, grant));
-    }
-
-    /// A waiter is brought the lock, and has to come for it.
-    fn hold(&mut self, holder: Holder, request: &AcquireRequest, now: Instant) {
-        self.holder = holder;
-        self.heard = Heard::Busy;
-        (self.ask_at, self.free_at) = (None, None);
-        // In strict order the next one takes its place in the store's queue now.
-        self.maybe_free = self.queueing.local_handoffs == 0;
-        let due = now + 2 * self.queueing.heartbeat(request.ttl);
-        self.unclaimed.push((due, request.hold));
-    }
-
-    /// The grant of a waiter is entered, or given back.
-    fn claim(&mut self, waiter: HoldId) {
-        self.unclaimed.retain(|(_, other)| *other != waiter);
-    }
-
-    /// A hold ends. Returns who is to have the lock next, unless the store decides that.
-    fn end(&mut self, hold: HoldId) -> Option<Successor> {
-        if self.holder.is(hold) {
-            self.holder = Holder::Nobody;
-        }
-        self.nominate()
-    }
-
-    /// Names the first waiter as successor, unless another request is in flight.
-    fn nominate(&mut self) -> Option<Successor> {
-        let first = self.waiters.front().filter(|_| self.flight.is_none())?;
-        let AcquireRequest { hold, ttl, entry } = first.request;
-        let entry = entry?;
-        let (order, handoffs) = if self.handoffs < self.queueing.local_handoffs {
-            (Order::SuccessorFirst, self.handoffs + 1)
-        } else {
-            (Order::QueueFirst, 0)
-        };
-        self.fly(hold, Kind::Release { handoffs });
-        Some(Successor {
-            hold,
-            ttl,
-            entry,
-            order,
-        })
     }
 }

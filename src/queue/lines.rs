@@ -86,6 +86,18 @@ impl Lines {
         output
     }
 
+    /// Messages were missed. Returns the keys that are waited for; the other ones may be waited for elsewhere.
+    pub(super) fn missed(&mut self) -> Vec<LockKey> {
+        let mut waited_for = Vec::new();
+        for (key, slot) in &mut self.of {
+            match slot {
+                Slot::Alone(Alone::Held { is_contended, .. }) => *is_contended = true,
+                Slot::Alone(Alone::Asking(_)) | Slot::Line(_) => waited_for.push(key.clone()),
+            }
+        }
+        waited_for
+    }
+
     /// The line of a key, if there is one.
     pub(super) fn line(&mut self, key: &LockKey) -> Option<&mut Line> {
         match self.of.get_mut(key)? {
@@ -138,6 +150,8 @@ pub(super) enum Alone {
         hold: HoldId,
         /// How many times in a row the lock went from one of this process to the next.
         handoffs: u32,
+        /// Whether another process may wait for it.
+        is_contended: bool,
     },
 }
 
@@ -156,8 +170,12 @@ impl Alone {
     /// The line as it is once another caller comes, and the request in flight unless its caller polls it.
     pub(super) fn line(&mut self, queueing: Queueing) -> (Line, Option<Acquiring>) {
         match self {
-            Self::Held { hold, handoffs } => {
-                let queue = LocalQueue::held(queueing, *hold, *handoffs);
+            Self::Held {
+                hold,
+                handoffs,
+                is_contended,
+            } => {
+                let queue = LocalQueue::held(queueing, *hold, *handoffs, *is_contended);
                 (Line::new(queue), None)
             }
             Self::Asking(asking) => {
@@ -211,8 +229,12 @@ impl Line {
     /// What is left of it where a hold has the lock, and no caller wants it.
     pub(super) fn alone(&self) -> Option<Alone> {
         let is_idle = self.callers.is_empty() && self.driver.is_none();
-        let (hold, handoffs) = self.queue.held_alone().filter(|_| is_idle)?;
-        Some(Alone::Held { hold, handoffs })
+        let (hold, handoffs, is_contended) = self.queue.held_alone().filter(|_| is_idle)?;
+        Some(Alone::Held {
+            hold,
+            handoffs,
+            is_contended,
+        })
     }
 
     /// Answers a caller. Returns what it was answered before, and has not come for.

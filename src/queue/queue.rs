@@ -135,13 +135,16 @@ impl LocalQueues {
         if self.queueing.handoff == HandOff::InStore {
             return false;
         }
-        let Some(next) = turn.next(Instant::now()) else {
+        let now = Instant::now();
+        let Some(next) = turn.next(now) else {
             return false;
         };
+        let heartbeat = self.queueing.heartbeat(turn.lease.ttl);
+        let is_late = turn.tokens.age(now).is_none_or(|age| age >= heartbeat);
         let hold = next.hold;
         let mut effects = Effects::default();
         let handed_on = self.change(key, &mut effects, |line, effects| {
-            let waiter = line.queue.heir(next.lease.ttl)?;
+            let waiter = line.queue.heir(next.lease.ttl, is_late)?;
             line.caller(waiter)?;
             line.answer(waiter, Ok(next), effects);
             let until = next.lease.deadline;
@@ -183,6 +186,8 @@ impl LocalQueues {
             inbox: self.requests.inbox(),
             grant: (2 * heartbeat).min(ttl),
             life: 2 * heartbeat,
+            tells: self.queueing.handoff == HandOff::InProcess
+                && self.queueing.wake == Wake::Notify,
         })
     }
 }
@@ -200,20 +205,27 @@ impl Listener for LocalQueues {
         }
     }
 
+    fn contended(&self, key: &str) {
+        let key = {
+            let lines = self.lines.lock();
+            lines.of.get_key_value(key).map(|(key, _)| key.clone())
+        };
+        if let Some(key) = key {
+            self.input(&key, Input::Contended);
+        }
+    }
+
     fn is_idle(&self) -> bool {
         self.lines.lock().of.values().all(|slot| slot.len() == 0)
     }
 
     fn missed(&self) {
-        let mut keys: Vec<_> = {
-            let lines = self.lines.lock();
-            let waited_for = lines.of.iter().filter(|(_, slot)| slot.len() > 0);
-            waited_for.map(|(key, _)| key.clone()).collect()
-        };
+        let mut keys = self.lines.lock().missed();
         // In an order that does not depend on chance, so that a simulation repeats itself.
         keys.sort_unstable_by(|one, other| one.as_str().cmp(other.as_str()));
         for key in keys {
             self.input(&key, Input::MaybeFree);
+            self.input(&key, Input::Contended);
         }
     }
 }

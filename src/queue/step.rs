@@ -43,6 +43,8 @@ pub(super) enum Input {
     Lost(HoldId),
     /// The lock may be free: a release was answered, or messages may have been missed.
     MaybeFree,
+    /// Another process has come to wait for the lock that this one has.
+    Contended,
     /// Whether messages come in from now on.
     Listening(bool),
     /// The time has come that [`LocalQueue::due`] tells.
@@ -118,6 +120,8 @@ pub(crate) struct Grant {
     pub(crate) ttl: Duration,
     /// Whether an acquire of the hold was never answered.
     pub(crate) unanswered: bool,
+    /// Whether another process may wait for the lock.
+    pub(crate) is_contended: bool,
 }
 
 /// Why a waiter does not get the lock.

@@ -36,6 +36,11 @@ impl TokenSeries {
         FencingToken(self.first.0.saturating_add(u64::from(self.turns)))
     }
 
+    /// For how long the lock has gone on without the server.
+    pub(crate) fn age(self, now: Instant) -> Option<Duration> {
+        Some(now.saturating_duration_since(self.since?))
+    }
+
     /// The token of the next turn, if the server's clock has passed it for certain. One per cent is for
     /// clocks that differ in rate.
     pub(crate) fn next(self, now: Instant) -> Option<Self> {

@@ -119,11 +119,14 @@ impl Waiter {
             reply,
         } = answer;
         match reply {
-            Reply::Acquire(AcquireReply::Held { token, lease, at })
-                if now < deadline(sent, lease) =>
-            {
+            Reply::Acquire(AcquireReply::Held {
+                token,
+                lease,
+                at,
+                is_contended,
+            }) if now < deadline(sent, lease) => {
                 let tokens = TokenSeries::new(token, at, now);
-                Outcome::Held(self.grant(tokens, sent, lease))
+                Outcome::Held(self.grant(tokens, sent, lease, is_contended))
             }
             Reply::Acquire(AcquireReply::Held { .. }) => {
                 // The server may hold the lock for it yet, and only a fresh answer tells for how long.
@@ -172,7 +175,7 @@ impl Waiter {
         };
         start.map_or(Outcome::Moved, |start| {
             let tokens = TokenSeries::new(message.token, message.at, now);
-            Outcome::Held(self.grant(tokens, start, message.lease))
+            Outcome::Held(self.grant(tokens, start, message.lease, true))
         })
     }
 
@@ -182,7 +185,15 @@ impl Waiter {
         }
     }
 
-    fn grant(&self, tokens: TokenSeries, sent: Instant, lease: Duration) -> Grant {
+    fn grant(
+        &self,
+        tokens: TokenSeries,
+        sent: Instant,
+        lease: Duration,
+        is_contended: bool,
+    ) -> Grant {
+        // The store tells only those of it that have named their inbox.
+        let is_told = self.request.entry.is_some_and(|entry| entry.tells);
         Grant {
             hold: self.request.hold,
             tokens,
@@ -190,6 +201,7 @@ impl Waiter {
             lease,
             ttl: self.request.ttl,
             unanswered: self.unanswered,
+            is_contended: is_contended || !is_told,
         }
     }
 

@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use tokio::{sync::watch, time::Instant};
 
-use self::state::State;
+use self::state::{Message, State};
 use super::{
-    AcquireReply, AcquireRequest, Answer, DepthChange, HandoffMessage, Listener, Presence,
-    ReleaseReply, ReleaseRequest, Renewal, Seen, Snapshot, Store,
+    AcquireReply, AcquireRequest, Answer, DepthChange, Listener, Presence, ReleaseReply,
+    ReleaseRequest, Renewal, Seen, Snapshot, Store,
 };
 use crate::base::{error::StoreError, id::InboxId, key::LockKey, mutex::Mutex};
 
@@ -82,10 +82,12 @@ impl MemoryStore {
 }
 
 impl Shared {
-    fn tell(&self, inbox: InboxId, message: HandoffMessage) {
+    fn tell(&self, inbox: InboxId, message: Message) {
         let listener = self.inboxes.lock().get(&inbox).and_then(Weak::upgrade);
-        if let Some(listener) = listener {
-            listener.handoff(message);
+        match (message, listener) {
+            (Message::Handoff(message), Some(listener)) => listener.handoff(message),
+            (Message::Contended(key), Some(listener)) => listener.contended(&key),
+            (_, None) => {}
         }
     }
 }
@@ -122,7 +124,17 @@ impl Store for MemoryStore {
     }
 
     fn listen(&self, inbox: InboxId, listener: Weak<dyn Listener>) -> bool {
-        self.shared.inboxes.lock().insert(inbox, listener);
+        let known = self
+            .shared
+            .inboxes
+            .lock()
+            .insert(inbox, Weak::clone(&listener));
+        if known.is_none()
+            && let Some(listener) = listener.upgrade()
+        {
+            // Of those that came before.
+            listener.missed();
+        }
         true
     }
 

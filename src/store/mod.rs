@@ -82,6 +82,9 @@ pub(crate) trait Listener: Send + Sync {
     /// A lock has moved to a hold of this process.
     fn handoff(&self, message: HandoffMessage);
 
+    /// Another process has come to wait for a lock that this one has.
+    fn contended(&self, _key: &str) {}
+
     /// Whether no caller waits for a message.
     fn is_idle(&self) -> bool;
 
@@ -134,6 +137,8 @@ pub(crate) struct QueueEntry {
     pub(crate) grant: Duration,
     /// How long its place is kept after the last request.
     pub(crate) life: Duration,
+    /// Whether its process is to be told, while it has the lock, that another one has come to wait.
+    pub(crate) tells: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -144,6 +149,8 @@ pub(crate) enum AcquireReply {
         lease: Duration,
         /// The time of the store then.
         at: StoreTime,
+        /// Whether another process may wait for the lock.
+        is_contended: bool,
     },
     /// Another hold has it, for so long; `None` if it never expires.
     Busy {

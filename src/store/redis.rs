@@ -103,7 +103,8 @@ impl Store for RedisStore {
             Some(entry) => call
                 .arg(entry.inbox.as_bytes())
                 .millis(entry.grant)
-                .millis(entry.life),
+                .millis(entry.life)
+                .told(entry),
             None => call,
         };
         self.run(call, move |reply| reply::acquired(reply, ttl))
@@ -156,7 +157,8 @@ impl Store for RedisStore {
             call = call
                 .arg(Field(successor.hold))
                 .millis(successor.ttl)
-                .arg(format!("{pass} {lease} {life}"));
+                .arg(format!("{pass} {lease} {life}"))
+                .told(successor.entry);
         }
         let ttl = request.successor.map(|successor| successor.ttl);
         self.run(call, move |reply| reply::released(reply, ttl))

@@ -17,6 +17,7 @@ const FENCE: &str = "fence";
 
 enum Received {
     Message(HandoffMessage),
+    Contended(String),
     Missed,
 }
 
@@ -26,6 +27,10 @@ struct Recorder(UnboundedSender<Received>);
 impl Listener for Recorder {
     fn handoff(&self, message: HandoffMessage) {
         let _ = self.0.send(Received::Message(message));
+    }
+
+    fn contended(&self, key: &str) {
+        let _ = self.0.send(Received::Contended(key.to_owned()));
     }
 
     fn is_idle(&self) -> bool {
@@ -40,6 +45,8 @@ impl Listener for Recorder {
 /// The inbox of one process, open.
 pub(crate) struct Inbox {
     pub(crate) id: InboxId,
+    /// The keys that another process has come to wait for, as far as they were received.
+    pub(crate) contended: Vec<String>,
     received: UnboundedReceiver<Received>,
     /// A store only refers to its listeners.
     recorder: Arc<Recorder>,
@@ -49,8 +56,10 @@ pub(crate) struct Inbox {
 
 impl Inbox {
     pub(crate) fn in_memory(store: &dyn Store, id: InboxId) -> Self {
-        let inbox = Self::new(id);
+        let mut inbox = Self::new(id);
         inbox.open(store);
+        let opened = inbox.received.try_recv();
+        assert!(matches!(opened, Ok(Received::Missed)), "received too early");
         inbox
     }
 
@@ -72,6 +81,7 @@ impl Inbox {
         let (sender, received) = unbounded_channel();
         Self {
             id,
+            contended: Vec::new(),
             received,
             recorder: Arc::new(Recorder(sender)),
             process: None,
@@ -85,12 +95,15 @@ impl Inbox {
 
     /// What it has received since it was last asked, from a store in memory.
     pub(crate) fn received_here(&mut self) -> Vec<HandoffMessage> {
-        std::iter::from_fn(|| self.received.try_recv().ok())
-            .map(|received| match received {
-                Received::Message(message) => message,
+        let mut messages = Vec::new();
+        while let Ok(received) = self.received.try_recv() {
+            match received {
+                Received::Message(message) => messages.push(message),
+                Received::Contended(key) => self.contended.push(key),
                 Received::Missed => panic!("nothing is missed in memory"),
-            })
-            .collect()
+            }
+        }
+        messages
     }
 
     /// The same, from a server that a [`fence`] was sent through.
@@ -100,6 +113,7 @@ impl Inbox {
             match within(DEADLINE, "the fence", self.received.recv()).await {
                 Some(Received::Message(message)) if message.key == FENCE => return messages,
                 Some(Received::Message(message)) => messages.push(message),
+                Some(Received::Contended(key)) => self.contended.push(key),
                 Some(Received::Missed) | None => panic!("the subscription broke"),
             }
         }

@@ -30,6 +30,7 @@ macro_rules! on_every_store {
 }
 
 mod classic;
+mod contention;
 mod depth;
 mod end;
 mod expiry;

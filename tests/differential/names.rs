@@ -107,6 +107,7 @@ impl Names {
                 inbox: self.inboxes[entry.inbox],
                 grant: entry.grant,
                 life: entry.life,
+                tells: entry.inbox == 0,
             }),
         }
     }
@@ -120,6 +121,7 @@ impl Names {
                 inbox: self.inboxes[inbox],
                 grant: next.grant,
                 life: next.life,
+                tells: inbox == 0,
             },
             order: next.order,
         }

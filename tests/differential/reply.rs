@@ -53,7 +53,14 @@ impl Reply {
 
 fn take_acquired(acquired: &mut AcquireReply) -> (Option<Duration>, Option<FencingToken>) {
     match acquired {
-        AcquireReply::Held { token, lease, at } => {
+        AcquireReply::Held {
+            token,
+            lease,
+            at,
+            is_contended,
+        } => {
+            // The general way of a script is also taken where no microsecond has passed.
+            *is_contended = false;
             at.micros = 0;
             let token = std::mem::replace(token, NO_TOKEN);
             (Some(std::mem::take(lease)), Some(token))

@@ -83,6 +83,7 @@ pub(crate) fn request(hold: Hold) -> AcquireRequest {
             inbox: *INBOX,
             grant: span(ticks::GRANT),
             life: span(ticks::PLACE),
+            tells: false,
         }),
     }
 }
@@ -94,6 +95,7 @@ pub(crate) fn reply(acquired: Acquired, age: u8) -> AcquireReply {
             token: FencingToken(token.into()),
             lease: span(ticks::TTL),
             at: server(-i64::from(age)),
+            is_contended: true,
         },
         Acquired::Busy { outward } => AcquireReply::Busy {
             // The end of a lease is no earlier than a heartbeat, in ticks.

@@ -87,6 +87,7 @@ fn says(ints: &[i64], acquired: AcquireReply) -> bool {
                 token: got,
                 lease,
                 at,
+                ..
             },
             &[1, token, millis, micros],
         ) => {
@@ -277,15 +278,16 @@ mod tests {
             millis in 0..=i64::MAX,
             micros in 0..=i64::MAX,
         ) {
-            let held = |lease, at: i64| AcquireReply::Held {
+            let held = |lease, at: i64, is_contended| AcquireReply::Held {
                 token: FencingToken(token.unsigned_abs()),
                 lease,
                 at: StoreTime { micros: at.unsigned_abs() },
+                is_contended,
             };
             let value = array(&[1, token, millis, micros]);
-            let asked = held(from_millis(millis), micros);
+            let asked = held(from_millis(millis), micros, true);
             prop_assert_eq!(acquired(value, TTL).ok(), Some(asked));
-            prop_assert_eq!(acquired(Value::Int(token), TTL).ok(), Some(held(TTL, token)));
+            prop_assert_eq!(acquired(Value::Int(token), TTL).ok(), Some(held(TTL, token, false)));
             let now = StoreTime { micros: micros.unsigned_abs() };
             for (remaining, spelt) in [(Some(from_millis(millis)), millis), (None, -1)] {
                 let busy = AcquireReply::Busy { remaining, now };

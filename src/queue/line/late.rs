@@ -18,19 +18,27 @@ impl LocalQueue {
     }
 
     /// The queue where a hold has the lock, after so many hand-offs in a row, and no caller wants it.
-    pub(in crate::queue) fn held(queueing: Queueing, hold: HoldId, handoffs: u32) -> Self {
+    pub(in crate::queue) fn held(
+        queueing: Queueing,
+        hold: HoldId,
+        handoffs: u32,
+        is_contended: bool,
+    ) -> Self {
         Self {
             holder: Holder::Guarded(hold),
             handoffs,
+            is_contended,
             heard: Heard::Busy,
             ..Self::new(queueing)
         }
     }
 
     /// The hold that has the lock, and after how many hand-offs in a row, where no caller wants it.
-    pub(in crate::queue) fn held_alone(&self) -> Option<(HoldId, u32)> {
+    pub(in crate::queue) fn held_alone(&self) -> Option<(HoldId, u32, bool)> {
         match self.holder {
-            Holder::Guarded(hold) if !self.is_active() => Some((hold, self.handoffs)),
+            Holder::Guarded(hold) if !self.is_active() => {
+                Some((hold, self.handoffs, self.is_contended))
+            }
             _ => None,
         }
     }

@@ -33,6 +33,8 @@ pub(super) struct Process {
     pub(super) hold: HoldId,
     /// The lease of a lock that moves to it.
     pub(super) grant: Duration,
+    /// Whether it is to be told, once it has the lock, that another process has come to wait.
+    pub(super) tells: bool,
     /// Until when the process counts as alive.
     deadline: Instant,
 }
@@ -89,10 +91,29 @@ impl Line {
         entry.is_some_and(|process| process.hold == hold)
     }
 
-    /// Enters the line at its end, or keeps the place that the process has there.
-    pub(super) fn stand(&mut self, now: Instant, hold: HoldId, entry: QueueEntry) {
-        let QueueEntry { inbox, grant, life } = entry;
+    /// Whether there is a place or a tombstone in it.
+    pub(super) fn stands(&self) -> bool {
+        self.line_ends.is_some()
+    }
+
+    /// Enters the line at its end, or keeps the place that the process has there. Returns whether it has come new, and
+    /// no other process but that of the holder was there.
+    pub(super) fn stand(
+        &mut self,
+        now: Instant,
+        hold: HoldId,
+        entry: QueueEntry,
+        holder: Option<InboxId>,
+    ) -> bool {
+        let QueueEntry {
+            inbox,
+            grant,
+            life,
+            tells,
+        } = entry;
+        let mut is_first = false;
         if !self.places.contains(&inbox) {
+            is_first = self.places.last().is_none_or(|last| Some(*last) == holder);
             self.places.push(inbox);
         }
         let deadline = now + life;
@@ -100,11 +121,13 @@ impl Line {
             inbox,
             hold,
             grant,
+            tells,
             deadline,
         };
         self.entries.insert(inbox, process);
         self.line_ends = self.line_ends.max(Some(deadline));
         self.entries_end = self.entries_end.max(Some(deadline));
+        is_first
     }
 
     /// Leaves a tombstone; dead ones are removed.

@@ -29,12 +29,21 @@ pub(super) struct State {
     clock: Clock,
     next_sweep: Instant,
     /// What is to be sent to which inbox once the operation is over.
-    messages: Vec<(InboxId, HandoffMessage)>,
+    messages: Vec<(InboxId, Message)>,
+}
+
+#[derive(Debug)]
+pub(super) enum Message {
+    Handoff(HandoffMessage),
+    /// Another process has come to wait for this key.
+    Contended(String),
 }
 
 #[derive(Debug)]
 struct Lock {
     hold: HoldId,
+    /// Which inbox is to be told that another process has come to wait.
+    told: Option<InboxId>,
     depth: u32,
     token: u64,
     expires: Instant,
@@ -132,7 +141,7 @@ impl State {
         });
     }
 
-    pub(super) fn take_messages(&mut self) -> Vec<(InboxId, HandoffMessage)> {
+    pub(super) fn take_messages(&mut self) -> Vec<(InboxId, Message)> {
         std::mem::take(&mut self.messages)
     }
 
@@ -157,12 +166,15 @@ impl State {
             return AcquireReply::Ended;
         }
         let at = self.clock.at(now);
+        let stands = self.line(key, now, |line| line.stands());
+        let told = entry.filter(|entry| entry.tells).map(|entry| entry.inbox);
         if let Some(lock) = self.held(key, hold, now) {
             lock.lengthen(now, ttl);
             return AcquireReply::Held {
                 token: FencingToken(lock.token),
                 lease: lock.expires - now,
                 at,
+                is_contended: true,
             };
         }
         let mut ahead = None;
@@ -174,11 +186,16 @@ impl State {
                 if let Some(ahead) = ahead {
                     self.line(key, now, |line| line.leave(ahead.inbox));
                 }
-                return self.take(key, hold, ttl, None, now);
+                return self.take(key, hold, (ttl, told), None, (stands, now));
             }
         }
         if let Some(entry) = entry {
-            self.line(key, now, |line| line.stand(now, hold, entry));
+            let holder = self.live_lock(key, now).and_then(|lock| lock.told);
+            let is_first = self.line(key, now, |line| line.stand(now, hold, entry, holder));
+            if let Some(holder) = holder.filter(|holder| is_first && *holder != entry.inbox) {
+                let message = Message::Contended(key.as_str().to_owned());
+                self.messages.push((holder, message));
+            }
         }
         if let Some(ahead) = ahead {
             remaining = Some(self.grant(key, ahead, None, now));
@@ -234,6 +251,8 @@ impl State {
         if token.is_some() {
             self.locks.remove(key);
         }
+        // What the short way of the script does not see to.
+        let is_general = tombstone || nested || self.line(key, now, |line| line.stands());
         if tombstone {
             self.line(key, now, |line| line.bury(now, hold));
         }
@@ -244,7 +263,7 @@ impl State {
         match token {
             Some(token) => ReleaseReply {
                 presence: Presence::Present,
-                successor: self.move_on(key, inbox, successor, token, now),
+                successor: self.move_on(key, inbox, successor, token, (is_general, now)),
             },
             None => ReleaseReply {
                 presence: Presence::Gone,

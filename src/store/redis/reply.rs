@@ -43,20 +43,21 @@ fn micros(micros: i64) -> Option<StoreTime> {
     Some(StoreTime { micros })
 }
 
-fn held(token: i64, lease: i64, at: i64) -> Option<AcquireReply> {
+fn held(token: i64, lease: i64, at: i64, is_contended: bool) -> Option<AcquireReply> {
     let token = u64::try_from(token).ok()?;
     (1..TOO_GREAT).contains(&token).then_some(())?;
     Some(AcquireReply::Held {
         token: FencingToken(token),
         lease: millis(lease)?,
         at: micros(at)?,
+        is_contended,
     })
 }
 
-/// A lock that was free and is held now: the reply is the token, which is the time of the store, and the
-/// lease is what was asked for.
+/// A lock that was free and is held now, and no process waits for it: the reply is the token, which is the time
+/// of the store, and the lease is what was asked for.
 fn taken(token: i64, ttl: Duration) -> Option<AcquireReply> {
-    held(token, i64::try_from(ttl.as_millis()).ok()?, token)
+    held(token, i64::try_from(ttl.as_millis()).ok()?, token, false)
 }
 
 fn busy(remaining: i64, now: i64) -> Option<AcquireReply> {
@@ -71,7 +72,7 @@ pub(super) fn acquired(reply: Value, ttl: Duration) -> Result<AcquireReply, Unex
         return taken(token, ttl).ok_or(Unexpected(reply));
     }
     let acquired = match integers(&reply).as_deref() {
-        Some(&[1, token, lease, at]) => held(token, lease, at),
+        Some(&[1, token, lease, at]) => held(token, lease, at, true),
         Some(&[0, remaining, now]) => busy(remaining, now),
         Some(&[-1]) => Some(AcquireReply::Ended),
         _ => None,
@@ -84,7 +85,7 @@ pub(super) fn released(reply: Value, ttl: Option<Duration>) -> Result<ReleaseRep
     let parse = |integers: &[i64]| {
         let (presence, successor) = match *integers {
             [presence] => (presence, None),
-            [presence, 1, token, lease, at] => (presence, Some(held(token, lease, at)?)),
+            [presence, 1, token, lease, at] => (presence, Some(held(token, lease, at, true)?)),
             [presence, 0, remaining, now] => (presence, Some(busy(remaining, now)?)),
             _ => return None,
         };
@@ -169,13 +170,31 @@ fn parse_snapshot(reply: &Value) -> Option<Option<Snapshot>> {
     }))
 }
 
-/// Reads the message that a lock has moved: hold, token, time in µs, lease in ms, key.
-pub(super) fn handoff(text: &str) -> Option<HandoffMessage> {
+/// A message to an inbox.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Message {
+    /// A lock has moved: hold, token, time in µs, lease in ms, key.
+    Handoff(HandoffMessage),
+    /// Another process has come to wait for a lock: `contended`, key.
+    Contended(String),
+}
+
+pub(super) fn message(text: &str) -> Option<Message> {
+    match text.strip_prefix("contended ") {
+        Some(key) => Some(Message::Contended(key.to_owned())),
+        None => handoff(text).map(Message::Handoff),
+    }
+}
+
+fn handoff(text: &str) -> Option<HandoffMessage> {
     let mut words = text.splitn(5, ' ');
     let mut word = || words.next();
     let hold = word()?.parse().ok()?;
     let [token, at, lease] = [word()?, word()?, word()?].map(|word| word.parse().ok());
-    let Some(AcquireReply::Held { token, lease, at }) = held(token?, lease?, at?) else {
+    let Some(AcquireReply::Held {
+        token, lease, at, ..
+    }) = held(token?, lease?, at?, true)
+    else {
         return None;
     };
     let key = word()?.to_owned();

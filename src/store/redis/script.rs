@@ -7,7 +7,7 @@ use deadpool_redis::redis::{
     aio::MultiplexedConnection, cmd,
 };
 
-use crate::base::error::Effect;
+use crate::{base::error::Effect, store::QueueEntry};
 
 /// A script and its SHA-1, under which the server caches it.
 pub(super) struct Script {
@@ -93,6 +93,15 @@ impl Call {
 
     pub(super) fn millis(self, duration: Duration) -> Self {
         self.arg(millis(duration))
+    }
+
+    /// Appends the id of the inbox, if it is to be told who else comes to wait.
+    pub(super) fn told(self, entry: QueueEntry) -> Self {
+        if entry.tells {
+            self.arg(entry.inbox.id())
+        } else {
+            self
+        }
     }
 
     /// Sends the script by its hash, and in full only where the server does not know it.

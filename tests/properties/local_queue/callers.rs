@@ -99,6 +99,7 @@ impl Shell {
             inbox: self.inbox,
             grant: (2 * heartbeat).min(ttl),
             life: 2 * heartbeat,
+            tells: false,
         });
         let request = AcquireRequest { hold, ttl, entry };
         self.callers.push((hold, Caller::Waits { asks_once }));
@@ -129,7 +130,7 @@ impl Shell {
         let Some(grant) = self.records[&hold].grant else {
             return;
         };
-        if let Some(waiter) = self.machine.heir(grant.ttl) {
+        if let Some(waiter) = self.machine.heir(grant.ttl, false) {
             assert_eq!(Some(waiter), self.first());
             self.set(before, Caller::Gone);
             self.set(waiter, Caller::Granted(hold));

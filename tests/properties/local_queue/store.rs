@@ -144,7 +144,12 @@ impl Store {
         self.queue.retain(|waiter| *waiter == Waiter::Another);
         self.holder = Some((Some(hold), now + lease));
         let (token, at) = (TOKEN, self.time(now));
-        AcquireReply::Held { token, lease, at }
+        AcquireReply::Held {
+            token,
+            lease,
+            at,
+            is_contended: true,
+        }
     }
 
     /// The lock goes to the next hold.

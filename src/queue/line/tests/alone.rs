@@ -21,8 +21,8 @@ fn where_one_caller_asks() {
 fn where_a_hold_has_the_lock() {
     for queueing in [NOTIFY, BACKOFF, STRICT] {
         let story = Story::of(queueing).held_by(A);
-        assert_eq!(story.queue.held_alone(), Some((hold(A), 0)));
-        assert_eq!(story.queue, LocalQueue::held(queueing, hold(A), 0));
+        assert_eq!(story.queue.held_alone(), Some((hold(A), 0, true)));
+        assert_eq!(story.queue, LocalQueue::held(queueing, hold(A), 0, true));
     }
 }
 
@@ -34,6 +34,6 @@ fn where_the_lock_went_from_one_to_the_next() {
         (held(), "grant B"),
         (enter(B), ""),
     ]);
-    assert_eq!(story.queue.held_alone(), Some((hold(B), 1)));
-    assert_eq!(story.queue, LocalQueue::held(NOTIFY, hold(B), 1));
+    assert_eq!(story.queue.held_alone(), Some((hold(B), 1, true)));
+    assert_eq!(story.queue, LocalQueue::held(NOTIFY, hold(B), 1, true));
 }

@@ -135,6 +135,7 @@ fn enlist(
             inbox: InboxId::new(),
             grant: millis(GRANT),
             life: millis(GRANT),
+            tells: may_inherit,
         });
         let request = AcquireRequest {
             hold: hold(waiter),
@@ -166,8 +167,17 @@ pub(super) fn enter_turn(waiter: char, of: char) -> Event {
 
 /// The first waiter that may go on with a hold of this TTL.
 pub(super) fn heir(ttl: u64, expected: Option<char>) -> Event {
+    heir_of(ttl, false, expected)
+}
+
+/// The same where the lock was not in the store for a heartbeat.
+pub(super) fn late_heir(ttl: u64, expected: Option<char>) -> Event {
+    heir_of(ttl, true, expected)
+}
+
+fn heir_of(ttl: u64, is_late: bool, expected: Option<char>) -> Event {
     Box::new(move |story| {
-        let heir = story.queue.heir(millis(ttl)).map(letter);
+        let heir = story.queue.heir(millis(ttl), is_late).map(letter);
         assert_eq!(heir, expected, "{}: {:?}", story.name, story.queue);
         None
     })
@@ -204,6 +214,10 @@ pub(super) fn lost(holder: char) -> Event {
 }
 
 /// A release that names no successor is answered.
+pub(super) fn contended() -> Event {
+    Box::new(|_| Some(Input::Contended))
+}
+
 pub(super) fn free() -> Event {
     Box::new(|_| Some(Input::MaybeFree))
 }
@@ -231,6 +245,7 @@ pub(super) fn held() -> Event {
             token: TOKEN,
             lease,
             at: StoreTime { micros: TOKEN.0 },
+            is_contended: false,
         })
     })
 }

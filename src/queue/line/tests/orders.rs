@@ -276,3 +276,69 @@ fn turns_count_as_handoffs() {
         ])
         .released_by(A);
 }
+
+/// A hands on to B, C and D, as far as it may.
+fn three_heirs() -> Story {
+    Story::of(TWO).goes([
+        (join_heir(A, TTL), "acquire A"),
+        (held(), "grant A"),
+        (enter(A), ""),
+        (join_heir(B, TTL), ""),
+        (join_heir(C, TTL), ""),
+        (join_heir(D, TTL), ""),
+        (listens(true), ""),
+        (hand_on(A, B), ""),
+        (enter_turn(B, A), ""),
+        (hand_on(A, C), ""),
+        (enter_turn(C, A), ""),
+    ])
+}
+
+#[test]
+fn there_is_no_bound_to_the_turns_as_long_as_no_other_process_waits() {
+    three_heirs()
+        .goes([
+            (heir(TTL, Some(D)), ""),
+            (hand_on(A, D), ""),
+            (enter_turn(D, A), ""),
+            (contended(), ""),
+        ])
+        .released_by(A);
+}
+
+#[test]
+fn the_next_turn_goes_through_the_store_once_another_process_has_come() {
+    three_heirs()
+        .goes([
+            (contended(), ""),
+            (heir(TTL, None), ""),
+            (release(A), "release A to the queue, then D"),
+            (held(), "grant D"),
+        ])
+        .released_by(D);
+}
+
+/// No message would tell of another process.
+#[test]
+fn the_turns_are_bounded_while_no_message_comes_in() {
+    three_heirs()
+        .goes([
+            (listens(false), ""),
+            (heir(TTL, None), ""),
+            (release(A), "release A to the queue, then D"),
+            (held(), "grant D"),
+        ])
+        .released_by(D);
+}
+
+/// A message may have been lost.
+#[test]
+fn once_in_every_heartbeat_a_turn_goes_through_the_store() {
+    three_heirs()
+        .goes([
+            (late_heir(TTL, None), ""),
+            (release(A), "release A to the queue, then D"),
+            (held(), "grant D"),
+        ])
+        .released_by(D);
+}

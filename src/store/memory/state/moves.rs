@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::{
     super::line::{Line, Process},
-    Lock, State,
+    Lock, Message, State,
 };
 use crate::{
     base::{
@@ -24,8 +24,9 @@ impl State {
         inbox: Option<InboxId>,
         successor: Option<Successor>,
         token: u64,
-        now: Instant,
+        (is_general, now): (bool, Instant),
     ) -> Option<AcquireReply> {
+        let is_general = is_general || self.clock.at(now).micros <= token;
         let token = Some(token);
         let ahead = if successor.is_none_or(|successor| successor.order == Order::QueueFirst) {
             self.line(key, now, |line| line.head(now))
@@ -44,11 +45,14 @@ impl State {
                 Some(AcquireReply::Busy { remaining, now })
             }
             (_, Some(successor)) => {
-                let Successor { hold, ttl, .. } = successor;
+                let Successor {
+                    hold, ttl, entry, ..
+                } = successor;
+                let told = entry.tells.then_some(entry.inbox);
                 if let Some(inbox) = inbox {
                     self.line(key, now, |line| line.leave(inbox));
                 }
-                Some(self.take(key, hold, ttl, token, now))
+                Some(self.take(key, hold, (ttl, told), token, (is_general, now)))
             }
             (None, None) => None,
         }
@@ -106,7 +110,7 @@ impl State {
 
     fn stand(&mut self, key: &LockKey, successor: Successor, now: Instant) {
         let Successor { hold, entry, .. } = successor;
-        self.line(key, now, |line| line.stand(now, hold, entry));
+        self.line(key, now, |line| line.stand(now, hold, entry, None));
     }
 
     /// Gives a free lock to a hold. Its token is greater than the one before, if that is known.
@@ -114,22 +118,28 @@ impl State {
         &mut self,
         key: &LockKey,
         hold: HoldId,
-        lease: Duration,
+        (lease, told): (Duration, Option<InboxId>),
         before: Option<u64>,
-        now: Instant,
+        (is_contended, now): (bool, Instant),
     ) -> AcquireReply {
         let at = self.clock.at(now);
         let least = before.map_or(0, |token| token.saturating_add(1));
         let token = self.clock.token(at).max(least);
         let lock = Lock {
             hold,
+            told,
             depth: 1,
             token,
             expires: now + lease,
         };
         self.locks.insert(key.clone(), lock);
         let token = FencingToken(token);
-        AcquireReply::Held { token, lease, at }
+        AcquireReply::Held {
+            token,
+            lease,
+            at,
+            is_contended,
+        }
     }
 
     /// Moves a free lock to the head of its line. Returns the lease it has.
@@ -141,10 +151,19 @@ impl State {
         now: Instant,
     ) -> Duration {
         let Process {
-            inbox, hold, grant, ..
+            inbox,
+            hold,
+            grant,
+            tells,
+            ..
         } = ahead;
+        let told = tells.then_some(inbox);
         self.line(key, now, |line| line.leave(inbox));
-        if let AcquireReply::Held { token, lease, at } = self.take(key, hold, grant, before, now) {
+        let taken = self.take(key, hold, (grant, told), before, (true, now));
+        if let AcquireReply::Held {
+            token, lease, at, ..
+        } = taken
+        {
             let message = HandoffMessage {
                 key: key.as_str().to_owned(),
                 hold,
@@ -152,7 +171,7 @@ impl State {
                 at,
                 lease,
             };
-            self.messages.push((inbox, message));
+            self.messages.push((inbox, Message::Handoff(message)));
         }
         grant
     }

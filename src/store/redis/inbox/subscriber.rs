@@ -25,7 +25,8 @@ use crate::{
         redis::{
             address::Address,
             connect::{DriverError, Timeouts},
-            reply, script,
+            reply::{self, Message},
+            script,
         },
     },
 };
@@ -186,9 +187,11 @@ fn deliver(
                 let message = text
                     .and_then(Result::ok)
                     .as_deref()
-                    .and_then(reply::handoff);
-                if let (Some(message), Some(listener)) = (message, listener.upgrade()) {
-                    listener.handoff(message);
+                    .and_then(reply::message);
+                match (message, listener.upgrade()) {
+                    (Some(Message::Handoff(message)), Some(listener)) => listener.handoff(message),
+                    (Some(Message::Contended(key)), Some(listener)) => listener.contended(&key),
+                    _ => {}
                 }
             }
             PushKind::Disconnection => ended.notify_one(),

@@ -1,0 +1,136 @@
+//! A process that has the lock, and wants to know, is told when another one comes to wait.
+
+use std::time::Duration;
+
+use super::{
+    inbox::Inbox,
+    world::{MINUTE, World, entry_of, release_request, some_hold, some_waiter, successor},
+};
+use crate::{
+    base::id::HoldId,
+    store::{AcquireReply, QueueEntry, ReleaseRequest},
+};
+
+on_every_store!(
+    the_holder_is_told_of_the_first_that_comes,
+    a_holder_that_does_not_want_to_know_is_not_told,
+    a_waiter_of_the_same_process_is_no_news,
+    a_successor_is_told_in_its_turn,
+    a_process_that_the_lock_has_moved_to_is_told_in_its_turn,
+    an_answer_says_whether_another_process_may_wait,
+);
+
+const TTL: Duration = MINUTE.saturating_mul(9);
+
+/// How a process waits that wants to know.
+fn telling(inbox: &Inbox) -> QueueEntry {
+    QueueEntry {
+        tells: true,
+        ..entry_of(inbox.id)
+    }
+}
+
+/// How often the process of an inbox was told since it was last asked.
+async fn told(world: &World, inbox: &mut Inbox) -> usize {
+    let moved = world.received(inbox).await;
+    assert!(moved.is_empty(), "{moved:?}");
+    let keys = std::mem::take(&mut inbox.contended);
+    assert!(keys.iter().all(|key| key == world.key.as_str()), "{keys:?}");
+    keys.len()
+}
+
+/// A hold of the process of this inbox, which wants to know.
+async fn take(world: &World, inbox: &Inbox) -> HoldId {
+    let hold = some_hold();
+    let taken = world.queue(hold, TTL, telling(inbox)).await;
+    assert!(matches!(taken, AcquireReply::Held { .. }), "{taken:?}");
+    hold
+}
+
+async fn come(world: &World) -> (HoldId, QueueEntry) {
+    let (hold, entry) = some_waiter();
+    world.wait(hold, TTL, entry).await;
+    (hold, entry)
+}
+
+async fn the_holder_is_told_of_the_first_that_comes(world: World) {
+    let mut inbox = world.inbox().await;
+    let hold = take(&world, &inbox).await;
+    assert_eq!(told(&world, &mut inbox).await, 0);
+    let (first, entry) = come(&world).await;
+    assert_eq!(told(&world, &mut inbox).await, 1);
+    // Neither of those behind it, nor when it asks again.
+    come(&world).await;
+    world.wait(first, TTL, entry).await;
+    assert_eq!(told(&world, &mut inbox).await, 0);
+    // The message changes nothing for the hold.
+    assert!(world.seen().await.token.is_some());
+    let left = world.leave(hold, inbox.id).await;
+    assert_eq!(left, crate::store::Presence::Present);
+}
+
+async fn a_holder_that_does_not_want_to_know_is_not_told(world: World) {
+    let mut inbox = world.inbox().await;
+    let taken = world.queue(some_hold(), TTL, entry_of(inbox.id)).await;
+    assert!(matches!(taken, AcquireReply::Held { .. }), "{taken:?}");
+    come(&world).await;
+    assert_eq!(told(&world, &mut inbox).await, 0);
+}
+
+async fn a_waiter_of_the_same_process_is_no_news(world: World) {
+    let mut inbox = world.inbox().await;
+    take(&world, &inbox).await;
+    world.wait(some_hold(), TTL, telling(&inbox)).await;
+    assert_eq!(told(&world, &mut inbox).await, 0);
+    // It is no other process that stands before this one.
+    come(&world).await;
+    assert_eq!(told(&world, &mut inbox).await, 1);
+}
+
+async fn a_successor_is_told_in_its_turn(world: World) {
+    let mut inbox = world.inbox().await;
+    let hold = take(&world, &inbox).await;
+    let next = successor(some_hold(), TTL, telling(&inbox));
+    let handed = world.hand_over(hold, next).await;
+    assert!(matches!(handed.successor, Some(AcquireReply::Held { .. })));
+    // And also where the release takes the general way.
+    let last = successor(some_hold(), TTL, telling(&inbox));
+    let release = ReleaseRequest {
+        inbox: inbox.id,
+        nested: true,
+        successor: Some(last),
+        ..release_request(next.hold)
+    };
+    let handed = world.end(release).await;
+    assert!(matches!(handed.successor, Some(AcquireReply::Held { .. })));
+    come(&world).await;
+    assert_eq!(told(&world, &mut inbox).await, 1);
+}
+
+async fn a_process_that_the_lock_has_moved_to_is_told_in_its_turn(world: World) {
+    let mut inbox = world.inbox().await;
+    let holder = some_hold();
+    world.take(holder, TTL).await;
+    world.wait(some_hold(), TTL, telling(&inbox)).await;
+    world.release(holder).await;
+    assert_eq!(world.received(&mut inbox).await.len(), 1);
+    come(&world).await;
+    assert_eq!(told(&world, &mut inbox).await, 1);
+}
+
+async fn an_answer_says_whether_another_process_may_wait(world: World) {
+    let is_contended = |reply: Option<AcquireReply>| match reply {
+        Some(AcquireReply::Held { is_contended, .. }) => is_contended,
+        other => panic!("wanted the lock, got {other:?}"),
+    };
+    let first = some_hold();
+    assert!(!is_contended(Some(world.acquire(first, TTL).await)));
+    world.pass(Duration::from_millis(1)).await;
+    let second = successor(some_hold(), TTL, some_waiter().1);
+    let handed = world.hand_over(first, second).await;
+    assert!(!is_contended(handed.successor));
+    come(&world).await;
+    let third = successor(some_hold(), TTL, some_waiter().1);
+    let handed = world.hand_over(second.hold, third).await;
+    assert!(is_contended(handed.successor));
+}
