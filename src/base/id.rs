@@ -211,8 +211,13 @@ impl fmt::Debug for InboxId {
 /// cannot: after a pause, a failover, or a server that lost its data. See Martin Kleppmann,
 /// [*How to do distributed locking*](https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html).
 ///
-/// A token is `max(previous + 1, server time in microseconds)`, so that it grows across expiry,
-/// `FLUSHALL` and restarts, provided that the server's clock is not set back. It fits an `i64`.
+/// A token is the server's time in microseconds; where the lock moves from one hold to the next, it is at least
+/// one more than the last. So it grows across expiry, `FLUSHALL`, and a restart that lost the data, provided that
+/// the server's clock is not set back by more than the time since the last acquisition in the store, less 1 µs for
+/// each hand-off in memory since; servers that may answer for the key one after another (failover, moved slot)
+/// differ by less than that time. After a lease that expired it grows even then, since the lock expires by the
+/// clock that made its token: that is when an old holder may still write. It is less than 2^53 until the
+/// year 2255, so it fits an `i64`, and a number of JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FencingToken(pub u64);
 
