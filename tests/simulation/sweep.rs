@@ -34,6 +34,9 @@ const LATE: Duration = Duration::from_secs(3);
 /// Long enough for a holder to leave, and for the lock to come.
 const ALONE: Duration = Duration::from_millis(100);
 
+/// A nested entry that is not answered asks until the lease ends: after so many polls it only repeats itself.
+const REPEATS: usize = 60;
+
 /// How soon nothing may be left: a request that was late has arrived, and its answer was given up.
 const SOON: Duration = Duration::from_secs(10);
 
@@ -171,6 +174,14 @@ impl Trouble {
         }
     }
 
+    /// Whether no answer comes in time.
+    fn is_silent(self) -> bool {
+        !matches!(
+            self,
+            Self::Nothing | Self::Twice | Self::Cut | Self::CutAndLost
+        )
+    }
+
     fn cuts(self) -> bool {
         matches!(self, Self::Cut | Self::CutAndLost)
     }
@@ -292,6 +303,7 @@ fn sweep(
     for polls in 1..=MOST_POLLS {
         match simulated(7, drop_after(polls, make, trouble, company, handoff)) {
             Ok(true) => return polls,
+            Ok(false) if polls >= REPEATS && trouble.0.is_silent() => return polls,
             Ok(false) => {}
             Err(error) => panic!("{name} after poll {polls}, {trouble:?}, {company:?}: {error}"),
         }

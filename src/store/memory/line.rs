@@ -133,6 +133,8 @@ impl Line {
     /// Leaves a tombstone; dead ones are removed.
     pub(super) fn bury(&mut self, now: Instant, hold: HoldId) {
         self.tombstones.retain(|_, end| now <= *end);
+        // The key may end with them, and begins anew.
+        self.prune(now);
         let end = now + TOMBSTONE_LIFE;
         self.tombstones.insert(hold, end);
         self.line_ends = self.line_ends.max(Some(end));
