@@ -12,7 +12,11 @@ use pin_project::{pin_project, pinned_drop};
 use crate::{
     api::engine::Engine,
     base::{error::LockError, options::Options},
-    hold::{abort::Loss, entry::Entry, scope::Inside},
+    hold::{
+        abort::Loss,
+        entry::{Entry, Exit},
+        scope::Inside,
+    },
 };
 
 type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -68,7 +72,8 @@ enum State<F: Future> {
     },
     /// The body has ended, and the lock is released.
     Releasing {
-        exiting: BoxFuture<Result<(), LockError>>,
+        #[pin]
+        exiting: Exit,
         output: Option<F::Output>,
     },
     /// The output was returned, or the future is being dropped.
@@ -117,7 +122,7 @@ impl<F: Future> Future for WithLock<F> {
                     }
                 }
                 StateProjection::Releasing { exiting, output } => {
-                    let released = ready!(exiting.as_mut().poll(cx));
+                    let released = ready!(exiting.poll(cx));
                     let output = output.take();
                     this.state.set(State::Done);
                     if let Some(output) = output {
@@ -156,9 +161,8 @@ impl<F: Future> State<F> {
     /// Drops the body, inside its scope, and only then starts the release.
     fn release(mut self: Pin<&mut Self>, output: F::Output) {
         if let Replaced::Running { entry, .. } = self.as_mut().project_replace(Self::Done) {
-            let exiting = Box::pin(entry.exit());
             self.set(Self::Releasing {
-                exiting,
+                exiting: entry.exit(),
                 output: Some(output),
             });
         }

@@ -1,6 +1,7 @@
 //! Work that must be finished even if no caller waits for it: releases, and acquires to be undone.
 
 use std::{
+    fmt,
     pin::Pin,
     task::{Context, Poll, ready},
 };
@@ -25,6 +26,12 @@ impl<T: Send + 'static> Handover<T> {
             work: Some(Box::pin(work)),
             runtime,
         }
+    }
+}
+
+impl<T: Send + 'static> fmt::Debug for Handover<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handover").finish_non_exhaustive()
     }
 }
 

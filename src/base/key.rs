@@ -1,7 +1,7 @@
 //! The name of a lock, checked once, and what may not be one.
 
 use std::{
-    borrow::Borrow,
+    borrow::{Borrow, Cow},
     fmt,
     hash::{Hash, Hasher},
     sync::Arc,
@@ -23,8 +23,8 @@ pub(crate) struct LockKey {
     /// braces, a colon, the prefix, the name.
     line: Arc<str>,
     /// Where the prefix and the name begin.
-    full: usize,
-    name: usize,
+    full: u32,
+    name: u32,
 }
 
 impl LockKey {
@@ -43,7 +43,10 @@ impl LockKey {
         if name.is_empty() {
             return refuse("a key must not be empty");
         }
-        let full = [prefix, name].concat();
+        let full = match prefix {
+            "" => Cow::Borrowed(name),
+            _ => Cow::Owned([prefix, name].concat()),
+        };
         if full.starts_with(RESERVED) {
             return refuse("keys that begin with `reentry:` belong to the crate itself");
         }
@@ -52,9 +55,13 @@ impl LockKey {
             return refuse("a key without a hash tag must not contain `}`");
         }
         let line = [LINE, "{", tag, "}:", &full].concat();
+        let begins = |tail: &str| u32::try_from(line.len() - tail.len());
+        let (Ok(full), Ok(name)) = (begins(&full), begins(name)) else {
+            return refuse("a key must be shorter than 2 GiB");
+        };
         Ok(Self {
-            full: line.len() - full.len(),
-            name: line.len() - name.len(),
+            full,
+            name,
             line: line.into(),
         })
     }
@@ -71,12 +78,17 @@ impl LockKey {
 
     /// The key as the caller named it, without the prefix.
     pub(crate) fn name(&self) -> &str {
-        self.line.get(self.name..).unwrap_or_default()
+        self.tail(self.name)
     }
 
     /// The key as it stands in the store.
     pub(crate) fn as_str(&self) -> &str {
-        self.line.get(self.full..).unwrap_or_default()
+        self.tail(self.full)
+    }
+
+    fn tail(&self, begins: u32) -> &str {
+        let begins = usize::try_from(begins).unwrap_or(usize::MAX);
+        self.line.get(begins..).unwrap_or_default()
     }
 
     /// The key of its line in Redis, in the slot of the lock. Injective, since the tag holds no closing brace.

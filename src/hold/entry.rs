@@ -1,7 +1,14 @@
 //! One level of a hold: how it is entered and left.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
 
+use pin_project::pin_project;
 use tokio::runtime::Handle;
 
 use crate::{
@@ -11,7 +18,7 @@ use crate::{
         events,
         key::LockKey,
         options::{DepthSync, Terms},
-        timer::timeout,
+        timer::{Elapsed, Timeout, timeout},
     },
     hold::{
         hold::{CallGraph, Hold},
@@ -94,26 +101,13 @@ impl Entry {
         &self.hold
     }
 
-    /// Takes one level off and waits for the store, but no longer than the response timeout: then
-    /// the work goes on in the background (P13).
-    ///
-    /// Fails if the lock turns out to have been lost, where that is to end the body, and if the store
-    /// refuses.
-    pub(crate) async fn exit(mut self) -> Result<(), LockError> {
+    /// Takes one level off; see [`Exit`].
+    pub(crate) fn exit(mut self) -> Exit {
         self.has_left = true;
-        let Some(work) = self.leave() else {
-            return Ok(());
-        };
-        let hold = &self.hold;
-        match timeout(self.renewals.response_timeout(), work).await {
-            Ok(Err(Failure::Lost(_))) if !hold.aborts_on_loss() => Ok(()),
-            // The store gave no answer until the lease had ended by itself.
-            Ok(Err(Failure::Store(error))) if error.effect() != Effect::Refused => Ok(()),
-            Ok(result) => result.map_err(|failure| failure.on(hold.key().name())),
-            Err(_elapsed) => {
-                events::release_backgrounded(hold.key(), hold.id());
-                Ok(())
-            }
+        let limit = self.renewals.response_timeout();
+        Exit {
+            work: self.leave().map(|work| timeout(limit, work)),
+            entry: self,
         }
     }
 
@@ -164,6 +158,41 @@ impl Entry {
         {
             drop(runtime.spawn(follower.run()));
         }
+    }
+}
+
+/// Waits for the store to take a level off, but no longer than the response timeout: then the work goes on in
+/// the background (P13).
+///
+/// Fails if the lock turns out to have been lost, where that is to end the body, and if the store refuses.
+#[pin_project]
+#[derive(Debug)]
+pub(crate) struct Exit {
+    entry: Entry,
+    /// `None` where there is nothing to wait for.
+    #[pin]
+    work: Option<Timeout<Handover<Result<(), Failure>>>>,
+}
+
+impl Future for Exit {
+    type Output = Result<(), LockError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let Some(work) = this.work.as_pin_mut() else {
+            return Poll::Ready(Ok(()));
+        };
+        let hold = this.entry.hold();
+        Poll::Ready(match ready!(work.poll(cx)) {
+            Ok(Err(Failure::Lost(_))) if !hold.aborts_on_loss() => Ok(()),
+            // The store gave no answer until the lease had ended by itself.
+            Ok(Err(Failure::Store(error))) if error.effect() != Effect::Refused => Ok(()),
+            Ok(result) => result.map_err(|failure| failure.on(hold.key().name())),
+            Err(Elapsed) => {
+                events::release_backgrounded(hold.key(), hold.id());
+                Ok(())
+            }
+        })
     }
 }
 

@@ -138,7 +138,7 @@ impl Ground {
     pub async fn settle(&self, what: &str) {
         let gone = async || self.leftovers().await == 0;
         eventually(self.soon(), &format!("no key is left: {what}"), gone).await;
-        let ended = async || alive() <= self.tasks;
+        let ended = async || alive() <= self.tasks + RENEWALS;
         eventually(self.soon(), &format!("no task is left: {what}"), ended).await;
         self.spare();
         let mut guard = self.locks.lock(KEY).try_acquire().await;
@@ -305,6 +305,10 @@ pub async fn poll_at_most<F: Future>(
     })
     .await
 }
+
+/// The one task of the renewals of a `Locks`, which looks once in a second whether it has something to do. That it
+/// ends then is a test of its own.
+pub const RENEWALS: usize = 1;
 
 fn alive() -> usize {
     Handle::current().metrics().num_alive_tasks()

@@ -3,6 +3,7 @@
 use super::proxy::Proxy;
 use super::rig::KEY;
 use super::server::RedisServer;
+use super::sweep::RENEWALS;
 use super::turns::{Turns, processes, unhurried};
 use super::wait::{DEADLINE, eventually};
 use reentry::{LockGuard, Locks};
@@ -67,7 +68,8 @@ impl Trio {
             // First, since the other request has a connection of its own for a moment.
             let alive = alive();
             let inboxes = self.server.subscriptions().await.len();
-            alive <= self.tasks + 2 * inboxes
+            // Each of the three has one task for its renewals.
+            alive <= self.tasks + 2 * inboxes + 3 * RENEWALS
         };
         eventually(DEADLINE, &format!("no task is left: {what}"), ended).await;
         for locks in [&self.holder, &self.leaving, &self.next] {
