@@ -3,9 +3,10 @@
 -- alive(entry, now) returns the words after the deadline if the process counts as alive; nothing of a
 -- dead one, and of an entry that cannot be read, as if it had never asked.
 local function alive(entry, now)
-  local deadline, hold, lease, id = string.match(entry or '', '^(%d+) (%S+) ([1-9]%d*) ?(%S*)$')
-  deadline = tonumber(deadline)
+  local deadline, hold, lease, rest = string.match(entry or '', '^(%d+) (%S+) ([1-9]%d*)(.*)$')
+  local id = rest and string.match(rest, '^ (%x+%-%x+%-%x+%-%x+%-%x+)$')
+  deadline = (rest == '' or id) and tonumber(deadline)
   if deadline and deadline > now and deadline < 9007199254740992 and #lease < 16 then
-    return hold, lease, id ~= '' and id or nil
+    return hold, lease, id
   end
 end

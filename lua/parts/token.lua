@@ -5,8 +5,9 @@
 -- written(token, told) returns what is stored.
 -- told(stored) returns the inbox that is to be told.
 local function known(stored)
-  local seconds, micros = string.match(stored or '', '^(%d+) (%d+) ?%S*$')
-  local token = seconds and seconds * 1000000 + micros
+  local seconds, micros, rest = string.match(stored or '', '^(%d+) (%d+)(.*)$')
+  local is_token = seconds and (rest == '' or string.match(rest, '^ %x+%-%x+%-%x+%-%x+%-%x+$'))
+  local token = is_token and seconds * 1000000 + micros
   if token and token > 0 and token < 9007199254740991 then
     return token
   end
@@ -18,6 +19,6 @@ local function written(token, told)
 end
 
 local function told(stored)
-  local id = string.match(stored or '', '^%d+ %d+ (%S+)$')
+  local id = string.match(stored or '', '^%d+ %d+ (%x+%-%x+%-%x+%-%x+%-%x+)$')
   return id and 'reentry:inbox:' .. id
 end

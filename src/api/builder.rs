@@ -299,7 +299,6 @@ impl LocksBuilder {
 
     /// How many times in a row a lock goes from one waiter to the next in this process while
     /// another process waits (default 16). With 0 it goes to the process that has waited longest.
-    /// A group that shares one hold with [`HandOff::InProcess`] has at most 1,000 members.
     ///
     /// # Examples
     ///

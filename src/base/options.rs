@@ -89,8 +89,10 @@ pub enum HandOff {
     ///
     /// A group of call graphs that follow each other shares one hold in the store: its
     /// [hold id](crate::Held::hold_id) and its lease; each has a fencing token of its own. The
-    /// group ends after [`local_handoffs`](crate::LocksBuilder::local_handoffs), at a section shorter than
-    /// the microsecond that the next token needs, and at a waiter with another TTL or a `max_hold`. See
+    /// group goes on as long as no other process waits. It ends after a heartbeat; after
+    /// [`local_handoffs`](crate::LocksBuilder::local_handoffs) once another process has come to wait, or where no
+    /// message can tell of one ([`Wake`]); when its renewal is due; at a section shorter than the microsecond that
+    /// the next token needs; and at a waiter with another TTL or a `max_hold`. See
     /// Dice, Marathe and Shavit, [*Lock Cohorting*](https://doi.org/10.1145/2145816.2145848), 2012.
     InProcess,
 }

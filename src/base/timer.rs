@@ -91,12 +91,17 @@ pub(crate) struct Timeout<F> {
     future: F,
     #[pin]
     limit: Sleep,
+    /// Whether the first poll arms no timer.
+    spares: Option<fn(&F) -> bool>,
 }
 
 /// Waits for `future`, but no longer than until the limit.
 pub(crate) fn timeout_at<F: Future>(limit: Instant, future: F) -> Timeout<F> {
-    let limit = sleep_until(limit);
-    Timeout { future, limit }
+    Timeout {
+        future,
+        limit: sleep_until(limit),
+        spares: None,
+    }
 }
 
 /// Waits for `future`, but no longer than `limit` from now on.
@@ -104,13 +109,28 @@ pub(crate) fn timeout<F: Future>(limit: Duration, future: F) -> Timeout<F> {
     timeout_at(after(Instant::now(), limit), future)
 }
 
+impl<F> Timeout<F> {
+    /// Spares the timer where a future that is not ready after its first poll is certain to wake its task before the
+    /// limit: then that poll arms none, and any later one does.
+    pub(crate) fn sparing(self, is_certain_to_wake: fn(&F) -> bool) -> Self {
+        Self {
+            spares: Some(is_certain_to_wake),
+            ..self
+        }
+    }
+}
+
 impl<F: Future> Future for Timeout<F> {
     type Output = Result<F::Output, Elapsed>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        if let Poll::Ready(output) = this.future.poll(cx) {
+        let mut future = this.future;
+        if let Poll::Ready(output) = future.as_mut().poll(cx) {
             return Poll::Ready(Ok(output));
+        }
+        if this.spares.take().is_some_and(|spares| spares(&future)) {
+            return Poll::Pending;
         }
         // A future that uses up the task's budget must not keep the limit from being seen.
         let mut limit = unconstrained(this.limit);
@@ -149,6 +169,26 @@ mod tests {
         assert!(!first.block_on(poll_once(limited.as_mut())));
         drop(first);
         assert_eq!(runtime().block_on(limited), Err(Elapsed));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_timer_that_was_spared_is_armed_at_the_second_poll() {
+        let (limit, half) = (Duration::from_secs(2), Duration::from_secs(1));
+        let begun = Instant::now();
+        let wakes_early = async {
+            sleep(half).await;
+            pending::<()>().await;
+        };
+        let limited = timeout(limit, wakes_early).sparing(|_| true);
+        assert_eq!(limited.await, Err(Elapsed));
+        assert_eq!(begun.elapsed(), limit);
+        // One that wakes too late meets the limit then.
+        let limited = timeout(half, async {
+            sleep(limit).await;
+            pending::<()>().await;
+        });
+        assert_eq!(limited.sparing(|_| true).await, Err(Elapsed));
+        assert_eq!(begun.elapsed(), 2 * limit);
     }
 
     #[tokio::test(start_paused = true)]

@@ -105,8 +105,14 @@ impl Entry {
     pub(crate) fn exit(mut self) -> Exit {
         self.has_left = true;
         let limit = self.renewals.response_timeout();
+        let is_soon_answered = self.renewals.store().answers_within() <= limit;
+        let limited = |work| match timeout(limit, work) {
+            // It wakes with the answer to its first request.
+            limited if is_soon_answered => limited.sparing(|_| true),
+            limited => limited,
+        };
         Exit {
-            work: self.leave().map(|work| timeout(limit, work)),
+            work: self.leave().map(limited),
             entry: self,
         }
     }

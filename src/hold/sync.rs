@@ -35,7 +35,13 @@ async fn sync_to(hold: &Hold, store: &Arc<dyn Store>, wish: u64) -> Result<(), F
         if let Some(reason) = hold.lost() {
             return Err(Failure::Lost(reason));
         }
-        match timeout_at(hold.deadline(), flight.answer.clone()).await {
+        let deadline = hold.deadline();
+        let mut limited = timeout_at(deadline, flight.answer.clone());
+        let answered_by = Instant::now().checked_add(store.answers_within());
+        if answered_by.is_some_and(|answered_by| answered_by <= deadline) {
+            limited = limited.sparing(|_| true);
+        }
+        match limited.await {
             Ok(Ok(Presence::Present)) => {
                 confirm(hold, &flight);
             }

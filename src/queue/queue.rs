@@ -88,10 +88,18 @@ impl LocalQueues {
             options::Wait::Never | options::Wait::Forever => None,
         };
         let answer = match limit {
-            Some(limit) => match timeout_at(limit, &mut wait).await {
-                Ok(answer) => answer,
-                Err(_elapsed) => Err(Refusal::Late(self.heard(key).failure())),
-            },
+            Some(limit) => {
+                let answered_by = since.checked_add(self.store().answers_within());
+                let mut limited = timeout_at(limit, &mut wait);
+                if answered_by.is_some_and(|answered_by| answered_by <= limit) {
+                    // A caller that is alone wakes with the answer to its request.
+                    limited = limited.sparing(|wait| wait.is_alone());
+                }
+                match limited.await {
+                    Ok(answer) => answer,
+                    Err(_elapsed) => Err(Refusal::Late(self.heard(key).failure())),
+                }
+            }
             None => (&mut wait).await,
         };
         let name = || key.name().to_owned();

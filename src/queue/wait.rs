@@ -67,6 +67,11 @@ impl<'q> Wait<'q> {
         }
     }
 
+    /// Whether it polls its own request.
+    pub(super) fn is_alone(&self) -> bool {
+        matches!(self.stage, Stage::Alone)
+    }
+
     /// Goes on without a line, as long as no other caller has come.
     fn poll_alone(&mut self, cx: &mut Context<'_>) -> Progress {
         let progress = match self.stage {

@@ -4,10 +4,8 @@ use std::{
     collections::HashMap,
     fmt,
     sync::{Arc, Weak},
+    time::Duration,
 };
-
-#[cfg(test)]
-use std::time::Duration;
 
 use tokio::{sync::watch, time::Instant};
 
@@ -141,6 +139,10 @@ impl Store for MemoryStore {
     fn check_subscription(&self) {}
 
     fn suspect(&self, _since: Instant) {}
+
+    fn answers_within(&self) -> Duration {
+        Duration::ZERO
+    }
 
     fn disconnects(&self) -> watch::Receiver<u64> {
         self.disconnects.subscribe()

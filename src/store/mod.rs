@@ -69,6 +69,12 @@ pub(crate) trait Store: fmt::Debug + Send + Sync {
     /// connection has been silent since then, the next request gets another one.
     fn suspect(&self, since: Instant);
 
+    /// How long a request that is sent now may take until it is answered or fails, in any runtime that goes on
+    /// polling it.
+    fn answers_within(&self) -> Duration {
+        Duration::MAX
+    }
+
     /// Changes whenever the connection was lost, so that every hold that rests on it is verified.
     fn disconnects(&self) -> watch::Receiver<u64>;
 

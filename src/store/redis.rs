@@ -198,6 +198,10 @@ impl Store for RedisStore {
         self.connector.suspect(since);
     }
 
+    fn answers_within(&self) -> Duration {
+        self.connector.answers_within()
+    }
+
     fn disconnects(&self) -> watch::Receiver<u64> {
         self.connector.disconnects().subscribe()
     }

@@ -135,6 +135,16 @@ impl Connector {
         attempts + *self.disconnects.borrow()
     }
 
+    /// How long a request that is sent now may take. Where there is no connection, it may have to be made more
+    /// than once.
+    pub(super) fn answers_within(&self) -> Duration {
+        if self.state.lock().connection.is_some() && !self.borrowed {
+            self.timeouts.response
+        } else {
+            Duration::MAX
+        }
+    }
+
     /// Connects, unless a connection is there already.
     pub(super) async fn connect(self: &Arc<Self>) -> Result<(), StoreError> {
         self.connection().await.map(drop)
