@@ -128,7 +128,8 @@ impl HoldId {
         let mut buffer = [0; Hyphenated::LENGTH];
         let owner = self.owner.0.hyphenated().encode_lower(&mut buffer);
         out.write_all(owner.as_bytes())?;
-        write!(out, ":{}", self.number)
+        out.write_all(b":")?;
+        out.write_all(itoa::Buffer::new().format(self.number).as_bytes())
     }
 }
 

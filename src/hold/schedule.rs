@@ -15,9 +15,19 @@ pub(super) struct Schedule<T> {
     heap: Vec<usize>,
 }
 
-/// Where a value stands.
+/// Where a value stands. It is small, since each hold has one: there is no room for 2^32 of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Slot(usize);
+pub(super) struct Slot(u32);
+
+impl Slot {
+    fn new(at: usize) -> Self {
+        Self(u32::try_from(at).unwrap_or(u32::MAX))
+    }
+
+    fn at(self) -> usize {
+        usize::try_from(self.0).unwrap_or(usize::MAX)
+    }
+}
 
 #[derive(Debug)]
 struct Entry<T> {
@@ -60,16 +70,17 @@ impl<T> Schedule<T> {
             }
         };
         self.insert(slot);
-        Slot(slot)
+        Slot::new(slot)
     }
 
     /// What stands there, if anything.
-    pub(super) fn get(&self, Slot(slot): Slot) -> Option<&T> {
-        self.slots.get(slot)?.value.as_ref()
+    pub(super) fn get(&self, slot: Slot) -> Option<&T> {
+        self.slots.get(slot.at())?.value.as_ref()
     }
 
     /// Takes a value out. Returns whether it was due at some instant.
-    pub(super) fn remove(&mut self, Slot(slot): Slot) -> Option<(T, bool)> {
+    pub(super) fn remove(&mut self, slot: Slot) -> Option<(T, bool)> {
+        let slot = slot.at();
         let value = self.slots.get_mut(slot)?.value.take()?;
         let was_due = self.take_out(slot);
         self.free.push(slot);
@@ -77,7 +88,8 @@ impl<T> Schedule<T> {
     }
 
     /// A value that is there is due at this instant.
-    pub(super) fn set_due(&mut self, Slot(slot): Slot, due: Instant) {
+    pub(super) fn set_due(&mut self, slot: Slot, due: Instant) {
+        let slot = slot.at();
         if self
             .slots
             .get(slot)
@@ -96,7 +108,7 @@ impl<T> Schedule<T> {
             return None;
         }
         self.take_out(first);
-        Some(Slot(first))
+        Some(Slot::new(first))
     }
 
     /// When the next one is due.

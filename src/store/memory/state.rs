@@ -5,6 +5,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use foldhash::fast::RandomState;
 use tokio::time::Instant;
 
 use super::line::Line;
@@ -24,8 +25,8 @@ mod moves;
 /// The kinds of keys that a lock has in Redis.
 #[derive(Debug)]
 pub(super) struct State {
-    locks: HashMap<LockKey, Lock>,
-    lines: HashMap<LockKey, Line>,
+    locks: HashMap<LockKey, Lock, RandomState>,
+    lines: HashMap<LockKey, Line, RandomState>,
     clock: Clock,
     next_sweep: Instant,
     /// What is to be sent to which inbox once the operation is over.
@@ -100,8 +101,8 @@ fn micros(duration: Duration) -> u64 {
 impl Default for State {
     fn default() -> Self {
         Self {
-            locks: HashMap::new(),
-            lines: HashMap::new(),
+            locks: HashMap::default(),
+            lines: HashMap::default(),
             clock: Clock::new(),
             next_sweep: Instant::now(),
             messages: Vec::new(),
