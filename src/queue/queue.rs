@@ -152,6 +152,8 @@ impl LocalQueues {
         let hold = next.hold;
         let mut effects = Effects::default();
         let handed_on = self.change(key, &mut effects, |line, effects| {
+            // Another one has the lock by now if it was taken away from this hold.
+            line.queue.is_held_by(hold).then_some(())?;
             let waiter = line.queue.heir(next.lease.ttl, is_late)?;
             line.caller(waiter)?;
             line.answer(waiter, Ok(next), effects);

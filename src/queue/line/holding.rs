@@ -12,6 +12,11 @@ use crate::{
 };
 
 impl LocalQueue {
+    /// Whether it is this hold that has the lock in this process, as far as is known.
+    pub(in crate::queue) fn is_held_by(&self, hold: HoldId) -> bool {
+        self.holder.is(hold)
+    }
+
     /// The first waiter, if it may go on with a hold of this TTL in memory: nothing in the store may be
     /// meant for it, since it enters under the id of another hold.
     ///

@@ -10,7 +10,7 @@ use std::{
 use tokio::{runtime::Handle, task::yield_now};
 
 use super::*;
-use crate::support::waiters;
+use crate::{HandOff, support::waiters};
 
 /// It goes on by itself.
 fn running() -> Runtime {
@@ -185,4 +185,39 @@ fn a_waiter_without_timers_panics_itself() -> Result<(), LockError> {
     });
     assert!(waiting.join().is_err());
     live.block_on(guard.release())
+}
+
+/// An operator has released it by force, and it does not know yet.
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_another_one_has_replaced_is_not_handed_on() -> Result<(), LockError> {
+    let mut process = Process::with_heartbeat(SECOND);
+    let builder = Locks::builder().ttl(TTL).heartbeat(SECOND);
+    let builder = builder.handoff(HandOff::InProcess);
+    process.locks = builder.over(Arc::<Counting>::clone(&process.store), SECOND);
+    let first = process.locks.lock(KEY).acquire().await?;
+    let [next, last] = [(); 2].map(|()| tokio::spawn(process.locks.lock(KEY).acquire()));
+    sleep(SECOND / 10).await;
+    let key = LockKey::new("", KEY)?;
+    let shown = process.store.inspect(&key).await;
+    let seen = shown.ok().flatten().and_then(Snapshot::seen);
+    let forced = process
+        .store
+        .force_release(&key, seen.expect("a holder"))
+        .await;
+    assert!(matches!(forced, Ok(true)));
+    let next = timeout(DEADLINE, next)
+        .await
+        .expect("the lock")
+        .expect("its task")?;
+    assert!(matches!(first.release().await, Err(LockError::Lost { .. })));
+    sleep(SECOND / 10).await;
+    assert!(!last.is_finished(), "two have the lock");
+    let token = next.held().fencing_token();
+    next.release().await?;
+    let last = timeout(DEADLINE, last)
+        .await
+        .expect("the lock")
+        .expect("its task")?;
+    assert!(last.held().fencing_token() > token);
+    last.release().await
 }
