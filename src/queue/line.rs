@@ -162,7 +162,11 @@ impl LocalQueue {
                 self.maybe_free = true;
             }
             Input::MaybeFree => self.maybe_free = true,
-            Input::Contended => self.is_contended = true,
+            Input::Contended => {
+                self.is_contended = true;
+                let flight = self.flight.iter_mut();
+                flight.for_each(|flight| flight.is_contended = true);
+            }
             Input::Listening(listens) if listens != self.listens => {
                 self.listens = listens;
                 self.ask_at = None;
@@ -242,7 +246,10 @@ impl LocalQueue {
                 None => return,
             },
         };
-        let outcome = waiter.learn(answer, flight.message.as_deref(), now);
+        let mut outcome = waiter.learn(answer, flight.message.as_deref(), now);
+        if let Outcome::Held(grant) = &mut outcome {
+            grant.is_contended |= flight.is_contended;
+        }
         match &outcome {
             Outcome::Held(_) | Outcome::Moved | Outcome::Busy { .. } => self.heard = Heard::Busy,
             Outcome::Unknown(Some(error)) | Outcome::Refused(error) => {

@@ -62,6 +62,8 @@ pub(super) struct Flight {
     pub(super) left: Option<Box<Waiter>>,
     /// A message to it that came before the answer. The answer is older, and is read first.
     pub(super) message: Option<Box<HandoffMessage>>,
+    /// Whether another process has come to wait since. An answer that brings the lock may be older, and not know it.
+    pub(super) is_contended: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -46,6 +46,7 @@ impl LocalQueue {
             kind,
             left: None,
             message: None,
+            is_contended: false,
         });
     }
 

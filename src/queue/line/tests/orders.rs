@@ -318,6 +318,53 @@ fn the_next_turn_goes_through_the_store_once_another_process_has_come() {
         .released_by(D);
 }
 
+/// The message came over a connection of its own. The store had answered before it sent it.
+#[test]
+fn another_process_that_came_before_the_answer_was_read_is_not_forgotten() {
+    Story::of(TWO)
+        .goes([
+            (join_heir(A, TTL), "acquire A"),
+            (contended(), ""),
+            (held(), "grant A"),
+            (enter(A), ""),
+            (join_heir(B, TTL), ""),
+            (join_heir(C, TTL), ""),
+            (join_heir(D, TTL), ""),
+            (listens(true), ""),
+            (hand_on(A, B), ""),
+            (enter_turn(B, A), ""),
+            (hand_on(A, C), ""),
+            (enter_turn(C, A), ""),
+            (heir(TTL, None), ""),
+            (release(A), "release A to the queue, then D"),
+            (held(), "grant D"),
+        ])
+        .released_by(D);
+}
+
+/// The same where the request is a release that names the holder.
+#[test]
+fn another_process_that_came_before_a_release_was_answered_is_not_forgotten() {
+    Story::of(TWO)
+        .held_by(A)
+        .goes([
+            (join_heir(B, TTL), ""),
+            (join_heir(C, TTL), ""),
+            (join_heir(D, TTL), ""),
+            (listens(true), ""),
+            (release(A), "release A to B"),
+            (contended(), ""),
+            (held(), "grant B"),
+            (enter(B), ""),
+            (hand_on(B, C), ""),
+            (enter_turn(C, B), ""),
+            (heir(TTL, None), ""),
+            (release(B), "release B to the queue, then D"),
+            (held(), "grant D"),
+        ])
+        .released_by(D);
+}
+
 /// No message would tell of another process.
 #[test]
 fn the_turns_are_bounded_while_no_message_comes_in() {
