@@ -28,6 +28,9 @@ use crate::{
     queue::Cohort,
 };
 
+#[cfg(test)]
+mod tests;
+
 /// One entry of a hold. Dropping it takes one level off in the background.
 pub(crate) struct Entry {
     hold: Arc<Hold>,
@@ -49,9 +52,10 @@ impl Entry {
         (renewals, runtime): (&Arc<RenewalSchedule>, &Handle),
     ) -> Self {
         let hold = Hold::new(cohort, key, graph, terms, disconnects, runtime.id());
-        renewals.push(&hold, runtime);
-        events::acquired(key, hold.id(), hold.token());
+        // From here on whatever panics ends the hold.
         let entry = Self::of(hold, renewals, terms.depth_sync);
+        renewals.push(&entry.hold, runtime);
+        events::acquired(key, entry.hold.id(), entry.hold.token());
         if cohort.depth.depth != Some(1) {
             // The last change of the call graph before was not answered.
             entry.sync_later();

@@ -1,0 +1,53 @@
+//! What becomes of a lock whose caller does not live to enter it.
+
+use std::panic::AssertUnwindSafe;
+
+use futures_util::FutureExt;
+use tracing::{Event, Metadata, Subscriber, span, subscriber};
+
+use crate::{
+    LockError, Locks,
+    support::{DEADLINE, eventually},
+};
+
+/// One that panics as soon as a lock is acquired.
+struct Panicking;
+
+impl Subscriber for Panicking {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+
+    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+        span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        let is_ours = event.metadata().target() == "reentry";
+        assert!(!is_ours, "as it is to");
+    }
+
+    fn enter(&self, _: &span::Id) {}
+
+    fn exit(&self, _: &span::Id) {}
+}
+
+/// Nobody has entered it, and nothing but its renewals would be left.
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_could_not_be_reported_is_not_kept() -> Result<(), LockError> {
+    let locks = Locks::in_memory();
+    let acquiring = locks.lock("order:42").acquire();
+    {
+        let _reported = subscriber::set_default(Panicking);
+        let acquired = AssertUnwindSafe(acquiring);
+        let acquired = acquired.catch_unwind().await;
+        assert!(acquired.is_err());
+    }
+    let is_free = async || locks.lock("order:42").no_wait().acquire().await.is_ok();
+    eventually(DEADLINE, "a free lock", is_free).await;
+    Ok(())
+}
