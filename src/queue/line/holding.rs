@@ -20,8 +20,9 @@ impl LocalQueue {
     /// The first waiter, if it may go on with a hold of this TTL in memory: nothing in the store may be
     /// meant for it, since it enters under the id of another hold.
     ///
-    /// As long as no other process waits there is no bound to the hand-offs, but for a time, since the
-    /// message of another one may have been lost: `is_late` says that the lock was not in the store for a heartbeat.
+    /// As long as no other process waits there is no bound to the hand-offs. Where the lock was not in the store
+    /// for a heartbeat, as `is_late` says, it goes there: the message of another process may have been lost, or the
+    /// lock itself.
     pub(in crate::queue) fn heir(&self, ttl: Duration, is_late: bool) -> Option<HoldId> {
         let first = self.waiters.front()?;
         let AcquireRequest { hold, .. } = first.request;
@@ -29,8 +30,8 @@ impl LocalQueue {
         let is_known = first.is_known() || flight.is_some_and(|flight| flight.waiter == hold);
         let fits = first.may_inherit && first.request.ttl == ttl && !is_known;
         let most = self.queueing.local_handoffs;
-        let is_alone = self.listens && !self.is_contended && !is_late;
-        let may_stay = self.handoffs < most || (most > 0 && is_alone);
+        let is_alone = self.listens && !self.is_contended;
+        let may_stay = !is_late && (self.handoffs < most || (most > 0 && is_alone));
         (fits && may_stay).then_some(hold)
     }
 

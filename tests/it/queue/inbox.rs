@@ -122,6 +122,9 @@ async fn an_inbox_that_hangs_is_noticed_and_made_anew() {
     turns.come(&waiting, "behind").await;
     let open = async || server.subscriptions().await.len() == 1;
     eventually(DEADLINE, "the inbox is open", open).await;
+    // Each of the two has asked once, and the waiter once more when its process knew of the inbox.
+    let asked = async || server.commandstats().await.get("evalsha") >= Some(&3);
+    eventually(DEADLINE, "the process knows", asked).await;
     let before = server.commandstats().await;
     proxy.on_next(ToClient, MESSAGE, Action::Hold);
     guard.release().await.unwrap();

@@ -383,6 +383,7 @@ fn the_turns_are_bounded_while_no_message_comes_in() {
 fn once_in_every_heartbeat_a_turn_goes_through_the_store() {
     three_heirs()
         .goes([
+            (heir(TTL, Some(D)), ""),
             (late_heir(TTL, None), ""),
             (release(A), "release A to the queue, then D"),
             (held(), "grant D"),
