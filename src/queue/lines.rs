@@ -71,7 +71,7 @@ impl Lines {
         let output = match slot {
             Slot::Line(line) => work(line, effects),
             Slot::Alone(alone) => {
-                let (mut line, acquiring) = alone.line(*queueing);
+                let (mut line, acquiring) = alone.line(*queueing, effects);
                 line.flight = acquiring.map(resume);
                 let output = work(&mut line, effects);
                 *slot = Slot::Line(Box::new(line));
@@ -167,8 +167,9 @@ pub(super) struct Asking {
 }
 
 impl Alone {
-    /// The line as it is once another caller comes, and the request in flight unless its caller polls it.
-    pub(super) fn line(&mut self, queueing: Queueing) -> (Line, Option<Acquiring>) {
+    /// The line as it is once another caller comes, and the request in flight unless its caller polls it. A caller
+    /// that asks is woken: from now on it waits like any other.
+    fn line(&mut self, queueing: Queueing, effects: &mut Effects) -> (Line, Option<Acquiring>) {
         match self {
             Self::Held {
                 hold,
@@ -181,9 +182,10 @@ impl Alone {
             Self::Asking(asking) => {
                 let queue = LocalQueue::asking(queueing, asking.waiter.clone());
                 let mut line = Line::new(queue);
+                effects.wakers.extend(asking.waker.take());
                 line.callers.push_back(Caller {
                     waiter: asking.waiter.request.hold,
-                    waker: asking.waker.take(),
+                    waker: None,
                     runtime: Some(asking.runtime),
                     answer: None,
                 });
@@ -205,7 +207,8 @@ pub(super) struct Line {
 /// The caller of one waiter.
 pub(super) struct Caller {
     pub(super) waiter: HoldId,
-    /// None while it polls the request in flight: there is no other way to its answer.
+    /// None while it polls the request in flight, since there is no other way to its answer, and when it was woken to
+    /// come for one.
     pub(super) waker: Option<Waker>,
     /// Where it was polled last.
     pub(super) runtime: Option<runtime::Id>,

@@ -12,7 +12,7 @@ use std::{
 use tokio::{
     runtime::{Builder, Runtime},
     sync::watch,
-    task::{JoinHandle, yield_now},
+    task::JoinHandle,
     time::{Instant, sleep, timeout},
 };
 
@@ -74,7 +74,7 @@ impl Store for Counting {
             }
             assert!(!is_to_panic, "as it is to");
             if is_slow {
-                yield_now().await;
+                sleep(SECOND / 20).await;
             }
             answer.await
         })
@@ -113,6 +113,10 @@ impl Store for Counting {
     fn check_subscription(&self) {}
 
     fn suspect(&self, _: Instant) {}
+
+    fn answers_within(&self) -> Duration {
+        self.store.answers_within()
+    }
 
     fn disconnects(&self) -> watch::Receiver<u64> {
         self.store.disconnects()

@@ -5,9 +5,7 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use tokio::task::yield_now;
-
-use tokio::runtime::Handle;
+use tokio::{runtime::Handle, task::yield_now};
 
 use super::*;
 use crate::{
@@ -70,6 +68,26 @@ async fn a_caller_that_is_not_polled_any_more_holds_up_no_other() -> Result<(), 
     process.locks.with_lock(KEY, async {}).await?;
     // The grant of the first one was taken back.
     assert!(began.elapsed() <= 2 * SECOND + SECOND / 10);
+    Ok(())
+}
+
+/// The limit of one that is alone arms no timer at first.
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_is_alone_no_more_waits_no_longer_than_it_wants() -> Result<(), LockError> {
+    let process = Process::with_heartbeat(60 * SECOND);
+    process.take_elsewhere().await?;
+    process.store.is_slow.store(true, Relaxed);
+    let began = Instant::now();
+    let first = tokio::spawn(process.locks.lock(KEY).wait(2 * SECOND).acquire());
+    yield_now().await;
+    let behind = process.wait();
+    let timed_out = first.await.expect("a waiter that ends");
+    assert!(
+        matches!(timed_out, Err(LockError::Timeout { .. })),
+        "{timed_out:?}"
+    );
+    assert_eq!(began.elapsed().as_secs(), 2);
+    behind.abort();
     Ok(())
 }
 
