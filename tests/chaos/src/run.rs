@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
@@ -156,8 +156,8 @@ async fn finish(stage: Stage) -> Result<(Vec<Remains>, Vec<String>)> {
     Ok((crew.end().await, keys))
 }
 
-/// The locks and the places in lines. Tombstones, and the numbers of depth changes of processes that died,
-/// expire by themselves.
+/// The locks and the places in lines. Tombstones, and what processes that died have left in the entries, expire by
+/// themselves.
 async fn leftovers(server: &RedisServer) -> Result<Vec<String>> {
     let mut connection = server.connection().await;
     let mut left = Vec::new();
@@ -168,7 +168,13 @@ async fn leftovers(server: &RedisServer) -> Result<Vec<String>> {
             true => waits.query_async(&mut connection).await.context("HVALS")?,
             false => Vec::new(),
         };
-        if !is_entries || waits.iter().any(|wait| wait.contains(' ')) {
+        // "deadline hold lease", the deadline in µs.
+        let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_micros();
+        let is_live = |wait: &String| {
+            let deadline = wait.split_once(' ').map(|(deadline, _)| deadline.parse());
+            deadline.is_some_and(|deadline: Result<u128, _>| deadline.is_ok_and(|at| now < at))
+        };
+        if !is_entries || waits.iter().any(is_live) {
             left.push(key);
         }
     }
