@@ -36,7 +36,7 @@ impl Subscriber for Panicking {
     fn exit(&self, _: &span::Id) {}
 }
 
-/// Nobody has entered it, and nothing but its renewals would be left.
+/// No caller has entered it, and nothing but its renewals would be left.
 #[tokio::test(start_paused = true)]
 async fn a_lock_that_could_not_be_reported_is_not_kept() -> Result<(), LockError> {
     let locks = Locks::in_memory();
