@@ -111,10 +111,11 @@ pub(crate) fn timeout<F: Future>(limit: Duration, future: F) -> Timeout<F> {
 
 impl<F> Timeout<F> {
     /// Spares the timer where a future that is not ready after its first poll is certain to wake its task before the
-    /// limit: then that poll arms none, and any later one does.
-    pub(crate) fn sparing(self, is_certain_to_wake: fn(&F) -> bool) -> Self {
+    /// limit: then that poll arms none, and any later one does. It is certain if `wakes_in_time` and the future,
+    /// once it was polled, says so too.
+    pub(crate) fn sparing(self, wakes_in_time: bool, is_certain: fn(&F) -> bool) -> Self {
         Self {
-            spares: Some(is_certain_to_wake),
+            spares: wakes_in_time.then_some(is_certain),
             ..self
         }
     }
@@ -179,7 +180,7 @@ mod tests {
             sleep(half).await;
             pending::<()>().await;
         };
-        let limited = timeout(limit, wakes_early).sparing(|_| true);
+        let limited = timeout(limit, wakes_early).sparing(true, |_| true);
         assert_eq!(limited.await, Err(Elapsed));
         assert_eq!(begun.elapsed(), limit);
         // One that wakes too late meets the limit then.
@@ -187,7 +188,7 @@ mod tests {
             sleep(limit).await;
             pending::<()>().await;
         });
-        assert_eq!(limited.sparing(|_| true).await, Err(Elapsed));
+        assert_eq!(limited.sparing(true, |_| true).await, Err(Elapsed));
         assert_eq!(begun.elapsed(), 2 * limit);
     }
 

@@ -109,12 +109,9 @@ impl Entry {
     pub(crate) fn exit(mut self) -> Exit {
         self.has_left = true;
         let limit = self.renewals.response_timeout();
-        let is_soon_answered = self.renewals.store().answers_within() <= limit;
-        let limited = |work| match timeout(limit, work) {
-            // It wakes with the answer to its first request.
-            limited if is_soon_answered => limited.sparing(|_| true),
-            limited => limited,
-        };
+        // It wakes with the answer to its first request.
+        let is_answered = self.renewals.store().answers_within() <= limit;
+        let limited = |work| timeout(limit, work).sparing(is_answered, |_| true);
         Exit {
             work: self.leave().map(limited),
             entry: self,

@@ -36,12 +36,9 @@ async fn sync_to(hold: &Hold, store: &Arc<dyn Store>, wish: u64) -> Result<(), F
             return Err(Failure::Lost(reason));
         }
         let deadline = hold.deadline();
-        let mut limited = timeout_at(deadline, flight.answer.clone());
-        let answered_by = Instant::now().checked_add(store.answers_within());
-        if answered_by.is_some_and(|answered_by| answered_by <= deadline) {
-            limited = limited.sparing(|_| true);
-        }
-        match limited.await {
+        let is_answered = store.answers_by(Instant::now(), deadline);
+        let limited = timeout_at(deadline, flight.answer.clone());
+        match limited.sparing(is_answered, |_| true).await {
             Ok(Ok(Presence::Present)) => {
                 confirm(hold, &flight);
             }

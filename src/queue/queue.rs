@@ -89,13 +89,10 @@ impl LocalQueues {
         };
         let answer = match limit {
             Some(limit) => {
-                let answered_by = since.checked_add(self.store().answers_within());
-                let mut limited = timeout_at(limit, &mut wait);
-                if answered_by.is_some_and(|answered_by| answered_by <= limit) {
-                    // A caller that is alone wakes with the answer to its request.
-                    limited = limited.sparing(|wait| wait.is_alone());
-                }
-                match limited.await {
+                // A caller that is alone wakes with the answer to its request.
+                let is_answered = self.store().answers_by(since, limit);
+                let limited = timeout_at(limit, &mut wait);
+                match limited.sparing(is_answered, |wait| wait.is_alone()).await {
                     Ok(answer) => answer,
                     Err(_elapsed) => Err(Refusal::Late(self.heard(key).failure())),
                 }

@@ -75,6 +75,12 @@ pub(crate) trait Store: fmt::Debug + Send + Sync {
         Duration::MAX
     }
 
+    /// Whether a request that is sent at `sent` is answered, or has failed, at the limit.
+    fn answers_by(&self, sent: Instant, limit: Instant) -> bool {
+        let answered_by = sent.checked_add(self.answers_within());
+        answered_by.is_some_and(|answered_by| answered_by <= limit)
+    }
+
     /// Changes whenever the connection was lost, so that every hold that rests on it is verified.
     fn disconnects(&self) -> watch::Receiver<u64>;
 
