@@ -7,7 +7,6 @@
 use std::{
     collections::hash_map::Entry,
     mem,
-    sync::Arc,
     task::{Context, Poll, Waker},
 };
 
@@ -80,14 +79,11 @@ impl LocalQueues {
             (asking.acquiring, asking.waker) = (Some(acquiring), Some(waker));
             return Progress::Pending;
         }
-        // Its waker runs no code as long as the line has it.
+        // A line has begun: its driver goes on with the request.
         let mut signal = None;
         if let Some(line) = lines.line(key) {
             line.flight = Some(self.resumed(key, acquiring));
-            signal = line
-                .driver
-                .as_ref()
-                .map(|driver| Arc::clone(&driver.signal));
+            signal = line.signal();
         }
         drop(lines);
         signal.iter().for_each(|signal| signal.notify_one());

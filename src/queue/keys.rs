@@ -173,8 +173,7 @@ impl LocalQueues {
         match action {
             Action::Acquire(request) => {
                 line.flight = Some(self.acquiring(key, request));
-                let driver = line.driver.as_ref();
-                effects.signal = driver.map(|driver| Arc::clone(&driver.signal));
+                effects.signal = line.signal();
             }
             Action::Release(release, successor) => {
                 effects.ending = Some(self.releasing(key, line, release, successor));

@@ -240,6 +240,12 @@ impl Line {
         })
     }
 
+    /// What wakes its driver, if it has one.
+    pub(super) fn signal(&self) -> Option<Arc<Notify>> {
+        let driver = self.driver.as_ref()?;
+        Some(Arc::clone(&driver.signal))
+    }
+
     /// Answers a caller. Returns what it was answered before, and has not come for.
     pub(super) fn answer(
         &mut self,

@@ -178,6 +178,12 @@ impl LocalQueues {
         line.map_or(Heard::Nothing, |line| line.queue.heard().clone())
     }
 
+    /// A key that is held or waited for, by its name in the store.
+    fn known(&self, key: &str) -> Option<LockKey> {
+        let lines = self.lines.lock();
+        lines.of.get_key_value(key).map(|(key, _)| key.clone())
+    }
+
     /// How a waiter with this TTL stands in the store's queue; `None` if it asks too rarely to keep
     /// its entry there.
     ///
@@ -202,22 +208,13 @@ impl LocalQueues {
 impl Listener for LocalQueues {
     fn handoff(&self, message: HandoffMessage) {
         let epoch = self.store().connection_epoch();
-        let key = {
-            let lines = self.lines.lock();
-            let line = lines.of.get_key_value(message.key.as_str());
-            line.map(|(key, _)| key.clone())
-        };
-        if let Some(key) = key {
+        if let Some(key) = self.known(&message.key) {
             self.input(&key, Input::Handoff { message, epoch });
         }
     }
 
     fn contended(&self, key: &str) {
-        let key = {
-            let lines = self.lines.lock();
-            lines.of.get_key_value(key).map(|(key, _)| key.clone())
-        };
-        if let Some(key) = key {
+        if let Some(key) = self.known(key) {
             self.input(&key, Input::Contended);
         }
     }
