@@ -310,28 +310,13 @@ impl fmt::Debug for Hold {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        base::options::Options,
-        queue::{Leased, Stored},
-        store::StoreTime,
-    };
+    use crate::base::options::Options;
 
     const SECOND: Duration = Duration::from_secs(1);
 
     fn held() -> Result<Arc<Hold>, LockError> {
         let owner = Owner::new();
-        let cohort = Cohort {
-            hold: owner.next_hold(),
-            tokens: TokenSeries::new(FencingToken(1), StoreTime { micros: 1 }, Instant::now()),
-            lease: Leased::new(Instant::now(), SECOND, SECOND),
-            depth: Stored {
-                depth: Some(1),
-                seq: 0,
-            },
-            unanswered: false,
-            is_open: true,
-            disconnects: None,
-        };
+        let cohort = Cohort::won(owner.next_hold(), Instant::now(), SECOND, SECOND);
         let key = LockKey::new("", "order:42")?;
         let terms = Options::default().resolve(Options::default())?;
         let runtime = runtime::Handle::current().id();

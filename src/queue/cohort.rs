@@ -111,6 +111,24 @@ impl Cohort {
 }
 
 #[cfg(test)]
+impl Cohort {
+    /// A lock that the store gave at its time 1, counted from `sent`.
+    pub(crate) fn won(hold: HoldId, sent: Instant, lease: Duration, ttl: Duration) -> Self {
+        use crate::{base::id::FencingToken, store::StoreTime};
+        let grant = Grant {
+            hold,
+            tokens: TokenSeries::new(FencingToken(1), StoreTime { micros: 1 }, sent),
+            sent,
+            lease,
+            ttl,
+            unanswered: false,
+            is_contended: false,
+        };
+        grant.into()
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::{
@@ -121,16 +139,11 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     fn won(sent: Instant, lease: Duration) -> Cohort {
-        let grant = Grant {
-            hold: Owner::new().next_hold(),
+        Cohort {
             tokens: TokenSeries::new(FencingToken(7), StoreTime { micros: 7 }, sent),
-            sent,
-            lease,
-            ttl: 30 * SECOND,
             unanswered: true,
-            is_contended: false,
-        };
-        grant.into()
+            ..Cohort::won(Owner::new().next_hold(), sent, lease, 30 * SECOND)
+        }
     }
 
     #[test]

@@ -13,10 +13,10 @@ use crate::{
         options::{Options, Queueing},
     },
     hold::hold::CallGraph,
-    queue::{Cohort, Leased, Stored, TokenSeries},
+    queue::Cohort,
     store::{
         AcquireReply, AcquireRequest, Answer, DepthChange, Listener, Presence, ReleaseReply,
-        ReleaseRequest, Renewal, Seen, Snapshot, StoreTime, memory::MemoryStore,
+        ReleaseRequest, Renewal, Seen, Snapshot, memory::MemoryStore,
     },
     support::{DEADLINE, eventually},
 };
@@ -314,18 +314,7 @@ fn schedule() -> Arc<RenewalSchedule> {
 
 fn hold(renewals: &RenewalSchedule, confirmed: Instant) -> Result<Arc<Hold>, LockError> {
     let owner = Owner::new();
-    let cohort = Cohort {
-        hold: owner.next_hold(),
-        tokens: TokenSeries::new(crate::FencingToken(1), StoreTime { micros: 1 }, confirmed),
-        lease: Leased::new(confirmed, TTL, TTL),
-        depth: Stored {
-            depth: Some(1),
-            seq: 0,
-        },
-        unanswered: false,
-        is_open: true,
-        disconnects: None,
-    };
+    let cohort = Cohort::won(owner.next_hold(), confirmed, TTL, TTL);
     let terms = Options::default().resolve(Options::default())?;
     let key = LockKey::new("", "order:42")?;
     let graph = CallGraph::New(owner);
