@@ -14,10 +14,8 @@ elseif ARGV[4] and ARGV[2] == '' then
   if fields[1] and fields[2] and redis.pcall('EXISTS', KEYS[2]) == 0 then
     local time = redis.pcall('TIME')
     local now = time[1] and time[1] * 1000000 + time[2] or 0
-    local seconds, micros = string.match(fields[2], '^(%d+) (%d+)$')
-    if ARGV[7] then
-      seconds, micros = string.match(fields[2], '^(%d+) (%d+) %x+%-%x+%-%x+%-%x+%-%x+$')
-    end
+    local stored = ARGV[7] and '^(%d+) (%d+) %x+%-%x+%-%x+%-%x+%-%x+$' or '^(%d+) (%d+)$'
+    local seconds, micros = string.match(fields[2], stored)
     if seconds and seconds * 1000000 + micros < now then
       redis.call('DEL', KEYS[1])
       local token = time[1] .. ' ' .. time[2]
