@@ -24,6 +24,7 @@ local function general()
   local hold, ttl, inbox, lease, life, id = unpack(ARGV)
   -- include token
   -- include line
+  -- include members
 
   local function ask()
     -- A request that was overtaken by the end of its own hold must not take the lock.
@@ -31,8 +32,9 @@ local function general()
       return {-1}
     end
     local now = clock()
+    local is_shared = tidy(now)
     local remaining = redis.call('PTTL', lock)
-    local ahead, wish, holder
+    local ahead, holder
     if remaining ~= -2 then
       local depth, stored = unpack(redis.call('HMGET', lock, hold, 'token'))
       holder = told(stored)
@@ -51,7 +53,7 @@ local function general()
         return {1, token, remaining, now}
       end
     else
-      ahead, wish = head(now)
+      ahead = head(now)
       if not ahead or ahead == inbox then
         if ahead then
           leave(ahead)
@@ -61,19 +63,21 @@ local function general()
       end
     end
     local is_first = inbox and stand(inbox, now, life, hold, lease, id, holder)
-    if ahead then
-      remaining = grant(ahead, wish, now, now)
+    if ahead or is_shared then
+      remaining = math.max(remaining, admit(now, not is_shared, now) or 0)
     elseif is_first and holder and holder ~= inbox then
-      redis.pcall('PUBLISH', holder, 'contended ' .. lock)
+      notify(holder, 'contended ')
     end
     return {0, remaining, now}
   end
 
   local done, reply = pcall(ask)
-  if done then
-    return reply
+  if not done then
+    -- include mend
+    messages = {}
+    reply = ask()
   end
-  -- include mend
-  return ask()
+  tell()
+  return reply
 end
 return general()

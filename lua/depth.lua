@@ -1,7 +1,7 @@
--- KEYS: 1 the lock (hash), 2 the entries of its line (hash)
+-- KEYS: 1 the lock (hash), 2 the entries of its line (hash); of a hold that shares the lock: 3 its line (zset)
 -- ARGV: 1 hold id, 2 the depth to reach, 3 sequence number, 4 TTL in ms to lengthen the lease to (0: leave it)
 -- returns 1 the hold is there and its depth is this one or a newer one, 0 the hold is gone
-local lock, entries = unpack(KEYS)
+local lock, entries, line = unpack(KEYS)
 local hold, target, seq, ttl = unpack(ARGV)
 
 if redis.call('HEXISTS', lock, hold) == 0 then
@@ -21,8 +21,18 @@ if last and last < 9007199254740992 and last >= tonumber(seq) then
   return 1
 end
 
-if tonumber(ttl) > 0 and redis.call('PTTL', lock) < tonumber(ttl) then
-  redis.call('PEXPIRE', lock, ttl)
+if tonumber(ttl) > 0 then
+  if redis.call('PTTL', lock) < tonumber(ttl) then
+    redis.call('PEXPIRE', lock, ttl)
+  end
+  if line and type(redis.pcall('ZSCORE', line, 'r' .. hold)) == 'string' then
+    local time = redis.call('TIME')
+    local lasts = time[1] * 1000 + math.floor(time[2] / 1000) + ttl
+    redis.call('ZADD', line, 'XX', 'LT', string.format('-%.0f', lasts), 'r' .. hold)
+    if redis.call('PTTL', line) < tonumber(ttl) then
+      redis.call('PEXPIRE', line, ttl)
+    end
+  end
 end
 if type(redis.pcall('HSET', entries, hold, seq)) == 'table' then
   -- Memory is full: after a write that needs none every other is allowed.

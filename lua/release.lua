@@ -39,6 +39,7 @@ local function general()
   local pass, lease, life = string.match(place or '', '^(%S+) (%S+) (%S+)$')
   -- include token
   -- include line
+  -- include members
 
   local depth, stored = unpack(redis.call('HMGET', lock, hold, 'token'))
   local released = 0
@@ -58,15 +59,12 @@ local function general()
     if released == 1 then
       -- The lock moves: to the successor, or to the process that has waited longest.
       local token = math.max(now, (known(stored) or 0) + 1)
-      local ahead, wish
-      if pass == '1' or not successor then
-        ahead, wish = head(now)
-      end
+      local ahead = (pass == '1' or not successor) and head(now)
       if ahead and not (successor and ahead == inbox) then
         if successor then
           stand(inbox, now, life, successor, lease, id)
         end
-        local remaining = grant(ahead, wish, token, now)
+        local remaining = admit(now, true, token)
         if successor then
           return {1, 0, remaining, now}
         end
@@ -89,6 +87,10 @@ local function general()
         return {0, 0, remaining == -2 and 0 or remaining, now}
       end
       leave(inbox)
+      -- Readers who stood behind it may enter now.
+      if tidy(now) then
+        admit(now)
+      end
     end
     return {0}
   end
@@ -96,12 +98,15 @@ local function general()
   local done, reply = pcall(move)
   if not done then
     -- include mend
+    messages = {}
     if ends and released == 0 then
       -- A tombstone that cannot be written is an error.
-      return move()
+      done, reply = true, move()
+    else
+      done, reply = pcall(move)
     end
-    done, reply = pcall(move)
   end
+  tell()
   return done and reply or {released}
 end
 return general()

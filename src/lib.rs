@@ -37,6 +37,7 @@ pub use self::{
     base::{
         error::{LockError, LostReason, StoreError},
         id::{FencingToken, HoldId, OwnerId, ParseHoldIdError},
+        mode::Mode,
         options::{DepthSync, HandOff, OnLost, Reentrancy, Wake},
     },
     hold::{

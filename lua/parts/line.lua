@@ -1,7 +1,8 @@
 -- Part: the line of a lock, and how the lock moves. Needs the part token, and the names of the lock, the
 -- line and the entries.
 -- The line is a zset: inbox -> order, from 2^40 on; from 2^52 on tombstones, x<hold> -> 2^52 + their end in
--- ms. The entries are a hash: inbox -> what it waits for; and hold -> the number of its last depth change.
+-- ms; below 0 the readers inside, r<hold> -> minus the end of their lease in ms. The entries are a hash: inbox ->
+-- what it waits for; and hold -> the number of its last depth change.
 -- include entry
 local function clock()
   local time = redis.call('TIME')
@@ -13,10 +14,17 @@ local function leave(inbox)
   redis.call('HDEL', entries, inbox)
 end
 
--- The first live process in the line and what it waits for; dead ones are removed on the way.
+-- The first live process in the line and what it waits for; dead ones are removed on the way, and so are readers
+-- whose lock is gone.
 local function head(now)
   while true do
     local inbox, order = unpack(redis.call('ZRANGE', line, 0, 0, 'WITHSCORES'))
+    if inbox and tonumber(order) < 0 then
+      if redis.call('EXISTS', lock) == 0 then
+        redis.call('ZREMRANGEBYSCORE', line, '-inf', '(0')
+      end
+      inbox, order = unpack(redis.call('ZRANGE', line, 0, '(4503599627370496', 'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES'))
+    end
     if not inbox or tonumber(order) >= 4503599627370496 then
       return
     end
@@ -36,8 +44,8 @@ local function outlive(key, life)
 end
 
 -- Enters the line at its end, or keeps the place that the inbox has there. Returns whether it has come new, and no
--- other process but that of the holder was there.
-local function stand(inbox, now, life, hold, lease, id, holder)
+-- other process but that of the holder was there. The suffix is what an entry has behind its lease.
+local function stand(inbox, now, life, holds, lease, suffix, holder)
   local is_first = false
   if not redis.call('ZSCORE', line, inbox) then
     local last = redis.call('ZRANGE', line, '(4503599627370496', 0, 'BYSCORE', 'REV', 'LIMIT', 0, 1, 'WITHSCORES')
@@ -45,8 +53,8 @@ local function stand(inbox, now, life, hold, lease, id, holder)
     is_first = not last[1] or last[1] == holder
   end
   local deadline = string.format('%.0f', now + life * 1000)
-  local entry = deadline .. ' ' .. hold .. ' ' .. lease
-  redis.call('HSET', entries, inbox, id and entry .. ' ' .. id or entry)
+  local entry = deadline .. ' ' .. holds .. ' ' .. lease
+  redis.call('HSET', entries, inbox, suffix and entry .. ' ' .. suffix or entry)
   outlive(line, life)
   outlive(entries, life)
   return is_first
@@ -72,13 +80,15 @@ local function take(hold, lease, token, id)
   end
 end
 
--- Moves a free lock to the head of the line and tells it; returns the lease it has. Nothing comes
--- after this, since a script must not fail once it has sent a message.
-local function grant(inbox, wish, token, now)
-  local hold, lease, id = unpack(wish)
-  leave(inbox)
-  take(hold, lease, token, id)
-  local message = string.format('%s %.0f %.0f %s ', hold, token, now, lease)
-  redis.pcall('PUBLISH', inbox, message .. lock)
-  return tonumber(lease)
+-- Messages are sent when all is done, since a script must not fail once it has sent one.
+local messages = {}
+local function notify(inbox, message)
+  table.insert(messages, inbox)
+  table.insert(messages, message .. lock)
+end
+
+local function tell()
+  for at = 1, #messages, 2 do
+    redis.pcall('PUBLISH', messages[at], messages[at + 1])
+  end
 end

@@ -3,18 +3,23 @@
 use std::time::Duration;
 
 use crate::{
-    base::id::{FencingToken, OwnerId},
-    store::Snapshot,
+    base::{
+        id::{FencingToken, OwnerId},
+        mode::Mode,
+    },
+    store::{SeenHolder, Snapshot},
 };
 
 /// A lock as it stood in the store at one moment; see [`Locks::inspect`](crate::Locks::inspect).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LockInfo {
-    /// The holders. Another program may have written several; the first 1,000 are shown.
+    /// The holders: one, or the readers. Another program may have written several; the first 1,000 are shown.
     pub holders: Vec<Holder>,
-    /// How long the lease lasts unless it is renewed; `None` for a lock without an expiry, which some
-    /// other program has taken.
+    /// Whether the holders share the lock.
+    pub mode: Mode,
+    /// How long the lease lasts unless it is renewed, of readers the longest one; `None` for a lock without an
+    /// expiry, which some other program has taken.
     pub remaining: Option<Duration>,
     /// The last token that the store gave to the present hold; `None` if some other program holds the
     /// lock, or if the store knows it no more.
@@ -43,21 +48,25 @@ pub struct Holder {
     /// How many nested entries the hold has; 0 where another program has written something that is no
     /// number of entries.
     pub depth: u64,
+    /// How long the lease of this reader lasts unless it is renewed; `None` where the lock is held exclusively.
+    pub remaining: Option<Duration>,
 }
 
 impl LockInfo {
     pub(crate) fn new(snapshot: Snapshot, waiters: usize) -> Self {
-        let holder = |(field, depth): (Vec<u8>, u64)| {
-            let hold_id = String::from_utf8_lossy(&field).into_owned();
+        let holder = |seen: SeenHolder| {
+            let hold_id = String::from_utf8_lossy(&seen.field).into_owned();
             let owner = OwnerId::of_field(&hold_id);
             Holder {
                 hold_id,
                 owner,
-                depth,
+                depth: seen.depth,
+                remaining: seen.remaining,
             }
         };
         Self {
             holders: snapshot.holders.into_iter().map(holder).collect(),
+            mode: snapshot.mode,
             remaining: snapshot.remaining,
             token: snapshot.token,
             waiters,

@@ -201,7 +201,7 @@ impl Locks {
         Ok(snapshot.map(|snapshot| LockInfo::new(snapshot, self.engine.waiters(&key))))
     }
 
-    /// Takes the lock away from its present holder. Returns false if the lock is free.
+    /// Takes the lock away from its present holder, or from all its readers. Returns false if the lock is free.
     ///
     /// The holder learns of it at its next renewal, or at its deadline where it does not renew or the
     /// store is silent, and may work on until then. Use it as an operator, or for a holder that is
@@ -235,8 +235,11 @@ impl Locks {
         let key = self.engine.key(key.as_ref())?;
         let store = self.engine.store();
         let snapshot = store.inspect(&key).await.map_err(on(&key))?;
-        match snapshot.and_then(|snapshot| snapshot.seen()) {
-            Some(seen) => store.force_release(&key, seen).await.map_err(on(&key)),
+        match snapshot {
+            Some(snapshot) => {
+                let forced = store.force_release(&key, snapshot.seen()).await;
+                forced.map_err(on(&key))
+            }
             None => Ok(false),
         }
     }

@@ -7,6 +7,7 @@ pub(crate) mod error;
 pub(crate) mod events;
 pub(crate) mod id;
 pub(crate) mod key;
+pub(crate) mod mode;
 pub(crate) mod mutex;
 pub(crate) mod options;
 pub(crate) mod timer;

@@ -6,7 +6,7 @@ use futures_util::future::Shared;
 use tokio::time::Instant;
 
 use crate::{
-    base::id::HoldId,
+    base::{id::HoldId, mode::Mode},
     queue::Stored,
     store::{Answer, DepthChange, Presence},
 };
@@ -121,6 +121,7 @@ impl Depth {
         self.stored.seq += 1;
         Next::Change(DepthChange {
             hold,
+            mode: Mode::Exclusive,
             target: self.wanted,
             seq: self.stored.seq,
             ttl,

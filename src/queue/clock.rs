@@ -60,7 +60,7 @@ mod tests {
     fn moved(after: Duration) -> HandoffMessage {
         HandoffMessage {
             key: "order:42".to_owned(),
-            hold: Owner::new().next_hold(),
+            holds: vec![Owner::new().next_hold()],
             token: FencingToken(1),
             at: time(after),
             lease: 2 * SECOND,

@@ -321,14 +321,15 @@ impl LocalQueue {
         actions: &mut Vec<Action>,
     ) {
         if let Some(flight) = &mut self.flight
-            && flight.waiter == message.hold
+            && message.holds.contains(&flight.waiter)
         {
             flight.message = Some(Box::new(message));
             return;
         }
         // A hold that has entered already, or waits no longer, has no use for the message.
         let mut waiters = self.waiters.iter();
-        let Some(waiter) = waiters.find(|waiter| waiter.request.hold == message.hold) else {
+        let Some(waiter) = waiters.find(|waiter| message.holds.contains(&waiter.request.hold))
+        else {
             return;
         };
         match waiter.moved(&message, epoch, now) {

@@ -18,6 +18,7 @@ use crate::{
         events,
         id::InboxId,
         key::LockKey,
+        mode::Mode,
         timer::sleep,
     },
     store::{
@@ -112,6 +113,7 @@ impl Requests {
         let now = Instant::now();
         let request = ReleaseRequest {
             hold: release.hold,
+            mode: Mode::Exclusive,
             inbox: self.inbox,
             tombstone: release.tombstone,
             nested: release.nested,

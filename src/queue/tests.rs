@@ -23,13 +23,14 @@ use super::step::unanswered;
 use crate::{
     LockError, Locks,
     base::{
-        id::{InboxId, Owner},
+        id::{HoldId, InboxId, Owner},
         key::LockKey,
         mutex::Mutex,
     },
     store::{
-        AcquireReply, AcquireRequest, Answer, DepthChange, Listener, Presence, ReleaseReply,
-        ReleaseRequest, Renewal, Seen, Snapshot, Store, memory::MemoryStore,
+        AcquireReply, AcquireRequest, Answer, DepthChange, Keeping, Listener, Presence,
+        ReleaseReply, ReleaseRequest, Renewal, Seen, ShareRequest, Snapshot, Store,
+        memory::MemoryStore,
     },
     support::{DEADLINE, eventually},
 };
@@ -87,6 +88,18 @@ impl Store for Counting {
     fn renew(&self, key: &LockKey, renewal: Renewal) -> Answer<Presence> {
         self.renewed.fetch_add(1, Relaxed);
         self.store.renew(key, renewal)
+    }
+
+    fn share(&self, key: &LockKey, request: ShareRequest) -> Answer<Vec<AcquireReply>> {
+        self.store.share(key, request)
+    }
+
+    fn keep(&self, key: &LockKey, keeping: Keeping) -> Answer<Vec<HoldId>> {
+        self.store.keep(key, keeping)
+    }
+
+    fn downgrade(&self, key: &LockKey, renewal: Renewal) -> Answer<Presence> {
+        self.store.downgrade(key, renewal)
     }
 
     fn release(&self, key: &LockKey, request: ReleaseRequest) -> Answer<ReleaseReply> {

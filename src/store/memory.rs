@@ -11,10 +11,16 @@ use tokio::{sync::watch, time::Instant};
 
 use self::state::{Message, State};
 use super::{
-    AcquireReply, AcquireRequest, Answer, DepthChange, Listener, Presence, ReleaseReply,
-    ReleaseRequest, Renewal, Seen, Snapshot, Store,
+    AcquireReply, AcquireRequest, Answer, DepthChange, Keeping, Listener, Presence, ReleaseReply,
+    ReleaseRequest, Renewal, Seen, ShareRequest, Snapshot, Store,
 };
-use crate::base::{error::StoreError, id::InboxId, key::LockKey, mutex::Mutex};
+use crate::base::{
+    error::StoreError,
+    id::{HoldId, InboxId},
+    key::LockKey,
+    mode::Mode,
+    mutex::Mutex,
+};
 
 mod line;
 mod state;
@@ -96,6 +102,11 @@ impl Store for MemoryStore {
         self.execute(move |state, now| state.acquire(&key, request, now))
     }
 
+    fn share(&self, key: &LockKey, request: ShareRequest) -> Answer<Vec<AcquireReply>> {
+        let key = key.clone();
+        self.execute(move |state, now| state.share(&key, request, now))
+    }
+
     fn depth(&self, key: &LockKey, change: DepthChange) -> Answer<Presence> {
         let key = key.clone();
         self.execute(move |state, now| state.depth(&key, change, now))
@@ -106,9 +117,22 @@ impl Store for MemoryStore {
         self.execute(move |state, now| state.renew(&key, renewal, now))
     }
 
+    fn keep(&self, key: &LockKey, keeping: Keeping) -> Answer<Vec<HoldId>> {
+        let key = key.clone();
+        self.execute(move |state, now| state.keep(&key, &keeping, now))
+    }
+
+    fn downgrade(&self, key: &LockKey, renewal: Renewal) -> Answer<Presence> {
+        let key = key.clone();
+        self.execute(move |state, now| state.downgrade(&key, renewal, now))
+    }
+
     fn release(&self, key: &LockKey, request: ReleaseRequest) -> Answer<ReleaseReply> {
         let key = key.clone();
-        self.execute(move |state, now| state.release(&key, request, now))
+        self.execute(move |state, now| match request.mode {
+            Mode::Exclusive => state.release(&key, request, now),
+            Mode::Shared => state.unshare(&key, request, now),
+        })
     }
 
     fn inspect(&self, key: &LockKey) -> Answer<Option<Snapshot>> {

@@ -1,4 +1,4 @@
-//! The seam between the lock and where it lives: six operations, the messages that a lock has moved to
+//! The seam between the lock and where it lives: its operations, the messages that a lock has moved to
 //! this process, and the count of disconnects.
 //!
 //! Every operation is atomic in the store. A request may be executed although no answer comes, may
@@ -7,13 +7,18 @@
 //! ended: it takes the lock for that hold, until the lease ends. TCP does not repeat a request, nor does
 //! anything below this crate.
 
+#![cfg_attr(
+    not(test),
+    allow(dead_code, reason = "the queue comes to ask for readers next")
+)]
+
 use std::{fmt, pin::Pin, sync::Weak, time::Duration};
 
 use tokio::{sync::watch, time::Instant};
 
 use crate::base::{
     error::StoreError,
-    id::{FencingToken, HoldId, InboxId},
+    id::{HoldId, InboxId},
     key::LockKey,
 };
 
@@ -24,13 +29,13 @@ mod contract;
 #[path = "../../tests/differential/mod.rs"]
 mod differential;
 pub(crate) mod memory;
+mod protocol;
 pub(crate) mod redis;
+
+pub(crate) use self::protocol::*;
 
 /// How long an ended hold is remembered, and so how late a request may still arrive.
 pub(crate) const TOMBSTONE_LIFE: Duration = Duration::from_secs(600);
-
-/// How many holders an inspection shows at most.
-pub(crate) const SHOWN: usize = 1_000;
 
 pub(crate) type Answer<T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send>>;
 
@@ -41,11 +46,24 @@ pub(crate) trait Store: fmt::Debug + Send + Sync {
     /// Otherwise a request with an entry enters the queue, or keeps its process's place there.
     fn acquire(&self, key: &LockKey, request: AcquireRequest) -> Answer<AcquireReply>;
 
+    /// Lets holds share the lock, unless it is held exclusively or a live process waits for it: one reply for each
+    /// of them, in their order. Repeating it for a hold that is in already answers with its token, and its
+    /// lease lasts at least the TTL from then. Those that are not let in wait as in [`acquire`](Self::acquire).
+    fn share(&self, key: &LockKey, request: ShareRequest) -> Answer<Vec<AcquireReply>>;
+
     /// Moves the depth of a hold to a target, unless a change with a later number has been made.
     fn depth(&self, key: &LockKey, change: DepthChange) -> Answer<Presence>;
 
-    /// Makes the lease last at least the TTL from the execution of the request.
+    /// Makes the lease of a hold that has the lock alone last at least the TTL from the execution of the request.
     fn renew(&self, key: &LockKey, renewal: Renewal) -> Answer<Presence>;
+
+    /// The same for holds that share the lock, each of which has a lease of its own. Answers with those that
+    /// are gone.
+    fn keep(&self, key: &LockKey, keeping: Keeping) -> Answer<Vec<HoldId>>;
+
+    /// From now on the hold shares the lock that it has alone, with a lease of at least the TTL. Readers that are
+    /// first in the queue enter. Repeating it changes nothing but the lease.
+    fn downgrade(&self, key: &LockKey, renewal: Renewal) -> Answer<Presence>;
 
     /// Ends a hold, whether it stands in the lock or in the queue, or an unanswered acquire may still
     /// put it there. The lock moves on: to the successor, or to the process that has waited longest.
@@ -54,7 +72,8 @@ pub(crate) trait Store: fmt::Debug + Send + Sync {
     /// What stands in the lock now; `None` if it is free.
     fn inspect(&self, key: &LockKey) -> Answer<Option<Snapshot>>;
 
-    /// Ends the hold `seen`, if it is still there, and moves the lock on.
+    /// Ends the holds that were `seen`, as far as they are still there. The lock moves on, unless other readers are in
+    /// it.
     fn force_release(&self, key: &LockKey, seen: Seen) -> Answer<bool>;
 
     /// Opens the inbox, unless it is open: `listener` is told from now on which locks have moved to
@@ -91,7 +110,7 @@ pub(crate) trait Store: fmt::Debug + Send + Sync {
 
 /// The receiver of the messages that a lock has moved.
 pub(crate) trait Listener: Send + Sync {
-    /// A lock has moved to a hold of this process.
+    /// A lock has moved to holds of this process.
     fn handoff(&self, message: HandoffMessage);
 
     /// Another process has come to wait for a lock that this one has.
@@ -102,180 +121,4 @@ pub(crate) trait Listener: Send + Sync {
 
     /// Messages may have been missed up to now, or will be from now on: the inbox is open, or broken.
     fn missed(&self);
-}
-
-/// The message that a lock has moved to a hold that was waiting.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct HandoffMessage {
-    /// The key in the store.
-    pub(crate) key: String,
-    pub(crate) hold: HoldId,
-    pub(crate) token: FencingToken,
-    /// When it has moved.
-    pub(crate) at: StoreTime,
-    /// Counted from then.
-    pub(crate) lease: Duration,
-}
-
-/// The clock of the store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct StoreTime {
-    pub(crate) micros: u64,
-}
-
-impl StoreTime {
-    /// `None` if it is the earlier one, which only a clock that was set back explains.
-    pub(crate) fn since(self, earlier: Self) -> Option<Duration> {
-        self.micros
-            .checked_sub(earlier.micros)
-            .map(Duration::from_micros)
-    }
-}
-
-/// The request of one hold for a lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct AcquireRequest {
-    pub(crate) hold: HoldId,
-    pub(crate) ttl: Duration,
-    /// How it waits; `None` if it does not.
-    pub(crate) entry: Option<QueueEntry>,
-}
-
-/// How a process stands in the queue of a lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct QueueEntry {
-    pub(crate) inbox: InboxId,
-    /// The lease of a lock that moves to it.
-    pub(crate) grant: Duration,
-    /// How long its place is kept after the last request.
-    pub(crate) life: Duration,
-    /// Whether its process is to be told, while it has the lock, that another one has come to wait.
-    pub(crate) tells: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum AcquireReply {
-    /// The hold has the lock, with this lease counted from the execution of the request.
-    Held {
-        token: FencingToken,
-        lease: Duration,
-        /// The time of the store then.
-        at: StoreTime,
-        /// Whether another process may wait for the lock.
-        is_contended: bool,
-    },
-    /// Another hold has it, for so long; `None` if it never expires.
-    Busy {
-        remaining: Option<Duration>,
-        now: StoreTime,
-    },
-    /// The hold was ended before this request arrived.
-    Ended,
-}
-
-/// The depth that a hold is to have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct DepthChange {
-    pub(crate) hold: HoldId,
-    pub(crate) target: u32,
-    /// Grows with every change of the hold.
-    pub(crate) seq: u64,
-    pub(crate) ttl: Duration,
-    /// Whether the lease is to last at least `ttl` from now.
-    pub(crate) lengthen: bool,
-}
-
-/// A lease that is to last at least the TTL.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Renewal {
-    pub(crate) hold: HoldId,
-    pub(crate) ttl: Duration,
-}
-
-/// The end of a hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ReleaseRequest {
-    pub(crate) hold: HoldId,
-    /// The inbox of the process whose hold it is.
-    pub(crate) inbox: InboxId,
-    /// Whether an acquire of the hold is unanswered, so that it has to be refused if it arrives
-    /// after this.
-    pub(crate) tombstone: bool,
-    /// Whether its depth may have changed.
-    pub(crate) nested: bool,
-    /// Whether no place of the process in the line can be meant for this hold.
-    pub(crate) placeless: bool,
-    pub(crate) successor: Option<Successor>,
-}
-
-impl ReleaseRequest {
-    /// Whether nothing but its field can be there of the hold, and none follows it.
-    pub(crate) fn is_short(&self) -> bool {
-        self.placeless && !self.tombstone && !self.nested && self.successor.is_none()
-    }
-}
-
-/// The hold of the same process that is to have the lock next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Successor {
-    pub(crate) hold: HoldId,
-    pub(crate) ttl: Duration,
-    pub(crate) entry: QueueEntry,
-    pub(crate) order: Order,
-}
-
-/// Which waiter gets a released lock first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Order {
-    /// The successor.
-    SuccessorFirst,
-    /// The process that has waited longest. Then the successor enters the queue.
-    QueueFirst,
-}
-
-/// What the end of a hold came to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ReleaseReply {
-    pub(crate) presence: Presence,
-    /// What the successor has now; `None` if there is none, or if it has to ask by itself.
-    pub(crate) successor: Option<AcquireReply>,
-}
-
-/// Whether the hold was in the lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Presence {
-    Present,
-    Gone,
-}
-
-/// What stands in a lock.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Snapshot {
-    /// Field and depth of each holder, of at most [`SHOWN`] of them. Other programs may write any bytes
-    /// there; a depth that is no number from 0 to `u64::MAX` is shown as 0.
-    pub(crate) holders: Vec<(Vec<u8>, u64)>,
-    /// `None` if the lock never expires.
-    pub(crate) remaining: Option<Duration>,
-    /// `None` if the lock is held by a program that gives no tokens, or if the token is not known.
-    pub(crate) token: Option<FencingToken>,
-    /// How many processes stand in the queue.
-    pub(crate) waiting: u64,
-}
-
-/// A holder that an inspection has shown.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Seen {
-    pub(crate) field: Vec<u8>,
-    pub(crate) token: Option<FencingToken>,
-}
-
-impl Snapshot {
-    /// The first holder with the token of the lock.
-    pub(crate) fn seen(self) -> Option<Seen> {
-        let token = self.token;
-        self.holders
-            .into_iter()
-            .next()
-            .map(|(field, _)| Seen { field, token })
-    }
 }

@@ -11,18 +11,22 @@ use tokio::{sync::watch, time::Instant};
 use self::{
     connect::Connector,
     inbox::Inbox,
-    names::{Entries, Field},
+    names::{Entries, Field, Fields},
     reply::Unexpected,
-    script::{ACQUIRE, Call, DEPTH, FORCE_RELEASE, INSPECT, RELEASE, RENEW, millis},
+    script::{
+        ACQUIRE, Call, DEPTH, DOWNGRADE, FORCE_RELEASE, INSPECT, KEEP, RELEASE, RENEW, SHARE,
+        Script, UNSHARE, millis,
+    },
 };
 use super::{
-    AcquireReply, AcquireRequest, Answer, DepthChange, Listener, Order, Presence, ReleaseReply,
-    ReleaseRequest, Renewal, SHOWN, Seen, Snapshot, Store,
+    AcquireReply, AcquireRequest, Answer, DepthChange, Keeping, Listener, Order, Presence,
+    ReleaseReply, ReleaseRequest, Renewal, SHOWN, Seen, ShareRequest, Snapshot, Store,
 };
 use crate::base::{
     error::{LockError, StoreError},
-    id::InboxId,
+    id::{HoldId, InboxId},
     key::LockKey,
+    mode::Mode,
 };
 
 mod address;
@@ -89,14 +93,16 @@ impl RedisStore {
     }
 }
 
+/// The call of a script that sees all three keys of a lock.
+fn lock_and_line(script: &'static Script, key: &LockKey) -> Call {
+    let call = script.call(3).arg(key.as_str());
+    call.arg(key.line()).arg(Entries(key))
+}
+
 impl Store for RedisStore {
     fn acquire(&self, key: &LockKey, request: AcquireRequest) -> Answer<AcquireReply> {
         let ttl = request.ttl;
-        let call = ACQUIRE
-            .call(3)
-            .arg(key.as_str())
-            .arg(key.line())
-            .arg(Entries(key))
+        let call = lock_and_line(&ACQUIRE, key)
             .arg(Field(request.hold))
             .millis(ttl);
         let call = match request.entry {
@@ -110,11 +116,38 @@ impl Store for RedisStore {
         self.run(call, move |reply| reply::acquired(reply, ttl))
     }
 
+    fn share(&self, key: &LockKey, request: ShareRequest) -> Answer<Vec<AcquireReply>> {
+        let call = lock_and_line(&SHARE, key)
+            .arg(Fields(&request.holds))
+            .millis(request.ttl)
+            .arg(
+                request
+                    .limit
+                    .map(|limit| limit.to_string())
+                    .unwrap_or_default(),
+            );
+        let call = match request.entry {
+            Some(entry) => call
+                .arg(entry.inbox.as_bytes())
+                .millis(entry.grant)
+                .millis(entry.life),
+            None => call,
+        };
+        self.run(call, move |reply| reply::shared(reply, &request))
+    }
+
     fn depth(&self, key: &LockKey, change: DepthChange) -> Answer<Presence> {
+        let with_own_lease = change.lengthen && change.mode == Mode::Shared;
         let call = DEPTH
-            .call(2)
+            .call(2 + usize::from(with_own_lease))
             .arg(key.as_str())
-            .arg(Entries(key))
+            .arg(Entries(key));
+        let call = if with_own_lease {
+            call.arg(key.line())
+        } else {
+            call
+        };
+        let call = call
             .arg(Field(change.hold))
             .arg(change.target)
             .arg(change.seq)
@@ -135,13 +168,26 @@ impl Store for RedisStore {
         self.run(call, reply::presence)
     }
 
+    fn keep(&self, key: &LockKey, keeping: Keeping) -> Answer<Vec<HoldId>> {
+        let call = lock_and_line(&KEEP, key)
+            .arg(Fields(&keeping.holds))
+            .millis(keeping.ttl);
+        self.run(call, reply::holds)
+    }
+
+    fn downgrade(&self, key: &LockKey, renewal: Renewal) -> Answer<Presence> {
+        let call = lock_and_line(&DOWNGRADE, key)
+            .arg(Field(renewal.hold))
+            .millis(renewal.ttl);
+        self.run(call, reply::presence)
+    }
+
     fn release(&self, key: &LockKey, request: ReleaseRequest) -> Answer<ReleaseReply> {
-        let mut call = RELEASE
-            .call(3)
-            .arg(key.as_str())
-            .arg(key.line())
-            .arg(Entries(key))
-            .arg(Field(request.hold));
+        let script = match request.mode {
+            Mode::Exclusive => &RELEASE,
+            Mode::Shared => &UNSHARE,
+        };
+        let mut call = lock_and_line(script, key).arg(Field(request.hold));
         if !request.is_short() {
             let marks = match (request.tombstone, request.nested) {
                 (true, true) => "xd",
@@ -165,23 +211,15 @@ impl Store for RedisStore {
     }
 
     fn inspect(&self, key: &LockKey) -> Answer<Option<Snapshot>> {
-        let call = INSPECT
-            .call(2)
-            .arg(key.as_str())
-            .arg(Entries(key))
-            .arg(SHOWN);
+        let call = lock_and_line(&INSPECT, key).arg(SHOWN);
         self.run(call, reply::snapshot)
     }
 
     fn force_release(&self, key: &LockKey, seen: Seen) -> Answer<bool> {
         let token = seen.token.map(|token| token.to_string());
-        let call = FORCE_RELEASE
-            .call(3)
-            .arg(key.as_str())
-            .arg(key.line())
-            .arg(Entries(key))
-            .arg(seen.field)
-            .arg(token.unwrap_or_default());
+        let call = lock_and_line(&FORCE_RELEASE, key)
+            .arg(token.unwrap_or_default())
+            .arg(seen.fields);
         self.run(call, reply::flag)
     }
 

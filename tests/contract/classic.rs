@@ -4,6 +4,7 @@ use deadpool_redis::redis::{AsyncCommands, aio::MultiplexedConnection};
 
 use super::world::{MINUTE, World, near, some_hold};
 use crate::{
+    base::mode::Mode,
     store::{AcquireReply, DepthChange, Presence},
     support::classic::{Unlocked, classic_lock, classic_unlock},
 };
@@ -66,6 +67,7 @@ async fn nothing_of_ours_touches_a_classic_holder() {
     }
 
     let change = DepthChange {
+        mode: Mode::Exclusive,
         hold,
         target: 2,
         seq: 9,
@@ -93,7 +95,7 @@ async fn a_classic_holder_can_be_released_by_force() {
     let world = World::on_redis().await;
     classic_lock(&mut connection(&world), LOCK, CLASSIC, TTL).await;
     let seen = world.seen().await;
-    assert_eq!((&*seen.field, seen.token), (CLASSIC.as_bytes(), None));
+    assert_eq!((&*seen.fields[0], seen.token), (CLASSIC.as_bytes(), None));
     assert!(world.force_release(seen).await);
     assert_eq!(world.inspect().await, None);
 }

@@ -2,7 +2,7 @@
 
 use super::world::{MINUTE, World, near, some_hold};
 use crate::{
-    base::id::HoldId,
+    base::{id::HoldId, mode::Mode},
     store::{DepthChange, Presence},
 };
 
@@ -20,6 +20,7 @@ on_every_store!(
 const fn lengthening(hold: HoldId, seq: u64, minutes: u32) -> DepthChange {
     DepthChange {
         hold,
+        mode: Mode::Exclusive,
         target: 2,
         seq,
         ttl: MINUTE.saturating_mul(minutes),

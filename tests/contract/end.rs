@@ -211,10 +211,10 @@ async fn force_leaves_a_later_holder_alone(world: World) {
     let token = world.seen().await.token;
     assert!(!world.force_release(seen.clone()).await);
     // Neither the token alone nor the holder alone will do.
-    let field = seen.field;
-    assert!(!world.force_release(Seen { field, token }).await);
-    let (field, token) = (field_of(next), seen.token);
-    assert!(!world.force_release(Seen { field, token }).await);
+    let fields = seen.fields;
+    assert!(!world.force_release(Seen { fields, token }).await);
+    let (fields, token) = (vec![field_of(next)], seen.token);
+    assert!(!world.force_release(Seen { fields, token }).await);
     assert_eq!(world.holders().await, [(next.to_string(), 1)]);
 }
 

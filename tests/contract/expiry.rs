@@ -8,7 +8,10 @@ use super::world::{
     GRANT, MINUTE, PLACE_LIFE, World, field_of, near, release_request, some_hold, some_waiter,
     successor,
 };
-use crate::store::{AcquireReply, DepthChange, Presence, ReleaseRequest, Seen, TOMBSTONE_LIFE};
+use crate::{
+    base::mode::Mode,
+    store::{AcquireReply, DepthChange, Presence, ReleaseRequest, Seen, TOMBSTONE_LIFE},
+};
 
 mod queue;
 
@@ -45,6 +48,7 @@ async fn no_key_is_without_an_expiry_after_any_operation() {
     let world = World::on_redis().await;
     let (hold, other) = (some_hold(), some_hold());
     let change = |seq, lengthen| DepthChange {
+        mode: Mode::Exclusive,
         hold,
         target: 2,
         seq,
@@ -100,8 +104,11 @@ async fn asking_again_without_a_token_keeps_depth_and_lease_and_gives_a_new_one(
     let token = world.take(hold, 9 * MINUTE).await;
     world.depth(hold, 3, 1).await;
     let _: i64 = connection.hdel(LOCK, "token").await.expect("HDEL");
-    let Seen { field, token: none } = world.seen().await;
-    assert_eq!((field, none), (field_of(hold), None));
+    let Seen {
+        fields,
+        token: none,
+    } = world.seen().await;
+    assert_eq!((fields, none), (vec![field_of(hold)], None));
     world.acquire(hold, MINUTE).await;
     assert!(world.seen().await.token > Some(token));
     assert_eq!(world.holders().await, [(hold.to_string(), 3)]);

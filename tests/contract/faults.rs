@@ -2,16 +2,20 @@
 
 use deadpool_redis::redis::{FromRedisValue, cmd};
 
-use super::world::{
-    MINUTE, World, acquire_request, field_of, near, release_request, some_hold, some_waiter,
-    successor,
+use super::{
+    readers::{share_request, shared_release},
+    world::{
+        GRANT, MINUTE, World, acquire_request, field_of, near, release_request, some_hold,
+        some_waiter, successor,
+    },
 };
 use crate::{
     base::{
         error::Effect,
         id::{FencingToken, HoldId},
+        mode::Mode,
     },
-    store::{AcquireReply, DepthChange, Presence, ReleaseRequest, Renewal, Seen},
+    store::{AcquireReply, DepthChange, Keeping, Presence, ReleaseRequest, Renewal, Seen},
 };
 
 mod moves;
@@ -33,6 +37,7 @@ async fn ask<T: FromRedisValue>(world: &World, command: &str) -> T {
 fn change(hold: HoldId) -> DepthChange {
     DepthChange {
         hold,
+        mode: Mode::Exclusive,
         target: 2,
         seq: 1,
         ttl: 5 * MINUTE,
@@ -40,12 +45,16 @@ fn change(hold: HoldId) -> DepthChange {
     }
 }
 
-const OPERATIONS: [&str; 6] = [
+const OPERATIONS: [&str; 10] = [
     "acquire",
+    "share",
     "depth",
     "inspect",
     "force_release",
     "renew",
+    "keep",
+    "downgrade",
+    "unshare",
     "release",
 ];
 
@@ -58,14 +67,24 @@ async fn refusal(world: &World, hold: HoldId, operation: &str) -> Option<Effect>
             .acquire(key, acquire_request(hold, ttl))
             .await
             .map(drop),
+        "share" => {
+            let request = share_request(&[hold], ttl, None);
+            store.share(key, request).await.map(drop)
+        }
         "depth" => store.depth(key, change(hold)).await.map(drop),
         "inspect" => store.inspect(key).await.map(drop),
         "force_release" => {
-            let (field, token) = (field_of(hold), Some(FencingToken(1)));
-            let seen = Seen { field, token };
+            let (fields, token) = (vec![field_of(hold)], Some(FencingToken(1)));
+            let seen = Seen { fields, token };
             store.force_release(key, seen).await.map(drop)
         }
         "renew" => store.renew(key, Renewal { hold, ttl }).await.map(drop),
+        "keep" => {
+            let holds = vec![hold];
+            store.keep(key, Keeping { holds, ttl }).await.map(drop)
+        }
+        "downgrade" => store.downgrade(key, Renewal { hold, ttl }).await.map(drop),
+        "unshare" => store.release(key, shared_release(hold)).await.map(drop),
         _ => store.release(key, release_request(hold)).await.map(drop),
     };
     outcome.err().map(|error| error.effect())
@@ -98,22 +117,37 @@ async fn a_foreign_type_at_the_lock_is_an_error_and_stays_as_it_is() {
 #[tokio::test]
 async fn a_script_that_dies_at_any_write_leaves_no_lock_without_an_expiry() {
     let world = World::on_redis().await;
-    for denied in ["hset", "pexpire", "hincrby", "hdel", "del"] {
+    let writes = [
+        "hset",
+        "pexpire",
+        "pexpireat",
+        "hincrby",
+        "hdel",
+        "del",
+        "zadd",
+        "zrem",
+    ];
+    for denied in writes {
         let deny = format!("ACL SETUSER default +@all -{denied}");
         let hold = some_hold();
-        for held in [false, true] {
-            let () = ask(&world, "ACL SETUSER default +@all").await;
-            let () = ask(&world, "FLUSHALL").await;
-            if held {
-                world.take(hold, MINUTE).await;
-            }
-            let () = ask(&world, &deny).await;
-            for operation in OPERATIONS {
-                let refused = refusal(&world, hold, operation).await.is_some();
-                let left: i64 = ask(&world, "PTTL app:order").await;
-                assert_ne!(left, -1, "{operation} without {denied}");
-                if operation == "acquire" {
-                    assert_eq!(left > 0, held || !refused, "no {denied}: {left}");
+        for held in [None, Some(Mode::Exclusive), Some(Mode::Shared)] {
+            for begins in 0..2 {
+                let () = ask(&world, "ACL SETUSER default +@all").await;
+                let () = ask(&world, "FLUSHALL").await;
+                match held {
+                    Some(Mode::Exclusive) => drop(world.take(hold, MINUTE).await),
+                    Some(_) => drop(world.read(&[hold], MINUTE).await),
+                    None => {}
+                }
+                let () = ask(&world, &deny).await;
+                for operation in OPERATIONS.iter().skip(begins) {
+                    let refused = refusal(&world, hold, operation).await.is_some();
+                    let left: i64 = ask(&world, "PTTL app:order").await;
+                    assert_ne!(left, -1, "{operation} without {denied}");
+                    if *operation == "acquire" {
+                        let is_held = held.is_some() || !refused;
+                        assert_eq!(left > 0, is_held, "no {denied}: {left}");
+                    }
                 }
             }
         }
@@ -147,6 +181,39 @@ async fn a_full_server_takes_no_lock_and_still_keeps_and_frees_one() {
     assert_eq!(world.inspect().await, None);
     for ended in [hold, late] {
         assert_eq!(world.acquire(ended, MINUTE).await, AcquireReply::Ended);
+    }
+}
+
+#[tokio::test]
+async fn a_full_server_lets_no_reader_in_and_still_keeps_and_frees_those_inside() {
+    let world = World::on_redis().await;
+    let holds = [some_hold(), some_hold()];
+    let (writer, entry) = some_waiter();
+    world.read(&holds, 3 * MINUTE).await;
+    world.wait(writer, MINUTE, entry).await;
+    let () = ask(&world, "CONFIG SET maxmemory 1").await;
+    let request = share_request(&[some_hold()], MINUTE, None);
+    let full = world.store.share(&world.key, request).await;
+    assert!(full.is_ok_and(|replies| matches!(replies[..], [AcquireReply::Busy { .. }])));
+    assert_eq!(world.keep(&holds, 9 * MINUTE).await, []);
+    assert!(near(world.remaining().await, 9 * MINUTE));
+    let buried = |hold| ReleaseRequest {
+        tombstone: true,
+        nested: true,
+        ..shared_release(hold)
+    };
+    let late = some_hold();
+    assert_eq!(world.end(buried(late)).await.presence, Presence::Gone);
+    for hold in holds {
+        assert_eq!(world.end(buried(hold)).await.presence, Presence::Present);
+    }
+    assert!(world.is_held(writer, GRANT).await);
+    let () = ask(&world, "CONFIG SET maxmemory 0").await;
+    world.leave(writer, entry.inbox).await;
+    for hold in [holds[0], holds[1], late] {
+        let request = share_request(&[hold], MINUTE, None);
+        let replies = world.store.share(&world.key, request).await;
+        assert_eq!(replies.ok(), Some(vec![AcquireReply::Ended]));
     }
 }
 

@@ -33,7 +33,7 @@ const TTL: Duration = MINUTE.saturating_mul(9);
 /// The holds that an inbox was told of.
 async fn told(world: &World, inbox: &mut Inbox) -> Vec<HoldId> {
     let told = world.received(inbox).await;
-    told.into_iter().map(|message| message.hold).collect()
+    told.into_iter().map(|message| message.holds[0]).collect()
 }
 
 /// The clock of the store, asked of a lock that must be held.
@@ -78,7 +78,7 @@ async fn a_message_says_what_the_lock_shows(mut world: World) {
         panic!("told {told:?}");
     };
     assert_eq!(message.key, world.key.as_str());
-    assert_eq!((message.hold, message.lease), (next, GRANT));
+    assert_eq!((message.holds[0], message.lease), (next, GRANT));
     assert!(before <= message.at && message.at <= after, "{message:?}");
     assert_eq!(world.seen().await.token, Some(message.token));
     // What it would have learnt by asking.
@@ -197,7 +197,9 @@ async fn a_process_is_told_of_each_key_in_the_order_of_the_moves(mut world: Worl
         world.release(*holder).await;
     }
     let told = world.received(&mut inbox).await.into_iter();
-    let told: Vec<_> = told.map(|message| (message.key, message.hold)).collect();
+    let told: Vec<_> = told
+        .map(|message| (message.key, message.holds[0]))
+        .collect();
     let moves = locks.into_iter();
     let moves: Vec<_> = moves
         .map(|(key, _, next)| (key.as_str().to_owned(), next))

@@ -42,6 +42,7 @@ mod messages;
 mod moves;
 mod odd_data;
 mod queue;
+mod readers;
 pub(super) mod server;
 mod take;
 mod tokens;

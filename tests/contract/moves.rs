@@ -208,9 +208,9 @@ async fn force_moves_the_lock_on(world: World) {
     world.take(holder, TTL).await;
     world.wait(next, TTL, entry).await;
     let seen = world.seen().await;
-    let field = field_of(next);
+    let fields = vec![field_of(next)];
     let wrong = Seen {
-        field,
+        fields,
         ..seen.clone()
     };
     assert!(!world.force_release(wrong).await);

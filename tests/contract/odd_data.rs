@@ -189,7 +189,7 @@ async fn a_field_of_any_bytes_can_be_released_by_force() {
     for field in [&b""[..], b"\xff\xfe", b"a\0b", b" \r\n"] {
         let () = put(&world, "HSET", &[LOCK.as_bytes(), field, b"1"]).await;
         let seen = world.seen().await;
-        assert_eq!((&*seen.field, seen.token), (field, None));
+        assert_eq!((&*seen.fields[0], seen.token), (field, None));
         assert!(world.force_release(seen).await, "{field:?}");
         assert_eq!(world.inspect().await, None);
     }
@@ -260,7 +260,7 @@ async fn what_has_another_type_beside_the_lock_is_removed() {
                 }
             }
             // And afterwards it is a lock like any other.
-            while let Some(seen) = world.inspect().await.and_then(Snapshot::seen) {
+            while let Some(seen) = world.inspect().await.map(Snapshot::seen) {
                 assert!(world.force_release(seen).await, "{key}: {step}");
             }
             sound(&world).await;

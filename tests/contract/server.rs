@@ -59,6 +59,9 @@ for _, key in ipairs(redis.call('KEYS', '*')) do
     for _, tombstone in ipairs(ended) do
       redis.call('ZINCRBY', key, -ARGV[1], tombstone)
     end
+    for _, reader in ipairs(redis.call('ZRANGE', key, '-inf', '(0', 'BYSCORE')) do
+      redis.call('ZINCRBY', key, ARGV[1], reader)
+    end
   end
 end";
         let millis = u64::try_from(span.as_millis()).expect("a span of a test");

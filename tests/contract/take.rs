@@ -1,6 +1,6 @@
 //! Taking a lock: free, busy, asked again, refused; and the tokens that it gives.
 
-use super::world::{MINUTE, World, acquire_request, field_of, near, some_hold};
+use super::world::{MINUTE, World, acquire_request, holder, near, some_hold};
 use crate::{
     base::key::LockKey,
     store::{AcquireReply, Presence, TOMBSTONE_LIFE},
@@ -26,7 +26,7 @@ async fn a_free_lock_is_taken_once_at_depth_one(world: World) {
     let hold = some_hold();
     let token = world.take(hold, MINUTE).await;
     let snapshot = world.inspect().await.expect("a held lock");
-    assert_eq!(snapshot.holders, [(field_of(hold), 1)]);
+    assert_eq!(snapshot.holders, [holder(hold, 1)]);
     assert_eq!(snapshot.token, Some(token));
     assert!(snapshot.remaining.is_some_and(|left| near(left, MINUTE)));
 }

@@ -18,7 +18,7 @@ const TTL: Duration = MINUTE.saturating_mul(9);
 
 async fn shown(world: &World, hold: HoldId) -> FencingToken {
     let seen = world.seen().await;
-    assert_eq!(seen.field, field_of(hold));
+    assert_eq!(seen.fields, [field_of(hold)]);
     seen.token.expect("a token")
 }
 

@@ -10,10 +10,11 @@ use crate::{
     base::{
         id::{FencingToken, HoldId, InboxId, Owner},
         key::LockKey,
+        mode::Mode,
     },
     store::{
         AcquireReply, AcquireRequest, DepthChange, HandoffMessage, Order, Presence, QueueEntry,
-        ReleaseReply, ReleaseRequest, Renewal, Seen, Snapshot, Store, Successor,
+        ReleaseReply, ReleaseRequest, Renewal, Seen, SeenHolder, Snapshot, Store, Successor,
         memory::MemoryStore,
     },
 };
@@ -36,6 +37,15 @@ pub(crate) fn some_hold() -> HoldId {
 /// The field of a hold in the lock.
 pub(crate) fn field_of(hold: HoldId) -> Vec<u8> {
     hold.to_string().into_bytes()
+}
+
+/// A hold that has the lock alone, as an inspection shows it.
+pub(crate) fn holder(hold: HoldId, depth: u64) -> SeenHolder {
+    SeenHolder {
+        field: field_of(hold),
+        depth,
+        remaining: None,
+    }
 }
 
 /// How the process of an inbox waits.
@@ -76,6 +86,7 @@ pub(crate) fn successor(hold: HoldId, ttl: Duration, entry: QueueEntry) -> Succe
 pub(crate) fn release_request(hold: HoldId) -> ReleaseRequest {
     ReleaseRequest {
         hold,
+        mode: Mode::Exclusive,
         inbox: InboxId::new(),
         tombstone: false,
         nested: false,
@@ -184,6 +195,7 @@ impl World {
     pub(crate) async fn depth(&self, hold: HoldId, target: u32, seq: u64) -> Presence {
         let change = DepthChange {
             hold,
+            mode: Mode::Exclusive,
             target,
             seq,
             ttl: MINUTE,
@@ -247,7 +259,7 @@ impl World {
     /// What an inspection shows of a lock that must be held.
     pub(crate) async fn seen(&self) -> Seen {
         let snapshot = self.inspect().await.expect("a held lock");
-        snapshot.seen().expect("a holder")
+        snapshot.seen()
     }
 
     pub(crate) async fn force_release(&self, seen: Seen) -> bool {
@@ -262,7 +274,7 @@ impl World {
         let text = |field| String::from_utf8(field).expect("a field that is a text");
         holders
             .into_iter()
-            .map(|(field, depth)| (text(field), depth))
+            .map(|holder| (text(holder.field), holder.depth))
             .collect()
     }
 
@@ -270,9 +282,8 @@ impl World {
     pub(crate) async fn is_held(&self, hold: HoldId, lease: Duration) -> bool {
         let snapshot = self.inspect().await;
         snapshot.is_some_and(|snapshot| {
-            let holders = [(field_of(hold), 1)];
             let remaining = snapshot.remaining;
-            snapshot.holders == holders && remaining.is_some_and(|left| near(left, lease))
+            snapshot.holders == [holder(hold, 1)] && remaining.is_some_and(|left| near(left, lease))
         })
     }
 

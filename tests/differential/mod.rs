@@ -101,8 +101,8 @@ async fn warm(store: &RedisStore, names: &Names) -> Result<(), StoreError> {
     for request in Request::of_each_kind() {
         names.send(store, 0, request).await?;
     }
-    let (field, token) = (Vec::new(), None);
-    let nothing = Seen { field, token };
+    let (fields, token) = (vec![Vec::new()], None);
+    let nothing = Seen { fields, token };
     store.force_release(names.key(0), nothing).await?;
     store.inspect(names.key(0)).await.map(drop)
 }
@@ -240,7 +240,7 @@ impl<'a> Case<'a> {
         there: (Reply, Option<Snapshot>),
     ) -> Result<(), TestCaseError> {
         self.same(key, here.0, there.0)?;
-        let seen = [here.1.clone(), there.1.clone()].map(|shown| shown.and_then(Snapshot::seen));
+        let seen = [here.1.clone(), there.1.clone()].map(|shown| shown.map(Snapshot::seen));
         if let [Some(here), Some(there)] = seen {
             self.seen.push((key, [here, there]));
         }

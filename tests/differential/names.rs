@@ -11,8 +11,8 @@ use crate::{
         key::LockKey,
     },
     store::{
-        AcquireRequest, DepthChange, QueueEntry, ReleaseRequest, Renewal, Store, Successor,
-        contract::world::some_hold,
+        AcquireRequest, DepthChange, Keeping, QueueEntry, ReleaseRequest, Renewal, ShareRequest,
+        Store, Successor, contract::world::some_hold,
     },
 };
 
@@ -54,8 +54,39 @@ impl Names {
                 let request = self.acquire(wish, waits);
                 store.acquire(key, request).await.map(Reply::Acquired)
             }
+            Request::Share {
+                holds,
+                wish,
+                limit,
+                waits,
+            } => {
+                let request = ShareRequest {
+                    holds: self.from(wish.hold, holds),
+                    ttl: wish.ttl,
+                    limit,
+                    entry: waits.map(|entry| self.entry(entry)),
+                };
+                store.share(key, request).await.map(Reply::Shared)
+            }
+            Request::Keep { holds, wish } => {
+                let keeping = Keeping {
+                    holds: self.from(wish.hold, holds),
+                    ttl: wish.ttl,
+                };
+                let gone = store.keep(key, keeping).await;
+                let number = |gone: HoldId| self.holds.iter().position(|hold| *hold == gone);
+                gone.map(|gone| Reply::Gone(gone.into_iter().filter_map(number).collect()))
+            }
+            Request::Downgrade(Wish { hold, ttl }) => {
+                let renewal = Renewal {
+                    hold: self.holds[hold],
+                    ttl,
+                };
+                store.downgrade(key, renewal).await.map(Reply::Presence)
+            }
             Request::Depth {
                 hold,
+                mode,
                 target,
                 seq,
                 ttl,
@@ -63,6 +94,7 @@ impl Names {
             } => {
                 let change = DepthChange {
                     hold: self.holds[hold],
+                    mode,
                     target,
                     seq,
                     ttl,
@@ -79,6 +111,7 @@ impl Names {
             }
             Request::Release {
                 hold,
+                mode,
                 inbox,
                 tombstone,
                 nested,
@@ -87,6 +120,7 @@ impl Names {
             } => {
                 let request = ReleaseRequest {
                     hold: self.holds[hold],
+                    mode,
                     inbox: self.inboxes[inbox],
                     tombstone,
                     nested,
@@ -103,13 +137,23 @@ impl Names {
         AcquireRequest {
             hold: self.holds[hold],
             ttl,
-            entry: waits.map(|entry| QueueEntry {
-                inbox: self.inboxes[entry.inbox],
-                grant: entry.grant,
-                life: entry.life,
-                tells: entry.inbox == 0,
-            }),
+            entry: waits.map(|entry| self.entry(entry)),
         }
+    }
+
+    fn entry(&self, entry: Entry) -> QueueEntry {
+        QueueEntry {
+            inbox: self.inboxes[entry.inbox],
+            grant: entry.grant,
+            life: entry.life,
+            tells: entry.inbox == 0,
+        }
+    }
+
+    /// So many holds from this one on.
+    fn from(&self, first: usize, count: usize) -> Vec<HoldId> {
+        let holds = self.holds[first..].iter().take(count);
+        holds.copied().collect()
     }
 
     fn successor(&self, inbox: usize, next: Next) -> Successor {

@@ -13,6 +13,9 @@ const NO_TOKEN: FencingToken = FencingToken(0);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Reply {
     Acquired(AcquireReply),
+    Shared(Vec<AcquireReply>),
+    /// The numbers of the holds.
+    Gone(Vec<usize>),
     Presence(Presence),
     Released(ReleaseReply),
     Snapshot(Option<Snapshot>),
@@ -36,7 +39,20 @@ impl Reply {
                 successor: Some(acquired),
                 ..
             }) => take_acquired(acquired),
-            Self::Snapshot(Some(snapshot)) => (snapshot.remaining.take(), snapshot.token.take()),
+            Self::Shared(replies) => {
+                // Those who wait are told how long the lock is held; the token is one.
+                let parts: Vec<_> = replies.iter_mut().map(take_acquired).collect();
+                let span = parts.iter().filter_map(|(span, _)| *span).max();
+                (span, parts.into_iter().find_map(|(_, token)| token))
+            }
+            Self::Snapshot(Some(snapshot)) => {
+                for holder in &mut snapshot.holders {
+                    // To the minute, as all spans are.
+                    let left = holder.remaining.map(|left| left.as_secs().div_ceil(60));
+                    holder.remaining = left.map(Duration::from_secs);
+                }
+                (snapshot.remaining.take(), snapshot.token.take())
+            }
             Self::Message(_, message) => {
                 message.at = StoreTime { micros: 0 };
                 (None, Some(std::mem::replace(&mut message.token, NO_TOKEN)))

@@ -4,11 +4,16 @@ use std::time::Duration;
 
 use proptest::{prelude::*, sample::Index};
 
-use crate::store::{Order, contract::world::MINUTE};
+use crate::{
+    base::mode::Mode,
+    store::{Order, contract::world::MINUTE},
+};
 
 /// How many of each there are; a request gives one by its number.
 pub(super) const KEYS: usize = 2;
-pub(super) const HOLDS: usize = 4;
+pub(super) const HOLDS: usize = 6;
+/// Of the holds the first ones want the lock alone, and the first of them may come to share it; the others share it.
+const WRITERS: usize = 3;
 pub(super) const INBOXES: usize = 3;
 
 #[derive(Clone, Debug)]
@@ -31,8 +36,20 @@ pub(super) enum Request {
         wish: Wish,
         waits: Option<Entry>,
     },
+    Share {
+        holds: usize,
+        wish: Wish,
+        limit: Option<u32>,
+        waits: Option<Entry>,
+    },
+    Keep {
+        holds: usize,
+        wish: Wish,
+    },
+    Downgrade(Wish),
     Depth {
         hold: usize,
+        mode: Mode,
         target: u32,
         seq: u64,
         ttl: Duration,
@@ -44,6 +61,7 @@ pub(super) enum Request {
     },
     Release {
         hold: usize,
+        mode: Mode,
         inbox: usize,
         tombstone: bool,
         nested: bool,
@@ -77,27 +95,43 @@ pub(super) struct Next {
 }
 
 impl Request {
-    pub(super) fn of_each_kind() -> [Self; 4] {
-        let (hold, inbox, ttl) = (0, 0, MINUTE);
+    pub(super) fn of_each_kind() -> [Self; 8] {
+        let (hold, inbox, ttl, mode) = (0, 0, MINUTE, Mode::Shared);
         let (tombstone, next, waits) = (false, None, None);
         let wish = Wish { hold, ttl };
         let depth = Self::Depth {
             hold,
+            mode,
             target: 2,
             seq: 1,
             ttl,
             lengthen: true,
         };
-        let release = Self::Release {
+        let release = |mode| Self::Release {
             hold,
+            mode,
             inbox,
             tombstone,
             nested: true,
             placeless: false,
             next,
         };
-        let acquire = Self::Acquire { wish, waits };
-        [acquire, depth, Self::Renew { hold, ttl }, release]
+        let share = Self::Share {
+            holds: 1,
+            wish,
+            limit: None,
+            waits,
+        };
+        [
+            Self::Acquire { wish, waits },
+            depth,
+            Self::Renew { hold, ttl },
+            release(Mode::Exclusive),
+            share,
+            Self::Keep { holds: 1, wish },
+            Self::Downgrade(wish),
+            release(Mode::Shared),
+        ]
     }
 }
 
@@ -118,27 +152,33 @@ fn any_step() -> impl Strategy<Value = Step> {
 }
 
 fn any_request() -> impl Strategy<Value = Request> {
-    let depth = (0..HOLDS, 1..5u32, 1..13u64, any_span(), any::<bool>());
+    let change = (1..5u32, 1..13u64, any_span(), any::<bool>());
     let marks = any::<[bool; 3]>();
     let release = (0..HOLDS, 0..INBOXES, marks, any_next());
     prop_oneof![
         4 => any_acquire(),
-        1 => depth.prop_map(|(hold, target, seq, ttl, lengthen)| Request::Depth {
+        4 => any_share(),
+        1 => (1..4usize, any_readers()).prop_map(|(holds, wish)| Request::Keep { holds, wish }),
+        1 => any_span().prop_map(|ttl| Request::Downgrade(Wish { hold: 0, ttl })),
+        1 => (0..HOLDS, change).prop_map(|(hold, (target, seq, ttl, lengthen))| Request::Depth {
             hold,
+            mode: mode_of(hold),
             target,
             seq,
             ttl,
             lengthen,
         }),
         1 => (0..HOLDS, any_span()).prop_map(|(hold, ttl)| Request::Renew { hold, ttl }),
-        3 => release.prop_map(|(hold, inbox, [tombstone, nested, placeless], next)| {
+        4 => release.prop_map(|(hold, inbox, [tombstone, nested, placeless], next)| {
+            let mode = mode_of(hold);
             Request::Release {
                 hold,
+                mode,
                 inbox,
                 tombstone,
                 nested,
                 placeless,
-                next,
+                next: next.filter(|_| mode == Mode::Exclusive),
             }
         }),
     ]
@@ -154,6 +194,33 @@ fn any_acquire() -> impl Strategy<Value = Request> {
         });
         Request::Acquire { wish, waits }
     })
+}
+
+fn any_share() -> impl Strategy<Value = Request> {
+    let entry = (0..INBOXES, any_span(), any_span());
+    let limit = prop::option::weighted(0.3, 1..4u32);
+    let waits = prop::option::weighted(0.8, entry);
+    (any_readers(), 1..4usize, limit, waits).prop_map(|(wish, holds, limit, entry)| {
+        let waits = entry.map(|(inbox, grant, life)| Entry {
+            inbox,
+            grant: grant.min(wish.ttl),
+            life,
+        });
+        Request::Share {
+            holds: if limit.is_some() { 1 } else { holds },
+            wish,
+            limit,
+            waits,
+        }
+    })
+}
+
+/// How a hold is released: one that may share its lock by now, as one that does.
+fn mode_of(hold: usize) -> Mode {
+    match hold {
+        1..WRITERS => Mode::Exclusive,
+        _ => Mode::Shared,
+    }
 }
 
 fn any_next() -> impl Strategy<Value = Option<Next>> {
@@ -172,7 +239,11 @@ fn any_order() -> impl Strategy<Value = Order> {
 }
 
 fn any_wish() -> impl Strategy<Value = Wish> {
-    (0..HOLDS, any_span()).prop_map(|(hold, ttl)| Wish { hold, ttl })
+    (0..WRITERS, any_span()).prop_map(|(hold, ttl)| Wish { hold, ttl })
+}
+
+fn any_readers() -> impl Strategy<Value = Wish> {
+    (WRITERS..HOLDS, any_span()).prop_map(|(hold, ttl)| Wish { hold, ttl })
 }
 
 fn any_span() -> impl Strategy<Value = Duration> {

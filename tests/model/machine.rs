@@ -109,7 +109,7 @@ pub(crate) fn reply(acquired: Acquired, age: u8) -> AcquireReply {
 pub(crate) fn message(message: Message) -> HandoffMessage {
     HandoffMessage {
         key: String::new(),
-        hold: id(message.hold),
+        holds: vec![id(message.hold)],
         token: FencingToken(message.token.into()),
         at: server(-i64::from(message.age)),
         lease: span(ticks::GRANT),
@@ -119,7 +119,7 @@ pub(crate) fn message(message: Message) -> HandoffMessage {
 /// The message of this waiter, as if the lock had moved just now.
 pub(crate) fn rejuvenated(queue: &LocalQueue, mut message: HandoffMessage) -> HandoffMessage {
     let mut waiters = queue.waiters.iter();
-    let waiter = waiters.find(|waiter| waiter.request.hold == message.hold);
+    let waiter = waiters.find(|waiter| message.holds.contains(&waiter.request.hold));
     if let Some(Stage::Queued(clock)) = waiter.map(|waiter| waiter.stage) {
         let passed = now() - clock.sent;
         message.at = StoreTime {

@@ -6,7 +6,10 @@ use std::time::Duration;
 use deadpool_redis::redis::Value;
 
 use super::{acquired, flag, handoff, presence, released, snapshot};
-use crate::store::{AcquireReply, HandoffMessage, Presence, Snapshot};
+use crate::{
+    base::{id::HoldId, mode::Mode},
+    store::{AcquireReply, HandoffMessage, Presence, SeenHolder, Snapshot},
+};
 
 /// What was asked for.
 const TTL: Duration = Duration::from_secs(30);
@@ -116,6 +119,7 @@ fn says_snapshot(reply: &Value, seen: Option<&Snapshot>) -> bool {
         Value::Int(remaining),
         Value::Int(waiting),
         Value::Int(token),
+        Value::Int(is_shared),
         fields @ ..,
     ] = &values[..]
     else {
@@ -124,20 +128,27 @@ fn says_snapshot(reply: &Value, seen: Option<&Snapshot>) -> bool {
     let Some(seen) = seen else {
         return fields.is_empty();
     };
-    let (pairs, odd) = fields.as_chunks::<2>();
-    let same = |((field, depth), pair): (&(Vec<u8>, u64), &[Value; 2])| match pair {
-        [Value::BulkString(name), Value::BulkString(number)] => {
+    let (fields, odd) = fields.as_chunks::<3>();
+    let same = |(seen, field): (&SeenHolder, &[Value; 3])| match field {
+        [
+            Value::BulkString(name),
+            Value::BulkString(number),
+            Value::Int(left),
+        ] => {
             let number = str::from_utf8(number)
                 .ok()
                 .and_then(|text| text.parse().ok());
-            name == field && number.unwrap_or(0) == *depth
+            *name == seen.field
+                && number.unwrap_or(0) == seen.depth
+                && seen.remaining == (*left >= 0).then(|| from_millis(*left))
         }
         _ => false,
     };
     !fields.is_empty()
         && odd.is_empty()
-        && pairs.len() == seen.holders.len()
-        && seen.holders.iter().zip(pairs).all(same)
+        && fields.len() == seen.holders.len()
+        && seen.holders.iter().zip(fields).all(same)
+        && *is_shared == i64::from(seen.mode == Mode::Shared)
         && u64::try_from(*token) == Ok(seen.token.map_or(0, |token| token.0))
         && seen.remaining == (*remaining >= 0).then(|| from_millis(*remaining))
         && i64::try_from(seen.waiting) == Ok(*waiting)
@@ -165,13 +176,15 @@ fn plain(message: &str) -> String {
 fn written(message: &HandoffMessage) -> String {
     let HandoffMessage {
         key,
-        hold,
+        holds,
         token,
         at,
         lease,
     } = message;
+    let holds: Vec<_> = holds.iter().map(HoldId::to_string).collect();
+    let holds = holds.join(",");
     let (micros, millis) = (at.micros, lease.as_millis());
-    format!("{hold} {token} {micros} {millis} {key}")
+    format!("{holds} {token} {micros} {millis} {key}")
 }
 
 #[cfg(test)]
@@ -257,11 +270,14 @@ mod tests {
             "[+-]?[0-9]{1,21}".prop_map(String::into_bytes),
             prop::collection::vec(any::<u8>(), 0..5),
         ];
-        let fields = prop::collection::vec(field.prop_map(Value::BulkString), 0..6);
-        (-2i64..3, -1i64..3, -1i64..3, fields).prop_map(|(remaining, waiting, token, fields)| {
-            let head = [remaining, waiting, token].map(Value::Int);
-            Value::Array(head.into_iter().chain(fields).collect())
-        })
+        let value = prop_oneof![
+            3 => field.prop_map(Value::BulkString),
+            1 => (-2i64..3).prop_map(Value::Int),
+        ];
+        let fields = prop::collection::vec(value, 0..7);
+        let head = [-2i64..3, -1..3, -1..3, 0..2].map(|number| number.prop_map(Value::Int));
+        (head, fields)
+            .prop_map(|(head, fields)| Value::Array(head.into_iter().chain(fields).collect()))
     }
 
     proptest! {
@@ -322,7 +338,7 @@ mod tests {
         ) {
             let sent = HandoffMessage {
                 key,
-                hold: Owner::new().next_hold(),
+                holds: vec![Owner::new().next_hold()],
                 token: FencingToken(token),
                 at: StoreTime { micros: micros.unsigned_abs() },
                 lease: from_millis(millis),

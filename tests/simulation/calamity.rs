@@ -103,7 +103,7 @@ impl World {
                 let key = KEYS[fastrand::usize(0..KEYS.len())];
                 let key = LockKey::new("", key).expect("a key");
                 let seen = server.execute(|store| store.inspect(&key)).await;
-                if let Some(seen) = seen.and_then(crate::store::Snapshot::seen) {
+                if let Some(seen) = seen.map(crate::store::Snapshot::seen) {
                     server
                         .execute(|store| store.force_release(&key, seen.clone()))
                         .await;

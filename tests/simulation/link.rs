@@ -27,13 +27,14 @@ use super::{
 use crate::{
     base::{
         error::{Effect, StoreError},
-        id::InboxId,
+        id::{HoldId, InboxId},
         key::LockKey,
         mutex::Mutex,
     },
     store::{
-        AcquireReply, AcquireRequest, Answer, DepthChange, Listener, Presence, ReleaseReply,
-        ReleaseRequest, Renewal, Seen, Snapshot, Store, memory::MemoryStore,
+        AcquireReply, AcquireRequest, Answer, DepthChange, Keeping, Listener, Presence,
+        ReleaseReply, ReleaseRequest, Renewal, Seen, ShareRequest, Snapshot, Store,
+        memory::MemoryStore,
     },
 };
 
@@ -291,6 +292,37 @@ impl Store for Link {
         let key = key.clone();
         self.request("renew", self.0.response_timeout, move |store| {
             store.renew(&key, renewal)
+        })
+    }
+
+    fn share(&self, key: &LockKey, request: ShareRequest) -> Answer<Vec<AcquireReply>> {
+        let (key, ledger) = (key.clone(), Arc::clone(&self.0.wire.ledger));
+        self.request("share", self.0.response_timeout, move |store| {
+            let answer = store.share(&key, request.clone());
+            let (key, ledger, holds) = (key.clone(), Arc::clone(&ledger), request.holds.clone());
+            Box::pin(async move {
+                let replies = answer.await?;
+                for (hold, reply) in holds.into_iter().zip(&replies) {
+                    if let AcquireReply::Held { token, lease, .. } = *reply {
+                        ledger.given(key.as_str(), hold, token, lease);
+                    }
+                }
+                Ok(replies)
+            })
+        })
+    }
+
+    fn keep(&self, key: &LockKey, keeping: Keeping) -> Answer<Vec<HoldId>> {
+        let key = key.clone();
+        self.request("keep", self.0.response_timeout, move |store| {
+            store.keep(&key, keeping.clone())
+        })
+    }
+
+    fn downgrade(&self, key: &LockKey, renewal: Renewal) -> Answer<Presence> {
+        let key = key.clone();
+        self.request("downgrade", self.0.response_timeout, move |store| {
+            store.downgrade(&key, renewal)
         })
     }
 

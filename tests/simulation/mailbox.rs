@@ -126,7 +126,7 @@ impl Listener for Mailbox {
             return;
         };
         wire.ledger
-            .given(&message.key, message.hold, message.token, message.lease);
+            .given(&message.key, message.holds[0], message.token, message.lease);
         if !self.is_open() || wire.server.is_down() {
             return;
         }

@@ -228,8 +228,8 @@ impl Program {
         let stored = seen
             .iter()
             .flat_map(|seen| &seen.holders)
-            .find(|(holder, _)| *holder == field)
-            .map(|(_, depth)| *depth);
+            .find(|holder| holder.field == field)
+            .map(|holder| holder.depth);
         let expected = Some(u64::from(held.depth()));
         if !held.is_lost() && self.climate.keeps_leases() && stored != expected {
             self.ledger.violation(format_args!(

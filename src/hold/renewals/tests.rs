@@ -8,15 +8,15 @@ use super::*;
 use crate::{
     DepthSync, LockError, Locks, LostReason,
     base::{
-        id::{InboxId, Owner},
+        id::{HoldId, InboxId, Owner},
         key::LockKey,
         options::{Options, Queueing},
     },
     hold::hold::CallGraph,
     queue::Cohort,
     store::{
-        AcquireReply, AcquireRequest, Answer, DepthChange, Listener, Presence, ReleaseReply,
-        ReleaseRequest, Renewal, Seen, Snapshot, memory::MemoryStore,
+        AcquireReply, AcquireRequest, Answer, DepthChange, Keeping, Listener, Presence,
+        ReleaseReply, ReleaseRequest, Renewal, Seen, ShareRequest, Snapshot, memory::MemoryStore,
     },
     support::{DEADLINE, eventually},
 };
@@ -86,6 +86,18 @@ impl Store for Counting {
             return Box::pin(std::future::pending());
         }
         self.store.renew(key, renewal)
+    }
+
+    fn share(&self, key: &LockKey, request: ShareRequest) -> Answer<Vec<AcquireReply>> {
+        self.store.share(key, request)
+    }
+
+    fn keep(&self, key: &LockKey, keeping: Keeping) -> Answer<Vec<HoldId>> {
+        self.store.keep(key, keeping)
+    }
+
+    fn downgrade(&self, key: &LockKey, renewal: Renewal) -> Answer<Presence> {
+        self.store.downgrade(key, renewal)
     }
 
     fn release(&self, key: &LockKey, request: ReleaseRequest) -> Answer<ReleaseReply> {

@@ -199,7 +199,7 @@ async fn a_hold_that_another_one_has_replaced_is_not_handed_on() -> Result<(), L
     sleep(SECOND / 10).await;
     let key = LockKey::new("", KEY)?;
     let shown = process.store.inspect(&key).await;
-    let seen = shown.ok().flatten().and_then(Snapshot::seen);
+    let seen = shown.ok().flatten().map(Snapshot::seen);
     let forced = process
         .store
         .force_release(&key, seen.expect("a holder"))

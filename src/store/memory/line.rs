@@ -1,7 +1,7 @@
-//! The line of one lock: the processes that wait, in their order, the tombstones, and the last depth changes.
-//! In Redis these are two keys, each with an expiry of its own.
+//! The line of one lock: the readers inside, the processes that wait, in their order, the tombstones, and the last
+//! depth changes. In Redis these are two keys, each with an expiry of its own.
 
-use std::{collections::HashMap, time::Duration};
+use std::{cmp::Reverse, collections::HashMap, time::Duration};
 
 use tokio::time::Instant;
 
@@ -15,7 +15,9 @@ const SEQ_LIFE: Duration = TOMBSTONE_LIFE.saturating_mul(2);
 
 #[derive(Debug, Default)]
 pub(super) struct Line {
-    /// The zset: the places in their order, and the tombstones with their ends.
+    /// The zset: the readers inside with the ends of their leases, the places in their order, and the tombstones
+    /// with their ends.
+    readers: Vec<(HoldId, Instant)>,
     places: Vec<InboxId>,
     tombstones: HashMap<HoldId, Instant>,
     line_ends: Option<Instant>,
@@ -26,17 +28,25 @@ pub(super) struct Line {
 }
 
 /// One process: its entry.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Process {
     pub(super) inbox: InboxId,
-    /// The first waiter of the process.
-    pub(super) hold: HoldId,
+    /// The first waiter of the process; or the readers that are first.
+    pub(super) holds: Vec<HoldId>,
+    pub(super) want: Want,
     /// The lease of a lock that moves to it.
     pub(super) grant: Duration,
-    /// Whether it is to be told, once it has the lock, that another process has come to wait.
-    pub(super) tells: bool,
     /// Until when the process counts as alive.
     deadline: Instant,
+}
+
+/// What a process waits for.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Want {
+    /// The lock alone; and whether it is to be told, once it has the lock, that another process has come to wait.
+    Alone { tells: bool },
+    /// To share it, with so many holders at most.
+    Shared { limit: Option<u32> },
 }
 
 impl Line {
@@ -44,6 +54,7 @@ impl Line {
     pub(super) fn prune(&mut self, now: Instant) {
         let is_over = |ends: Option<Instant>| ends.is_some_and(|ends| ends <= now);
         if is_over(self.line_ends) {
+            self.readers.clear();
             self.places.clear();
             self.tombstones.clear();
         }
@@ -51,7 +62,7 @@ impl Line {
             self.entries.clear();
             self.seqs.clear();
         }
-        if self.places.is_empty() && self.tombstones.is_empty() {
+        if self.readers.is_empty() && self.places.is_empty() && self.tombstones.is_empty() {
             self.line_ends = None;
         }
         if self.entries.is_empty() && self.seqs.is_empty() {
@@ -73,7 +84,7 @@ impl Line {
         while let Some(&inbox) = self.places.first() {
             let process = self.entries.get(&inbox);
             if let Some(process) = process.filter(|process| now < process.deadline) {
-                return Some(*process);
+                return Some(process.clone());
             }
             self.leave(inbox);
         }
@@ -88,8 +99,64 @@ impl Line {
     /// Whether it is for this hold that the process waits.
     pub(super) fn names(&self, inbox: InboxId, hold: HoldId) -> bool {
         let entry = self.entries.get(&inbox);
-        entry.is_some_and(|process| process.hold == hold)
+        entry.is_some_and(|process| process.holds == [hold])
     }
+
+    /// Takes a reader out of the place of its process, which ends with the last one. Returns whether it has ended.
+    pub(super) fn depart(&mut self, inbox: InboxId, hold: HoldId) {
+        if let Some(process) = self.entries.get_mut(&inbox)
+            && process.holds.contains(&hold)
+        {
+            process.holds.retain(|other| *other != hold);
+            if process.holds.is_empty() {
+                self.leave(inbox);
+            }
+        }
+    }
+
+    // ---- the readers inside ----
+
+    /// The one whose lease ends last.
+    pub(super) fn latest(&self) -> Option<(HoldId, Instant)> {
+        let readers = self.readers.iter().copied();
+        readers.max_by_key(|(hold, lasts)| (*lasts, Reverse(hold.to_string())))
+    }
+
+    /// Those whose leases have ended are taken out.
+    pub(super) fn take_dead(&mut self, now: Instant) -> Vec<HoldId> {
+        let dead = self.readers.extract_if(.., |(_, lasts)| *lasts < now);
+        let dead: Vec<_> = dead.map(|(hold, _)| hold).collect();
+        for hold in &dead {
+            self.seqs.remove(hold);
+        }
+        dead
+    }
+
+    /// Its lease lasts until then at least.
+    pub(super) fn keep(&mut self, hold: HoldId, lasts: Instant) {
+        match self.readers.iter_mut().find(|(other, _)| *other == hold) {
+            Some((_, end)) => *end = lasts.max(*end),
+            None => self.readers.push((hold, lasts)),
+        }
+        self.line_ends = self.line_ends.max(Some(lasts));
+    }
+
+    pub(super) fn reader(&self, hold: HoldId) -> Option<Instant> {
+        let mut readers = self.readers.iter();
+        readers
+            .find(|(other, _)| *other == hold)
+            .map(|(_, lasts)| *lasts)
+    }
+
+    pub(super) fn forget_reader(&mut self, hold: HoldId) {
+        self.readers.retain(|(other, _)| *other != hold);
+    }
+
+    pub(super) fn forget_readers(&mut self) {
+        self.readers.clear();
+    }
+
+    // ---- the places ----
 
     /// Whether there is a place or a tombstone in it.
     pub(super) fn stands(&self) -> bool {
@@ -101,15 +168,13 @@ impl Line {
     pub(super) fn stand(
         &mut self,
         now: Instant,
-        hold: HoldId,
+        holds: Vec<HoldId>,
+        want: Want,
         entry: QueueEntry,
         holder: Option<InboxId>,
     ) -> bool {
         let QueueEntry {
-            inbox,
-            grant,
-            life,
-            tells,
+            inbox, grant, life, ..
         } = entry;
         let mut is_first = false;
         if !self.places.contains(&inbox) {
@@ -119,9 +184,9 @@ impl Line {
         let deadline = now + life;
         let process = Process {
             inbox,
-            hold,
+            holds,
+            want,
             grant,
-            tells,
             deadline,
         };
         self.entries.insert(inbox, process);

@@ -8,19 +8,21 @@ use std::{
 use foldhash::fast::RandomState;
 use tokio::time::Instant;
 
-use super::line::Line;
+use super::line::{Line, Want};
 use crate::{
     base::{
         id::{FencingToken, HoldId, InboxId},
         key::LockKey,
+        mode::Mode,
     },
     store::{
         AcquireReply, AcquireRequest, DepthChange, HandoffMessage, Presence, ReleaseReply,
-        ReleaseRequest, Renewal, Seen, Snapshot, StoreTime, TOMBSTONE_LIFE,
+        ReleaseRequest, Renewal, Seen, SeenHolder, Snapshot, StoreTime, TOMBSTONE_LIFE,
     },
 };
 
 mod moves;
+mod sharing;
 
 /// The kinds of keys that a lock has in Redis.
 #[derive(Debug)]
@@ -42,10 +44,10 @@ pub(super) enum Message {
 
 #[derive(Debug)]
 struct Lock {
-    hold: HoldId,
+    /// The holds with their depths: one, or those of the readers inside.
+    fields: Vec<(HoldId, u32)>,
     /// Which inbox is to be told that another process has come to wait.
     told: Option<InboxId>,
-    depth: u32,
     token: u64,
     expires: Instant,
 }
@@ -153,7 +155,7 @@ impl State {
 
     /// The lock, if the hold is in it.
     fn held(&mut self, key: &LockKey, hold: HoldId, now: Instant) -> Option<&mut Lock> {
-        self.live_lock(key, now).filter(|lock| lock.hold == hold)
+        self.live_lock(key, now).filter(|lock| lock.has(hold))
     }
 
     pub(super) fn acquire(
@@ -167,6 +169,7 @@ impl State {
             return AcquireReply::Ended;
         }
         let at = self.clock.at(now);
+        let is_shared = self.tidy(key, now);
         let stands = self.line(key, now, |line| line.stands());
         let told = entry.filter(|entry| entry.tells).map(|entry| entry.inbox);
         if let Some(lock) = self.held(key, hold, now) {
@@ -182,24 +185,27 @@ impl State {
         let mut remaining = self.live_lock(key, now).map(|lock| lock.expires - now);
         if remaining.is_none() {
             let inbox = entry.map(|entry| entry.inbox);
-            ahead = self.line(key, now, |line| line.head(now));
-            if ahead.is_none_or(|ahead| Some(ahead.inbox) == inbox) {
+            ahead = self.head(key, now).map(|ahead| ahead.inbox);
+            if ahead.is_none_or(|ahead| Some(ahead) == inbox) {
                 if let Some(ahead) = ahead {
-                    self.line(key, now, |line| line.leave(ahead.inbox));
+                    self.line(key, now, |line| line.leave(ahead));
                 }
                 return self.take(key, hold, (ttl, told), None, (stands, now));
             }
         }
         if let Some(entry) = entry {
             let holder = self.live_lock(key, now).and_then(|lock| lock.told);
-            let is_first = self.line(key, now, |line| line.stand(now, hold, entry, holder));
+            let want = Want::Alone { tells: entry.tells };
+            let is_first = self.line(key, now, |line| {
+                line.stand(now, vec![hold], want, entry, holder)
+            });
             if let Some(holder) = holder.filter(|holder| is_first && *holder != entry.inbox) {
                 let message = Message::Contended(key.as_str().to_owned());
                 self.messages.push((holder, message));
             }
         }
-        if let Some(ahead) = ahead {
-            remaining = Some(self.grant(key, ahead, None, now));
+        if ahead.is_some() || is_shared {
+            remaining = remaining.max(self.admit(key, None, None, now));
         }
         AcquireReply::Busy { remaining, now: at }
     }
@@ -208,6 +214,7 @@ impl State {
         let DepthChange {
             hold,
             target,
+            mode,
             seq,
             ttl,
             lengthen: longer,
@@ -218,9 +225,12 @@ impl State {
         if self.line(key, now, |line| line.changes(now, hold, seq))
             && let Some(lock) = self.held(key, hold, now)
         {
-            lock.depth = target;
+            lock.set_depth(hold, target);
             if longer {
                 lock.lengthen(now, ttl);
+                if mode == Mode::Shared && self.line(key, now, |line| line.reader(hold).is_some()) {
+                    self.line(key, now, |line| line.keep(hold, now + ttl));
+                }
             }
         }
         Presence::Present
@@ -275,9 +285,25 @@ impl State {
 
     pub(super) fn inspect(&mut self, key: &LockKey, now: Instant) -> Option<Snapshot> {
         let waiting = self.line(key, now, |line| line.waiting(now));
+        let is_shared = self.latest(key, now).is_some();
+        let fields = self.live_lock(key, now)?.fields.clone();
+        let holders = fields.into_iter().map(|(hold, depth)| {
+            let lasts = self.line(key, now, |line| line.reader(hold));
+            SeenHolder {
+                field: field(hold),
+                depth: u64::from(depth),
+                remaining: lasts.filter(|_| is_shared).map(|lasts| lasts - now),
+            }
+        });
+        let holders = holders.collect();
         let lock = self.live_lock(key, now)?;
         Some(Snapshot {
-            holders: vec![(lock.hold.to_string().into_bytes(), u64::from(lock.depth))],
+            holders,
+            mode: if is_shared {
+                Mode::Shared
+            } else {
+                Mode::Exclusive
+            },
             remaining: Some(lock.expires - now),
             token: Some(FencingToken(lock.token)),
             waiting,
@@ -285,24 +311,60 @@ impl State {
     }
 
     pub(super) fn force_release(&mut self, key: &LockKey, seen: &Seen, now: Instant) -> bool {
-        let lock = self.live_lock(key, now);
-        let Some((hold, token)) = lock.map(|lock| (lock.hold, lock.token)) else {
+        let Some(lock) = self.live_lock(key, now) else {
             return false;
         };
-        let field = hold.to_string().into_bytes();
-        let is_seen = seen.field == field && seen.token.is_none_or(|seen| seen.0 == token);
-        if is_seen {
-            self.locks.remove(key);
-            self.line(key, now, |line| line.forget_changes(hold));
-            if let Some(ahead) = self.line(key, now, |line| line.head(now)) {
-                self.grant(key, ahead, Some(token), now);
-            }
+        let token = lock.token;
+        let was_seen = |hold: &HoldId| seen.fields.contains(&field(*hold));
+        let holds = lock.fields.iter().map(|(hold, _)| *hold);
+        let holds: Vec<_> = holds.filter(was_seen).collect();
+        if holds.is_empty() || seen.token.is_some_and(|seen| seen.0 != token) {
+            return false;
         }
-        is_seen
+        if self.latest(key, now).is_some() {
+            for hold in &holds {
+                self.take_out(key, *hold, now);
+            }
+        } else {
+            self.locks.remove(key);
+        }
+        for hold in holds {
+            self.line(key, now, |line| {
+                line.forget_reader(hold);
+                line.forget_changes(hold);
+            });
+        }
+        self.settle_and_admit(key, token, now);
+        true
     }
 }
 
+/// A hold as an inspection shows it.
+fn field(hold: HoldId) -> Vec<u8> {
+    hold.to_string().into_bytes()
+}
+
 impl Lock {
+    fn has(&self, hold: HoldId) -> bool {
+        self.fields.iter().any(|(other, _)| *other == hold)
+    }
+
+    /// One more reader, at depth 1.
+    fn put(&mut self, hold: HoldId) {
+        if self.has(hold) {
+            self.set_depth(hold, 1);
+        } else {
+            self.fields.push((hold, 1));
+        }
+    }
+
+    fn set_depth(&mut self, hold: HoldId, depth: u32) {
+        let mut fields = self.fields.iter_mut();
+        if let Some((_, stored)) = fields.find(|(other, _)| *other == hold) {
+            *stored = depth;
+        }
+    }
+
     /// Makes the lease last at least `ttl` from now.
     fn lengthen(&mut self, now: Instant, ttl: Duration) {
         self.expires = self.expires.max(now + ttl);

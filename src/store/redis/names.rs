@@ -30,6 +30,21 @@ impl ToRedisArgs for Entries<'_> {
     }
 }
 
+/// Hold ids, joined by commas.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fields<'h>(pub(super) &'h [HoldId]);
+
+impl ToRedisArgs for Fields<'_> {
+    fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
+        let mut out = out.writer_for_next_arg();
+        for (at, hold) in self.0.iter().enumerate() {
+            // Into memory it cannot fail.
+            let _ = if at > 0 { out.write_all(b",") } else { Ok(()) };
+            let _ = hold.write_to(&mut out);
+        }
+    }
+}
+
 /// A hold id as it stands in the hash.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Field(pub(super) HoldId);

@@ -5,8 +5,14 @@ use std::time::Duration;
 use deadpool_redis::redis::Value;
 
 use crate::{
-    base::id::FencingToken,
-    store::{AcquireReply, HandoffMessage, Presence, ReleaseReply, Snapshot, StoreTime},
+    base::{
+        id::{FencingToken, HoldId},
+        mode::Mode,
+    },
+    store::{
+        AcquireReply, HandoffMessage, Presence, ReleaseReply, SeenHolder, ShareRequest, Snapshot,
+        StoreTime,
+    },
 };
 
 #[cfg(any(test, fuzzing))]
@@ -80,6 +86,62 @@ pub(super) fn acquired(reply: Value, ttl: Duration) -> Result<AcquireReply, Unex
     acquired.ok_or(Unexpected(reply))
 }
 
+fn hold(value: &Value) -> Option<HoldId> {
+    match value {
+        Value::BulkString(bytes) => str::from_utf8(bytes).ok()?.parse().ok(),
+        _ => None,
+    }
+}
+
+/// Reads the reply to a request of readers.
+pub(super) fn shared(
+    reply: Value,
+    request: &ShareRequest,
+) -> Result<Vec<AcquireReply>, Unexpected> {
+    parse_shared(&reply, request).ok_or(Unexpected(reply))
+}
+
+fn parse_shared(reply: &Value, request: &ShareRequest) -> Option<Vec<AcquireReply>> {
+    let all = |reply| vec![reply; request.holds.len()];
+    let values = match reply {
+        Value::Int(token) => return Some(all(taken(*token, request.ttl)?)),
+        Value::Array(values) => values,
+        _ => return None,
+    };
+    match values[..] {
+        [Value::Int(-1)] => Some(all(AcquireReply::Ended)),
+        [Value::Int(0), Value::Int(remaining), Value::Int(now)] => Some(all(busy(remaining, now)?)),
+        [
+            Value::Int(1),
+            Value::Int(token),
+            Value::Int(remaining),
+            Value::Int(now),
+            ref inside @ ..,
+        ] => {
+            let lease = i64::try_from(request.ttl.as_millis()).ok()?;
+            let (entered, waits) = (held(token, lease, now, true)?, busy(remaining, now)?);
+            let inside = inside.iter().map(hold).collect::<Option<Vec<_>>>()?;
+            let reply = |hold| {
+                if inside.contains(hold) {
+                    entered
+                } else {
+                    waits
+                }
+            };
+            Some(request.holds.iter().map(reply).collect())
+        }
+        _ => None,
+    }
+}
+
+pub(super) fn holds(reply: Value) -> Result<Vec<HoldId>, Unexpected> {
+    let holds = match &reply {
+        Value::Array(values) => values.iter().map(hold).collect(),
+        _ => None,
+    };
+    holds.ok_or(Unexpected(reply))
+}
+
 /// Reads the reply to a release that has named a successor with this TTL, if any.
 pub(super) fn released(reply: Value, ttl: Option<Duration>) -> Result<ReleaseReply, Unexpected> {
     let parse = |integers: &[i64]| {
@@ -140,6 +202,7 @@ fn parse_snapshot(reply: &Value) -> Option<Option<Snapshot>> {
         Value::Int(remaining),
         Value::Int(waiting),
         Value::Int(token),
+        Value::Int(is_shared @ 0..=1),
         fields @ ..,
     ] = &values[..]
     else {
@@ -147,23 +210,36 @@ fn parse_snapshot(reply: &Value) -> Option<Option<Snapshot>> {
     };
     let waiting = u64::try_from(*waiting).ok()?;
     let token = FencingToken(u64::try_from(*token).ok()?);
-    let (pairs, []) = fields.as_chunks::<2>() else {
+    let (fields, []) = fields.as_chunks::<3>() else {
         return None;
     };
-    if pairs.is_empty() {
+    if fields.is_empty() {
         return Some(None);
     }
-    let holder = |[field, depth]: &[Value; 2]| match (field, depth) {
-        (Value::BulkString(field), Value::BulkString(depth)) => {
+    let holder = |field: &[Value; 3]| match field {
+        [
+            Value::BulkString(field),
+            Value::BulkString(depth),
+            Value::Int(remaining),
+        ] => {
             let depth = str::from_utf8(depth)
                 .ok()
                 .and_then(|text| text.parse().ok());
-            Some((field.clone(), depth.unwrap_or_default()))
+            Some(SeenHolder {
+                field: field.clone(),
+                depth: depth.unwrap_or_default(),
+                remaining: millis(*remaining),
+            })
         }
         _ => None,
     };
+    let mode = match is_shared {
+        0 => Mode::Exclusive,
+        _ => Mode::Shared,
+    };
     Some(Some(Snapshot {
-        holders: pairs.iter().map(holder).collect::<Option<_>>()?,
+        holders: fields.iter().map(holder).collect::<Option<_>>()?,
+        mode,
         remaining: millis(*remaining),
         token: (token.0 > 0).then_some(token),
         waiting,
@@ -173,7 +249,7 @@ fn parse_snapshot(reply: &Value) -> Option<Option<Snapshot>> {
 /// A message to an inbox.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Message {
-    /// A lock has moved: hold, token, time in µs, lease in ms, key.
+    /// A lock has moved: holds, joined by commas, token, time in µs, lease in ms, key.
     Handoff(HandoffMessage),
     /// Another process has come to wait for a lock: `contended`, key.
     Contended(String),
@@ -189,7 +265,8 @@ pub(super) fn message(text: &str) -> Option<Message> {
 fn handoff(text: &str) -> Option<HandoffMessage> {
     let mut words = text.splitn(5, ' ');
     let mut word = || words.next();
-    let hold = word()?.parse().ok()?;
+    let holds = word()?.split(',').map(|hold| hold.parse().ok());
+    let holds = holds.collect::<Option<_>>()?;
     let [token, at, lease] = [word()?, word()?, word()?].map(|word| word.parse().ok());
     let Some(AcquireReply::Held {
         token, lease, at, ..
@@ -200,7 +277,7 @@ fn handoff(text: &str) -> Option<HandoffMessage> {
     let key = word()?.to_owned();
     Some(HandoffMessage {
         key,
-        hold,
+        holds,
         token,
         at,
         lease,

@@ -30,7 +30,8 @@ macro_rules! script {
 
 /// What several scripts share, each put where a line says `-- include` and its name. One that others
 /// include stands behind them.
-const PARTS: [(&str, &str); 4] = [
+const PARTS: [(&str, &str); 5] = [
+    ("members", include_str!("../../../lua/parts/members.lua")),
     ("line", include_str!("../../../lua/parts/line.lua")),
     ("entry", include_str!("../../../lua/parts/entry.lua")),
     ("token", include_str!("../../../lua/parts/token.lua")),
@@ -47,6 +48,10 @@ script!(ACQUIRE, "acquire");
 script!(DEPTH, "depth");
 script!(RENEW, "renew");
 script!(RELEASE, "release");
+script!(SHARE, "share");
+script!(KEEP, "keep");
+script!(DOWNGRADE, "downgrade");
+script!(UNSHARE, "unshare");
 script!(INSPECT, "inspect");
 script!(FORCE_RELEASE, "force_release");
 
@@ -181,7 +186,18 @@ mod tests {
 
     #[test]
     fn every_script_opens_with_its_keys_arguments_and_reply() {
-        for script in [&ACQUIRE, &DEPTH, &RENEW, &RELEASE, &INSPECT, &FORCE_RELEASE] {
+        for script in [
+            &ACQUIRE,
+            &DEPTH,
+            &RENEW,
+            &RELEASE,
+            &SHARE,
+            &KEEP,
+            &DOWNGRADE,
+            &UNSHARE,
+            &INSPECT,
+            &FORCE_RELEASE,
+        ] {
             let mut lines = script.source.lines();
             for opening in ["-- KEYS: ", "-- ARGV: ", "-- returns "] {
                 let line = lines.next().unwrap_or_default();

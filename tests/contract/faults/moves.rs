@@ -56,8 +56,8 @@ impl Queue {
     }
 
     fn seen(&self) -> Seen {
-        let (field, token) = (field_of(self.holder), None);
-        Seen { field, token }
+        let (fields, token) = (vec![field_of(self.holder)], None);
+        Seen { fields, token }
     }
 }
 

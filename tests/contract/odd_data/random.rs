@@ -9,11 +9,16 @@ use crate::{
     base::{
         error::{Effect, StoreError},
         id::{HoldId, InboxId},
+        mode::Mode,
     },
     store::{
-        AcquireRequest, DepthChange, Order, ReleaseRequest, Renewal, Snapshot,
-        contract::world::{
-            MINUTE, World, acquire_request, entry_of, release_request, some_hold, successor,
+        AcquireRequest, DepthChange, Keeping, Order, ReleaseRequest, Renewal, ShareRequest,
+        Snapshot,
+        contract::{
+            readers::{share_request, shared_release},
+            world::{
+                MINUTE, World, acquire_request, entry_of, release_request, some_hold, successor,
+            },
         },
     },
 };
@@ -28,7 +33,7 @@ type Write = (&'static str, Vec<Vec<u8>>);
 
 fn word() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
-        4 => "(OWN|HOLD|xodd|token|odd|)".prop_map(String::into_bytes),
+        4 => "(OWN|HOLD|xodd|rodd|rHOLD|token|odd|)".prop_map(String::into_bytes),
         1 => prop::collection::vec(any::<u8>(), 0..6),
     ]
 }
@@ -56,7 +61,9 @@ fn number() -> impl Strategy<Value = String> {
 
 /// Nearly what the scripts write.
 fn sentence() -> impl Strategy<Value = Vec<u8>> {
-    let entry = (number(), number()).prop_map(|(one, two)| format!("{one} HOLD {two}"));
+    let ends = "( r| r1| r9|)";
+    let entry = (number(), number(), ends);
+    let entry = entry.prop_map(|(one, two, end)| format!("{one} HOLD {two}{end}"));
     let token = (number(), number()).prop_map(|(one, two)| format!("{one} {two}"));
     prop_oneof![
         entry.prop_map(String::into_bytes),
@@ -82,6 +89,8 @@ fn zset(key: &'static str) -> impl Strategy<Value = Write> {
     let score = select(vec![
         "0",
         "-1.5",
+        "-60000",
+        "-1e17",
         "1e300",
         "inf",
         "-inf",
@@ -125,7 +134,7 @@ fn after_any_data_a_forced_release_makes_the_lock_sound() {
     let runtime = Builder::new_current_thread().enable_all().build();
     let runtime = runtime.expect("a runtime");
     let world = runtime.block_on(World::on_redis());
-    let steps = prop::collection::vec(0..7usize, 1..7);
+    let steps = prop::collection::vec(0..12usize, 1..9);
     let outcome = TestRunner::new(config).run(&(any_data(), steps), |(data, steps)| {
         runtime.block_on(case(&world, data, &steps))
     });
@@ -169,7 +178,7 @@ async fn case(world: &World, data: Vec<Write>, steps: &[usize]) -> Result<(), Te
     // Those that seem to wait have the lock in turn, and then the one that asks.
     for _ in 0..10 {
         let asked = world.acquire(some_hold(), MINUTE).await;
-        let shown = world.inspect().await.and_then(Snapshot::seen);
+        let shown = world.inspect().await.map(Snapshot::seen);
         let Some(seen) = shown else {
             return Err(TestCaseError::fail(format!(
                 "{asked:?}, but the lock is free"
@@ -206,6 +215,7 @@ async fn operation(
         2 => {
             let change = DepthChange {
                 hold,
+                mode: Mode::Exclusive,
                 target: 2,
                 seq: 1,
                 ttl: 2 * MINUTE,
@@ -230,9 +240,39 @@ async fn operation(
             };
             store.release(key, request).await.map(drop)
         }
+        6 => {
+            let holds = [hold, some_hold()];
+            let request = share_request(&holds, MINUTE, Some(entry));
+            store.share(key, request).await.map(drop)
+        }
+        7 => {
+            let request = ShareRequest {
+                limit: Some(2),
+                ..share_request(&[hold], MINUTE, None)
+            };
+            store.share(key, request).await.map(drop)
+        }
+        8 => {
+            let holds = vec![hold];
+            let ttl = MINUTE;
+            store.keep(key, Keeping { holds, ttl }).await.map(drop)
+        }
+        9 => {
+            let renewal = Renewal { hold, ttl: MINUTE };
+            store.downgrade(key, renewal).await.map(drop)
+        }
+        10 => {
+            let request = ReleaseRequest {
+                inbox,
+                tombstone: true,
+                nested: true,
+                ..shared_release(hold)
+            };
+            store.release(key, request).await.map(drop)
+        }
         _ => {
             let shown = store.inspect(key).await?;
-            match shown.and_then(Snapshot::seen) {
+            match shown.map(Snapshot::seen) {
                 Some(seen) => store.force_release(key, seen).await.map(drop),
                 None => Ok(()),
             }

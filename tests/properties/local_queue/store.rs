@@ -169,7 +169,7 @@ impl Store {
                 self.take(hold, entry.grant, now);
                 self.messages.push(HandoffMessage {
                     key: "order:42".to_owned(),
-                    hold,
+                    holds: vec![hold],
                     token: TOKEN,
                     at: self.time(now),
                     lease: entry.grant,

@@ -315,7 +315,7 @@ pub(super) fn message_after(span: u64, waiter: char) -> Event {
         story.now += millis(span);
         let message = HandoffMessage {
             key: "order:42".to_owned(),
-            hold: hold(waiter),
+            holds: vec![hold(waiter)],
             token: TOKEN,
             at,
             lease: millis(GRANT),

@@ -5,15 +5,15 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{
-    super::line::{Line, Process},
-    Lock, Message, State,
+    super::line::{Line, Want},
+    Lock, State,
 };
 use crate::{
     base::{
         id::{FencingToken, HoldId, InboxId},
         key::LockKey,
     },
-    store::{AcquireReply, HandoffMessage, Order, Successor},
+    store::{AcquireReply, Order, Successor},
 };
 
 impl State {
@@ -29,18 +29,18 @@ impl State {
         let is_general = is_general || self.clock.at(now).micros <= token;
         let token = Some(token);
         let ahead = if successor.is_none_or(|successor| successor.order == Order::QueueFirst) {
-            self.line(key, now, |line| line.head(now))
+            self.head(key, now)
         } else {
             None
         };
         match (ahead, successor) {
-            (Some(ahead), None) => {
-                self.grant(key, ahead, token, now);
+            (Some(_), None) => {
+                self.admit(key, token, None, now);
                 None
             }
             (Some(ahead), Some(successor)) if Some(ahead.inbox) != inbox => {
                 self.stand(key, successor, now);
-                let remaining = Some(self.grant(key, ahead, token, now));
+                let remaining = self.admit(key, token, None, now);
                 let now = self.clock.at(now);
                 Some(AcquireReply::Busy { remaining, now })
             }
@@ -75,6 +75,9 @@ impl State {
         let waits = |successor: &Successor| self.held(key, successor.hold, now).is_none();
         let Some(successor) = successor.filter(waits) else {
             self.line(key, now, |line| line.leave(inbox));
+            if self.tidy(key, now) {
+                self.admit(key, None, None, now);
+            }
             return None;
         };
         self.stand(key, successor, now);
@@ -110,69 +113,50 @@ impl State {
 
     fn stand(&mut self, key: &LockKey, successor: Successor, now: Instant) {
         let Successor { hold, entry, .. } = successor;
-        self.line(key, now, |line| line.stand(now, hold, entry, None));
+        let want = Want::Alone { tells: entry.tells };
+        self.line(key, now, |line| {
+            line.stand(now, vec![hold], want, entry, None)
+        });
     }
 
-    /// Gives a free lock to a hold. Its token is greater than the one before, if that is known.
+    /// Gives a free lock to a hold.
     pub(super) fn take(
         &mut self,
         key: &LockKey,
         hold: HoldId,
-        (lease, told): (Duration, Option<InboxId>),
+        lease: (Duration, Option<InboxId>),
         before: Option<u64>,
         (is_contended, now): (bool, Instant),
     ) -> AcquireReply {
         let at = self.clock.at(now);
-        let least = before.map_or(0, |token| token.saturating_add(1));
-        let token = self.clock.token(at).max(least);
-        let lock = Lock {
-            hold,
-            told,
-            depth: 1,
-            token,
-            expires: now + lease,
-        };
-        self.locks.insert(key.clone(), lock);
-        let token = FencingToken(token);
+        let token = self.open(key, &[hold], lease, before, now);
         AcquireReply::Held {
-            token,
-            lease,
+            token: FencingToken(token),
+            lease: lease.0,
             at,
             is_contended,
         }
     }
 
-    /// Moves a free lock to the head of its line. Returns the lease it has.
-    pub(super) fn grant(
+    /// A free lock begins anew with these holders. Its token is greater than the one before, if that is known.
+    pub(super) fn open(
         &mut self,
         key: &LockKey,
-        ahead: Process,
+        holds: &[HoldId],
+        (lease, told): (Duration, Option<InboxId>),
         before: Option<u64>,
         now: Instant,
-    ) -> Duration {
-        let Process {
-            inbox,
-            hold,
-            grant,
-            tells,
-            ..
-        } = ahead;
-        let told = tells.then_some(inbox);
-        self.line(key, now, |line| line.leave(inbox));
-        let taken = self.take(key, hold, (grant, told), before, (true, now));
-        if let AcquireReply::Held {
-            token, lease, at, ..
-        } = taken
-        {
-            let message = HandoffMessage {
-                key: key.as_str().to_owned(),
-                hold,
-                token,
-                at,
-                lease,
-            };
-            self.messages.push((inbox, Message::Handoff(message)));
-        }
-        grant
+    ) -> u64 {
+        let at = self.clock.at(now);
+        let least = before.map_or(0, |token| token.saturating_add(1));
+        let token = self.clock.token(at).max(least);
+        let lock = Lock {
+            fields: holds.iter().map(|hold| (*hold, 1)).collect(),
+            told,
+            token,
+            expires: now + lease,
+        };
+        self.locks.insert(key.clone(), lock);
+        token
     }
 }

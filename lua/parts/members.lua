@@ -1,0 +1,169 @@
+-- Part: readers in a lock, and who is let in. Needs the parts token and line. A lock is shared if the reader whose
+-- lease ends last is in it; what else the line says of readers is left over from an earlier life of the lock. The lock
+-- expires with the last lease.
+local function millis(micros)
+  return string.format('%.0f', math.floor(micros / 1000))
+end
+
+-- The hold whose lease ends last, and that end in ms; nothing unless the lock is shared.
+local function latest()
+  local member, score = unpack(redis.call('ZRANGE', line, 0, 0, 'WITHSCORES'))
+  local hold = member and tonumber(score) < 0 and string.sub(member, 2)
+  if hold and redis.call('HEXISTS', lock, hold) == 1 then
+    return hold, string.format('%.0f', -score)
+  end
+end
+
+-- A lock in which the token alone is left is free.
+local function close()
+  if redis.call('HLEN', lock) == redis.call('HEXISTS', lock, 'token') then
+    redis.call('DEL', lock)
+  end
+end
+
+-- Removes the readers whose leases have ended. Returns whether the lock is shared.
+local function tidy(now)
+  local dead = redis.call('ZRANGE', line, '(-' .. millis(now), '(0', 'BYSCORE')
+  for _, member in ipairs(dead) do
+    local hold = string.sub(member, 2)
+    redis.call('HDEL', lock, hold)
+    redis.call('ZREM', line, member)
+    redis.call('HDEL', entries, hold)
+  end
+  if dead[1] then
+    close()
+  end
+  return latest() ~= nil
+end
+
+-- Each of these readers has a lease from now on, never a shorter one than it has; the lock lasts as long.
+local function keep(holds, lease, now)
+  local lasts = millis(now + lease * 1000)
+  if redis.call('PTTL', lock) < tonumber(lease) then
+    redis.call('PEXPIREAT', lock, lasts)
+  end
+  local members = {}
+  for _, hold in ipairs(holds) do
+    table.insert(members, '-' .. lasts)
+    table.insert(members, 'r' .. hold)
+  end
+  redis.call('ZADD', line, 'LT', unpack(members))
+  outlive(line, lease)
+end
+
+-- Readers enter a lock that is shared, or free: then it gets this token.
+local function enter(holds, lease, now, token)
+  local fields = {}
+  for _, hold in ipairs(holds) do
+    table.insert(fields, hold)
+    table.insert(fields, '1')
+  end
+  if token then
+    table.insert(fields, 'token')
+    table.insert(fields, written(token))
+  end
+  redis.call('HSET', lock, unpack(fields))
+  if token then
+    local set = redis.pcall('PEXPIRE', lock, lease)
+    if set ~= 1 then
+      -- Without an expiry it would stand for ever.
+      redis.call('DEL', lock)
+      error(set.err, 0)
+    end
+  end
+  keep(holds, lease, now)
+end
+
+-- Whether so many more fit into a shared lock; a limit of '' is none.
+local function fits(count, limit)
+  local most = tonumber(limit)
+  return not most or redis.call('HLEN', lock) - redis.call('HEXISTS', lock, 'token') + count <= most
+end
+
+-- The token of a lock that readers enter; one that cannot be read is replaced.
+local function shown(now)
+  local token = known(redis.call('HGET', lock, 'token'))
+  if not token then
+    token = now
+    redis.call('HSET', lock, 'token', written(token))
+  end
+  return token
+end
+
+-- Which of these holds are in the lock, and which are not.
+local function within(holds)
+  local inside, outside = {}, {}
+  for at, depth in ipairs(redis.call('HMGET', lock, unpack(holds))) do
+    table.insert(depth and inside or outside, holds[at])
+  end
+  return inside, outside
+end
+
+local function split(list)
+  local holds = {}
+  for hold in string.gmatch(list, '[^,]+') do
+    table.insert(holds, hold)
+  end
+  return holds
+end
+
+-- Those of the list that have not ended.
+local function unburied(list)
+  local holds, names = split(list), {}
+  for at, hold in ipairs(holds) do
+    names[at] = 'x' .. hold
+  end
+  local left = {}
+  for at, tombstone in ipairs(redis.call('ZMSCORE', line, unpack(names))) do
+    if not tombstone then
+      table.insert(left, holds[at])
+    end
+  end
+  return left
+end
+
+-- A lock that a reader has left expires with the last one that is still in it.
+local function settle()
+  local hold, lasts = latest()
+  if hold then
+    redis.call('PEXPIREAT', lock, lasts)
+  end
+end
+
+-- Lets in who is first in the line of a lock that is free or shared: all readers that are first, or one process that
+-- wants a free lock for itself alone. A lock that is free gets this token. The readers of `mine` get the lease `ttl`,
+-- and are not told. Returns the longest lease that was given.
+local function admit(now, is_free, token, mine, ttl)
+  local longest
+  while true do
+    local inbox, wish = head(now)
+    if not inbox then
+      return longest
+    end
+    local list, lease, id, limit = unpack(wish, 1, 4)
+    local holds = split(list)
+    if limit then
+      if not is_free and not fits(#holds, limit) then
+        return longest
+      end
+      leave(inbox)
+      lease = inbox == mine and ttl or lease
+      enter(holds, lease, now, is_free and token)
+      token = is_free and token or shown(now)
+    else
+      if not is_free then
+        return longest
+      end
+      leave(inbox)
+      take(list, lease, token, id)
+    end
+    if inbox ~= mine then
+      notify(inbox, string.format('%s %.0f %.0f %s ', list, token, now, lease))
+    end
+    longest = math.max(longest or 0, tonumber(lease))
+    if not limit then
+      return longest
+    end
+    is_free = false
+  end
+end

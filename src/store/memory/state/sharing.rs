@@ -1,0 +1,317 @@
+//! Readers in the in-memory store, and who is let in. See `lua/parts/members.lua`, of which this has the names.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::{
+    super::line::{Process, Want},
+    Message, State,
+};
+use crate::{
+    base::{
+        id::{FencingToken, HoldId, InboxId},
+        key::LockKey,
+    },
+    store::{
+        AcquireReply, HandoffMessage, Keeping, Presence, ReleaseReply, ReleaseRequest, Renewal,
+        ShareRequest,
+    },
+};
+
+/// The readers who ask, and the lease that they get without being told.
+pub(super) type Asking = (InboxId, Duration);
+
+impl State {
+    pub(in crate::store::memory) fn share(
+        &mut self,
+        key: &LockKey,
+        request: ShareRequest,
+        now: Instant,
+    ) -> Vec<AcquireReply> {
+        let ShareRequest {
+            holds,
+            ttl,
+            limit,
+            entry,
+        } = request;
+        let mut left = holds.clone();
+        self.line(key, now, |line| left.retain(|hold| !line.is_buried(*hold)));
+        if left.is_empty() {
+            return vec![AcquireReply::Ended; holds.len()];
+        }
+        let mut is_shared = self.tidy(key, now);
+        let is_free = !is_shared && self.live_lock(key, now).is_none();
+        let (inside, outside) = self.within(key, &left, now);
+        if !inside.is_empty() {
+            self.keep_all(key, &inside, ttl, now);
+            is_shared = true;
+        }
+        let is_open = is_free || is_shared;
+        let inbox = entry.map(|entry| entry.inbox);
+        if !outside.is_empty() {
+            let ahead = if is_open { self.head(key, now) } else { None };
+            let ahead = ahead.map(|ahead| ahead.inbox);
+            let is_next = is_open && ahead.is_none_or(|ahead| Some(ahead) == inbox);
+            if is_next && (is_free || self.fits(key, outside.len(), limit, now)) {
+                if let Some(ahead) = ahead {
+                    self.line(key, now, |line| line.leave(ahead));
+                }
+                self.enter(key, &outside, ttl, None, now);
+            } else if let Some(entry) = entry {
+                let want = Want::Shared { limit };
+                self.line(key, now, |line| line.stand(now, outside, want, entry, None));
+            }
+        }
+        if is_open {
+            self.admit(key, None, inbox.map(|inbox| (inbox, ttl)), now);
+        }
+        let at = self.clock.at(now);
+        let lock = self.live_lock(key, now);
+        let reply = |hold: HoldId| match &lock {
+            Some(lock) if left.contains(&hold) && lock.has(hold) => AcquireReply::Held {
+                token: FencingToken(lock.token),
+                lease: ttl,
+                at,
+                is_contended: true,
+            },
+            lock => AcquireReply::Busy {
+                remaining: lock.as_ref().map(|lock| lock.expires - now),
+                now: at,
+            },
+        };
+        holds.into_iter().map(reply).collect()
+    }
+
+    pub(in crate::store::memory) fn keep(
+        &mut self,
+        key: &LockKey,
+        keeping: &Keeping,
+        now: Instant,
+    ) -> Vec<HoldId> {
+        let (inside, gone) = self.within(key, &keeping.holds, now);
+        if !inside.is_empty() {
+            self.keep_all(key, &inside, keeping.ttl, now);
+        }
+        if self.tidy(key, now) {
+            self.settle(key, now);
+            self.admit(key, None, None, now);
+        }
+        gone
+    }
+
+    pub(in crate::store::memory) fn downgrade(
+        &mut self,
+        key: &LockKey,
+        renewal: Renewal,
+        now: Instant,
+    ) -> Presence {
+        let Renewal { hold, mut ttl } = renewal;
+        let Some(expires) = self.held(key, hold, now).map(|lock| lock.expires) else {
+            return Presence::Gone;
+        };
+        if self.line(key, now, |line| line.reader(hold)).is_none() {
+            // What the holder believes of its lease stays true.
+            ttl = ttl.max(expires - now);
+        }
+        self.keep_all(key, &[hold], ttl, now);
+        self.admit(key, None, None, now);
+        Presence::Present
+    }
+
+    /// Ends a hold that shares the lock, or waits for it.
+    pub(in crate::store::memory) fn unshare(
+        &mut self,
+        key: &LockKey,
+        request: ReleaseRequest,
+        now: Instant,
+    ) -> ReleaseReply {
+        let ReleaseRequest {
+            hold,
+            inbox,
+            tombstone,
+            nested,
+            ..
+        } = request;
+        let token = self.take_out(key, hold, now);
+        self.line(key, now, |line| {
+            line.forget_reader(hold);
+            if tombstone {
+                line.bury(now, hold);
+            }
+            if nested {
+                line.forget_changes(hold);
+            }
+            if token.is_none() && !request.is_short() {
+                line.depart(inbox, hold);
+            }
+        });
+        self.settle_and_admit(key, token.unwrap_or(0), now);
+        ReleaseReply {
+            presence: if token.is_some() {
+                Presence::Present
+            } else {
+                Presence::Gone
+            },
+            successor: None,
+        }
+    }
+
+    /// Takes a hold out of a lock, which is free when the last one has gone. Returns the token, if the hold was in.
+    pub(super) fn take_out(&mut self, key: &LockKey, hold: HoldId, now: Instant) -> Option<u64> {
+        let lock = self.held(key, hold, now)?;
+        let token = lock.token;
+        lock.fields.retain(|(other, _)| *other != hold);
+        if lock.fields.is_empty() {
+            self.locks.remove(key);
+        }
+        Some(token)
+    }
+
+    /// Somebody has left: the lock lasts as long as those inside, and who is first may enter.
+    pub(super) fn settle_and_admit(&mut self, key: &LockKey, before: u64, now: Instant) {
+        if self.tidy(key, now) {
+            self.settle(key, now);
+            self.admit(key, None, None, now);
+        } else if self.live_lock(key, now).is_none() {
+            self.admit(key, Some(before), None, now);
+        }
+    }
+
+    // ---- members.lua ----
+
+    /// The reader whose lease ends last; `None` unless the lock is shared.
+    pub(super) fn latest(&mut self, key: &LockKey, now: Instant) -> Option<(HoldId, Instant)> {
+        let (hold, lasts) = self.line(key, now, |line| line.latest())?;
+        self.held(key, hold, now).map(|_| (hold, lasts))
+    }
+
+    /// Removes the readers whose leases have ended. Returns whether the lock is shared.
+    pub(super) fn tidy(&mut self, key: &LockKey, now: Instant) -> bool {
+        for hold in self.line(key, now, |line| line.take_dead(now)) {
+            self.take_out(key, hold, now);
+        }
+        self.latest(key, now).is_some()
+    }
+
+    fn settle(&mut self, key: &LockKey, now: Instant) {
+        if let Some((hold, lasts)) = self.latest(key, now)
+            && let Some(lock) = self.held(key, hold, now)
+        {
+            lock.expires = lasts;
+        }
+    }
+
+    fn keep_all(&mut self, key: &LockKey, holds: &[HoldId], lease: Duration, now: Instant) {
+        if let Some(lock) = self.live_lock(key, now) {
+            lock.lengthen(now, lease);
+        }
+        self.line(key, now, |line| {
+            holds.iter().for_each(|hold| line.keep(*hold, now + lease));
+        });
+    }
+
+    /// Readers enter a lock that is shared, or free: then its token is greater than the one before. Returns the token.
+    fn enter(
+        &mut self,
+        key: &LockKey,
+        holds: &[HoldId],
+        lease: Duration,
+        before: Option<u64>,
+        now: Instant,
+    ) -> u64 {
+        let token = if let Some(lock) = self.live_lock(key, now) {
+            holds.iter().for_each(|hold| lock.put(*hold));
+            lock.token
+        } else {
+            self.open(key, holds, (lease, None), before, now)
+        };
+        self.keep_all(key, holds, lease, now);
+        token
+    }
+
+    fn fits(&mut self, key: &LockKey, count: usize, limit: Option<u32>, now: Instant) -> bool {
+        let inside = self.live_lock(key, now).map_or(0, |lock| lock.fields.len());
+        let most = limit.map_or(usize::MAX, |limit| {
+            usize::try_from(limit).unwrap_or(usize::MAX)
+        });
+        inside + count <= most
+    }
+
+    /// Which of these holds are in the lock, and which are not.
+    fn within(
+        &mut self,
+        key: &LockKey,
+        holds: &[HoldId],
+        now: Instant,
+    ) -> (Vec<HoldId>, Vec<HoldId>) {
+        let lock = self.live_lock(key, now);
+        let is_in = |hold: &HoldId| lock.as_ref().is_some_and(|lock| lock.has(*hold));
+        holds.iter().partition(|hold| is_in(hold))
+    }
+
+    /// The first live process in the line; readers whose lock is gone are removed on the way.
+    pub(super) fn head(&mut self, key: &LockKey, now: Instant) -> Option<Process> {
+        let is_free = self.live_lock(key, now).is_none();
+        self.line(key, now, |line| {
+            if is_free {
+                line.forget_readers();
+            }
+            line.head(now)
+        })
+    }
+
+    /// Lets in who is first in the line of a lock that is free or shared: all readers that are first, or one process
+    /// that wants a free lock for itself alone. Returns the longest lease that was given.
+    pub(super) fn admit(
+        &mut self,
+        key: &LockKey,
+        before: Option<u64>,
+        mine: Option<Asking>,
+        now: Instant,
+    ) -> Option<Duration> {
+        let mut longest = None;
+        while let Some(process) = self.head(key, now) {
+            let Process {
+                inbox,
+                holds,
+                want,
+                grant,
+                ..
+            } = process;
+            let is_free = self.live_lock(key, now).is_none();
+            let may_enter = match want {
+                Want::Alone { .. } => is_free,
+                Want::Shared { limit } => is_free || self.fits(key, holds.len(), limit, now),
+            };
+            if !may_enter {
+                break;
+            }
+            self.line(key, now, |line| line.leave(inbox));
+            let own = mine.filter(|(own, _)| *own == inbox).map(|(_, ttl)| ttl);
+            let lease = own.unwrap_or(grant);
+            let token = match want {
+                Want::Alone { tells } => {
+                    let told = tells.then_some(inbox);
+                    self.open(key, &holds, (lease, told), before, now)
+                }
+                Want::Shared { .. } => self.enter(key, &holds, lease, before, now),
+            };
+            longest = longest.max(Some(lease));
+            if own.is_none() {
+                let message = HandoffMessage {
+                    key: key.as_str().to_owned(),
+                    holds,
+                    token: FencingToken(token),
+                    at: self.clock.at(now),
+                    lease,
+                };
+                self.messages.push((inbox, Message::Handoff(message)));
+            }
+            if matches!(want, Want::Alone { .. }) {
+                break;
+            }
+        }
+        longest
+    }
+}

@@ -1,0 +1,226 @@
+//! Holds that share a lock: who enters, for how long, and who comes after them.
+
+use std::time::Duration;
+
+use super::world::{GRANT, MINUTE, World, near, release_request, some_hold, some_waiter};
+use crate::{
+    base::{
+        id::{FencingToken, HoldId, InboxId},
+        mode::Mode,
+    },
+    store::{AcquireReply, Keeping, Presence, QueueEntry, ReleaseRequest, Renewal, ShareRequest},
+};
+
+mod changes;
+mod turns;
+
+on_every_store!(
+    readers_share_a_lock_and_its_token,
+    a_writer_is_kept_out_by_readers_and_keeps_them_out,
+    a_reader_that_asks_again_has_its_token_and_never_a_shorter_lease,
+    the_lock_lasts_as_long_as_its_last_reader,
+    a_dead_reader_keeps_no_writer_out,
+    a_reader_that_ended_is_not_let_in,
+    readers_are_kept_together,
+    keeping_removes_the_dead,
+);
+
+const TTL: Duration = MINUTE.saturating_mul(9);
+
+pub(super) fn share_request(
+    holds: &[HoldId],
+    ttl: Duration,
+    entry: Option<QueueEntry>,
+) -> ShareRequest {
+    ShareRequest {
+        holds: holds.to_vec(),
+        ttl,
+        limit: None,
+        entry,
+    }
+}
+
+impl World {
+    pub(super) async fn share_as(&self, request: ShareRequest) -> Vec<AcquireReply> {
+        self.store.share(&self.key, request).await.expect("share")
+    }
+
+    /// Readers ask, and all of them must get the lock, with leases of at least the TTL.
+    pub(super) async fn read(&self, holds: &[HoldId], ttl: Duration) -> FencingToken {
+        let replies = self.share_as(share_request(holds, ttl, None)).await;
+        let tokens: Vec<_> = replies.iter().filter_map(token).collect();
+        assert_eq!(tokens.len(), holds.len(), "{replies:?}");
+        assert!(tokens.windows(2).all(|pair| pair[0] == pair[1]));
+        tokens[0]
+    }
+
+    /// Readers ask, and wait.
+    pub(super) async fn read_later(&self, holds: &[HoldId], entry: QueueEntry) {
+        let replies = self.share_as(share_request(holds, TTL, Some(entry))).await;
+        let waits = |reply: &AcquireReply| matches!(reply, AcquireReply::Busy { .. });
+        assert!(replies.iter().all(waits), "{replies:?}");
+    }
+
+    pub(super) async fn keep(&self, holds: &[HoldId], ttl: Duration) -> Vec<HoldId> {
+        let holds = holds.to_vec();
+        let keeping = Keeping { holds, ttl };
+        self.store.keep(&self.key, keeping).await.expect("keep")
+    }
+
+    pub(super) async fn downgrade(&self, hold: HoldId, ttl: Duration) -> Presence {
+        let renewal = Renewal { hold, ttl };
+        let downgrade = self.store.downgrade(&self.key, renewal);
+        downgrade.await.expect("downgrade")
+    }
+
+    pub(super) async fn unshare(&self, hold: HoldId, inbox: InboxId) -> Presence {
+        let request = ReleaseRequest {
+            inbox,
+            ..shared_release(hold)
+        };
+        self.end(request).await.presence
+    }
+
+    /// Who is in, with what is left of their leases.
+    pub(super) async fn readers(&self) -> Vec<(String, Duration)> {
+        let snapshot = self.inspect().await.expect("a held lock");
+        assert_eq!(snapshot.mode, Mode::Shared);
+        let reader = |holder: crate::store::SeenHolder| {
+            let field = String::from_utf8(holder.field).expect("a hold");
+            (field, holder.remaining.expect("a lease of its own"))
+        };
+        snapshot.holders.into_iter().map(reader).collect()
+    }
+
+    /// Whether these readers are in, and no other hold is.
+    pub(super) async fn is_read_by(&self, holds: &[HoldId]) -> bool {
+        let mut inside = self.holders().await;
+        let mut holds: Vec<_> = holds.iter().map(|hold| (hold.to_string(), 1)).collect();
+        inside.sort();
+        holds.sort();
+        inside == holds
+    }
+}
+
+fn token(reply: &AcquireReply) -> Option<FencingToken> {
+    match reply {
+        AcquireReply::Held { token, .. } => Some(*token),
+        _ => None,
+    }
+}
+
+pub(super) fn shared_release(hold: HoldId) -> ReleaseRequest {
+    ReleaseRequest {
+        mode: Mode::Shared,
+        ..release_request(hold)
+    }
+}
+
+async fn readers_share_a_lock_and_its_token(world: World) {
+    let [one, two, other] = [some_hold(), some_hold(), some_hold()];
+    let token = world.read(&[one, two], TTL).await;
+    assert_eq!(world.read(&[other], TTL).await, token);
+    assert!(world.is_read_by(&[one, two, other]).await);
+    let snapshot = world.inspect().await.expect("a held lock");
+    assert_eq!((snapshot.mode, snapshot.token), (Mode::Shared, Some(token)));
+    assert_eq!(world.unshare(two, InboxId::new()).await, Presence::Present);
+    assert_eq!(world.unshare(two, InboxId::new()).await, Presence::Gone);
+    assert!(world.is_read_by(&[one, other]).await);
+    for hold in [one, other] {
+        assert_eq!(world.unshare(hold, InboxId::new()).await, Presence::Present);
+    }
+    assert_eq!(world.inspect().await, None);
+}
+
+async fn a_writer_is_kept_out_by_readers_and_keeps_them_out(world: World) {
+    let [reader, writer] = [some_hold(), some_hold()];
+    world.read(&[reader], TTL).await;
+    let busy = world.acquire(writer, TTL).await;
+    assert!(matches!(busy, AcquireReply::Busy { remaining: Some(left), .. } if near(left, TTL)));
+    world.unshare(reader, InboxId::new()).await;
+    world.take(writer, TTL).await;
+    let busy = world.share_as(share_request(&[reader], TTL, None)).await;
+    assert!(
+        matches!(busy[..], [AcquireReply::Busy { remaining: Some(left), .. }] if near(left, TTL))
+    );
+    assert!(world.is_held(writer, TTL).await);
+}
+
+async fn a_reader_that_asks_again_has_its_token_and_never_a_shorter_lease(world: World) {
+    let hold = some_hold();
+    let first = world.read(&[hold], TTL).await;
+    assert_eq!(world.read(&[hold], MINUTE).await, first);
+    assert!(near(world.readers().await[0].1, TTL));
+    assert_eq!(world.read(&[hold], 2 * TTL).await, first);
+    assert!(near(world.readers().await[0].1, 2 * TTL));
+    assert!(world.is_read_by(&[hold]).await);
+}
+
+async fn the_lock_lasts_as_long_as_its_last_reader(world: World) {
+    let [short, long] = [some_hold(), some_hold()];
+    world.read(&[short], MINUTE * 3).await;
+    world.read(&[long], TTL).await;
+    assert!(near(world.remaining().await, TTL));
+    world.unshare(long, InboxId::new()).await;
+    assert!(near(world.remaining().await, 3 * MINUTE));
+    world.pass(4 * MINUTE).await;
+    assert_eq!(world.inspect().await, None);
+    world.take(some_hold(), TTL).await;
+}
+
+/// The others renew, and leave; the dead one must not outlast its own lease.
+async fn a_dead_reader_keeps_no_writer_out(world: World) {
+    let [dead, other] = [some_hold(), some_hold()];
+    let (writer, entry) = some_waiter();
+    world.read(&[dead], 3 * MINUTE).await;
+    world.read(&[other], TTL).await;
+    world.pass(4 * MINUTE).await;
+    world.wait(writer, TTL, entry).await;
+    assert!(world.is_read_by(&[other]).await);
+    world.unshare(other, InboxId::new()).await;
+    assert!(world.is_held(writer, GRANT).await);
+}
+
+async fn a_reader_that_ended_is_not_let_in(world: World) {
+    let [ended, other] = [some_hold(), some_hold()];
+    let request_of_end = ReleaseRequest {
+        tombstone: true,
+        ..shared_release(ended)
+    };
+    assert_eq!(world.end(request_of_end).await.presence, Presence::Gone);
+    let alone = world.share_as(share_request(&[ended], TTL, None)).await;
+    assert_eq!(alone, [AcquireReply::Ended]);
+    let both = world
+        .share_as(share_request(&[ended, other], TTL, None))
+        .await;
+    assert!(token(&both[1]).is_some() && token(&both[0]).is_none());
+    assert!(world.is_read_by(&[other]).await);
+}
+
+async fn readers_are_kept_together(world: World) {
+    let holds = [some_hold(), some_hold(), some_hold()];
+    world.read(&holds, 3 * MINUTE).await;
+    let gone = some_hold();
+    let all: Vec<_> = holds.iter().copied().chain([gone]).collect();
+    assert_eq!(world.keep(&all, TTL).await, [gone]);
+    assert!(
+        world
+            .readers()
+            .await
+            .iter()
+            .all(|(_, left)| near(*left, TTL))
+    );
+    // A late one shortens nothing.
+    assert_eq!(world.keep(&holds, MINUTE).await, []);
+    assert!(near(world.remaining().await, TTL));
+}
+
+async fn keeping_removes_the_dead(world: World) {
+    let [dead, other] = [some_hold(), some_hold()];
+    world.read(&[dead], 3 * MINUTE).await;
+    world.read(&[other], TTL).await;
+    world.pass(4 * MINUTE).await;
+    assert_eq!(world.keep(&[other], TTL).await, []);
+    assert!(world.is_read_by(&[other]).await);
+    assert_eq!(world.keep(&[dead], TTL).await, [dead]);
+}

@@ -1,0 +1,132 @@
+//! What changes while a lock is shared: from alone to shared, its depths, its limit, its end by force.
+
+use super::super::world::{GRANT, MINUTE, World, near, some_hold, some_waiter};
+use super::{TTL, share_request, token};
+use crate::{
+    base::{
+        id::{HoldId, InboxId},
+        mode::Mode,
+    },
+    store::{DepthChange, Presence, QueueEntry, ShareRequest},
+};
+
+on_every_store!(
+    a_downgrade_leaves_no_gap_and_lets_readers_in,
+    a_downgrade_keeps_the_longer_lease,
+    a_late_downgrade_finds_nothing,
+    depth_counts_for_each_reader_and_lengthens_its_own_lease,
+    a_limit_is_kept,
+    one_place_is_freed_by_each_that_leaves,
+    force_ends_all_readers,
+);
+
+async fn a_downgrade_leaves_no_gap_and_lets_readers_in(world: World) {
+    let writer = some_hold();
+    let (reader, entry) = some_waiter();
+    let (next, place) = some_waiter();
+    let token = world.take(writer, TTL).await;
+    world.read_later(&[reader], entry).await;
+    world.wait(next, TTL, place).await;
+    for _ in 0..2 {
+        assert_eq!(world.downgrade(writer, TTL).await, Presence::Present);
+        assert!(world.is_read_by(&[writer, reader]).await);
+        assert_eq!(world.seen().await.token, Some(token));
+    }
+    world.unshare(writer, InboxId::new()).await;
+    assert!(world.is_read_by(&[reader]).await);
+    world.unshare(reader, InboxId::new()).await;
+    assert!(world.is_held(next, GRANT).await);
+}
+
+async fn a_downgrade_keeps_the_longer_lease(world: World) {
+    let [writer, reader] = [some_hold(), some_hold()];
+    world.take(writer, TTL).await;
+    world.downgrade(writer, MINUTE).await;
+    assert!(near(world.readers().await[0].1, TTL));
+    world.read(&[reader], 2 * TTL).await;
+    // Once more, because no answer came.
+    world.downgrade(writer, MINUTE).await;
+    assert!(near(world.readers().await[0].1, TTL));
+}
+
+async fn a_late_downgrade_finds_nothing(world: World) {
+    let [writer, next] = [some_hold(), some_hold()];
+    world.take(writer, TTL).await;
+    world.unshare(writer, InboxId::new()).await;
+    assert_eq!(world.downgrade(writer, TTL).await, Presence::Gone);
+    world.take(next, TTL).await;
+    assert_eq!(world.downgrade(writer, TTL).await, Presence::Gone);
+    assert!(world.is_held(next, TTL).await);
+}
+
+async fn depth_counts_for_each_reader_and_lengthens_its_own_lease(world: World) {
+    let [one, other] = [some_hold(), some_hold()];
+    world.read(&[one, other], 3 * MINUTE).await;
+    let change = DepthChange {
+        hold: one,
+        mode: Mode::Shared,
+        target: 2,
+        seq: 1,
+        ttl: TTL,
+        lengthen: true,
+    };
+    assert_eq!(world.change(change).await, Presence::Present);
+    assert_eq!(
+        world.holders().await,
+        [(one.to_string(), 2), (other.to_string(), 1)]
+    );
+    world.pass(4 * MINUTE).await;
+    world.keep(&[one], MINUTE).await;
+    assert_eq!(world.holders().await, [(one.to_string(), 2)]);
+}
+
+fn limited(hold: HoldId, limit: u32, entry: Option<QueueEntry>) -> ShareRequest {
+    ShareRequest {
+        limit: Some(limit),
+        ..share_request(&[hold], TTL, entry)
+    }
+}
+
+async fn a_limit_is_kept(world: World) {
+    let holds = [some_hold(), some_hold(), some_hold()];
+    for hold in &holds[..2] {
+        let replies = world.share_as(limited(*hold, 2, None)).await;
+        assert!(token(&replies[0]).is_some());
+    }
+    let replies = world.share_as(limited(holds[2], 2, None)).await;
+    assert!(token(&replies[0]).is_none());
+    // Each asker's own limit counts.
+    let replies = world.share_as(limited(holds[2], 3, None)).await;
+    assert!(token(&replies[0]).is_some());
+    // Those who are in are asked again.
+    let replies = world.share_as(limited(holds[0], 1, None)).await;
+    assert!(token(&replies[0]).is_some());
+}
+
+async fn one_place_is_freed_by_each_that_leaves(world: World) {
+    let holds = [some_hold(), some_hold()];
+    let waiters = [some_waiter(), some_waiter(), some_waiter()];
+    for hold in holds {
+        world.share_as(limited(hold, 2, None)).await;
+    }
+    for (hold, entry) in waiters {
+        let replies = world.share_as(limited(hold, 2, Some(entry))).await;
+        assert!(token(&replies[0]).is_none());
+    }
+    world.unshare(holds[0], InboxId::new()).await;
+    assert!(world.is_read_by(&[holds[1], waiters[0].0]).await);
+    world.unshare(holds[1], InboxId::new()).await;
+    assert!(world.is_read_by(&[waiters[0].0, waiters[1].0]).await);
+    assert_eq!(world.waiting().await, 1);
+}
+
+async fn force_ends_all_readers(world: World) {
+    let holds = [some_hold(), some_hold()];
+    let (writer, entry) = some_waiter();
+    world.read(&holds, TTL).await;
+    world.wait(writer, TTL, entry).await;
+    let seen = world.seen().await;
+    assert!(world.force_release(seen.clone()).await);
+    assert!(world.is_held(writer, GRANT).await);
+    assert!(!world.force_release(seen).await);
+}
