@@ -5,9 +5,14 @@ local function millis(micros)
   return string.format('%.0f', math.floor(micros / 1000))
 end
 
--- The hold whose lease ends last, and that end in ms; nothing unless the lock is shared.
+-- The hold whose lease ends last, and that end in ms; nothing unless the lock is shared. No clock gives an end of
+-- 2^53 or more.
 local function latest()
   local member, score = unpack(redis.call('ZRANGE', line, 0, 0, 'WITHSCORES'))
+  if member and tonumber(score) <= -9007199254740992 then
+    redis.call('ZREMRANGEBYSCORE', line, '-inf', -9007199254740992)
+    member, score = unpack(redis.call('ZRANGE', line, 0, 0, 'WITHSCORES'))
+  end
   local hold = member and tonumber(score) < 0 and string.sub(member, 2)
   if hold and redis.call('HEXISTS', lock, hold) == 1 then
     return hold, string.format('%.0f', -score)

@@ -2,7 +2,7 @@
 
 use std::{ops::RangeInclusive, time::Duration};
 
-use crate::base::error::LockError;
+use crate::base::{error::LockError, mode::Mode};
 
 /// What happens to a body whose lock is lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -165,6 +165,7 @@ pub(crate) struct Options {
     pub(crate) on_lost: Option<OnLost>,
     pub(crate) reentrancy: Option<Reentrancy>,
     pub(crate) depth_sync: Option<DepthSync>,
+    pub(crate) mode: Mode,
 }
 
 /// Options that are complete and agree with each other.
@@ -177,6 +178,7 @@ pub(crate) struct Terms {
     pub(crate) on_lost: OnLost,
     pub(crate) reentrancy: Reentrancy,
     pub(crate) depth_sync: DepthSync,
+    pub(crate) mode: Mode,
 }
 
 impl Options {
@@ -214,6 +216,7 @@ impl Options {
             on_lost: self.on_lost.or(defaults.on_lost).unwrap_or_default(),
             reentrancy: self.reentrancy.or(defaults.reentrancy).unwrap_or_default(),
             depth_sync: self.depth_sync.or(defaults.depth_sync).unwrap_or_default(),
+            mode: self.mode,
         })
     }
 }
@@ -255,6 +258,7 @@ mod tests {
             on_lost: None,
             reentrancy: None,
             depth_sync: None,
+            mode: Mode::Exclusive,
         }
     }
 

@@ -17,6 +17,7 @@ use crate::{
         events,
         id::{FencingToken, HoldId, Owner, OwnerId},
         key::LockKey,
+        mode::Mode,
         mutex::Mutex,
         options::{OnLost, Terms},
         timer::sleep_until,
@@ -218,6 +219,7 @@ impl Hold {
             lease.end(Instant::now());
             let cohort = Cohort {
                 hold: self.id,
+                mode: Mode::Exclusive,
                 tokens: self.tokens,
                 lease: lease.leased(),
                 depth: depth.stored(),

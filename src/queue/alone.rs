@@ -17,12 +17,9 @@ use super::{
     lines::{Alone, Asking, Slot},
     request::Acquiring,
     step::{Answer, Grant, Input, Reply},
-    waiter::Outcome,
+    waiter::{Outcome, Wish},
 };
-use crate::{
-    base::{id::HoldId, key::LockKey},
-    store::AcquireRequest,
-};
+use crate::base::{id::HoldId, key::LockKey};
 
 /// How far a caller is that came to a vacant line.
 pub(super) enum Progress {
@@ -47,15 +44,10 @@ impl LocalQueues {
     }
 
     /// Asks for a caller that has just entered a vacant line.
-    pub(super) fn ask_alone(
-        &self,
-        key: &LockKey,
-        request: AcquireRequest,
-        cx: &mut Context<'_>,
-    ) -> Progress {
+    pub(super) fn ask_alone(&self, key: &LockKey, wish: Wish, cx: &mut Context<'_>) -> Progress {
         let polling = Polling::new(self, key);
-        let acquiring = self.requests.acquire(key, request);
-        polling.poll(request.hold, acquiring, None, cx)
+        let acquiring = self.requests.ask(key, wish.ask());
+        polling.poll(wish.request.hold, acquiring, None, cx)
     }
 
     /// Goes on with the request of a caller that was alone when it was polled last.
@@ -96,10 +88,11 @@ impl LocalQueues {
         if let Some(Slot::Alone(alone)) = lines.of.get_mut(key)
             && let Alone::Asking(asking) = alone
         {
-            let outcome = asking.waiter.learn(answer.clone(), None, Instant::now());
+            let outcome = asking.waiter.learn(answer.to(0), None, Instant::now());
             if let Outcome::Held(grant) = outcome {
                 let held = Alone::Held {
                     hold,
+                    mode: grant.mode,
                     handoffs: 0,
                     is_contended: grant.is_contended,
                 };

@@ -12,12 +12,13 @@ use super::{
     step::{Grant, Release},
     tokens::TokenSeries,
 };
-use crate::base::{deadline::deadline, id::HoldId};
+use crate::base::{deadline::deadline, id::HoldId, mode::Mode};
 
 /// A lock that was won and not yet entered. A grant of the store is a cohort at its first turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cohort {
     pub(crate) hold: HoldId,
+    pub(crate) mode: Mode,
     pub(crate) tokens: TokenSeries,
     pub(crate) lease: Leased,
     pub(crate) depth: Stored,
@@ -70,6 +71,7 @@ impl From<Grant> for Cohort {
     fn from(grant: Grant) -> Self {
         Self {
             hold: grant.hold,
+            mode: grant.mode,
             tokens: grant.tokens,
             lease: Leased::new(grant.sent, grant.lease, grant.ttl),
             depth: Stored {
@@ -101,6 +103,7 @@ impl Cohort {
     pub(crate) fn release(&self) -> Release {
         Release {
             hold: self.hold,
+            mode: self.mode,
             tombstone: self.unanswered,
             nested: self.depth.seq > 0,
             open: self.is_open,
@@ -117,6 +120,7 @@ impl Cohort {
         use crate::{base::id::FencingToken, store::StoreTime};
         let grant = Grant {
             hold,
+            mode: Mode::Exclusive,
             tokens: TokenSeries::new(FencingToken(1), StoreTime { micros: 1 }, sent),
             sent,
             lease,

@@ -13,7 +13,7 @@ use tokio::{runtime::Handle, time::Instant};
 use super::{
     effects::{Effects, Ending},
     lines::{Alone, Line, Lines, Slot},
-    request::{Acquiring, Flight, Requests},
+    request::{Acquiring, Ask, Flight, Requests},
     step::{Action, Answer, Input, Refusal, Release, Reply, unanswered},
 };
 use crate::{
@@ -22,10 +22,11 @@ use crate::{
         events,
         id::HoldId,
         key::LockKey,
+        mode::Mode,
         mutex::Mutex,
         options::Queueing,
     },
-    store::{AcquireRequest, Store, Successor},
+    store::{Store, Successor},
 };
 
 /// The local queues of one `Locks`.
@@ -96,9 +97,13 @@ impl LocalQueues {
         match lines.of.get_mut(key) {
             None => return,
             Some(Slot::Alone(Alone::Held {
-                hold, is_contended, ..
+                hold,
+                mode,
+                is_contended,
+                ..
             })) => {
                 match input {
+                    Input::Downgraded(downgraded) if downgraded == *hold => *mode = Mode::Shared,
                     Input::Lost(lost) if lost == *hold => drop(lines.of.remove(key)),
                     Input::Contended => *is_contended = true,
                     // Nothing else concerns a hold whose lock no other caller wants.
@@ -172,7 +177,11 @@ impl LocalQueues {
     fn perform(&self, key: &LockKey, line: &mut Line, action: Action, effects: &mut Effects) {
         match action {
             Action::Acquire(request) => {
-                line.flight = Some(self.acquiring(key, request));
+                line.flight = Some(self.asking(key, Ask::Acquire(request)));
+                effects.signal = line.signal();
+            }
+            Action::Share(request) => {
+                line.flight = Some(self.asking(key, Ask::Share(request)));
                 effects.signal = line.signal();
             }
             Action::Release(release, successor) => {
@@ -245,8 +254,8 @@ impl LocalQueues {
 
     // ---- requests ----
 
-    fn acquiring(&self, key: &LockKey, request: AcquireRequest) -> Flight {
-        self.flight(key, move |requests, key| requests.acquire(key, request))
+    fn asking(&self, key: &LockKey, ask: Ask) -> Flight {
+        self.flight(key, move |requests, key| requests.ask(key, ask))
     }
 
     /// An acquire that its caller has polled by itself up to now.

@@ -13,7 +13,7 @@ use super::{
     waiter::{Flight, Kind, Outcome, Waiter},
 };
 use crate::{
-    base::{id::HoldId, options::Queueing},
+    base::{id::HoldId, mode::Mode, options::Queueing},
     store::HandoffMessage,
 };
 
@@ -32,17 +32,17 @@ mod tests;
 /// Who has the lock in this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
-enum Holder {
-    Nobody,
-    /// Its renewals tell when it has lost the lock.
-    Guarded(HoldId),
-    /// It has not been entered: its lease tells.
-    Until(HoldId, Instant),
+struct Holder {
+    hold: HoldId,
+    mode: Mode,
+    /// Until when it has the lock, while it has not been entered. After that its renewals tell when it has
+    /// lost the lock.
+    until: Option<Instant>,
 }
 
 impl Holder {
-    fn is(self, hold: HoldId) -> bool {
-        matches!(self, Self::Guarded(it) | Self::Until(it, _) if it == hold)
+    fn is_live(&self, now: Instant) -> bool {
+        self.until.is_none_or(|until| now < until)
     }
 }
 
@@ -52,7 +52,8 @@ impl Holder {
 pub(super) struct LocalQueue {
     queueing: Queueing,
     waiters: VecDeque<Waiter>,
-    holder: Holder,
+    /// One, or the readers inside.
+    holders: Vec<Holder>,
     flight: Option<Flight>,
     /// How many times in a row the lock went from one of this process to the next.
     handoffs: u32,
@@ -79,7 +80,7 @@ impl LocalQueue {
         Self {
             queueing,
             waiters: VecDeque::new(),
-            holder: Holder::Nobody,
+            holders: Vec::new(),
             flight: None,
             handoffs: 0,
             is_contended: false,
@@ -100,7 +101,7 @@ impl LocalQueue {
 
     /// Whether there is nothing left to remember.
     pub(super) fn is_over(&self) -> bool {
-        !self.is_active() && self.holder == Holder::Nobody
+        !self.is_active() && self.holders.is_empty()
     }
 
     /// Whether there is something to be done yet, besides the end of the present hold.
@@ -122,11 +123,7 @@ impl LocalQueue {
 
     pub(super) fn step(&mut self, input: Input, now: Instant, actions: &mut Vec<Action>) {
         match input {
-            Input::Join {
-                request,
-                asks_once,
-                may_inherit,
-            } => self.join(Waiter::new(request, asks_once, may_inherit), actions),
+            Input::Join(wish) => self.join(Waiter::new(wish), actions),
             Input::Leave(hold) => {
                 self.claim(hold);
                 if let Some(waiter) = self.remove(hold) {
@@ -137,9 +134,8 @@ impl LocalQueue {
             Input::Handoff { message, epoch } => self.handoff(message, epoch, now, actions),
             Input::Entered { waiter, hold } => {
                 self.claim(waiter);
-                if self.holder.is(hold) {
-                    self.holder = Holder::Guarded(hold);
-                }
+                let holder = self.holders.iter_mut().find(|it| it.hold == hold);
+                holder.into_iter().for_each(|it| it.until = None);
             }
             Input::HandOn {
                 hold,
@@ -148,17 +144,23 @@ impl LocalQueue {
             } => {
                 if let Some(next) = self.remove(waiter) {
                     self.handoffs = self.handoffs.saturating_add(1);
-                    self.hold(Holder::Until(hold, until), &next.request, now);
+                    self.forget_holder(hold);
+                    self.hold(hold, until, &next, now);
                 }
             }
             Input::Release(release) => {
-                let successor = self.end(release.hold);
+                let successor = self.end(&release);
                 actions.push(Action::Release(release, successor));
             }
-            Input::Lost(hold) => {
-                if self.holder.is(hold) {
-                    self.holder = Holder::Nobody;
+            Input::Downgraded(hold) => {
+                let mut holders = self.holders.iter_mut();
+                if let Some(holder) = holders.find(|it| it.hold == hold) {
+                    holder.mode = Mode::Shared;
                 }
+                self.maybe_free = true;
+            }
+            Input::Lost(hold) => {
+                self.forget_holder(hold);
                 self.maybe_free = true;
             }
             Input::MaybeFree => self.maybe_free = true,
@@ -206,8 +208,8 @@ impl LocalQueue {
     /// A waiter goes without the lock. What was asked for it is undone, once it is answered.
     fn depart(&mut self, waiter: Waiter, now: Instant, actions: &mut Vec<Action>) {
         match &mut self.flight {
-            Some(flight) if flight.waiter == waiter.request.hold => {
-                flight.left = Some(Box::new(waiter));
+            Some(flight) if flight.waiters.contains(&waiter.request.hold) => {
+                flight.left.push(waiter);
             }
             _ => self.forget(&waiter, now, actions),
         }
@@ -221,8 +223,9 @@ impl LocalQueue {
     }
 
     fn undo(&mut self, waiter: &Waiter, now: Instant, actions: &mut Vec<Action>) {
-        let successor = self.end(waiter.request.hold);
-        actions.push(Action::Undo(waiter.release(now), successor));
+        let release = waiter.release(now);
+        let successor = self.end(&release);
+        actions.push(Action::Undo(release, successor));
     }
 
     fn refuse(&mut self, hold: HoldId, refusal: Refusal, now: Instant, actions: &mut Vec<Action>) {
@@ -238,36 +241,47 @@ impl LocalQueue {
         let Some(mut flight) = self.flight.take() else {
             return;
         };
-        let mut waiters = self.waiters.iter_mut();
-        let waiter = match &mut flight.left {
-            Some(left) => left,
-            None => match waiters.find(|waiter| waiter.request.hold == flight.waiter) {
-                Some(waiter) => waiter,
-                None => return,
-            },
-        };
-        let mut outcome = waiter.learn(answer, flight.message.as_deref(), now);
-        if let Outcome::Held(grant) = &mut outcome {
-            grant.is_contended |= flight.is_contended;
+        let mut outcomes = Vec::new();
+        for (at, hold) in flight.waiters.iter().enumerate() {
+            let mut known = flight.left.iter_mut().chain(&mut self.waiters);
+            let Some(waiter) = known.find(|waiter| waiter.request.hold == *hold) else {
+                continue;
+            };
+            let mut outcome = waiter.learn(answer.to(at), flight.message.as_deref(), now);
+            if let Outcome::Held(grant) = &mut outcome {
+                grant.is_contended |= flight.is_contended;
+            }
+            self.hear(&outcome);
+            outcomes.push((*hold, outcome));
         }
-        match &outcome {
+        let is_held = |(_, outcome): &(_, Outcome)| matches!(outcome, Outcome::Held(_));
+        let should_have_been_told =
+            flight.kind == (Kind::Acquire { in_time: true }) && flight.message.is_none();
+        if should_have_been_told && outcomes.iter().any(is_held) {
+            actions.push(Action::CheckSubscription);
+        }
+        // Those who have the lock come first, so that it is known who else may enter.
+        outcomes.sort_by_key(|outcome| !is_held(outcome));
+        for (hold, outcome) in outcomes {
+            let mut left = flight.left.iter();
+            let Some(left) = left.find(|waiter| waiter.request.hold == hold) else {
+                self.settle(hold, flight.kind, outcome, now, actions);
+                continue;
+            };
+            match outcome {
+                Outcome::Held(_) => self.undo(left, now, actions),
+                _ => self.forget(left, now, actions),
+            }
+        }
+    }
+
+    fn hear(&mut self, outcome: &Outcome) {
+        match outcome {
             Outcome::Held(_) | Outcome::Moved | Outcome::Busy { .. } => self.heard = Heard::Busy,
             Outcome::Unknown(Some(error)) | Outcome::Refused(error) => {
                 self.heard = Heard::Failure(error.clone());
             }
             Outcome::Unknown(None) => {}
-        }
-        let should_have_been_told =
-            flight.kind == (Kind::Acquire { in_time: true }) && flight.message.is_none();
-        if should_have_been_told && matches!(outcome, Outcome::Held(_)) {
-            actions.push(Action::CheckSubscription);
-        }
-        let Some(left) = flight.left else {
-            return self.settle(flight.waiter, flight.kind, outcome, now, actions);
-        };
-        match outcome {
-            Outcome::Held(_) => self.undo(&left, now, actions),
-            _ => self.forget(&left, now, actions),
         }
     }
 
@@ -289,7 +303,7 @@ impl LocalQueue {
                 };
                 return self.grant(grant, handoffs, now, actions);
             }
-            Outcome::Moved => return self.ask(false, actions),
+            Outcome::Moved => return self.ask_anew(actions),
             Outcome::Refused(error) => {
                 return self.refuse(hold, Refusal::Failed(error), now, actions);
             }
@@ -320,22 +334,24 @@ impl LocalQueue {
         now: Instant,
         actions: &mut Vec<Action>,
     ) {
+        let is_told = |hold: &HoldId| message.holds.contains(hold);
         if let Some(flight) = &mut self.flight
-            && message.holds.contains(&flight.waiter)
+            && flight.waiters.iter().any(is_told)
         {
             flight.message = Some(Box::new(message));
             return;
         }
         // A hold that has entered already, or waits no longer, has no use for the message.
-        let mut waiters = self.waiters.iter();
-        let Some(waiter) = waiters.find(|waiter| message.holds.contains(&waiter.request.hold))
-        else {
-            return;
-        };
-        match waiter.moved(&message, epoch, now) {
-            Outcome::Held(grant) => self.grant(grant, 0, now, actions),
-            _ if self.flight.is_none() => self.ask(false, actions),
-            _ => self.maybe_free = true,
+        let waiters = self.waiters.iter();
+        let told = waiters.filter(|waiter| is_told(&waiter.request.hold));
+        let outcomes: Vec<_> = told
+            .map(|waiter| waiter.moved(&message, epoch, now))
+            .collect();
+        for outcome in outcomes {
+            match outcome {
+                Outcome::Held(grant) => self.grant(grant, 0, now, actions),
+                _ => self.ask_anew(actions),
+            }
         }
     }
 }

@@ -18,7 +18,7 @@ use super::{
     step::{Action, Refusal},
     waiter::Waiter,
 };
-use crate::base::{id::HoldId, key::LockKey, options::Queueing};
+use crate::base::{id::HoldId, key::LockKey, mode::Mode, options::Queueing};
 
 /// The driver of a line.
 pub(super) struct Driven {
@@ -148,6 +148,7 @@ pub(super) enum Alone {
     Asking(Box<Asking>),
     Held {
         hold: HoldId,
+        mode: Mode,
         /// How many times in a row the lock went from one of this process to the next.
         handoffs: u32,
         /// Whether another process may wait for it.
@@ -173,10 +174,12 @@ impl Alone {
         match self {
             Self::Held {
                 hold,
+                mode,
                 handoffs,
                 is_contended,
             } => {
-                let queue = LocalQueue::held(queueing, *hold, *handoffs, *is_contended);
+                let holder = (*hold, *mode);
+                let queue = LocalQueue::held(queueing, holder, *handoffs, *is_contended);
                 (Line::new(queue), None)
             }
             Self::Asking(asking) => {
@@ -232,9 +235,11 @@ impl Line {
     /// What is left of it where a hold has the lock, and no caller wants it.
     pub(super) fn alone(&self) -> Option<Alone> {
         let is_idle = self.callers.is_empty() && self.driver.is_none();
-        let (hold, handoffs, is_contended) = self.queue.held_alone().filter(|_| is_idle)?;
+        let (holder, handoffs, is_contended) = self.queue.held_alone().filter(|_| is_idle)?;
+        let (hold, mode) = holder;
         Some(Alone::Held {
             hold,
+            mode,
             handoffs,
             is_contended,
         })

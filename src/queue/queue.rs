@@ -43,6 +43,7 @@ use super::{
     lines::Slot,
     step::{Heard, Input, Refusal},
     wait::Wait,
+    waiter::Wish,
 };
 use crate::{
     base::{
@@ -50,6 +51,7 @@ use crate::{
         events,
         id::HoldId,
         key::LockKey,
+        mode::Mode,
         options::{self, HandOff, Terms, Wake},
         timer::timeout_at,
     },
@@ -71,7 +73,6 @@ impl LocalQueues {
         runtime: &Handle,
     ) -> Result<Option<Cohort>, LockError> {
         let asks_once = terms.wait == options::Wait::Never;
-        let may_inherit = terms.max_hold.is_none();
         let request = AcquireRequest {
             hold,
             ttl: terms.ttl,
@@ -81,7 +82,14 @@ impl LocalQueues {
                 self.entry(terms.ttl)
             },
         };
-        let mut wait = Wait::new(self, key, request, asks_once, may_inherit, runtime);
+        let wish = Wish {
+            request,
+            mode: terms.mode,
+            limit: None,
+            asks_once,
+            may_inherit: terms.max_hold.is_none() && terms.mode == Mode::Exclusive,
+        };
+        let mut wait = Wait::new(self, key, wish, runtime);
         let limit = match terms.wait {
             // An instant too far to represent is no limit.
             options::Wait::AtMost(wait) => since.checked_add(wait),
@@ -137,7 +145,7 @@ impl LocalQueues {
     ///
     /// The next one must want what is there: the same TTL, and no end of its own.
     pub(crate) fn hand_on(&self, key: &LockKey, turn: Cohort) -> bool {
-        if self.queueing.handoff == HandOff::InStore {
+        if self.queueing.handoff == HandOff::InStore || turn.mode == Mode::Shared {
             return false;
         }
         let now = Instant::now();

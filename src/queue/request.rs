@@ -18,12 +18,11 @@ use crate::{
         events,
         id::InboxId,
         key::LockKey,
-        mode::Mode,
         timer::sleep,
     },
     store::{
-        self, AcquireReply, AcquireRequest, Presence, ReleaseReply, ReleaseRequest, Store,
-        Successor, TOMBSTONE_LIFE,
+        self, AcquireReply, AcquireRequest, Presence, ReleaseReply, ReleaseRequest, ShareRequest,
+        Store, Successor, TOMBSTONE_LIFE,
     },
 };
 
@@ -48,7 +47,27 @@ pub(super) struct Acquiring {
     sent: Instant,
     /// The connection epoch then.
     epoch: u64,
-    reply: store::Answer<AcquireReply>,
+    reply: Replying,
+}
+
+/// What is asked for the first waiters of a line.
+pub(super) enum Ask {
+    Acquire(AcquireRequest),
+    Share(ShareRequest),
+}
+
+enum Replying {
+    Acquire(store::Answer<AcquireReply>),
+    Share(store::Answer<Vec<AcquireReply>>),
+}
+
+impl Replying {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Reply, StoreError>> {
+        Poll::Ready(match self {
+            Self::Acquire(reply) => ready!(reply.as_mut().poll(cx)).map(Reply::Acquire),
+            Self::Share(reply) => ready!(reply.as_mut().poll(cx)).map(Reply::Share),
+        })
+    }
 }
 
 impl Requests {
@@ -69,11 +88,14 @@ impl Requests {
     }
 
     /// Asks for the lock, once.
-    pub(super) fn acquire(&self, key: &LockKey, request: AcquireRequest) -> Acquiring {
+    pub(super) fn ask(&self, key: &LockKey, ask: Ask) -> Acquiring {
         Acquiring {
             sent: Instant::now(),
             epoch: self.store.connection_epoch(),
-            reply: self.store.acquire(key, request),
+            reply: match ask {
+                Ask::Acquire(request) => Replying::Acquire(self.store.acquire(key, request)),
+                Ask::Share(request) => Replying::Share(self.store.share(key, request)),
+            },
         }
     }
 
@@ -87,8 +109,8 @@ impl Requests {
         acquiring: &mut Acquiring,
         cx: &mut Context<'_>,
     ) -> Poll<Answer> {
-        let reply = match ready!(acquiring.reply.as_mut().poll(cx)) {
-            Ok(reply) => Reply::Acquire(reply),
+        let reply = match ready!(acquiring.reply.poll(cx)) {
+            Ok(reply) => reply,
             Err(error) if error.effect() == Effect::Refused => Reply::Refused(error),
             Err(error) => {
                 events::acquire_retried(key, &error);
@@ -113,7 +135,7 @@ impl Requests {
         let now = Instant::now();
         let request = ReleaseRequest {
             hold: release.hold,
-            mode: Mode::Exclusive,
+            mode: release.mode,
             inbox: self.inbox,
             tombstone: release.tombstone,
             nested: release.nested,

@@ -4,25 +4,21 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 
-use super::tokens::TokenSeries;
+use super::{tokens::TokenSeries, waiter::Wish};
 use crate::{
     base::{
         error::{Effect, StoreError},
         id::HoldId,
+        mode::Mode,
     },
-    store::{AcquireReply, AcquireRequest, HandoffMessage, Successor},
+    store::{AcquireReply, AcquireRequest, HandoffMessage, ShareRequest, Successor},
 };
 
 /// What has happened.
 #[derive(Clone, Debug)]
 pub(super) enum Input {
-    /// A caller wants the lock. It waits for it, or asks only once; and it may go on with the hold of
-    /// another one, or not.
-    Join {
-        request: AcquireRequest,
-        asks_once: bool,
-        may_inherit: bool,
-    },
+    /// A caller wants the lock.
+    Join(Wish),
     /// A caller waits no longer, or gives back a grant.
     Leave(HoldId),
     /// The request in flight is answered.
@@ -39,6 +35,12 @@ pub(super) enum Input {
     },
     /// A hold ends.
     Release(Release),
+    /// A hold shares from now on the lock that it had alone.
+    #[cfg_attr(
+        not(test),
+        allow(dead_code, reason = "holds come to be downgraded next")
+    )]
+    Downgraded(HoldId),
     /// A hold has lost its lock.
     Lost(HoldId),
     /// The lock may be free: a release was answered, or messages may have been missed.
@@ -56,6 +58,8 @@ pub(super) enum Input {
 pub(super) enum Action {
     /// To ask for the lock. The answer is an input.
     Acquire(AcquireRequest),
+    /// The same for readers.
+    Share(ShareRequest),
     /// To end the hold of the input, until the store has answered or its TTL is over. With a successor the
     /// answer is an input; without one it is [`Input::MaybeFree`].
     Release(Release, Option<Successor>),
@@ -75,6 +79,7 @@ pub(super) enum Action {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Release {
     pub(crate) hold: HoldId,
+    pub(crate) mode: Mode,
     /// Whether an acquire of the hold was never answered.
     pub(crate) tombstone: bool,
     /// Whether its depth may have changed in the store.
@@ -101,6 +106,8 @@ pub(super) struct Answer {
 #[derive(Clone, Debug)]
 pub(super) enum Reply {
     Acquire(AcquireReply),
+    /// To each of the readers.
+    Share(Vec<AcquireReply>),
     /// Nothing, to an acquire.
     Unanswered(StoreError),
     /// Nothing of the successor, to a release that has named it.
@@ -109,10 +116,25 @@ pub(super) enum Reply {
     Refused(StoreError),
 }
 
+impl Answer {
+    /// What it says to one of those that it is for.
+    pub(super) fn to(&self, at: usize) -> Self {
+        match &self.reply {
+            Reply::Share(replies) => {
+                let reply = replies.get(at).copied();
+                let reply = reply.map_or(Reply::Unsure(None), Reply::Acquire);
+                Self { reply, ..*self }
+            }
+            _ => self.clone(),
+        }
+    }
+}
+
 /// A lock that was won.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Grant {
     pub(crate) hold: HoldId,
+    pub(crate) mode: Mode,
     pub(crate) tokens: TokenSeries,
     /// From when on the lease counts.
     pub(crate) sent: Instant,

@@ -18,21 +18,16 @@ use super::{
     lines::{Asking, Caller},
     request::Flight,
     step::{Input, Refusal},
-    waiter::Waiter,
+    waiter::{Waiter, Wish},
 };
-use crate::{
-    base::{id::HoldId, key::LockKey, timer::require_timers},
-    store::AcquireRequest,
-};
+use crate::base::{id::HoldId, key::LockKey, timer::require_timers};
 
 /// Waits for a lock in the local queue. Dropping it leaves the queue, and undoes whatever the store may
 /// have granted by then.
 pub(super) struct Wait<'q> {
     queues: &'q Arc<LocalQueues>,
     key: &'q LockKey,
-    request: AcquireRequest,
-    asks_once: bool,
-    may_inherit: bool,
+    wish: Wish,
     stage: Stage,
     /// Where the work goes that outlives the caller.
     runtime: &'q Handle,
@@ -51,20 +46,20 @@ impl<'q> Wait<'q> {
     pub(super) fn new(
         queues: &'q Arc<LocalQueues>,
         key: &'q LockKey,
-        request: AcquireRequest,
-        asks_once: bool,
-        may_inherit: bool,
+        wish: Wish,
         runtime: &'q Handle,
     ) -> Self {
         Self {
             queues,
             key,
-            request,
-            asks_once,
-            may_inherit,
+            wish,
             stage: Stage::New,
             runtime,
         }
+    }
+
+    fn hold(&self) -> HoldId {
+        self.wish.request.hold
     }
 
     /// Whether it polls its own request.
@@ -77,9 +72,9 @@ impl<'q> Wait<'q> {
         let progress = match self.stage {
             Stage::New if self.enter_alone() => {
                 self.stage = Stage::Alone;
-                self.queues.ask_alone(self.key, self.request, cx)
+                self.queues.ask_alone(self.key, self.wish, cx)
             }
-            Stage::Alone => self.queues.poll_alone(self.key, self.request.hold, cx),
+            Stage::Alone => self.queues.poll_alone(self.key, self.hold(), cx),
             Stage::New | Stage::Joined(_) | Stage::Answered => return Progress::InLine,
         };
         match progress {
@@ -93,7 +88,7 @@ impl<'q> Wait<'q> {
     /// Enters a line that is vacant. Returns false if it is not.
     fn enter_alone(&self) -> bool {
         let asking = Asking {
-            waiter: Waiter::new(self.request, self.asks_once, self.may_inherit),
+            waiter: Waiter::new(self.wish),
             runtime: self.runtime.id(),
             acquiring: None,
             waker: None,
@@ -104,10 +99,10 @@ impl<'q> Wait<'q> {
     /// Joins the line. Returns the request that is made for it at once, and whether it is answered already; else
     /// the caller is woken by its answer.
     fn join(&self, waker: &Waker) -> (Option<Flight>, bool) {
-        let request = self.request;
+        let wish = self.wish;
         let mut waker = Some(waker.clone());
         let caller = Caller {
-            waiter: request.hold,
+            waiter: self.hold(),
             waker: None,
             runtime: Some(self.runtime.id()),
             answer: None,
@@ -116,12 +111,7 @@ impl<'q> Wait<'q> {
         let joined = self.queues.begin(self.key, &mut effects, |line, effects| {
             line.callers.push_back(caller);
             let was_asked = line.flight.is_some();
-            let join = Input::Join {
-                request,
-                asks_once: self.asks_once,
-                may_inherit: self.may_inherit,
-            };
-            self.queues.step(self.key, line, join, effects);
+            self.queues.step(self.key, line, Input::Join(wish), effects);
             let flight = line.flight.clone().filter(|_| !was_asked);
             // It is the last one to have come.
             let caller = line.callers.back_mut().filter(|_| flight.is_none());
@@ -137,7 +127,7 @@ impl<'q> Wait<'q> {
 
     /// Takes the answer, if there is one.
     fn take_answer(&self) -> Option<Result<Cohort, Refusal>> {
-        let waiter = self.request.hold;
+        let waiter = self.hold();
         let mut effects = Effects::default();
         let answered = self.queues.change(self.key, &mut effects, |line, effects| {
             line.caller(waiter)?.answer.as_ref()?;
@@ -159,7 +149,7 @@ impl<'q> Wait<'q> {
         let runtime = Handle::try_current().ok().map(|runtime| runtime.id());
         let mut lines = self.queues.lines.lock();
         let line = lines.line(self.key);
-        let Some(caller) = line.and_then(|line| line.caller(self.request.hold)) else {
+        let Some(caller) = line.and_then(|line| line.caller(self.hold())) else {
             return false;
         };
         mem::swap(&mut caller.waker, &mut waker);
@@ -176,7 +166,7 @@ impl<'q> Wait<'q> {
     }
 
     fn leave(&self) {
-        let waiter: HoldId = self.request.hold;
+        let waiter = self.hold();
         let mut effects = Effects::default();
         let left = self.queues.begin(self.key, &mut effects, |line, effects| {
             let mut caller = line.forget(waiter);

@@ -6,6 +6,7 @@ use tokio::time::Instant;
 
 use super::{
     clock::StoreClock,
+    request::Ask,
     step::{Answer, Grant, Release, Reply, unanswered},
     tokens::TokenSeries,
 };
@@ -14,8 +15,9 @@ use crate::{
         deadline::deadline,
         error::{Effect, StoreError},
         id::HoldId,
+        mode::Mode,
     },
-    store::{AcquireReply, AcquireRequest, HandoffMessage},
+    store::{AcquireReply, AcquireRequest, HandoffMessage, ShareRequest},
 };
 
 /// What the store may know of a waiter.
@@ -37,13 +39,42 @@ pub(super) enum Stage {
     Queued(StoreClock),
 }
 
+/// What a caller wants.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wish {
+    pub(super) request: AcquireRequest,
+    pub(super) mode: Mode,
+    /// With how many holders at most it shares the lock.
+    pub(super) limit: Option<u32>,
+    /// Whether it waits for no more than the request in flight.
+    pub(super) asks_once: bool,
+    /// Whether it may go on with the hold of another one.
+    pub(super) may_inherit: bool,
+}
+
+impl Wish {
+    /// The request for this caller alone.
+    pub(super) fn ask(self) -> Ask {
+        let AcquireRequest { hold, ttl, entry } = self.request;
+        match self.mode {
+            Mode::Exclusive => Ask::Acquire(self.request),
+            Mode::Shared => Ask::Share(ShareRequest {
+                holds: vec![hold],
+                ttl,
+                limit: self.limit,
+                entry,
+            }),
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 #[cfg_attr(test, derive(PartialEq, Eq, Hash))]
 pub(super) struct Waiter {
     pub(super) request: AcquireRequest,
-    /// Whether it waits for no more than the request in flight.
+    pub(super) mode: Mode,
+    pub(super) limit: Option<u32>,
     pub(super) asks_once: bool,
-    /// Whether it may go on with the hold of another one.
     pub(super) may_inherit: bool,
     /// How many times the store was asked for it.
     pub(super) asked: u32,
@@ -52,15 +83,15 @@ pub(super) struct Waiter {
     pub(super) unanswered: bool,
 }
 
-/// The one request in flight that may bring a waiter the lock.
+/// The one request in flight that may bring a waiter the lock, or the readers that are first.
 #[derive(Clone, Debug)]
 #[cfg_attr(test, derive(PartialEq, Eq, Hash))]
 pub(super) struct Flight {
-    pub(super) waiter: HoldId,
+    pub(super) waiters: Vec<HoldId>,
     pub(super) kind: Kind,
-    /// The waiter, once it has left: its answer is undone.
-    pub(super) left: Option<Box<Waiter>>,
-    /// A message to it that came before the answer. The answer is older, and is read first.
+    /// Those of them that have left: their answer is undone.
+    pub(super) left: Vec<Waiter>,
+    /// A message to them that came before the answer. The answer is older, and is read first.
     pub(super) message: Option<Box<HandoffMessage>>,
     /// Whether another process has come to wait since. An answer that brings the lock may be older, and not know it.
     pub(super) is_contended: bool,
@@ -91,15 +122,33 @@ pub(super) enum Outcome {
 }
 
 impl Waiter {
-    pub(super) fn new(request: AcquireRequest, asks_once: bool, may_inherit: bool) -> Self {
+    pub(super) fn new(wish: Wish) -> Self {
+        let Wish {
+            request,
+            mode,
+            limit,
+            asks_once,
+            may_inherit,
+        } = wish;
         Self {
             request,
+            mode,
+            limit,
             asks_once,
             may_inherit,
             asked: 0,
             stage: Stage::Waiting,
             unanswered: false,
         }
+    }
+
+    /// Whether one request asks for both of them: readers share a lock, and enter it together.
+    pub(super) fn enters_with(&self, other: &Self) -> bool {
+        let is_reader = |waiter: &Self| waiter.mode == Mode::Shared && waiter.limit.is_none();
+        is_reader(self)
+            && is_reader(other)
+            && self.request.ttl == other.request.ttl
+            && self.request.entry.is_some() == other.request.entry.is_some()
     }
 
     /// Whether the store may know of it.
@@ -114,6 +163,7 @@ impl Waiter {
         message: Option<&HandoffMessage>,
         now: Instant,
     ) -> Outcome {
+        let message = message.filter(|message| message.holds.contains(&self.request.hold));
         let Answer {
             sent,
             sent_epoch,
@@ -149,8 +199,11 @@ impl Waiter {
                 let busy = Outcome::Busy { remaining };
                 message.map_or(busy, |message| self.moved(message, epoch, now))
             }
-            // Only a hold that has ended meets its tombstone, and no caller waits for that answer.
-            Reply::Acquire(AcquireReply::Ended) => Outcome::Busy { remaining: None },
+            // Only a hold that has ended meets its tombstone, and no caller waits for that answer. The replies to
+            // readers are read one by one.
+            Reply::Acquire(AcquireReply::Ended) | Reply::Share(_) => {
+                Outcome::Busy { remaining: None }
+            }
             Reply::Unanswered(error) => {
                 // One that has failed for certain leaves nothing behind.
                 if error.effect() == Effect::Unknown {
@@ -198,6 +251,7 @@ impl Waiter {
         let is_told = self.request.entry.is_some_and(|entry| entry.tells);
         Grant {
             hold: self.request.hold,
+            mode: self.mode,
             tokens,
             sent,
             lease,
@@ -211,6 +265,7 @@ impl Waiter {
     pub(super) fn release(&self, now: Instant) -> Release {
         Release {
             hold: self.request.hold,
+            mode: self.mode,
             tombstone: self.unanswered,
             nested: false,
             // It may stand in the line.

@@ -3,7 +3,9 @@
 use super::super::Input;
 use super::{
     client::Client, config::ticks, hold::Hold, machine, message::Verb, mutation::Mutation,
+    process::Tenure,
 };
+use crate::base::mode::Mode;
 
 impl Client<'_> {
     /// The body ends, or is dropped because the lock was lost.
@@ -13,8 +15,8 @@ impl Client<'_> {
 
     fn end(&mut self, hold: Hold, open: bool) {
         if let Some(tenure) = self.state.tenure(hold) {
-            let (won, nested) = (tenure.won, tenure.seq > 0);
-            self.release(hold, won, nested, open);
+            let Tenure { won, mode, seq, .. } = *tenure;
+            self.release(hold, mode, won, seq > 0, open);
         }
     }
 
@@ -29,8 +31,16 @@ impl Client<'_> {
     pub(crate) fn renew(&mut self, hold: Hold) {
         if let Some(tenure) = self.state.tenure(hold) {
             tenure.renewing = true;
-            let ttl = tenure.ttl;
-            self.send(hold, Verb::Renew { ttl });
+            let Tenure { ttl, mode, .. } = *tenure;
+            let is_plain = mode == Mode::Exclusive || self.breaks(Mutation::ReadersRenewPlainly);
+            self.send(
+                hold,
+                if is_plain {
+                    Verb::Renew { ttl }
+                } else {
+                    Verb::Keep { ttl }
+                },
+            );
         }
     }
 
@@ -52,6 +62,29 @@ impl Client<'_> {
         if let Some(tenure) = self.state.tenure(hold).filter(|tenure| tenure.won.left > 0) {
             let age = if from_receipt { 0 } else { age };
             tenure.won.left = tenure.won.left.max(ttl.saturating_sub(age));
+        }
+    }
+
+    /// Goes on as a reader: from now on it is renewed, and released, as one.
+    pub(crate) fn downgrade(&mut self, hold: Hold) {
+        if let Some(tenure) = self.state.tenure(hold) {
+            tenure.mode = Mode::Shared;
+            tenure.downgrading = true;
+            let ttl = tenure.ttl;
+            self.send(hold, Verb::Downgrade { ttl });
+        }
+    }
+
+    pub(crate) fn downgraded(&mut self, hold: Hold, age: u8, ttl: u8, present: bool) {
+        let Some(tenure) = self.state.tenure(hold) else {
+            return;
+        };
+        tenure.downgrading = false;
+        if present {
+            self.confirm(hold, age, ttl);
+            self.step(hold.process, Input::Downgraded(machine::id(hold)));
+        } else {
+            self.lose(hold);
         }
     }
 
@@ -124,12 +157,13 @@ impl Client<'_> {
             return;
         };
         match verb {
-            Verb::Renew { .. } => tenure.renewing = false,
+            Verb::Renew { .. } | Verb::Keep { .. } => tenure.renewing = false,
+            Verb::Downgrade { .. } => self.downgrade(hold),
             Verb::Depth { .. } => {
                 tenure.changing = false;
                 self.sync(hold);
             }
-            Verb::Acquire | Verb::Release { .. } => {}
+            Verb::Acquire | Verb::Share(_) | Verb::Release { .. } | Verb::Unshare { .. } => {}
         }
     }
 }

@@ -3,7 +3,9 @@
 use super::{
     config::{Chances, Config},
     mutation::Mutation,
-    properties::{BACKING, DEPTH, EXCLUSION, NO_LOST_WAKE_UP, NO_ORPHAN, PROGRESS, TOKEN_ORDER},
+    properties::{
+        BACKING, DEPTH, END, EXCLUSION, FAIRNESS, NO_LOST_WAKE_UP, NO_ORPHAN, PROGRESS, TOKEN_ORDER,
+    },
 };
 
 /// What a broken rule breaks, and where that shows.
@@ -20,12 +22,24 @@ const fn breaks(
     (processes, waiters): (u8, u8),
     chances: Chances,
 ) -> Broken {
+    breaks_in(mutation, promise, Config::of(processes, waiters), chances)
+}
+
+const fn breaks_in(
+    mutation: Mutation,
+    promise: &'static str,
+    config: Config,
+    chances: Chances,
+) -> Broken {
     Broken {
         mutation,
         promise,
-        config: Config::of(processes, waiters).with(chances),
+        config: config.with(chances),
     }
 }
+
+/// Readers in two processes, and a writer in the third.
+const TWO_READERS: Config = Config::of(3, 1).reading(&[1, 1, 0]);
 
 const NONE: Chances = Chances::NONE;
 
@@ -176,6 +190,33 @@ pub(crate) const BROKEN: &[Broken] = {
             NO_ORPHAN,
             (1, 2),
             Chances { drops: 1, ..NONE },
+        ),
+        breaks_in(
+            ReadersRenewPlainly,
+            BACKING,
+            Config::of(1, 1).reading(&[1]),
+            NONE,
+        ),
+        breaks_in(LeaverDoesNotSettle, END, TWO_READERS, NONE),
+        breaks_in(ReadersOvertake, FAIRNESS, TWO_READERS, NONE),
+        breaks_in(OneBatchIsAdmitted, NO_LOST_WAKE_UP, TWO_READERS, NONE),
+        breaks_in(
+            LeavingWriterAdmitsNone,
+            NO_LOST_WAKE_UP,
+            TWO_READERS,
+            Chances { drops: 1, ..NONE },
+        ),
+        breaks_in(GrantWithoutOwnLease, NO_LOST_WAKE_UP, TWO_READERS, NONE),
+        breaks_in(LeaverFreesTheLock, BACKING, TWO_READERS, NONE),
+        breaks_in(
+            DowngradeShortens,
+            BACKING,
+            Config::of(1, 1),
+            Chances {
+                reentries: 1,
+                downgrades: 1,
+                ..NONE
+            },
         ),
         breaks(
             SuccessorIsReplaced,

@@ -6,7 +6,7 @@
 use super::super::{Action, Answer, Input};
 use super::{
     config::{Config, ticks},
-    hold::Hold,
+    hold::{Hold, Holds},
     machine::{self, left, now, span},
     message::{Acquired, Marks, Message, Request, Successor, Verb},
     mutation::Mutation,
@@ -14,7 +14,11 @@ use super::{
     state::State,
 };
 use crate::{
-    queue::step::{Grant, Release, Reply, unanswered},
+    base::mode::Mode,
+    queue::{
+        step::{Grant, Release, Reply, unanswered},
+        waiter::Wish,
+    },
     store::{self, Order},
 };
 
@@ -67,6 +71,14 @@ impl Client<'_> {
     fn perform(&mut self, action: Action) -> Option<Hold> {
         match action {
             Action::Acquire(request) => self.send(machine::hold(request.hold), Verb::Acquire),
+            Action::Share(request) => {
+                let holds = request.holds.iter().copied().map(machine::hold);
+                let holds: Vec<_> = holds.collect();
+                let all = holds
+                    .iter()
+                    .fold(Holds::none(holds[0].process), |all, hold| all.with(*hold));
+                self.send(holds[0], Verb::Share(all));
+            }
             Action::Release(release, successor) | Action::Undo(release, successor) => {
                 self.send_release(release, successor);
             }
@@ -93,7 +105,7 @@ impl Client<'_> {
         // No task waits any more for what the watchdog has in flight. It may be executed all the same.
         let others = |request: &&mut Request| request.hold == hold && request.awaited;
         for request in self.state.requests.iter_mut().filter(others) {
-            request.awaited &= request.verb == Verb::Acquire;
+            request.awaited &= matches!(request.verb, Verb::Acquire | Verb::Share(_));
         }
         let successor = successor.map(|successor| Successor {
             hold: machine::hold(successor.hold),
@@ -107,7 +119,13 @@ impl Client<'_> {
         let placeless = release.open && now() < release.deadline;
         let is_short = placeless && successor.is_none() && marks == Marks::default();
         let marks = (!is_short && !self.is_always_short(successor)).then_some(marks);
-        self.send(hold, Verb::Release { marks, successor });
+        self.send(
+            hold,
+            match release.mode {
+                Mode::Shared => Verb::Unshare { marks },
+                _ => Verb::Release { marks, successor },
+            },
+        );
     }
 
     /// Whether every release without a successor is short.
@@ -119,11 +137,13 @@ impl Client<'_> {
 
     pub(crate) fn arrive(&mut self, hold: Hold) {
         *self.state.stage_mut(hold) = Stage::Waiting;
-        let join = Input::Join {
+        let join = Input::Join(Wish {
             request: machine::request(hold),
+            mode: self.config.mode(hold),
+            limit: None,
             asks_once: false,
             may_inherit: false,
-        };
+        });
         self.step(hold.process, join);
     }
 
@@ -139,10 +159,13 @@ impl Client<'_> {
         if won.left == 0 {
             // It must not be entered any more, and is given back.
             self.step(hold.process, entered);
-            return self.release(hold, won, false, true);
+            return self.release(hold, self.config.mode(hold), won, false, true);
         }
+        let mode = self.config.mode(hold);
         let ledger = &mut self.state.ledger;
-        ledger.disorder |= won.token <= ledger.entered && !ledger.excused;
+        // Readers have the token of the lock that they enter.
+        let least = ledger.entered + u8::from(mode == Mode::Exclusive);
+        ledger.disorder |= won.token < least && !ledger.excused;
         ledger.entered = ledger.entered.max(won.token);
         *self.state.stage_mut(hold) = Stage::Inside(Tenure {
             won,
@@ -153,6 +176,8 @@ impl Client<'_> {
             changing: false,
             renewing: false,
             lengthen: false,
+            mode,
+            downgrading: false,
         });
         self.step(hold.process, entered);
     }
@@ -177,13 +202,14 @@ impl Client<'_> {
     fn give_back(&mut self, hold: Hold) {
         if let Stage::Granted(won) = *self.state.stage_mut(hold) {
             self.step(hold.process, Input::Leave(machine::id(hold)));
-            self.release(hold, won, false, true);
+            self.release(hold, self.config.mode(hold), won, false, true);
         }
     }
 
-    pub(crate) fn release(&mut self, hold: Hold, won: Won, nested: bool, open: bool) {
+    pub(crate) fn release(&mut self, hold: Hold, mode: Mode, won: Won, nested: bool, open: bool) {
         let release = Release {
             hold: machine::id(hold),
+            mode,
             tombstone: won.unanswered,
             nested,
             open,
@@ -230,13 +256,14 @@ impl Client<'_> {
     }
 
     pub(crate) fn hear(&mut self, message: Message) {
-        let Hold { process, .. } = message.hold;
-        let queue = &self.state.process(message.hold).queue;
+        let process = message.holds.process;
+        let whole = &self.state.processes[usize::from(process)];
+        let is_asked_for = message.holds.iter().any(|hold| whole.is_asked_for(hold));
+        let queue = &whole.queue;
         let mut handoff = machine::message(message);
         if self.breaks(Mutation::MessageCountsFromReceipt) {
             handoff = machine::rejuvenated(queue, handoff);
         }
-        let is_asked_for = self.state.process(message.hold).is_asked_for(message.hold);
         if is_asked_for && self.breaks(Mutation::MessageOvertakesAnswer) {
             // As if the answer had been read.
             self.answered(process, 0, Reply::Unsure(None));
@@ -276,7 +303,7 @@ impl Client<'_> {
             left: 0,
             unanswered: full.tombstone,
         };
-        self.release(hold, won, full.nested, false);
+        self.release(hold, Mode::Exclusive, won, full.nested, false);
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use super::mutation::Mutation;
+use super::{hold::Hold, mutation::Mutation};
+use crate::base::mode::Mode;
 
 /// The ticks of the clock. A heartbeat is one; everything else keeps its proportion to it.
 pub(crate) mod ticks {
@@ -24,6 +25,8 @@ pub(crate) struct Config {
     pub(crate) waiters: u8,
     /// How many times in a row the lock goes from one of a process to the next.
     pub(crate) local_handoffs: u8,
+    /// Who wants to share the lock: a bit for each waiter of the first process, then of the next one.
+    pub(crate) readers: u16,
     /// Whether a caller may be slow to poll a future that has got the lock.
     pub(crate) slow_polls: bool,
     pub(crate) chances: Chances,
@@ -49,6 +52,8 @@ pub(crate) struct Chances {
     pub(crate) drops: u8,
     /// A body re-enters its lock.
     pub(crate) reentries: u8,
+    /// A writer goes on as a reader.
+    pub(crate) downgrades: u8,
     /// The clock of the server is set back while the lock is held, further than to its token.
     pub(crate) setbacks: u8,
 }
@@ -60,10 +65,36 @@ impl Config {
             processes,
             waiters,
             local_handoffs: 1,
+            readers: 0,
             slow_polls: false,
             chances: Chances::NONE,
             mutation: None,
         }
+    }
+
+    /// Those of each process share the lock, as far as they are named: a bit for each waiter.
+    pub(crate) const fn reading(self, of_processes: &[u16]) -> Self {
+        let (mut readers, mut process) = (0, 0);
+        while process < of_processes.len() {
+            readers |= of_processes[process] << (process as u16 * self.waiters as u16);
+            process += 1;
+        }
+        Self { readers, ..self }
+    }
+
+    pub(crate) fn mode(&self, hold: Hold) -> Mode {
+        let at = hold.process * self.waiters + hold.waiter;
+        if self.readers & 1 << at == 0 {
+            Mode::Exclusive
+        } else {
+            Mode::Shared
+        }
+    }
+
+    /// Who the waiters of a process are.
+    pub(crate) fn cast(&self, process: u8) -> Vec<Mode> {
+        let waiters = (0..self.waiters).map(|waiter| Hold { process, waiter });
+        waiters.map(|hold| self.mode(hold)).collect()
     }
 
     /// Another process goes first, always.
@@ -102,6 +133,7 @@ impl Chances {
         crashes: 0,
         drops: 0,
         reentries: 0,
+        downgrades: 0,
         setbacks: 0,
     };
 }
@@ -112,6 +144,16 @@ impl fmt::Display for Config {
             processes, waiters, ..
         } = self;
         write!(f, "{processes} x {waiters}")?;
+        if self.readers != 0 {
+            for process in 0..self.processes {
+                let cast = self.cast(process);
+                let letters = cast.iter().map(|mode| match mode {
+                    Mode::Shared => 'r',
+                    _ => 'w',
+                });
+                write!(f, " {}", letters.collect::<String>())?;
+            }
+        }
         if self.local_handoffs == 0 {
             f.write_str(" in strict order")?;
         }
@@ -127,6 +169,7 @@ impl fmt::Display for Config {
             (chances.crashes, "crashes"),
             (chances.drops, "drops"),
             (chances.reentries, "re-entries"),
+            (chances.downgrades, "downgrades"),
             (chances.setbacks, "set-backs"),
         ] {
             if count > 0 {

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::super::{Holder, LocalQueue};
+use super::super::LocalQueue;
 use super::{
     config::{Config, ticks},
-    hold::{Hold, Token},
-    message::{Acquired, Message},
+    hold::{Hold, Holds, Token},
+    message::{Acquired, Answer, Message},
 };
 use crate::{
     base::{
@@ -106,10 +106,31 @@ pub(crate) fn reply(acquired: Acquired, age: u8) -> AcquireReply {
     }
 }
 
+/// The answer to readers, in the order in which they have asked.
+pub(crate) fn replies(asked: Holds, answer: Answer, age: u8) -> Vec<AcquireReply> {
+    let Answer::Shared {
+        inside,
+        token,
+        outward,
+    } = answer
+    else {
+        return Vec::new();
+    };
+    let each = asked.iter().map(|hold| {
+        let held = Acquired::Held { token };
+        if inside.has(hold) {
+            held
+        } else {
+            Acquired::Busy { outward }
+        }
+    });
+    each.map(|acquired| reply(acquired, age)).collect()
+}
+
 pub(crate) fn message(message: Message) -> HandoffMessage {
     HandoffMessage {
         key: String::new(),
-        holds: vec![id(message.hold)],
+        holds: message.holds.iter().map(id).collect(),
         token: FencingToken(message.token.into()),
         at: server(-i64::from(message.age)),
         lease: span(ticks::GRANT),
@@ -146,7 +167,11 @@ pub(crate) fn left(deadline: Instant) -> u8 {
 /// One tick for everything that the machine remembers.
 pub(crate) fn pass(queue: &mut LocalQueue) {
     each_instant(queue, |instant| *instant -= TICK);
-    if let Holder::Until(_, until) = &mut queue.holder {
+    for until in queue
+        .holders
+        .iter_mut()
+        .flat_map(|holder| &mut holder.until)
+    {
         *until -= TICK;
     }
     each_waiter(queue, |waiter| {
@@ -168,7 +193,11 @@ pub(crate) fn normalize(queue: &mut LocalQueue) {
         let whole = (*instant).saturating_duration_since(now()).as_secs();
         *instant = now() + Duration::from_secs(whole);
     });
-    if let Holder::Until(_, until) = &mut queue.holder {
+    for until in queue
+        .holders
+        .iter_mut()
+        .flat_map(|holder| &mut holder.until)
+    {
         *until = now() + span(left(*until));
     }
     queue.pauses = 0;
@@ -208,10 +237,8 @@ fn message_of(queue: &mut LocalQueue) -> Option<&mut HandoffMessage> {
 }
 
 fn each_waiter(queue: &mut LocalQueue, visit: impl FnMut(&mut Waiter)) {
-    let left = queue
-        .flight
-        .as_mut()
-        .and_then(|flight| flight.left.as_deref_mut());
+    let flight = queue.flight.as_mut();
+    let left = flight.into_iter().flat_map(|flight| &mut flight.left);
     queue.waiters.iter_mut().chain(left).for_each(visit);
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::hold::{Hold, Token};
+use super::hold::{Hold, Holds, Token};
 
 /// A request, or its answer on the way back.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -19,6 +19,17 @@ pub(crate) struct Request {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Verb {
     Acquire,
+    Share(Holds),
+    Keep {
+        ttl: u8,
+    },
+    Downgrade {
+        ttl: u8,
+    },
+    /// The end of a hold that shares the lock; with the marks as below.
+    Unshare {
+        marks: Option<Marks>,
+    },
     Depth {
         target: u8,
         seq: u8,
@@ -51,6 +62,12 @@ pub(crate) struct Successor {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Answer {
     Acquired(Acquired),
+    /// Those who are in, with a lease of the TTL; the others wait, or have ended.
+    Shared {
+        inside: Holds,
+        token: Token,
+        outward: u8,
+    },
     /// Whether the hold stood in the lock.
     Present(bool),
     /// What the successor has now, if the store knows.
@@ -74,7 +91,7 @@ pub(crate) enum Acquired {
 /// The message that the lock has moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Message {
-    pub(crate) hold: Hold,
+    pub(crate) holds: Holds,
     pub(crate) token: Token,
     /// How long ago the lock moved.
     pub(crate) age: u8,

@@ -69,6 +69,7 @@ mod network;
 mod process;
 mod properties;
 mod protocol;
+mod sharing;
 mod state;
 mod step;
 mod store;
@@ -185,6 +186,64 @@ fn lines_pass_the_lock_on() {
         ..usual
     };
     holds(Config::of(3, 1), usual, deep);
+}
+
+#[test]
+fn readers_share_and_writers_exclude() {
+    let usual = Chances { delays: 1, ..NONE };
+    let deep = Chances {
+        delays: 2,
+        timeouts: 1,
+        ..NONE
+    };
+    holds(Config::of(3, 1).reading(&[1, 1, 0]), usual, deep);
+    holds(Config::of(2, 2).reading(&[0b11, 0b00]), NONE, usual);
+    holds(Config::of(2, 2).reading(&[0b01, 0b10]), NONE, usual);
+    let usual = Chances {
+        timeouts: 1,
+        drops: 1,
+        ..NONE
+    };
+    let deep = Chances {
+        delays: 1,
+        duplicates: 1,
+        ..usual
+    };
+    holds(Config::of(1, 3).reading(&[0b011]), usual, deep);
+    holds(Config::of(2, 1).reading(&[1, 0]), deep, deep);
+}
+
+#[test]
+fn dead_readers_keep_no_writer_out() {
+    let usual = Chances { crashes: 1, ..NONE };
+    let deep = Chances {
+        delays: 1,
+        lost_messages: 1,
+        ..usual
+    };
+    holds(Config::of(3, 1).reading(&[1, 1, 0]), usual, deep);
+    holds(Config::of(3, 1).reading(&[1, 0, 0]), usual, deep);
+}
+
+#[test]
+fn a_writer_goes_on_as_a_reader() {
+    let usual = Chances {
+        delays: 1,
+        timeouts: 1,
+        downgrades: 1,
+        ..NONE
+    };
+    let deep = Chances {
+        duplicates: 1,
+        drops: 1,
+        ..usual
+    };
+    holds(Config::of(2, 1).reading(&[0, 1]), usual, deep);
+    let usual = Chances {
+        downgrades: 1,
+        ..NONE
+    };
+    holds(Config::of(3, 1).reading(&[0, 1, 0]), usual, deep);
 }
 
 /// As far as they are promised: where a lock moves, and after a lease that ran out.

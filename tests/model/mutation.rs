@@ -43,6 +43,22 @@ pub(crate) enum Mutation {
     NumberStays,
     /// A release names neither marks nor its inbox, also when it is repeated or the lock is lost.
     ShortReleaseAlways,
+    /// Readers renew the lock, and not their own leases.
+    ReadersRenewPlainly,
+    /// A reader that leaves does not set the expiry of the lock back to that of those inside.
+    LeaverDoesNotSettle,
+    /// A reader enters a shared lock past a writer that waits.
+    ReadersOvertake,
+    /// Only the first readers in the line are let in, and not those behind them.
+    OneBatchIsAdmitted,
+    /// A writer that leaves the line lets no reader in.
+    LeavingWriterAdmitsNone,
+    /// Readers who are let in have no lease of their own.
+    GrantWithoutOwnLease,
+    /// A reader that leaves frees the lock, whoever else is in it.
+    LeaverFreesTheLock,
+    /// A lock is downgraded for the TTL, also where its lease is longer.
+    DowngradeShortens,
     /// A release that is repeated names the one that is first by then.
     SuccessorIsReplaced,
 }

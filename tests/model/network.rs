@@ -45,11 +45,19 @@ impl Client<'_> {
                 let reply = machine::reply(acquired, age);
                 self.answered(hold.process, age, Reply::Acquire(reply));
             }
+            (Verb::Share(asked), Some(answer)) => {
+                let replies = machine::replies(asked, answer, age);
+                self.answered(hold.process, age, Reply::Share(replies));
+            }
+            (Verb::Unshare { .. }, Some(_)) => self.released(hold, age, None, None),
             (Verb::Release { successor, .. }, Some(Answer::Released(acquired))) => {
                 self.released(hold, age, successor, acquired);
             }
-            (Verb::Renew { ttl }, Some(Answer::Present(present))) => {
+            (Verb::Renew { ttl } | Verb::Keep { ttl }, Some(Answer::Present(present))) => {
                 self.renewed(hold, age, ttl, present);
+            }
+            (Verb::Downgrade { ttl }, Some(Answer::Present(present))) => {
+                self.downgraded(hold, age, ttl, present);
             }
             (verb, Some(Answer::Present(present))) => self.changed(hold, age, verb, present),
             _ => {}
@@ -65,9 +73,16 @@ impl Client<'_> {
             ..request
         });
         match verb {
-            Verb::Acquire => self.unanswered(hold),
+            Verb::Acquire | Verb::Share(_) => self.unanswered(hold),
+            Verb::Unshare { marks } => {
+                let marks = Some(marks.unwrap_or_default());
+                self.send(hold, Verb::Unshare { marks });
+            }
             Verb::Release { marks, successor } => self.release_again(hold, marks, successor),
-            Verb::Renew { .. } | Verb::Depth { .. } => self.unknown(hold, verb),
+            Verb::Renew { .. }
+            | Verb::Keep { .. }
+            | Verb::Downgrade { .. }
+            | Verb::Depth { .. } => self.unknown(hold, verb),
         }
     }
 
@@ -83,6 +98,6 @@ impl Client<'_> {
         }
         self.state
             .messages
-            .retain(|message| message.hold.process != process);
+            .retain(|message| message.holds.process != process);
     }
 }

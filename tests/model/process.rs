@@ -5,6 +5,7 @@ use super::{
     hold::{Hold, Token},
     machine,
 };
+use crate::base::mode::Mode;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Process {
@@ -61,13 +62,16 @@ pub(crate) struct Tenure {
     pub(crate) renewing: bool,
     /// Whether a longer lease was asked for, and not yet of the store.
     pub(crate) lengthen: bool,
+    pub(crate) mode: Mode,
+    /// Whether a downgrade is in flight.
+    pub(crate) downgrading: bool,
 }
 
 impl Process {
     /// Whether the request in flight is for this waiter.
     pub(crate) fn is_asked_for(&self, hold: Hold) -> bool {
         let flight = self.queue.flight.as_ref();
-        flight.is_some_and(|flight| machine::hold(flight.waiter) == hold)
+        flight.is_some_and(|flight| flight.waiters.contains(&machine::id(hold)))
     }
 
     /// Whether the release of another hold in flight names this waiter.

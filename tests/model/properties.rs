@@ -7,8 +7,9 @@ use super::{
     hold::Hold,
     process::{Stage, Tenure},
     protocol::Protocol,
-    state::State,
+    state::{Member, State},
 };
+use crate::base::mode::Mode;
 
 pub(crate) const EXCLUSION: &str = "exclusion";
 pub(crate) const BACKING: &str = "a valid lease is backed";
@@ -17,6 +18,8 @@ pub(crate) const DEPTH: &str = "depth";
 pub(crate) const NO_ORPHAN: &str = "no orphan";
 pub(crate) const NO_LOST_WAKE_UP: &str = "no lost wake-up";
 pub(crate) const PROGRESS: &str = "progress";
+pub(crate) const FAIRNESS: &str = "first come, first served";
+pub(crate) const END: &str = "a lock ends with its last reader";
 
 pub(crate) fn all() -> Vec<Property<Protocol>> {
     vec![
@@ -27,6 +30,8 @@ pub(crate) fn all() -> Vec<Property<Protocol>> {
         Property::always(NO_ORPHAN, no_orphan),
         Property::always(NO_LOST_WAKE_UP, no_lost_wake_up),
         Property::always(PROGRESS, progress),
+        Property::always(FAIRNESS, fairness),
+        Property::always(END, end),
     ]
 }
 
@@ -35,18 +40,21 @@ fn valid(state: &State) -> impl Iterator<Item = (Hold, Tenure)> {
     state.tenures().filter(|(_, tenure)| tenure.won.left > 0)
 }
 
-/// P1: at most one is inside a body under a valid lease.
+/// P1: at most one is inside a body under a valid lease, or any number of readers.
 fn exclusion(_: &Protocol, state: &State) -> bool {
-    valid(state).count() <= 1
+    let is_reader = |(_, tenure): (_, Tenure)| tenure.mode == Mode::Shared;
+    valid(state).count() <= 1 || valid(state).all(is_reader)
 }
 
 /// P5: a hold that is inside under a valid lease stands in the lock, with its token. It is what makes
 /// exclusion hold, and why a hold that is told it is gone has not lost the lock without a cause.
 fn backing(_: &Protocol, state: &State) -> bool {
     valid(state).all(|(hold, tenure)| {
-        let lock = state.store.lock;
+        let lock = state.store.lock.as_ref();
         lock.is_some_and(|lock| {
-            lock.hold == hold && lock.token == tenure.won.token && lock.lease >= tenure.won.left
+            let member = lock.member(hold);
+            let lease = member.map(|member| member.own.unwrap_or(lock.lease));
+            lock.token == tenure.won.token && lease >= Some(tenure.won.left)
         })
     })
 }
@@ -59,16 +67,22 @@ fn token_order(_: &Protocol, state: &State) -> bool {
 /// P3, P8: what a hold believes of its depth is so.
 fn depth(_: &Protocol, state: &State) -> bool {
     valid(state).all(|(hold, tenure)| {
-        let lock = state.store.lock.filter(|lock| lock.hold == hold);
-        tenure.stored.is_none() || tenure.stored == lock.map(|lock| lock.depth)
+        let lock = state.store.lock.as_ref();
+        let member = lock.and_then(|lock| lock.member(hold));
+        tenure.stored.is_none() || tenure.stored == member.map(|member| member.depth)
     })
 }
 
 /// P7, P8: a hold whose end was answered stands neither in the lock nor in the line, and never will; nor is there
 /// a number of its depth changes.
 fn no_orphan(_: &Protocol, state: &State) -> bool {
-    let lock = state.store.lock.iter().map(|lock| lock.hold);
-    let queue = state.store.queue.iter().map(|place| place.hold);
+    let members = state.store.lock.iter().flat_map(|lock| &lock.members);
+    let lock = members.map(|member| member.hold);
+    let queue = state
+        .store
+        .queue
+        .iter()
+        .flat_map(|place| place.holds.iter());
     let numbers = state.store.seqs.iter().map(|(hold, _)| *hold);
     lock.chain(queue)
         .chain(numbers)
@@ -82,6 +96,14 @@ fn no_lost_wake_up(model: &Protocol, state: &State) -> bool {
     if free && state.store.queue.iter().any(|place| place.life > 0) {
         return false;
     }
+    // Nor does a reader stand first at a lock that readers share.
+    let reads = |member: &Member| model.config.mode(member.hold) == Mode::Shared;
+    let lock = state.store.lock.as_ref();
+    let is_shared = lock.is_some_and(|lock| lock.is_shared() || lock.members.iter().any(reads));
+    let first = state.store.queue.first();
+    if is_shared && first.is_some_and(|place| place.shared && place.life > 0) {
+        return false;
+    }
     if !calm::waits(model, state) {
         return true;
     }
@@ -92,4 +114,20 @@ fn no_lost_wake_up(model: &Protocol, state: &State) -> bool {
 /// Everybody who waits gets the lock in the end, and nothing is left behind.
 fn progress(model: &Protocol, state: &State) -> bool {
     !calm::waits(model, state) || calm::outlook(model, state).ends_well
+}
+
+/// P10: no reader enters past another process that waits.
+fn fairness(_: &Protocol, state: &State) -> bool {
+    !state.ledger.overtaken
+}
+
+/// A lock that readers share is there for other programs no longer than its readers are. A plain renewal that is late
+/// may lengthen it once more after a downgrade.
+fn end(model: &Protocol, state: &State) -> bool {
+    let lock = state.store.lock.as_ref();
+    let lock = lock.filter(|lock| lock.is_shared() && model.config.chances.downgrades == 0);
+    lock.is_none_or(|lock| {
+        let leases = lock.members.iter().filter_map(|member| member.own);
+        leases.max() == Some(lock.lease)
+    })
 }

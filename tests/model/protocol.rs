@@ -7,6 +7,7 @@ use super::{
     client::Client, config::Config, hold::Hold, message::Verb, process::Stage, state::State,
     step::Step, time,
 };
+use crate::base::mode::Mode;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Protocol {
@@ -31,7 +32,7 @@ impl Model for Protocol {
         if state.chances.delays > 0 || !is_late(state, steps) {
             steps.push(Step::Tick);
         }
-        arrivals(state, steps);
+        arrivals(&self.config, state, steps);
         let tenures = state
             .tenures()
             .filter(|(_, tenure)| tenure.renewal_is_due());
@@ -98,16 +99,21 @@ fn own_steps(hold: Hold, stage: Stage, steps: &mut Vec<Step>) {
     }
 }
 
-/// Nothing tells the processes apart, nor the waiters of one: so they come in their order.
-fn arrivals(state: &State, steps: &mut Vec<Step>) {
-    let mut earlier_came = true;
+/// Nothing tells apart processes with the same waiters, so they come in their order; and so do the waiters of one.
+fn arrivals(config: &Config, state: &State, steps: &mut Vec<Step>) {
+    let comes = |process: u8| {
+        let whole = &state.processes[usize::from(process)];
+        !whole.alive || whole.stages[0] != Stage::Absent
+    };
     for (process, whole) in (0..).zip(&state.processes) {
+        let cast = config.cast(process);
+        let earlier = (0..process).rfind(|other| config.cast(*other) == cast);
+        let may_come = whole.alive && earlier.is_none_or(comes);
         let mut stages = (0..).zip(&whole.stages);
         let next = stages.find(|(_, stage)| **stage == Stage::Absent);
-        if let Some((waiter, _)) = next.filter(|_| whole.alive && earlier_came) {
+        if let Some((waiter, _)) = next.filter(|_| may_come) {
             steps.push(Step::Arrive(Hold { process, waiter }));
         }
-        earlier_came = !whole.alive || whole.stages[0] != Stage::Absent;
     }
 }
 
@@ -118,7 +124,8 @@ fn misfortunes(state: &State, steps: &mut Vec<Step>) {
             steps.push(Step::GiveUp(*request));
         }
         // An acquire is executed twice only where its client has asked twice.
-        let again = request.answer.is_none() && request.verb != Verb::Acquire;
+        let asks = matches!(request.verb, Verb::Acquire | Verb::Share(_));
+        let again = request.answer.is_none() && !asks;
         if chances.duplicates > 0 && again {
             steps.push(Step::ExecuteTwice(*request));
         }
@@ -140,6 +147,11 @@ fn misfortunes(state: &State, steps: &mut Vec<Step>) {
         };
         if chances.reentries > 0 && tenure.won.left > 0 && tenure.wanted == 1 {
             steps.push(Step::Reenter(hold));
+        }
+        let is_settled = tenure.wanted == 1 && !tenure.changing && !tenure.lengthen;
+        let may_downgrade = tenure.mode == Mode::Exclusive && is_settled && tenure.won.left > 0;
+        if chances.downgrades > 0 && may_downgrade {
+            steps.push(Step::Downgrade(hold));
         }
         // A body that is dropped with an entry inside leaves both at once.
         if chances.drops > 0 && tenure.wanted > 1 {
@@ -191,6 +203,10 @@ impl Client<'_> {
             Step::Reenter(hold) => {
                 self.state.chances.reentries -= 1;
                 self.reenter(hold);
+            }
+            Step::Downgrade(hold) => {
+                self.state.chances.downgrades -= 1;
+                self.downgrade(hold);
             }
             Step::Drop(hold) => {
                 self.state.chances.drops -= 1;

@@ -2,7 +2,7 @@
 
 use super::{
     config::{Chances, Config},
-    hold::{Hold, Token},
+    hold::{Hold, Holds, Token},
     machine,
     message::{Message, Request},
     process::{Process, Stage, Tenure},
@@ -31,20 +31,40 @@ pub(crate) struct Store {
     pub(crate) clock: Token,
 }
 
-/// The field of the hash with its depth, the token beside it, and the expiry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// The fields of the hash, the token beside them, and the expiry.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Lock {
-    pub(crate) hold: Hold,
-    pub(crate) depth: u8,
+    /// One, or the readers inside.
+    pub(crate) members: Vec<Member>,
     pub(crate) lease: u8,
     pub(crate) token: Token,
     /// Whether the token was ahead of the clock.
     pub(crate) ahead: bool,
 }
 
+/// A field, with its depth; of a reader also the lease of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Member {
+    pub(crate) hold: Hold,
+    pub(crate) depth: u8,
+    pub(crate) own: Option<u8>,
+}
+
+impl Lock {
+    pub(crate) fn member(&self, hold: Hold) -> Option<&Member> {
+        self.members.iter().find(|member| member.hold == hold)
+    }
+
+    pub(crate) fn is_shared(&self) -> bool {
+        self.members.iter().any(|member| member.own.is_some())
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Place {
-    pub(crate) hold: Hold,
+    pub(crate) holds: Holds,
+    /// Whether they are readers.
+    pub(crate) shared: bool,
     /// How long it is kept yet; 0 is dead.
     pub(crate) life: u8,
 }
@@ -60,6 +80,8 @@ pub(crate) struct Ledger {
     /// Whether the clock was set back, and whether a token was made of it since that need not be greater.
     pub(crate) set_back: bool,
     pub(crate) excused: bool,
+    /// Whether a reader has entered past another process that was first in the line.
+    pub(crate) overtaken: bool,
     /// Whether the lock is free because a lease ran out, and not because of a release.
     pub(crate) lapsed: bool,
 }

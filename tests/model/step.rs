@@ -33,6 +33,7 @@ pub(crate) enum Step {
     Arrive(Hold),
     Renew(Hold),
     Reenter(Hold),
+    Downgrade(Hold),
 
     /// The same, and the request will be executed once more.
     ExecuteTwice(Request),
@@ -65,6 +66,7 @@ impl Step {
             Self::Arrive(_)
             | Self::Renew(_)
             | Self::Reenter(_)
+            | Self::Downgrade(_)
             | Self::ExecuteTwice(_)
             | Self::GiveUp(_)
             | Self::LoseMessage(_)

@@ -2,16 +2,16 @@
 
 use super::{
     config::{Config, ticks},
-    hold::{Hold, Token},
+    hold::{Hold, Holds, Token},
     message::{Acquired, Answer, Marks, Message, Request, Successor, Verb},
     mutation::Mutation,
-    state::{Lock, Place, State},
+    state::{Lock, Member, Place, State},
 };
 
 /// A script at work. A mutation is looked up where its rule stands.
 pub(crate) struct Script<'s> {
     config: &'s Config,
-    state: &'s mut State,
+    pub(super) state: &'s mut State,
 }
 
 /// Executes a request, and answers it.
@@ -20,6 +20,10 @@ pub(crate) fn execute(config: &Config, state: &mut State, request: &Request) -> 
     let mut script = Script { config, state };
     match request.verb {
         Verb::Acquire => Answer::Acquired(script.acquire(hold, request.age)),
+        Verb::Share(holds) => script.share(holds, request.age),
+        Verb::Keep { ttl } => Answer::Present(script.keep(hold, ttl)),
+        Verb::Downgrade { ttl } => Answer::Present(script.downgrade(hold, ttl)),
+        Verb::Unshare { marks } => Answer::Present(script.unshare(hold, marks)),
         Verb::Depth {
             target,
             seq,
@@ -33,14 +37,20 @@ pub(crate) fn execute(config: &Config, state: &mut State, request: &Request) -> 
 }
 
 impl Script<'_> {
-    fn breaks(&self, mutation: Mutation) -> bool {
+    pub(super) fn breaks(&self, mutation: Mutation) -> bool {
         self.config.mutation == Some(mutation)
     }
 
-    /// The lock, if this hold has it.
-    fn field(&mut self, hold: Hold) -> Option<&mut Lock> {
+    /// The lock, if this hold is in it.
+    pub(super) fn field(&mut self, hold: Hold) -> Option<&mut Lock> {
         let lock = self.state.store.lock.as_mut();
-        lock.filter(|lock| lock.hold == hold)
+        lock.filter(|lock| lock.member(hold).is_some())
+    }
+
+    /// Its field.
+    pub(super) fn member(&mut self, hold: Hold) -> Option<&mut Member> {
+        let lock = self.state.store.lock.as_mut()?;
+        lock.members.iter_mut().find(|member| member.hold == hold)
     }
 
     // acquire.lua
@@ -50,25 +60,29 @@ impl Script<'_> {
             return Acquired::Ended;
         }
         let counts_again = self.breaks(Mutation::AcquireCountsAgain);
+        let is_shared = self.tidy();
         if let Some(lock) = self.field(hold) {
             // Asked again: the same token, and never a shorter lease.
             lock.lease = lock.lease.max(ticks::TTL);
-            lock.depth += u8::from(counts_again);
-            return Acquired::Held { token: lock.token };
+            let token = lock.token;
+            if let Some(member) = self.member(hold) {
+                member.depth += u8::from(counts_again);
+            }
+            return Acquired::Held { token };
         }
         let mut ahead = None;
         if self.state.store.lock.is_none() {
             ahead = self
                 .head()
-                .filter(|place| place.hold.process != hold.process);
+                .filter(|place| place.holds.process != hold.process);
             if ahead.is_none() {
                 self.leave(hold.process);
                 return self.take(hold, ticks::TTL, None);
             }
         }
-        self.stand(hold);
-        if let Some(place) = ahead {
-            self.grant(place, None);
+        self.stand(Holds::one(hold), false);
+        if ahead.is_some() || is_shared {
+            self.admit(None, None);
         }
         Acquired::Busy { outward }
     }
@@ -82,23 +96,26 @@ impl Script<'_> {
             .filter(|(of, _)| *of == hold)
             .map(|(_, seq)| *seq)
             .max();
-        let Some(lock) = self.field(hold) else {
+        let Some(member) = self.member(hold) else {
             return false;
         };
         if blind {
             // There are two depths, so the target tells which way it goes.
-            lock.depth = if target > 1 {
-                lock.depth + 1
+            member.depth = if target > 1 {
+                member.depth + 1
             } else {
-                lock.depth.saturating_sub(1)
+                member.depth.saturating_sub(1)
             };
         } else if last < Some(seq) {
-            lock.depth = target;
+            member.depth = target;
         } else {
             // A duplicate that arrives late must not undo a newer change.
             return true;
         }
         if lengthen {
+            member.own = member.own.map(|own| own.max(ticks::LONG_TTL));
+        }
+        if let Some(lock) = self.field(hold).filter(|_| lengthen) {
             lock.lease = lock.lease.max(ticks::LONG_TTL);
         }
         let seqs = &mut self.state.store.seqs;
@@ -132,7 +149,7 @@ impl Script<'_> {
     ) -> Option<Acquired> {
         let any = self.breaks(Mutation::ReleaseOfAny);
         let lock = &mut self.state.store.lock;
-        let stored = lock.take_if(|lock| lock.hold == hold || any);
+        let stored = lock.take_if(|lock| lock.member(hold).is_some() || any);
         let stored = stored.map(|lock| lock.token);
         let released = stored.is_some();
         self.state.ledger.lapsed &= !released;
@@ -152,15 +169,15 @@ impl Script<'_> {
                 None
             };
             return match (ahead, successor) {
-                (Some(place), None) => {
+                (Some(_), None) => {
                     if !self.breaks(Mutation::ReleaseWakesNone) {
-                        self.grant(place, stored);
+                        self.admit(stored, None);
                     }
                     None
                 }
-                (Some(place), Some(successor)) if place.hold.process != hold.process => {
-                    self.stand(successor.hold);
-                    self.grant(place, stored);
+                (Some(place), Some(successor)) if place.holds.process != hold.process => {
+                    self.stand(Holds::one(successor.hold), false);
+                    self.admit(stored, None);
                     Some(Acquired::Busy { outward })
                 }
                 (_, Some(successor)) => {
@@ -177,7 +194,7 @@ impl Script<'_> {
         marks?;
         // It may have waited only: its place in the line goes to the successor.
         let mut places = self.state.store.queue.iter();
-        if !places.any(|place| place.hold == hold) {
+        if !places.any(|place| place.holds == Holds::one(hold)) {
             return None;
         }
         // A successor that has the lock already must not wait for it besides: it asks, and learns.
@@ -185,9 +202,12 @@ impl Script<'_> {
         let mut waits = |next: &Successor| twice || self.field(next.hold).is_none();
         let Some(successor) = successor.filter(|next| waits(next)) else {
             self.leave(hold.process);
+            if self.tidy() && !self.breaks(Mutation::LeavingWriterAdmitsNone) {
+                self.admit(None, None);
+            }
             return None;
         };
-        self.stand(successor.hold);
+        self.stand(Holds::one(successor.hold), false);
         Some(Acquired::Busy { outward })
     }
 
@@ -195,14 +215,23 @@ impl Script<'_> {
 
     /// A free lock is taken: depth 1, and the time as its token; or, if it moves, a greater one than was stored.
     fn take(&mut self, hold: Hold, lease: u8, stored: Option<Token>) -> Acquired {
+        let member = Member {
+            hold,
+            depth: 1,
+            own: None,
+        };
+        let token = self.open(vec![member], lease, stored);
+        Acquired::Held { token }
+    }
+
+    pub(super) fn open(&mut self, members: Vec<Member>, lease: u8, stored: Option<Token>) -> Token {
         let by_clock = self.breaks(Mutation::MovesByTheClock);
         let State { store, ledger, .. } = &mut *self.state;
         store.clock += 1;
         let least = stored.filter(|_| !by_clock).map_or(0, |stored| stored + 1);
         let token = store.clock.max(least);
         store.lock = Some(Lock {
-            hold,
-            depth: 1,
+            members,
             lease,
             token,
             ahead: token > store.clock,
@@ -217,16 +246,16 @@ impl Script<'_> {
         ledger.disorder |= token <= before;
         ledger.given = ledger.given.max(token);
         ledger.lapsed = false;
-        Acquired::Held { token }
+        token
     }
 
-    fn leave(&mut self, process: u8) {
+    pub(super) fn leave(&mut self, process: u8) {
         let queue = &mut self.state.store.queue;
-        queue.retain(|place| place.hold.process != process);
+        queue.retain(|place| place.holds.process != process);
     }
 
     /// The first live place; dead ones are removed on the way.
-    fn head(&mut self) -> Option<Place> {
+    pub(super) fn head(&mut self) -> Option<Place> {
         let keeps_dead = self.breaks(Mutation::DeadHeadStays);
         let queue = &mut self.state.store.queue;
         while !keeps_dead && queue.first().is_some_and(|place| place.life == 0) {
@@ -236,15 +265,16 @@ impl Script<'_> {
     }
 
     /// Enters the line at its end, or keeps the place that the process has there.
-    fn stand(&mut self, hold: Hold) {
+    pub(super) fn stand(&mut self, holds: Holds, shared: bool) {
         let place = Place {
-            hold,
+            holds,
+            shared,
             life: ticks::PLACE,
         };
         let queue = &mut self.state.store.queue;
         match queue
             .iter_mut()
-            .find(|other| other.hold.process == hold.process)
+            .find(|other| other.holds.process == holds.process)
         {
             Some(own) => *own = place,
             None => queue.push(place),
@@ -252,22 +282,24 @@ impl Script<'_> {
     }
 
     /// Moves a free lock to the head of the line, and tells it.
-    fn grant(&mut self, place: Place, stored: Option<Token>) {
+    pub(super) fn grant(&mut self, place: Place, stored: Option<Token>) {
         if place.life == 0 {
             return;
         }
         if !self.breaks(Mutation::PlaceStaysWhenGranted) {
-            self.leave(place.hold.process);
+            self.leave(place.holds.process);
         }
-        if let Acquired::Held { token } = self.take(place.hold, ticks::GRANT, stored) {
-            self.publish(place.hold, token);
+        for hold in place.holds.iter() {
+            if let Acquired::Held { token } = self.take(hold, ticks::GRANT, stored) {
+                self.publish(place.holds, token);
+            }
         }
     }
 
-    fn publish(&mut self, hold: Hold, token: u8) {
-        if self.state.process(hold).alive {
+    pub(super) fn publish(&mut self, holds: Holds, token: u8) {
+        if self.state.processes[usize::from(holds.process)].alive {
             self.state.messages.push(Message {
-                hold,
+                holds,
                 token,
                 age: 0,
             });
@@ -278,7 +310,7 @@ impl Script<'_> {
     fn tell_head(&mut self) {
         if let Some(place) = self.head() {
             let token = self.state.store.clock + 1;
-            self.publish(place.hold, token);
+            self.publish(place.holds, token);
         }
     }
 }

@@ -18,7 +18,10 @@ use super::{
 pub(crate) fn pass(config: &Config, state: &mut State) {
     let State { store, ledger, .. } = state;
     if let Some(lock) = &mut store.lock {
-        lock.lease -= 1;
+        lock.lease = lock.lease.saturating_sub(1);
+        for own in lock.members.iter_mut().flat_map(|member| &mut member.own) {
+            *own = own.saturating_sub(1);
+        }
         if lock.lease == 0 {
             // It expires by the clock that its token was made of.
             store.clock = match config.mutation {
@@ -84,7 +87,11 @@ pub(crate) fn normalize(state: &mut State) {
     // A tombstone that no acquire can meet any more.
     let requests = &state.requests;
     state.store.gone.retain(|&gone| {
-        let meets = |request: &Request| request.hold == gone && request.verb == Verb::Acquire;
+        let meets = |request: &Request| match request.verb {
+            Verb::Acquire => request.hold == gone,
+            Verb::Share(holds) => holds.has(gone),
+            _ => false,
+        };
         requests.iter().any(meets)
     });
     // Nor a number of a dead process, if no change is on its way.
@@ -110,11 +117,14 @@ fn relevant_age(request: &Request) -> u8 {
             matches!(acquired, Acquired::Held { .. })
         }
         Some(Answer::Released(None)) => false,
+        Some(Answer::Shared { inside, .. }) => !inside.is_empty(),
         Some(Answer::Present(present)) => present,
     };
     match request.verb {
         _ if !counts || !request.awaited => 0,
-        Verb::Acquire => ticks::TTL,
+        Verb::Acquire | Verb::Share(_) => ticks::TTL,
+        Verb::Unshare { .. } => 0,
+        Verb::Keep { ttl } | Verb::Downgrade { ttl } => ttl,
         Verb::Release { successor, .. } => successor.map_or(0, |_| ticks::TTL),
         Verb::Renew { ttl } => ttl,
         Verb::Depth { lengthen, .. } => u8::from(lengthen) * ticks::LONG_TTL,
@@ -152,7 +162,8 @@ fn each_token(state: &mut State, mut visit: impl FnMut(&mut Token)) {
     for request in &mut state.requests {
         if let Some(
             Answer::Acquired(Acquired::Held { token })
-            | Answer::Released(Some(Acquired::Held { token })),
+            | Answer::Released(Some(Acquired::Held { token }))
+            | Answer::Shared { token, .. },
         ) = &mut request.answer
         {
             visit(token);

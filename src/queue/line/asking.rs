@@ -6,12 +6,16 @@ use tokio::time::Instant;
 
 use super::{Flight, Holder, Kind, LocalQueue};
 use crate::{
-    base::{backoff::growing_pauses, id::HoldId, options::Wake},
+    base::{backoff::growing_pauses, id::HoldId, mode::Mode, options::Wake},
     queue::step::{Action, Refusal},
+    store::{AcquireRequest, ShareRequest},
 };
 
 /// After so many pauses the next ones are not longer.
 const LONGEST_PAUSE: usize = 8;
+
+/// So many readers enter by one request at most.
+const LONGEST_RUN: usize = 16;
 
 impl LocalQueue {
     /// What follows from every input: a request, or a pause.
@@ -27,24 +31,55 @@ impl LocalQueue {
         }
     }
 
-    /// Asks for the first waiter.
+    /// Asks for the first waiter, or for the readers that are first.
     pub(super) fn ask(&mut self, in_time: bool, actions: &mut Vec<Action>) {
-        if let Some(first) = self.waiters.front_mut() {
-            first.asked += 1;
-            let request = first.request;
-            self.fly(request.hold, Kind::Acquire { in_time });
-            actions.push(Action::Acquire(request));
+        let count = self.run();
+        let Some(first) = self.waiters.front() else {
+            return;
+        };
+        let AcquireRequest { ttl, entry, .. } = first.request;
+        let holds = self.waiters.iter().take(count);
+        let holds: Vec<_> = holds.map(|waiter| waiter.request.hold).collect();
+        actions.push(match first.mode {
+            Mode::Exclusive => Action::Acquire(first.request),
+            Mode::Shared => Action::Share(ShareRequest {
+                holds: holds.clone(),
+                ttl,
+                limit: first.limit,
+                entry,
+            }),
+        });
+        let run = self.waiters.iter_mut().take(count);
+        run.for_each(|waiter| waiter.asked += 1);
+        self.fly(holds, Kind::Acquire { in_time });
+    }
+
+    /// Asks, unless that is done already; then again afterwards.
+    pub(super) fn ask_anew(&mut self, actions: &mut Vec<Action>) {
+        if self.flight.is_none() {
+            self.ask(false, actions);
+        } else {
+            self.maybe_free = true;
         }
     }
 
-    /// A request for this waiter is on its way, and tells more than what was heard up to now.
-    pub(super) fn fly(&mut self, waiter: HoldId, kind: Kind) {
+    /// For how many waiters one request asks: for the first one, or for all readers that are first.
+    fn run(&self) -> usize {
+        let Some(first) = self.waiters.front() else {
+            return 0;
+        };
+        let others = self.waiters.iter().skip(1).take(LONGEST_RUN - 1);
+        1 + others.take_while(|other| first.enters_with(other)).count()
+    }
+
+    /// A request for these waiters is on its way, and tells more than what was heard up to now.
+    pub(super) fn fly(&mut self, waiters: Vec<HoldId>, kind: Kind) {
         self.maybe_free = false;
         (self.ask_at, self.free_at) = (None, None);
         self.flight = Some(Flight {
-            waiter,
+            waiters,
             kind,
-            left: None,
+            left: Vec::new(),
             message: None,
             is_contended: false,
         });
@@ -70,7 +105,12 @@ impl LocalQueue {
         if self.flight.as_ref().is_some_and(is_asking) {
             return;
         }
-        let hasty = self.waiters.iter().filter(|waiter| waiter.asks_once);
+        // Readers join those of their process who are inside, once they have asked.
+        let joins = if self.is_shared(now) { self.run() } else { 0 };
+        let hasty = self.waiters.iter().enumerate().filter(|(at, waiter)| {
+            waiter.asks_once && (self.flight.is_some() || *at >= joins || waiter.asked > 0)
+        });
+        let hasty = hasty.map(|(_, waiter)| waiter);
         let hasty: Vec<_> = hasty.map(|waiter| waiter.request.hold).collect();
         for hold in hasty {
             let refusal = match self.flight {
@@ -85,14 +125,10 @@ impl LocalQueue {
     /// Whether the first waiter asks although no time has come: not while a release in this process is to
     /// bring it the lock.
     fn asks_at_once(&self, now: Instant) -> bool {
-        let is_held = match self.holder {
-            Holder::Nobody => false,
-            Holder::Guarded(_) => true,
-            Holder::Until(_, until) => now < until,
-        };
-        // In strict order it takes its place in the store's queue when it comes, not when the lock is
-        // released.
-        !is_held
+        // Readers inside let others of their process in, and a writer takes its place in the store's queue
+        // before others do. In strict order it does so whenever it comes, not when the lock is released.
+        let holds_alone = |holder: &Holder| holder.mode == Mode::Exclusive && holder.is_live(now);
+        !self.holders.iter().any(holds_alone)
             || self.queueing.local_handoffs == 0
             || matches!(self.queueing.wake, Wake::Poll { .. })
     }

@@ -4,17 +4,27 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Holder, Kind, LocalQueue};
+use super::{Holder, Kind, LocalQueue, Waiter};
 use crate::{
-    base::{deadline::deadline, id::HoldId},
-    queue::step::{Action, Grant, Heard},
+    base::{deadline::deadline, id::HoldId, mode::Mode},
+    queue::step::{Action, Grant, Heard, Release},
     store::{AcquireRequest, Order, Successor},
 };
 
 impl LocalQueue {
     /// Whether it is this hold that has the lock in this process, as far as is known.
     pub(in crate::queue) fn is_held_by(&self, hold: HoldId) -> bool {
-        self.holder.is(hold)
+        self.holders.iter().any(|holder| holder.hold == hold)
+    }
+
+    /// Whether readers of this process are inside.
+    pub(super) fn is_shared(&self, now: Instant) -> bool {
+        let is_reader = |holder: &Holder| holder.mode == Mode::Shared && holder.is_live(now);
+        self.holders.iter().any(is_reader)
+    }
+
+    pub(super) fn forget_holder(&mut self, hold: HoldId) {
+        self.holders.retain(|holder| holder.hold != hold);
     }
 
     /// The first waiter, if it may go on with a hold of this TTL in memory: nothing in the store may be
@@ -27,7 +37,8 @@ impl LocalQueue {
         let first = self.waiters.front()?;
         let AcquireRequest { hold, .. } = first.request;
         let flight = self.flight.as_ref();
-        let is_known = first.is_known() || flight.is_some_and(|flight| flight.waiter == hold);
+        let is_asked_for = flight.is_some_and(|flight| flight.waiters.contains(&hold));
+        let is_known = first.is_known() || is_asked_for;
         let fits = first.may_inherit && first.request.ttl == ttl && !is_known;
         let most = self.queueing.local_handoffs;
         let is_alone = self.listens && !self.is_contended;
@@ -47,19 +58,27 @@ impl LocalQueue {
         };
         (self.handoffs, self.is_contended) = (handoffs, grant.is_contended);
         let until = deadline(grant.sent, grant.lease);
-        self.hold(Holder::Until(grant.hold, until), &waiter.request, now);
+        self.hold(grant.hold, until, &waiter, now);
         actions.push(Action::Grant(grant.hold, grant));
     }
 
     /// A waiter is brought the lock, and has to come for it.
-    pub(super) fn hold(&mut self, holder: Holder, request: &AcquireRequest, now: Instant) {
-        self.holder = holder;
+    pub(super) fn hold(&mut self, hold: HoldId, until: Instant, waiter: &Waiter, now: Instant) {
+        let mode = waiter.mode;
+        // Whoever had it before, and is told later, has lost it: it is given in one mode.
+        self.holders
+            .retain(|other| mode == Mode::Shared && other.mode == mode);
+        self.holders.push(Holder {
+            hold,
+            mode,
+            until: Some(until),
+        });
         self.heard = Heard::Busy;
         (self.ask_at, self.free_at) = (None, None);
-        // In strict order the next one takes its place in the store's queue now.
-        self.maybe_free = self.queueing.local_handoffs == 0;
-        let due = now + 2 * self.queueing.heartbeat(request.ttl);
-        self.unclaimed.push((due, request.hold));
+        // In strict order the next one takes its place in the store's queue now. Another reader enters.
+        self.maybe_free = self.queueing.local_handoffs == 0 || mode == Mode::Shared;
+        let due = now + 2 * self.queueing.heartbeat(waiter.request.ttl);
+        self.unclaimed.push((due, waiter.request.hold));
     }
 
     /// The grant of a waiter is entered, or given back.
@@ -67,17 +86,18 @@ impl LocalQueue {
         self.unclaimed.retain(|(_, other)| *other != waiter);
     }
 
-    /// A hold ends. Returns who is to have the lock next, unless the store decides that.
-    pub(super) fn end(&mut self, hold: HoldId) -> Option<Successor> {
-        if self.holder.is(hold) {
-            self.holder = Holder::Nobody;
-        }
-        self.nominate()
-    }
-
-    /// Names the first waiter as successor, unless another request is in flight.
-    pub(super) fn nominate(&mut self) -> Option<Successor> {
+    /// A hold ends. Returns who is to have the lock next, unless the store decides that: that goes from one that
+    /// has it alone to another one. Readers who are first ask at once instead.
+    pub(super) fn end(&mut self, release: &Release) -> Option<Successor> {
+        self.forget_holder(release.hold);
         let first = self.waiters.front().filter(|_| self.flight.is_none())?;
+        if release.mode == Mode::Shared {
+            return None;
+        }
+        if first.mode == Mode::Shared {
+            self.maybe_free = true;
+            return None;
+        }
         let AcquireRequest { hold, ttl, entry } = first.request;
         let entry = entry?;
         let (order, handoffs) = if self.handoffs < self.queueing.local_handoffs {
@@ -85,7 +105,7 @@ impl LocalQueue {
         } else {
             (Order::QueueFirst, 0)
         };
-        self.fly(hold, Kind::Release { handoffs });
+        self.fly(vec![hold], Kind::Release { handoffs });
         Some(Successor {
             hold,
             ttl,

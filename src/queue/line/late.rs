@@ -4,7 +4,7 @@ use tokio::time::Instant;
 
 use super::{Holder, LocalQueue};
 use crate::{
-    base::{id::HoldId, options::Queueing},
+    base::{id::HoldId, mode::Mode, options::Queueing},
     queue::{step::Heard, waiter::Waiter},
 };
 
@@ -20,12 +20,16 @@ impl LocalQueue {
     /// The queue where a hold has the lock, after so many hand-offs in a row, and no caller wants it.
     pub(in crate::queue) fn held(
         queueing: Queueing,
-        hold: HoldId,
+        (hold, mode): (HoldId, Mode),
         handoffs: u32,
         is_contended: bool,
     ) -> Self {
         Self {
-            holder: Holder::Guarded(hold),
+            holders: vec![Holder {
+                hold,
+                mode,
+                until: None,
+            }],
             handoffs,
             is_contended,
             heard: Heard::Busy,
@@ -33,12 +37,16 @@ impl LocalQueue {
         }
     }
 
-    /// The hold that has the lock, and after how many hand-offs in a row, where no caller wants it.
-    pub(in crate::queue) fn held_alone(&self) -> Option<(HoldId, u32, bool)> {
-        match self.holder {
-            Holder::Guarded(hold) if !self.is_active() => {
-                Some((hold, self.handoffs, self.is_contended))
-            }
+    /// The one hold that has the lock, and after how many hand-offs in a row, where no caller wants it.
+    pub(in crate::queue) fn held_alone(&self) -> Option<((HoldId, Mode), u32, bool)> {
+        match self.holders[..] {
+            [
+                Holder {
+                    hold,
+                    mode,
+                    until: None,
+                },
+            ] if !self.is_active() => Some(((hold, mode), self.handoffs, self.is_contended)),
             _ => None,
         }
     }

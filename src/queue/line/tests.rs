@@ -9,5 +9,6 @@ mod orders;
 mod pauses;
 #[path = "../../../tests/properties/local_queue.rs"]
 mod properties;
+mod readers;
 mod story;
 mod turns;

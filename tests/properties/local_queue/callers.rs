@@ -7,8 +7,8 @@ use super::{
     shell::{Caller, Flight, Record, Request, Shell, choose},
 };
 use crate::{
-    base::{deadline::deadline, error::Effect, id::Owner, options::Wake},
-    queue::step::Input,
+    base::{deadline::deadline, error::Effect, id::Owner, mode::Mode, options::Wake},
+    queue::{step::Input, waiter::Wish},
     store::{AcquireRequest, QueueEntry},
 };
 
@@ -104,11 +104,13 @@ impl Shell {
         let request = AcquireRequest { hold, ttl, entry };
         self.callers.push((hold, Caller::Waits { asks_once }));
         self.records.insert(hold, Record::default());
-        self.step(Input::Join {
+        self.step(Input::Join(Wish {
             request,
+            mode: Mode::Exclusive,
+            limit: None,
             asks_once,
             may_inherit,
-        });
+        }));
     }
 
     pub(super) fn leave(&mut self, at: usize) {

@@ -10,6 +10,7 @@ use crate::{
         deadline::deadline,
         error::{Effect, StoreError},
         id::{HoldId, InboxId},
+        mode::Mode,
         options::Queueing,
     },
     queue::{
@@ -120,6 +121,7 @@ impl Shell {
     pub(super) fn release(&mut self, hold: HoldId) {
         let grant = self.records[&hold].grant.unwrap();
         self.step(Input::Release(Release {
+            mode: Mode::Exclusive,
             hold,
             nested: false,
             open: true,
@@ -182,7 +184,8 @@ impl Shell {
             }
             Reply::Unsure(_) => record.is_known = true,
             Reply::Acquire(AcquireReply::Ended) => panic!("{hold} was asked for after its end"),
-            Reply::Unanswered(_) | Reply::Refused(_) => {}
+            // No reader asks here.
+            Reply::Unanswered(_) | Reply::Refused(_) | Reply::Share(_) => {}
         }
         let epoch = self.epoch;
         self.step(Input::Answered(Answer {
@@ -236,6 +239,7 @@ impl Shell {
                 assert_eq!(Some(request.hold), self.first());
                 self.fly(Request::Acquire(request));
             }
+            Action::Share(request) => unreachable!("{request:?}"),
             Action::Release(release, successor) | Action::Undo(release, successor) => {
                 let record = self.records.get_mut(&release.hold).unwrap();
                 record.releases += 1;

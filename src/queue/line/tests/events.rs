@@ -8,8 +8,12 @@ use crate::{
         deadline::deadline,
         error::{Effect, StoreError},
         id::{FencingToken, InboxId},
+        mode::Mode,
     },
-    queue::step::{Answer, Grant, Input, Release, Reply},
+    queue::{
+        step::{Answer, Grant, Input, Release, Reply},
+        waiter::Wish,
+    },
     store::{AcquireReply, AcquireRequest, HandoffMessage, QueueEntry, StoreTime},
 };
 
@@ -105,26 +109,47 @@ pub(super) fn join(waiter: char) -> Event {
 
 /// A caller that waits, with this TTL.
 pub(super) fn join_with(waiter: char, ttl: u64) -> Event {
-    enlist(waiter, millis(ttl), false, true, false)
+    enlist(waiter, Mode::Exclusive, millis(ttl), false, true, false)
 }
 
 /// A caller that waits, with this TTL, and may go on with the hold of another one.
 pub(super) fn join_heir(waiter: char, ttl: u64) -> Event {
-    enlist(waiter, millis(ttl), true, true, false)
+    enlist(waiter, Mode::Exclusive, millis(ttl), true, true, false)
 }
 
 /// A caller that waits, and asks too rarely for a place in the store's queue.
 pub(super) fn join_outside(waiter: char) -> Event {
-    enlist(waiter, millis(TTL), false, false, false)
+    enlist(waiter, Mode::Exclusive, millis(TTL), false, false, false)
 }
 
 /// A caller that does not wait.
 pub(super) fn ask_once(waiter: char) -> Event {
-    enlist(waiter, millis(TTL), false, false, true)
+    enlist(waiter, Mode::Exclusive, millis(TTL), false, false, true)
+}
+
+/// A reader that waits.
+pub(super) fn read(waiter: char) -> Event {
+    read_with(waiter, TTL)
+}
+
+/// A reader that waits, with this TTL.
+pub(super) fn read_with(waiter: char, ttl: u64) -> Event {
+    enlist(waiter, Mode::Shared, millis(ttl), false, true, false)
+}
+
+/// A reader that does not wait.
+pub(super) fn read_once(waiter: char) -> Event {
+    enlist(waiter, Mode::Shared, millis(TTL), false, false, true)
+}
+
+/// From now on a hold shares its lock.
+pub(super) fn downgrade(holder: char) -> Event {
+    Box::new(move |_| Some(Input::Downgraded(hold(holder))))
 }
 
 fn enlist(
     waiter: char,
+    mode: Mode,
     ttl: Duration,
     may_inherit: bool,
     has_entry: bool,
@@ -143,12 +168,24 @@ fn enlist(
             entry,
         };
         story.requests.insert(waiter, request);
-        Some(Input::Join {
-            request,
-            asks_once,
-            may_inherit,
-        })
+        let wish = wish(request, mode, asks_once, may_inherit);
+        Some(Input::Join(wish))
     })
+}
+
+pub(super) fn wish(
+    request: AcquireRequest,
+    mode: Mode,
+    asks_once: bool,
+    may_inherit: bool,
+) -> Wish {
+    Wish {
+        request,
+        mode,
+        limit: None,
+        asks_once,
+        may_inherit,
+    }
 }
 
 pub(super) fn leave(waiter: char) -> Event {
@@ -200,6 +237,7 @@ pub(super) fn release(holder: char) -> Event {
         let grant = story.grants[&holder];
         Some(Input::Release(Release {
             hold: grant.hold,
+            mode: grant.mode,
             tombstone: grant.unanswered,
             nested: false,
             open: true,
@@ -247,6 +285,31 @@ pub(super) fn held() -> Event {
             at: StoreTime { micros: TOKEN.0 },
             is_contended: false,
         })
+    })
+}
+
+/// These readers have the lock, for a lease of 30 s, and the others who have asked wait.
+pub(super) fn shared(inside: &'static str) -> Event {
+    answered(move |story| {
+        let lease = millis(TTL);
+        let at = StoreTime { micros: TOKEN.0 };
+        let now = story.store_time();
+        let each = story.asked.iter().map(|waiter| {
+            if inside.contains(*waiter) {
+                AcquireReply::Held {
+                    token: TOKEN,
+                    lease,
+                    at,
+                    is_contended: true,
+                }
+            } else {
+                AcquireReply::Busy {
+                    remaining: None,
+                    now,
+                }
+            }
+        });
+        Reply::Share(each.collect())
     })
 }
 
@@ -310,12 +373,21 @@ pub(super) fn message(waiter: char) -> Event {
 
 /// The lock has moved to this waiter; the message travels for so long.
 pub(super) fn message_after(span: u64, waiter: char) -> Event {
+    messages_after(span, vec![waiter])
+}
+
+/// The lock has moved to these readers just now.
+pub(super) fn message_to(waiters: &'static str) -> Event {
+    messages_after(0, waiters.chars().collect())
+}
+
+fn messages_after(span: u64, waiters: Vec<char>) -> Event {
     Box::new(move |story| {
         let at = story.store_time();
         story.now += millis(span);
         let message = HandoffMessage {
             key: "order:42".to_owned(),
-            holds: vec![hold(waiter)],
+            holds: waiters.into_iter().map(hold).collect(),
             token: TOKEN,
             at,
             lease: millis(GRANT),

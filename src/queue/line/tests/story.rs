@@ -11,6 +11,7 @@ use crate::{
     base::{
         deadline::deadline,
         id::HoldId,
+        mode::Mode,
         options::{HandOff, Queueing, Wake},
     },
     queue::{
@@ -78,6 +79,8 @@ pub(super) struct Story {
     pub(super) epoch: u64,
     /// When the request in flight was sent, and the epoch then.
     pub(super) flight: Option<(Instant, u64)>,
+    /// The readers for whom the last request was made.
+    pub(super) asked: Vec<char>,
     pub(super) requests: HashMap<char, AcquireRequest>,
     pub(super) grants: HashMap<char, Grant>,
 }
@@ -92,6 +95,7 @@ impl Story {
             now,
             epoch: 1,
             flight: None,
+            asked: Vec::new(),
             requests: HashMap::new(),
             grants: HashMap::new(),
         }
@@ -154,6 +158,20 @@ impl Story {
                 self.fly();
                 format!("acquire {waiter}")
             }
+            Action::Share(request) => {
+                let asked: Vec<_> = request.holds.iter().copied().map(letter).collect();
+                for waiter in &asked {
+                    let AcquireRequest { ttl, entry, .. } = self.requests[waiter];
+                    assert_eq!(
+                        (request.ttl, request.entry.is_some()),
+                        (ttl, entry.is_some())
+                    );
+                }
+                let text = format!("share {}", asked.iter().collect::<String>());
+                self.asked = asked;
+                self.fly();
+                text
+            }
             Action::Release(release, successor) | Action::Undo(release, successor) => {
                 let tombstone = if release.tombstone {
                     " (tombstone)"
@@ -161,7 +179,11 @@ impl Story {
                     ""
                 };
                 let next = successor.map_or(String::new(), |successor| self.succeed(successor));
-                format!("release {}{tombstone}{next}", letter(release.hold))
+                let verb = match release.mode {
+                    Mode::Shared => "unshare",
+                    _ => "release",
+                };
+                format!("{verb} {}{tombstone}{next}", letter(release.hold))
             }
             Action::Grant(hold, grant) => {
                 let waiter = letter(hold);

@@ -1,0 +1,223 @@
+//! The scripts of readers, and who is let in: `lua/share.lua` and its like, `lua/parts/members.lua`.
+
+use super::{
+    config::ticks,
+    hold::{Hold, Holds, Token},
+    message::{Answer, Marks},
+    mutation::Mutation,
+    state::{Member, Place},
+    store::Script,
+};
+
+impl Script<'_> {
+    pub(super) fn share(&mut self, holds: Holds, outward: u8) -> Answer {
+        let gone = &self.state.store.gone;
+        let left = holds.filter(|hold| !gone.contains(&hold));
+        let process = holds.process;
+        if left.is_empty() {
+            let (inside, token) = (left, 0);
+            return Answer::Shared {
+                inside,
+                token,
+                outward,
+            };
+        }
+        let mut is_shared = self.tidy();
+        let is_free = self.state.store.lock.is_none();
+        let inside = left.filter(|hold| self.field(hold).is_some());
+        let outside = left.filter(|hold| !inside.has(hold));
+        for hold in inside.iter() {
+            self.lengthen(hold, ticks::TTL);
+            is_shared = true;
+        }
+        if !outside.is_empty() {
+            let ahead = if is_free || is_shared {
+                self.head()
+            } else {
+                None
+            };
+            let is_next = ahead.is_none_or(|place| place.holds.process == process)
+                || is_shared && self.breaks(Mutation::ReadersOvertake);
+            if (is_free || is_shared) && is_next {
+                let others = ahead.is_some_and(|place| place.holds.process != process);
+                self.state.ledger.overtaken |= others;
+                self.leave(process);
+                self.enter(outside, ticks::TTL, None);
+            } else {
+                self.stand(outside, true);
+            }
+        }
+        if is_free || is_shared {
+            self.admit(None, Some(process));
+        }
+        let inside = left.filter(|hold| self.field(hold).is_some());
+        let token = self.state.store.lock.as_ref().map_or(0, |lock| lock.token);
+        Answer::Shared {
+            inside,
+            token,
+            outward,
+        }
+    }
+
+    pub(super) fn keep(&mut self, hold: Hold, ttl: u8) -> bool {
+        let present = self.field(hold).is_some();
+        if present {
+            self.lengthen(hold, ttl);
+        }
+        if self.tidy() {
+            self.settle();
+            self.admit(None, None);
+        }
+        present
+    }
+
+    pub(super) fn downgrade(&mut self, hold: Hold, ttl: u8) -> bool {
+        let shortens = self.breaks(Mutation::DowngradeShortens);
+        let Some(lock) = self.field(hold) else {
+            return false;
+        };
+        let lease = match lock.member(hold) {
+            Some(Member { own: None, .. }) if !shortens => ttl.max(lock.lease),
+            _ => ttl,
+        };
+        self.lengthen(hold, lease);
+        self.admit(None, None);
+        true
+    }
+
+    pub(super) fn unshare(&mut self, hold: Hold, marks: Option<Marks>) -> bool {
+        let frees = self.breaks(Mutation::LeaverFreesTheLock);
+        let lock = &mut self.state.store.lock;
+        let stored = lock
+            .as_ref()
+            .filter(|lock| lock.member(hold).is_some())
+            .map(|lock| lock.token);
+        if let Some(lock) = lock.as_mut().filter(|_| stored.is_some()) {
+            lock.members.retain(|member| member.hold != hold);
+        }
+        lock.take_if(|lock| lock.members.is_empty() || frees && stored.is_some());
+        self.state.ledger.lapsed &= stored.is_none();
+        if marks.is_some_and(|marks| marks.tombstone) && !self.breaks(Mutation::NoTombstone) {
+            self.state.store.gone.push(hold);
+        }
+        if marks.is_some_and(|marks| marks.nested) && !self.breaks(Mutation::NumberStays) {
+            self.state.store.seqs.retain(|(of, _)| *of != hold);
+        }
+        if stored.is_none() && marks.is_some() {
+            let mut places = self.state.store.queue.iter_mut();
+            if let Some(place) = places.find(|place| place.holds.has(hold)) {
+                place.holds = place.holds.without(hold);
+            }
+            self.state
+                .store
+                .queue
+                .retain(|place| !place.holds.is_empty());
+        }
+        if self.tidy() {
+            if !self.breaks(Mutation::LeaverDoesNotSettle) {
+                self.settle();
+            }
+            self.admit(None, None);
+        } else if self.state.store.lock.is_none() {
+            self.admit(stored, None);
+        }
+        stored.is_some()
+    }
+
+    // parts/members.lua
+
+    /// Removes the readers whose leases have ended. Returns whether the lock is shared.
+    pub(super) fn tidy(&mut self) -> bool {
+        let store = &mut self.state.store;
+        if let Some(lock) = &mut store.lock {
+            let seqs = &mut store.seqs;
+            lock.members.retain(|member| {
+                let lives = member.own != Some(0);
+                if !lives {
+                    seqs.retain(|(of, _)| *of != member.hold);
+                }
+                lives
+            });
+        }
+        if store.lock.take_if(|lock| lock.members.is_empty()).is_some() {
+            self.state.ledger.lapsed = true;
+        }
+        let lock = self.state.store.lock.as_ref();
+        lock.is_some_and(|lock| lock.is_shared())
+    }
+
+    fn settle(&mut self) {
+        if let Some(lock) = &mut self.state.store.lock {
+            let leases = lock.members.iter().filter_map(|member| member.own);
+            lock.lease = leases.max().unwrap_or(lock.lease);
+        }
+    }
+
+    /// It has a lease of its own from now on, never a shorter one; the lock lasts as long.
+    fn lengthen(&mut self, hold: Hold, lease: u8) {
+        if let Some(member) = self.member(hold) {
+            member.own = member.own.max(Some(lease));
+        }
+        if let Some(lock) = self.field(hold) {
+            lock.lease = lock.lease.max(lease);
+        }
+    }
+
+    fn enter(&mut self, holds: Holds, lease: u8, stored: Option<Token>) {
+        let own = Some(lease);
+        let members = holds.iter().map(|hold| Member {
+            hold,
+            depth: 1,
+            own,
+        });
+        match &mut self.state.store.lock {
+            Some(lock) => {
+                lock.members.extend(members);
+                lock.lease = lock.lease.max(lease);
+            }
+            None => drop(self.open(members.collect(), lease, stored)),
+        }
+    }
+
+    /// Lets in who is first in the line of a lock that is free or shared. The readers of `mine` get the TTL, and are
+    /// not told.
+    pub(super) fn admit(&mut self, stored: Option<Token>, mine: Option<u8>) {
+        while let Some(place) = self.head() {
+            let is_free = self.state.store.lock.is_none();
+            let Place { holds, shared, .. } = place;
+            if !shared {
+                if is_free {
+                    self.grant(place, stored);
+                }
+                return;
+            }
+            let is_shared = self
+                .state
+                .store
+                .lock
+                .as_ref()
+                .is_some_and(|lock| lock.is_shared());
+            if !is_free && !is_shared {
+                return;
+            }
+            self.leave(holds.process);
+            let is_mine = mine == Some(holds.process);
+            let lease = if is_mine { ticks::TTL } else { ticks::GRANT };
+            self.enter(holds, lease, stored);
+            if self.breaks(Mutation::GrantWithoutOwnLease) && !is_mine {
+                for hold in holds.iter() {
+                    self.member(hold)
+                        .into_iter()
+                        .for_each(|member| member.own = None);
+                }
+            }
+            let token = self.state.store.lock.as_ref().map_or(0, |lock| lock.token);
+            if !is_mine {
+                self.publish(holds, token);
+            }
+            if self.breaks(Mutation::OneBatchIsAdmitted) {
+                return;
+            }
+        }
+    }
+}
