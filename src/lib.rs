@@ -28,10 +28,12 @@ pub use self::{
     api::{
         builder::LocksBuilder,
         guard::{GuardScope, LockGuard},
+        in_current_call::{FutureExt, InCurrentCall},
         inspect::{Holder, LockInfo},
         installed::LocksScope,
         locks::Locks,
         request::LockRequest,
+        spawn::{JoinSetExt, spawn, spawn_blocking},
         with_lock::{WithLock, WithLockFlat},
     },
     base::{

@@ -109,11 +109,10 @@ impl LockGuard {
     /// # }
     /// ```
     pub fn scope<F: Future>(&self, body: F) -> GuardScope<'_, F> {
-        let hold = self.entry.hold();
         GuardScope {
             guard: self,
             loss: Loss::default(),
-            body: Some(Inside::new(self.locks, hold, body)),
+            body: Some(Inside::new(self.locks, &self.entry, body)),
         }
     }
 

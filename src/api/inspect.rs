@@ -45,8 +45,8 @@ pub struct Holder {
     pub hold_id: String,
     /// The call graph, if the field has the form `<uuid>:<integer>`.
     pub owner: Option<OwnerId>,
-    /// How many nested entries the hold has; 0 where another program has written something that is no
-    /// number of entries.
+    /// How many nested entries the hold has, 1 where only [spawned work](crate::FutureExt::in_current_call) keeps it;
+    /// 0 where another program has written something that is no number of entries.
     pub depth: u64,
     /// How long the lease of this reader lasts unless it is renewed; `None` where the lock is held exclusively.
     pub remaining: Option<Duration>,

@@ -58,6 +58,10 @@ impl Locks {
     /// The body's output is returned as soon as the release is confirmed, and after the response
     /// timeout (1 s by default) in any case; then the release goes on in the background.
     ///
+    /// A task that the body spawns with `tokio::spawn` is another caller. One of [`spawn`](crate::spawn) belongs to the
+    /// call graph: if it is still running at the end of the body, the output is returned at once, and the task
+    /// releases the lock.
+    ///
     /// # Errors
     ///
     /// [`Timeout`](LockError::Timeout) if the lock did not become free in time,

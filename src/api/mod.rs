@@ -3,10 +3,12 @@
 pub(crate) mod builder;
 pub(crate) mod engine;
 pub(crate) mod guard;
+pub(crate) mod in_current_call;
 pub(crate) mod inspect;
 pub(crate) mod installed;
 pub(crate) mod locks;
 pub(crate) mod request;
+pub(crate) mod spawn;
 pub(crate) mod with_lock;
 
 #[cfg(any(test, fuzzing))]

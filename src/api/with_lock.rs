@@ -12,11 +12,7 @@ use pin_project::{pin_project, pinned_drop};
 use crate::{
     api::engine::Engine,
     base::{error::LockError, options::Options},
-    hold::{
-        abort::Loss,
-        entry::{Entry, Exit},
-        scope::Inside,
-    },
+    hold::{abort::Loss, entry::Entry, exit::Exit, scope::Inside},
 };
 
 type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -73,7 +69,7 @@ enum State<F: Future> {
     /// The body has ended, and the lock is released.
     Releasing {
         #[pin]
-        exiting: Exit,
+        exiting: Exit<Entry>,
         output: Option<F::Output>,
     },
     /// The output was returned, or the future is being dropped.
@@ -150,7 +146,7 @@ impl<F: Future> State<F> {
     }
 
     fn run(mut self: Pin<&mut Self>, engine: &Engine, entry: Entry, body: F) {
-        let body = Inside::new(engine.id(), entry.hold(), body);
+        let body = Inside::new(engine.id(), &entry, body);
         self.set(Self::Running {
             body,
             entry,

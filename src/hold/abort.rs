@@ -4,7 +4,7 @@ use std::{
     fmt,
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll, ready},
+    task::{Context, Poll},
 };
 
 use crate::{base::error::LostReason, hold::hold::Hold};
@@ -31,15 +31,20 @@ impl Loss {
         }
         match body.poll(cx) {
             Poll::Ready(output) => Poll::Ready(hold.must_abort().map_or(Ok(output), Err)),
-            Poll::Pending if hold.aborts_on_loss() => {
-                let loss = self.0.get_or_insert_with(|| {
-                    let hold = Arc::clone(hold);
-                    Box::pin(async move { hold.until_lost().await })
-                });
-                Poll::Ready(Err(ready!(loss.as_mut().poll(cx))))
-            }
-            Poll::Pending => Poll::Pending,
+            Poll::Pending => self.poll_lost(hold, cx).map(Err),
         }
+    }
+
+    /// The loss of `hold` that ends the body, which has been polled and waits.
+    pub(crate) fn poll_lost(&mut self, hold: &Arc<Hold>, cx: &mut Context<'_>) -> Poll<LostReason> {
+        if !hold.aborts_on_loss() {
+            return Poll::Pending;
+        }
+        let loss = self.0.get_or_insert_with(|| {
+            let hold = Arc::clone(hold);
+            Box::pin(async move { hold.until_lost().await })
+        });
+        loss.as_mut().poll(cx)
     }
 }
 

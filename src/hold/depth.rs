@@ -1,4 +1,4 @@
-//! How many nested entries a hold has: as it should be, and as the store has it.
+//! How many nested entries and members a hold has, and the depth that the store has for it.
 
 use std::time::Duration;
 
@@ -15,7 +15,9 @@ use crate::{
 /// at a time, and after an unknown outcome by the next change.
 #[derive(Debug)]
 pub(crate) struct Depth {
-    wanted: u32,
+    entries: u32,
+    /// The work that has left its task under the hold, and has not ended.
+    members: u32,
     /// How many times the wanted depth has changed, and how many of these changes the store is known
     /// to have taken in: a later depth includes all earlier changes.
     wishes: u64,
@@ -42,6 +44,17 @@ pub(super) struct Flight {
     pub(super) answer: Shared<Answer<Presence>>,
 }
 
+/// What is left of a hold when an entry or a member has left it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Remains {
+    /// The hold has ended.
+    Nothing,
+    /// Others, for which the depth in the store is what it was.
+    SameDepth,
+    /// Other entries. The depth in the store is to follow.
+    LessDepth,
+}
+
 /// How the store is brought up to date.
 pub(super) enum Next {
     /// It is.
@@ -55,7 +68,8 @@ impl Depth {
     /// The depth of a hold that is entered, as the one before has left it in the store.
     pub(super) fn new(stored: Stored) -> Self {
         Self {
-            wanted: 1,
+            entries: 1,
+            members: 0,
             wishes: 1,
             met: 0,
             stored,
@@ -65,9 +79,10 @@ impl Depth {
         }
     }
 
-    /// The wanted depth; 0 once the hold has ended.
+    /// The wanted depth; 0 once the hold has ended. Members keep the field in the store without being counted
+    /// there.
     pub(super) fn wanted(&self) -> u32 {
-        self.wanted
+        self.entries.max(self.members.min(1))
     }
 
     /// How many changes were wanted up to now.
@@ -87,12 +102,28 @@ impl Depth {
 
     /// One level more. Returns false if the hold has ended: then it cannot be re-entered.
     pub(super) fn deepen(&mut self) -> bool {
-        let is_held = self.wanted > 0;
+        let is_held = self.wanted() > 0;
         if is_held {
-            self.wanted += 1;
+            self.entries += 1;
             self.wishes += 1;
         }
         is_held
+    }
+
+    /// One member more. Returns false if the hold has ended: then it cannot be joined.
+    pub(super) fn join(&mut self) -> bool {
+        let is_held = self.wanted() > 0;
+        self.members += u32::from(is_held);
+        is_held
+    }
+
+    /// One member less.
+    pub(super) fn part(&mut self) -> Remains {
+        self.members = self.members.saturating_sub(1);
+        match self.wanted() {
+            0 => Remains::Nothing,
+            _ => Remains::SameDepth,
+        }
     }
 
     /// The next change is to lengthen the lease.
@@ -100,18 +131,22 @@ impl Depth {
         self.lengthen = true;
     }
 
-    /// One level less. Returns how many are left.
-    pub(super) fn rise(&mut self) -> u32 {
-        self.wanted = self.wanted.saturating_sub(1);
+    /// One level less.
+    pub(super) fn rise(&mut self) -> Remains {
+        self.entries = self.entries.saturating_sub(1);
         self.wishes += 1;
-        self.wanted
+        match (self.entries, self.wanted()) {
+            (_, 0) => Remains::Nothing,
+            (0, _) => Remains::SameDepth,
+            _ => Remains::LessDepth,
+        }
     }
 
     /// The change that is in flight, or the next one that the store needs, until it has taken in the
     /// wish. From here on its depth is unknown until confirmed.
     pub(super) fn next(&mut self, wish: u64, hold: HoldId, ttl: Duration) -> Next {
-        let is_settled = self.stored.depth == Some(self.wanted) && !self.lengthen;
-        if is_settled || self.met >= wish || self.wanted == 0 {
+        let is_settled = self.stored.depth == Some(self.wanted()) && !self.lengthen;
+        if is_settled || self.met >= wish || self.wanted() == 0 {
             return Next::Nothing;
         }
         if let Some(flight) = &self.flight {
@@ -122,7 +157,7 @@ impl Depth {
         Next::Change(DepthChange {
             hold,
             mode: Mode::Exclusive,
-            target: self.wanted,
+            target: self.wanted(),
             seq: self.stored.seq,
             ttl,
             lengthen: self.lengthen,
@@ -168,7 +203,7 @@ impl Depth {
 
     /// The task has brought the store up to this wish, or cannot. Returns whether it ends.
     pub(super) fn stop_to_follow(&mut self, wish: u64) -> bool {
-        self.is_followed &= self.wishes != wish && self.wanted > 0;
+        self.is_followed &= self.wishes != wish && self.wanted() > 0;
         !self.is_followed
     }
 
@@ -231,7 +266,8 @@ mod tests {
         assert!(first.deepen());
         let wanted = change(&mut first, TTL).unwrap();
         let _flight = fly(&mut first, wanted);
-        assert_eq!((first.rise(), first.rise()), (1, 0));
+        let left = [first.rise(), first.rise()];
+        assert_eq!(left, [Remains::LessDepth, Remains::Nothing]);
         assert_eq!(change(&mut first, TTL), None);
         assert!(!first.deepen(), "it has ended");
         let Stored { depth: stored, seq } = first.stored();
@@ -257,6 +293,50 @@ mod tests {
         let flight = fly(&mut depth, wanted);
         assert!(depth.land(&flight, Some(3), 2 * TTL));
         assert!(!depth.is_lengthening());
+    }
+
+    #[test]
+    fn the_last_entry_or_member_ends_the_hold() {
+        use Remains::{LessDepth, Nothing, SameDepth};
+        let mut entry_last = depth(Some(1), 0);
+        assert!(entry_last.join() && entry_last.join());
+        assert_eq!([entry_last.part(), entry_last.part()], [SameDepth; 2]);
+        assert_eq!(entry_last.rise(), Nothing);
+        let mut member_last = depth(Some(1), 0);
+        assert!(member_last.join() && member_last.deepen());
+        assert_eq!(
+            [member_last.rise(), member_last.rise()],
+            [LessDepth, SameDepth]
+        );
+        assert_eq!(member_last.part(), Nothing);
+        assert!(!member_last.join() && !member_last.deepen(), "it has ended");
+        assert_eq!(member_last.wanted(), 0);
+    }
+
+    /// The field is there already, with the depth that it had for the entries before.
+    #[test]
+    fn the_first_entry_beside_members_needs_no_change() {
+        let mut depth = depth(Some(1), 0);
+        assert!(depth.join());
+        assert_eq!(depth.rise(), Remains::SameDepth);
+        assert_eq!(depth.wanted(), 1);
+        assert!(depth.deepen());
+        assert_eq!(change(&mut depth, TTL), None);
+        assert!(depth.deepen());
+        assert_eq!(change(&mut depth, TTL).map(|it| it.target), Some(2));
+        assert_eq!(depth.rise(), Remains::LessDepth);
+        assert_eq!(change(&mut depth, TTL).map(|it| it.target), Some(1));
+    }
+
+    #[test]
+    fn an_entry_beside_members_can_lengthen_the_lease() {
+        let mut depth = depth(Some(1), 0);
+        assert!(depth.join());
+        depth.rise();
+        assert!(depth.deepen());
+        depth.lengthen();
+        let wanted = change(&mut depth, TTL).unwrap();
+        assert!(wanted.lengthen && wanted.target == 1);
     }
 
     #[test]

@@ -97,7 +97,8 @@ impl Held {
         self.0.token()
     }
 
-    /// How many nested entries the hold has at this moment; 1 without any re-entry.
+    /// How many nested entries the hold has at this moment; 1 without any re-entry, and where only
+    /// [spawned work](crate::FutureExt::in_current_call) keeps it.
     ///
     /// # Examples
     ///

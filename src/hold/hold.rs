@@ -23,7 +23,7 @@ use crate::{
         timer::sleep_until,
     },
     hold::{
-        depth::Depth,
+        depth::{Depth, Remains},
         lease::{Due, Lease},
         schedule::Slot,
     },
@@ -207,9 +207,19 @@ impl Hold {
         })
     }
 
-    /// One level less. Returns how many are left.
-    pub(super) fn rise(&self) -> u32 {
+    /// One level less.
+    pub(super) fn rise(&self) -> Remains {
         self.change(|state| state.depth.rise())
+    }
+
+    /// One member more. Returns false if the hold has ended: then it cannot be joined.
+    pub(super) fn join(&self) -> bool {
+        self.change(|state| state.depth.join())
+    }
+
+    /// One member less.
+    pub(super) fn part(&self) -> Remains {
+        self.change(|state| state.depth.part())
     }
 
     /// Ends the hold. Returns what another call graph would be given that goes on with it, and whether one

@@ -3,11 +3,14 @@
 pub(crate) mod abort;
 pub(crate) mod depth;
 pub(crate) mod entry;
+pub(crate) mod exit;
 pub(crate) mod held;
 pub(crate) mod hold;
 pub(crate) mod lease;
+pub(crate) mod member;
 pub(crate) mod renewal;
 pub(crate) mod renewals;
 pub(crate) mod schedule;
 pub(crate) mod scope;
+pub(crate) mod spawned;
 pub(crate) mod sync;

@@ -2,7 +2,7 @@
 
 use std::{
     pin::Pin,
-    sync::Arc,
+    sync::{Arc, Weak},
     task::{Context, Poll},
 };
 
@@ -19,21 +19,26 @@ use crate::{
         mutex::Mutex,
     },
     hold::{
+        entry::Entry,
+        exit::Occupant,
         held::Held,
         hold::{CallGraph, Hold},
+        renewals::RenewalSchedule,
     },
 };
 
 task_local! {
-    static CHAIN: Arc<Frame>;
+    pub(super) static CHAIN: Arc<Frame>;
 }
 
 /// One entry of the chain, linked to the one around it.
 #[derive(Debug)]
-struct Frame {
+pub(super) struct Frame {
     /// Which `Locks` the hold belongs to.
     locks: LocksId,
     hold: Arc<Hold>,
+    /// Weak, since a frame may outlive its hold.
+    renewals: Weak<RenewalSchedule>,
     place: Mutex<Place>,
 }
 
@@ -59,6 +64,34 @@ impl Place {
     }
 }
 
+impl Frame {
+    pub(super) fn hold(&self) -> &Arc<Hold> {
+        &self.hold
+    }
+
+    /// `None` only if the hold has ended.
+    pub(super) fn renewals(&self) -> Option<Arc<RenewalSchedule>> {
+        self.renewals.upgrade()
+    }
+
+    /// The same in another chain, inside of `outer`.
+    pub(super) fn copy(&self, outer: Option<Arc<Self>>) -> Arc<Self> {
+        Arc::new(Self {
+            locks: self.locks,
+            hold: Arc::clone(&self.hold),
+            renewals: Weak::clone(&self.renewals),
+            place: Mutex::new(Place { task: None, outer }),
+        })
+    }
+
+    /// Notes that the code which runs now is inside of this frame, and around it inside of `outermost`.
+    pub(super) fn place_here(&self, outermost: &Self) {
+        let Place { task, outer } = Place::here();
+        self.place.lock().task = task;
+        outermost.place.lock().outer = outer;
+    }
+}
+
 /// Tells one `Locks` and its clones from all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LocksId(pub(crate) u64);
@@ -70,11 +103,16 @@ fn innermost() -> Option<Arc<Frame>> {
     here.then_some(frame)
 }
 
+/// The frames of the present call graph, from the innermost outwards.
+pub(super) fn frames() -> impl Iterator<Item = Arc<Frame>> {
+    let outer = |frame: &Arc<Frame>| frame.place.lock().outer.clone();
+    std::iter::successors(innermost(), outer)
+}
+
 /// The first frame, from the innermost outwards, that satisfies `wanted` and is still held: a body
 /// that was moved out of an enclosing one may outlive the hold of that one.
 fn find(wanted: impl Fn(&Frame) -> bool) -> Option<Arc<Hold>> {
-    let outer = |frame: &Arc<Frame>| frame.place.lock().outer.clone();
-    std::iter::successors(innermost(), outer)
+    frames()
         .find(|frame| wanted(frame) && frame.hold.depth() > 0)
         .map(|frame| Arc::clone(&frame.hold))
 }
@@ -100,8 +138,9 @@ pub(crate) fn call_graph() -> CallGraph {
 
 /// The innermost lock named `key` that the calling code runs under, on any [`Locks`](crate::Locks).
 ///
-/// `None` outside of every body that holds such a lock, and in tasks that were spawned from one:
-/// `tokio::spawn` inherits nothing.
+/// `None` outside of every body that holds such a lock, and in tasks that were spawned from one by `tokio::spawn`,
+/// which inherits nothing. [`spawn`](crate::spawn) and
+/// [`in_current_call`](crate::FutureExt::in_current_call) take the locks along.
 ///
 /// # Examples
 ///
@@ -157,14 +196,15 @@ pub(crate) struct Inside<F> {
 }
 
 impl<F> Inside<F> {
-    /// Encloses the body in `hold`, and in all that encloses the poll.
-    pub(crate) fn new(locks: LocksId, hold: &Arc<Hold>, body: F) -> Self
+    /// Encloses the body in the hold of `entry`, and in all that encloses the poll.
+    pub(crate) fn new(locks: LocksId, entry: &Entry, body: F) -> Self
     where
         F: Future,
     {
         let frame = Arc::new(Frame {
             locks,
-            hold: Arc::clone(hold),
+            hold: Arc::clone(entry.hold()),
+            renewals: Arc::downgrade(entry.renewals()),
             place: Mutex::default(),
         });
         Self {

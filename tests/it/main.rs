@@ -37,6 +37,8 @@ mod calls {
     mod moved_futures;
     mod options;
     mod paused_time;
+    mod spawned;
+    mod spawned_ends;
     mod storm;
     mod unpolled;
 }
@@ -71,6 +73,7 @@ mod queue {
     mod outage;
     mod refused;
     mod runtimes;
+    mod spawned;
     mod timeouts;
     mod waiting;
 }

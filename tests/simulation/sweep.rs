@@ -19,7 +19,7 @@ use super::{
     run::simulated,
     server::Server,
 };
-use crate::{HandOff, LockError, Locks, OnLost, support::sweep::poll_at_most};
+use crate::{FutureExt, HandOff, LockError, Locks, OnLost, support::sweep::poll_at_most};
 
 const KEY: &str = "swept";
 
@@ -101,6 +101,21 @@ const FUTURES: &[Make] = &[
         Box::pin(async move {
             let request = locks.lock(KEY).wait(Duration::from_millis(20));
             drop(request.run(body()).await);
+        })
+    }),
+    ("spawned", |locks| {
+        Box::pin(async move {
+            let child = || locks.with_lock(KEY, locks.with_lock(KEY, body()));
+            let body = async {
+                let awaited = crate::spawn(child());
+                let kept = child().in_current_call();
+                drop(awaited.await);
+                (crate::spawn(child()), kept)
+            };
+            if let Ok((task, kept)) = locks.with_lock(KEY, body).await {
+                drop(kept.await);
+                drop(task.await);
+            }
         })
     }),
     ("inspect", |locks| {

@@ -4,7 +4,7 @@
 use crate::support::sweep::{Ground, KEY, poll_times};
 use crate::support::trio::released_at;
 use crate::support::{DEADLINE, eventually, within};
-use reentry::{LockError, LockGuard, Locks, Wake};
+use reentry::{FutureExt, LockError, LockGuard, Locks, Wake};
 use tokio::task::yield_now;
 
 /// Takes three polls.
@@ -44,13 +44,14 @@ async fn waiting_may_be_dropped_after_any_poll() {
     }
 }
 
-fn nested(locks: &Locks) -> impl Future + use<> {
+fn nested(locks: &Locks) -> impl Future<Output = ()> + Send + use<> {
     let inner = locks.with_lock(KEY, body());
-    locks.with_lock(KEY, async {
+    let outer = locks.with_lock(KEY, async {
         yield_now().await;
         inner.await.unwrap();
         yield_now().await;
-    })
+    });
+    async { outer.await.unwrap() }
 }
 
 #[tokio::test]
@@ -65,8 +66,7 @@ async fn branches_may_be_dropped_after_any_poll() {
     let ground = Ground::on_redis().await;
     let locks = &ground.locks;
     let branches = || async {
-        let (one, other) = tokio::join!(nested(locks), locks.with_lock(KEY, body()));
-        drop(one);
+        let ((), other) = tokio::join!(nested(locks), locks.with_lock(KEY, body()));
         other.unwrap();
     };
     ground.sweep(|| locks.with_lock(KEY, branches())).await;
@@ -105,6 +105,26 @@ async fn a_guard_may_be_dropped_after_any_poll_of_its_life() {
         guard.release().await.unwrap();
     };
     ground.sweep(life).await;
+}
+
+/// The task goes on when its parent was dropped, and releases the lock.
+#[tokio::test]
+async fn a_body_that_spawns_may_be_dropped_after_any_poll() {
+    let ground = Ground::on_redis().await;
+    let locks = &ground.locks;
+    let awaited = || async { reentry::spawn(nested(locks)).await.unwrap() };
+    ground.sweep(|| locks.with_lock(KEY, awaited())).await;
+    let left_behind = || async { drop(reentry::spawn(nested(locks))) };
+    ground.sweep(|| locks.with_lock(KEY, left_behind())).await;
+    // A child that is dropped together with its parent, or when that has gone.
+    let polled_by_it = || async { nested(locks).in_current_call().await.unwrap() };
+    ground.sweep(|| locks.with_lock(KEY, polled_by_it())).await;
+    let polled_after_it = || async {
+        let child = async { (nested(locks).in_current_call(),) };
+        let (child,) = locks.with_lock(KEY, child).await.unwrap();
+        child.await.unwrap();
+    };
+    ground.sweep(polled_after_it).await;
 }
 
 #[tokio::test]

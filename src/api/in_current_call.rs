@@ -1,0 +1,189 @@
+//! A future that takes the call graph along to another task.
+
+use std::{
+    fmt,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use pin_project::pin_project;
+
+use crate::{
+    base::error::LockError,
+    hold::{
+        member::{Exits, Members},
+        spawned::{Apart, Chain},
+    },
+};
+
+/// What this crate adds to every [`Future`].
+pub trait FutureExt: Future + Sized {
+    /// Makes the future a part of the call graph in which this is called, wherever it is polled.
+    ///
+    /// Each lock that the calling code runs under is kept from now on until the future has ended or was dropped, also
+    /// while it is not polled, and also when the call that took the lock has ended by then. Inside, nested calls
+    /// re-enter these locks, and [`held`](crate::held()) and [`current_owner`](crate::current_owner) tell of them.
+    /// What encloses the future where it is polled comes behind them.
+    ///
+    /// It costs no request: in the store the lock keeps the depth that its entries give it, and at least 1. The last
+    /// one to end, be it an entry or such a future, releases the lock.
+    ///
+    /// A call that has taken a lock does not wait for the future: it returns its output, and the lock stays held.
+    ///
+    /// Where the calling code runs under no lock, the output is that of the future, and nothing else happens.
+    ///
+    /// # Errors
+    ///
+    /// The output is [`LockError::Lost`] if one of the locks is lost before the future has ended: then the future is
+    /// dropped, unless the lock was asked for with [`OnLost::KeepRunning`](crate::OnLost). If several are lost, the
+    /// error is that of the outermost one.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it, polled or not, drops the future. Where it was the last one in a lock, that lock is released in
+    /// the background.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use reentry::FutureExt;
+    /// use tokio::task::JoinSet;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let mut tasks = JoinSet::new();
+    /// let body = async {
+    ///     let nested = locks.clone();
+    ///     let charge = async move { nested.with_lock("order:42", async { "charged" }).await };
+    ///     tasks.spawn(charge.in_current_call());
+    /// };
+    /// // The body ends at once, and leaves the lock to the task.
+    /// locks.with_lock("order:42", body).await?;
+    /// assert!(locks.lock("order:42").try_acquire().await?.is_none());
+    /// let charged = tasks.join_next().await.transpose()?;
+    /// assert_eq!(charged.transpose()?.transpose()?, Some("charged"));
+    /// assert!(locks.lock("order:42").try_acquire().await?.is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn in_current_call(self) -> InCurrentCall<Self> {
+        InCurrentCall::new(self)
+    }
+}
+
+impl<F: Future> FutureExt for F {}
+
+/// A future in the call graph in which it was made: that of [`FutureExt::in_current_call`].
+///
+/// # Panics
+///
+/// If it is polled after completion, or, where it keeps a lock, outside of a tokio runtime with timers.
+///
+/// # Cancel safety
+///
+/// Dropping it, polled or not, drops the future. Where it was the last one in a lock, that lock is released in the
+/// background. If the runtime shuts down before that, the lock stands until its lease ends.
+#[pin_project]
+#[must_use = "futures do nothing unless awaited, and this one keeps the locks that it was made under"]
+pub struct InCurrentCall<F: Future> {
+    #[pin]
+    state: State<F>,
+}
+
+/// The steps of an `InCurrentCall`, in their order.
+#[pin_project(project = StateProjection, project_replace = Replaced)]
+enum State<F: Future> {
+    /// It was made under no lock.
+    Plain(#[pin] F),
+    Running {
+        /// Dropped before the members, so that the body has ended when a lock is released.
+        #[pin]
+        body: Apart<F>,
+        members: Members,
+    },
+    /// The body has ended, and with it perhaps some of the holds.
+    Leaving {
+        exits: Exits,
+        output: Option<F::Output>,
+    },
+    /// The output was returned.
+    Done,
+}
+
+impl<F: Future> InCurrentCall<F> {
+    fn new(body: F) -> Self {
+        let state = match Chain::leave() {
+            None => State::Plain(body),
+            Some((chain, members)) => State::Running {
+                body: Apart::new(chain, body),
+                members,
+            },
+        };
+        Self { state }
+    }
+}
+
+impl<F: Future> Future for InCurrentCall<F> {
+    type Output = Result<F::Output, LockError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut state = self.project().state;
+        loop {
+            let ended = match state.as_mut().project() {
+                StateProjection::Plain(body) => Ok(ready!(body.poll(cx))),
+                StateProjection::Running { body, members } => {
+                    match ready!(members.race(body, cx)) {
+                        Ok(output) => {
+                            state.as_mut().leave(output);
+                            continue;
+                        }
+                        // The last one in a hold releases it in the background: the caller is told at once,
+                        // however silent the store is.
+                        Err(error) => Err(error),
+                    }
+                }
+                StateProjection::Leaving { exits, output } => {
+                    match (ready!(Pin::new(exits).poll(cx)), output.take()) {
+                        // Only a lock found lost may mask what the body has returned (P13).
+                        (None, Some(output)) => Ok(output),
+                        (Some(error), _) => Err(error),
+                        (None, None) => {
+                            state.set(State::Done);
+                            continue;
+                        }
+                    }
+                }
+                StateProjection::Done => panic!("`InCurrentCall` polled after completion"),
+            };
+            state.set(State::Done);
+            return Poll::Ready(ended);
+        }
+    }
+}
+
+impl<F: Future> State<F> {
+    /// Drops the body, inside its chain, and only then takes the members off.
+    fn leave(mut self: Pin<&mut Self>, output: F::Output) {
+        if let Replaced::Running { members, .. } = self.as_mut().project_replace(Self::Done) {
+            self.set(Self::Leaving {
+                exits: members.exit(),
+                output: Some(output),
+            });
+        }
+    }
+}
+
+impl<F: Future> fmt::Debug for InCurrentCall<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = match &self.state {
+            State::Plain(_) => "plain",
+            State::Running { .. } => "running",
+            State::Leaving { .. } => "leaving",
+            State::Done => "done",
+        };
+        f.debug_struct("InCurrentCall")
+            .field("state", &state)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,221 @@
+//! Tasks that belong to the call graph of the code that spawns them.
+
+use tokio::task::{self, AbortHandle, JoinHandle, JoinSet};
+
+use crate::{
+    api::in_current_call::FutureExt,
+    base::error::LockError,
+    hold::{member::Members, spawned::Chain},
+};
+
+/// Spawns a task that belongs to the call graph of the caller: `tokio::spawn` of
+/// [`in_current_call`](FutureExt::in_current_call).
+///
+/// The task keeps each lock that the caller runs under, and re-enters it. Where the caller runs under no lock, it is a
+/// task like any other, and its output is `Ok`.
+///
+/// A task of `tokio::spawn` inherits nothing: it is another caller, and waits for the locks of the one that spawned it.
+/// If that one awaits the task, both wait until the `wait` of the task's request is over, which may be never. This
+/// function is for tasks that are awaited, or that finish the work of their caller.
+///
+/// # Errors
+///
+/// The output of the task is [`LockError::Lost`] if one of the locks is lost before it has ended: then its future is
+/// dropped, unless the lock was asked for with [`OnLost::KeepRunning`](crate::OnLost).
+///
+/// # Panics
+///
+/// Outside of a tokio runtime, as `tokio::spawn` does.
+///
+/// # Cancel safety
+///
+/// Dropping the handle detaches the task: it goes on, and keeps the locks. Aborting it drops its future; where it was
+/// the last one in a lock, that lock is released in the background.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let locks = reentry::Locks::in_memory();
+/// let nested = locks.clone();
+/// let body = async {
+///     let task = async move { nested.with_lock("order:42", async { "both inside" }).await };
+///     // With `tokio::spawn` this would wait for ever.
+///     reentry::spawn(task).await
+/// };
+/// assert_eq!(locks.with_lock("order:42", body).await????, "both inside");
+/// # Ok(())
+/// # }
+/// ```
+#[track_caller]
+pub fn spawn<F>(future: F) -> JoinHandle<Result<F::Output, LockError>>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    task::spawn(future.in_current_call())
+}
+
+/// Runs blocking work that belongs to the call graph of the caller: `tokio::task::spawn_blocking` with the same locks
+/// as [`spawn`].
+///
+/// Inside, [`held`](crate::held()) and [`current_owner`](crate::current_owner) tell of the locks that the caller runs
+/// under, and `Handle::current().block_on(locks.with_lock(…))` re-enters them.
+///
+/// Blocking work cannot be dropped: once it has begun it runs to its end, whatever happens to the lock. Ask
+/// [`Held::is_lost`](crate::Held::is_lost) between its steps. Where it was the last one in a lock, the lock is
+/// released in the background, and may still be held when the output is there.
+///
+/// # Errors
+///
+/// The output is [`LockError::Lost`] if one of the locks was lost by the end of the work, or before its beginning: then
+/// it is not run. Locks that were asked for with [`OnLost::KeepRunning`](crate::OnLost) are left out.
+///
+/// # Panics
+///
+/// Outside of a tokio runtime, as `tokio::task::spawn_blocking` does.
+///
+/// # Cancel safety
+///
+/// Dropping the handle detaches the work: it goes on, and keeps the locks. Work that is aborted before it has begun is
+/// dropped when its turn comes; aborting it afterwards has no effect.
+///
+/// # Examples
+///
+/// ```
+/// use tokio::runtime::Handle;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let locks = reentry::Locks::in_memory();
+/// let nested = locks.clone();
+/// let body = async {
+///     let work = move || {
+///         let depth = async { reentry::held("order:42").map(|held| held.depth()) };
+///         Handle::current().block_on(nested.with_lock("order:42", depth))
+///     };
+///     reentry::spawn_blocking(work).await
+/// };
+/// assert_eq!(locks.with_lock("order:42", body).await????, Some(2));
+/// # Ok(())
+/// # }
+/// ```
+#[track_caller]
+pub fn spawn_blocking<F, T>(work: F) -> JoinHandle<Result<T, LockError>>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    let blocking = Blocking::new(work);
+    task::spawn_blocking(move || blocking.run())
+}
+
+mod sealed {
+    pub trait Sealed {}
+
+    impl<T> Sealed for tokio::task::JoinSet<T> {}
+}
+
+/// What this crate adds to tokio's [`JoinSet`].
+///
+/// The trait is sealed: it is not implemented for other types.
+///
+/// # Examples
+///
+/// ```
+/// use reentry::JoinSetExt;
+/// use tokio::task::JoinSet;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let locks = reentry::Locks::in_memory();
+/// let body = async {
+///     let mut tasks = JoinSet::new();
+///     for _ in 0..3 {
+///         tasks.spawn_in_call(async { reentry::held("order:42").is_some() });
+///     }
+///     tasks.spawn_blocking_in_call(|| reentry::held("order:42").is_some());
+///     tasks.join_all().await
+/// };
+/// for is_held in locks.with_lock("order:42", body).await? {
+///     assert!(is_held?);
+/// }
+/// # Ok(())
+/// # }
+/// ```
+pub trait JoinSetExt<T>: sealed::Sealed {
+    /// Spawns a task that belongs to the call graph of the caller, as [`spawn`] does.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime, as [`JoinSet::spawn`] does.
+    #[track_caller]
+    fn spawn_in_call<F>(&mut self, future: F) -> AbortHandle
+    where
+        F: Future<Output = T> + Send + 'static,
+        T: Send;
+
+    /// Runs blocking work that belongs to the call graph of the caller, as [`spawn_blocking`] does.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime, as [`JoinSet::spawn_blocking`] does.
+    #[track_caller]
+    fn spawn_blocking_in_call<F>(&mut self, work: F) -> AbortHandle
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send;
+}
+
+impl<T: 'static> JoinSetExt<T> for JoinSet<Result<T, LockError>> {
+    fn spawn_in_call<F>(&mut self, future: F) -> AbortHandle
+    where
+        F: Future<Output = T> + Send + 'static,
+        T: Send,
+    {
+        self.spawn(future.in_current_call())
+    }
+
+    fn spawn_blocking_in_call<F>(&mut self, work: F) -> AbortHandle
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send,
+    {
+        let blocking = Blocking::new(work);
+        self.spawn_blocking(move || blocking.run())
+    }
+}
+
+/// Blocking work on its way to its thread.
+struct Blocking<F> {
+    /// Dropped before the members, so that it has ended when a lock is released.
+    work: F,
+    /// `None` where it was made under no lock.
+    call: Option<(Chain, Members)>,
+}
+
+impl<F> Blocking<F> {
+    fn new(work: F) -> Self {
+        Self {
+            work,
+            call: Chain::leave(),
+        }
+    }
+
+    fn run<T>(self) -> Result<T, LockError>
+    where
+        F: FnOnce() -> T,
+    {
+        let Some((chain, members)) = self.call else {
+            return Ok((self.work)());
+        };
+        if let Some(error) = members.lost() {
+            chain.run(|| drop(self.work));
+            return Err(error);
+        }
+        let output = chain.run(self.work);
+        // There is nobody here that could wait for a release: what is left to do goes on in the background.
+        members.lost().map_or(Ok(output), Err)
+    }
+}

@@ -1,0 +1,149 @@
+//! Work that has left its task keeps the holds that enclosed it: it is a member of each.
+
+use std::{
+    fmt,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+use futures_util::{
+    FutureExt,
+    future::{JoinAll, join_all},
+};
+
+use crate::{
+    base::error::LockError,
+    hold::{
+        abort::Loss,
+        depth::Remains,
+        exit::{Exit, Leaving, Occupant, end},
+        hold::Hold,
+        renewals::RenewalSchedule,
+    },
+};
+
+/// One member of a hold. It costs no request. Dropping it takes it off; where it was the last one in the hold, the
+/// hold ends in the background.
+pub(crate) struct Member {
+    hold: Arc<Hold>,
+    renewals: Arc<RenewalSchedule>,
+    loss: Loss,
+    /// Whether it was taken off.
+    has_left: bool,
+}
+
+impl Member {
+    /// `None` if the hold has ended.
+    pub(super) fn of(hold: &Arc<Hold>, renewals: Arc<RenewalSchedule>) -> Option<Self> {
+        hold.join().then(|| Self {
+            hold: Arc::clone(hold),
+            renewals,
+            loss: Loss::default(),
+            has_left: false,
+        })
+    }
+
+    pub(super) fn is_of(&self, hold: &Arc<Hold>) -> bool {
+        Arc::ptr_eq(&self.hold, hold)
+    }
+
+    fn exit(mut self) -> Exit<Self> {
+        self.has_left = true;
+        let work = self.leave();
+        Exit::new(self, work)
+    }
+
+    fn leave(&self) -> Option<Leaving> {
+        match self.hold.part() {
+            Remains::Nothing => end(&self.hold, &self.renewals),
+            Remains::SameDepth | Remains::LessDepth => None,
+        }
+    }
+}
+
+impl Occupant for Member {
+    fn hold(&self) -> &Arc<Hold> {
+        &self.hold
+    }
+
+    fn renewals(&self) -> &Arc<RenewalSchedule> {
+        &self.renewals
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        if !self.has_left {
+            drop(self.leave());
+        }
+    }
+}
+
+impl fmt::Debug for Member {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Member")
+            .field("hold", &self.hold)
+            .field("has_left", &self.has_left)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The members that a piece of work is, one of each hold around it: the innermost first.
+#[derive(Debug)]
+pub(crate) struct Members(Vec<Member>);
+
+impl Members {
+    pub(super) fn new(innermost_first: Vec<Member>) -> Self {
+        Self(innermost_first)
+    }
+
+    /// The loss that ends the work: of the outermost hold, if several are lost.
+    pub(crate) fn lost(&self) -> Option<LockError> {
+        self.0.iter().rev().find_map(|Member { hold, .. }| {
+            let reason = hold.must_abort()?;
+            Some(hold.lost_error(reason))
+        })
+    }
+
+    /// Polls `body`, unless a lock is lost. An error is the loss that ends the body; when it is looked for, says
+    /// [`Loss::race`].
+    pub(crate) fn race<F: Future>(
+        &mut self,
+        body: Pin<&mut F>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<F::Output, LockError>> {
+        if let Some(error) = self.lost() {
+            return Poll::Ready(Err(error));
+        }
+        if let Poll::Ready(output) = body.poll(cx) {
+            return Poll::Ready(self.lost().map_or(Ok(output), Err));
+        }
+        for Member { hold, loss, .. } in self.0.iter_mut().rev() {
+            if let Poll::Ready(reason) = loss.poll_lost(hold, cx) {
+                return Poll::Ready(Err(hold.lost_error(reason)));
+            }
+        }
+        Poll::Pending
+    }
+
+    /// The work has ended: takes them off; see [`Exit`].
+    pub(crate) fn exit(self) -> Exits {
+        Exits(join_all(self.0.into_iter().map(Member::exit)))
+    }
+}
+
+/// Waits where the work was the last one in a hold. Returns the loss of the outermost hold that turns out to have
+/// been lost.
+#[derive(Debug)]
+pub(crate) struct Exits(JoinAll<Exit<Member>>);
+
+impl Future for Exits {
+    type Output = Option<LockError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<LockError>> {
+        let exits = ready!(self.0.poll_unpin(cx));
+        let mut errors = exits.into_iter().rev().filter_map(Result::err);
+        Poll::Ready(errors.find(LockError::is_lost))
+    }
+}

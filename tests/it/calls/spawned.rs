@@ -1,0 +1,312 @@
+//! P2, P3: work that leaves the task by `in_current_call` and its like belongs to the call graph of the code that
+//! spawned it, and keeps its locks.
+
+#![allow(
+    clippy::async_yields_async,
+    reason = "a body that leaves a task behind is what these are about"
+)]
+
+use crate::support::{DEADLINE, depths, eventually, on_both_stores};
+use reentry::{FutureExt, JoinSetExt, LockError, Locks, current_owner, held};
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+use tokio::task::{JoinHandle, JoinSet, LocalSet};
+
+const KEY: &str = "order:42";
+
+on_both_stores!(
+    a_child_is_inside_the_lock_of_its_parent,
+    a_child_that_ends_last_releases_the_lock,
+    a_re_entry_of_a_child_counts_from_one_when_its_parent_has_gone,
+    the_last_of_two_children_releases_the_lock,
+    a_grandchild_keeps_the_lock_of_those_that_have_gone,
+    a_child_keeps_every_lock_around_it,
+    a_child_belongs_to_its_call_graph_when_the_parent_has_gone,
+    a_child_counts_from_the_call_and_not_from_its_first_poll,
+    a_child_of_a_guards_scope_keeps_the_lock_of_the_guard,
+    children_of_a_join_set_are_inside,
+    blocking_work_is_inside_and_re_enters,
+    blocking_work_that_ends_last_releases_the_lock,
+    without_a_lock_it_is_the_future_alone,
+    what_encloses_the_poll_of_a_child_comes_behind_its_own_chain,
+    a_child_in_the_same_task_leaves_its_parents_chain_alone,
+    a_child_may_be_a_local_task,
+);
+
+/// A task below the lock that stays until it is told to go on, and then runs `then`.
+fn child<T: Send + 'static>(
+    then: impl Future<Output = T> + Send + 'static,
+) -> (JoinHandle<Result<T, LockError>>, oneshot::Sender<()>) {
+    let (go_on, may_go_on) = oneshot::channel();
+    let task = reentry::spawn(async move {
+        may_go_on.await.unwrap();
+        then.await
+    });
+    (task, go_on)
+}
+
+async fn is_free(locks: &Locks, key: &str) -> bool {
+    locks.inspect(key).await.unwrap().is_none()
+}
+
+async fn a_child_is_inside_the_lock_of_its_parent(locks: Locks) {
+    let nested = locks.clone();
+    let body = async {
+        let hold = held(KEY).unwrap().hold_id();
+        let task = async move {
+            assert_eq!(held(KEY).unwrap().hold_id(), hold);
+            assert_eq!(nested.held(KEY).unwrap().depth(), 1);
+            assert_eq!(depths(&nested, KEY).await, [1]);
+            let inner = async { depths(&nested, KEY).await };
+            nested.with_lock(KEY, inner).await.unwrap()
+        };
+        assert_eq!(reentry::spawn(task).await.unwrap().unwrap(), [2]);
+        assert_eq!(depths(&locks, KEY).await, [1]);
+    };
+    locks.with_lock(KEY, body).await.unwrap();
+    assert!(is_free(&locks, KEY).await);
+}
+
+async fn a_child_that_ends_last_releases_the_lock(locks: Locks) {
+    let body = async { child(async {}) };
+    let (task, go_on) = locks.with_lock(KEY, body).await.unwrap();
+    assert_eq!(depths(&locks, KEY).await, [1]);
+    assert!(locks.lock(KEY).try_acquire().await.unwrap().is_none());
+    go_on.send(()).unwrap();
+    task.await.unwrap().unwrap();
+    assert!(is_free(&locks, KEY).await);
+}
+
+async fn a_re_entry_of_a_child_counts_from_one_when_its_parent_has_gone(locks: Locks) {
+    let nested = locks.clone();
+    let then = async move {
+        let at = async |depth: u64| {
+            assert_eq!(depths(&nested, KEY).await, [depth]);
+            assert_eq!(u64::from(held(KEY).unwrap().depth()), depth);
+        };
+        at(1).await;
+        let once = nested.lock(KEY).await.unwrap();
+        at(1).await;
+        let twice = nested.lock(KEY).await.unwrap();
+        at(2).await;
+        once.release().await.unwrap();
+        at(1).await;
+        twice.release().await.unwrap();
+        at(1).await;
+        nested.with_lock(KEY, at(1)).await.unwrap();
+        at(1).await;
+    };
+    let body = async { child(then) };
+    let (task, go_on) = locks.with_lock(KEY, body).await.unwrap();
+    go_on.send(()).unwrap();
+    task.await.unwrap().unwrap();
+    assert!(is_free(&locks, KEY).await);
+}
+
+async fn the_last_of_two_children_releases_the_lock(locks: Locks) {
+    let body = async { (child(async {}), child(async {})) };
+    let ((one, one_goes), (other, other_goes)) = locks.with_lock(KEY, body).await.unwrap();
+    one_goes.send(()).unwrap();
+    one.await.unwrap().unwrap();
+    assert_eq!(depths(&locks, KEY).await, [1]);
+    other_goes.send(()).unwrap();
+    other.await.unwrap().unwrap();
+    assert!(is_free(&locks, KEY).await);
+}
+
+async fn a_grandchild_keeps_the_lock_of_those_that_have_gone(locks: Locks) {
+    let nested = locks.clone();
+    let body = async {
+        let hold = held(KEY).unwrap().hold_id();
+        let (parent, go_on) = child(async move {
+            child(async move {
+                assert_eq!(held(KEY).unwrap().hold_id(), hold);
+                nested.with_lock(KEY, async {}).await.unwrap();
+            })
+        });
+        go_on.send(()).unwrap();
+        parent
+    };
+    let parent = locks.with_lock(KEY, body).await.unwrap();
+    let (grandchild, go_on) = parent.await.unwrap().unwrap();
+    assert_eq!(depths(&locks, KEY).await, [1]);
+    go_on.send(()).unwrap();
+    grandchild.await.unwrap().unwrap();
+    assert!(is_free(&locks, KEY).await);
+}
+
+async fn a_child_keeps_every_lock_around_it(locks: Locks) {
+    const KEYS: [&str; 3] = ["order:1", "order:2", "stock:7"];
+    let elsewhere = Locks::in_memory();
+    let stores = [&locks, &locks, &elsewhere];
+    let [outer, middle, inner] = KEYS;
+    let body = async { child(async { KEYS.map(|key| held(key).unwrap().depth()) }) };
+    let body = locks.with_lock_flat(outer, locks.with_lock(outer, body));
+    let body = locks.with_lock_flat(middle, elsewhere.with_lock(inner, body));
+    let (task, go_on) = locks.with_lock_flat(outer, body).await.unwrap().unwrap();
+    for (locks, key) in stores.iter().zip(KEYS) {
+        assert_eq!(depths(locks, key).await, [1]);
+    }
+    go_on.send(()).unwrap();
+    assert_eq!(task.await.unwrap().unwrap(), [1, 1, 1]);
+    for (locks, key) in stores.iter().zip(KEYS) {
+        assert!(is_free(locks, key).await);
+    }
+}
+
+async fn a_child_belongs_to_its_call_graph_when_the_parent_has_gone(locks: Locks) {
+    let nested = locks.clone();
+    let body = async {
+        let then = async move {
+            let below = nested.lock("stock:7").await.unwrap();
+            let owner = below.held().owner();
+            below.release().await.unwrap();
+            (current_owner(), owner)
+        };
+        (current_owner(), child(then))
+    };
+    let (parent, (task, go_on)) = locks.with_lock(KEY, body).await.unwrap();
+    assert_eq!(current_owner(), None);
+    go_on.send(()).unwrap();
+    let (inside, below) = task.await.unwrap().unwrap();
+    assert_eq!(inside, parent);
+    assert_eq!(Some(below), parent);
+}
+
+async fn a_child_counts_from_the_call_and_not_from_its_first_poll(locks: Locks) {
+    let body = async { async { held(KEY).is_some() }.in_current_call() };
+    let unpolled = locks.with_lock(KEY, body).await.unwrap();
+    assert_eq!(depths(&locks, KEY).await, [1]);
+    assert!(unpolled.await.unwrap());
+    assert!(is_free(&locks, KEY).await);
+    let body = async { async {}.in_current_call() };
+    let unpolled = locks.with_lock(KEY, body).await.unwrap();
+    assert_eq!(depths(&locks, KEY).await, [1]);
+    drop(unpolled);
+    eventually(DEADLINE, "a free lock", async || is_free(&locks, KEY).await).await;
+}
+
+async fn a_child_of_a_guards_scope_keeps_the_lock_of_the_guard(locks: Locks) {
+    let guard = locks.lock(KEY).await.unwrap();
+    let (task, go_on) = guard.scope(async { child(async {}) }).await.unwrap();
+    let (dropped, last_goes_on) = guard.scope(async { child(async {}) }).await.unwrap();
+    guard.release().await.unwrap();
+    assert_eq!(depths(&locks, KEY).await, [1]);
+    go_on.send(()).unwrap();
+    task.await.unwrap().unwrap();
+    assert_eq!(depths(&locks, KEY).await, [1]);
+    last_goes_on.send(()).unwrap();
+    dropped.await.unwrap().unwrap();
+    assert!(is_free(&locks, KEY).await);
+}
+
+async fn children_of_a_join_set_are_inside(locks: Locks) {
+    let nested = locks.clone();
+    let body = async {
+        let mut tasks = JoinSet::new();
+        for _ in 0..3 {
+            let nested = nested.clone();
+            tasks.spawn_in_call(async move { nested.with_lock(KEY, async {}).await.is_ok() });
+        }
+        tasks.spawn_blocking_in_call(|| held(KEY).is_some());
+        tasks
+    };
+    let tasks = locks.with_lock(KEY, body).await.unwrap();
+    for inside in tasks.join_all().await {
+        assert!(inside.unwrap());
+    }
+    // The blocking one may have been the last.
+    eventually(DEADLINE, "a free lock", async || is_free(&locks, KEY).await).await;
+}
+
+async fn blocking_work_is_inside_and_re_enters(locks: Locks) {
+    let nested = locks.clone();
+    let body = async {
+        let work = move || {
+            let inner = async { (held(KEY).unwrap().depth(), current_owner()) };
+            let inner = Handle::current().block_on(nested.with_lock(KEY, inner));
+            let outer = (held(KEY).unwrap().depth(), current_owner());
+            (inner.unwrap(), outer)
+        };
+        let owner = current_owner();
+        let seen = reentry::spawn_blocking(work).await.unwrap().unwrap();
+        assert_eq!(seen, ((2, owner), (1, owner)));
+    };
+    locks.with_lock(KEY, body).await.unwrap();
+    assert!(is_free(&locks, KEY).await);
+}
+
+async fn blocking_work_that_ends_last_releases_the_lock(locks: Locks) {
+    let (go_on, may_go_on) = std::sync::mpsc::channel::<()>();
+    let body = async { reentry::spawn_blocking(move || may_go_on.recv().is_ok()) };
+    let task = locks.with_lock(KEY, body).await.unwrap();
+    assert_eq!(depths(&locks, KEY).await, [1]);
+    go_on.send(()).unwrap();
+    assert!(task.await.unwrap().unwrap());
+    eventually(DEADLINE, "a free lock", async || is_free(&locks, KEY).await).await;
+}
+
+async fn without_a_lock_it_is_the_future_alone(locks: Locks) {
+    let alone = async || (held(KEY).is_some(), current_owner());
+    assert_eq!(alone().in_current_call().await.unwrap(), (false, None));
+    let task = reentry::spawn(async { current_owner() });
+    assert_eq!(task.await.unwrap().unwrap(), None);
+    let work = reentry::spawn_blocking(current_owner);
+    assert_eq!(work.await.unwrap().unwrap(), None);
+    // It is enclosed by what encloses its poll.
+    let made_before = async { held(KEY).is_some() }.in_current_call();
+    assert!(locks.with_lock(KEY, made_before).await.unwrap().unwrap());
+}
+
+async fn what_encloses_the_poll_of_a_child_comes_behind_its_own_chain(locks: Locks) {
+    let seen = async {
+        (
+            current_owner(),
+            held("order:1").is_some(),
+            held("order:2").is_some(),
+        )
+    };
+    let body = async { (current_owner(), seen.in_current_call()) };
+    let (owner, child) = locks.with_lock("order:1", body).await.unwrap();
+    let inside = async {
+        let seen = child.await.unwrap();
+        assert!(held("order:1").is_none() && held("order:2").is_some());
+        assert_ne!(current_owner(), owner);
+        seen
+    };
+    let seen = locks.with_lock("order:2", inside).await.unwrap();
+    assert_eq!(seen, (owner, true, true));
+    assert!(is_free(&locks, "order:1").await && is_free(&locks, "order:2").await);
+}
+
+async fn a_child_in_the_same_task_leaves_its_parents_chain_alone(locks: Locks) {
+    let enter = async || {
+        for _ in 0..3 {
+            let inner = locks.with_lock(KEY, async { tokio::task::yield_now().await });
+            inner.await.unwrap();
+            assert!(held(KEY).is_some() && held("order:1").is_some());
+        }
+    };
+    let body = async {
+        let inner = async { tokio::join!(enter().in_current_call(), enter()).0.unwrap() };
+        locks.with_lock(KEY, inner).await.unwrap();
+        assert_eq!(held("order:1").unwrap().depth(), 1);
+        assert!(held(KEY).is_none());
+    };
+    locks.with_lock("order:1", body).await.unwrap();
+    assert!(is_free(&locks, KEY).await && is_free(&locks, "order:1").await);
+}
+
+async fn a_child_may_be_a_local_task(locks: Locks) {
+    let set = LocalSet::new();
+    let body = set.run_until(async {
+        let plain = tokio::task::spawn_local(async { held(KEY).is_some() });
+        assert!(!plain.await.unwrap(), "it inherits nothing");
+        let nested = locks.clone();
+        let depth = async { held(KEY).unwrap().depth() };
+        let child = async move { nested.with_lock(KEY, depth).await };
+        let task = tokio::task::spawn_local(child.in_current_call());
+        task.await.unwrap().unwrap().unwrap()
+    });
+    assert_eq!(locks.with_lock(KEY, body).await.unwrap(), 2);
+}

@@ -1,0 +1,297 @@
+//! P6, P7, P13: how work that has left its task ends, and what becomes of the lock that it keeps.
+
+#![allow(
+    clippy::async_yields_async,
+    reason = "a body that leaves a task behind is what these are about"
+)]
+
+use std::future::{pending, poll_fn};
+use std::pin::pin;
+use std::sync::mpsc;
+use std::task::Poll;
+use std::time::Duration;
+
+use crate::support::rig::{self, Rig};
+use crate::support::sweep::{Ground, KEY, on_both_grounds};
+use crate::support::{DEADLINE, RedisServer, eventually, patient_at, within};
+use futures_util::FutureExt as _;
+use reentry::{FutureExt, LockError, Locks, LostReason, OnLost, held};
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::oneshot;
+use tokio::task::yield_now;
+use tokio::time::sleep;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+on_both_grounds!(
+    an_aborted_child_releases_the_lock_that_it_was_the_last_in,
+    a_panicking_child_releases_the_lock_that_it_was_the_last_in,
+    a_child_that_panics_in_blocking_work_releases,
+    blocking_work_that_never_began_is_taken_off,
+    a_child_dropped_outside_the_runtime_releases,
+    a_nested_entry_begun_by_the_child_while_its_parent_leaves_counts,
+);
+
+async fn an_aborted_child_releases_the_lock_that_it_was_the_last_in(ground: Ground) {
+    let body = async { reentry::spawn(pending::<()>()) };
+    let task = ground.locks.with_lock(KEY, body).await.unwrap();
+    assert_eq!(ground.depth().await, 1);
+    task.abort();
+    assert!(task.await.unwrap_err().is_cancelled());
+    ground.settle("an aborted child").await;
+}
+
+async fn a_panicking_child_releases_the_lock_that_it_was_the_last_in(ground: Ground) {
+    let body = async {
+        reentry::spawn(async {
+            yield_now().await;
+            panic!("on purpose");
+        })
+    };
+    let task = ground.locks.with_lock(KEY, body).await.unwrap();
+    assert!(task.await.unwrap_err().is_panic());
+    ground.settle("a panicking child").await;
+}
+
+async fn a_child_that_panics_in_blocking_work_releases(ground: Ground) {
+    let body = async { reentry::spawn_blocking(|| panic!("on purpose")) };
+    let task = ground.locks.with_lock(KEY, body).await.unwrap();
+    assert!(task.await.unwrap_err().is_panic());
+    ground.settle("a panic in blocking work").await;
+}
+
+/// Its runtime drops it when its turn comes.
+async fn blocking_work_that_never_began_is_taken_off(ground: Ground) {
+    let mut crowded = Builder::new_current_thread();
+    let crowded = crowded.max_blocking_threads(1).build().unwrap();
+    let (go_on, may_go_on) = mpsc::channel::<()>();
+    crowded.spawn_blocking(move || may_go_on.recv());
+    let body = async {
+        let _entered = crowded.enter();
+        reentry::spawn_blocking(|| unreachable!("it was aborted before"))
+    };
+    let task = ground.locks.with_lock(KEY, body).await.unwrap();
+    assert_eq!(ground.depth().await, 1);
+    task.abort();
+    go_on.send(()).unwrap();
+    assert!(task.await.unwrap_err().is_cancelled());
+    ground.settle("blocking work that never began").await;
+    crowded.shutdown_background();
+}
+
+async fn a_child_dropped_outside_the_runtime_releases(ground: Ground) {
+    let body = async { pending::<()>().in_current_call() };
+    let child = ground.locks.with_lock(KEY, body).await.unwrap();
+    let mut child = Box::pin(child);
+    assert!(child.as_mut().now_or_never().is_none());
+    assert_eq!(ground.depth().await, 1);
+    std::thread::spawn(move || drop(child)).join().unwrap();
+    ground.settle("a drop elsewhere").await;
+}
+
+/// The child is in its entry, which waits for the store, when the parent leaves.
+async fn a_nested_entry_begun_by_the_child_while_its_parent_leaves_counts(ground: Ground) {
+    for polls in 0..4 {
+        let locks = ground.locks.clone();
+        let body = async {
+            let twice = async move {
+                let depth = async { held(KEY).unwrap().depth() };
+                locks.with_lock(KEY, locks.with_lock(KEY, depth)).await
+            };
+            let mut child = Box::pin(twice.in_current_call());
+            for _ in 0..polls {
+                // It may be done by then.
+                let polled = poll_fn(|cx| Poll::Ready(child.as_mut().poll(cx))).await;
+                if let Poll::Ready(done) = polled {
+                    return Err(done);
+                }
+            }
+            Ok(child)
+        };
+        let depth = match ground.locks.with_lock(KEY, body).await.unwrap() {
+            Ok(child) => {
+                assert!(ground.depth().await > 0);
+                child.await
+            }
+            Err(done) => done,
+        };
+        // With the parent's level beside it, or without.
+        let depth = depth.unwrap().unwrap().unwrap();
+        assert!(depth == 2 || depth == 3, "{depth}");
+        ground.settle("a nested entry").await;
+    }
+}
+
+fn lost<T: std::fmt::Debug>(result: Result<T, LockError>) -> (String, LostReason) {
+    match result {
+        Err(LockError::Lost { key, reason, .. }) => (key, reason),
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn until_free(locks: &Locks, key: &str) {
+    let is_free = async || locks.inspect(key).await.unwrap().is_none();
+    eventually(DEADLINE, "a free lock", is_free).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_loss_ends_a_child_that_is_alone_and_releases() {
+    let locks = Locks::in_memory();
+    let (dropped, was_dropped) = oneshot::channel::<()>();
+    let child = async move {
+        let _dropped = dropped;
+        pending::<()>().await;
+    };
+    let request = locks.lock("key").max_hold(60 * SECOND);
+    let task = request.run(async { reentry::spawn(child) }).await.unwrap();
+    let ended = lost(task.await.unwrap());
+    assert_eq!(ended, ("key".to_owned(), LostReason::MaxHold));
+    assert!(was_dropped.await.is_err(), "its body was dropped");
+    until_free(&locks, "key").await;
+}
+
+#[tokio::test]
+async fn a_forced_release_ends_a_child_that_is_alone() {
+    let server = RedisServer::start().await;
+    let locks = patient_at(server.url()).ttl(3 * SECOND).build().await;
+    let locks = locks.unwrap();
+    let body = async { reentry::spawn(pending::<()>()) };
+    let task = locks.with_lock("key", body).await.unwrap();
+    assert!(locks.force_release("key").await.unwrap());
+    let ended = within(DEADLINE, "the renewal finds it gone", task).await;
+    assert_eq!(lost(ended.unwrap()).0, "key");
+    locks.with_lock("key", async {}).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_child_is_told_of_the_outermost_lock_that_was_lost() {
+    let locks = Locks::in_memory();
+    let limited = |key, seconds| locks.lock(key).max_hold(seconds * SECOND);
+    for (outer, inner, first) in [(60, 50, "inner"), (50, 60, "outer")] {
+        let children = || async { [pending::<()>(), pending()].map(FutureExt::in_current_call) };
+        let body = limited("inner", inner).run(children());
+        let [polled, unpolled] = limited("outer", outer).run(body).await.unwrap().unwrap();
+        assert_eq!(lost(polled.await).0, first);
+        sleep(20 * SECOND).await;
+        assert_eq!(lost(unpolled.await).0, "outer");
+        until_free(&locks, "outer").await;
+        until_free(&locks, "inner").await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_output_that_comes_after_the_loss_is_none() {
+    let locks = Locks::in_memory();
+    let request = locks.lock("key").max_hold(60 * SECOND);
+    // It ends in the poll that would have been the first after the loss.
+    let child = poll_fn(|_| Poll::Ready("too late"));
+    let body = async { child.in_current_call() };
+    let child = request.run(body).await.unwrap();
+    sleep(61 * SECOND).await;
+    assert_eq!(lost(child.await).1, LostReason::MaxHold);
+    until_free(&locks, "key").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_child_of_a_hold_that_keeps_running_runs_on() {
+    let locks = Locks::in_memory();
+    let request = locks.lock("key").max_hold(60 * SECOND);
+    let child = async {
+        let held = held("key").unwrap();
+        sleep(61 * SECOND).await;
+        held.is_lost()
+    };
+    let body = async { reentry::spawn(child) };
+    let request = request.on_lost(OnLost::KeepRunning);
+    let task = request.run(body).await.unwrap();
+    assert!(task.await.unwrap().unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn blocking_work_runs_to_its_end_and_is_told_of_the_loss() {
+    let locks = Locks::in_memory();
+    let (lost_now, is_lost) = mpsc::channel::<()>();
+    let (begun, has_begun) = oneshot::channel();
+    let (done, was_done) = oneshot::channel();
+    let work = move || {
+        begun.send(()).unwrap();
+        is_lost.recv().unwrap();
+        done.send(held("key").unwrap().is_lost()).unwrap();
+    };
+    let request = locks.lock("key").max_hold(60 * SECOND);
+    let body = async { (reentry::spawn_blocking(work), held("key").unwrap()) };
+    let (task, held) = request.run(body).await.unwrap();
+    has_begun.await.unwrap();
+    // Time does not pass by itself while blocking work runs.
+    tokio::time::advance(61 * SECOND).await;
+    assert_eq!(held.lost().await, LostReason::MaxHold);
+    lost_now.send(()).unwrap();
+    assert!(was_done.await.unwrap());
+    assert_eq!(lost(task.await.unwrap()).1, LostReason::MaxHold);
+    until_free(&locks, "key").await;
+}
+
+#[tokio::test]
+async fn the_output_of_a_child_stands_whatever_its_release_meets() {
+    let rig = Rig::start().await;
+    let proxy = &rig.proxy;
+    let body = async {
+        let child = async {
+            proxy.blackhole();
+            "output"
+        };
+        child.in_current_call()
+    };
+    let child = rig.locks.with_lock(rig::KEY, body).await.unwrap();
+    let output = within(DEADLINE, "the output is returned", child).await;
+    assert_eq!(output.unwrap(), "output");
+    assert_eq!(rig.depth().await, 1, "the release has not got through");
+    rig.proxy.heal().await;
+    rig.cut().await;
+    rig.until_free().await;
+}
+
+#[tokio::test]
+async fn a_loss_found_by_the_release_of_a_child_is_its_error() {
+    let rig = Rig::start().await;
+    let body = async { async { "output" }.in_current_call() };
+    let child = rig.locks.with_lock(rig::KEY, body).await.unwrap();
+    assert_eq!(rig.server.ask(&format!("DEL {}", rig::KEY)).await, "1");
+    assert_eq!(lost(child.await).1, LostReason::Gone);
+}
+
+fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+#[test]
+fn a_child_on_another_runtime_keeps_the_lock_and_releases_it() {
+    let ground = runtime();
+    let server = ground.block_on(RedisServer::start());
+    for url in [server.url(), "memory:".to_owned()] {
+        let (first, mut next) = (runtime(), Builder::new_multi_thread());
+        let next = next.worker_threads(1).enable_all().build().unwrap();
+        let locks = next.block_on(patient_at(url).build()).unwrap();
+        let nested = locks.clone();
+        let (go_on, may_go_on) = oneshot::channel::<()>();
+        let child = async move {
+            may_go_on.await.unwrap();
+            let depth = async { held("key").unwrap().depth() };
+            nested
+                .with_lock("key", nested.with_lock("key", depth))
+                .await
+        };
+        let body = async { next.spawn(child.in_current_call()) };
+        let task = first.block_on(locks.with_lock("key", body)).unwrap();
+        let task = pin!(task);
+        // The runtime of the hold has gone: it is renewed no more, and the child releases it here.
+        drop(first);
+        next.block_on(async {
+            assert!(locks.lock("key").try_acquire().await.unwrap().is_none());
+            go_on.send(()).unwrap();
+            let ended = within(DEADLINE, "the child ends", task).await;
+            assert_eq!(ended.unwrap().unwrap().unwrap().unwrap(), 2);
+            until_free(&locks, "key").await;
+        });
+    }
+}

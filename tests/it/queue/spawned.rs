@@ -1,0 +1,93 @@
+//! What spawned work costs the server, and when the lock that it keeps goes to the next waiter.
+
+use crate::support::rig::KEY;
+use crate::support::stats::Calls;
+use crate::support::{
+    DEADLINE, RedisServer, Turns, connect, depths, processes, unhurried, waiters, within,
+};
+use reentry::{HandOff, JoinSetExt, Locks, held};
+use tokio::sync::oneshot;
+use tokio::task::{JoinSet, yield_now};
+
+/// The server has every script after this.
+async fn warmed_up(locks: &Locks) {
+    let nested = async { locks.with_lock(KEY, async {}).await };
+    locks.with_lock(KEY, nested).await.unwrap().unwrap();
+}
+
+async fn evalshas(server: &RedisServer, before: &Calls) -> u64 {
+    let calls = server.calls_since(before).await;
+    calls.get("evalsha").copied().unwrap_or(0)
+}
+
+#[tokio::test]
+async fn members_cost_no_request() {
+    let server = RedisServer::start().await;
+    let locks = connect(&server).await;
+    warmed_up(&locks).await;
+    let before = server.commandstats().await;
+    let mut tasks = JoinSet::new();
+    let body = async {
+        for _ in 0..10 {
+            tasks.spawn_in_call(yield_now());
+        }
+        tasks.spawn_blocking_in_call(|| {});
+        while tasks.join_next().await.is_some() {}
+    };
+    locks.with_lock(KEY, body).await.unwrap();
+    assert_eq!(evalshas(&server, &before).await, 2);
+
+    // The last child releases; its entry beside the members alone changes nothing.
+    let before = server.commandstats().await;
+    let (go_on, may_go_on) = oneshot::channel::<()>();
+    let nested = locks.clone();
+    let body = async {
+        tasks.spawn_in_call(async move {
+            may_go_on.await.unwrap();
+            nested.with_lock(KEY, yield_now()).await.unwrap();
+        });
+    };
+    locks.with_lock(KEY, body).await.unwrap();
+    assert_eq!(evalshas(&server, &before).await, 1);
+    go_on.send(()).unwrap();
+    tasks.join_next().await.unwrap().unwrap().unwrap();
+    assert_eq!(evalshas(&server, &before).await, 2);
+    assert_eq!(server.ask(&format!("EXISTS {KEY}")).await, "0");
+}
+
+/// A waiter of the same process comes, the parent leaves, and then its last member.
+async fn next_after_a_member(handoff: HandOff) -> (bool, u64) {
+    let server = RedisServer::start().await;
+    let [locks] = processes(&unhurried(&server).handoff(handoff)).await;
+    warmed_up(&locks).await;
+    let mut turns = Turns::default();
+    let (go_on, may_go_on) = oneshot::channel::<()>();
+    let body = async {
+        let child = reentry::spawn(async move { may_go_on.await.unwrap() });
+        turns.come(&locks, "next").await;
+        (child, held(KEY).unwrap())
+    };
+    let (child, first) = locks.with_lock(KEY, body).await.unwrap();
+    assert_eq!(waiters(&locks, KEY).await, Some(1));
+    assert_eq!(depths(&locks, KEY).await, [1]);
+    assert!(turns.so_far().is_empty() && first.depth() == 1);
+    let before = server.commandstats().await;
+    go_on.send(()).unwrap();
+    let ended = within(DEADLINE, "the child ends", child).await;
+    ended.unwrap().unwrap();
+    let seen = turns.all().await;
+    assert_eq!(seen.len(), 1);
+    assert!(seen[0].token > first.fencing_token());
+    (
+        seen[0].hold == first.hold_id(),
+        evalshas(&server, &before).await,
+    )
+}
+
+#[tokio::test]
+async fn a_lock_with_members_is_not_handed_on() {
+    // In memory, by the last member: the one request is the release of the next turn.
+    assert_eq!(next_after_a_member(HandOff::InProcess).await, (true, 1));
+    // By the release of the last member, which names the next one.
+    assert_eq!(next_after_a_member(HandOff::InStore).await, (false, 2));
+}
