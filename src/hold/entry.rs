@@ -102,8 +102,7 @@ impl Entry {
     /// Takes one level off; see [`Exit`].
     pub(crate) fn exit(mut self) -> Exit<Self> {
         self.has_left = true;
-        let work = self.leave();
-        Exit::new(self, work)
+        Exit::new(self, Self::leave)
     }
 
     /// Takes one level off. What there is to wait for goes on in the background if it is dropped.

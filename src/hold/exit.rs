@@ -56,21 +56,21 @@ pub(super) fn end(hold: &Arc<Hold>, renewals: &Arc<RenewalSchedule>) -> Option<L
 #[pin_project]
 #[derive(Debug)]
 pub(crate) struct Exit<T> {
-    left: T,
+    leaver: T,
     /// `None` where there is nothing to wait for.
     #[pin]
     work: Option<Timeout<Leaving>>,
 }
 
 impl<T: Occupant> Exit<T> {
-    pub(super) fn new(left: T, work: Option<Leaving>) -> Self {
-        let renewals = left.renewals();
+    pub(super) fn new(leaver: T, leave: impl FnOnce(&T) -> Option<Leaving>) -> Self {
+        let renewals = leaver.renewals();
         let limit = renewals.response_timeout();
         // It wakes with the answer to its first request.
         let is_answered = renewals.store().answers_within() <= limit;
         let limited = |work| timeout(limit, work).sparing(is_answered, |_| true);
-        let work = work.map(limited);
-        Self { left, work }
+        let work = leave(&leaver).map(limited);
+        Self { leaver, work }
     }
 }
 
@@ -82,7 +82,7 @@ impl<T: Occupant> Future for Exit<T> {
         let Some(work) = this.work.as_pin_mut() else {
             return Poll::Ready(Ok(()));
         };
-        let hold = this.left.hold();
+        let hold = this.leaver.hold();
         Poll::Ready(match ready!(work.poll(cx)) {
             Ok(Err(Failure::Lost(_))) if !hold.aborts_on_loss() => Ok(()),
             // The store gave no answer until the lease had ended by itself.

@@ -50,8 +50,7 @@ impl Member {
 
     fn exit(mut self) -> Exit<Self> {
         self.has_left = true;
-        let work = self.leave();
-        Exit::new(self, work)
+        Exit::new(self, Self::leave)
     }
 
     fn leave(&self) -> Option<Leaving> {

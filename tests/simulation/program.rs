@@ -15,6 +15,8 @@ use crate::{
     support::sweep::poll_at_most,
 };
 
+mod members;
+
 /// The locks that there are; taken together only in this order.
 pub(super) const KEYS: [&str; 2] = ["order:1", "order:2"];
 
@@ -47,7 +49,7 @@ impl Program {
     async fn act(&self) {
         let key = KEYS[fastrand::usize(0..KEYS.len())];
         // A waiter that leaves early may have been given the lock: that costs the next one time.
-        let choices = if self.climate.is_prompt() { 8 } else { 13 };
+        let choices = if self.climate.is_prompt() { 9 } else { 14 };
         match fastrand::u32(0..choices) {
             0 => self.nest(key).await,
             1 => self.branch(key).await,
@@ -56,13 +58,14 @@ impl Program {
             4 => self.keep_running(key).await,
             5 => self.panic(key).await,
             6 => self.limited(key).await,
-            7 | 8 => self.ended(key, self.section(key, self.request(key)).await),
-            9 => self.try_it(key).await,
-            10 => {
+            7 => self.leave_work(key).await,
+            8 | 9 => self.ended(key, self.section(key, self.request(key)).await),
+            10 => self.try_it(key).await,
+            11 => {
                 let request = self.request(key).wait(millis(1..=3_000));
                 self.ended(key, self.section(key, request).await);
             }
-            11 => {
+            12 => {
                 // Dropped wherever it is by then.
                 let section = self.section(key, self.request(key));
                 if let Ok(ended) = timeout(millis(0..=1_500), section).await {
