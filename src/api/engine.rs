@@ -1,13 +1,6 @@
 //! From a request to an entry: re-enter what an enclosing call holds, or acquire.
 
-use std::{
-    fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{fmt, sync::Arc, time::Duration};
 
 use tokio::{runtime::Handle, time::Instant};
 
@@ -45,23 +38,23 @@ pub(crate) struct Setup {
 
 impl Engine {
     pub(crate) fn new(store: Arc<dyn Store>, setup: Setup) -> Arc<Self> {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
         let Setup {
             prefix,
             defaults,
             response_timeout,
             queueing,
         } = setup;
+        let renewals = RenewalSchedule::new(LocalQueues::new(store, queueing), response_timeout);
         Arc::new(Self {
-            id: LocksId(NEXT.fetch_add(1, Ordering::Relaxed)),
+            id: LocksId::of(&renewals),
             prefix,
             defaults,
-            renewals: RenewalSchedule::new(LocalQueues::new(store, queueing), response_timeout),
+            renewals,
         })
     }
 
-    pub(crate) fn id(&self) -> LocksId {
-        self.id
+    pub(crate) fn id(&self) -> &LocksId {
+        &self.id
     }
 
     pub(crate) fn store(&self) -> &Arc<dyn Store> {
@@ -83,7 +76,7 @@ impl Engine {
         let terms = options.resolve(self.defaults)?;
         let runtime = Handle::try_current()
             .map_err(|_| config("a lock has to be awaited inside a tokio runtime".to_owned()))?;
-        if let Some(hold) = scope::enclosing(self.id, &key) {
+        if let Some(hold) = scope::enclosing(&self.id, &key) {
             if terms.reentrancy == Reentrancy::Forbid {
                 return Err(LockError::AlreadyHeld {
                     key: name.to_owned(),

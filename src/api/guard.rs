@@ -52,9 +52,13 @@ pub struct LockGuard {
 }
 
 impl LockGuard {
-    pub(crate) fn new(locks: LocksId, entry: Entry) -> Self {
+    pub(crate) fn new(locks: &LocksId, entry: Entry) -> Self {
         let held = Held::new(entry.hold());
-        Self { locks, entry, held }
+        Self {
+            locks: locks.clone(),
+            entry,
+            held,
+        }
     }
 
     /// The lock, as the code under it sees it.
@@ -109,10 +113,11 @@ impl LockGuard {
     /// # }
     /// ```
     pub fn scope<F: Future>(&self, body: F) -> GuardScope<'_, F> {
+        let hold = self.entry.hold();
         GuardScope {
             guard: self,
             loss: Loss::default(),
-            body: Some(Inside::new(self.locks, &self.entry, body)),
+            body: Some(Inside::new(&self.locks, hold, body)),
         }
     }
 

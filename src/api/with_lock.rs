@@ -146,7 +146,7 @@ impl<F: Future> State<F> {
     }
 
     fn run(mut self: Pin<&mut Self>, engine: &Engine, entry: Entry, body: F) {
-        let body = Inside::new(engine.id(), &entry, body);
+        let body = Inside::new(engine.id(), entry.hold(), body);
         self.set(Self::Running {
             body,
             entry,

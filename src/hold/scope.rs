@@ -19,8 +19,6 @@ use crate::{
         mutex::Mutex,
     },
     hold::{
-        entry::Entry,
-        exit::Occupant,
         held::Held,
         hold::{CallGraph, Hold},
         renewals::RenewalSchedule,
@@ -37,8 +35,6 @@ pub(super) struct Frame {
     /// Which `Locks` the hold belongs to.
     locks: LocksId,
     hold: Arc<Hold>,
-    /// Weak, since a frame may outlive its hold.
-    renewals: Weak<RenewalSchedule>,
     place: Mutex<Place>,
 }
 
@@ -69,17 +65,16 @@ impl Frame {
         &self.hold
     }
 
-    /// `None` only if the hold has ended.
+    /// What renews the hold; `None` only if it has ended.
     pub(super) fn renewals(&self) -> Option<Arc<RenewalSchedule>> {
-        self.renewals.upgrade()
+        self.locks.0.upgrade()
     }
 
     /// The same in another chain, inside of `outer`.
     pub(super) fn copy(&self, outer: Option<Arc<Self>>) -> Arc<Self> {
         Arc::new(Self {
-            locks: self.locks,
+            locks: self.locks.clone(),
             hold: Arc::clone(&self.hold),
-            renewals: Weak::clone(&self.renewals),
             place: Mutex::new(Place { task: None, outer }),
         })
     }
@@ -92,9 +87,22 @@ impl Frame {
     }
 }
 
-/// Tells one `Locks` and its clones from all others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct LocksId(pub(crate) u64);
+/// Tells one `Locks` and its clones from all others, by their renewals. It keeps nothing alive, since a frame may
+/// outlive its hold.
+#[derive(Clone, Debug)]
+pub(crate) struct LocksId(Weak<RenewalSchedule>);
+
+impl LocksId {
+    pub(crate) fn of(renewals: &Arc<RenewalSchedule>) -> Self {
+        Self(Arc::downgrade(renewals))
+    }
+}
+
+impl PartialEq for LocksId {
+    fn eq(&self, other: &Self) -> bool {
+        Weak::ptr_eq(&self.0, &other.0)
+    }
+}
 
 /// The innermost frame of the present call graph.
 fn innermost() -> Option<Arc<Frame>> {
@@ -118,13 +126,13 @@ fn find(wanted: impl Fn(&Frame) -> bool) -> Option<Arc<Hold>> {
 }
 
 /// The hold of `key` that an enclosing call has taken through the same `Locks`.
-pub(crate) fn enclosing(locks: LocksId, key: &LockKey) -> Option<Arc<Hold>> {
-    find(|frame| frame.locks == locks && frame.hold.key() == key)
+pub(crate) fn enclosing(locks: &LocksId, key: &LockKey) -> Option<Arc<Hold>> {
+    find(|frame| frame.locks == *locks && frame.hold.key() == key)
 }
 
 /// The hold with the name `key` that an enclosing call has taken through the same `Locks`.
-pub(crate) fn held_in(locks: LocksId, key: &str) -> Option<Held> {
-    find(|frame| frame.locks == locks && frame.hold.key().name() == key)
+pub(crate) fn held_in(locks: &LocksId, key: &str) -> Option<Held> {
+    find(|frame| frame.locks == *locks && frame.hold.key().name() == key)
         .map(|hold| Held::new(&hold))
 }
 
@@ -196,15 +204,14 @@ pub(crate) struct Inside<F> {
 }
 
 impl<F> Inside<F> {
-    /// Encloses the body in the hold of `entry`, and in all that encloses the poll.
-    pub(crate) fn new(locks: LocksId, entry: &Entry, body: F) -> Self
+    /// Encloses the body in `hold`, and in all that encloses the poll.
+    pub(crate) fn new(locks: &LocksId, hold: &Arc<Hold>, body: F) -> Self
     where
         F: Future,
     {
         let frame = Arc::new(Frame {
-            locks,
-            hold: Arc::clone(entry.hold()),
-            renewals: Arc::downgrade(entry.renewals()),
+            locks: locks.clone(),
+            hold: Arc::clone(hold),
             place: Mutex::default(),
         });
         Self {

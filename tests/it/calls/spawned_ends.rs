@@ -19,7 +19,7 @@ use reentry::{FutureExt, LockError, Locks, LostReason, OnLost, held};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
-use tokio::time::sleep;
+use tokio::time::{advance, sleep};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -180,14 +180,21 @@ async fn a_child_is_told_of_the_outermost_lock_that_was_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_output_that_comes_after_the_loss_is_none() {
+async fn a_child_makes_no_step_after_the_loss_and_its_output_is_none() {
     let locks = Locks::in_memory();
     let request = locks.lock("key").max_hold(60 * SECOND);
-    // It ends in the poll that would have been the first after the loss.
-    let child = poll_fn(|_| Poll::Ready("too late"));
+    let body = async { async { unreachable!("it is polled") }.in_current_call() };
+    let child = request.clone().run(body).await.unwrap();
+    sleep(61 * SECOND).await;
+    assert_eq!(lost::<()>(child.await).1, LostReason::MaxHold);
+    until_free(&locks, "key").await;
+    // The lock is lost in the poll in which this one ends.
+    let child = poll_fn(|cx| {
+        let _ = pin!(advance(61 * SECOND)).poll(cx);
+        Poll::Ready("too late")
+    });
     let body = async { child.in_current_call() };
     let child = request.run(body).await.unwrap();
-    sleep(61 * SECOND).await;
     assert_eq!(lost(child.await).1, LostReason::MaxHold);
     until_free(&locks, "key").await;
 }
@@ -223,7 +230,7 @@ async fn blocking_work_runs_to_its_end_and_is_told_of_the_loss() {
     let (task, held) = request.run(body).await.unwrap();
     has_begun.await.unwrap();
     // Time does not pass by itself while blocking work runs.
-    tokio::time::advance(61 * SECOND).await;
+    advance(61 * SECOND).await;
     assert_eq!(held.lost().await, LostReason::MaxHold);
     lost_now.send(()).unwrap();
     assert!(was_done.await.unwrap());

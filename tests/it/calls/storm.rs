@@ -3,12 +3,14 @@
 //! so on one thread, and the chaos on a server; threads that meet without a network are here.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::support::dice::Dice;
 use crate::support::sweep::poll_at_most;
 use crate::support::{DEADLINE, Section, depths, eventually, waiters, within};
-use reentry::{LockError, Locks, held};
+use futures_util::future::BoxFuture;
+use reentry::{HandOff, LockError, Locks, held};
 use tokio::task::{JoinSet, yield_now};
 
 const TASKS: u64 = 12;
@@ -95,4 +97,64 @@ async fn a_storm_in_memory_leaves_nothing_behind() {
     assert_eq!(waiters(&locks, "key").await, Some(0));
     assert_eq!(depths(&locks, "key").await, [1]);
     guard.release().await.unwrap();
+}
+
+/// Re-enters the lock of its parent, which may be leaving, and leaves a child of its own behind. All of them find the
+/// token of the section to which they belong.
+fn member(locks: Locks, section: Arc<AtomicU64>, seed: u64) -> BoxFuture<'static, ()> {
+    Box::pin(async move {
+        let mut dice = Dice(seed);
+        let token = held("key").unwrap().fencing_token().0;
+        let alone = || assert_eq!(section.load(Ordering::SeqCst), token, "an overlap");
+        for _ in 0..dice.roll(4) {
+            alone();
+            let nested = async {
+                alone();
+                yield_now().await;
+                assert_eq!(held("key").unwrap().fencing_token().0, token);
+            };
+            locks.with_lock("key", nested).await.unwrap();
+        }
+        if seed > 0 && dice.roll(3) == 0 {
+            let child = reentry::spawn(member(locks, Arc::clone(&section), seed / 3));
+            if dice.roll(3) == 0 {
+                child.abort();
+            }
+        }
+        alone();
+    })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn members_on_many_threads_have_their_lock_to_themselves() {
+    for handoff in [HandOff::InStore, HandOff::InProcess] {
+        let builder = Locks::builder().url("memory:").handoff(handoff);
+        let locks = builder.build().await.unwrap();
+        let section = Arc::<AtomicU64>::default();
+        let mut tasks = JoinSet::new();
+        for seed in 0..TASKS * u64::from(TURNS) {
+            let (locks, section) = (locks.clone(), Arc::clone(&section));
+            tasks.spawn(async move {
+                let nested = locks.clone();
+                let body = async {
+                    let mut children = Vec::new();
+                    let token = held("key").unwrap().fencing_token().0;
+                    section.store(token, Ordering::SeqCst);
+                    for child in 0..=seed % 3 {
+                        let seed = seed * 3 + child;
+                        let child = member(nested.clone(), Arc::clone(&section), seed);
+                        children.push(reentry::spawn(child));
+                    }
+                    yield_now().await;
+                    children
+                };
+                for child in locks.with_lock("key", body).await.unwrap() {
+                    child.await.unwrap().unwrap();
+                }
+            });
+        }
+        within(3 * DEADLINE, "the end of the storm", tasks.join_all()).await;
+        let is_free = async || depths(&locks, "key").await.is_empty();
+        eventually(DEADLINE, "a free lock", is_free).await;
+    }
 }
