@@ -83,7 +83,8 @@ impl Engine {
                 });
             }
             // Only a TTL of the request's own lengthens the lease, not the default.
-            let nested = Entry::nested(hold, &self.renewals, options.ttl, terms.depth_sync);
+            let how = (terms.mode, terms.depth_sync);
+            let nested = Entry::nested(hold, &self.renewals, options.ttl, how);
             if let Some(entry) = nested.await {
                 return entry;
             }

@@ -53,7 +53,7 @@ pub struct LockGuard {
 
 impl LockGuard {
     pub(crate) fn new(locks: &LocksId, entry: Entry) -> Self {
-        let held = Held::new(entry.hold());
+        let held = locks.held(entry.hold());
         Self {
             locks: locks.clone(),
             entry,

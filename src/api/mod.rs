@@ -7,6 +7,7 @@ pub(crate) mod in_current_call;
 pub(crate) mod inspect;
 pub(crate) mod installed;
 pub(crate) mod locks;
+mod readers;
 pub(crate) mod request;
 pub(crate) mod spawn;
 pub(crate) mod with_lock;

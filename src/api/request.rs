@@ -37,7 +37,7 @@ use crate::{
 pub struct LockRequest {
     engine: Arc<Engine>,
     key: String,
-    options: Options,
+    pub(super) options: Options,
 }
 
 impl LockRequest {

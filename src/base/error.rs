@@ -50,6 +50,24 @@ pub enum LockError {
         /// The key that was asked for.
         key: String,
     },
+    /// An enclosing call shares the lock, as a reader, and the request wants it exclusively. Two readers that
+    /// both waited for the other one to leave would wait for ever. Nothing was sent.
+    ///
+    /// Take the lock exclusively from the first, and [downgrade](crate::Held::downgrade) it.
+    #[error("`{key}` is shared by an enclosing call, and cannot be taken exclusively under it")]
+    #[non_exhaustive]
+    Upgrade {
+        /// The key that was asked for.
+        key: String,
+    },
+    /// The lock cannot be [downgraded](crate::Held::downgrade), since nested calls or spawned work are inside
+    /// of it. Nothing was sent.
+    #[error("`{key}` is in use by nested calls or by spawned work")]
+    #[non_exhaustive]
+    InUse {
+        /// The key that is held.
+        key: String,
+    },
     /// The key cannot name a lock. Nothing was sent.
     #[error("invalid key `{key}`: {reason}")]
     #[non_exhaustive]
@@ -108,6 +126,8 @@ impl LockError {
             | Self::Busy { key }
             | Self::Lost { key, .. }
             | Self::AlreadyHeld { key }
+            | Self::Upgrade { key }
+            | Self::InUse { key }
             | Self::InvalidKey { key, .. } => Some(key),
             Self::Store { key, .. } => key.as_deref(),
             Self::Config { .. } | Self::NoLocks | Self::AlreadyInstalled => None,

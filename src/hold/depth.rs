@@ -85,6 +85,12 @@ impl Depth {
         self.entries.max(self.members.min(1))
     }
 
+    /// Whether one entry alone is inside, and the store knows it.
+    pub(super) fn is_single(&self) -> bool {
+        let inside = (self.entries, self.members);
+        inside == (1, 0) && self.stored.depth == Some(1) && !self.lengthen
+    }
+
     /// How many changes were wanted up to now.
     pub(super) fn wishes(&self) -> u64 {
         self.wishes
@@ -144,7 +150,7 @@ impl Depth {
 
     /// The change that is in flight, or the next one that the store needs, until it has taken in the
     /// wish. From here on its depth is unknown until confirmed.
-    pub(super) fn next(&mut self, wish: u64, hold: HoldId, ttl: Duration) -> Next {
+    pub(super) fn next(&mut self, wish: u64, hold: (HoldId, Mode), ttl: Duration) -> Next {
         let is_settled = self.stored.depth == Some(self.wanted()) && !self.lengthen;
         if is_settled || self.met >= wish || self.wanted() == 0 {
             return Next::Nothing;
@@ -154,9 +160,10 @@ impl Depth {
         }
         self.stored.depth = None;
         self.stored.seq += 1;
+        let (hold, mode) = hold;
         Next::Change(DepthChange {
             hold,
-            mode: Mode::Exclusive,
+            mode,
             target: self.wanted(),
             seq: self.stored.seq,
             ttl,
@@ -226,8 +233,12 @@ mod tests {
         Depth::new(Stored { depth, seq })
     }
 
+    fn some_hold() -> (HoldId, Mode) {
+        (Owner::new().next_hold(), Mode::Exclusive)
+    }
+
     fn change(depth: &mut Depth, ttl: Duration) -> Option<DepthChange> {
-        match depth.next(depth.wishes(), Owner::new().next_hold(), ttl) {
+        match depth.next(depth.wishes(), some_hold(), ttl) {
             Next::Change(change) => Some(change),
             Next::Nothing | Next::InFlight(_) => None,
         }
@@ -247,7 +258,7 @@ mod tests {
         assert_eq!((wanted.target, wanted.seq), (2, 1));
         let flight = fly(&mut depth, wanted);
         assert!(matches!(
-            depth.next(depth.wishes(), wanted.hold, TTL),
+            depth.next(depth.wishes(), (wanted.hold, wanted.mode), TTL),
             Next::InFlight(_)
         ));
         assert!(depth.land(&flight, None, TTL));

@@ -10,12 +10,13 @@ use crate::{
         error::{Failure, LockError},
         events,
         key::LockKey,
+        mode::Mode,
         options::{DepthSync, Terms},
     },
     hold::{
         depth::Remains,
         exit::{Exit, Leaving, Occupant, end},
-        hold::{CallGraph, Hold},
+        hold::{CallGraph, Hold, Reentry},
         renewals::RenewalSchedule,
         sync::{Follower, sync},
     },
@@ -57,7 +58,7 @@ impl Entry {
         entry
     }
 
-    /// Occupant a hold once more. The store has the new depth before this returns, unless it is to follow
+    /// Enters a hold once more. The store has the new depth before this returns, unless it is to follow
     /// in the background.
     ///
     /// A store that does not answer is asked again until the lease ends, since the lock is held until
@@ -66,10 +67,15 @@ impl Entry {
         hold: Arc<Hold>,
         renewals: &Arc<RenewalSchedule>,
         ttl: Option<Duration>,
-        depth_sync: DepthSync,
+        (mode, depth_sync): (Mode, DepthSync),
     ) -> Option<Result<Self, LockError>> {
-        if !hold.deepen(ttl) {
-            return None;
+        match hold.deepen(mode, ttl) {
+            Reentry::Entered => {}
+            Reentry::Ended => return None,
+            Reentry::Upgrade => {
+                let key = hold.key().name().to_owned();
+                return Some(Err(LockError::Upgrade { key }));
+            }
         }
         let entry = Self::of(hold, renewals, depth_sync);
         let entered = match (entry.hold.lost(), depth_sync) {

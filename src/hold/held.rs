@@ -1,13 +1,21 @@
 //! What a body can ask about a lock that it runs under.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
 use crate::{
     base::{
-        error::LostReason,
+        error::{LockError, LostReason},
         id::{FencingToken, HoldId, OwnerId},
+        mode::Mode,
     },
-    hold::hold::Hold,
+    hold::{
+        downgrade::{Settled, downgrade},
+        hold::Hold,
+        renewals::RenewalSchedule,
+    },
 };
 
 /// A lock that is held, as the code under it sees it.
@@ -15,11 +23,15 @@ use crate::{
 /// A view, not a guard: it keeps nothing alive, no task and no connection. After the lock was released it
 /// still shows what it was, with a [`depth`](Self::depth) of 0.
 #[derive(Clone, Debug)]
-pub struct Held(Arc<Hold>);
+pub struct Held {
+    hold: Arc<Hold>,
+    renewals: Weak<RenewalSchedule>,
+}
 
 impl Held {
-    pub(crate) fn new(hold: &Arc<Hold>) -> Self {
-        Self(Arc::clone(hold))
+    pub(crate) fn new(hold: &Arc<Hold>, renewals: Weak<RenewalSchedule>) -> Self {
+        let hold = Arc::clone(hold);
+        Self { hold, renewals }
     }
 
     /// The key, without the prefix.
@@ -37,7 +49,7 @@ impl Held {
     /// ```
     #[must_use]
     pub fn key(&self) -> &str {
-        self.0.key().name()
+        self.hold.key().name()
     }
 
     /// The hold's identity: the field under which it stands in the Redis hash.
@@ -56,7 +68,7 @@ impl Held {
     /// ```
     #[must_use]
     pub fn hold_id(&self) -> HoldId {
-        self.0.id()
+        self.hold.id()
     }
 
     /// The call graph that holds the lock.
@@ -75,7 +87,7 @@ impl Held {
     /// ```
     #[must_use]
     pub fn owner(&self) -> OwnerId {
-        self.0.id().owner()
+        self.hold.id().owner()
     }
 
     /// The number to send to the resource that the lock protects with every write.
@@ -94,7 +106,74 @@ impl Held {
     /// ```
     #[must_use]
     pub fn fencing_token(&self) -> FencingToken {
-        self.0.token()
+        self.hold.token()
+    }
+
+    /// Whether the lock is held exclusively, or shared with other readers.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let guard = locks.lock("report:2026").shared().await?;
+    /// assert_eq!(guard.held().mode(), reentry::Mode::Shared);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn mode(&self) -> Mode {
+        self.hold.mode()
+    }
+
+    /// Goes on with a lock that is held exclusively as a reader: other readers may enter from then on, and no
+    /// writer has come in between. The fencing token stays.
+    ///
+    /// Returns at once where the lock is shared already. There is no way back: a lock that is shared cannot be
+    /// taken exclusively under it ([`LockError::Upgrade`]).
+    ///
+    /// # Errors
+    ///
+    /// [`InUse`](LockError::InUse) if nested calls or spawned work are inside of the lock: then nothing has
+    /// changed. [`Lost`](LockError::Lost) if it was lost, or has been released. [`Store`](LockError::Store)
+    /// if the store refuses; while it is silent it is asked again until the lease ends.
+    ///
+    /// # Cancel safety
+    ///
+    /// Once the future was polled, the downgrade goes on in the background if it is dropped.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let guard = locks.lock("report:2026").await?;
+    /// // ... write the report, and then go on reading it.
+    /// guard.held().downgrade().await?;
+    /// let other = locks.lock("report:2026").shared().no_wait().await?;
+    /// assert_eq!(other.held().fencing_token(), guard.held().fencing_token());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn downgrade(&self) -> Result<(), LockError> {
+        let key = self.key();
+        let lost = |reason| LockError::Lost {
+            key: key.to_owned(),
+            reason,
+        };
+        // Without its `Locks` it has ended.
+        let renewals = self.renewals.upgrade();
+        let renewals = renewals.ok_or_else(|| lost(LostReason::Gone))?;
+        match downgrade(&self.hold, &renewals) {
+            Ok(work) => work.await.map_err(|failure| failure.on(key)),
+            Err(Settled::Shared) => Ok(()),
+            Err(Settled::InUse) => Err(LockError::InUse {
+                key: key.to_owned(),
+            }),
+            Err(Settled::Lost(reason)) => Err(lost(reason)),
+        }
     }
 
     /// How many nested entries the hold has at this moment; 1 without any re-entry, and where only
@@ -116,7 +195,7 @@ impl Held {
     /// ```
     #[must_use]
     pub fn depth(&self) -> u32 {
-        self.0.depth()
+        self.hold.depth()
     }
 
     /// How long the lock is certain to be held if no renewal succeeds from now on; zero once it is
@@ -142,7 +221,7 @@ impl Held {
     /// ```
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        self.0.remaining()
+        self.hold.remaining()
     }
 
     /// Whether the lock was lost before it was released.
@@ -163,7 +242,7 @@ impl Held {
     /// ```
     #[must_use]
     pub fn is_lost(&self) -> bool {
-        self.0.lost().is_some()
+        self.hold.lost().is_some()
     }
 
     /// Waits until the lock is lost. After a release it never resolves.
@@ -185,6 +264,6 @@ impl Held {
     /// # }
     /// ```
     pub async fn lost(&self) -> LostReason {
-        self.0.until_lost().await
+        self.hold.until_lost().await
     }
 }

@@ -51,6 +51,18 @@ pub(crate) struct Hold {
 pub(super) struct State {
     pub(super) lease: Lease,
     pub(super) depth: Depth,
+    /// Shared from the moment on at which a downgrade is sent.
+    pub(super) mode: Mode,
+}
+
+/// What became of an attempt to enter a hold once more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reentry {
+    Entered,
+    /// It has ended, and cannot be entered any more.
+    Ended,
+    /// It shares its lock, which was wanted exclusively.
+    Upgrade,
 }
 
 /// The call graph that takes a lock.
@@ -85,6 +97,7 @@ impl Hold {
         let state = State {
             lease: Lease::new(cohort.lease, disconnects, terms.max_hold),
             depth: Depth::new(cohort.depth),
+            mode: cohort.mode,
         };
         Arc::new(Self {
             key: key.clone(),
@@ -127,6 +140,11 @@ impl Hold {
 
     pub(crate) fn depth(&self) -> u32 {
         self.state.lock().depth.wanted()
+    }
+
+    /// Whether it shares its lock.
+    pub(crate) fn mode(&self) -> Mode {
+        self.state.lock().mode
     }
 
     /// When the lease ends unless it is renewed.
@@ -195,15 +213,19 @@ impl Hold {
         self.change(|state| state.lease.lose(reason));
     }
 
-    /// One level more, and a lease of at least `ttl`. Returns false if the hold has ended: then it cannot be
-    /// re-entered.
-    pub(super) fn deepen(&self, ttl: Option<Duration>) -> bool {
-        self.change(|State { lease, depth }| {
-            let is_held = depth.deepen();
-            if is_held && ttl.is_some_and(|ttl| lease.raise_ttl(ttl)) {
+    /// One level more, and a lease of at least `ttl`.
+    pub(super) fn deepen(&self, wanted: Mode, ttl: Option<Duration>) -> Reentry {
+        self.change(|State { lease, depth, mode }| {
+            if depth.wanted() > 0 && wanted == Mode::Exclusive && *mode == Mode::Shared {
+                return Reentry::Upgrade;
+            }
+            if !depth.deepen() {
+                return Reentry::Ended;
+            }
+            if ttl.is_some_and(|ttl| lease.raise_ttl(ttl)) {
                 depth.lengthen();
             }
-            is_held
+            Reentry::Entered
         })
     }
 
@@ -225,11 +247,11 @@ impl Hold {
     /// Ends the hold. Returns what another call graph would be given that goes on with it, and whether one
     /// may, after so many disconnects.
     pub(super) fn end(&self, disconnects: u64) -> (Cohort, bool) {
-        self.change(|State { lease, depth }| {
+        self.change(|State { lease, depth, mode }| {
             lease.end(Instant::now());
             let cohort = Cohort {
                 hold: self.id,
-                mode: Mode::Exclusive,
+                mode: *mode,
                 tokens: self.tokens,
                 lease: lease.leased(),
                 depth: depth.stored(),
@@ -239,7 +261,7 @@ impl Hold {
             };
             (
                 cohort,
-                lease.is_open(disconnects) && !depth.is_lengthening(),
+                *mode == Mode::Exclusive && lease.is_open(disconnects) && !depth.is_lengthening(),
             )
         })
     }

@@ -2,6 +2,7 @@
 
 pub(crate) mod abort;
 pub(crate) mod depth;
+mod downgrade;
 pub(crate) mod entry;
 pub(crate) mod exit;
 pub(crate) mod held;

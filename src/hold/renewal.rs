@@ -6,9 +6,11 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::{select, time::Instant};
 
 use crate::{
-    base::{backoff::pauses, error::LostReason, events, timer::sleep_until},
+    base::{
+        backoff::pauses, error::LostReason, events, key::LockKey, mode::Mode, timer::sleep_until,
+    },
     hold::hold::Hold,
-    store::{Presence, Renewal, Store},
+    store::{Answer, Keeping, Presence, Renewal, Store},
 };
 
 /// How soon after an attempt without an answer the next one follows, at the least.
@@ -47,9 +49,9 @@ pub(super) async fn renew(
                 store.suspect(since);
             }
             silent = silent.or(Some(now));
-            let ttl = hold.change(|state| state.lease.ttl());
+            let (ttl, mode) = hold.change(|state| (state.lease.ttl(), state.mode));
             let seen = disconnects();
-            let request = store.renew(key, Renewal { hold: id, ttl });
+            let request = ask(store, key, Renewal { hold: id, ttl }, mode);
             attempts.push(async move { (now, seen, ttl, request.await) });
             next = now + patience;
         }
@@ -71,6 +73,26 @@ pub(super) async fn renew(
         if attempts.is_empty() {
             let pause = pauses.next().unwrap_or_default();
             next = Instant::now() + pause.min(patience);
+        }
+    }
+}
+
+/// A reader keeps its own lease.
+fn ask(store: &Arc<dyn Store>, key: &LockKey, renewal: Renewal, mode: Mode) -> Answer<Presence> {
+    let Renewal { hold, ttl } = renewal;
+    match mode {
+        Mode::Exclusive => store.renew(key, renewal),
+        Mode::Shared => {
+            let holds = vec![hold];
+            let kept = store.keep(key, Keeping { holds, ttl });
+            Box::pin(async move {
+                let gone = kept.await?;
+                Ok(if gone.is_empty() {
+                    Presence::Present
+                } else {
+                    Presence::Gone
+                })
+            })
         }
     }
 }

@@ -65,6 +65,10 @@ impl Frame {
         &self.hold
     }
 
+    fn held(&self) -> Held {
+        self.locks.held(&self.hold)
+    }
+
     /// What renews the hold; `None` only if it has ended.
     pub(super) fn renewals(&self) -> Option<Arc<RenewalSchedule>> {
         self.locks.0.upgrade()
@@ -96,6 +100,11 @@ impl LocksId {
     pub(crate) fn of(renewals: &Arc<RenewalSchedule>) -> Self {
         Self(Arc::downgrade(renewals))
     }
+
+    /// A hold of this `Locks`, as the code under it sees it.
+    pub(crate) fn held(&self, hold: &Arc<Hold>) -> Held {
+        Held::new(hold, self.0.clone())
+    }
 }
 
 impl PartialEq for LocksId {
@@ -119,21 +128,19 @@ pub(super) fn frames() -> impl Iterator<Item = Arc<Frame>> {
 
 /// The first frame, from the innermost outwards, that satisfies `wanted` and is still held: a body
 /// that was moved out of an enclosing one may outlive the hold of that one.
-fn find(wanted: impl Fn(&Frame) -> bool) -> Option<Arc<Hold>> {
-    frames()
-        .find(|frame| wanted(frame) && frame.hold.depth() > 0)
-        .map(|frame| Arc::clone(&frame.hold))
+fn find(wanted: impl Fn(&Frame) -> bool) -> Option<Arc<Frame>> {
+    frames().find(|frame| wanted(frame) && frame.hold.depth() > 0)
 }
 
 /// The hold of `key` that an enclosing call has taken through the same `Locks`.
 pub(crate) fn enclosing(locks: &LocksId, key: &LockKey) -> Option<Arc<Hold>> {
-    find(|frame| frame.locks == *locks && frame.hold.key() == key)
+    let frame = find(|frame| frame.locks == *locks && frame.hold.key() == key)?;
+    Some(Arc::clone(&frame.hold))
 }
 
 /// The hold with the name `key` that an enclosing call has taken through the same `Locks`.
 pub(crate) fn held_in(locks: &LocksId, key: &str) -> Option<Held> {
-    find(|frame| frame.locks == *locks && frame.hold.key().name() == key)
-        .map(|hold| Held::new(&hold))
+    find(|frame| frame.locks == *locks && frame.hold.key().name() == key).map(|frame| frame.held())
 }
 
 /// The present call graph, or a new one where it holds no lock yet.
@@ -167,7 +174,7 @@ pub(crate) fn call_graph() -> CallGraph {
 #[must_use]
 pub fn held(key: impl AsRef<str>) -> Option<Held> {
     let key = key.as_ref();
-    find(|frame| frame.hold.key().name() == key).map(|hold| Held::new(&hold))
+    find(|frame| frame.hold.key().name() == key).map(|frame| frame.held())
 }
 
 /// The identity of the call graph that the calling code belongs to; `None` while it holds no lock.

@@ -70,7 +70,7 @@ async fn sync_to(hold: &Hold, store: &Arc<dyn Store>, wish: u64) -> Result<(), F
 fn flight(hold: &Hold, store: &Arc<dyn Store>, wish: u64) -> Option<Flight> {
     hold.change(|state| {
         let ttl = state.lease.ttl();
-        match state.depth.next(wish, hold.id(), ttl) {
+        match state.depth.next(wish, (hold.id(), state.mode), ttl) {
             Next::Nothing => None,
             Next::InFlight(flight) => Some(flight),
             Next::Change(change) => {

@@ -17,7 +17,8 @@ use super::{
     lines::{Alone, Asking, Slot},
     request::Acquiring,
     step::{Answer, Grant, Input, Reply},
-    waiter::{Outcome, Wish},
+    waiter::Outcome,
+    wish::Wish,
 };
 use crate::base::{id::HoldId, key::LockKey};
 

@@ -13,7 +13,7 @@ use tokio::{runtime::Handle, time::Instant};
 use super::{
     effects::{Effects, Ending},
     lines::{Alone, Line, Lines, Slot},
-    request::{Acquiring, Ask, Flight, Requests},
+    request::{Acquiring, Flight, Requests},
     step::{Action, Answer, Input, Refusal, Release, Reply, unanswered},
 };
 use crate::{
@@ -176,12 +176,9 @@ impl LocalQueues {
 
     fn perform(&self, key: &LockKey, line: &mut Line, action: Action, effects: &mut Effects) {
         match action {
-            Action::Acquire(request) => {
-                line.flight = Some(self.asking(key, Ask::Acquire(request)));
-                effects.signal = line.signal();
-            }
-            Action::Share(request) => {
-                line.flight = Some(self.asking(key, Ask::Share(request)));
+            Action::Ask(ask) => {
+                let asking = self.flight(key, move |requests, key| requests.ask(key, ask));
+                line.flight = Some(asking);
                 effects.signal = line.signal();
             }
             Action::Release(release, successor) => {
@@ -253,10 +250,6 @@ impl LocalQueues {
     }
 
     // ---- requests ----
-
-    fn asking(&self, key: &LockKey, ask: Ask) -> Flight {
-        self.flight(key, move |requests, key| requests.ask(key, ask))
-    }
 
     /// An acquire that its caller has polled by itself up to now.
     pub(super) fn resumed(&self, key: &LockKey, acquiring: Acquiring) -> Flight {

@@ -14,6 +14,7 @@ mod step;
 mod tokens;
 mod wait;
 mod waiter;
+mod wish;
 
 #[cfg(test)]
 mod tests;

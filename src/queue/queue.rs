@@ -43,7 +43,7 @@ use super::{
     lines::Slot,
     step::{Heard, Input, Refusal},
     wait::Wait,
-    waiter::Wish,
+    wish::Wish,
 };
 use crate::{
     base::{
@@ -139,6 +139,11 @@ impl LocalQueues {
     /// The hold has lost its lock: it is not by its release that the first in line will get it.
     pub(crate) fn lost(&self, key: &LockKey, hold: HoldId) {
         self.input(key, Input::Lost(hold));
+    }
+
+    /// The hold shares its lock from now on.
+    pub(crate) fn downgraded(&self, key: &LockKey, hold: HoldId) {
+        self.input(key, Input::Downgraded(hold));
     }
 
     /// Hands a lock on in memory at the end of a turn. False if the lock has to be released.

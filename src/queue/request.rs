@@ -10,7 +10,10 @@ use std::{
 use futures_util::future::{BoxFuture, Shared};
 use tokio::{sync::Semaphore, time::Instant};
 
-use super::step::{Answer, Release, Reply};
+use super::{
+    step::{Answer, Release, Reply},
+    wish::Ask,
+};
 use crate::{
     base::{
         backoff::pauses,
@@ -21,8 +24,8 @@ use crate::{
         timer::sleep,
     },
     store::{
-        self, AcquireReply, AcquireRequest, Presence, ReleaseReply, ReleaseRequest, ShareRequest,
-        Store, Successor, TOMBSTONE_LIFE,
+        self, AcquireReply, Presence, ReleaseReply, ReleaseRequest, Store, Successor,
+        TOMBSTONE_LIFE,
     },
 };
 
@@ -48,12 +51,6 @@ pub(super) struct Acquiring {
     /// The connection epoch then.
     epoch: u64,
     reply: Replying,
-}
-
-/// What is asked for the first waiters of a line.
-pub(super) enum Ask {
-    Acquire(AcquireRequest),
-    Share(ShareRequest),
 }
 
 enum Replying {

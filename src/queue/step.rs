@@ -4,14 +4,17 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 
-use super::{tokens::TokenSeries, waiter::Wish};
+use super::{
+    tokens::TokenSeries,
+    wish::{Ask, Wish},
+};
 use crate::{
     base::{
         error::{Effect, StoreError},
         id::HoldId,
         mode::Mode,
     },
-    store::{AcquireReply, AcquireRequest, HandoffMessage, ShareRequest, Successor},
+    store::{AcquireReply, HandoffMessage, Successor},
 };
 
 /// What has happened.
@@ -36,10 +39,6 @@ pub(super) enum Input {
     /// A hold ends.
     Release(Release),
     /// A hold shares from now on the lock that it had alone.
-    #[cfg_attr(
-        not(test),
-        allow(dead_code, reason = "holds come to be downgraded next")
-    )]
     Downgraded(HoldId),
     /// A hold has lost its lock.
     Lost(HoldId),
@@ -57,9 +56,7 @@ pub(super) enum Input {
 #[derive(Clone, Debug)]
 pub(super) enum Action {
     /// To ask for the lock. The answer is an input.
-    Acquire(AcquireRequest),
-    /// The same for readers.
-    Share(ShareRequest),
+    Ask(Ask),
     /// To end the hold of the input, until the store has answered or its TTL is over. With a successor the
     /// answer is an input; without one it is [`Input::MaybeFree`].
     Release(Release, Option<Successor>),

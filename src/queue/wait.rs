@@ -18,7 +18,8 @@ use super::{
     lines::{Asking, Caller},
     request::Flight,
     step::{Input, Refusal},
-    waiter::{Waiter, Wish},
+    waiter::Waiter,
+    wish::Wish,
 };
 use crate::base::{id::HoldId, key::LockKey, timer::require_timers};
 

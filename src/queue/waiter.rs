@@ -6,9 +6,9 @@ use tokio::time::Instant;
 
 use super::{
     clock::StoreClock,
-    request::Ask,
     step::{Answer, Grant, Release, Reply, unanswered},
     tokens::TokenSeries,
+    wish::Wish,
 };
 use crate::{
     base::{
@@ -17,7 +17,7 @@ use crate::{
         id::HoldId,
         mode::Mode,
     },
-    store::{AcquireReply, AcquireRequest, HandoffMessage, ShareRequest},
+    store::{AcquireReply, AcquireRequest, HandoffMessage},
 };
 
 /// What the store may know of a waiter.
@@ -37,35 +37,6 @@ pub(super) enum Stage {
     Unsure,
     /// It stands in the queue, and reads the server's clock by its last answer.
     Queued(StoreClock),
-}
-
-/// What a caller wants.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Wish {
-    pub(super) request: AcquireRequest,
-    pub(super) mode: Mode,
-    /// With how many holders at most it shares the lock.
-    pub(super) limit: Option<u32>,
-    /// Whether it waits for no more than the request in flight.
-    pub(super) asks_once: bool,
-    /// Whether it may go on with the hold of another one.
-    pub(super) may_inherit: bool,
-}
-
-impl Wish {
-    /// The request for this caller alone.
-    pub(super) fn ask(self) -> Ask {
-        let AcquireRequest { hold, ttl, entry } = self.request;
-        match self.mode {
-            Mode::Exclusive => Ask::Acquire(self.request),
-            Mode::Shared => Ask::Share(ShareRequest {
-                holds: vec![hold],
-                ttl,
-                limit: self.limit,
-                entry,
-            }),
-        }
-    }
 }
 
 #[derive(Clone, Debug)]

@@ -5,6 +5,7 @@
 //! | `calls` | who enters: the call graph, guards, futures, options |
 //! | `leases` | how long a lock is held: renewals, losses, outages, fencing tokens |
 //! | `queue` | who is next, and what waiting costs |
+//! | `readers` | locks that are shared |
 //! | `faults` | dropped futures, lost and repeated requests, lost data |
 //! | `setup` | permissions, secrets, TLS, neighbours, and the repository itself |
 //! | `macros` | `#[locked]` |
@@ -76,6 +77,12 @@ mod queue {
     mod spawned;
     mod timeouts;
     mod waiting;
+}
+
+mod readers {
+    mod downgrade;
+    mod processes;
+    mod sharing;
 }
 
 mod faults {

@@ -17,7 +17,7 @@ use crate::{
     base::mode::Mode,
     queue::{
         step::{Grant, Release, Reply, unanswered},
-        waiter::Wish,
+        wish::{Ask, Wish},
     },
     store::{self, Order},
 };
@@ -70,8 +70,10 @@ impl Client<'_> {
     /// Returns who was granted the lock.
     fn perform(&mut self, action: Action) -> Option<Hold> {
         match action {
-            Action::Acquire(request) => self.send(machine::hold(request.hold), Verb::Acquire),
-            Action::Share(request) => {
+            Action::Ask(Ask::Acquire(request)) => {
+                self.send(machine::hold(request.hold), Verb::Acquire)
+            }
+            Action::Ask(Ask::Share(request)) => {
                 let holds = request.holds.iter().copied().map(machine::hold);
                 let holds: Vec<_> = holds.collect();
                 let all = holds

@@ -33,7 +33,8 @@ pub const FAULTS: [Action; 7] = [
 ];
 
 /// What several scripts share, put where a line says `-- include` and its name.
-const PARTS: [(&str, &str); 4] = [
+const PARTS: [(&str, &str); 5] = [
+    ("members", include_str!("../../lua/parts/members.lua")),
     ("line", include_str!("../../lua/parts/line.lua")),
     ("entry", include_str!("../../lua/parts/entry.lua")),
     ("token", include_str!("../../lua/parts/token.lua")),
@@ -41,13 +42,17 @@ const PARTS: [(&str, &str); 4] = [
 ];
 
 /// Every script is known to the server, so that each operation is one EVALSHA.
-const SCRIPTS: [&str; 6] = [
+const SCRIPTS: [&str; 10] = [
     include_str!("../../lua/acquire.lua"),
     include_str!("../../lua/depth.lua"),
+    include_str!("../../lua/downgrade.lua"),
     include_str!("../../lua/force_release.lua"),
     include_str!("../../lua/inspect.lua"),
+    include_str!("../../lua/keep.lua"),
     include_str!("../../lua/release.lua"),
     include_str!("../../lua/renew.lua"),
+    include_str!("../../lua/share.lua"),
+    include_str!("../../lua/unshare.lua"),
 ];
 
 /// A script as it is sent.

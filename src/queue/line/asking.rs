@@ -7,7 +7,10 @@ use tokio::time::Instant;
 use super::{Flight, Holder, Kind, LocalQueue};
 use crate::{
     base::{backoff::growing_pauses, id::HoldId, mode::Mode, options::Wake},
-    queue::step::{Action, Refusal},
+    queue::{
+        step::{Action, Refusal},
+        wish::Ask,
+    },
     store::{AcquireRequest, ShareRequest},
 };
 
@@ -40,15 +43,15 @@ impl LocalQueue {
         let AcquireRequest { ttl, entry, .. } = first.request;
         let holds = self.waiters.iter().take(count);
         let holds: Vec<_> = holds.map(|waiter| waiter.request.hold).collect();
-        actions.push(match first.mode {
-            Mode::Exclusive => Action::Acquire(first.request),
-            Mode::Shared => Action::Share(ShareRequest {
+        actions.push(Action::Ask(match first.mode {
+            Mode::Exclusive => Ask::Acquire(first.request),
+            Mode::Shared => Ask::Share(ShareRequest {
                 holds: holds.clone(),
                 ttl,
                 limit: first.limit,
                 entry,
             }),
-        });
+        }));
         let run = self.waiters.iter_mut().take(count);
         run.for_each(|waiter| waiter.asked += 1);
         self.fly(holds, Kind::Acquire { in_time });

@@ -10,5 +10,6 @@ mod pauses;
 #[path = "../../../tests/properties/local_queue.rs"]
 mod properties;
 mod readers;
+mod replies;
 mod story;
 mod turns;

@@ -32,8 +32,24 @@ fn one_lock() -> Calls {
 /// The commands that clients send; all others are called by the scripts.
 fn top_level(calls: &Calls) -> Calls {
     let inside = [
-        "del", "exists", "hexists", "hget", "hmget", "hset", "hdel", "pexpire", "pttl", "time",
-        "zadd", "zrange", "zrem", "zscore",
+        "del",
+        "exists",
+        "hexists",
+        "hget",
+        "hlen",
+        "hmget",
+        "hset",
+        "hdel",
+        "pexpire",
+        "pexpireat",
+        "pttl",
+        "time",
+        "zadd",
+        "zmscore",
+        "zrange",
+        "zrem",
+        "zremrangebyscore",
+        "zscore",
     ];
     let sent = |(name, _): &(&String, &u64)| !inside.contains(&name.as_str());
     let owned = |(name, calls): (&String, &u64)| (name.clone(), *calls);

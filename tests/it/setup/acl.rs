@@ -26,20 +26,23 @@ const OWN_KEYS: [&str; 3] = [
 const SENDING: [&str; 2] = ["+evalsha", "+eval"];
 
 /// What the scripts call.
-const SCRIPTS: [&str; 17] = [
+const SCRIPTS: [&str; 20] = [
     "+del",
     "+exists",
     "+hdel",
     "+hexists",
     "+hget",
     "+hgetall",
+    "+hlen",
     "+hmget",
     "+hset",
     "+hvals",
     "+pexpire",
+    "+pexpireat",
     "+pttl",
     "+time",
     "+zadd",
+    "+zmscore",
     "+zrange",
     "+zrem",
     "+zremrangebyscore",
@@ -105,6 +108,7 @@ impl Ground {
         drop(taken.release().await);
 
         self.moves(&locks, "order:moves").await?;
+        self.readers(&locks, "order:readers").await?;
 
         // An acquire without an answer, so that the release leaves a tombstone.
         let unanswered = Action::CutAtAnswer(Cut::Reset);
@@ -126,6 +130,16 @@ impl Ground {
         };
         let waiting = async { other.lock(key).await?.release().await };
         tokio::try_join!(releasing, waiting).map(drop)
+    }
+
+    /// A writer goes on as a reader, and others join it.
+    async fn readers(&self, locks: &Locks, key: &str) -> Result<(), LockError> {
+        let writer = locks.lock(key).await?;
+        writer.held().downgrade().await?;
+        let reader = locks.lock(key).shared().await?;
+        writer.release().await?;
+        reader.release().await?;
+        locks.with_read_lock(key, async {}).await
     }
 
     /// A renewal, on a connection of its own.

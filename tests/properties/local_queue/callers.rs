@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     base::{deadline::deadline, error::Effect, id::Owner, mode::Mode, options::Wake},
-    queue::{step::Input, waiter::Wish},
+    queue::{step::Input, wish::Wish},
     store::{AcquireRequest, QueueEntry},
 };
 

@@ -16,6 +16,7 @@ use crate::{
     queue::{
         line::LocalQueue,
         step::{Action, Answer, Grant, Input, Release, Reply},
+        wish::Ask,
     },
     store::{AcquireReply, AcquireRequest, Successor},
 };
@@ -235,11 +236,11 @@ impl Shell {
     /// Returns a hold that is given back.
     pub(super) fn perform(&mut self, action: Action) -> Option<HoldId> {
         match action {
-            Action::Acquire(request) => {
+            Action::Ask(Ask::Acquire(request)) => {
                 assert_eq!(Some(request.hold), self.first());
                 self.fly(Request::Acquire(request));
             }
-            Action::Share(request) => unreachable!("{request:?}"),
+            Action::Ask(Ask::Share(request)) => unreachable!("{request:?}"),
             Action::Release(release, successor) | Action::Undo(release, successor) => {
                 let record = self.records.get_mut(&release.hold).unwrap();
                 record.releases += 1;

@@ -17,6 +17,7 @@ use crate::{
     queue::{
         line::LocalQueue,
         step::{Action, Grant, Input, Refusal},
+        wish::Ask,
     },
     store::{AcquireRequest, Order, StoreTime, Successor},
 };
@@ -152,13 +153,13 @@ impl Story {
     /// The text of an action. What it does not tell is checked here.
     fn perform(&mut self, action: Action) -> String {
         match action {
-            Action::Acquire(request) => {
+            Action::Ask(Ask::Acquire(request)) => {
                 let waiter = letter(request.hold);
                 assert_eq!(Some(&request), self.requests.get(&waiter));
                 self.fly();
                 format!("acquire {waiter}")
             }
-            Action::Share(request) => {
+            Action::Ask(Ask::Share(request)) => {
                 let asked: Vec<_> = request.holds.iter().copied().map(letter).collect();
                 for waiter in &asked {
                     let AcquireRequest { ttl, entry, .. } = self.requests[waiter];

@@ -1,0 +1,104 @@
+//! How a lock is shared by readers.
+
+use crate::{
+    api::{locks::Locks, request::LockRequest, with_lock::WithLock},
+    base::mode::Mode,
+};
+
+impl Locks {
+    /// Runs `body` while sharing the lock `key` with other readers, and leaves it.
+    ///
+    /// As [`with_lock`](Self::with_lock), but for [`shared`](LockRequest::shared): any number of readers are
+    /// inside together, and no writer. If an enclosing call holds the key, in whichever way, the lock is
+    /// re-entered.
+    ///
+    /// # Errors
+    ///
+    /// As for `with_lock`.
+    ///
+    /// # Panics
+    ///
+    /// As for `with_lock`.
+    ///
+    /// # Cancel safety
+    ///
+    /// See [`WithLock`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let read = locks.with_read_lock("report:2026", async { /* read it */ });
+    /// let also = locks.with_read_lock("report:2026", async { /* at the same time */ });
+    /// tokio::try_join!(read, also)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn with_read_lock<F: Future>(&self, key: impl AsRef<str>, body: F) -> WithLock<F> {
+        self.lock(key).shared().run(body)
+    }
+
+    /// The same as [`with_lock`](Self::with_lock): one key is one lock, for readers and writers.
+    ///
+    /// # Errors
+    ///
+    /// As for `with_lock`; [`Upgrade`](crate::LockError::Upgrade) if an enclosing call shares the lock as a reader.
+    ///
+    /// # Panics
+    ///
+    /// As for `with_lock`.
+    ///
+    /// # Cancel safety
+    ///
+    /// See [`WithLock`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let upgrade = locks
+    ///     .with_read_lock("report:2026", async {
+    ///         locks.with_write_lock("report:2026", async {}).await
+    ///     })
+    ///     .await?;
+    /// assert!(matches!(upgrade, Err(reentry::LockError::Upgrade { .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn with_write_lock<F: Future>(&self, key: impl AsRef<str>, body: F) -> WithLock<F> {
+        self.with_lock(key, body)
+    }
+}
+
+impl LockRequest {
+    /// Shares the lock with other readers, as a reader (default: it is taken exclusively).
+    ///
+    /// Any number of call graphs have a shared lock together, each with a lease of its own, and none has it
+    /// exclusively meanwhile. A reader waits behind a writer that came before it. Under an enclosing call that
+    /// has the key exclusively the lock is re-entered, and stays exclusive.
+    ///
+    /// Readers have the token of the lock that they entered: it is greater than that of every earlier writer,
+    /// and two that are equal mean that nobody wrote in between.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let one = locks.lock("report:2026").shared().await?;
+    /// let other = locks.lock("report:2026").shared().no_wait().await?;
+    /// assert!(locks.lock("report:2026").no_wait().await.unwrap_err().is_contended());
+    /// # drop((one, other));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn shared(mut self) -> Self {
+        self.options.mode = Mode::Shared;
+        self
+    }
+}

@@ -1,0 +1,102 @@
+//! From alone to shared: a writer goes on as a reader.
+
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use crate::{
+    base::{
+        background::Handover,
+        backoff::pauses,
+        error::{Effect, Failure, LostReason},
+        events,
+        mode::Mode,
+        timer::{sleep_until, timeout_at},
+    },
+    hold::{
+        hold::{Hold, State},
+        renewals::RenewalSchedule,
+    },
+    store::{Presence, Renewal},
+};
+
+/// Why there is nothing to wait for.
+pub(super) enum Settled {
+    /// The lock is shared already.
+    Shared,
+    /// More than one entry is inside.
+    InUse,
+    Lost(LostReason),
+}
+
+/// Has the hold share its lock. What there is to wait for goes on in the background if it is dropped.
+///
+/// From now on it counts as shared, since the store may execute the request at any time: nested calls do not enter it
+/// exclusively, and it is renewed and released as a reader.
+pub(super) fn downgrade(
+    hold: &Arc<Hold>,
+    renewals: &Arc<RenewalSchedule>,
+) -> Result<Handover<Result<(), Failure>>, Settled> {
+    let now = Instant::now();
+    hold.change(|State { lease, depth, mode }| match lease.lost_by(now) {
+        Some(reason) => Err(Settled::Lost(reason)),
+        None if depth.wanted() == 0 => Err(Settled::Lost(LostReason::Gone)),
+        None if *mode == Mode::Shared => Err(Settled::Shared),
+        None if !depth.is_single() => Err(Settled::InUse),
+        None => {
+            *mode = Mode::Shared;
+            Ok(())
+        }
+    })?;
+    let (runtime, hold, renewals) = (
+        renewals.runtime(hold),
+        Arc::clone(hold),
+        Arc::clone(renewals),
+    );
+    Ok(Handover::new(runtime, async move {
+        let shared = ask(&hold, &renewals).await;
+        if let Err(Failure::Lost(reason)) = shared {
+            hold.lose(reason);
+            renewals.queues().lost(hold.key(), hold.id());
+        }
+        shared
+    }))
+}
+
+/// Asks until the store has answered, or the hold has ended.
+async fn ask(hold: &Hold, renewals: &RenewalSchedule) -> Result<(), Failure> {
+    let (key, id) = (hold.key(), hold.id());
+    let mut pauses = pauses();
+    let mut may_be_shared = false;
+    while hold.depth() > 0 {
+        if let Some(reason) = hold.lost() {
+            return Err(Failure::Lost(reason));
+        }
+        let (sent, ttl) = (Instant::now(), hold.change(|state| state.lease.ttl()));
+        let asked = renewals.store().downgrade(key, Renewal { hold: id, ttl });
+        let error = match timeout_at(hold.deadline(), asked).await {
+            Ok(Ok(Presence::Present)) => {
+                hold.change(|state| state.lease.confirm(sent, ttl, Instant::now()));
+                renewals.queues().downgraded(key, id);
+                events::downgraded(key, id);
+                return Ok(());
+            }
+            Ok(Ok(Presence::Gone)) if hold.depth() == 0 => break,
+            Ok(Ok(Presence::Gone)) => return Err(Failure::Lost(LostReason::Gone)),
+            Ok(Err(error)) => error,
+            Err(_lease_ended) => continue,
+        };
+        may_be_shared |= error.effect() == Effect::Unknown;
+        if error.effect() == Effect::Refused {
+            if !may_be_shared {
+                hold.change(|state| state.mode = Mode::Exclusive);
+            }
+            return Err(Failure::Store(error));
+        }
+        events::downgrade_retried(key, id, &error);
+        let pause = Instant::now() + pauses.next().unwrap_or_default();
+        sleep_until(pause.min(hold.deadline())).await;
+    }
+    // It was released meanwhile.
+    Ok(())
+}

@@ -1,0 +1,42 @@
+//! What callers want, and what the store is asked for them.
+
+use crate::{
+    base::mode::Mode,
+    store::{AcquireRequest, ShareRequest},
+};
+
+/// What a caller wants.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wish {
+    pub(super) request: AcquireRequest,
+    pub(super) mode: Mode,
+    /// With how many holders at most it shares the lock.
+    pub(super) limit: Option<u32>,
+    /// Whether it waits for no more than the request in flight.
+    pub(super) asks_once: bool,
+    /// Whether it may go on with the hold of another one.
+    pub(super) may_inherit: bool,
+}
+
+/// What is asked for the first waiter of a line, or for the readers that are first.
+#[derive(Clone, Debug)]
+pub(super) enum Ask {
+    Acquire(AcquireRequest),
+    Share(ShareRequest),
+}
+
+impl Wish {
+    /// The request for this caller alone.
+    pub(super) fn ask(self) -> Ask {
+        let AcquireRequest { hold, ttl, entry } = self.request;
+        match self.mode {
+            Mode::Exclusive => Ask::Acquire(self.request),
+            Mode::Shared => Ask::Share(ShareRequest {
+                holds: vec![hold],
+                ttl,
+                limit: self.limit,
+                entry,
+            }),
+        }
+    }
+}

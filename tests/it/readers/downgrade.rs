@@ -1,0 +1,133 @@
+//! A writer that goes on as a reader.
+
+use crate::support::{DEADLINE, depths, eventually, on_both_stores, waiters};
+use reentry::{FutureExt, LockError, Locks, Mode, held};
+use tokio::task::JoinSet;
+
+on_both_stores!(
+    a_downgrade_lets_readers_in_and_keeps_writers_out,
+    readers_of_the_process_who_wait_enter,
+    a_downgrade_keeps_the_token,
+    a_lock_that_is_shared_is_downgraded_already,
+    nested_calls_and_spawned_work_are_in_the_way,
+    nothing_is_exclusive_under_a_downgraded_lock,
+    a_hold_that_has_ended_cannot_be_downgraded,
+    a_downgrade_goes_on_when_it_is_dropped,
+);
+
+async fn a_downgrade_lets_readers_in_and_keeps_writers_out(locks: Locks) {
+    let guard = locks.lock("key").await.unwrap();
+    guard.held().downgrade().await.unwrap();
+    assert_eq!(guard.held().mode(), Mode::Shared);
+    let reader = locks.lock("key").shared().no_wait().await.unwrap();
+    assert!(locks.lock("key").try_acquire().await.unwrap().is_none());
+    guard.release().await.unwrap();
+    assert!(locks.lock("key").try_acquire().await.unwrap().is_none());
+    reader.release().await.unwrap();
+    assert!(locks.inspect("key").await.unwrap().is_none());
+}
+
+async fn readers_of_the_process_who_wait_enter(locks: Locks) {
+    let guard = locks.lock("key").await.unwrap();
+    let mut tasks = JoinSet::new();
+    for n in 0..3 {
+        let request = locks.lock("key").shared();
+        tasks.spawn(async move { request.run(async {}).await });
+        let waiting = async || waiters(&locks, "key").await == Some(n + 1);
+        eventually(DEADLINE, "it waits", waiting).await;
+    }
+    guard.held().downgrade().await.unwrap();
+    while let Some(done) = tasks.join_next().await {
+        done.unwrap().unwrap();
+    }
+    assert_eq!(depths(&locks, "key").await, [1]);
+    guard.release().await.unwrap();
+}
+
+async fn a_downgrade_keeps_the_token(locks: Locks) {
+    let guard = locks.lock("key").await.unwrap();
+    let token = guard.held().fencing_token();
+    guard.held().downgrade().await.unwrap();
+    let reader = locks.lock("key").shared().await.unwrap();
+    assert_eq!(guard.held().fencing_token(), token);
+    assert_eq!(reader.held().fencing_token(), token);
+}
+
+async fn a_lock_that_is_shared_is_downgraded_already(locks: Locks) {
+    let guard = locks.lock("key").shared().await.unwrap();
+    for _ in 0..2 {
+        guard.held().downgrade().await.unwrap();
+    }
+    assert_eq!(depths(&locks, "key").await, [1]);
+    guard.release().await.unwrap();
+}
+
+async fn nested_calls_and_spawned_work_are_in_the_way(locks: Locks) {
+    let in_use = |outcome| matches!(outcome, Err(LockError::InUse { .. }));
+    let guard = locks.lock("key").await.unwrap();
+    let nested = guard
+        .scope(locks.lock("key").acquire())
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(in_use(guard.held().downgrade().await));
+    nested.release().await.unwrap();
+    let spawned = async { [async {}.in_current_call()] };
+    let [work] = guard.scope(spawned).await.unwrap();
+    assert!(in_use(guard.held().downgrade().await));
+    assert_eq!(guard.held().mode(), Mode::Exclusive);
+    assert!(
+        locks
+            .lock("key")
+            .shared()
+            .try_acquire()
+            .await
+            .unwrap()
+            .is_none()
+    );
+    work.await.unwrap();
+    guard.held().downgrade().await.unwrap();
+    guard.release().await.unwrap();
+}
+
+async fn nothing_is_exclusive_under_a_downgraded_lock(locks: Locks) {
+    let body = async {
+        held("key").unwrap().downgrade().await.unwrap();
+        let write = locks.with_lock("key", async {}).await;
+        assert!(matches!(write, Err(LockError::Upgrade { .. })), "{write:?}");
+        locks.with_read_lock("key", async {}).await.unwrap();
+        assert_eq!(depths(&locks, "key").await, [1]);
+    };
+    locks.with_lock("key", body).await.unwrap();
+    assert!(locks.inspect("key").await.unwrap().is_none());
+}
+
+async fn a_hold_that_has_ended_cannot_be_downgraded(locks: Locks) {
+    let guard = locks.lock("key").await.unwrap();
+    let held = guard.held().clone();
+    guard.release().await.unwrap();
+    assert!(held.downgrade().await.is_err_and(|error| error.is_lost()));
+    let guard = locks.lock("key").await.unwrap();
+    assert!(locks.force_release("key").await.unwrap());
+    let lost = guard.held().downgrade().await;
+    assert!(lost.is_err_and(|error| error.is_lost()));
+}
+
+async fn a_downgrade_goes_on_when_it_is_dropped(locks: Locks) {
+    let guard = locks.lock("key").await.unwrap();
+    let held = guard.held().clone();
+    {
+        let mut downgrade = std::pin::pin!(held.downgrade());
+        let once = std::future::poll_fn(|cx| {
+            let _ = downgrade.as_mut().poll(cx);
+            std::task::Poll::Ready(())
+        });
+        once.await;
+    }
+    let shared = async || {
+        let reader = locks.lock("key").shared().try_acquire().await.unwrap();
+        reader.is_some()
+    };
+    eventually(DEADLINE, "readers enter", shared).await;
+    guard.release().await.unwrap();
+}
