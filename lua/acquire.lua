@@ -1,12 +1,12 @@
 -- KEYS: 1 the lock (hash), 2 its line (zset), 3 the entries of the line (hash)
--- ARGV: 1 hold id, 2 TTL in ms; to wait also: 3 inbox, 4 lease in ms of a lock that moves there, 5 life of the entry in ms, 6 the id of the inbox if it is to be told who else comes to wait
+-- ARGV: 1 hold id, 2 TTL in ms; to wait also: 3 inbox, 4 lease in ms of a lock that moves there, 5 life of the entry in ms, 6 the id of the inbox if it is to be told who else comes to wait, else '', 7 '1' if it goes before those who share the lock
 -- returns the token of a lock that was free, which is the time in µs, with a lease of the TTL; {1, token, lease in ms, time in µs} held by this hold; {0, remaining ms or -1, time in µs} busy; {-1} this hold has ended
 
 -- The usual case, kept short: the lock is free, and nothing stands in its line.
 if redis.call('EXISTS', KEYS[1], KEYS[2]) == 0 then
   local time = redis.call('TIME')
   local token = time[1] .. ' ' .. time[2]
-  if ARGV[6] then
+  if ARGV[6] and ARGV[6] ~= '' then
     token = token .. ' ' .. ARGV[6]
   end
   redis.call('HSET', KEYS[1], ARGV[1], '1', 'token', token)
@@ -21,7 +21,8 @@ end
 
 local function general()
   local lock, line, entries = unpack(KEYS)
-  local hold, ttl, inbox, lease, life, id = unpack(ARGV)
+  local hold, ttl, inbox, lease, life, id, preferred = unpack(ARGV)
+  id = id ~= '' and id or nil
   -- include token
   -- include line
   -- include members
@@ -62,7 +63,7 @@ local function general()
         return {1, now, tonumber(ttl), now}
       end
     end
-    local is_first = inbox and stand(inbox, now, life, hold, lease, id, holder)
+    local is_first = inbox and stand(inbox, now, life, hold, lease, id, holder, preferred == '1')
     if ahead or is_shared then
       remaining = math.max(remaining, admit(now, not is_shared, now) or 0)
     elseif is_first and holder and holder ~= inbox then

@@ -1,5 +1,5 @@
 -- KEYS: 1 the lock (hash), 2 its line (zset), 3 the entries of the line (hash)
--- ARGV: 1 hold id; unless nothing else of the hold can be there: 2 marks, 'x' to leave a tombstone, 'd' if its depth has changed, 3 inbox; with a successor also: 4 its hold id, 5 its TTL in ms, 6 'pass lease life': 1 if another process goes first, else 0; lease in ms of a lock that moves to the inbox; life of its entry in ms; 7 the id of the inbox if it is to be told who else comes to wait
+-- ARGV: 1 hold id; unless nothing else of the hold can be there: 2 marks, 'x' to leave a tombstone, 'd' if its depth has changed, 3 inbox; with a successor also: 4 its hold id, 5 its TTL in ms, 6 'pass lease life preferred': 1 if another process goes first, else 0; lease in ms of a lock that moves to the inbox; life of its entry in ms; 1 if it goes before those who share the lock, else 0; 7 the id of the inbox if it is to be told who else comes to wait
 -- returns released (1 or 0); with a successor the token that it has got, which is the time in µs, with a lease of its TTL; {released, 1, token, lease in ms, time in µs}: it has the lock; {released, 0, remaining ms, time in µs}: it stands in the line; {released}: it has to ask
 
 -- The usual cases, kept short: the hold is there, and nothing stands in its line. DEL comes first: it is
@@ -36,7 +36,7 @@ end
 local function general()
   local lock, line, entries = unpack(KEYS)
   local hold, marks, inbox, successor, ttl, place, id = unpack(ARGV)
-  local pass, lease, life = string.match(place or '', '^(%S+) (%S+) (%S+)$')
+  local pass, lease, life, preferred = string.match(place or '', '^(%S+) (%S+) (%S+) (%S+)$')
   -- include token
   -- include line
   -- include members
@@ -62,7 +62,7 @@ local function general()
       local ahead = (pass == '1' or not successor) and head(now)
       if ahead and not (successor and ahead == inbox) then
         if successor then
-          stand(inbox, now, life, successor, lease, id)
+          stand(inbox, now, life, successor, lease, id, nil, preferred == '1')
         end
         local remaining = admit(now, true, token)
         if successor then
@@ -82,7 +82,7 @@ local function general()
       -- Requests may overtake each other: a successor that has the lock by now would get it once more
       -- after its own release.
       if successor and redis.call('HEXISTS', lock, successor) == 0 then
-        stand(inbox, now, life, successor, lease, id)
+        stand(inbox, now, life, successor, lease, id, nil, preferred == '1')
         local remaining = redis.call('PTTL', lock)
         return {0, 0, remaining == -2 and 0 or remaining, now}
       end

@@ -1,5 +1,5 @@
 -- KEYS: 1 the lock (hash), 2 its line (zset), 3 the entries of the line (hash)
--- ARGV: 1 ids of holds that share the lock, joined by commas, 2 TTL in ms, 3 at most so many holders, or '' without a limit; to wait also: 4 inbox, 5 lease in ms of a lock that moves there, 6 life of the entry in ms
+-- ARGV: 1 ids of holds that share the lock, joined by commas, 2 TTL in ms, 3 at most so many holders, or '' without a limit, 4 '1' if they go before those who want the lock for themselves alone; to wait also: 5 inbox, 6 lease in ms of a lock that moves there, 7 life of the entry in ms
 -- returns the token of a lock that was free, which is the time in µs, with a lease of the TTL for all of them; {1, token, remaining ms, time in µs, hold, …} these are in, with a lease of the TTL, and others wait; {0, remaining ms or -1, time in µs} busy; {-1} all of them have ended
 
 -- The usual case, kept short: the lock is free, and nothing stands in its line.
@@ -27,7 +27,7 @@ end
 
 local function general()
   local lock, line, entries = unpack(KEYS)
-  local list, ttl, limit, inbox, lease, life = unpack(ARGV)
+  local list, ttl, limit, passes, inbox, lease, life = unpack(ARGV)
   -- include token
   -- include line
   -- include members
@@ -50,14 +50,15 @@ local function general()
     local is_open = is_free or is_shared
     if outside[1] then
       local ahead = is_open and head(now)
-      if is_open and (not ahead or ahead == inbox) and (is_free or fits(#outside, limit)) then
-        if ahead then
-          leave(ahead)
+      local is_next = is_open and (not ahead or ahead == inbox or (is_shared and passes == '1'))
+      if is_next and (is_free or fits(#outside, limit)) then
+        if inbox then
+          leave(inbox)
         end
         enter(outside, ttl, now, is_free and now)
         is_free, inside, outside = false, holds, {}
       elseif inbox then
-        stand(inbox, now, life, table.concat(outside, ','), lease, 'r' .. limit)
+        stand(inbox, now, life, table.concat(outside, ','), lease, 'r' .. limit, nil, passes == '1')
       end
     end
     if is_open then

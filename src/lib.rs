@@ -39,7 +39,7 @@ pub use self::{
     base::{
         error::{LockError, LostReason, StoreError},
         id::{FencingToken, HoldId, OwnerId, ParseHoldIdError},
-        mode::Mode,
+        mode::{Fairness, Mode},
         options::{DepthSync, HandOff, OnLost, Reentrancy, Wake},
     },
     hold::{

@@ -1,6 +1,6 @@
 -- Part: the line of a lock, and how the lock moves. Needs the part token, and the names of the lock, the
 -- line and the entries.
--- The line is a zset: inbox -> order, from 2^40 on; from 2^52 on tombstones, x<hold> -> 2^52 + their end in
+-- The line is a zset: inbox -> order, from 2^40 on, and from 1 on those that are preferred; from 2^52 on tombstones, x<hold> -> 2^52 + their end in
 -- ms; below 0 the readers inside, r<hold> -> minus the end of their lease in ms. The entries are a hash: inbox ->
 -- what it waits for; and hold -> the number of its last depth change.
 -- include entry
@@ -43,13 +43,18 @@ local function outlive(key, life)
   end
 end
 
--- Enters the line at its end, or keeps the place that the inbox has there. Returns whether it has come new, and no
--- other process but that of the holder was there. The suffix is what an entry has behind its lease.
-local function stand(inbox, now, life, holds, lease, suffix, holder)
-  local is_first = false
-  if not redis.call('ZSCORE', line, inbox) then
-    local last = redis.call('ZRANGE', line, '(4503599627370496', 0, 'BYSCORE', 'REV', 'LIMIT', 0, 1, 'WITHSCORES')
-    redis.call('ZADD', line, (last[2] or 1099511627776) + 1, inbox)
+-- Enters the line at its end, or at that of the preferred ones, or keeps the place that the inbox has there. Returns
+-- whether it has come new, and no other process but that of the holder was there. The suffix is what an entry has
+-- behind its lease.
+local function stand(inbox, now, life, holds, lease, suffix, holder, is_preferred)
+  local is_first, order = false, redis.call('ZSCORE', line, inbox)
+  if not order or (is_preferred and tonumber(order) >= 1099511627776) then
+    local least, most = 1099511627776, 4503599627370496
+    if is_preferred then
+      least, most = 0, 1099511627776
+    end
+    local last = redis.call('ZRANGE', line, '(' .. string.format('%.0f', most), least, 'BYSCORE', 'REV', 'LIMIT', 0, 1, 'WITHSCORES')
+    redis.call('ZADD', line, (last[2] or least) + 1, inbox)
     is_first = not last[1] or last[1] == holder
   end
   local deadline = string.format('%.0f', now + life * 1000)

@@ -34,7 +34,7 @@ pub struct LocksBuilder {
     pool: Option<Pool>,
     prefix: String,
     options: Options,
-    queueing: Queueing,
+    pub(super) queueing: Queueing,
     connect_timeout: Option<Duration>,
     response_timeout: Option<Duration>,
 }

@@ -1,8 +1,8 @@
 //! How a lock is shared by readers.
 
 use crate::{
-    api::{locks::Locks, request::LockRequest, with_lock::WithLock},
-    base::mode::Mode,
+    api::{builder::LocksBuilder, locks::Locks, request::LockRequest, with_lock::WithLock},
+    base::mode::{Fairness, Mode},
 };
 
 impl Locks {
@@ -99,6 +99,28 @@ impl LockRequest {
     /// ```
     pub fn shared(mut self) -> Self {
         self.options.mode = Mode::Shared;
+        self
+    }
+}
+
+impl LocksBuilder {
+    /// Who goes first where readers and writers wait for one lock (default: first come, first served).
+    ///
+    /// It is a rule of those who ask: `Locks` that share a lock should have the same.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// use reentry::{Fairness, Locks};
+    /// let builder = Locks::builder().url("memory:").fairness(Fairness::PreferWriters);
+    /// let locks = builder.build().await?;
+    /// # locks.with_read_lock("report:2026", async {}).await
+    /// # }
+    /// ```
+    pub fn fairness(mut self, fairness: Fairness) -> Self {
+        self.queueing.fairness = fairness;
         self
     }
 }

@@ -10,3 +10,26 @@ pub enum Mode {
     /// Any number of call graphs have it together, and none has it exclusively: a reader.
     Shared,
 }
+
+/// Who goes first where readers and writers wait for one lock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Fairness {
+    /// First come, first served: a reader behind a writer that waits is not let in before it.
+    #[default]
+    Fifo,
+    /// Readers go before all writers that wait. While readers keep coming, a writer may wait for ever.
+    PreferReaders,
+    /// Writers go before all readers that wait. While writers keep coming, a reader may wait for ever.
+    PreferWriters,
+}
+
+impl Fairness {
+    /// Whether those who want the lock in this mode go before the others.
+    pub(crate) fn prefers(self, mode: Mode) -> bool {
+        matches!(
+            (self, mode),
+            (Self::PreferReaders, Mode::Shared) | (Self::PreferWriters, Mode::Exclusive)
+        )
+    }
+}

@@ -2,7 +2,10 @@
 
 use std::{ops::RangeInclusive, time::Duration};
 
-use crate::base::{error::LockError, mode::Mode};
+use crate::base::{
+    error::LockError,
+    mode::{Fairness, Mode},
+};
 
 /// What happens to a body whose lock is lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -105,6 +108,7 @@ pub(crate) struct Queueing {
     /// How often in a row a lock goes from one local waiter to the next while another process waits.
     pub(crate) local_handoffs: u32,
     pub(crate) handoff: HandOff,
+    pub(crate) fairness: Fairness,
 }
 
 impl Default for Queueing {
@@ -114,6 +118,7 @@ impl Default for Queueing {
             heartbeat: Duration::from_secs(1),
             local_handoffs: 16,
             handoff: HandOff::default(),
+            fairness: Fairness::default(),
         }
     }
 }

@@ -183,8 +183,10 @@ impl LocalQueue {
 
     fn join(&mut self, waiter: Waiter, actions: &mut Vec<Action>) {
         let asks_once = waiter.asks_once;
-        self.waiters.push_back(waiter);
-        if self.waiters.len() > 1 {
+        let behind = |other: &Waiter| !waiter.passes(other);
+        let at = self.waiters.iter().rposition(behind).map_or(0, |at| at + 1);
+        self.waiters.insert(at, waiter);
+        if at > 0 {
             return;
         }
         self.pauses = 0;

@@ -79,13 +79,14 @@ impl LocalQueues {
             entry: if asks_once {
                 None
             } else {
-                self.entry(terms.ttl)
+                self.entry(terms.ttl, terms.mode)
             },
         };
         let wish = Wish {
             request,
             mode: terms.mode,
             limit: None,
+            is_preferred: self.queueing.fairness.prefers(terms.mode),
             asks_once,
             may_inherit: terms.max_hold.is_none() && terms.mode == Mode::Exclusive,
         };
@@ -202,7 +203,7 @@ impl LocalQueues {
     ///
     /// A lock that moves to it has a short lease until it is renewed, and an entry has a short life,
     /// so that a process which has died delays the others by two heartbeats and no more.
-    fn entry(&self, ttl: Duration) -> Option<QueueEntry> {
+    fn entry(&self, ttl: Duration, mode: Mode) -> Option<QueueEntry> {
         let heartbeat = self.queueing.heartbeat(ttl);
         let asks = match self.queueing.wake {
             Wake::Poll { interval, .. } => interval,
@@ -214,6 +215,7 @@ impl LocalQueues {
             life: 2 * heartbeat,
             tells: self.queueing.handoff == HandOff::InProcess
                 && self.queueing.wake == Wake::Notify,
+            is_preferred: self.queueing.fairness.prefers(mode),
         })
     }
 }

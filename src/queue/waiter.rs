@@ -45,6 +45,7 @@ pub(super) struct Waiter {
     pub(super) request: AcquireRequest,
     pub(super) mode: Mode,
     pub(super) limit: Option<u32>,
+    pub(super) is_preferred: bool,
     pub(super) asks_once: bool,
     pub(super) may_inherit: bool,
     /// How many times the store was asked for it.
@@ -98,6 +99,7 @@ impl Waiter {
             request,
             mode,
             limit,
+            is_preferred,
             asks_once,
             may_inherit,
         } = wish;
@@ -105,6 +107,7 @@ impl Waiter {
             request,
             mode,
             limit,
+            is_preferred,
             asks_once,
             may_inherit,
             asked: 0,
@@ -120,6 +123,11 @@ impl Waiter {
             && is_reader(other)
             && self.request.ttl == other.request.ttl
             && self.request.entry.is_some() == other.request.entry.is_some()
+    }
+
+    /// Whether it goes before the other one, which came first.
+    pub(super) fn passes(&self, other: &Self) -> bool {
+        self.is_preferred && other.mode != self.mode
     }
 
     /// Whether the store may know of it.

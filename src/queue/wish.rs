@@ -12,6 +12,8 @@ pub(super) struct Wish {
     pub(super) mode: Mode,
     /// With how many holders at most it shares the lock.
     pub(super) limit: Option<u32>,
+    /// Whether it goes before those who want the lock in the other mode.
+    pub(super) is_preferred: bool,
     /// Whether it waits for no more than the request in flight.
     pub(super) asks_once: bool,
     /// Whether it may go on with the hold of another one.
@@ -35,6 +37,7 @@ impl Wish {
                 holds: vec![hold],
                 ttl,
                 limit: self.limit,
+                passes: self.is_preferred,
                 entry,
             }),
         }

@@ -58,6 +58,8 @@ pub(crate) struct QueueEntry {
     pub(crate) life: Duration,
     /// Whether its process is to be told, while it has the lock, that another one has come to wait.
     pub(crate) tells: bool,
+    /// Whether it goes before those who want the lock in the other mode.
+    pub(crate) is_preferred: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -166,6 +168,8 @@ pub(crate) struct ShareRequest {
     pub(crate) ttl: Duration,
     /// With how many holders at most they share it; then they are one.
     pub(crate) limit: Option<u32>,
+    /// Whether they enter a lock that is shared although others wait for it exclusively.
+    pub(crate) passes: bool,
     /// How their process waits; `None` if they do not.
     pub(crate) entry: Option<QueueEntry>,
 }

@@ -110,7 +110,8 @@ impl Store for RedisStore {
                 .arg(entry.inbox.as_bytes())
                 .millis(entry.grant)
                 .millis(entry.life)
-                .told(entry),
+                .told(entry)
+                .preferred(entry),
             None => call,
         };
         self.run(call, move |reply| reply::acquired(reply, ttl))
@@ -125,7 +126,8 @@ impl Store for RedisStore {
                     .limit
                     .map(|limit| limit.to_string())
                     .unwrap_or_default(),
-            );
+            )
+            .arg(u8::from(request.passes));
         let call = match request.entry {
             Some(entry) => call
                 .arg(entry.inbox.as_bytes())
@@ -199,11 +201,12 @@ impl Store for RedisStore {
         }
         if let Some(successor) = request.successor {
             let pass = u8::from(successor.order == Order::QueueFirst);
+            let preferred = u8::from(successor.entry.is_preferred);
             let [lease, life] = [successor.entry.grant, successor.entry.life].map(millis);
             call = call
                 .arg(Field(successor.hold))
                 .millis(successor.ttl)
-                .arg(format!("{pass} {lease} {life}"))
+                .arg(format!("{pass} {lease} {life} {preferred}"))
                 .told(successor.entry);
         }
         let ttl = request.successor.map(|successor| successor.ttl);

@@ -36,6 +36,7 @@ pub(super) fn share_request(
         holds: holds.to_vec(),
         ttl,
         limit: None,
+        passes: false,
         entry,
     }
 }

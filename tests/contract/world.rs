@@ -55,6 +55,7 @@ pub(crate) const fn entry_of(inbox: InboxId) -> QueueEntry {
         grant: GRANT,
         life: PLACE_LIFE,
         tells: false,
+        is_preferred: false,
     }
 }
 

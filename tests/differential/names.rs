@@ -64,7 +64,8 @@ impl Names {
                     holds: self.from(wish.hold, holds),
                     ttl: wish.ttl,
                     limit,
-                    entry: waits.map(|entry| self.entry(entry)),
+                    passes: wish.is_preferred,
+                    entry: waits.map(|entry| self.entry(entry, wish)),
                 };
                 store.share(key, request).await.map(Reply::Shared)
             }
@@ -77,7 +78,7 @@ impl Names {
                 let number = |gone: HoldId| self.holds.iter().position(|hold| *hold == gone);
                 gone.map(|gone| Reply::Gone(gone.into_iter().filter_map(number).collect()))
             }
-            Request::Downgrade(Wish { hold, ttl }) => {
+            Request::Downgrade(Wish { hold, ttl, .. }) => {
                 let renewal = Renewal {
                     hold: self.holds[hold],
                     ttl,
@@ -133,20 +134,21 @@ impl Names {
     }
 
     fn acquire(&self, wish: Wish, waits: Option<Entry>) -> AcquireRequest {
-        let Wish { hold, ttl } = wish;
+        let Wish { hold, ttl, .. } = wish;
         AcquireRequest {
             hold: self.holds[hold],
             ttl,
-            entry: waits.map(|entry| self.entry(entry)),
+            entry: waits.map(|entry| self.entry(entry, wish)),
         }
     }
 
-    fn entry(&self, entry: Entry) -> QueueEntry {
+    fn entry(&self, entry: Entry, wish: Wish) -> QueueEntry {
         QueueEntry {
             inbox: self.inboxes[entry.inbox],
             grant: entry.grant,
             life: entry.life,
             tells: entry.inbox == 0,
+            is_preferred: wish.is_preferred,
         }
     }
 
@@ -157,7 +159,7 @@ impl Names {
     }
 
     fn successor(&self, inbox: usize, next: Next) -> Successor {
-        let Wish { hold, ttl } = next.wish;
+        let Wish { hold, ttl, .. } = next.wish;
         Successor {
             hold: self.holds[hold],
             ttl,
@@ -166,6 +168,7 @@ impl Names {
                 grant: next.grant,
                 life: next.life,
                 tells: inbox == 0,
+                is_preferred: next.wish.is_preferred,
             },
             order: next.order,
         }

@@ -75,6 +75,7 @@ pub(super) enum Request {
 pub(super) struct Wish {
     pub(super) hold: usize,
     pub(super) ttl: Duration,
+    pub(super) is_preferred: bool,
 }
 
 /// A place in the queue.
@@ -98,7 +99,12 @@ impl Request {
     pub(super) fn of_each_kind() -> [Self; 8] {
         let (hold, inbox, ttl, mode) = (0, 0, MINUTE, Mode::Shared);
         let (tombstone, next, waits) = (false, None, None);
-        let wish = Wish { hold, ttl };
+        let is_preferred = false;
+        let wish = Wish {
+            hold,
+            ttl,
+            is_preferred,
+        };
         let depth = Self::Depth {
             hold,
             mode,
@@ -159,7 +165,7 @@ fn any_request() -> impl Strategy<Value = Request> {
         4 => any_acquire(),
         4 => any_share(),
         1 => (1..4usize, any_readers()).prop_map(|(holds, wish)| Request::Keep { holds, wish }),
-        1 => any_span().prop_map(|ttl| Request::Downgrade(Wish { hold: 0, ttl })),
+        1 => any_span().prop_map(|ttl| Request::Downgrade(wish(0, ttl, false))),
         1 => (0..HOLDS, change).prop_map(|(hold, (target, seq, ttl, lengthen))| Request::Depth {
             hold,
             mode: mode_of(hold),
@@ -238,12 +244,24 @@ fn any_order() -> impl Strategy<Value = Order> {
     prop::sample::select(vec![Order::SuccessorFirst, Order::QueueFirst])
 }
 
+fn wish(hold: usize, ttl: Duration, is_preferred: bool) -> Wish {
+    Wish {
+        hold,
+        ttl,
+        is_preferred,
+    }
+}
+
 fn any_wish() -> impl Strategy<Value = Wish> {
-    (0..WRITERS, any_span()).prop_map(|(hold, ttl)| Wish { hold, ttl })
+    let preferred = prop::bool::weighted(0.2);
+    (0..WRITERS, any_span(), preferred)
+        .prop_map(|(hold, ttl, preferred)| wish(hold, ttl, preferred))
 }
 
 fn any_readers() -> impl Strategy<Value = Wish> {
-    (WRITERS..HOLDS, any_span()).prop_map(|(hold, ttl)| Wish { hold, ttl })
+    let preferred = prop::bool::weighted(0.2);
+    (WRITERS..HOLDS, any_span(), preferred)
+        .prop_map(|(hold, ttl, preferred)| wish(hold, ttl, preferred))
 }
 
 fn any_span() -> impl Strategy<Value = Duration> {

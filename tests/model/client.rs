@@ -143,6 +143,7 @@ impl Client<'_> {
             request: machine::request(hold),
             mode: self.config.mode(hold),
             limit: None,
+            is_preferred: false,
             asks_once: false,
             may_inherit: false,
         });

@@ -15,6 +15,7 @@ use super::{
 use crate::{
     base::{
         id::{FencingToken, HoldId, InboxId},
+        mode::Fairness,
         options::{HandOff, Queueing, Wake},
     },
     queue::waiter::{Stage, Waiter},
@@ -50,6 +51,7 @@ pub(crate) fn new(config: &Config) -> LocalQueue {
         heartbeat: TICK,
         local_handoffs: config.local_handoffs.into(),
         handoff: HandOff::InStore,
+        fairness: Fairness::Fifo,
     });
     queue.listens = true;
     queue
@@ -84,6 +86,7 @@ pub(crate) fn request(hold: Hold) -> AcquireRequest {
             grant: span(ticks::GRANT),
             life: span(ticks::PLACE),
             tells: false,
+            is_preferred: false,
         }),
     }
 }

@@ -49,6 +49,7 @@ impl LocalQueue {
                 holds: holds.clone(),
                 ttl,
                 limit: first.limit,
+                passes: first.is_preferred,
                 entry,
             }),
         }));

@@ -18,6 +18,7 @@ pub(super) struct Line {
     /// The zset: the readers inside with the ends of their leases, the places in their order, and the tombstones
     /// with their ends.
     readers: Vec<(HoldId, Instant)>,
+    preferred: Vec<InboxId>,
     places: Vec<InboxId>,
     tombstones: HashMap<HoldId, Instant>,
     line_ends: Option<Instant>,
@@ -55,6 +56,7 @@ impl Line {
         let is_over = |ends: Option<Instant>| ends.is_some_and(|ends| ends <= now);
         if is_over(self.line_ends) {
             self.readers.clear();
+            self.preferred.clear();
             self.places.clear();
             self.tombstones.clear();
         }
@@ -62,7 +64,8 @@ impl Line {
             self.entries.clear();
             self.seqs.clear();
         }
-        if self.readers.is_empty() && self.places.is_empty() && self.tombstones.is_empty() {
+        let has_places = !self.preferred.is_empty() || !self.places.is_empty();
+        if self.readers.is_empty() && !has_places && self.tombstones.is_empty() {
             self.line_ends = None;
         }
         if self.entries.is_empty() && self.seqs.is_empty() {
@@ -81,7 +84,7 @@ impl Line {
 
     /// The first live process; dead ones are removed on the way.
     pub(super) fn head(&mut self, now: Instant) -> Option<Process> {
-        while let Some(&inbox) = self.places.first() {
+        while let Some(&inbox) = self.preferred.first().or(self.places.first()) {
             let process = self.entries.get(&inbox);
             if let Some(process) = process.filter(|process| now < process.deadline) {
                 return Some(process.clone());
@@ -92,6 +95,7 @@ impl Line {
     }
 
     pub(super) fn leave(&mut self, inbox: InboxId) {
+        self.preferred.retain(|place| *place != inbox);
         self.places.retain(|place| *place != inbox);
         self.entries.remove(&inbox);
     }
@@ -174,12 +178,24 @@ impl Line {
         holder: Option<InboxId>,
     ) -> bool {
         let QueueEntry {
-            inbox, grant, life, ..
+            inbox,
+            grant,
+            life,
+            is_preferred,
+            ..
         } = entry;
         let mut is_first = false;
-        if !self.places.contains(&inbox) {
-            is_first = self.places.last().is_none_or(|last| Some(*last) == holder);
-            self.places.push(inbox);
+        let stands =
+            self.preferred.contains(&inbox) || !is_preferred && self.places.contains(&inbox);
+        if !stands {
+            self.places.retain(|place| *place != inbox);
+            let places = if is_preferred {
+                &mut self.preferred
+            } else {
+                &mut self.places
+            };
+            is_first = places.last().is_none_or(|last| Some(*last) == holder);
+            places.push(inbox);
         }
         let deadline = now + life;
         let process = Process {

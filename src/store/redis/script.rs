@@ -109,6 +109,19 @@ impl Call {
         }
     }
 
+    /// Appends that the process goes before those who share the lock, if it does; and that it is not told, if that is
+    /// not said yet.
+    pub(super) fn preferred(self, entry: QueueEntry) -> Self {
+        match entry {
+            QueueEntry {
+                is_preferred: false,
+                ..
+            } => self,
+            QueueEntry { tells: true, .. } => self.arg(1),
+            QueueEntry { tells: false, .. } => self.arg("").arg(1),
+        }
+    }
+
     /// Sends the script by its hash, and in full only where the server does not know it.
     ///
     /// Not through the driver's own `Script`: in a cluster that loads the script on every node and

@@ -100,6 +100,7 @@ impl Shell {
             grant: (2 * heartbeat).min(ttl),
             life: 2 * heartbeat,
             tells: false,
+            is_preferred: false,
         });
         let request = AcquireRequest { hold, ttl, entry };
         self.callers.push((hold, Caller::Waits { asks_once }));
@@ -108,6 +109,7 @@ impl Shell {
             request,
             mode: Mode::Exclusive,
             limit: None,
+            is_preferred: false,
             asks_once,
             may_inherit,
         }));

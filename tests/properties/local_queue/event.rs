@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 use crate::base::{
     error::Effect,
+    mode::Fairness,
     options::{HandOff, Queueing, Wake},
 };
 
@@ -93,6 +94,7 @@ pub(super) fn any_queueing() -> impl Strategy<Value = Queueing> {
         wake,
         heartbeat: Duration::from_secs(1),
         local_handoffs,
+        fairness: Fairness::Fifo,
         handoff: HandOff::InProcess,
     })
 }

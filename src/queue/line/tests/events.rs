@@ -157,6 +157,7 @@ fn enlist(
             grant: millis(GRANT),
             life: millis(GRANT),
             tells: may_inherit,
+            is_preferred: false,
         });
         let request = AcquireRequest {
             hold: hold(waiter),
@@ -164,8 +165,12 @@ fn enlist(
             entry,
         };
         story.requests.insert(waiter, request);
+        let is_preferred = story.queue.queueing.fairness.prefers(mode);
         let wish = wish(request, mode, asks_once, may_inherit);
-        Some(Input::Join(wish))
+        Some(Input::Join(Wish {
+            is_preferred,
+            ..wish
+        }))
     })
 }
 
@@ -179,6 +184,7 @@ pub(super) fn wish(
         request,
         mode,
         limit: None,
+        is_preferred: false,
         asks_once,
         may_inherit,
     }

@@ -1,6 +1,7 @@
 //! Readers of one process: they enter together, and a writer among them has its turn.
 
 use super::{events::*, story::*};
+use crate::base::{mode::Fairness, options::Queueing};
 
 #[test]
 fn readers_who_come_while_one_is_asked_for_enter_together() {
@@ -224,4 +225,31 @@ fn readers_enter_behind_a_writer_that_goes_on_as_a_reader() {
             (release(C), "unshare C"),
         ])
         .ends();
+}
+
+/// The line of a process goes by the rule that its place in the store's queue goes by.
+#[test]
+fn preferred_readers_go_before_writers_and_the_other_way_round() {
+    for (fairness, first) in [
+        (Fairness::Fifo, "acquire B"),
+        (Fairness::PreferReaders, "share CD"),
+        (Fairness::PreferWriters, "acquire B"),
+    ] {
+        let queueing = Queueing { fairness, ..NOTIFY };
+        let story = Story::of(queueing).named(format!("{fairness:?}"));
+        let _unfinished = story.held_by(A).goes([
+            (join(B), ""),
+            (read(C), ""),
+            (read(D), ""),
+            (lost(A), first),
+        ]);
+    }
+    let fairness = Fairness::PreferWriters;
+    let queueing = Queueing { fairness, ..NOTIFY };
+    let _unfinished = Story::of(queueing).held_by(A).goes([
+        (read(B), ""),
+        (join(C), ""),
+        (join(D), ""),
+        (lost(A), "acquire C"),
+    ]);
 }

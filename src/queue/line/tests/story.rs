@@ -11,7 +11,7 @@ use crate::{
     base::{
         deadline::deadline,
         id::HoldId,
-        mode::Mode,
+        mode::{Fairness, Mode},
         options::{HandOff, Queueing, Wake},
     },
     queue::{
@@ -40,6 +40,7 @@ pub(super) const NOTIFY: Queueing = Queueing {
     heartbeat: millis(HEARTBEAT),
     local_handoffs: 16,
     handoff: HandOff::InStore,
+    fairness: Fairness::Fifo,
 };
 pub(super) const BACKOFF: Queueing = Queueing {
     wake: Wake::Backoff,

@@ -33,6 +33,7 @@ impl State {
             holds,
             ttl,
             limit,
+            passes,
             entry,
         } = request;
         let mut left = holds.clone();
@@ -52,10 +53,11 @@ impl State {
         if !outside.is_empty() {
             let ahead = if is_open { self.head(key, now) } else { None };
             let ahead = ahead.map(|ahead| ahead.inbox);
-            let is_next = is_open && ahead.is_none_or(|ahead| Some(ahead) == inbox);
+            let is_first = ahead.is_none_or(|ahead| Some(ahead) == inbox);
+            let is_next = is_open && (is_first || is_shared && passes);
             if is_next && (is_free || self.fits(key, outside.len(), limit, now)) {
-                if let Some(ahead) = ahead {
-                    self.line(key, now, |line| line.leave(ahead));
+                if let Some(inbox) = inbox {
+                    self.line(key, now, |line| line.leave(inbox));
                 }
                 self.enter(key, &outside, ttl, None, now);
             } else if let Some(entry) = entry {
