@@ -76,7 +76,12 @@ impl Engine {
         let terms = options.resolve(self.defaults)?;
         let runtime = Handle::try_current()
             .map_err(|_| config("a lock has to be awaited inside a tokio runtime".to_owned()))?;
-        if let Some(hold) = scope::enclosing(&self.id, &key) {
+        // Each permit is taken for itself.
+        let enclosing = match terms.permits {
+            None => scope::enclosing(&self.id, &key),
+            Some(_) => None,
+        };
+        if let Some(hold) = enclosing {
             if terms.reentrancy == Reentrancy::Forbid {
                 return Err(LockError::AlreadyHeld {
                     key: name.to_owned(),

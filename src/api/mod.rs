@@ -9,6 +9,7 @@ pub(crate) mod installed;
 pub(crate) mod locks;
 mod readers;
 pub(crate) mod request;
+mod semaphore;
 pub(crate) mod spawn;
 pub(crate) mod with_lock;
 

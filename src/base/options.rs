@@ -171,6 +171,8 @@ pub(crate) struct Options {
     pub(crate) reentrancy: Option<Reentrancy>,
     pub(crate) depth_sync: Option<DepthSync>,
     pub(crate) mode: Mode,
+    /// How many holders may have the lock together, where each of them takes a permit.
+    pub(crate) permits: Option<u32>,
 }
 
 /// Options that are complete and agree with each other.
@@ -184,6 +186,8 @@ pub(crate) struct Terms {
     pub(crate) reentrancy: Reentrancy,
     pub(crate) depth_sync: DepthSync,
     pub(crate) mode: Mode,
+    /// How many holders may have the lock together, where each of them takes a permit.
+    pub(crate) permits: Option<u32>,
 }
 
 impl Options {
@@ -211,6 +215,9 @@ impl Options {
                 "a max_hold of {max_hold:?} is below a third of the TTL of {ttl:?}"
             )));
         }
+        if self.permits == Some(0) {
+            return Err(config("a semaphore has one permit at least".to_owned()));
+        }
         Ok(Terms {
             ttl: max_hold.map_or(ttl, |max_hold| max_hold.min(ttl)),
             wait: self
@@ -222,6 +229,7 @@ impl Options {
             reentrancy: self.reentrancy.or(defaults.reentrancy).unwrap_or_default(),
             depth_sync: self.depth_sync.or(defaults.depth_sync).unwrap_or_default(),
             mode: self.mode,
+            permits: self.permits,
         })
     }
 }
@@ -264,6 +272,7 @@ mod tests {
             reentrancy: None,
             depth_sync: None,
             mode: Mode::Exclusive,
+            permits: None,
         }
     }
 

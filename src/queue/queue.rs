@@ -85,7 +85,7 @@ impl LocalQueues {
         let wish = Wish {
             request,
             mode: terms.mode,
-            limit: None,
+            limit: terms.permits,
             is_preferred: self.queueing.fairness.prefers(terms.mode),
             asks_once,
             may_inherit: terms.max_hold.is_none() && terms.mode == Mode::Exclusive,

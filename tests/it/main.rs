@@ -82,6 +82,7 @@ mod queue {
 mod readers {
     mod downgrade;
     mod processes;
+    mod semaphore;
     mod sharing;
 }
 

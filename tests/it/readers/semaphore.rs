@@ -1,0 +1,144 @@
+//! Permits: so many callers at a time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::time::Duration;
+
+use crate::support::turns::{processes, unhurried};
+use crate::support::{DEADLINE, RedisServer, depths, eventually, on_both_stores, waiters, within};
+use reentry::{LockError, Locks};
+use tokio::task::JoinSet;
+
+on_both_stores!(
+    no_more_than_so_many_are_inside,
+    each_one_that_leaves_lets_the_next_in,
+    a_permit_is_not_shared_with_nested_calls,
+    permits_and_locks_exclude_each_other,
+    each_asker_goes_by_its_own_number,
+    a_semaphore_without_permits_is_refused,
+    force_ends_all_permits,
+);
+
+async fn no_more_than_so_many_are_inside(locks: Locks) {
+    let (inside, most) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+    let mut tasks = JoinSet::new();
+    for _ in 0..20 {
+        let (inside, most, locks) = (Arc::clone(&inside), Arc::clone(&most), locks.clone());
+        tasks.spawn(async move {
+            let body = async {
+                most.fetch_max(inside.fetch_add(1, SeqCst) + 1, SeqCst);
+                for _ in 0..3 {
+                    tokio::task::yield_now().await;
+                }
+                inside.fetch_sub(1, SeqCst);
+            };
+            locks.with_permit("key", 3, body).await
+        });
+    }
+    while let Some(done) = tasks.join_next().await {
+        done.unwrap().unwrap();
+    }
+    assert!((1..=3).contains(&most.load(SeqCst)), "{most:?}");
+    assert!(locks.inspect("key").await.unwrap().is_none());
+}
+
+async fn each_one_that_leaves_lets_the_next_in(locks: Locks) {
+    let semaphore = locks.semaphore("key", 2);
+    let one = semaphore.clone().await.unwrap();
+    let two = semaphore.clone().await.unwrap();
+    assert!(semaphore.clone().try_acquire().await.unwrap().is_none());
+    let waiting = tokio::spawn(semaphore.clone().acquire());
+    let waits = async || waiters(&locks, "key").await == Some(1);
+    eventually(DEADLINE, "it waits", waits).await;
+    one.release().await.unwrap();
+    let three = within(DEADLINE, "the next one", waiting)
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(depths(&locks, "key").await, [1, 1]);
+    for permit in [two, three] {
+        permit.release().await.unwrap();
+    }
+}
+
+async fn a_permit_is_not_shared_with_nested_calls(locks: Locks) {
+    let body = async {
+        let nested = async { depths(&locks, "key").await };
+        locks.with_permit("key", 2, nested).await.unwrap()
+    };
+    assert_eq!(locks.with_permit("key", 2, body).await.unwrap(), [1, 1]);
+}
+
+async fn permits_and_locks_exclude_each_other(locks: Locks) {
+    let permit = locks.semaphore("key", 2).await.unwrap();
+    assert!(locks.lock("key").try_acquire().await.unwrap().is_none());
+    permit.release().await.unwrap();
+    let lock = locks.lock("key").await.unwrap();
+    let permit = locks.semaphore("key", 2).try_acquire().await.unwrap();
+    assert!(permit.is_none());
+    lock.release().await.unwrap();
+}
+
+async fn each_asker_goes_by_its_own_number(locks: Locks) {
+    let permit = locks.semaphore("key", 5).await.unwrap();
+    let few = locks.semaphore("key", 1).try_acquire().await.unwrap();
+    assert!(few.is_none());
+    let more = locks.semaphore("key", 2).no_wait().await.unwrap();
+    for permit in [permit, more] {
+        permit.release().await.unwrap();
+    }
+}
+
+async fn a_semaphore_without_permits_is_refused(locks: Locks) {
+    let refused = locks.with_permit("key", 0, async {}).await;
+    assert!(
+        matches!(refused, Err(LockError::Config { .. })),
+        "{refused:?}"
+    );
+}
+
+async fn force_ends_all_permits(locks: Locks) {
+    let semaphore = locks.semaphore("key", 2);
+    let permits = [semaphore.clone().await.unwrap(), semaphore.await.unwrap()];
+    assert!(locks.force_release("key").await.unwrap());
+    assert!(locks.inspect("key").await.unwrap().is_none());
+    for permit in permits {
+        let released = permit.release().await;
+        assert!(released.is_err_and(|error| error.is_lost()));
+    }
+}
+
+#[tokio::test]
+async fn the_processes_share_the_permits_first_come_first_served() {
+    let server = RedisServer::start().await;
+    let [one, two, three] = processes(&unhurried(&server)).await;
+    let first = one.semaphore("key", 1).await.unwrap();
+    let mut tasks = JoinSet::new();
+    let order = Arc::new(std::sync::Mutex::new(Vec::new()));
+    for (n, locks) in [(1, two), (2, three)] {
+        let order = Arc::clone(&order);
+        let body = async move { order.lock().unwrap().push(n) };
+        tasks.spawn(async move { locks.with_permit("key", 1, body).await });
+        let stands = async || {
+            let info = one.inspect("key").await.unwrap();
+            info.is_some_and(|info| info.waiting_processes == n)
+        };
+        eventually(DEADLINE, "it waits", stands).await;
+    }
+    first.release().await.unwrap();
+    while let Some(done) = tasks.join_next().await {
+        done.unwrap().unwrap();
+    }
+    assert_eq!(*order.lock().unwrap(), [1, 2]);
+    assert_eq!(server.ask("DBSIZE").await, "0");
+}
+
+/// On paused time: a permit is kept for as long as it is held.
+#[tokio::test(start_paused = true)]
+async fn a_permit_is_renewed() {
+    let locks = Locks::in_memory();
+    let permit = locks.semaphore("key", 2).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(3_600)).await;
+    assert!(!permit.held().is_lost());
+    permit.release().await.unwrap();
+}
