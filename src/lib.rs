@@ -31,6 +31,8 @@ pub use self::{
         in_current_call::{FutureExt, InCurrentCall},
         inspect::{Holder, LockInfo},
         installed::LocksScope,
+        keys::{OneKey, SeveralKeys},
+        lock_all::{LockAllGuard, LockAllRequest},
         locks::Locks,
         request::LockRequest,
         spawn::{JoinSetExt, spawn, spawn_blocking},

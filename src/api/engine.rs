@@ -19,6 +19,8 @@ use crate::{
     store::Store,
 };
 
+mod several;
+
 /// What the clones of one `Locks` share.
 pub(crate) struct Engine {
     id: LocksId,
@@ -74,8 +76,7 @@ impl Engine {
     pub(crate) async fn enter(&self, name: &str, options: Options) -> Result<Entry, LockError> {
         let key = self.key(name)?;
         let terms = options.resolve(self.defaults)?;
-        let runtime = Handle::try_current()
-            .map_err(|_| config("a lock has to be awaited inside a tokio runtime".to_owned()))?;
+        let runtime = present_runtime()?;
         // Each permit is taken for itself.
         let enclosing = match terms.permits {
             None => scope::enclosing(&self.id, &key),
@@ -113,9 +114,15 @@ impl Engine {
             graph,
             terms,
             disconnects,
+            None,
             place,
         ))
     }
+}
+
+fn present_runtime() -> Result<Handle, LockError> {
+    let outside = "a lock has to be awaited inside a tokio runtime";
+    Handle::try_current().map_err(|_| config(outside.to_owned()))
 }
 
 impl fmt::Debug for Engine {

@@ -2,21 +2,114 @@
 
 use std::{
     fmt,
+    future::IntoFuture,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll, ready},
 };
 
 use pin_project::pin_project;
 
 use crate::{
-    base::error::{LockError, LostReason},
+    api::request::LockRequest,
+    base::error::LockError,
     hold::{
         abort::Loss,
         entry::Entry,
         held::Held,
+        hold::Hold,
         scope::{Inside, LocksId},
     },
 };
+
+impl LockRequest {
+    /// Takes the lock as a guard.
+    ///
+    /// Inside a body that holds the same key this is a re-entry. The guard itself is no scope:
+    /// later calls re-enter it only through [`LockGuard::scope`].
+    ///
+    /// # Errors
+    ///
+    /// As for [`run`](Self::run).
+    ///
+    /// # Panics
+    ///
+    /// As for [`run`](Self::run).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses the place in the queue; whatever the store had granted is released
+    /// in the background.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let guard = locks.lock("order:42").acquire().await?;
+    /// assert!(locks.inspect("order:42").await?.is_some());
+    /// guard.release().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn acquire(self) -> Result<LockGuard, LockError> {
+        let entry = self.engine.enter(&self.keys.0, self.options).await?;
+        Ok(LockGuard::new(self.engine.id(), entry))
+    }
+
+    /// Takes the lock if it can be taken at once, whatever [`wait`](Self::wait) says; `None` if
+    /// another call graph holds it, or waits for it in this process.
+    ///
+    /// A re-entry still waits for the store; see [`wait`](Self::wait).
+    ///
+    /// # Errors
+    ///
+    /// As for [`run`](Self::run), but never `Busy` or `Timeout`. A store that fails, or whose answer comes
+    /// after the lease, is [`LockError::Store`].
+    ///
+    /// # Panics
+    ///
+    /// As for [`run`](Self::run).
+    ///
+    /// # Cancel safety
+    ///
+    /// As for [`acquire`](Self::acquire).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let first = locks.lock("nightly").try_acquire().await?;
+    /// assert!(first.is_some());
+    /// assert!(locks.lock("nightly").try_acquire().await?.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn try_acquire(self) -> Result<Option<LockGuard>, LockError> {
+        match self.no_wait().acquire().await {
+            Ok(guard) => Ok(Some(guard)),
+            Err(LockError::Busy { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Awaiting a request is [`acquire`](LockRequest::acquire), in a box.
+///
+/// # Cancel safety
+///
+/// As for [`acquire`](LockRequest::acquire).
+impl IntoFuture for LockRequest {
+    type Output = Result<LockGuard, LockError>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.acquire())
+    }
+}
 
 /// A lock that is held until this is dropped or [released](Self::release).
 ///
@@ -113,12 +206,7 @@ impl LockGuard {
     /// # }
     /// ```
     pub fn scope<F: Future>(&self, body: F) -> GuardScope<'_, F> {
-        let hold = self.entry.hold();
-        GuardScope {
-            guard: self,
-            loss: Loss::default(),
-            body: Some(Inside::new(&self.locks, hold, body)),
-        }
+        GuardScope::new(&self.locks, std::slice::from_ref(self.entry.hold()), body)
     }
 
     /// Releases the lock and waits for the store, but no longer than the response timeout; then the
@@ -154,7 +242,7 @@ impl LockGuard {
     }
 }
 
-/// A body under a [`LockGuard`]: the future of [`LockGuard::scope`].
+/// A body under a guard: the future of [`LockGuard::scope`] and [`LockAllGuard::scope`](crate::LockAllGuard::scope).
 ///
 /// # Panics
 ///
@@ -166,11 +254,21 @@ impl LockGuard {
 #[pin_project]
 #[must_use = "futures do nothing unless awaited"]
 pub struct GuardScope<'a, F> {
-    guard: &'a LockGuard,
+    holds: &'a [Arc<Hold>],
     loss: Loss,
     /// Taken when it ends, so that it is dropped inside its scope.
     #[pin]
     body: Option<Inside<F>>,
+}
+
+impl<'a, F: Future> GuardScope<'a, F> {
+    pub(crate) fn new(locks: &LocksId, holds: &'a [Arc<Hold>], body: F) -> Self {
+        Self {
+            holds,
+            loss: Loss::default(),
+            body: Some(Inside::new(locks, holds, body)),
+        }
+    }
 }
 
 impl<F: Future> Future for GuardScope<'_, F> {
@@ -178,20 +276,19 @@ impl<F: Future> Future for GuardScope<'_, F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
-        let hold = this.guard.entry.hold();
         let Some(body) = this.body.as_mut().as_pin_mut() else {
             panic!("`GuardScope` polled after completion")
         };
-        let output = ready!(this.loss.race(hold, body, cx));
+        let output = ready!(this.loss.race(this.holds, body, cx));
         this.body.set(None);
-        Poll::Ready(output.map_err(|reason: LostReason| hold.lost_error(reason)))
+        Poll::Ready(output)
     }
 }
 
 impl<F> fmt::Debug for GuardScope<'_, F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("GuardScope")
-            .field("guard", self.guard)
+            .field("holds", &self.holds)
             .finish_non_exhaustive()
     }
 }

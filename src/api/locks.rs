@@ -6,6 +6,8 @@ use crate::{
     api::{
         engine::Engine,
         inspect::LockInfo,
+        keys::{OneKey, SeveralKeys},
+        lock_all::LockAllRequest,
         request::LockRequest,
         with_lock::{WithLock, WithLockFlat},
     },
@@ -154,7 +156,42 @@ impl Locks {
     /// # }
     /// ```
     pub fn lock(&self, key: impl AsRef<str>) -> LockRequest {
-        LockRequest::new(Arc::clone(&self.engine), key.as_ref().to_owned())
+        let key = OneKey(key.as_ref().to_owned());
+        LockRequest::new(Arc::clone(&self.engine), key)
+    }
+
+    /// Makes a request for several locks, which are taken together: all of them, or none. Nothing is sent, and no key is
+    /// checked, before it is run or awaited.
+    ///
+    /// A key that is named twice counts once, and a lock that an enclosing call holds is re-entered. The others are taken
+    /// in an order that is the same in every process, whatever the order of `keys`; so callers that take all their
+    /// locks in this way never wait for each other in a circle. Inside of another lock they may.
+    ///
+    /// Where all are free they are taken by one request, and released by one. Otherwise the caller waits for one after
+    /// the other, in that order, while it keeps those before it. It takes no lock of one before those that wait for
+    /// it, and waits for all of them together no longer than [`wait`](LockRequest::wait).
+    ///
+    /// The loss of one is the loss of all: [`LockError::Lost`] names the first that was lost, and the others are
+    /// released. Each lock has a [fencing token](Held::fencing_token) of its own; those that were taken by one request
+    /// have the same one.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let both = locks
+    ///     .lock_all(["account:1", "account:2"])
+    ///     .run(async { locks.held("account:1").is_some() && locks.held("account:2").is_some() })
+    ///     .await?;
+    /// assert!(both);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn lock_all<K: AsRef<str>>(&self, keys: impl IntoIterator<Item = K>) -> LockAllRequest {
+        let keys = keys.into_iter().map(|key| key.as_ref().to_owned());
+        LockRequest::new(Arc::clone(&self.engine), SeveralKeys(keys.collect()))
     }
 
     /// The innermost lock named `key` that the calling code runs under, on this `Locks`.

@@ -6,6 +6,8 @@ pub(crate) mod guard;
 pub(crate) mod in_current_call;
 pub(crate) mod inspect;
 pub(crate) mod installed;
+pub(crate) mod keys;
+pub(crate) mod lock_all;
 pub(crate) mod locks;
 mod readers;
 pub(crate) mod request;

@@ -1,11 +1,11 @@
 //! One acquisition, with options of its own.
 
-use std::{future::IntoFuture, pin::Pin, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use crate::{
     api::{
         engine::Engine,
-        guard::LockGuard,
+        keys::{Keys, OneKey},
         with_lock::{WithLock, WithLockFlat},
     },
     base::{
@@ -32,19 +32,22 @@ use crate::{
 /// # Ok(())
 /// # }
 /// ```
+///
+/// `K` says what it asks for: one key, or several, as [`LockAllRequest`](crate::LockAllRequest) does. The options and
+/// [`run`](Self::run) are the same for both.
 #[derive(Clone, Debug)]
 #[must_use = "a request does nothing until it is run, acquired or awaited"]
-pub struct LockRequest {
-    engine: Arc<Engine>,
-    key: String,
+pub struct LockRequest<K = OneKey> {
+    pub(super) engine: Arc<Engine>,
+    pub(super) keys: K,
     pub(super) options: Options,
 }
 
-impl LockRequest {
-    pub(crate) fn new(engine: Arc<Engine>, key: String) -> Self {
+impl<K> LockRequest<K> {
+    pub(crate) fn new(engine: Arc<Engine>, keys: K) -> Self {
         Self {
             engine,
-            key,
+            keys,
             options: Options::default(),
         }
     }
@@ -237,7 +240,8 @@ impl LockRequest {
         self
     }
 
-    /// Runs `body` under the lock; see [`Locks::with_lock`](crate::Locks::with_lock).
+    /// Runs `body` under the lock, or under all of them; see [`Locks::with_lock`](crate::Locks::with_lock) and
+    /// [`Locks::lock_all`](crate::Locks::lock_all).
     ///
     /// # Errors
     ///
@@ -263,8 +267,11 @@ impl LockRequest {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn run<F: Future>(self, body: F) -> WithLock<F> {
-        WithLock::new(self.engine, self.key, self.options, body)
+    pub fn run<F: Future>(self, body: F) -> WithLock<F>
+    where
+        K: Into<Keys>,
+    {
+        WithLock::new(self.engine, self.keys.into(), self.options, body)
     }
 
     /// Runs `body` under the lock; see [`Locks::with_lock_flat`](crate::Locks::with_lock_flat).
@@ -300,94 +307,8 @@ impl LockRequest {
     where
         F: Future<Output = Result<T, E>>,
         E: From<LockError>,
+        K: Into<Keys>,
     {
         WithLockFlat::new(self.run(body))
-    }
-
-    /// Takes the lock as a guard.
-    ///
-    /// Inside a body that holds the same key this is a re-entry. The guard itself is no scope:
-    /// later calls re-enter it only through [`LockGuard::scope`].
-    ///
-    /// # Errors
-    ///
-    /// As for [`run`](Self::run).
-    ///
-    /// # Panics
-    ///
-    /// As for [`run`](Self::run).
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future loses the place in the queue; whatever the store had granted is released
-    /// in the background.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), reentry::LockError> {
-    /// let locks = reentry::Locks::in_memory();
-    /// let guard = locks.lock("order:42").acquire().await?;
-    /// assert!(locks.inspect("order:42").await?.is_some());
-    /// guard.release().await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn acquire(self) -> Result<LockGuard, LockError> {
-        let entry = self.engine.enter(&self.key, self.options).await?;
-        Ok(LockGuard::new(self.engine.id(), entry))
-    }
-
-    /// Takes the lock if it can be taken at once, whatever [`wait`](Self::wait) says; `None` if
-    /// another call graph holds it, or waits for it in this process.
-    ///
-    /// A re-entry still waits for the store; see [`wait`](Self::wait).
-    ///
-    /// # Errors
-    ///
-    /// As for [`run`](Self::run), but never `Busy` or `Timeout`. A store that fails, or whose answer comes
-    /// after the lease, is [`LockError::Store`].
-    ///
-    /// # Panics
-    ///
-    /// As for [`run`](Self::run).
-    ///
-    /// # Cancel safety
-    ///
-    /// As for [`acquire`](Self::acquire).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), reentry::LockError> {
-    /// let locks = reentry::Locks::in_memory();
-    /// let first = locks.lock("nightly").try_acquire().await?;
-    /// assert!(first.is_some());
-    /// assert!(locks.lock("nightly").try_acquire().await?.is_none());
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn try_acquire(self) -> Result<Option<LockGuard>, LockError> {
-        match self.no_wait().acquire().await {
-            Ok(guard) => Ok(Some(guard)),
-            Err(LockError::Busy { .. }) => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-}
-
-/// Awaiting a request is [`acquire`](LockRequest::acquire), in a box.
-///
-/// # Cancel safety
-///
-/// As for [`acquire`](LockRequest::acquire).
-impl IntoFuture for LockRequest {
-    type Output = Result<LockGuard, LockError>;
-    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.acquire())
     }
 }

@@ -10,9 +10,13 @@ use std::{
 use pin_project::{pin_project, pinned_drop};
 
 use crate::{
-    api::engine::Engine,
+    api::{engine::Engine, keys::Keys},
     base::{error::LockError, options::Options},
-    hold::{abort::Loss, entry::Entry, exit::Exit, scope::Inside},
+    hold::{
+        abort::Loss,
+        entered::{Entered, Exiting},
+        scope::Inside,
+    },
 };
 
 type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -49,13 +53,13 @@ pub struct WithLock<F: Future> {
 enum State<F: Future> {
     /// Not polled yet. The body moves freely until it has a lock to run under.
     Idle {
-        key: String,
+        keys: Keys,
         options: Options,
         body: F,
     },
     /// The lock is asked for.
     Acquiring {
-        entering: BoxFuture<Result<Entry, LockError>>,
+        entering: BoxFuture<Result<Entered, LockError>>,
         body: Option<F>,
     },
     /// The body runs.
@@ -63,13 +67,13 @@ enum State<F: Future> {
         /// Dropped before the entry, so that the body has ended when the lock is released.
         #[pin]
         body: Inside<F>,
-        entry: Entry,
+        entered: Entered,
         loss: Loss,
     },
     /// The body has ended, and the lock is released.
     Releasing {
         #[pin]
-        exiting: Exit<Entry>,
+        exiting: Exiting,
         output: Option<F::Output>,
     },
     /// The output was returned, or the future is being dropped.
@@ -77,10 +81,14 @@ enum State<F: Future> {
 }
 
 impl<F: Future> WithLock<F> {
-    pub(crate) fn new(engine: Arc<Engine>, key: String, options: Options, body: F) -> Self {
+    pub(crate) fn new(engine: Arc<Engine>, keys: Keys, options: Options, body: F) -> Self {
         Self {
             engine,
-            state: State::Idle { key, options, body },
+            state: State::Idle {
+                keys,
+                options,
+                body,
+            },
         }
     }
 }
@@ -95,8 +103,8 @@ impl<F: Future> Future for WithLock<F> {
                 StateProjection::Idle { .. } => this.state.as_mut().start(this.engine),
                 StateProjection::Acquiring { entering, body } => {
                     match (ready!(entering.as_mut().poll(cx)), body.take()) {
-                        (Ok(entry), Some(body)) => {
-                            this.state.as_mut().run(this.engine, entry, body);
+                        (Ok(entered), Some(body)) => {
+                            this.state.as_mut().run(this.engine, entered, body);
                         }
                         (Err(error), _) => {
                             this.state.set(State::Done);
@@ -105,11 +113,14 @@ impl<F: Future> Future for WithLock<F> {
                         (Ok(_), None) => this.state.set(State::Done),
                     }
                 }
-                StateProjection::Running { body, entry, loss } => {
-                    match ready!(loss.race(entry.hold(), body, cx)) {
+                StateProjection::Running {
+                    body,
+                    entered,
+                    loss,
+                } => {
+                    match ready!(loss.race(entered.holds(), body, cx)) {
                         Ok(output) => this.state.as_mut().release(output),
-                        Err(reason) => {
-                            let error = entry.hold().lost_error(reason);
+                        Err(error) => {
                             // Drops the body; then the release goes on in the background: the caller
                             // is told at once, however silent the store is.
                             this.state.set(State::Done);
@@ -135,9 +146,23 @@ impl<F: Future> Future for WithLock<F> {
 
 impl<F: Future> State<F> {
     fn start(mut self: Pin<&mut Self>, engine: &Arc<Engine>) {
-        if let Replaced::Idle { key, options, body } = self.as_mut().project_replace(Self::Done) {
+        if let Replaced::Idle {
+            keys,
+            options,
+            body,
+        } = self.as_mut().project_replace(Self::Done)
+        {
             let engine = Arc::clone(engine);
-            let entering = Box::pin(async move { engine.enter(&key, options).await });
+            let entering: BoxFuture<_> = match keys {
+                Keys::One(key) => Box::pin(async move {
+                    let entry = engine.enter(&key, options).await?;
+                    Ok(Entered::One(entry))
+                }),
+                Keys::Several(keys) => Box::pin(async move {
+                    let entries = engine.enter_all(&keys, options).await?;
+                    Ok(Entered::Several(Box::new(entries)))
+                }),
+            };
             self.set(Self::Acquiring {
                 entering,
                 body: Some(body),
@@ -145,20 +170,20 @@ impl<F: Future> State<F> {
         }
     }
 
-    fn run(mut self: Pin<&mut Self>, engine: &Engine, entry: Entry, body: F) {
-        let body = Inside::new(engine.id(), entry.hold(), body);
+    fn run(mut self: Pin<&mut Self>, engine: &Engine, entered: Entered, body: F) {
+        let body = Inside::new(engine.id(), entered.holds(), body);
         self.set(Self::Running {
             body,
-            entry,
+            entered,
             loss: Loss::default(),
         });
     }
 
     /// Drops the body, inside its scope, and only then starts the release.
     fn release(mut self: Pin<&mut Self>, output: F::Output) {
-        if let Replaced::Running { entry, .. } = self.as_mut().project_replace(Self::Done) {
+        if let Replaced::Running { entered, .. } = self.as_mut().project_replace(Self::Done) {
             self.set(Self::Releasing {
-                exiting: entry.exit(),
+                exiting: entered.exit(),
                 output: Some(output),
             });
         }

@@ -162,6 +162,9 @@ pub enum LostReason {
     /// The hold reached its `max_hold`.
     #[error("it was held for its `max_hold`")]
     MaxHold,
+    /// Of several locks that were taken together another one was lost. [`LockError::Lost`] names that one.
+    #[error("another one was lost that was taken together with it")]
+    WithAnother,
 }
 
 /// Why a step of a hold did not succeed.

@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use crate::base::error::LockError;
+use crate::base::{error::LockError, slot};
 
 /// The crate's own keys begin with this; no lock may.
 pub(crate) const RESERVED: &str = "reentry:";
@@ -94,6 +94,11 @@ impl LockKey {
     /// The key of its line in Redis, in the slot of the lock. Injective, since the tag holds no closing brace.
     pub(crate) fn line(&self) -> &str {
         &self.line
+    }
+
+    /// Where it stands among several keys that are taken together: in the same place in every process.
+    pub(crate) fn order(&self) -> impl Ord {
+        (slot::of_tag(hash_tag(self.as_str())), self.as_str())
     }
 
     /// What the keys beside the lock have in common: their kind comes before it.
@@ -186,6 +191,16 @@ mod tests {
         for prefix in ["", "app:", "reentry", "{tag}", "{tag}{}", "{", "}", "}{"] {
             assert_eq!(LockKey::refusal_of(prefix), None, "{prefix}");
         }
+    }
+
+    #[test]
+    fn several_keys_are_ordered_by_slot_and_then_by_their_bytes() {
+        let names = ["foo", "123456789", "bar", "{bar}:2", "{bar}:10"];
+        let keys = names.map(|name| LockKey::new("", name));
+        let mut keys: Vec<_> = keys.into_iter().filter_map(Result::ok).collect();
+        keys.sort_by(|one, other| one.order().cmp(&other.order()));
+        let ordered: Vec<_> = keys.iter().map(LockKey::name).collect();
+        assert_eq!(ordered, ["bar", "{bar}:10", "{bar}:2", "foo", "123456789"]);
     }
 
     #[test]

@@ -10,4 +10,5 @@ pub(crate) mod key;
 pub(crate) mod mode;
 pub(crate) mod mutex;
 pub(crate) mod options;
+pub(crate) mod slot;
 pub(crate) mod timer;

@@ -2,6 +2,8 @@
 
 use std::{ops::RangeInclusive, time::Duration};
 
+use tokio::time::Instant;
+
 use crate::base::{
     error::LockError,
     mode::{Fairness, Mode},
@@ -151,6 +153,16 @@ pub(crate) enum Wait {
     Forever,
 }
 
+impl Wait {
+    /// Until when a caller waits that has begun at `since`. An instant too far to represent is no limit.
+    pub(crate) fn limit(self, since: Instant) -> Option<Instant> {
+        match self {
+            Self::AtMost(wait) => since.checked_add(wait),
+            Self::Never | Self::Forever => None,
+        }
+    }
+}
+
 impl From<Duration> for Wait {
     fn from(wait: Duration) -> Self {
         if wait.is_zero() {
@@ -182,6 +194,8 @@ pub(crate) struct Terms {
     pub(crate) ttl: Duration,
     pub(crate) wait: Wait,
     pub(crate) max_hold: Option<Duration>,
+    /// Whether it may go on with the hold of another call graph in memory.
+    pub(crate) may_inherit: bool,
     pub(crate) on_lost: OnLost,
     pub(crate) reentrancy: Reentrancy,
     pub(crate) depth_sync: DepthSync,
@@ -225,6 +239,7 @@ impl Options {
                 .or(defaults.wait)
                 .unwrap_or(Wait::AtMost(Self::DEFAULT_WAIT)),
             max_hold,
+            may_inherit: max_hold.is_none(),
             on_lost: self.on_lost.or(defaults.on_lost).unwrap_or_default(),
             reentrancy: self.reentrancy.or(defaults.reentrancy).unwrap_or_default(),
             depth_sync: self.depth_sync.or(defaults.depth_sync).unwrap_or_default(),

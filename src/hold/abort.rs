@@ -7,44 +7,73 @@ use std::{
     task::{Context, Poll},
 };
 
-use crate::{base::error::LostReason, hold::hold::Hold};
+use futures_util::{FutureExt, future::select_all};
 
-/// Wakes the task of a body when its lock is lost. Made at the first wait, since most short bodies
+use crate::{base::error::LockError, hold::hold::Hold};
+
+type AnyLost = Pin<Box<dyn Future<Output = LockError> + Send>>;
+
+/// Wakes the task of a body when one of its locks is lost. Made at the first wait, since most short bodies
 /// need none.
 #[derive(Default)]
-pub(crate) struct Loss(Option<Pin<Box<dyn Future<Output = LostReason> + Send>>>);
+pub(crate) struct Loss(Option<AnyLost>);
 
 impl Loss {
-    /// Polls `body`, unless the lock is lost. An error is the loss that ends the body.
+    /// Polls `body`, unless one of the locks is lost. An error is the loss that ends the body.
     ///
     /// The deadline is checked before the body runs on: after a pause of the process no signal of a
     /// watchdog would come in time. And it is checked after the body has finished, since a result
     /// counts only if it came before.
     pub(crate) fn race<F: Future>(
         &mut self,
-        hold: &Arc<Hold>,
+        holds: &[Arc<Hold>],
         body: Pin<&mut F>,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<F::Output, LostReason>> {
-        if let Some(reason) = hold.must_abort() {
-            return Poll::Ready(Err(reason));
+    ) -> Poll<Result<F::Output, LockError>> {
+        if let Some(error) = must_abort(holds) {
+            return Poll::Ready(Err(error));
         }
         match body.poll(cx) {
-            Poll::Ready(output) => Poll::Ready(hold.must_abort().map_or(Ok(output), Err)),
-            Poll::Pending => self.poll_lost(hold, cx).map(Err),
+            Poll::Ready(output) => Poll::Ready(must_abort(holds).map_or(Ok(output), Err)),
+            Poll::Pending => self.poll_lost(holds, cx).map(Err),
         }
     }
 
-    /// The loss of `hold` that ends the body, which has been polled and waits.
-    pub(crate) fn poll_lost(&mut self, hold: &Arc<Hold>, cx: &mut Context<'_>) -> Poll<LostReason> {
-        if !hold.aborts_on_loss() {
+    /// The loss that ends the body, which has been polled and waits.
+    pub(crate) fn poll_lost(
+        &mut self,
+        holds: &[Arc<Hold>],
+        cx: &mut Context<'_>,
+    ) -> Poll<LockError> {
+        if !holds.iter().any(|hold| hold.aborts_on_loss()) {
             return Poll::Pending;
         }
-        let loss = self.0.get_or_insert_with(|| {
-            let hold = Arc::clone(hold);
-            Box::pin(async move { hold.until_lost().await })
-        });
+        let loss = self.0.get_or_insert_with(|| any_lost(holds));
         loss.as_mut().poll(cx)
+    }
+}
+
+/// How the first lock was lost whose loss ends the body.
+pub(super) fn must_abort(holds: &[Arc<Hold>]) -> Option<LockError> {
+    let mut lost = holds.iter().filter_map(|hold| {
+        let reason = hold.must_abort()?;
+        Some(hold.lost_error(reason))
+    });
+    lost.next()
+}
+
+/// Resolves when a lock is lost whose loss ends the body. There is one.
+fn any_lost(holds: &[Arc<Hold>]) -> AnyLost {
+    match holds {
+        [hold] => {
+            let hold = Arc::clone(hold);
+            Box::pin(async move { hold.lost_error(hold.until_lost().await) })
+        }
+        several => {
+            let each = several.iter().filter(|hold| hold.aborts_on_loss());
+            let each = each.map(|hold| any_lost(std::slice::from_ref(hold)));
+            Box::pin(select_all(each).map(|(error, ..)| error))
+        }
     }
 }
 

@@ -15,12 +15,13 @@ use crate::{
     },
     hold::{
         depth::Remains,
-        exit::{Exit, Leaving, Occupant, end},
+        exit::{Exit, Leaving, Occupant, end, finish},
+        group::Group,
         hold::{CallGraph, Hold, Reentry},
         renewals::RenewalSchedule,
         sync::{Follower, sync},
     },
-    queue::Cohort,
+    queue::{Cohort, Release},
 };
 
 #[cfg(test)]
@@ -44,9 +45,11 @@ impl Entry {
         graph: CallGraph,
         terms: Terms,
         disconnects: u64,
+        group: Option<Arc<Group<Hold>>>,
         (renewals, runtime): (&Arc<RenewalSchedule>, &Handle),
     ) -> Self {
-        let hold = Hold::new(cohort, key, graph, terms, disconnects, runtime.id());
+        let place = (group, runtime.id());
+        let hold = Hold::new(cohort, key, graph, terms, disconnects, place);
         // From here on whatever panics ends the hold.
         let entry = Self::of(hold, renewals, terms.depth_sync);
         renewals.push(&entry.hold, runtime);
@@ -88,7 +91,7 @@ impl Entry {
         };
         Some(match entered {
             Ok(()) => Ok(entry),
-            Err(failure) => Err(failure.on(entry.hold.key().name())),
+            Err(failure) => Err(entry.hold.error(failure)),
         })
     }
 
@@ -113,9 +116,28 @@ impl Entry {
 
     /// Takes one level off. What there is to wait for goes on in the background if it is dropped.
     fn leave(&self) -> Option<Leaving> {
-        match (self.hold.rise(), self.depth_sync) {
-            (Remains::Nothing, _) => end(&self.hold, &self.renewals),
-            (Remains::SameDepth, _) => None,
+        match self.hold.rise() {
+            Remains::Nothing => end(&self.hold, &self.renewals),
+            remains => self.follow(remains),
+        }
+    }
+
+    /// Takes one level off. A hold that ends so is to be released together with others.
+    pub(super) fn take_off(&mut self) -> Left {
+        self.has_left = true;
+        match self.hold.rise() {
+            Remains::Nothing => match finish(&self.hold, &self.renewals) {
+                Some((release, runtime)) => Left::Hold(release, runtime),
+                None => Left::Level(None),
+            },
+            remains => Left::Level(self.follow(remains)),
+        }
+    }
+
+    /// Brings the store up to the depth that is left.
+    fn follow(&self, remains: Remains) -> Option<Leaving> {
+        match (remains, self.depth_sync) {
+            (Remains::Nothing | Remains::SameDepth, _) => None,
             (Remains::LessDepth, DepthSync::Background) => {
                 self.sync_later();
                 None
@@ -137,6 +159,14 @@ impl Entry {
             drop(runtime.spawn(follower.run()));
         }
     }
+}
+
+/// What is left to do when a level was taken off.
+pub(super) enum Left {
+    /// To bring the depth in the store up to date, if that is to be waited for.
+    Level(Option<Leaving>),
+    /// To release the lock, on this runtime unless it has ended.
+    Hold(Release, Option<Handle>),
 }
 
 impl Drop for Entry {

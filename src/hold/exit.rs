@@ -7,15 +7,17 @@ use std::{
 };
 
 use pin_project::pin_project;
+use tokio::runtime::Handle;
 
 use crate::{
     base::{
         background::Handover,
-        error::{Effect, Failure, LockError},
+        error::{Failure, LockError},
         events,
         timer::{Elapsed, Timeout, timeout},
     },
     hold::{hold::Hold, renewals::RenewalSchedule},
+    queue::Release,
 };
 
 /// What the store is still to be told.
@@ -30,23 +32,29 @@ pub(crate) trait Occupant {
 
 /// Ends the hold. The next waiter of this process goes on with it in memory, or it is released.
 pub(super) fn end(hold: &Arc<Hold>, renewals: &Arc<RenewalSchedule>) -> Option<Leaving> {
-    let queues = renewals.queues();
+    let (release, runtime) = finish(hold, renewals)?;
+    let releasing = renewals.queues().release(hold.key(), release);
+    let hold = Arc::clone(hold);
+    Some(Handover::new(runtime, async move {
+        let released = releasing.await;
+        hold.found(&released);
+        released
+    }))
+}
+
+/// Ends the hold. Returns its release and where that is to run, unless the next waiter goes on with the hold.
+pub(super) fn finish(
+    hold: &Arc<Hold>,
+    renewals: &Arc<RenewalSchedule>,
+) -> Option<(Release, Option<Handle>)> {
     let removed = renewals.remove(hold);
     let (cohort, is_open) = hold.end(renewals.disconnects());
     if !removed.was_waiting {
         hold.call_off();
-    } else if is_open && queues.hand_on(hold.key(), cohort) {
+    } else if is_open && hold.group().is_none() && renewals.queues().hand_on(hold.key(), cohort) {
         return None;
     }
-    let releasing = queues.release(hold.key(), cohort.release());
-    let hold = Arc::clone(hold);
-    Some(Handover::new(removed.runtime, async move {
-        let released = releasing.await;
-        if let Err(Failure::Lost(reason)) = released {
-            hold.found_lost(reason);
-        }
-        released
-    }))
+    Some((cohort.release(), removed.runtime))
 }
 
 /// Waits for the store to take in that an entry or a member has left, but no longer than the response timeout:
@@ -84,10 +92,7 @@ impl<T: Occupant> Future for Exit<T> {
         };
         let hold = this.leaver.hold();
         Poll::Ready(match ready!(work.poll(cx)) {
-            Ok(Err(Failure::Lost(_))) if !hold.aborts_on_loss() => Ok(()),
-            // The store gave no answer until the lease had ended by itself.
-            Ok(Err(Failure::Store(error))) if error.effect() != Effect::Refused => Ok(()),
-            Ok(result) => result.map_err(|failure| failure.on(hold.key().name())),
+            Ok(result) => hold.outcome(result),
             Err(Elapsed) => {
                 events::release_backgrounded(hold.key(), hold.id());
                 Ok(())

@@ -13,7 +13,7 @@ use tokio::{runtime, select, sync::Notify, time::Instant};
 
 use crate::{
     base::{
-        error::{Failure, LockError, LostReason},
+        error::LostReason,
         events,
         id::{FencingToken, HoldId, Owner, OwnerId},
         key::LockKey,
@@ -24,11 +24,14 @@ use crate::{
     },
     hold::{
         depth::{Depth, Remains},
+        group::Group,
         lease::{Due, Lease},
         schedule::Slot,
     },
     queue::{Cohort, TokenSeries},
 };
+
+mod losses;
 
 /// A lock that a call graph holds, or has held.
 pub(crate) struct Hold {
@@ -37,6 +40,8 @@ pub(crate) struct Hold {
     tokens: TokenSeries,
     graph: CallGraph,
     on_lost: OnLost,
+    /// Those that were taken together with it, where it is one of several.
+    group: Option<Arc<Group<Self>>>,
     /// Whether some acquire of the hold was never answered.
     unanswered: bool,
     /// Where it is renewed and released, and its place in the schedule there.
@@ -91,7 +96,7 @@ impl Hold {
         graph: CallGraph,
         terms: Terms,
         disconnects: u64,
-        runtime: runtime::Id,
+        (group, runtime): (Option<Arc<Group<Self>>>, runtime::Id),
     ) -> Arc<Self> {
         let disconnects = cohort.disconnects.unwrap_or(disconnects);
         let state = State {
@@ -105,6 +110,7 @@ impl Hold {
             tokens: cohort.tokens,
             graph,
             on_lost: terms.on_lost,
+            group,
             unanswered: cohort.unanswered,
             runtime,
             slot: OnceLock::new(),
@@ -163,13 +169,14 @@ impl Hold {
         self.state.lock().lease.look(disconnects, now)
     }
 
-    pub(super) fn runtime(&self) -> runtime::Id {
-        self.runtime
+    /// What the next renewal asks for.
+    pub(super) fn ttl(&self) -> Duration {
+        self.state.lock().lease.ttl()
     }
 
-    /// Where it stands in the schedule of its runtime.
-    pub(super) fn slot(&self) -> Option<Slot> {
-        self.slot.get().copied()
+    /// Where it stands in the schedule, and on which runtime that is.
+    pub(super) fn seat(&self) -> Option<(Slot, runtime::Id)> {
+        self.slot.get().map(|slot| (*slot, self.runtime))
     }
 
     /// It has come into the schedule.
@@ -202,10 +209,6 @@ impl Hold {
     /// How the lock was lost, if the body has to end because of it.
     pub(crate) fn must_abort(&self) -> Option<LostReason> {
         self.aborts_on_loss().then(|| self.lost()).flatten()
-    }
-
-    pub(crate) fn lost_error(&self, reason: LostReason) -> LockError {
-        Failure::Lost(reason).on(self.key.name())
     }
 
     /// Marks the lock as lost; the first reason stands.
@@ -266,14 +269,10 @@ impl Hold {
         })
     }
 
-    /// The release has found that the lock had been lost before.
-    pub(super) fn found_lost(&self, reason: LostReason) {
-        self.change(|state| state.lease.found_lost(reason));
-    }
-
     /// Ends a renewal that is in flight.
     pub(super) fn call_off(&self) {
-        self.over.notify_waiters();
+        let over = self.group.as_ref().map_or(&self.over, |group| &group.over);
+        over.notify_waiters();
     }
 
     /// Changes the state. Every loss passes through here: the first reason stands, and is reported once.
@@ -286,6 +285,7 @@ impl Hold {
         if let Some(reason) = lost {
             events::lost(&self.key, self.id, reason);
             self.over.notify_waiters();
+            self.lose_others(reason);
         }
         output
     }
@@ -344,7 +344,7 @@ impl fmt::Debug for Hold {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::options::Options;
+    use crate::base::{error::LockError, options::Options};
 
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -355,7 +355,7 @@ mod tests {
         let terms = Options::default().resolve(Options::default())?;
         let runtime = runtime::Handle::current().id();
         let graph = CallGraph::New(owner);
-        Ok(Hold::new(cohort, &key, graph, terms, 0, runtime))
+        Ok(Hold::new(cohort, &key, graph, terms, 0, (None, runtime)))
     }
 
     #[tokio::test(start_paused = true)]

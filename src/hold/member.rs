@@ -119,8 +119,9 @@ impl Members {
             return Poll::Ready(self.lost().map_or(Ok(output), Err));
         }
         for Member { hold, loss, .. } in self.0.iter_mut().rev() {
-            if let Poll::Ready(reason) = loss.poll_lost(hold, cx) {
-                return Poll::Ready(Err(hold.lost_error(reason)));
+            let hold = std::slice::from_ref(&*hold);
+            if let Poll::Ready(error) = loss.poll_lost(hold, cx) {
+                return Poll::Ready(Err(error));
             }
         }
         Poll::Pending

@@ -3,14 +3,18 @@
 pub(crate) mod abort;
 pub(crate) mod depth;
 mod downgrade;
+pub(crate) mod entered;
+pub(crate) mod entries;
 pub(crate) mod entry;
 pub(crate) mod exit;
+pub(crate) mod group;
 pub(crate) mod held;
 pub(crate) mod hold;
 pub(crate) mod lease;
 pub(crate) mod member;
 pub(crate) mod renewal;
 pub(crate) mod renewals;
+pub(crate) mod renewed;
 pub(crate) mod schedule;
 pub(crate) mod scope;
 pub(crate) mod spawned;

@@ -1,4 +1,4 @@
-//! One renewal of one hold (P4).
+//! One renewal of one hold, or of those of several keys (P4).
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,94 +7,100 @@ use tokio::{select, time::Instant};
 
 use crate::{
     base::{
-        backoff::pauses, error::LostReason, events, key::LockKey, mode::Mode, timer::sleep_until,
+        backoff::pauses,
+        error::{LostReason, StoreError},
+        events,
+        timer::sleep_until,
     },
-    hold::hold::Hold,
-    store::{Answer, Keeping, Presence, Renewal, Store},
+    hold::{
+        hold::Hold,
+        renewed::{Holds, Renewed},
+    },
+    store::Store,
 };
 
 /// How soon after an attempt without an answer the next one follows, at the least.
 const LEAST_PATIENCE: Duration = Duration::from_millis(10);
 
-/// Asks until the store has answered or the lease has ended. An error is no answer: the old
+/// Asks until the store has answered or a lease has ended; then the lock is lost. An error is no answer: the old
 /// deadline stands.
 ///
 /// An attempt that has no answer yet is not given up, since the store may only be far away: the next
 /// one is sent beside it, and the first answer counts. A renewal that arrives late can only lengthen
 /// the lease of a hold that is there.
 pub(super) async fn renew(
-    hold: &Hold,
+    renewed: &Renewed,
     store: &Arc<dyn Store>,
     response_timeout: Duration,
     disconnects: impl Fn() -> u64,
 ) -> Result<(), LostReason> {
-    let (key, id) = (hold.key(), hold.id());
     let mut pauses = pauses();
     let mut attempts = FuturesUnordered::new();
     // Since when an attempt is without an answer.
     let mut silent = None;
     let mut next = Instant::now();
     loop {
-        if let Some(reason) = hold.lost() {
+        // Of several keys some may have come or gone since.
+        let holds = renewed.holds();
+        if let Some(reason) = holds.lost() {
             return Err(reason);
         }
         let now = Instant::now();
-        let deadline = hold.deadline();
+        let Some(deadline) = holds.deadline() else {
+            return Ok(());
+        };
         // How long to wait for an answer before the next attempt. Two more fit into what is left.
-        let patience = response_timeout.min((deadline - now) / 3);
+        let patience = response_timeout.min(deadline.saturating_duration_since(now) / 3);
         let patience = patience.max(LEAST_PATIENCE);
         if next <= now {
             if let Some(since) = silent {
-                events::renewal_retried(key, id, None);
+                retried(&holds, None);
                 store.suspect(since);
             }
             silent = silent.or(Some(now));
-            let (ttl, mode) = hold.change(|state| (state.lease.ttl(), state.mode));
+            let ttl = holds.ttl();
             let seen = disconnects();
-            let request = ask(store, key, Renewal { hold: id, ttl }, mode);
-            attempts.push(async move { (now, seen, ttl, request.await) });
+            let asked = holds.ask(&**store, ttl);
+            attempts.push(async move { (now, seen, ttl, asked.answer().await, holds) });
             next = now + patience;
         }
-        let (sent, seen, ttl, answer) = select! {
+        let (sent, seen, ttl, answer, holds) = select! {
             biased;
             Some(answered) = attempts.next() => answered,
             () = sleep_until(next.min(deadline)) => continue,
         };
         match answer {
-            Ok(Presence::Present) => {
-                confirm(hold, ttl, sent, seen);
-                events::renewed(key, id);
+            Ok(None) => {
+                for hold in holds.as_slice() {
+                    confirm(hold, ttl, sent, seen);
+                    events::renewed(hold.key(), hold.id());
+                }
                 return Ok(());
             }
-            Ok(Presence::Gone) => return Err(LostReason::Gone),
-            Err(error) => events::renewal_retried(key, id, Some(&error)),
+            Ok(Some(gone)) => match holds.as_slice().get(gone) {
+                // One of several that has ended is gone rightly: the others are asked for without it.
+                Some(hold) if hold.depth() == 0 => next = Instant::now(),
+                Some(hold) => {
+                    hold.lose(LostReason::Gone);
+                    return Err(LostReason::Gone);
+                }
+                None => {}
+            },
+            Err(error) => {
+                retried(&holds, Some(&error));
+                if attempts.is_empty() {
+                    let pause = pauses.next().unwrap_or_default();
+                    next = Instant::now() + pause.min(patience);
+                }
+            }
         }
         silent = None;
-        if attempts.is_empty() {
-            let pause = pauses.next().unwrap_or_default();
-            next = Instant::now() + pause.min(patience);
-        }
     }
 }
 
-/// A reader keeps its own lease.
-fn ask(store: &Arc<dyn Store>, key: &LockKey, renewal: Renewal, mode: Mode) -> Answer<Presence> {
-    let Renewal { hold, ttl } = renewal;
-    match mode {
-        Mode::Exclusive => store.renew(key, renewal),
-        Mode::Shared => {
-            let holds = vec![hold];
-            let kept = store.keep(key, Keeping { holds, ttl });
-            Box::pin(async move {
-                let gone = kept.await?;
-                Ok(if gone.is_empty() {
-                    Presence::Present
-                } else {
-                    Presence::Gone
-                })
-            })
-        }
-    }
+fn retried(holds: &Holds, error: Option<&StoreError>) {
+    let holds = holds.as_slice().iter();
+    holds.for_each(|hold| events::renewal_retried(hold.key(), hold.id(), error));
 }
 
 /// The renewal that was sent after so many disconnects is confirmed.

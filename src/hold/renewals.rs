@@ -30,6 +30,7 @@ use crate::{
         hold::Hold,
         lease::Due,
         renewal::renew,
+        renewed::Renewed,
         schedule::{Schedule, Slot},
     },
     queue::LocalQueues,
@@ -53,7 +54,7 @@ pub(crate) struct RenewalSchedule {
 /// The holds that are renewed on one runtime.
 struct OfRuntime {
     runtime: Handle,
-    holds: Schedule<Arc<Hold>>,
+    holds: Schedule<Renewed>,
     /// The count of disconnects that its task has heard of.
     disconnects: u64,
     /// When its task looks next whether there is still a hold.
@@ -101,8 +102,13 @@ impl RenewalSchedule {
         *self.disconnects.borrow()
     }
 
-    /// A hold is to be renewed on this runtime from now on.
+    /// A hold is to be renewed on this runtime from now on; one of several, with those that were taken before it.
     pub(super) fn push(self: &Arc<Self>, hold: &Arc<Hold>, runtime: &Handle) {
+        hold.join_group();
+        let renewed = Renewed::of(hold);
+        if renewed.seat().is_some() {
+            return self.put_forward(&renewed);
+        }
         let mut task = None;
         let signal = {
             let mut runtimes = self.runtimes.lock();
@@ -117,7 +123,11 @@ impl RenewalSchedule {
             let of = &mut runtimes[at];
             // A disconnect that it has not heard of yet makes all holds due, this one included.
             let due = hold.due(of.disconnects);
-            hold.set_slot(of.holds.push(Arc::clone(hold), due));
+            let slot = of.holds.push(renewed, due);
+            match hold.group() {
+                None => hold.set_slot(slot),
+                Some(group) => group.set_seat(slot, runtime.id()),
+            }
             of.wake_by(due)
         };
         if let Some(task) = task {
@@ -147,21 +157,25 @@ impl RenewalSchedule {
 
     /// A hold ends: it is not renewed any more.
     pub(super) fn remove(&self, hold: &Arc<Hold>) -> Removed {
+        let renewed = Renewed::of(hold);
         let mut runtimes = self.runtimes.lock();
-        let Some((of, slot)) = find(&mut runtimes, hold) else {
+        let is_last = hold.group().is_none_or(|group| group.leave(hold));
+        let Some((of, slot)) = find(&mut runtimes, &renewed) else {
             return Removed::default();
         };
-        let removed = of.holds.remove(slot);
+        let runtime = Some(of.runtime.clone());
+        let removed = is_last.then(|| of.holds.remove(slot));
         Removed {
-            runtime: Some(of.runtime.clone()),
-            was_waiting: removed.is_some_and(|(_, was_due)| was_due),
+            runtime,
+            // The others of several go on being renewed.
+            was_waiting: removed.is_none_or(|removed| removed.is_some_and(|(_, was_due)| was_due)),
         }
     }
 
     /// Where a hold is renewed; `None` if that runtime has ended.
     pub(super) fn runtime(&self, hold: &Arc<Hold>) -> Option<Handle> {
         let mut runtimes = self.runtimes.lock();
-        find(&mut runtimes, hold).map(|(of, _)| of.runtime.clone())
+        find(&mut runtimes, &Renewed::of(hold)).map(|(of, _)| of.runtime.clone())
     }
 
     /// Does what is due. Returns until when the task sleeps; `None` if it ends.
@@ -186,46 +200,61 @@ impl RenewalSchedule {
             of.sleeps_until = Some(until);
             (until, of.runtime.clone())
         };
-        for hold in lost {
-            self.notice_loss(&hold);
+        for renewed in lost {
+            self.notice_loss(&renewed);
         }
-        for hold in due {
+        for renewed in due {
             let renewals = Arc::clone(self);
-            drop(runtime.spawn(async move { renewals.renew(&hold).await }));
+            drop(runtime.spawn(async move { renewals.renew(&renewed).await }));
         }
         Some(until)
     }
 
-    async fn renew(&self, hold: &Arc<Hold>) {
+    async fn renew(&self, renewed: &Renewed) {
         let disconnects = || self.disconnects();
-        let renewal = renew(hold, self.store(), self.response_timeout, disconnects);
-        let renewed = select! {
+        let renewal = renew(renewed, self.store(), self.response_timeout, disconnects);
+        let outcome = select! {
             biased;
-            () = hold.until_ended() => return,
-            renewed = renewal => renewed,
+            () = renewed.until_ended() => return,
+            outcome = renewal => outcome,
         };
-        match renewed {
-            Ok(()) => self.put_back(hold),
-            Err(reason) => {
-                hold.lose(reason);
-                self.notice_loss(hold);
+        match outcome {
+            Ok(()) => self.put_back(renewed),
+            Err(_lost) => self.notice_loss(renewed),
+        }
+    }
+
+    fn notice_loss(&self, renewed: &Renewed) {
+        for hold in renewed.holds().as_slice() {
+            if hold.lost().is_some() {
+                self.queues.lost(hold.key(), hold.id());
             }
         }
     }
 
-    fn notice_loss(&self, hold: &Hold) {
-        if hold.lost().is_some() {
-            self.queues.lost(hold.key(), hold.id());
-        }
+    /// It was renewed.
+    fn put_back(&self, renewed: &Renewed) {
+        self.set_due(renewed, |holds, slot, due| {
+            holds.set_due(slot, due);
+            true
+        });
     }
 
-    /// A hold was renewed.
-    fn put_back(&self, hold: &Arc<Hold>) {
+    /// Another lock has come to several, and may be due before them.
+    fn put_forward(&self, renewed: &Renewed) {
+        self.set_due(renewed, Schedule::put_forward);
+    }
+
+    fn set_due(
+        &self,
+        renewed: &Renewed,
+        set: impl FnOnce(&mut Schedule<Renewed>, Slot, Instant) -> bool,
+    ) {
         let signal = {
             let mut runtimes = self.runtimes.lock();
-            find(&mut runtimes, hold).and_then(|(of, slot)| {
-                let due = hold.due(of.disconnects);
-                of.holds.set_due(slot, due);
+            find(&mut runtimes, renewed).and_then(|(of, slot)| {
+                let due = renewed.due(of.disconnects)?;
+                set(&mut of.holds, slot, due).then_some(())?;
                 of.wake_by(due)
             })
         };
@@ -243,12 +272,12 @@ impl RenewalSchedule {
     }
 }
 
-/// Where a hold stands, unless its runtime has ended.
-fn find<'a>(runtimes: &'a mut [OfRuntime], hold: &Arc<Hold>) -> Option<(&'a mut OfRuntime, Slot)> {
-    let slot = hold.slot()?;
+/// Where it stands, unless its runtime has ended.
+fn find<'a>(runtimes: &'a mut [OfRuntime], renewed: &Renewed) -> Option<(&'a mut OfRuntime, Slot)> {
+    let (slot, runtime) = renewed.seat()?;
     let mut known = runtimes.iter_mut();
-    let of = known.find(|it| it.runtime.id() == hold.runtime())?;
-    let is_there = of.holds.get(slot).is_some_and(|it| Arc::ptr_eq(it, hold));
+    let of = known.find(|it| it.runtime.id() == runtime)?;
+    let is_there = of.holds.get(slot).is_some_and(|it| it.is(renewed));
     is_there.then_some((of, slot))
 }
 
@@ -266,21 +295,23 @@ impl OfRuntime {
         &mut self,
         disconnects: u64,
         now: Instant,
-        due: &mut Vec<Arc<Hold>>,
-        lost: &mut Vec<Arc<Hold>>,
+        due: &mut Vec<Renewed>,
+        lost: &mut Vec<Renewed>,
     ) {
         if self.disconnects != disconnects {
             self.disconnects = disconnects;
-            self.holds.reschedule(|hold| hold.due(disconnects));
+            self.holds
+                .reschedule(|renewed, due| renewed.due(disconnects).unwrap_or(due));
         }
         while let Some(slot) = self.holds.pop_due(now) {
-            let Some(hold) = self.holds.get(slot).cloned() else {
+            let Some(renewed) = self.holds.get(slot).cloned() else {
                 continue;
             };
-            match hold.look(disconnects, now) {
-                Due::At(at) => self.holds.set_due(slot, at),
-                Due::Renewal => due.push(hold),
-                Due::Lost => lost.push(hold),
+            match renewed.look(disconnects, now) {
+                Some(Due::At(at)) => self.holds.set_due(slot, at),
+                Some(Due::Renewal) => due.push(renewed),
+                Some(Due::Lost) => lost.push(renewed),
+                None => {}
             }
         }
     }

@@ -101,6 +101,16 @@ impl<T> Schedule<T> {
         }
     }
 
+    /// A value that is due at some instant is due at this one, if that is earlier. Returns whether it is.
+    pub(super) fn put_forward(&mut self, slot: Slot, due: Instant) -> bool {
+        let is_later = |entry: &&Entry<T>| entry.place != NOWHERE && entry.due > due;
+        let is_forward = self.slots.get(slot.at()).filter(is_later).is_some();
+        if is_forward {
+            self.set_due(slot, due);
+        }
+        is_forward
+    }
+
     /// The next one that is due by now. It waits for nothing from now on.
     pub(super) fn pop_due(&mut self, now: Instant) -> Option<Slot> {
         let first = *self.heap.first()?;
@@ -118,11 +128,11 @@ impl<T> Schedule<T> {
     }
 
     /// Sets anew when each of them is due that is due at some instant.
-    pub(super) fn reschedule(&mut self, due: impl Fn(&T) -> Instant) {
+    pub(super) fn reschedule(&mut self, due: impl Fn(&T, Instant) -> Instant) {
         for &slot in &self.heap {
             let entry = &mut self.slots[slot];
             if let Some(value) = &entry.value {
-                entry.due = due(value);
+                entry.due = due(value, entry.due);
             }
         }
         for place in (0..self.heap.len() / 2).rev() {

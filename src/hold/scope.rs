@@ -34,8 +34,24 @@ task_local! {
 pub(super) struct Frame {
     /// Which `Locks` the hold belongs to.
     locks: LocksId,
-    hold: Arc<Hold>,
+    holds: Holds,
     place: Mutex<Place>,
+}
+
+/// The holds of one acquisition.
+#[derive(Clone, Debug)]
+enum Holds {
+    One(Arc<Hold>),
+    Several(Arc<[Arc<Hold>]>),
+}
+
+impl Holds {
+    fn of(holds: &[Arc<Hold>]) -> Self {
+        match holds {
+            [hold] => Self::One(Arc::clone(hold)),
+            several => Self::Several(several.into()),
+        }
+    }
 }
 
 /// Where a body is polled. The chain is what encloses the poll, not what enclosed the caller that
@@ -61,12 +77,12 @@ impl Place {
 }
 
 impl Frame {
-    pub(super) fn hold(&self) -> &Arc<Hold> {
-        &self.hold
-    }
-
-    fn held(&self) -> Held {
-        self.locks.held(&self.hold)
+    /// Those of one acquisition.
+    pub(super) fn holds(&self) -> &[Arc<Hold>] {
+        match &self.holds {
+            Holds::One(hold) => std::slice::from_ref(hold),
+            Holds::Several(holds) => holds,
+        }
     }
 
     /// What renews the hold; `None` only if it has ended.
@@ -78,7 +94,7 @@ impl Frame {
     pub(super) fn copy(&self, outer: Option<Arc<Self>>) -> Arc<Self> {
         Arc::new(Self {
             locks: self.locks.clone(),
-            hold: Arc::clone(&self.hold),
+            holds: self.holds.clone(),
             place: Mutex::new(Place { task: None, outer }),
         })
     }
@@ -126,29 +142,32 @@ pub(super) fn frames() -> impl Iterator<Item = Arc<Frame>> {
     std::iter::successors(innermost(), outer)
 }
 
-/// The first frame, from the innermost outwards, that satisfies `wanted` and is still held: a body
+/// The first hold, from the innermost outwards, that satisfies `wanted` and is still held: a body
 /// that was moved out of an enclosing one may outlive the hold of that one.
-fn find(wanted: impl Fn(&Frame) -> bool) -> Option<Arc<Frame>> {
-    frames().find(|frame| wanted(frame) && frame.hold.depth() > 0)
+fn find(wanted: impl Fn(&LocksId, &Hold) -> bool) -> Option<(Arc<Frame>, Arc<Hold>)> {
+    frames().find_map(|frame| {
+        let mut holds = frame.holds().iter();
+        let found = holds.find(|hold| wanted(&frame.locks, hold) && hold.depth() > 0);
+        let found = Arc::clone(found?);
+        Some((frame, found))
+    })
 }
 
 /// The hold of `key` that an enclosing call has taken through the same `Locks`.
 pub(crate) fn enclosing(locks: &LocksId, key: &LockKey) -> Option<Arc<Hold>> {
-    let frame = find(|frame| frame.locks == *locks && frame.hold.key() == key)?;
-    Some(Arc::clone(&frame.hold))
+    find(|of, hold| of == locks && hold.key() == key).map(|(_, hold)| hold)
 }
 
 /// The hold with the name `key` that an enclosing call has taken through the same `Locks`.
 pub(crate) fn held_in(locks: &LocksId, key: &str) -> Option<Held> {
-    find(|frame| frame.locks == *locks && frame.hold.key().name() == key).map(|frame| frame.held())
+    let (frame, hold) = find(|of, hold| of == locks && hold.key().name() == key)?;
+    Some(frame.locks.held(&hold))
 }
 
 /// The present call graph, or a new one where it holds no lock yet.
 pub(crate) fn call_graph() -> CallGraph {
-    match innermost() {
-        Some(frame) => frame.hold.graph(),
-        None => CallGraph::New(Owner::new()),
-    }
+    let graph = innermost().and_then(|frame| Some(frame.holds().first()?.graph()));
+    graph.unwrap_or_else(|| CallGraph::New(Owner::new()))
 }
 
 /// The innermost lock named `key` that the calling code runs under, on any [`Locks`](crate::Locks).
@@ -174,7 +193,8 @@ pub(crate) fn call_graph() -> CallGraph {
 #[must_use]
 pub fn held(key: impl AsRef<str>) -> Option<Held> {
     let key = key.as_ref();
-    find(|frame| frame.hold.key().name() == key).map(|frame| frame.held())
+    let (frame, hold) = find(|_, hold| hold.key().name() == key)?;
+    Some(frame.locks.held(&hold))
 }
 
 /// The identity of the call graph that the calling code belongs to; `None` while it holds no lock.
@@ -199,7 +219,7 @@ pub fn held(key: impl AsRef<str>) -> Option<Held> {
 /// ```
 #[must_use]
 pub fn current_owner() -> Option<OwnerId> {
-    innermost().map(|frame| frame.hold.owner())
+    innermost().and_then(|frame| Some(frame.holds().first()?.owner()))
 }
 
 /// A body that runs under a hold.
@@ -211,14 +231,14 @@ pub(crate) struct Inside<F> {
 }
 
 impl<F> Inside<F> {
-    /// Encloses the body in `hold`, and in all that encloses the poll.
-    pub(crate) fn new(locks: &LocksId, hold: &Arc<Hold>, body: F) -> Self
+    /// Encloses the body in these holds, and in all that encloses the poll.
+    pub(crate) fn new(locks: &LocksId, holds: &[Arc<Hold>], body: F) -> Self
     where
         F: Future,
     {
         let frame = Arc::new(Frame {
             locks: locks.clone(),
-            hold: Arc::clone(hold),
+            holds: Holds::of(holds),
             place: Mutex::default(),
         });
         Self {

@@ -29,14 +29,16 @@ impl Chain {
     pub(crate) fn leave() -> Option<(Self, Members)> {
         let (mut members, mut around) = (Vec::<Member>::new(), Vec::new());
         for frame in frames() {
-            let hold = frame.hold();
-            if members.iter().any(|member| member.is_of(hold)) {
-                // That of a nested entry says all there is to say.
-                continue;
+            let before = members.len();
+            for hold in frame.holds() {
+                if members.iter().any(|member| member.is_of(hold)) {
+                    // That of a nested entry says all there is to say.
+                    continue;
+                }
+                let renewals = frame.renewals();
+                members.extend(renewals.and_then(|renewals| Member::of(hold, renewals)));
             }
-            let renewals = frame.renewals();
-            if let Some(member) = renewals.and_then(|renewals| Member::of(hold, renewals)) {
-                members.push(member);
+            if members.len() > before {
                 around.push(frame);
             }
         }

@@ -70,7 +70,7 @@ impl LocalQueues {
     }
 
     /// Takes a hold out of its line.
-    fn ending(&self, key: &LockKey, release: Release) -> Ending {
+    pub(super) fn ending(&self, key: &LockKey, release: Release) -> Ending {
         let mut effects = Effects::default();
         let mut lines = self.lines.lock();
         match lines.of.get(key) {
@@ -342,16 +342,16 @@ impl Drop for Report {
 }
 
 /// The release of a hold, for the task that polls it.
-struct Releasing {
+pub(super) struct Releasing {
     queues: Arc<LocalQueues>,
     key: LockKey,
     hold: HoldId,
     flight: Option<Flight>,
-    has_ended: bool,
+    pub(super) has_ended: bool,
 }
 
 impl Releasing {
-    fn new(queues: &Arc<LocalQueues>, key: &LockKey, hold: HoldId) -> Self {
+    pub(super) fn new(queues: &Arc<LocalQueues>, key: &LockKey, hold: HoldId) -> Self {
         Self {
             queues: Arc::clone(queues),
             key: key.clone(),
@@ -361,7 +361,7 @@ impl Releasing {
         }
     }
 
-    async fn end(&mut self, ending: Ending) -> Result<(), Failure> {
+    pub(super) async fn end(&mut self, ending: Ending) -> Result<(), Failure> {
         let Self { queues, key, .. } = &*self;
         let ended = match ending {
             Ending::Alone(release) => {

@@ -10,6 +10,7 @@ mod line;
 mod lines;
 mod queue;
 mod request;
+mod several;
 mod step;
 mod tokens;
 mod wait;
@@ -22,5 +23,7 @@ mod tests;
 pub(crate) use self::{
     cohort::{Cohort, Leased, Stored},
     keys::LocalQueues,
+    several::End,
+    step::Release,
     tokens::TokenSeries,
 };

@@ -88,18 +88,13 @@ impl LocalQueues {
             limit: terms.permits,
             is_preferred: self.queueing.fairness.prefers(terms.mode),
             asks_once,
-            may_inherit: terms.max_hold.is_none() && terms.mode == Mode::Exclusive,
+            may_inherit: terms.may_inherit && terms.mode == Mode::Exclusive,
         };
         let mut wait = Wait::new(self, key, wish, runtime);
-        let limit = match terms.wait {
-            // An instant too far to represent is no limit.
-            options::Wait::AtMost(wait) => since.checked_add(wait),
-            options::Wait::Never | options::Wait::Forever => None,
-        };
-        let answer = match limit {
+        let answer = match terms.wait.limit(since) {
             Some(limit) => {
                 // A caller that is alone wakes with the answer to its request.
-                let is_answered = self.store().answers_by(since, limit);
+                let is_answered = self.store().answers_by(Instant::now(), limit);
                 let limited = timeout_at(limit, &mut wait);
                 match limited.sparing(is_answered, |wait| wait.is_alone()).await {
                     Ok(answer) => answer,
@@ -186,7 +181,7 @@ impl LocalQueues {
     }
 
     /// What the store told last about the lock.
-    fn heard(&self, key: &LockKey) -> Heard {
+    pub(super) fn heard(&self, key: &LockKey) -> Heard {
         let mut lines = self.lines.lock();
         let line = lines.line(key);
         line.map_or(Heard::Nothing, |line| line.queue.heard().clone())

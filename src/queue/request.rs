@@ -7,7 +7,10 @@ use std::{
     time::Duration,
 };
 
-use futures_util::future::{BoxFuture, Shared};
+use futures_util::{
+    FutureExt,
+    future::{BoxFuture, Shared},
+};
 use tokio::{sync::Semaphore, time::Instant};
 
 use super::{
@@ -21,11 +24,12 @@ use crate::{
         events,
         id::InboxId,
         key::LockKey,
+        mode::Mode,
         timer::sleep,
     },
     store::{
-        self, AcquireReply, Presence, ReleaseReply, ReleaseRequest, Store, Successor,
-        TOMBSTONE_LIFE,
+        self, AcquireAllReply, AcquireReply, AcquireRequest, HoldOf, Presence, ReleaseReply,
+        ReleaseRequest, Store, Successor, TOMBSTONE_LIFE,
     },
 };
 
@@ -67,6 +71,35 @@ impl Replying {
     }
 }
 
+/// A request for several locks, of which each key has a part. It is sent when it is polled first.
+pub(super) type AskedTogether =
+    Shared<BoxFuture<'static, Arc<Result<AcquireAllReply, StoreError>>>>;
+
+/// A release of several locks, which tells of each whether it is released. It is sent when it is polled first.
+pub(super) type ReleasedTogether = Shared<BoxFuture<'static, Arc<Result<Vec<bool>, StoreError>>>>;
+
+/// Before a request is made: the time, and the connection epoch.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Moment {
+    sent: Instant,
+    epoch: u64,
+}
+
+impl Acquiring {
+    /// The part of one key in a request for several, of which it has this index.
+    pub(super) fn part(asked: &AskedTogether, index: usize, moment: Moment) -> Self {
+        let part = move |answer: Arc<Result<AcquireAllReply, StoreError>>| match &*answer {
+            Ok(reply) => Ok(reply.part(index)),
+            Err(error) => Err(error.clone()),
+        };
+        Self {
+            sent: moment.sent,
+            epoch: moment.epoch,
+            reply: Replying::Acquire(asked.clone().map(part).boxed()),
+        }
+    }
+}
+
 impl Requests {
     pub(super) fn new(store: Arc<dyn Store>) -> Self {
         Self {
@@ -94,6 +127,25 @@ impl Requests {
                 Ask::Share(request) => Replying::Share(self.store.share(key, request)),
             },
         }
+    }
+
+    pub(super) fn moment(&self) -> Moment {
+        Moment {
+            sent: Instant::now(),
+            epoch: self.store.connection_epoch(),
+        }
+    }
+
+    /// Asks for several locks, once.
+    pub(super) fn acquire_all(
+        self: &Arc<Self>,
+        keys: &[LockKey],
+        request: AcquireRequest,
+    ) -> AskedTogether {
+        let (requests, keys) = (Arc::clone(self), keys.to_vec());
+        let AcquireRequest { hold, ttl, .. } = request;
+        let asked = async move { Arc::new(requests.store.acquire_all(&keys, hold, ttl).await) };
+        asked.boxed().shared()
     }
 
     pub(super) async fn acquired(&self, key: &LockKey, mut acquiring: Acquiring) -> Answer {
@@ -129,6 +181,20 @@ impl Requests {
         release: Release,
         successor: Option<Successor>,
     ) -> (Result<(), Failure>, Answer) {
+        let (request, give_up) = self.request(release, successor);
+        let (released, answer) = self.try_release(key, request).await;
+        match released {
+            Ok(Presence::Gone) if Instant::now() < release.deadline => {
+                (Err(Failure::Lost(LostReason::Gone)), answer)
+            }
+            Ok(_) => (Ok(()), answer),
+            // Boxed, since it is rarely there.
+            Err(error) => Box::pin(self.repeat(key, request, give_up, (error, answer))).await,
+        }
+    }
+
+    /// The request that ends a hold, and until when it is repeated.
+    fn request(&self, release: Release, successor: Option<Successor>) -> (ReleaseRequest, Instant) {
         let now = Instant::now();
         let request = ReleaseRequest {
             hold: release.hold,
@@ -145,16 +211,40 @@ impl Requests {
         } else {
             release.ttl
         };
-        let give_up = now + patience;
-        let (released, answer) = self.try_release(key, request).await;
-        match released {
-            Ok(Presence::Gone) if Instant::now() < release.deadline => {
-                (Err(Failure::Lost(LostReason::Gone)), answer)
+        (request, now + patience)
+    }
+
+    /// Whether nothing but its field can be there of a hold that ends now.
+    pub(super) fn is_short(&self, release: Release) -> bool {
+        release.mode == Mode::Exclusive && self.request(release, None).0.is_short()
+    }
+
+    /// Ends several holds of which nothing but the field can be there, unless a process waits for their locks.
+    pub(super) fn release_all(self: &Arc<Self>, holds: Vec<HoldOf>) -> ReleasedTogether {
+        let requests = Arc::clone(self);
+        let asked = async move {
+            let released = requests.store.release_all(&holds).await;
+            for ((key, hold), released) in holds.iter().zip(released.iter().flatten()) {
+                if *released {
+                    events::released(key, *hold);
+                }
             }
-            Ok(_) => (Ok(()), answer),
-            // Boxed, since it is rarely there.
-            Err(error) => Box::pin(self.repeat(key, request, give_up, (error, answer))).await,
-        }
+            Arc::new(released)
+        };
+        asked.boxed().shared()
+    }
+
+    /// Ends a hold for which a first attempt has failed, together with others.
+    pub(super) async fn release_again(
+        &self,
+        key: &LockKey,
+        release: Release,
+        error: StoreError,
+    ) -> Result<(), Failure> {
+        let (request, give_up) = self.request(release, None);
+        let moment = self.moment();
+        let answer = self.answer(moment.sent, moment.epoch, Reply::Unsure(None));
+        self.repeat(key, request, give_up, (error, answer)).await.0
     }
 
     /// Sends a release once more after each failure, until it is answered or there is no use in it.

@@ -28,9 +28,9 @@ use crate::{
         mutex::Mutex,
     },
     store::{
-        AcquireReply, AcquireRequest, Answer, DepthChange, Keeping, Listener, Presence,
-        ReleaseReply, ReleaseRequest, Renewal, Seen, ShareRequest, Snapshot, Store,
-        memory::MemoryStore,
+        AcquireAllReply, AcquireReply, AcquireRequest, Answer, DepthChange, HoldOf, Keeping,
+        Listener, Presence, ReleaseReply, ReleaseRequest, Renewal, Seen, ShareRequest, Snapshot,
+        Store, memory::MemoryStore,
     },
     support::{DEADLINE, eventually},
 };
@@ -108,6 +108,23 @@ impl Store for Counting {
             return Box::pin(async { Err(unanswered("a silent store")) });
         }
         self.store.release(key, request)
+    }
+
+    fn acquire_all(
+        &self,
+        keys: &[LockKey],
+        hold: HoldId,
+        ttl: Duration,
+    ) -> Answer<AcquireAllReply> {
+        self.store.acquire_all(keys, hold, ttl)
+    }
+
+    fn renew_all(&self, holds: &[HoldOf], ttl: Duration) -> Answer<Option<usize>> {
+        self.store.renew_all(holds, ttl)
+    }
+
+    fn release_all(&self, holds: &[HoldOf]) -> Answer<Vec<bool>> {
+        self.store.release_all(holds)
     }
 
     fn inspect(&self, key: &LockKey) -> Answer<Option<Snapshot>> {

@@ -59,6 +59,20 @@ impl<'q> Wait<'q> {
         }
     }
 
+    /// One that has entered a vacant line, where its request rests.
+    pub(super) fn alone(
+        queues: &'q Arc<LocalQueues>,
+        key: &'q LockKey,
+        wish: Wish,
+        runtime: &'q Handle,
+    ) -> Self {
+        let stage = Stage::Alone;
+        Self {
+            stage,
+            ..Self::new(queues, key, wish, runtime)
+        }
+    }
+
     fn hold(&self) -> HoldId {
         self.wish.request.hold
     }

@@ -11,8 +11,8 @@ use tokio::{sync::watch, time::Instant};
 
 use self::state::{Message, State};
 use super::{
-    AcquireReply, AcquireRequest, Answer, DepthChange, Keeping, Listener, Presence, ReleaseReply,
-    ReleaseRequest, Renewal, Seen, ShareRequest, Snapshot, Store,
+    AcquireAllReply, AcquireReply, AcquireRequest, Answer, DepthChange, HoldOf, Keeping, Listener,
+    Presence, ReleaseReply, ReleaseRequest, Renewal, Seen, ShareRequest, Snapshot, Store,
 };
 use crate::base::{
     error::StoreError,
@@ -133,6 +133,26 @@ impl Store for MemoryStore {
             Mode::Exclusive => state.release(&key, request, now),
             Mode::Shared => state.unshare(&key, request, now),
         })
+    }
+
+    fn acquire_all(
+        &self,
+        keys: &[LockKey],
+        hold: HoldId,
+        ttl: Duration,
+    ) -> Answer<AcquireAllReply> {
+        let keys = keys.to_vec();
+        self.execute(move |state, now| state.acquire_all(&keys, hold, ttl, now))
+    }
+
+    fn renew_all(&self, holds: &[HoldOf], ttl: Duration) -> Answer<Option<usize>> {
+        let holds = holds.to_vec();
+        self.execute(move |state, now| state.renew_all(&holds, ttl, now))
+    }
+
+    fn release_all(&self, holds: &[HoldOf]) -> Answer<Vec<bool>> {
+        let holds = holds.to_vec();
+        self.execute(move |state, now| state.release_all(&holds, now))
     }
 
     fn inspect(&self, key: &LockKey) -> Answer<Option<Snapshot>> {

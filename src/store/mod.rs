@@ -64,6 +64,20 @@ pub(crate) trait Store: fmt::Debug + Send + Sync {
     /// put it there. The lock moves on: to the successor, or to the process that has waited longest.
     fn release(&self, key: &LockKey, request: ReleaseRequest) -> Answer<ReleaseReply>;
 
+    /// Takes several locks for one hold, or none of them, with leases of this TTL. It takes those alone that are free and
+    /// that no process waits for, and never waits. Repeating it for a hold that has them all already answers with the
+    /// same tokens and leases of at least the TTL. The keys differ, and are [`MOST_TOGETHER`] at most.
+    fn acquire_all(&self, keys: &[LockKey], hold: HoldId, ttl: Duration)
+    -> Answer<AcquireAllReply>;
+
+    /// Makes the leases last at least the TTL from the execution of the request. Returns the index of the first hold
+    /// that is gone.
+    fn renew_all(&self, holds: &[HoldOf], ttl: Duration) -> Answer<Option<usize>>;
+
+    /// Ends those of the holds whose locks no other process waits for. It is for the first attempt, and for holds of
+    /// which nothing but the field can be there. Returns for each whether it was ended; the others are as they were.
+    fn release_all(&self, holds: &[HoldOf]) -> Answer<Vec<bool>>;
+
     /// What stands in the lock now; `None` if it is free.
     fn inspect(&self, key: &LockKey) -> Answer<Option<Snapshot>>;
 

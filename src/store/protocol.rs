@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::base::{
     id::{FencingToken, HoldId, InboxId},
+    key::LockKey,
     mode::Mode,
 };
 
@@ -220,6 +221,52 @@ impl Snapshot {
         Seen {
             fields: holders.map(|holder| holder.field).collect(),
             token: self.token,
+        }
+    }
+}
+
+/// How many keys an acquire of several locks names at most, so that no script keeps the server for long.
+pub(crate) const MOST_TOGETHER: usize = 32;
+
+/// A hold of one lock, as one of several.
+pub(crate) type HoldOf = (LockKey, HoldId);
+
+/// What the request of one hold for several locks came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum AcquireAllReply {
+    /// The hold has them all: for each key its token and its lease, counted from the execution of the request.
+    Held {
+        /// The time of the store then.
+        at: StoreTime,
+        locks: Vec<(FencingToken, Duration)>,
+    },
+    /// Nothing was taken: that of the key with this index is the first lock that is not free.
+    Busy { first: usize },
+    /// The hold was ended before this request arrived.
+    Ended,
+}
+
+impl AcquireAllReply {
+    /// What it says of the key with this index.
+    pub(crate) fn part(&self, index: usize) -> AcquireReply {
+        // The request has named no inbox: so it does not stand in a queue, and needs no time of the store.
+        let busy = AcquireReply::Busy {
+            remaining: None,
+            now: StoreTime { micros: 0 },
+        };
+        match self {
+            Self::Held { at, locks } => {
+                locks
+                    .get(index)
+                    .map_or(busy, |&(token, lease)| AcquireReply::Held {
+                        token,
+                        lease,
+                        at: *at,
+                        is_contended: true,
+                    })
+            }
+            Self::Busy { .. } => busy,
+            Self::Ended => AcquireReply::Ended,
         }
     }
 }

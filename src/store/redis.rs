@@ -6,6 +6,7 @@ use std::{
 };
 
 use deadpool_redis::{Pool, redis::Value};
+use futures_util::future;
 use tokio::{sync::watch, time::Instant};
 
 use self::{
@@ -14,13 +15,14 @@ use self::{
     names::{Entries, Field, Fields},
     reply::Unexpected,
     script::{
-        ACQUIRE, Call, DEPTH, DOWNGRADE, FORCE_RELEASE, INSPECT, KEEP, RELEASE, RENEW, SHARE,
-        Script, UNSHARE, millis,
+        ACQUIRE, ACQUIRE_ALL, Call, DEPTH, DOWNGRADE, FORCE_RELEASE, INSPECT, KEEP, RELEASE,
+        RELEASE_ALL, RENEW, RENEW_ALL, SHARE, Script, UNSHARE, millis,
     },
 };
 use super::{
-    AcquireReply, AcquireRequest, Answer, DepthChange, Keeping, Listener, Order, Presence,
-    ReleaseReply, ReleaseRequest, Renewal, SHOWN, Seen, ShareRequest, Snapshot, Store,
+    AcquireAllReply, AcquireReply, AcquireRequest, Answer, DepthChange, HoldOf, Keeping, Listener,
+    MOST_TOGETHER, Order, Presence, ReleaseReply, ReleaseRequest, Renewal, SHOWN, Seen,
+    ShareRequest, Snapshot, Store,
 };
 use crate::base::{
     error::{LockError, StoreError},
@@ -213,6 +215,51 @@ impl Store for RedisStore {
         self.run(call, move |reply| reply::released(reply, ttl))
     }
 
+    fn acquire_all(
+        &self,
+        keys: &[LockKey],
+        hold: HoldId,
+        ttl: Duration,
+    ) -> Answer<AcquireAllReply> {
+        let count = keys.len();
+        let call = keys.iter().fold(ACQUIRE_ALL.call(2 * count), |call, key| {
+            call.arg(key.as_str()).arg(key.line())
+        });
+        let call = call.arg(Field(hold)).millis(ttl);
+        self.run(call, move |reply| reply::acquired_all(reply, count, ttl))
+    }
+
+    fn renew_all(&self, holds: &[HoldOf], ttl: Duration) -> Answer<Option<usize>> {
+        let runs = holds.chunks(MOST_TOGETHER).map(|run| {
+            let count = run.len();
+            let keys = run.iter().map(|(key, _)| key.as_str());
+            let call = keys.fold(RENEW_ALL.call(count), Call::arg).millis(ttl);
+            let call = fields(call, run);
+            self.run(call, move |reply| reply::renewed_all(reply, count))
+        });
+        let answers = future::try_join_all(runs.collect::<Vec<_>>());
+        Box::pin(async move {
+            let gone = answers.await?.into_iter().enumerate();
+            let mut gone = gone.filter_map(|(run, gone)| Some(run * MOST_TOGETHER + gone?));
+            Ok(gone.next())
+        })
+    }
+
+    fn release_all(&self, holds: &[HoldOf]) -> Answer<Vec<bool>> {
+        let runs = holds.chunks(MOST_TOGETHER).map(|run| {
+            let count = run.len();
+            let call = run
+                .iter()
+                .fold(RELEASE_ALL.call(2 * count), |call, (key, _)| {
+                    call.arg(key.as_str()).arg(key.line())
+                });
+            let call = fields(call, run);
+            self.run(call, move |reply| reply::released_all(reply, count))
+        });
+        let answers = future::try_join_all(runs.collect::<Vec<_>>());
+        Box::pin(async move { Ok(answers.await?.concat()) })
+    }
+
     fn inspect(&self, key: &LockKey) -> Answer<Option<Snapshot>> {
         let call = lock_and_line(&INSPECT, key).arg(SHOWN);
         self.run(call, reply::snapshot)
@@ -250,4 +297,11 @@ impl Store for RedisStore {
     fn connection_epoch(&self) -> u64 {
         self.connector.connection_epoch()
     }
+}
+
+/// Appends a hold id for each key.
+fn fields(call: Call, holds: &[HoldOf]) -> Call {
+    holds
+        .iter()
+        .fold(call, |call, &(_, hold)| call.arg(Field(hold)))
 }

@@ -19,6 +19,7 @@ use crate::{
 };
 
 mod moves;
+mod several;
 
 const LOCK: &str = "app:order";
 

@@ -44,6 +44,7 @@ mod odd_data;
 mod queue;
 mod readers;
 pub(super) mod server;
+mod several;
 mod take;
 mod tokens;
 pub(super) mod world;

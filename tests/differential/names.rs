@@ -11,8 +11,8 @@ use crate::{
         key::LockKey,
     },
     store::{
-        AcquireRequest, DepthChange, Keeping, QueueEntry, ReleaseRequest, Renewal, ShareRequest,
-        Store, Successor, contract::world::some_hold,
+        AcquireRequest, DepthChange, HoldOf, Keeping, QueueEntry, ReleaseRequest, Renewal,
+        ShareRequest, Store, Successor, contract::world::some_hold,
     },
 };
 
@@ -48,6 +48,7 @@ impl Names {
         key: usize,
         request: Request,
     ) -> Result<Reply, StoreError> {
+        let keys = self.keys_from(key);
         let key = self.key(key);
         match request {
             Request::Acquire { wish, waits } => {
@@ -130,7 +131,31 @@ impl Names {
                 };
                 store.release(key, request).await.map(Reply::Released)
             }
+            Request::AcquireAll { wish } => {
+                let acquired = store.acquire_all(&keys, self.holds[wish.hold], wish.ttl);
+                acquired.await.map(Reply::AcquiredAll)
+            }
+            Request::RenewAll { holds, ttl } => {
+                let renewed = store.renew_all(&self.each(keys, holds), ttl);
+                renewed.await.map(Reply::RenewedAll)
+            }
+            Request::ReleaseAll { holds } => {
+                let released = store.release_all(&self.each(keys, holds));
+                released.await.map(Reply::ReleasedAll)
+            }
         }
+    }
+
+    /// All keys, from this one on.
+    fn keys_from(&self, key: usize) -> Vec<LockKey> {
+        let mut keys = self.keys.clone();
+        keys.rotate_left(key);
+        keys
+    }
+
+    fn each(&self, keys: Vec<LockKey>, holds: [usize; KEYS]) -> Vec<HoldOf> {
+        let holds = holds.into_iter().map(|hold| self.holds[hold]);
+        keys.into_iter().zip(holds).collect()
     }
 
     fn acquire(&self, wish: Wish, waits: Option<Entry>) -> AcquireRequest {

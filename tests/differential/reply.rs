@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use crate::{
     base::id::FencingToken,
-    store::{AcquireReply, HandoffMessage, Presence, ReleaseReply, Snapshot, StoreTime},
+    store::{
+        AcquireAllReply, AcquireReply, HandoffMessage, Presence, ReleaseReply, Snapshot, StoreTime,
+    },
 };
 
 /// In place of one that was taken out.
@@ -18,6 +20,9 @@ pub(super) enum Reply {
     Gone(Vec<usize>),
     Presence(Presence),
     Released(ReleaseReply),
+    AcquiredAll(AcquireAllReply),
+    RenewedAll(Option<usize>),
+    ReleasedAll(Vec<bool>),
     Snapshot(Option<Snapshot>),
     Forced(bool),
     /// What was sent to an inbox, by the number of that inbox.
@@ -39,6 +44,13 @@ impl Reply {
                 successor: Some(acquired),
                 ..
             }) => take_acquired(acquired),
+            // The lock of the first key is looked at right after.
+            Self::AcquiredAll(AcquireAllReply::Held { at, locks }) => {
+                at.micros = 0;
+                let last = locks.last().copied();
+                locks.fill((NO_TOKEN, Duration::ZERO));
+                (last.map(|(_, lease)| lease), None)
+            }
             Self::Shared(replies) => {
                 // Those who wait are told how long the lock is held; the token is one.
                 let parts: Vec<_> = replies.iter_mut().map(take_acquired).collect();

@@ -68,6 +68,17 @@ pub(super) enum Request {
         placeless: bool,
         next: Option<Next>,
     },
+    /// Those of several keys begin with the key of the step.
+    AcquireAll {
+        wish: Wish,
+    },
+    RenewAll {
+        holds: [usize; KEYS],
+        ttl: Duration,
+    },
+    ReleaseAll {
+        holds: [usize; KEYS],
+    },
 }
 
 /// What a hold wants that asks for a lock.
@@ -96,7 +107,7 @@ pub(super) struct Next {
 }
 
 impl Request {
-    pub(super) fn of_each_kind() -> [Self; 8] {
+    pub(super) fn of_each_kind() -> [Self; 11] {
         let (hold, inbox, ttl, mode) = (0, 0, MINUTE, Mode::Shared);
         let (tombstone, next, waits) = (false, None, None);
         let is_preferred = false;
@@ -128,6 +139,7 @@ impl Request {
             limit: None,
             waits,
         };
+        let holds = [hold; KEYS];
         [
             Self::Acquire { wish, waits },
             depth,
@@ -137,6 +149,9 @@ impl Request {
             Self::Keep { holds: 1, wish },
             Self::Downgrade(wish),
             release(Mode::Shared),
+            Self::AcquireAll { wish },
+            Self::RenewAll { holds, ttl },
+            Self::ReleaseAll { holds },
         ]
     }
 }
@@ -161,6 +176,7 @@ fn any_request() -> impl Strategy<Value = Request> {
     let change = (1..5u32, 1..13u64, any_span(), any::<bool>());
     let marks = any::<[bool; 3]>();
     let release = (0..HOLDS, 0..INBOXES, marks, any_next());
+    let holds = || [0..HOLDS, 0..HOLDS];
     prop_oneof![
         4 => any_acquire(),
         4 => any_share(),
@@ -175,6 +191,9 @@ fn any_request() -> impl Strategy<Value = Request> {
             lengthen,
         }),
         1 => (0..HOLDS, any_span()).prop_map(|(hold, ttl)| Request::Renew { hold, ttl }),
+        2 => any_wish().prop_map(|wish| Request::AcquireAll { wish }),
+        1 => (holds(), any_span()).prop_map(|(holds, ttl)| Request::RenewAll { holds, ttl }),
+        1 => holds().prop_map(|holds| Request::ReleaseAll { holds }),
         4 => release.prop_map(|(hold, inbox, [tombstone, nested, placeless], next)| {
             let mode = mode_of(hold);
             Request::Release {

@@ -6,6 +6,7 @@
 //! | `leases` | how long a lock is held: renewals, losses, outages, fencing tokens |
 //! | `queue` | who is next, and what waiting costs |
 //! | `readers` | locks that are shared |
+//! | `several_keys` | several locks that are taken together |
 //! | `faults` | dropped futures, lost and repeated requests, lost data |
 //! | `setup` | permissions, secrets, TLS, neighbours, and the repository itself |
 //! | `macros` | `#[locked]` |
@@ -98,6 +99,16 @@ mod faults {
     mod resend_depth;
     mod result_stands;
     mod runtimes;
+}
+
+mod several_keys {
+    mod chances;
+    mod commands;
+    mod faults;
+    mod left_alone;
+    mod losses;
+    mod order;
+    mod taking;
 }
 
 mod setup {

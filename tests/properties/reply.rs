@@ -11,6 +11,8 @@ use crate::{
     store::{AcquireReply, HandoffMessage, Presence, SeenHolder, Snapshot},
 };
 
+mod reply_of_several;
+
 /// What was asked for.
 const TTL: Duration = Duration::from_secs(30);
 
@@ -43,6 +45,7 @@ pub(crate) fn reply(reply: &Value) {
             assert!(says, "{reply:?} as {released:?}");
         }
     }
+    (1..=3).for_each(|count| reply_of_several::check(reply, ints.as_deref(), count));
     let truth = match reply {
         Value::Int(0) => Some(false),
         Value::Int(1) => Some(true),

@@ -229,6 +229,8 @@ impl Ledger {
             LostReason::Gone => !self.climate.keeps_holds(),
             LostReason::Unconfirmed => !self.climate.answers(),
             LostReason::MaxHold => true,
+            // An error names the lock that was lost first, and how.
+            LostReason::WithAnother => false,
         };
         self.unless(fine, || format!("{key}: {reason:?} without a cause"));
     }

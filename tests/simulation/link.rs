@@ -32,11 +32,13 @@ use crate::{
         mutex::Mutex,
     },
     store::{
-        AcquireReply, AcquireRequest, Answer, DepthChange, Keeping, Listener, Presence,
-        ReleaseReply, ReleaseRequest, Renewal, Seen, ShareRequest, Snapshot, Store,
-        memory::MemoryStore,
+        AcquireAllReply, AcquireReply, AcquireRequest, Answer, DepthChange, HoldOf, Keeping,
+        Listener, Presence, ReleaseReply, ReleaseRequest, Renewal, Seen, ShareRequest, Snapshot,
+        Store, memory::MemoryStore,
     },
 };
+
+mod several;
 
 /// The crate's store in one process.
 #[derive(Clone)]
@@ -169,7 +171,7 @@ impl Link {
             connection.requests.fetch_add(1, Relaxed);
             let mut disconnects = connection.watch();
             let repeats = match step {
-                "acquire" => Repeats::Unanswered,
+                "acquire" | "acquire_all" => Repeats::Unanswered,
                 _ => Repeats::Anyway,
             };
             let (answer, answered) = oneshot::channel();
@@ -296,34 +298,15 @@ impl Store for Link {
     }
 
     fn share(&self, key: &LockKey, request: ShareRequest) -> Answer<Vec<AcquireReply>> {
-        let (key, ledger) = (key.clone(), Arc::clone(&self.0.wire.ledger));
-        self.request("share", self.0.response_timeout, move |store| {
-            let answer = store.share(&key, request.clone());
-            let (key, ledger, holds) = (key.clone(), Arc::clone(&ledger), request.holds.clone());
-            Box::pin(async move {
-                let replies = answer.await?;
-                for (hold, reply) in holds.into_iter().zip(&replies) {
-                    if let AcquireReply::Held { token, lease, .. } = *reply {
-                        ledger.given(key.as_str(), hold, token, lease);
-                    }
-                }
-                Ok(replies)
-            })
-        })
+        self.share_lock(key, request)
     }
 
     fn keep(&self, key: &LockKey, keeping: Keeping) -> Answer<Vec<HoldId>> {
-        let key = key.clone();
-        self.request("keep", self.0.response_timeout, move |store| {
-            store.keep(&key, keeping.clone())
-        })
+        self.keep_readers(key, keeping)
     }
 
     fn downgrade(&self, key: &LockKey, renewal: Renewal) -> Answer<Presence> {
-        let key = key.clone();
-        self.request("downgrade", self.0.response_timeout, move |store| {
-            store.downgrade(&key, renewal)
-        })
+        self.downgrade_hold(key, renewal)
     }
 
     fn release(&self, key: &LockKey, request: ReleaseRequest) -> Answer<ReleaseReply> {
@@ -342,6 +325,23 @@ impl Store for Link {
                 Ok(released)
             })
         })
+    }
+
+    fn acquire_all(
+        &self,
+        keys: &[LockKey],
+        hold: HoldId,
+        ttl: Duration,
+    ) -> Answer<AcquireAllReply> {
+        self.take_several(keys, hold, ttl)
+    }
+
+    fn renew_all(&self, holds: &[HoldOf], ttl: Duration) -> Answer<Option<usize>> {
+        self.renew_several(holds, ttl)
+    }
+
+    fn release_all(&self, holds: &[HoldOf]) -> Answer<Vec<bool>> {
+        self.end_several(holds)
     }
 
     fn inspect(&self, key: &LockKey) -> Answer<Option<Snapshot>> {

@@ -17,8 +17,8 @@ use crate::{
 
 mod members;
 
-/// The locks that there are; taken together only in this order.
-pub(super) const KEYS: [&str; 2] = ["order:1", "order:2"];
+/// The locks that there are; taken together only in this order, which is that of `lock_all`.
+pub(super) const KEYS: [&str; 2] = ["order:2", "order:1"];
 
 /// How long it takes at most until what goes on in the background has come to its end.
 const QUIET: Duration = Duration::from_secs(4);
@@ -49,7 +49,7 @@ impl Program {
     async fn act(&self) {
         let key = KEYS[fastrand::usize(0..KEYS.len())];
         // A waiter that leaves early may have been given the lock: that costs the next one time.
-        let choices = if self.climate.is_prompt() { 9 } else { 14 };
+        let choices = if self.climate.is_prompt() { 9 } else { 16 };
         match fastrand::u32(0..choices) {
             0 => self.nest(key).await,
             1 => self.branch(key).await,
@@ -72,7 +72,9 @@ impl Program {
                     self.ended(key, ended);
                 }
             }
-            _ => self.give_up(key).await,
+            13 => self.give_up(key).await,
+            // One is taken before it is entered, while the caller waits for the other.
+            _ => self.several().await,
         }
     }
 
@@ -292,6 +294,26 @@ impl Program {
         };
         let ended = self.request(one).run(body).await;
         self.ended(one, ended.and_then(|inner| inner));
+    }
+
+    /// Both locks together.
+    async fn several(&self) {
+        let wish = self.wish();
+        let request = self.locks.lock_all(KEYS);
+        let request = if self.climate.answers() || one_in(2) {
+            request.wait_forever()
+        } else {
+            request
+        };
+        let body = async {
+            let [one, other] = KEYS.map(|key| self.enter(key, wish));
+            self.stay(&one).await;
+            other.step();
+        };
+        let ended = request.run(body).await;
+        let lost = ended.as_ref().err().and_then(LockError::key);
+        let key = KEYS.into_iter().find(|key| lost == Some(*key));
+        self.ended(key.unwrap_or_default(), ended);
     }
 
     /// Goes on after a loss, and writes.

@@ -23,6 +23,9 @@ use crate::{FutureExt, HandOff, LockError, Locks, OnLost, support::sweep::poll_a
 
 const KEY: &str = "swept";
 
+/// It and others that are taken together with it, one before it and one behind.
+const SEVERAL: [&str; 3] = [KEY, "ahead", "behind"];
+
 /// Far longer than a sweep, so that no lease ends by itself.
 const TTL: Duration = Duration::from_secs(3_000);
 
@@ -116,6 +119,15 @@ const FUTURES: &[Make] = &[
                 drop(kept.await);
                 drop(task.await);
             }
+        })
+    }),
+    ("several", |locks| {
+        Box::pin(async move { drop(locks.lock_all(SEVERAL).run(body()).await) })
+    }),
+    ("several, one re-entered", |locks| {
+        Box::pin(async move {
+            let inner = locks.lock_all(SEVERAL).run(body());
+            drop(locks.with_lock(KEY, inner).await);
         })
     }),
     ("inspect", |locks| {
@@ -292,7 +304,7 @@ async fn drop_after(
         }
     }
     let (_, visitor) = process();
-    match visitor.lock(KEY).try_acquire().await {
+    match visitor.lock_all(SEVERAL).try_acquire().await {
         Ok(Some(guard)) => drop(guard.release().await),
         other => return Err(format!("the lock is left behind: {other:?}")),
     }

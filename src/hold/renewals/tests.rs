@@ -1,133 +1,28 @@
 //! The renewals of holds over a store that counts them, and that loses its connection when it is told to.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
 use tokio::{runtime::Builder, time::advance};
 
+use self::counting::Counting;
 use super::*;
 use crate::{
     DepthSync, LockError, Locks, LostReason,
     base::{
-        id::{HoldId, InboxId, Owner},
+        id::Owner,
         key::LockKey,
         options::{Options, Queueing},
     },
     hold::hold::CallGraph,
     queue::Cohort,
-    store::{
-        AcquireReply, AcquireRequest, Answer, DepthChange, Keeping, Listener, Presence,
-        ReleaseReply, ReleaseRequest, Renewal, Seen, ShareRequest, Snapshot, memory::MemoryStore,
-    },
     support::{DEADLINE, eventually},
 };
+
+mod counting;
 
 const SECOND: Duration = Duration::from_secs(1);
 const MOMENT: Duration = Duration::from_millis(1);
 const TTL: Duration = Duration::from_secs(30);
-
-/// A store in memory.
-#[derive(Debug)]
-struct Counting {
-    store: MemoryStore,
-    renewed: AtomicU32,
-    changed: AtomicU32,
-    /// Whether no renewal is answered.
-    is_silent: AtomicBool,
-    /// Whether an acquire loses the connection.
-    is_cut: AtomicBool,
-    disconnects: watch::Sender<u64>,
-}
-
-impl Counting {
-    fn new() -> Arc<Self> {
-        Arc::new(Self {
-            store: MemoryStore::new(),
-            renewed: AtomicU32::new(0),
-            changed: AtomicU32::new(0),
-            is_silent: AtomicBool::new(false),
-            is_cut: AtomicBool::new(false),
-            disconnects: watch::Sender::new(7),
-        })
-    }
-
-    fn locks(self: &Arc<Self>) -> Locks {
-        let builder = Locks::builder().ttl(TTL);
-        builder.over(Arc::<Self>::clone(self), SECOND)
-    }
-
-    fn disconnect(&self) {
-        self.disconnects.send_modify(|count| *count += 1);
-    }
-
-    /// How many renewals there are while so much time passes.
-    async fn renewed_within(&self, span: Duration) -> u32 {
-        let before = self.renewed.load(Relaxed);
-        crate::base::timer::sleep(span).await;
-        self.renewed.load(Relaxed) - before
-    }
-}
-
-impl Store for Counting {
-    fn acquire(&self, key: &LockKey, request: AcquireRequest) -> Answer<AcquireReply> {
-        if self.is_cut.load(Relaxed) {
-            self.disconnect();
-        }
-        self.store.acquire(key, request)
-    }
-
-    fn depth(&self, key: &LockKey, change: DepthChange) -> Answer<Presence> {
-        self.changed.fetch_add(1, Relaxed);
-        self.store.depth(key, change)
-    }
-
-    fn renew(&self, key: &LockKey, renewal: Renewal) -> Answer<Presence> {
-        self.renewed.fetch_add(1, Relaxed);
-        if self.is_silent.load(Relaxed) {
-            return Box::pin(std::future::pending());
-        }
-        self.store.renew(key, renewal)
-    }
-
-    fn share(&self, key: &LockKey, request: ShareRequest) -> Answer<Vec<AcquireReply>> {
-        self.store.share(key, request)
-    }
-
-    fn keep(&self, key: &LockKey, keeping: Keeping) -> Answer<Vec<HoldId>> {
-        self.store.keep(key, keeping)
-    }
-
-    fn downgrade(&self, key: &LockKey, renewal: Renewal) -> Answer<Presence> {
-        self.store.downgrade(key, renewal)
-    }
-
-    fn release(&self, key: &LockKey, request: ReleaseRequest) -> Answer<ReleaseReply> {
-        self.store.release(key, request)
-    }
-
-    fn inspect(&self, key: &LockKey) -> Answer<Option<Snapshot>> {
-        self.store.inspect(key)
-    }
-
-    fn force_release(&self, key: &LockKey, seen: Seen) -> Answer<bool> {
-        self.store.force_release(key, seen)
-    }
-
-    fn listen(&self, inbox: InboxId, listener: Weak<dyn Listener>) -> bool {
-        self.store.listen(inbox, listener)
-    }
-
-    fn check_subscription(&self) {}
-
-    fn suspect(&self, _: Instant) {}
-
-    fn disconnects(&self) -> watch::Receiver<u64> {
-        self.disconnects.subscribe()
-    }
-
-    fn connection_epoch(&self) -> u64 {
-        self.store.connection_epoch()
-    }
-}
 
 fn alive() -> usize {
     Handle::current().metrics().num_alive_tasks()
@@ -332,7 +227,14 @@ fn hold(renewals: &RenewalSchedule, confirmed: Instant) -> Result<Arc<Hold>, Loc
     let graph = CallGraph::New(owner);
     let runtime = Handle::current().id();
     let disconnects = renewals.disconnects();
-    Ok(Hold::new(cohort, &key, graph, terms, disconnects, runtime))
+    Ok(Hold::new(
+        cohort,
+        &key,
+        graph,
+        terms,
+        disconnects,
+        (None, runtime),
+    ))
 }
 
 fn signals(renewals: &RenewalSchedule) -> Vec<(Arc<Notify>, Option<Instant>)> {

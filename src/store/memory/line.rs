@@ -167,6 +167,11 @@ impl Line {
         self.line_ends.is_some()
     }
 
+    /// Whether there is more in it than tombstones, be it alive or dead.
+    pub(super) fn is_occupied(&self) -> bool {
+        !self.places.is_empty() || !self.readers.is_empty()
+    }
+
     /// Enters the line at its end, or keeps the place that the process has there. Returns whether it has come new, and
     /// no other process but that of the holder was there.
     pub(super) fn stand(

@@ -22,6 +22,7 @@ use crate::{
 };
 
 mod moves;
+mod several;
 mod sharing;
 
 /// The kinds of keys that a lock has in Redis.

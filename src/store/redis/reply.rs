@@ -10,8 +10,8 @@ use crate::{
         mode::Mode,
     },
     store::{
-        AcquireReply, HandoffMessage, Presence, ReleaseReply, SeenHolder, ShareRequest, Snapshot,
-        StoreTime,
+        AcquireAllReply, AcquireReply, HandoffMessage, Presence, ReleaseReply, SeenHolder,
+        ShareRequest, Snapshot, StoreTime,
     },
 };
 
@@ -172,6 +172,77 @@ pub(super) fn released(reply: Value, ttl: Option<Duration>) -> Result<ReleaseRep
         reply => integers(reply).as_deref().and_then(parse),
     };
     released.ok_or(Unexpected(reply))
+}
+
+/// Reads the reply to an acquire of so many locks that has asked for leases of `ttl`.
+pub(super) fn acquired_all(
+    reply: Value,
+    count: usize,
+    ttl: Duration,
+) -> Result<AcquireAllReply, Unexpected> {
+    let lock = |token, lease, at| match held(token, lease, at, true)? {
+        AcquireReply::Held { token, lease, .. } => Some((token, lease)),
+        _ => None,
+    };
+    let taken = |token| match taken(token, ttl)? {
+        AcquireReply::Held {
+            token, lease, at, ..
+        } => Some(AcquireAllReply::Held {
+            at,
+            locks: vec![(token, lease); count],
+        }),
+        _ => None,
+    };
+    let parse = |integers: &[i64]| match *integers {
+        [-1] => Some(AcquireAllReply::Ended),
+        [0, index] => Some(AcquireAllReply::Busy {
+            first: at_index(index, count)?,
+        }),
+        [1, at, ref pairs @ ..] => {
+            let (pairs, []) = pairs.as_chunks::<2>() else {
+                return None;
+            };
+            let locks = pairs.iter().map(|&[token, lease]| lock(token, lease, at));
+            let locks = locks.collect::<Option<Vec<_>>>();
+            Some(AcquireAllReply::Held {
+                at: micros(at)?,
+                locks: locks.filter(|locks| locks.len() == count)?,
+            })
+        }
+        _ => None,
+    };
+    let acquired = match &reply {
+        Value::Int(token) => taken(*token),
+        reply => integers(reply).as_deref().and_then(parse),
+    };
+    acquired.ok_or(Unexpected(reply))
+}
+
+/// Reads the reply to a renewal of so many leases.
+pub(super) fn renewed_all(reply: Value, count: usize) -> Result<Option<usize>, Unexpected> {
+    match reply {
+        Value::Int(0) => Ok(None),
+        Value::Int(index) => at_index(index, count).map(Some).ok_or(Unexpected(reply)),
+        other => Err(Unexpected(other)),
+    }
+}
+
+/// Reads the reply to a release of so many locks.
+pub(super) fn released_all(reply: Value, count: usize) -> Result<Vec<bool>, Unexpected> {
+    let flag = |integer: i64| match integer {
+        1 => Some(true),
+        0 => Some(false),
+        _ => None,
+    };
+    let released = integers(&reply).filter(|released| released.len() == count);
+    let released = released.and_then(|released| released.into_iter().map(flag).collect());
+    released.ok_or(Unexpected(reply))
+}
+
+/// An index of Lua, which counts from 1.
+fn at_index(index: i64, count: usize) -> Option<usize> {
+    let at = usize::try_from(index).ok()?.checked_sub(1)?;
+    (at < count).then_some(at)
 }
 
 pub(super) fn presence(reply: Value) -> Result<Presence, Unexpected> {

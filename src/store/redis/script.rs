@@ -45,13 +45,16 @@ fn assemble(verb: &str) -> String {
 }
 
 script!(ACQUIRE, "acquire");
+script!(ACQUIRE_ALL, "acquire_all");
 script!(DEPTH, "depth");
 script!(RENEW, "renew");
+script!(RENEW_ALL, "renew_all");
 script!(RELEASE, "release");
 script!(SHARE, "share");
 script!(KEEP, "keep");
 script!(DOWNGRADE, "downgrade");
 script!(UNSHARE, "unshare");
+script!(RELEASE_ALL, "release_all");
 script!(INSPECT, "inspect");
 script!(FORCE_RELEASE, "force_release");
 
@@ -201,9 +204,12 @@ mod tests {
     fn every_script_opens_with_its_keys_arguments_and_reply() {
         for script in [
             &ACQUIRE,
+            &ACQUIRE_ALL,
             &DEPTH,
             &RENEW,
+            &RENEW_ALL,
             &RELEASE,
+            &RELEASE_ALL,
             &SHARE,
             &KEEP,
             &DOWNGRADE,

@@ -1,0 +1,266 @@
+//! From a request for several keys to their entries.
+//!
+//! Every caller takes its locks in the same order, by slot and then by the bytes of the key, and waits for one of them
+//! only while it has those before it. So who waits for the last lock of all waits for a caller that waits for nothing,
+//! and no callers wait for each other in a circle, as long as none of them is inside of another lock.
+
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use tokio::{runtime::Handle, time::Instant};
+
+use super::{Engine, present_runtime};
+use crate::{
+    base::{
+        error::{Effect, LockError, StoreError},
+        id::HoldId,
+        key::LockKey,
+        options::{Options, Reentrancy, Terms, Wait, config},
+    },
+    hold::{
+        entries::Entries,
+        entry::Entry,
+        hold::{CallGraph, Hold},
+        scope,
+    },
+    queue::{Cohort, End},
+    store::MOST_TOGETHER,
+};
+
+impl Engine {
+    /// Re-enters those locks that enclosing calls hold, and acquires the others: all of them, or none.
+    pub(crate) async fn enter_all(
+        &self,
+        names: &[String],
+        options: Options,
+    ) -> Result<Entries, LockError> {
+        let keys = self.keys(names)?;
+        let terms = options.resolve(self.defaults)?;
+        let runtime = present_runtime()?;
+        let (entries, mut keys) = self.reenter(keys, options, terms).await?;
+        if terms.wait == Wait::Never {
+            // Who does not wait need not keep the order, and begins with what is probably not free.
+            keys.sort_by_key(|key| self.renewals.queues().is_vacant(key));
+        }
+        let mut taking = Taking::new(self, entries, terms, runtime, keys.len());
+        taking.take_all(&keys).await?;
+        Ok(taking.entries)
+    }
+
+    /// The keys of these names, each once, in the order in which they are taken.
+    fn keys(&self, names: &[String]) -> Result<Vec<LockKey>, LockError> {
+        let keys = names.iter().map(|name| self.key(name));
+        let mut keys = keys.collect::<Result<Vec<_>, _>>()?;
+        if keys.is_empty() {
+            return Err(config("there is no key to lock".to_owned()));
+        }
+        sort(&mut keys);
+        keys.dedup();
+        Ok(keys)
+    }
+
+    /// Enters once more what enclosing calls hold. Returns which keys are left.
+    async fn reenter(
+        &self,
+        keys: Vec<LockKey>,
+        options: Options,
+        terms: Terms,
+    ) -> Result<(Entries, Vec<LockKey>), LockError> {
+        let (mut held, mut left) = (Vec::new(), Vec::new());
+        for key in keys {
+            match scope::enclosing(&self.id, &key) {
+                Some(_) if terms.reentrancy == Reentrancy::Forbid => {
+                    let key = key.name().to_owned();
+                    return Err(LockError::AlreadyHeld { key });
+                }
+                Some(hold) => held.push(hold),
+                None => left.push(key),
+            }
+        }
+        let entering = held.into_iter().map(async |hold: Arc<Hold>| {
+            let key = hold.key().clone();
+            // Only a TTL of the request's own lengthens the lease, not the default.
+            let how = (terms.mode, terms.depth_sync);
+            let nested = Entry::nested(hold, &self.renewals, options.ttl, how);
+            (key, nested.await)
+        });
+        let mut entered = Vec::new();
+        for (key, nested) in join_all(entering).await {
+            match nested {
+                Some(entry) => entered.push(entry),
+                // It has ended meanwhile.
+                None => left.push(key),
+            }
+        }
+        sort(&mut left);
+        let entered = entered.into_iter().collect::<Result<_, _>>()?;
+        Ok((Entries::new(entered), left))
+    }
+}
+
+fn sort(keys: &mut [LockKey]) {
+    keys.sort_by(|one, other| one.order().cmp(&other.order()));
+}
+
+/// The locks of one acquisition on their way.
+struct Taking<'a> {
+    engine: &'a Engine,
+    terms: Terms,
+    runtime: Handle,
+    /// Since when the caller waits.
+    since: Instant,
+    entries: Entries,
+    /// That of the caller, until the first hold has it.
+    graph: Option<CallGraph>,
+    /// What the next lock is asked for as.
+    hold: HoldId,
+}
+
+impl<'a> Taking<'a> {
+    fn new(
+        engine: &'a Engine,
+        mut entries: Entries,
+        terms: Terms,
+        runtime: Handle,
+        count: usize,
+    ) -> Self {
+        let is_several = count > 1;
+        if is_several {
+            entries.tie();
+        }
+        let graph = scope::call_graph();
+        Self {
+            engine,
+            terms: Terms {
+                may_inherit: terms.may_inherit && !is_several,
+                ..terms
+            },
+            runtime,
+            since: Instant::now(),
+            entries,
+            hold: graph.owner().next_hold(),
+            graph: Some(graph),
+        }
+    }
+
+    /// The call graph of the next hold.
+    fn take_graph(&mut self) -> CallGraph {
+        let begun = self.graph.take().or_else(|| self.entries.graph());
+        begun.unwrap_or_else(scope::call_graph)
+    }
+
+    /// The locks that are left are asked for as another hold, since this one has ended there.
+    fn begin_anew(&mut self) {
+        let graph = self.take_graph();
+        self.hold = graph.owner().next_hold();
+        self.graph = Some(graph);
+    }
+
+    /// Takes the locks of these keys, which are in order: together where they are free, else one after the other.
+    async fn take_all(&mut self, keys: &[LockKey]) -> Result<(), LockError> {
+        let mut at = 0;
+        // The next key that is not asked for together with those before it, since its lock is not free.
+        let mut busy = keys.len();
+        let mut one_by_one = false;
+        while let Some(key) = keys.get(at) {
+            let end = busy.min(at.saturating_add(MOST_TOGETHER));
+            let run = keys.get(at..end).unwrap_or_default();
+            if one_by_one || run.len() < 2 {
+                self.take(key).await?;
+                at += 1;
+                if busy < at {
+                    busy = keys.len();
+                }
+                continue;
+            }
+            let (taken, end) = self.take_together(run).await?;
+            at += taken;
+            match end {
+                // The next one is wanted in this process.
+                End::Unasked if taken < run.len() => busy = at,
+                End::Unasked => {}
+                End::Busy(index) => {
+                    busy = at + index;
+                    self.may_wait_for(keys.get(busy))?;
+                }
+                End::Failed(failure) => {
+                    busy = at;
+                    self.begin_anew();
+                    // Who asks for one lock learns which of them it is, and may be allowed what is refused for several:
+                    // a cluster refuses keys of several slots.
+                    let is_refused = |error: &StoreError| error.effect() == Effect::Refused;
+                    one_by_one = failure.as_ref().is_some_and(is_refused);
+                    if !one_by_one {
+                        self.may_ask_again(keys.get(at), failure)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the lock of one key as any other caller does.
+    async fn take(&mut self, key: &LockKey) -> Result<(), LockError> {
+        let queues = self.engine.renewals.queues();
+        let disconnects = self.engine.renewals.disconnects();
+        let cohort = loop {
+            let acquired = queues.acquire(key, self.hold, self.terms, self.since, &self.runtime);
+            if let Some(cohort) = self.entries.unless_lost(acquired).await? {
+                break cohort;
+            }
+            self.begin_anew();
+        };
+        self.enter(cohort, key, disconnects);
+        Ok(())
+    }
+
+    /// Takes the locks of several keys if they are free. Returns how many of the first ones it has got.
+    async fn take_together(&mut self, keys: &[LockKey]) -> Result<(usize, End), LockError> {
+        let queues = self.engine.renewals.queues();
+        let disconnects = self.engine.renewals.disconnects();
+        let acquired = queues.acquire_all(keys, self.hold, self.terms, self.since, &self.runtime);
+        let together = self.entries.unless_lost(acquired).await?;
+        let count = together.taken.len();
+        for (cohort, key) in together.taken.into_iter().zip(keys) {
+            self.enter(cohort, key, disconnects);
+        }
+        Ok((count, together.end))
+    }
+
+    fn enter(&mut self, cohort: Cohort, key: &LockKey, disconnects: u64) {
+        let graph = self.take_graph();
+        // The runtime that it was asked for on may have ended.
+        let runtime = Handle::try_current();
+        let place = (
+            &self.engine.renewals,
+            runtime.as_ref().unwrap_or(&self.runtime),
+        );
+        let (entries, terms) = (&mut self.entries, self.terms);
+        entries.enter(cohort, key, graph, terms, disconnects, place);
+    }
+
+    /// Fails if the caller does not want to wait for a lock that is not free.
+    fn may_wait_for(&self, key: Option<&LockKey>) -> Result<(), LockError> {
+        match key {
+            Some(key) if self.terms.wait == Wait::Never => Err(LockError::Busy {
+                key: key.name().to_owned(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Fails if the caller does not want to wait for a store that has failed.
+    fn may_ask_again(
+        &self,
+        key: Option<&LockKey>,
+        failure: Option<StoreError>,
+    ) -> Result<(), LockError> {
+        match failure {
+            Some(source) if self.terms.wait == Wait::Never => Err(LockError::Store {
+                key: key.map(|key| key.name().to_owned()),
+                source,
+            }),
+            _ => Ok(()),
+        }
+    }
+}

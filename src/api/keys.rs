@@ -1,0 +1,28 @@
+//! What a request names: one key, or several.
+
+/// What is to be locked.
+#[derive(Clone, Debug)]
+pub enum Keys {
+    One(String),
+    Several(Vec<String>),
+}
+
+/// The key of a [`LockRequest`](crate::LockRequest) for one lock.
+#[derive(Clone, Debug)]
+pub struct OneKey(pub(super) String);
+
+/// The keys of a [`LockAllRequest`](crate::LockAllRequest).
+#[derive(Clone, Debug)]
+pub struct SeveralKeys(pub(super) Vec<String>);
+
+impl From<OneKey> for Keys {
+    fn from(key: OneKey) -> Self {
+        Self::One(key.0)
+    }
+}
+
+impl From<SeveralKeys> for Keys {
+    fn from(keys: SeveralKeys) -> Self {
+        Self::Several(keys.0)
+    }
+}

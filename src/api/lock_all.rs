@@ -1,0 +1,277 @@
+//! Several locks that are taken together.
+
+use std::{fmt, future::IntoFuture, pin::Pin};
+
+use crate::{
+    api::{guard::GuardScope, keys::SeveralKeys, request::LockRequest},
+    base::error::LockError,
+    hold::{entries::Entries, held::Held, scope::LocksId},
+};
+
+/// A request for several locks, with options of its own; made by [`Locks::lock_all`](crate::Locks::lock_all).
+///
+/// The options are those of a [`LockRequest`] for one lock, and are the same for all keys. Awaiting it is the same as
+/// [`acquire`](LockRequest::acquire).
+///
+/// # Examples
+///
+/// ```
+/// # use std::time::Duration;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), reentry::LockError> {
+/// let locks = reentry::Locks::in_memory();
+/// let transfer = locks.lock_all(["account:1", "account:2"]).ttl(Duration::from_secs(10));
+/// transfer.run(async { /* move the money */ }).await?;
+/// # Ok(())
+/// # }
+/// ```
+pub type LockAllRequest = LockRequest<SeveralKeys>;
+
+impl LockAllRequest {
+    /// Takes the locks as a guard.
+    ///
+    /// Those that an enclosing body holds are re-entered. The guard itself is no scope: later calls re-enter its locks
+    /// only through [`LockAllGuard::scope`].
+    ///
+    /// # Errors
+    ///
+    /// Every [`LockError`] but `NoLocks` and `AlreadyInstalled`. Where a lock is lost while the caller waits for the
+    /// others, it is [`LockError::Lost`], whatever [`on_lost`](LockRequest::on_lost) says.
+    ///
+    /// # Panics
+    ///
+    /// As for [`run`](LockRequest::run).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses the place in the queue; whatever the store had granted is released
+    /// in the background.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let guard = locks.lock_all(["account:1", "account:2"]).acquire().await?;
+    /// assert!(locks.inspect("account:2").await?.is_some());
+    /// guard.release().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn acquire(self) -> Result<LockAllGuard, LockError> {
+        let Self {
+            engine,
+            keys,
+            options,
+        } = self;
+        // Boxed, since it is large.
+        let entries = Box::pin(engine.enter_all(&keys.0, options)).await?;
+        Ok(LockAllGuard::new(engine.id().clone(), entries))
+    }
+
+    /// Takes the locks if all of them can be taken at once, whatever [`wait`](LockRequest::wait) says; `None` if
+    /// another call graph holds one of them, or waits for it in this process.
+    ///
+    /// A re-entry still waits for the store; see [`wait`](LockRequest::wait).
+    ///
+    /// # Errors
+    ///
+    /// As for [`acquire`](Self::acquire), but never `Busy` or `Timeout`. A store that fails, or whose answer comes
+    /// after the lease, is [`LockError::Store`].
+    ///
+    /// # Panics
+    ///
+    /// As for [`run`](LockRequest::run).
+    ///
+    /// # Cancel safety
+    ///
+    /// As for [`acquire`](Self::acquire).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let _elsewhere = locks.lock("account:2").await?;
+    /// assert!(locks.lock_all(["account:1", "account:2"]).try_acquire().await?.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn try_acquire(self) -> Result<Option<LockAllGuard>, LockError> {
+        match self.no_wait().acquire().await {
+            Ok(guard) => Ok(Some(guard)),
+            Err(LockError::Busy { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Awaiting a request is [`acquire`](LockAllRequest::acquire), in a box.
+///
+/// # Cancel safety
+///
+/// As for [`acquire`](LockAllRequest::acquire).
+impl IntoFuture for LockAllRequest {
+    type Output = Result<LockAllGuard, LockError>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.acquire())
+    }
+}
+
+/// Several locks that are held until this is dropped or [released](Self::release).
+///
+/// As with a [`LockGuard`](crate::LockGuard), nested calls re-enter its locks only inside [`scope`](Self::scope), and it
+/// cannot stop the caller when one of them is lost: then all of them count as lost, and are not renewed any more.
+///
+/// # Cancel safety
+///
+/// Dropping it releases the locks in the background, also outside of a runtime. If the runtime shuts
+/// down before that, they stand until their leases end: await [`release`](Self::release) before
+/// leaving `main`.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), reentry::LockError> {
+/// let locks = reentry::Locks::in_memory();
+/// let guard = locks.lock_all(["account:1", "account:2"]).await?;
+/// let nested = guard.scope(async { locks.with_lock("account:1", async { 1 }).await }).await?;
+/// assert_eq!(nested?, 1);
+/// guard.release().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "the locks are released when the guard is dropped"]
+pub struct LockAllGuard {
+    locks: LocksId,
+    entries: Entries,
+    held: Vec<Held>,
+}
+
+impl LockAllGuard {
+    fn new(locks: LocksId, entries: Entries) -> Self {
+        let held = entries.holds().iter().map(|hold| locks.held(hold));
+        let held = held.collect();
+        Self {
+            locks,
+            entries,
+            held,
+        }
+    }
+
+    /// One of the locks, as the code under it sees it; `None` if the guard has no lock on this key.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let guard = locks.lock_all(["account:1", "account:2"]).await?;
+    /// let token = guard.held("account:1").map(|held| held.fencing_token());
+    /// assert!(token.is_some());
+    /// assert!(guard.held("account:3").is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn held(&self, key: impl AsRef<str>) -> Option<&Held> {
+        let key = key.as_ref();
+        self.held.iter().find(|held| held.key() == key)
+    }
+
+    /// All of the locks, each once: first those that were re-entered, then the others in the order in which they were
+    /// taken.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let guard = locks.lock_all(["account:1", "account:2", "account:1"]).await?;
+    /// assert_eq!(guard.iter().count(), 2);
+    /// assert!(guard.iter().all(|held| !held.is_lost()));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn iter(&self) -> impl Iterator<Item = &Held> {
+        self.held.iter()
+    }
+
+    /// Runs `body` under the locks: nested calls re-enter them, and the loss of one of them ends the body as in
+    /// [`LockRequest::run`]. They stay held afterwards.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Lost`] if one of the locks is lost before the body has finished.
+    ///
+    /// # Panics
+    ///
+    /// The future panics if it is polled after completion.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the body; the locks stay with the guard.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let guard = locks.lock_all(["account:1", "account:2"]).await?;
+    /// let inside = guard.scope(async { reentry::held("account:2").is_some() }).await?;
+    /// assert!(inside);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn scope<F: Future>(&self, body: F) -> GuardScope<'_, F> {
+        GuardScope::new(&self.locks, self.entries.holds(), body)
+    }
+
+    /// Releases the locks and waits for the store, but no longer than the response timeout; then the
+    /// release goes on in the background.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Lost`] if one of them was lost before, unless its
+    /// [`OnLost`](crate::OnLost) is `KeepRunning`. [`LockError::Store`] if the store refuses to release
+    /// one: then it stands until its lease ends.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future lets the release go on in the background, as long as the runtime lives.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let guard = locks.lock_all(["account:1", "account:2"]).await?;
+    /// guard.release().await?;
+    /// assert!(locks.inspect("account:1").await?.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn release(self) -> Result<(), LockError> {
+        match self.entries.lost() {
+            Some(error) => Err(error),
+            None => self.entries.exit().await,
+        }
+    }
+}
+
+impl fmt::Debug for LockAllGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LockAllGuard")
+            .field("entries", &self.entries)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,36 @@
+//! The slot of a Redis Cluster in which a key lies: the first part of the order in which several locks are taken.
+
+/// How many slots a cluster has.
+const SLOTS: u16 = 1 << 14;
+
+/// The slot of the keys with this hash tag, as the
+/// [cluster specification](https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/) has it.
+pub(crate) fn of_tag(tag: &str) -> u16 {
+    tag.bytes().fold(0, crc16) % SLOTS
+}
+
+/// CRC-16/XMODEM.
+fn crc16(crc: u16, byte: u8) -> u16 {
+    (0..8).fold(crc ^ (u16::from(byte) << 8), |crc, _| {
+        let carries = crc & 0x8000 != 0;
+        (crc << 1) ^ if carries { 0x1021 } else { 0 }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What `CLUSTER KEYSLOT` says.
+    #[test]
+    fn the_slot_is_that_of_redis_cluster() {
+        for (tag, slot) in [
+            ("", 0),
+            ("123456789", 12_739),
+            ("foo", 12_182),
+            ("bar", 5_061),
+        ] {
+            assert_eq!(of_tag(tag), slot, "{tag}");
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! How a loss is told, and what it means for the other locks that were taken together with the lost one.
+
+use std::sync::Arc;
+
+use super::Hold;
+use crate::{
+    base::error::{Effect, Failure, LockError, LostReason},
+    hold::group::Group,
+};
+
+impl Hold {
+    pub(crate) fn lost_error(&self, reason: LostReason) -> LockError {
+        self.error(Failure::Lost(reason))
+    }
+
+    /// The error of a step. A loss of several locks is that of the first one.
+    pub(in crate::hold) fn error(&self, failure: Failure) -> LockError {
+        let is_shared = matches!(failure, Failure::Lost(LostReason::WithAnother));
+        let group = self.group.as_ref().filter(|_| is_shared);
+        match group.and_then(|group| group.loss()) {
+            Some((key, reason)) => Failure::Lost(reason).on(key.name()),
+            None => failure.on(self.key.name()),
+        }
+    }
+
+    /// The release may have found that the lock had been lost before.
+    pub(in crate::hold) fn found(&self, released: &Result<(), Failure>) {
+        if let Err(Failure::Lost(reason)) = *released {
+            self.change(|state| state.lease.found_lost(reason));
+        }
+    }
+
+    /// What an exit came to. Fails if the lock turns out to have been lost, where that is to end the body, and if the
+    /// store refuses.
+    pub(in crate::hold) fn outcome(&self, left: Result<(), Failure>) -> Result<(), LockError> {
+        match left {
+            Err(Failure::Lost(_)) if !self.aborts_on_loss() => Ok(()),
+            // The store gave no answer until the lease had ended by itself.
+            Err(Failure::Store(error)) if error.effect() != Effect::Refused => Ok(()),
+            left => left.map_err(|failure| self.error(failure)),
+        }
+    }
+
+    /// Those that were taken together with it.
+    pub(in crate::hold) fn group(&self) -> Option<&Arc<Group<Self>>> {
+        self.group.as_ref()
+    }
+
+    /// The loss of one of several locks is the loss of all of them.
+    pub(super) fn lose_others(&self, reason: LostReason) {
+        if let Some(group) = &self.group
+            && group.lose(&self.key, reason)
+        {
+            let members = group.members();
+            members
+                .iter()
+                .for_each(|other| other.lose(LostReason::WithAnother));
+        }
+    }
+
+    /// Joins those that are taken together with it, and shares their fate.
+    pub(in crate::hold) fn join_group(self: &Arc<Self>) {
+        if let Some(group) = &self.group {
+            group.join(self);
+            if group.loss().is_some() {
+                self.lose(LostReason::WithAnother);
+            }
+        }
+    }
+}

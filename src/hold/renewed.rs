@@ -1,0 +1,197 @@
+//! What is renewed by one request: a hold, or those of one acquisition of several keys.
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::{
+    TryFutureExt,
+    future::{try_join, try_join_all},
+};
+use tokio::{runtime, time::Instant};
+
+use crate::{
+    base::{
+        error::{LostReason, StoreError},
+        id::HoldId,
+        mode::Mode,
+    },
+    hold::{group::Group, hold::Hold, lease::Due, schedule::Slot},
+    store::{Answer, Keeping, Presence, Renewal, Store},
+};
+
+/// One entry of a schedule (P4).
+#[derive(Clone, Debug)]
+pub(super) enum Renewed {
+    One(Arc<Hold>),
+    Several(Arc<Group<Hold>>),
+}
+
+/// The holds that a request renews.
+#[derive(Debug)]
+pub(super) enum Holds {
+    One(Arc<Hold>),
+    Several(Vec<Arc<Hold>>),
+}
+
+/// A renewal on its way.
+pub(super) enum Asked {
+    One(Answer<Presence>),
+    Reader(Answer<Vec<HoldId>>),
+    Several(Answer<Option<usize>>),
+}
+
+impl Renewed {
+    pub(super) fn of(hold: &Arc<Hold>) -> Self {
+        match hold.group() {
+            None => Self::One(Arc::clone(hold)),
+            Some(group) => Self::Several(Arc::clone(group)),
+        }
+    }
+
+    pub(super) fn is(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::One(one), Self::One(other)) => Arc::ptr_eq(one, other),
+            (Self::Several(one), Self::Several(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        }
+    }
+
+    /// Its place in the schedule, and on which runtime that is.
+    pub(super) fn seat(&self) -> Option<(Slot, runtime::Id)> {
+        match self {
+            Self::One(hold) => hold.seat(),
+            Self::Several(group) => group.seat(),
+        }
+    }
+
+    /// The holds that have not ended.
+    pub(super) fn holds(&self) -> Holds {
+        match self {
+            Self::One(hold) => Holds::One(Arc::clone(hold)),
+            Self::Several(group) => Holds::Several(group.members()),
+        }
+    }
+
+    /// When the first of the leases is to be looked after.
+    pub(super) fn due(&self, disconnects: u64) -> Option<Instant> {
+        match self {
+            Self::One(hold) => Some(hold.due(disconnects)),
+            Self::Several(group) => {
+                let members = group.members();
+                members.iter().map(|hold| hold.due(disconnects)).min()
+            }
+        }
+    }
+
+    /// What is to be done for the leases. It reports no loss; see [`Hold::look`].
+    pub(super) fn look(&self, disconnects: u64, now: Instant) -> Option<Due> {
+        match self {
+            Self::One(hold) => Some(hold.look(disconnects, now)),
+            Self::Several(group) => {
+                let members = group.members();
+                let looks = members.iter().map(|hold| hold.look(disconnects, now));
+                looks.reduce(|one, other| match (one, other) {
+                    (Due::Lost, _) | (_, Due::Lost) => Due::Lost,
+                    (Due::Renewal, _) | (_, Due::Renewal) => Due::Renewal,
+                    (Due::At(one), Due::At(other)) => Due::At(one.min(other)),
+                })
+            }
+        }
+    }
+
+    /// Resolves when no hold is left.
+    pub(super) async fn until_ended(&self) {
+        match self {
+            Self::One(hold) => hold.until_ended().await,
+            Self::Several(group) => loop {
+                let over = group.over.notified();
+                tokio::pin!(over);
+                // Registered before the check, so that an end between the two still wakes us.
+                over.as_mut().enable();
+                if group.members().is_empty() {
+                    return;
+                }
+                over.await;
+            },
+        }
+    }
+}
+
+impl Holds {
+    pub(super) fn as_slice(&self) -> &[Arc<Hold>] {
+        match self {
+            Self::One(hold) => std::slice::from_ref(hold),
+            Self::Several(holds) => holds,
+        }
+    }
+
+    /// How the first of them was lost that was.
+    pub(super) fn lost(&self) -> Option<LostReason> {
+        self.as_slice().iter().find_map(|hold| hold.lost())
+    }
+
+    /// When the first lease ends unless it is renewed.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.as_slice().iter().map(|hold| hold.deadline()).min()
+    }
+
+    /// The longest lease that any of them asks for.
+    pub(super) fn ttl(&self) -> Duration {
+        let ttls = self.as_slice().iter().map(|hold| hold.ttl());
+        ttls.max().unwrap_or_default()
+    }
+
+    pub(super) fn ask(&self, store: &dyn Store, ttl: Duration) -> Asked {
+        match self {
+            Self::One(hold) => match hold.mode() {
+                Mode::Exclusive => {
+                    let hold_id = hold.id();
+                    let renewal = Renewal { hold: hold_id, ttl };
+                    Asked::One(store.renew(hold.key(), renewal))
+                }
+                Mode::Shared => Asked::Reader(keep(hold, store, ttl)),
+            },
+            Self::Several(holds) => {
+                let (alone, readers): (Vec<_>, Vec<_>) = (0..)
+                    .zip(holds)
+                    .partition(|(_, hold)| hold.mode() == Mode::Exclusive);
+                let together = alone
+                    .iter()
+                    .map(|(_, hold)| (hold.key().clone(), hold.id()));
+                let together = store.renew_all(&together.collect::<Vec<_>>(), ttl);
+                if readers.is_empty() {
+                    return Asked::Several(together);
+                }
+                let alone: Vec<usize> = alone.into_iter().map(|(index, _)| index).collect();
+                let kept = readers.into_iter().map(|(index, hold)| {
+                    keep(hold, store, ttl).map_ok(move |gone| (!gone.is_empty()).then_some(index))
+                });
+                let kept = try_join_all(kept.collect::<Vec<_>>());
+                Asked::Several(Box::pin(async move {
+                    let (gone, kept) = try_join(together, kept).await?;
+                    let gone = gone.and_then(|index| alone.get(index).copied());
+                    Ok(gone.or_else(|| kept.into_iter().flatten().next()))
+                }))
+            }
+        }
+    }
+}
+
+/// A reader keeps its own lease. Returns it if it is gone.
+fn keep(hold: &Hold, store: &dyn Store, ttl: Duration) -> Answer<Vec<HoldId>> {
+    let holds = vec![hold.id()];
+    store.keep(hold.key(), Keeping { holds, ttl })
+}
+
+impl Asked {
+    /// The index of the first hold that is gone.
+    pub(super) async fn answer(self) -> Result<Option<usize>, StoreError> {
+        match self {
+            Self::One(answer) => Ok(match answer.await? {
+                Presence::Present => None,
+                Presence::Gone => Some(0),
+            }),
+            Self::Reader(gone) => Ok((!gone.await?.is_empty()).then_some(0)),
+            Self::Several(answer) => answer.await,
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! Several locks for one caller, by one request where that is possible.
+//!
+//! A request for several locks is a way to send requests for one lock each: every key has its line, in which the caller
+//! asks once, alone, and its request is a part of the common one. So whatever happens meanwhile happens to each key
+//! by itself: another caller comes, the caller is dropped, the answer does not come. Only keys of vacant lines are
+//! asked for in this way, so no caller of this process is overtaken.
+
+use std::{
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use futures_util::future::join_all;
+use tokio::{runtime::Handle, time::Instant};
+
+use super::{
+    cohort::Cohort,
+    effects::{Effects, Ending},
+    keys::{LocalQueues, Releasing},
+    lines::{Alone, Asking, Slot},
+    request::{Acquiring, AskedTogether, ReleasedTogether},
+    step::{Input, Refusal, Release},
+    wait::Wait,
+    waiter::Waiter,
+    wish::Wish,
+};
+use crate::{
+    base::{
+        error::{Failure, LockError, StoreError},
+        id::HoldId,
+        key::LockKey,
+        mode::Mode,
+        options::Terms,
+        timer::timeout_at,
+    },
+    store::{AcquireAllReply, AcquireRequest},
+};
+
+/// What came of asking for several locks at once.
+#[derive(Debug)]
+pub(crate) struct Together {
+    /// The locks of the first keys, in their order.
+    pub(crate) taken: Vec<Cohort>,
+    pub(crate) end: End,
+}
+
+/// Why the next lock was not taken.
+#[derive(Debug)]
+pub(crate) enum End {
+    /// It was not asked for: it is held or waited for in this process.
+    Unasked,
+    /// None was taken, since the lock of the key with this index is not free.
+    Busy(usize),
+    /// The store has failed, or the caller has come too late for what it had got. The hold has ended for the keys that
+    /// are not taken.
+    Failed(Option<StoreError>),
+}
+
+impl LocalQueues {
+    /// Asks once for the locks of the first keys, up to one that is held or waited for in this process. Dropping the
+    /// future undoes whatever the store may have granted by then.
+    pub(crate) async fn acquire_all(
+        self: &Arc<Self>,
+        keys: &[LockKey],
+        hold: HoldId,
+        terms: Terms,
+        since: Instant,
+        runtime: &Handle,
+    ) -> Result<Together, LockError> {
+        let wish = Wish {
+            request: AcquireRequest {
+                hold,
+                ttl: terms.ttl,
+                entry: None,
+            },
+            mode: Mode::Exclusive,
+            limit: None,
+            is_preferred: self.queueing.fairness.prefers(Mode::Exclusive),
+            asks_once: true,
+            may_inherit: false,
+        };
+        let Some((asked, count)) = self.enter_together(keys, wish, runtime) else {
+            let (taken, end) = (Vec::new(), End::Unasked);
+            return Ok(Together { taken, end });
+        };
+        let waits = keys.iter().take(count).map(|key| Part {
+            wait: Wait::alone(self, key, wish, runtime),
+            key,
+            answer: None,
+        });
+        let mut parts = Parts {
+            queues: self,
+            parts: waits.collect(),
+            runtime,
+        };
+        match terms.wait.limit(since) {
+            Some(limit) => {
+                let is_answered = self.store().answers_by(Instant::now(), limit);
+                let limited = timeout_at(limit, &mut parts);
+                let limited = limited.sparing(is_answered, |parts| parts.are_alone());
+                if limited.await.is_err() {
+                    let first = keys.first();
+                    return Err(LockError::Timeout {
+                        key: first.map(LockKey::name).unwrap_or_default().to_owned(),
+                        waited: since.elapsed(),
+                        source: first.and_then(|key| self.heard(key).failure()),
+                    });
+                }
+            }
+            None => (&mut parts).await,
+        }
+        Ok(parts.outcome(&asked))
+    }
+
+    /// Whether no caller of this process has or wants the lock.
+    pub(crate) fn is_vacant(&self, key: &LockKey) -> bool {
+        !self.lines.lock().of.contains_key(key)
+    }
+
+    /// Enters the lines of the first keys, up to one that is not vacant, each with its part of one request. `None`
+    /// where there are not two of them.
+    fn enter_together(
+        &self,
+        keys: &[LockKey],
+        wish: Wish,
+        runtime: &Handle,
+    ) -> Option<(AskedTogether, usize)> {
+        let moment = self.requests.moment();
+        let mut lines = self.lines.lock();
+        let vacant = keys.iter().take_while(|key| !lines.of.contains_key(*key));
+        let keys = keys.get(..vacant.count()).filter(|keys| keys.len() > 1)?;
+        // Nothing is sent before it is polled.
+        let asked = self.requests.acquire_all(keys, wish.request);
+        for (index, key) in keys.iter().enumerate() {
+            let asking = Asking {
+                waiter: Waiter::new(wish),
+                runtime: runtime.id(),
+                acquiring: Some(Acquiring::part(&asked, index, moment)),
+                waker: None,
+            };
+            let slot = Slot::Alone(Alone::Asking(Box::new(asking)));
+            lines.of.insert(key.clone(), slot);
+        }
+        Some((asked, keys.len()))
+    }
+
+    /// Ends several holds, those by one request that no caller waits for. Returns how each of them has ended; see
+    /// [`release`](Self::release).
+    pub(crate) fn release_all(
+        self: &Arc<Self>,
+        releases: Vec<(LockKey, Release)>,
+    ) -> impl Future<Output = Vec<Result<(), Failure>>> + Send + use<> {
+        let queues = Arc::clone(self);
+        let releases = releases.into_iter().map(|(key, release)| {
+            let releasing = Releasing::new(self, &key, release.hold);
+            (key, release, releasing)
+        });
+        let releases: Vec<_> = releases.collect();
+        async move {
+            let mut short = Vec::new();
+            let endings = releases.into_iter().map(|(key, release, releasing)| {
+                let ending = queues.ending(&key, release);
+                let is_short =
+                    matches!(ending, Ending::Alone(release) if queues.requests.is_short(release));
+                let index = is_short.then(|| {
+                    short.push((key.clone(), release.hold));
+                    short.len() - 1
+                });
+                (key, releasing, ending, index)
+            });
+            let endings: Vec<_> = endings.collect();
+            let asked = (short.len() > 1).then(|| queues.requests.release_all(short));
+            let ended = endings.into_iter().map(|(key, releasing, ending, index)| {
+                let part = asked.clone().zip(index);
+                queues.end_part(key, releasing, ending, part)
+            });
+            join_all(ended).await
+        }
+    }
+
+    /// Ends one of several holds, by its part of the common request if that has ended it.
+    async fn end_part(
+        &self,
+        key: LockKey,
+        mut releasing: Releasing,
+        ending: Ending,
+        part: Option<(ReleasedTogether, usize)>,
+    ) -> Result<(), Failure> {
+        let (Some((asked, index)), Ending::Alone(release)) = (part, &ending) else {
+            return releasing.end(ending).await;
+        };
+        let ended = match &*asked.await {
+            Ok(released) if released.get(index) == Some(&true) => Ok(()),
+            Ok(_) => return releasing.end(ending).await,
+            Err(error) => {
+                let again = self.requests.release_again(&key, *release, error.clone());
+                again.await
+            }
+        };
+        self.input(&key, Input::MaybeFree);
+        releasing.has_ended = true;
+        ended
+    }
+}
+
+/// A caller that waits for the answer to a request for several locks.
+struct Parts<'q> {
+    queues: &'q Arc<LocalQueues>,
+    parts: Vec<Part<'q>>,
+    /// Where the work goes that outlives the caller.
+    runtime: &'q Handle,
+}
+
+/// What it waits for at one key.
+struct Part<'q> {
+    wait: Wait<'q>,
+    key: &'q LockKey,
+    answer: Option<Result<Cohort, Refusal>>,
+}
+
+impl Parts<'_> {
+    /// Whether the caller wakes with the answer to its request.
+    fn are_alone(&self) -> bool {
+        let mut parts = self.parts.iter();
+        parts.all(|part| part.answer.is_some() || part.wait.is_alone())
+    }
+
+    /// What has come of it, once each part is answered. In most cases all have the same answer. Where they have not,
+    /// what was got behind one that was not is given back: locks are taken in one order.
+    fn outcome(mut self, asked: &AskedTogether) -> Together {
+        let now = Instant::now();
+        let mut taken = Vec::new();
+        for part in &mut self.parts {
+            let is_live = |granted: &Cohort| granted.is_live(now);
+            if !matches!(&part.answer, Some(Ok(granted)) if is_live(granted)) {
+                break;
+            }
+            taken.extend(part.answer.take().and_then(Result::ok));
+        }
+        let end = match self.parts.get(taken.len()).map(|part| &part.answer) {
+            None => End::Unasked,
+            Some(Some(Err(Refusal::Busy))) if taken.is_empty() => {
+                match asked.peek().map(|reply| &**reply) {
+                    Some(Ok(AcquireAllReply::Busy { first })) => End::Busy(*first),
+                    _ => End::Busy(0),
+                }
+            }
+            Some(Some(Err(Refusal::Failed(error) | Refusal::Late(Some(error))))) => {
+                End::Failed(Some(error.clone()))
+            }
+            Some(_) => End::Failed(None),
+        };
+        Together { taken, end }
+    }
+}
+
+impl Future for Parts<'_> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let mut is_ready = true;
+        for part in &mut self.parts {
+            if part.answer.is_none() {
+                match Pin::new(&mut part.wait).poll(cx) {
+                    Poll::Ready(answer) => part.answer = Some(answer),
+                    Poll::Pending => is_ready = false,
+                }
+            }
+        }
+        if is_ready {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
+    }
+}
+
+/// What was granted and not taken is given back. The waits see to the rest.
+impl Drop for Parts<'_> {
+    fn drop(&mut self) {
+        for part in &mut self.parts {
+            if let Some(Ok(granted)) = part.answer.take() {
+                let mut effects = Effects::default();
+                effects.given_back.push(granted);
+                self.queues.apply(part.key, effects, Some(self.runtime));
+            }
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Several locks at once: whatever fails, all of them are taken or none, and none stays without an expiry.
+
+use super::{
+    super::world::{MINUTE, World, some_hold},
+    ask,
+};
+use crate::{
+    base::{
+        error::{Effect, StoreError},
+        id::HoldId,
+        key::LockKey,
+    },
+    store::{AcquireAllReply, HoldOf},
+};
+
+const KEYS: [&str; 3] = ["app:order", "app:second", "app:third"];
+
+fn keys() -> Vec<LockKey> {
+    let keys = KEYS.map(|key| LockKey::new("", key).expect("a valid key"));
+    keys.into()
+}
+
+fn each(hold: HoldId) -> Vec<HoldOf> {
+    keys().into_iter().map(|key| (key, hold)).collect()
+}
+
+fn effect<T>(outcome: Result<T, StoreError>) -> Option<Effect> {
+    outcome.err().map(|error| error.effect())
+}
+
+#[tokio::test]
+async fn a_foreign_type_at_any_lock_is_an_error_and_nothing_is_taken() {
+    let world = World::on_redis().await;
+    for wrong in KEYS {
+        let () = ask(&world, &format!("SET {wrong} precious")).await;
+        let hold = some_hold();
+        let acquired = world.store.acquire_all(&keys(), hold, MINUTE).await;
+        assert_eq!(effect(acquired), Some(Effect::Refused));
+        assert_eq!(ask::<Vec<String>>(&world, "KEYS *").await, [wrong]);
+        assert_eq!(
+            ask::<String>(&world, &format!("GET {wrong}")).await,
+            "precious"
+        );
+        // It stands in the way of no other one.
+        let released = world.store.release_all(&each(hold)).await;
+        assert_eq!(released.expect("an answer"), [false; 3]);
+        let () = ask(&world, "FLUSHALL").await;
+    }
+}
+
+#[tokio::test]
+async fn a_script_that_dies_at_any_write_takes_all_or_none_and_leaves_no_lock_without_an_expiry() {
+    let world = World::on_redis().await;
+    for denied in [
+        "hset", "pexpire", "del", "time", "exists", "zrange", "hexists",
+    ] {
+        for held in [false, true] {
+            let () = ask(&world, "ACL SETUSER default +@all").await;
+            let () = ask(&world, "FLUSHALL").await;
+            let hold = some_hold();
+            if held {
+                let taken = world.store.acquire_all(&keys(), hold, MINUTE).await;
+                assert!(matches!(taken, Ok(AcquireAllReply::Held { .. })));
+            }
+            let () = ask(&world, &format!("ACL SETUSER default +@all -{denied}")).await;
+            let acquired = world.store.acquire_all(&keys(), hold, MINUTE).await;
+            let here = async || {
+                let mut here = 0;
+                for key in KEYS {
+                    let left: i64 = ask(&world, &format!("PTTL {key}")).await;
+                    assert_ne!(left, -1, "no {denied}: {key}");
+                    here += usize::from(left > 0);
+                }
+                here
+            };
+            let expected = if held || acquired.is_ok() { 3 } else { 0 };
+            assert_eq!(here().await, expected, "no {denied}");
+            drop(world.store.renew_all(&each(hold), MINUTE).await);
+            assert_eq!(here().await, expected, "no {denied}");
+            let released = world.store.release_all(&each(hold)).await;
+            let released = released.expect("an answer");
+            let released = released.iter().filter(|released| **released).count();
+            assert_eq!(here().await, expected - released, "no {denied}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_full_server_takes_none_and_keeps_and_frees_what_is_held() {
+    let world = World::on_redis().await;
+    let hold = some_hold();
+    drop(world.store.acquire_all(&keys(), hold, MINUTE).await);
+    let () = ask(&world, "CONFIG SET maxmemory 1").await;
+    let others = ["x", "y"].map(|key| LockKey::new("", key).expect("a valid key"));
+    let full = world.store.acquire_all(&others, some_hold(), MINUTE).await;
+    assert_eq!(effect(full), Some(Effect::None));
+    assert_eq!(ask::<i64>(&world, "EXISTS x y").await, 0);
+    let renewed = world.store.renew_all(&each(hold), 3 * MINUTE).await;
+    assert_eq!(renewed.expect("an answer"), None);
+    let again = world.store.acquire_all(&keys(), hold, 5 * MINUTE).await;
+    assert!(
+        matches!(again, Ok(AcquireAllReply::Held { .. })),
+        "{again:?}"
+    );
+    let released = world.store.release_all(&each(hold)).await;
+    assert_eq!(released.expect("an answer"), [true; 3]);
+    assert_eq!(ask::<i64>(&world, "DBSIZE").await, 0);
+}
+
+#[tokio::test]
+async fn a_line_of_another_type_is_removed() {
+    let world = World::on_redis().await;
+    for (at, key) in keys().iter().enumerate() {
+        let line = key.line();
+        let () = ask(&world, &format!("SET {line} odd")).await;
+        let hold = some_hold();
+        let taken = world.store.acquire_all(&keys(), hold, MINUTE).await;
+        assert!(
+            matches!(taken, Ok(AcquireAllReply::Held { .. })),
+            "{at}: {taken:?}"
+        );
+        let released = world.store.release_all(&each(hold)).await;
+        assert_eq!(released.expect("an answer"), [true; 3]);
+        assert_eq!(ask::<i64>(&world, "DBSIZE").await, 0);
+    }
+}
+
+#[tokio::test]
+async fn a_token_that_cannot_be_read_is_made_anew_when_they_are_asked_for_again() {
+    let world = World::on_redis().await;
+    let hold = some_hold();
+    let tokens = async || match world.store.acquire_all(&keys(), hold, MINUTE).await {
+        Ok(AcquireAllReply::Held { locks, .. }) => locks
+            .into_iter()
+            .map(|(token, _)| token)
+            .collect::<Vec<_>>(),
+        other => panic!("{other:?}"),
+    };
+    let before = tokens().await;
+    let () = ask(&world, "HSET app:second token odd").await;
+    let again = tokens().await;
+    assert_eq!([again[0], again[2]], [before[0], before[2]]);
+    assert!(again[1] > before[1]);
+    assert_eq!(tokens().await, again);
+}
+
+#[tokio::test]
+async fn a_server_that_forgot_the_scripts_of_several_is_told_them_again() {
+    let world = World::on_redis().await;
+    let hold = some_hold();
+    for _ in 0..2 {
+        let () = ask(&world, "SCRIPT FLUSH").await;
+        let taken = world.store.acquire_all(&keys(), hold, MINUTE).await;
+        assert!(
+            matches!(taken, Ok(AcquireAllReply::Held { .. })),
+            "{taken:?}"
+        );
+        let () = ask(&world, "SCRIPT FLUSH").await;
+        let renewed = world.store.renew_all(&each(hold), MINUTE).await;
+        assert_eq!(renewed.expect("an answer"), None);
+        let () = ask(&world, "SCRIPT FLUSH").await;
+        let released = world.store.release_all(&each(hold)).await;
+        assert_eq!(released.expect("an answer"), [true; 3]);
+    }
+}

@@ -1,0 +1,225 @@
+//! Which locks are taken, re-entered, waited for and given back.
+
+use std::time::Duration;
+
+use crate::support::{DEADLINE, depths, eventually, on_both_stores, waiters, within};
+use reentry::{LockError, Locks, Reentrancy};
+
+on_both_stores!(
+    all_locks_are_held_inside_and_free_afterwards,
+    equal_keys_are_one_lock,
+    the_locks_of_one_acquisition_have_one_hold_and_one_token,
+    what_is_held_is_re_entered_and_stays_held,
+    a_re_entry_that_is_forbidden_takes_nothing,
+    no_key_is_a_mistake,
+    a_key_that_names_no_lock_takes_nothing,
+    one_that_is_busy_anywhere_leaves_the_others_free,
+    a_caller_waits_for_one_that_is_busy_and_has_those_before_it,
+    a_wait_that_is_too_long_gives_everything_back,
+    a_nested_guard_outlives_the_others,
+    a_spawned_task_keeps_all_of_them,
+    a_guard_shows_its_locks,
+    one_key_is_as_good_as_several,
+    an_acquisition_below_another_one_is_an_ordinary_one,
+);
+
+/// In the order in which they are taken.
+const KEYS: [&str; 3] = ["b", "c", "a"];
+
+/// Which of the keys are held by anyone.
+async fn held(locks: &Locks) -> Vec<&'static str> {
+    let mut held = Vec::new();
+    for key in KEYS {
+        if !depths(locks, key).await.is_empty() {
+            held.push(key);
+        }
+    }
+    held
+}
+
+async fn all_locks_are_held_inside_and_free_afterwards(locks: Locks) {
+    let inside = locks.lock_all(["a", "b", "c"]).run(async {
+        for key in KEYS {
+            assert_eq!(locks.held(key).unwrap().depth(), 1, "{key}");
+            assert_eq!(depths(&locks, key).await, [1], "{key}");
+        }
+    });
+    inside.await.unwrap();
+    assert!(held(&locks).await.is_empty());
+    let flat = locks
+        .lock_all(["a", "b"])
+        .run_flat(async { Ok::<_, LockError>(7) });
+    assert_eq!(flat.await.unwrap(), 7);
+    assert!(held(&locks).await.is_empty());
+}
+
+async fn equal_keys_are_one_lock(locks: Locks) {
+    let guard = locks.lock_all(["a", "b", "a", "a"]).await.unwrap();
+    assert_eq!(guard.iter().count(), 2);
+    assert_eq!(depths(&locks, "a").await, [1]);
+    guard.release().await.unwrap();
+    assert!(held(&locks).await.is_empty());
+}
+
+async fn the_locks_of_one_acquisition_have_one_hold_and_one_token(locks: Locks) {
+    let single = locks.lock("a").await.unwrap();
+    let before = single.held().fencing_token();
+    single.release().await.unwrap();
+    let guard = locks.lock_all(["a", "b", "c"]).await.unwrap();
+    let first = guard.held("a").unwrap();
+    for held in guard.iter() {
+        assert_eq!(held.hold_id(), first.hold_id());
+        assert_eq!(held.fencing_token(), first.fencing_token());
+    }
+    assert!(first.fencing_token() > before);
+}
+
+async fn what_is_held_is_re_entered_and_stays_held(locks: Locks) {
+    let nested = async {
+        let inner = locks.lock_all(["a", "b", "c"]).run(async {
+            for (key, depth) in [("a", 1), ("b", 2), ("c", 1)] {
+                assert_eq!(depths(&locks, key).await, [depth], "{key}");
+            }
+            let owners = KEYS.map(|key| locks.held(key).unwrap().owner());
+            assert!(owners.iter().all(|owner| *owner == owners[0]));
+        });
+        inner.await.unwrap();
+        held(&locks).await
+    };
+    assert_eq!(locks.with_lock("b", nested).await.unwrap(), ["b"]);
+}
+
+async fn a_re_entry_that_is_forbidden_takes_nothing(locks: Locks) {
+    let nested = async {
+        let again = locks.lock_all(["a", "b"]).reentrancy(Reentrancy::Forbid);
+        let error = again.acquire().await.unwrap_err();
+        assert!(
+            matches!(&error, LockError::AlreadyHeld { key, .. } if key == "b"),
+            "{error}"
+        );
+        held(&locks).await
+    };
+    assert_eq!(locks.with_lock("b", nested).await.unwrap(), ["b"]);
+}
+
+async fn no_key_is_a_mistake(locks: Locks) {
+    let error = locks.lock_all(Vec::<String>::new()).await.unwrap_err();
+    assert!(matches!(error, LockError::Config { .. }), "{error}");
+}
+
+async fn a_key_that_names_no_lock_takes_nothing(locks: Locks) {
+    let error = locks.lock_all(["a", ""]).await.unwrap_err();
+    assert!(matches!(error, LockError::InvalidKey { .. }), "{error}");
+    assert!(held(&locks).await.is_empty());
+}
+
+async fn one_that_is_busy_anywhere_leaves_the_others_free(locks: Locks) {
+    for busy in KEYS {
+        let elsewhere = locks.lock(busy).await.unwrap();
+        assert!(locks.lock_all(KEYS).try_acquire().await.unwrap().is_none());
+        let error = locks.lock_all(KEYS).no_wait().await.unwrap_err();
+        assert!(
+            matches!(&error, LockError::Busy { key, .. } if key == busy),
+            "{error}"
+        );
+        let freed = async || held(&locks).await == [busy];
+        eventually(DEADLINE, "the others are free", freed).await;
+        elsewhere.release().await.unwrap();
+    }
+    assert!(locks.lock_all(KEYS).try_acquire().await.unwrap().is_some());
+}
+
+async fn a_caller_waits_for_one_that_is_busy_and_has_those_before_it(locks: Locks) {
+    for (at, busy) in KEYS.into_iter().enumerate() {
+        let elsewhere = locks.lock(busy).await.unwrap();
+        let waiting = tokio::spawn(locks.lock_all(KEYS).run(async {}));
+        let waits = async || waiters(&locks, busy).await == Some(1);
+        eventually(DEADLINE, "it waits", waits).await;
+        assert_eq!(held(&locks).await, KEYS[..=at], "{busy}");
+        elsewhere.release().await.unwrap();
+        within(DEADLINE, "it enters", waiting)
+            .await
+            .unwrap()
+            .unwrap();
+        assert!(held(&locks).await.is_empty());
+    }
+}
+
+async fn a_wait_that_is_too_long_gives_everything_back(locks: Locks) {
+    for busy in KEYS {
+        let _elsewhere = locks.lock(busy).await.unwrap();
+        let waiting = locks.lock_all(KEYS).wait(Duration::from_millis(50));
+        let error = waiting.await.unwrap_err();
+        assert!(
+            matches!(&error, LockError::Timeout { key, .. } if key == busy),
+            "{error}"
+        );
+        assert!(error.is_contended(), "{error}");
+        let freed = async || held(&locks).await == [busy];
+        eventually(DEADLINE, "the others are free", freed).await;
+    }
+}
+
+async fn a_nested_guard_outlives_the_others(locks: Locks) {
+    let kept = locks.lock_all(KEYS).run(async { locks.lock("b").await });
+    let kept = kept.await.unwrap().unwrap();
+    assert_eq!(held(&locks).await, ["b"]);
+    assert_eq!((kept.held().depth(), kept.held().is_lost()), (1, false));
+    kept.release().await.unwrap();
+    assert!(held(&locks).await.is_empty());
+}
+
+async fn a_spawned_task_keeps_all_of_them(locks: Locks) {
+    let (end, has_ended) = tokio::sync::oneshot::channel::<()>();
+    let task = locks.lock_all(KEYS).run(async {
+        let task = reentry::spawn(async move {
+            has_ended.await.unwrap();
+            KEYS.map(|key| reentry::held(key).is_some_and(|held| !held.is_lost()))
+        });
+        (task,)
+    });
+    let (task,) = task.await.unwrap();
+    assert_eq!(held(&locks).await, KEYS);
+    end.send(()).unwrap();
+    assert_eq!(task.await.unwrap().unwrap(), [true; 3]);
+    assert!(held(&locks).await.is_empty());
+}
+
+async fn a_guard_shows_its_locks(locks: Locks) {
+    let guard = locks.lock_all(KEYS).acquire().await.unwrap();
+    let depth = guard.scope(async {
+        let _nested = locks.lock("a").await?;
+        Ok::<_, LockError>(guard.held("a").map(|held| held.depth()))
+    });
+    assert_eq!(depth.await.unwrap().unwrap(), Some(2));
+    let one = async || depths(&locks, "a").await == [1];
+    eventually(DEADLINE, "the nested entry is left", one).await;
+    let keys: Vec<_> = guard.iter().map(|held| held.key().to_owned()).collect();
+    assert_eq!(keys, KEYS);
+    assert!(guard.held("d").is_none());
+    drop(guard);
+    let freed = async || held(&locks).await.is_empty();
+    eventually(DEADLINE, "all are free", freed).await;
+}
+
+async fn one_key_is_as_good_as_several(locks: Locks) {
+    let guard = locks.lock_all(["a"]).await.unwrap();
+    assert_eq!(held(&locks).await, ["a"]);
+    assert!(
+        locks
+            .lock_all(["a", "a"])
+            .try_acquire()
+            .await
+            .unwrap()
+            .is_none()
+    );
+    guard.release().await.unwrap();
+    assert!(held(&locks).await.is_empty());
+}
+
+async fn an_acquisition_below_another_one_is_an_ordinary_one(locks: Locks) {
+    let inner = async { locks.lock_all(["b", "c"]).run(held(&locks)).await };
+    let seen = locks.lock_all(["a", "b"]).run(inner).await;
+    assert_eq!(seen.unwrap().unwrap(), KEYS);
+    assert!(held(&locks).await.is_empty());
+}

@@ -1,0 +1,50 @@
+//! The same of the replies about several locks.
+
+use deadpool_redis::redis::Value;
+
+use super::{
+    super::{acquired_all, released_all, renewed_all},
+    TTL, says, says_taken,
+};
+use crate::store::AcquireAllReply;
+
+/// The replies about so many locks.
+pub(super) fn check(reply: &Value, ints: Option<&[i64]>, count: usize) {
+    let index = |index: i64| usize::try_from(index - 1).ok().filter(|at| *at < count);
+    let of_one = |at, [token, lease]: [i64; 2]| [1, token, lease, at];
+    let parts = match acquired_all(reply.clone(), count, TTL) {
+        Ok(AcquireAllReply::Busy { first }) => {
+            assert!(
+                matches!(ints, Some(&[0, at]) if index(at) == Some(first)),
+                "{reply:?}"
+            );
+            return;
+        }
+        Ok(AcquireAllReply::Ended) => return assert_eq!(ints, Some(&[-1][..])),
+        Ok(held) => (0..count).map(|at| held.part(at)).collect(),
+        Err(_) => Vec::new(),
+    };
+    for (at, part) in parts.iter().enumerate() {
+        let says = match (reply, ints) {
+            (Value::Int(token), _) => says_taken(*token, Some(*part)),
+            (_, Some([1, micros, pairs @ ..])) => {
+                let (pairs, rest) = pairs.as_chunks::<2>();
+                rest.is_empty() && pairs.len() == count && says(&of_one(*micros, pairs[at]), *part)
+            }
+            _ => false,
+        };
+        assert!(says, "{reply:?} as {part:?}");
+    }
+    let gone = renewed_all(reply.clone(), count).ok();
+    let expected = match reply {
+        Value::Int(0) => Some(None),
+        Value::Int(at) => index(*at).map(Some),
+        _ => None,
+    };
+    assert_eq!(gone, expected, "{reply:?}");
+    let released = released_all(reply.clone(), count).ok();
+    let flags =
+        ints.filter(|ints| ints.len() == count && ints.iter().all(|it| (0..=1).contains(it)));
+    let flags = flags.map(|flags| flags.iter().map(|flag| *flag == 1).collect());
+    assert_eq!(released, flags, "{reply:?}");
+}
