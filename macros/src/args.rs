@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use proc_macro2::{Span, TokenStream};
+use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
 use syn::{
     Expr, Ident, LitStr, Token,
@@ -40,8 +40,8 @@ const SYNONYMS: [(&str, &str); 4] = [
 /// What the attribute says, as far as it is correct.
 #[derive(Default)]
 pub(crate) struct Arguments {
-    /// None only if there was a mistake.
-    pub(crate) key: Option<Key>,
+    /// What is locked: one key, or several that are templates. None only if there was a mistake.
+    pub(crate) keys: Vec<Key>,
     pub(crate) locks: Option<Expr>,
     /// The setters to call on the request, each as `.name(value)`.
     pub(crate) setters: TokenStream,
@@ -51,6 +51,8 @@ impl Arguments {
     /// Reads the arguments; a mistake in one does not hide those in the next.
     pub(crate) fn parse(tokens: TokenStream, bindings: &Bindings, errors: &mut Errors) -> Self {
         let mut reader = Reader {
+            is_several: count_templates(&tokens) > 1,
+            templates: Vec::new(),
             bindings,
             errors,
             arguments: Self::default(),
@@ -64,6 +66,9 @@ impl Arguments {
 }
 
 struct Reader<'a> {
+    /// Whether there are several templates, and those so far.
+    is_several: bool,
+    templates: Vec<LitStr>,
     bindings: &'a Bindings,
     errors: &'a mut Errors,
     arguments: Arguments,
@@ -108,9 +113,19 @@ impl Reader<'_> {
     }
 
     fn template(&mut self, literal: &LitStr) {
-        if self.is_first(&Ident::new("key", literal.span())) {
-            self.arguments.key = self.errors.keep(Key::template(literal, self.bindings));
+        let name = Ident::new("key", literal.span());
+        if self
+            .templates
+            .iter()
+            .any(|other| other.value() == literal.value())
+        {
+            let message = "this key template is given twice; a call takes each lock once";
+            self.errors.push(syn::Error::new(literal.span(), message));
+        } else if !self.templates.is_empty() || self.is_first(&name) {
+            let key = Key::template(literal, self.bindings, self.is_several);
+            self.arguments.keys.extend(self.errors.keep(key));
         }
+        self.templates.push(literal.clone());
     }
 
     fn named(&mut self, input: ParseStream<'_>) -> syn::Result<()> {
@@ -144,7 +159,8 @@ impl Reader<'_> {
 
     fn take(&mut self, name: &Ident, value: Expr) {
         if name == "key" {
-            self.arguments.key = self.errors.keep(Key::value(value, self.bindings));
+            let key = Key::value(value, self.bindings);
+            self.arguments.keys.extend(self.errors.keep(key));
         } else if name == "locks" {
             self.arguments.locks = Some(value);
         } else if name == "ttl" || name == "wait" || name == "max_hold" {
@@ -195,7 +211,7 @@ impl Reader<'_> {
         let repeated = self.seen.contains(name);
         if repeated {
             let message = if name == "key" {
-                "the key is given twice: write one template, or one `key = …`".to_owned()
+                "the key is given twice: write key templates, or one `key = …`".to_owned()
             } else {
                 format!("`{name}` is given twice")
             };
@@ -204,6 +220,17 @@ impl Reader<'_> {
         self.seen.push(name.clone());
         !repeated
     }
+}
+
+/// How many arguments begin with a text.
+fn count_templates(tokens: &TokenStream) -> usize {
+    let mut begins = true;
+    let mut count = 0;
+    for token in tokens.clone() {
+        count += usize::from(begins && syn::parse2::<LitStr>(token.clone().into()).is_ok());
+        begins = matches!(&token, TokenTree::Punct(punct) if punct.as_char() == ',');
+    }
+    count
 }
 
 fn needs_value(name: &Ident) -> syn::Error {

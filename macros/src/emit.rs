@@ -12,11 +12,11 @@ use crate::args::Arguments;
 
 /// The statements that take the lock and run `body` under it.
 ///
-/// The key and the options are computed first, from the arguments as they were passed; after that
+/// The keys and the options are computed first, from the arguments as they were passed; after that
 /// the body may move them.
 pub(crate) fn run(arguments: &Arguments, declared: &Type, body: &TokenStream) -> TokenStream {
     let Arguments {
-        key,
+        keys,
         locks,
         setters,
     } = arguments;
@@ -24,8 +24,12 @@ pub(crate) fn run(arguments: &Arguments, declared: &Type, body: &TokenStream) ->
     let [found, request, future, output, error] =
         ["locks", "request", "future", "output", "error"].map(|name| local(name, at));
     let run_on = |locks: &TokenStream| {
+        let asked = match &keys[..] {
+            [key] => quote!(::reentry::Locks::lock(#locks, #key)),
+            several => quote!(::reentry::Locks::lock_all(#locks, [#(#several),*])),
+        };
         quote! {
-            let #request = ::reentry::Locks::lock(#locks, #key) #setters;
+            let #request = #asked #setters;
             let #future = #body;
             ::reentry::LockRequest::run(#request, #future).await
         }

@@ -65,13 +65,14 @@ fn expand_async(function: &Function, arguments: TokenStream, errors: &mut Errors
 /// out, so that rustc still calls it unused.
 fn captures(bindings: &Bindings, body: &TokenStream, arguments: &Arguments) -> TokenStream {
     let Arguments {
-        key,
+        keys,
         locks,
         setters,
     } = arguments;
-    let used = quote!(#body #key #locks #setters);
-    let is_used =
-        |name: &Ident| key.is_none() || name.to_string().starts_with('_') || mentions(&used, name);
+    let used = quote!(#body #(#keys)* #locks #setters);
+    let is_used = |name: &Ident| {
+        keys.is_empty() || name.to_string().starts_with('_') || mentions(&used, name)
+    };
     let names = bindings
         .names
         .iter()

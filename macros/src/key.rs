@@ -22,8 +22,12 @@ pub(crate) enum Key {
 }
 
 impl Key {
-    /// Reads a template whose expressions are to name some of `bindings`.
-    pub(crate) fn template(literal: &LitStr, bindings: &Bindings) -> syn::Result<Self> {
+    /// Reads a template, perhaps one of several, whose expressions are to name some of `bindings`.
+    pub(crate) fn template(
+        literal: &LitStr,
+        bindings: &Bindings,
+        is_several: bool,
+    ) -> syn::Result<Self> {
         let text = literal.value();
         let template = Template::parse(&text)
             .map_err(|flaw| syn::Error::new(span_in(literal, &text, flaw.range), flaw.message))?;
@@ -48,14 +52,14 @@ impl Key {
         }
         let code = quote!(#(#values)*);
         if !bindings.incomplete && !bindings.occur_in(&code) {
-            let key = if values.is_empty() {
-                "\"…\""
-            } else {
-                "format!(…)"
+            let instead = match (is_several, values.is_empty()) {
+                (true, _) => "take that lock in the body, by `Locks::with_lock`",
+                (false, true) => "say `key = \"…\"`",
+                (false, false) => "say `key = format!(…)`",
             };
             let message = format!(
                 "this key template names no argument, so all calls would share one lock; if that \
-                 is wanted, say `key = {key}`"
+                 is wanted, {instead}"
             );
             return Err(syn::Error::new_spanned(literal, message));
         }

@@ -130,4 +130,5 @@ mod macros {
     mod locked;
     mod methods;
     mod options;
+    mod several;
 }

@@ -10,8 +10,13 @@ async fn key_and_template(id: u64) -> Result<u64, LockError> {
     Ok(id)
 }
 
-#[locked("order:{id}", "customer:{id}")]
-async fn two_templates(id: u64) -> Result<u64, LockError> {
+#[locked(key = "order", key = "customer")]
+async fn two_keys(id: u64) -> Result<u64, LockError> {
+    Ok(id)
+}
+
+#[locked("order:{id}", "order:{id}")]
+async fn the_same_template(id: u64) -> Result<u64, LockError> {
     Ok(id)
 }
 
