@@ -12,6 +12,7 @@ use crate::heap::{self, Order};
 mod branches;
 mod crowd;
 mod pair;
+mod several;
 mod table;
 
 #[derive(Debug, clap::Args)]
@@ -36,6 +37,7 @@ pub(crate) async fn run(bench: &Bench, args: &Args) -> Result<()> {
     let heap = heap::counted(&order).await?;
     pair::times(bench, &mut table, times(10_000)).await?;
     pair::inside_commands(bench, &mut table, times(50)).await?;
+    several::times(bench, &mut table, times(5_000)).await?;
     table.add(
         "allocations of a pair",
         &[("classic", heap.classic_pair), ("reentry", heap.pair)],
