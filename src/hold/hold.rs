@@ -269,6 +269,14 @@ impl Hold {
         })
     }
 
+    /// A renewal that was sent after so many disconnects is confirmed.
+    pub(super) fn confirm(&self, sent: Instant, ttl: Duration, disconnects: u64) {
+        self.change(|state| {
+            state.lease.confirm(sent, ttl, Instant::now());
+            state.lease.verify(disconnects);
+        });
+    }
+
     /// Ends a renewal that is in flight.
     pub(super) fn call_off(&self) {
         let over = self.group.as_ref().map_or(&self.over, |group| &group.over);

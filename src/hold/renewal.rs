@@ -12,10 +12,7 @@ use crate::{
         events,
         timer::sleep_until,
     },
-    hold::{
-        hold::Hold,
-        renewed::{Holds, Renewed},
-    },
+    hold::renewed::{Holds, Renewed},
     store::Store,
 };
 
@@ -49,9 +46,7 @@ pub(super) async fn renew(
         let Some(deadline) = holds.deadline() else {
             return Ok(());
         };
-        // How long to wait for an answer before the next attempt. Two more fit into what is left.
-        let patience = response_timeout.min(deadline.saturating_duration_since(now) / 3);
-        let patience = patience.max(LEAST_PATIENCE);
+        let patience = patience(response_timeout, deadline, now);
         if next <= now {
             if let Some(since) = silent {
                 retried(&holds, None);
@@ -72,7 +67,7 @@ pub(super) async fn renew(
         match answer {
             Ok(None) => {
                 for hold in holds.as_slice() {
-                    confirm(hold, ttl, sent, seen);
+                    hold.confirm(sent, ttl, seen);
                     events::renewed(hold.key(), hold.id());
                 }
                 return Ok(());
@@ -103,10 +98,8 @@ fn retried(holds: &Holds, error: Option<&StoreError>) {
     holds.for_each(|hold| events::renewal_retried(hold.key(), hold.id(), error));
 }
 
-/// The renewal that was sent after so many disconnects is confirmed.
-fn confirm(hold: &Hold, ttl: Duration, sent: Instant, disconnects: u64) {
-    hold.change(|state| {
-        state.lease.confirm(sent, ttl, Instant::now());
-        state.lease.verify(disconnects);
-    });
+/// How long to wait for an answer before the next attempt. Two more fit into what is left.
+pub(super) fn patience(response_timeout: Duration, deadline: Instant, now: Instant) -> Duration {
+    let patience = response_timeout.min(deadline.saturating_duration_since(now) / 3);
+    patience.max(LEAST_PATIENCE)
 }

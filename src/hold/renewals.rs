@@ -17,6 +17,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::future::join_all;
 use tokio::{
     runtime::Handle,
     select,
@@ -24,11 +25,12 @@ use tokio::{
     time::Instant,
 };
 
+use self::of_runtime::{OfRuntime, Together};
 use crate::{
     base::{mutex::Mutex, timer::sleep_until},
     hold::{
         hold::Hold,
-        lease::Due,
+        readers::{Readers, keep_together},
         renewal::renew,
         renewed::Renewed,
         schedule::{Schedule, Slot},
@@ -37,6 +39,7 @@ use crate::{
     store::Store,
 };
 
+mod of_runtime;
 #[cfg(test)]
 mod tests;
 
@@ -49,20 +52,6 @@ pub(crate) struct RenewalSchedule {
     response_timeout: Duration,
     disconnects: watch::Receiver<u64>,
     runtimes: Mutex<Vec<OfRuntime>>,
-}
-
-/// The holds that are renewed on one runtime.
-struct OfRuntime {
-    runtime: Handle,
-    holds: Schedule<Renewed>,
-    /// The count of disconnects that its task has heard of.
-    disconnects: u64,
-    /// When its task looks next whether there is still a hold.
-    look_at: Instant,
-    /// Until when its task sleeps, once it does.
-    sleeps_until: Option<Instant>,
-    /// Wakes its task, and tells it from the next one.
-    signal: Arc<Notify>,
 }
 
 /// What the schedule of a runtime had for a hold.
@@ -128,6 +117,7 @@ impl RenewalSchedule {
                 None => hold.set_slot(slot),
                 Some(group) => group.set_seat(slot, runtime.id()),
             }
+            of.readers.push(hold);
             of.wake_by(due)
         };
         if let Some(task) = task {
@@ -142,6 +132,7 @@ impl RenewalSchedule {
         let of = OfRuntime {
             runtime: runtime.clone(),
             holds: Schedule::new(),
+            readers: Readers::default(),
             disconnects: *disconnects.borrow_and_update(),
             look_at: Instant::now() + LOOKS,
             sleeps_until: None,
@@ -164,6 +155,7 @@ impl RenewalSchedule {
             return Removed::default();
         };
         let runtime = Some(of.runtime.clone());
+        of.readers.remove(hold);
         let removed = is_last.then(|| of.holds.remove(slot));
         Removed {
             runtime,
@@ -203,11 +195,43 @@ impl RenewalSchedule {
         for renewed in lost {
             self.notice_loss(&renewed);
         }
-        for renewed in due {
+        for due in due {
             let renewals = Arc::clone(self);
-            drop(runtime.spawn(async move { renewals.renew(&renewed).await }));
+            drop(match due {
+                Together::One(renewed) => {
+                    runtime.spawn(async move { renewals.renew(&renewed).await })
+                }
+                Together::Readers(holds) => {
+                    runtime.spawn(async move { renewals.keep(holds).await })
+                }
+            });
         }
         Some(until)
+    }
+
+    /// Renews readers of one key. Those that have no answer are renewed one by one.
+    async fn keep(self: &Arc<Self>, holds: Vec<Arc<Hold>>) {
+        let kept = keep_together(
+            holds.clone(),
+            self.store(),
+            self.response_timeout,
+            self.disconnects(),
+        );
+        let left = kept.await;
+        if !left.is_empty() {
+            let each = left.iter().map(Renewed::of);
+            let each = each.map(async |renewed| self.renew(&renewed).await);
+            join_all(each).await;
+            return;
+        }
+        for hold in holds {
+            let renewed = Renewed::of(&hold);
+            if hold.lost().is_some() {
+                self.notice_loss(&renewed);
+            } else {
+                self.put_back(&renewed);
+            }
+        }
     }
 
     async fn renew(&self, renewed: &Renewed) {
@@ -279,42 +303,6 @@ fn find<'a>(runtimes: &'a mut [OfRuntime], renewed: &Renewed) -> Option<(&'a mut
     let of = known.find(|it| it.runtime.id() == runtime)?;
     let is_there = of.holds.get(slot).is_some_and(|it| it.is(renewed));
     is_there.then_some((of, slot))
-}
-
-impl OfRuntime {
-    /// The task is to be woken for what is due then, if it sleeps for longer.
-    fn wake_by(&mut self, due: Instant) -> Option<Arc<Notify>> {
-        let until = self.sleeps_until?;
-        (due < until).then(|| {
-            self.sleeps_until = None;
-            Arc::clone(&self.signal)
-        })
-    }
-
-    fn take_due(
-        &mut self,
-        disconnects: u64,
-        now: Instant,
-        due: &mut Vec<Renewed>,
-        lost: &mut Vec<Renewed>,
-    ) {
-        if self.disconnects != disconnects {
-            self.disconnects = disconnects;
-            self.holds
-                .reschedule(|renewed, due| renewed.due(disconnects).unwrap_or(due));
-        }
-        while let Some(slot) = self.holds.pop_due(now) {
-            let Some(renewed) = self.holds.get(slot).cloned() else {
-                continue;
-            };
-            match renewed.look(disconnects, now) {
-                Some(Due::At(at)) => self.holds.set_due(slot, at),
-                Some(Due::Renewal) => due.push(renewed),
-                Some(Due::Lost) => lost.push(renewed),
-                None => {}
-            }
-        }
-    }
 }
 
 /// The task of one schedule. It keeps nothing alive.

@@ -87,6 +87,12 @@ impl<T> Schedule<T> {
         Some((value, was_due))
     }
 
+    /// A value waits for nothing from now on. Returns whether it was due at some instant.
+    pub(super) fn suspend(&mut self, slot: Slot) -> bool {
+        let slot = slot.at();
+        slot < self.slots.len() && self.take_out(slot)
+    }
+
     /// A value that is there is due at this instant.
     pub(super) fn set_due(&mut self, slot: Slot, due: Instant) {
         let slot = slot.at();

@@ -19,6 +19,7 @@ use crate::{
 };
 
 mod counting;
+mod readers;
 
 const SECOND: Duration = Duration::from_secs(1);
 const MOMENT: Duration = Duration::from_millis(1);

@@ -83,6 +83,10 @@ impl Store for Counting {
     }
 
     fn keep(&self, key: &LockKey, keeping: Keeping) -> Answer<Vec<HoldId>> {
+        self.renewed.fetch_add(1, Relaxed);
+        if self.is_silent.load(Relaxed) {
+            return Box::pin(std::future::pending());
+        }
         self.store.keep(key, keeping)
     }
 

@@ -1,0 +1,86 @@
+//! Readers of one key are renewed together.
+
+use super::*;
+
+async fn readers(locks: &Locks, key: &str, ttls: &[Duration]) -> Vec<crate::LockGuard> {
+    let mut guards = Vec::new();
+    for ttl in ttls {
+        let guard = locks.lock(key).shared().ttl(*ttl).acquire().await;
+        guards.push(guard.expect("a reader"));
+        // Each would be due at a moment of its own.
+        advance(MOMENT).await;
+    }
+    guards
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_request_renews_the_readers_of_a_key() {
+    let store = Counting::new();
+    let locks = store.locks();
+    let guards = readers(&locks, "key", &[30 * SECOND; 40]).await;
+    let renewed = store.renewed_within(300 * SECOND).await;
+    assert!((29..=30).contains(&renewed), "{renewed}");
+    assert!(guards.iter().all(|guard| !guard.held().is_lost()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn readers_of_another_key_or_ttl_are_renewed_by_themselves() {
+    let store = Counting::new();
+    let locks = store.locks();
+    let one = readers(&locks, "one", &[30 * SECOND, 60 * SECOND, 30 * SECOND]).await;
+    let other = readers(&locks, "other", &[30 * SECOND; 3]).await;
+    let renewed = store.renewed_within(300 * SECOND).await;
+    assert!((2 * 29 + 14..=2 * 30 + 15).contains(&renewed), "{renewed}");
+    assert!(
+        one.iter()
+            .chain(&other)
+            .all(|guard| !guard.held().is_lost())
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_has_left_is_not_renewed_with_the_others() {
+    let store = Counting::new();
+    let locks = store.locks();
+    let mut guards = readers(&locks, "key", &[30 * SECOND; 4]).await;
+    store.renewed_within(11 * SECOND).await;
+    let left = guards.swap_remove(0);
+    left.release().await.expect("released");
+    let renewed = store.renewed_within(30 * SECOND).await;
+    assert_eq!(renewed, 3);
+    let shown = locks.inspect("key").await.expect("memory");
+    assert_eq!(shown.map(|info| info.holders.len()), Some(3));
+    drop(guards);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_is_gone_is_lost_alone() {
+    let store = Counting::new();
+    let locks = store.locks();
+    let guards = readers(&locks, "key", &[30 * SECOND; 3]).await;
+    let key = LockKey::new("", "key").expect("a key");
+    let seen = store.store.inspect(&key).await.expect("memory");
+    let mut seen = seen.expect("readers").seen();
+    seen.fields.truncate(1);
+    assert!(store.store.force_release(&key, seen).await.expect("memory"));
+    store.renewed_within(11 * SECOND).await;
+    let lost: Vec<_> = guards.iter().map(|guard| guard.held().is_lost()).collect();
+    assert_eq!(lost, [true, false, false]);
+}
+
+/// A store that does not answer them together is asked for each of them, until their leases end.
+#[tokio::test(start_paused = true)]
+async fn readers_without_an_answer_are_asked_for_one_by_one() {
+    let store = Counting::new();
+    let locks = store.locks();
+    let guards = readers(&locks, "key", &[30 * SECOND; 3]).await;
+    store.is_silent.store(true, Relaxed);
+    let renewed = store.renewed_within(15 * SECOND).await;
+    assert!(renewed > 4, "{renewed}");
+    store.is_silent.store(false, Relaxed);
+    store.renewed_within(10 * SECOND).await;
+    assert!(guards.iter().all(|guard| !guard.held().is_lost()));
+    store.is_silent.store(true, Relaxed);
+    store.renewed_within(40 * SECOND).await;
+    assert!(guards.iter().all(|guard| guard.held().is_lost()));
+}
