@@ -29,8 +29,12 @@ const NAMES: [&str; 8] = [
     "depth_sync",
 ];
 
+/// Stands for itself: the lock is shared.
+const READ: &str = "read";
+
 /// The names that other lock libraries give to some of these.
-const SYNONYMS: [(&str, &str); 4] = [
+const SYNONYMS: [(&str, &str); 5] = [
+    ("shared", READ),
     ("timeout", "wait"),
     ("lease", "ttl"),
     ("expiry", "ttl"),
@@ -135,6 +139,9 @@ impl Reader<'_> {
             .fork()
             .call(Ident::parse_any)
             .map_err(|_| input.error(expected))?;
+        if name == READ {
+            return self.read(input);
+        }
         let is_known = NAMES.iter().any(|known| name == known);
         if !input.peek2(Token![=]) || input.peek2(Token![==]) {
             return Err(if is_known {
@@ -154,6 +161,24 @@ impl Reader<'_> {
         } else if self.is_first(&name) {
             self.take(&name, value);
         }
+        Ok(())
+    }
+
+    fn read(&mut self, input: ParseStream<'_>) -> syn::Result<()> {
+        let name = input.call(Ident::parse_any)?;
+        let mistake = if input.peek(Token![=]) {
+            input.parse::<Token![=]>()?;
+            input.parse::<Expr>()?;
+            "`read` takes no value: the lock is shared if it stands there"
+        } else if self.is_several {
+            "several keys are taken exclusively: `read` goes with one key"
+        } else {
+            if self.is_first(&name) {
+                self.arguments.setters.extend(quote!(.shared()));
+            }
+            return Ok(());
+        };
+        self.errors.push(syn::Error::new(name.span(), mistake));
         Ok(())
     }
 
@@ -240,7 +265,8 @@ fn needs_value(name: &Ident) -> syn::Error {
 fn unknown(name: &Ident) -> syn::Error {
     let written = name.to_string();
     let synonyms = SYNONYMS.map(|(synonym, _)| synonym);
-    let hint = match names::nearest(&written, NAMES.into_iter().chain(synonyms)) {
+    let known = NAMES.into_iter().chain([READ]).chain(synonyms);
+    let hint = match names::nearest(&written, known) {
         Some(near) => {
             let synonym = SYNONYMS.iter().find(|(synonym, _)| *synonym == near);
             format!("did you mean `{}`?", synonym.map_or(near, |(_, name)| name))

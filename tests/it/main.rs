@@ -130,5 +130,6 @@ mod macros {
     mod locked;
     mod methods;
     mod options;
+    mod readers;
     mod several;
 }

@@ -1,0 +1,44 @@
+//! `#[locked(…, read)]`: a function that shares its lock.
+
+use crate::support::on_both_stores;
+use reentry::{LockError, Locks, Mode, held, locked};
+
+#[locked("report:{year}", read, locks = locks)]
+async fn read(locks: &Locks, year: u32) -> Result<Mode, LockError> {
+    let held = held(format!("report:{year}")).expect("the lock");
+    Ok(held.mode())
+}
+
+#[locked("report:{year}", locks = locks)]
+async fn write(locks: &Locks, year: u32) -> Result<Mode, LockError> {
+    read(locks, year).await
+}
+
+#[locked("report:{year}", locks = locks, read)]
+async fn write_under_a_read(locks: &Locks, year: u32) -> Result<Mode, LockError> {
+    write(locks, year).await
+}
+
+on_both_stores!(
+    a_reader_shares_its_lock,
+    a_reader_under_a_writer_stays_exclusive,
+    a_writer_under_a_reader_is_an_error,
+);
+
+async fn a_reader_shares_its_lock(locks: Locks) {
+    let guard = locks.lock("report:2026").shared().await.unwrap();
+    assert_eq!(read(&locks, 2026).await.unwrap(), Mode::Shared);
+    guard.release().await.unwrap();
+}
+
+async fn a_reader_under_a_writer_stays_exclusive(locks: Locks) {
+    assert_eq!(write(&locks, 2026).await.unwrap(), Mode::Exclusive);
+}
+
+async fn a_writer_under_a_reader_is_an_error(locks: Locks) {
+    let written = write_under_a_read(&locks, 2026).await;
+    assert!(
+        matches!(written, Err(LockError::Upgrade { .. })),
+        "{written:?}"
+    );
+}
