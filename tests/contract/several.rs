@@ -8,7 +8,7 @@ use crate::{
         id::{FencingToken, HoldId},
         key::LockKey,
     },
-    store::{AcquireAllReply, AcquireReply, HoldOf, Presence},
+    store::{AcquireAllReply, AcquireReply, HoldOf, Presence, QueueEntry},
 };
 
 on_every_store!(
@@ -147,6 +147,17 @@ async fn a_process_that_waits_is_not_overtaken_and_a_tombstone_of_another_does_n
     world.wait(waiter, MINUTE, entry).await;
     world.pass(2 * MINUTE).await;
     // The lease is over, and the place is there.
+    let answer = world.acquire_all(&keys, some_hold(), MINUTE).await;
+    assert_eq!(answer, AcquireAllReply::Busy { first: 0 });
+    world.leave(waiter, entry.inbox).await;
+    // So is one among those who go first.
+    world.take(holder, MINUTE).await;
+    let entry = QueueEntry {
+        is_preferred: true,
+        ..entry
+    };
+    world.wait(waiter, MINUTE, entry).await;
+    world.pass(2 * MINUTE).await;
     let answer = world.acquire_all(&keys, some_hold(), MINUTE).await;
     assert_eq!(answer, AcquireAllReply::Busy { first: 0 });
     world.leave(waiter, entry.inbox).await;

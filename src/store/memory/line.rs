@@ -169,7 +169,8 @@ impl Line {
 
     /// Whether there is more in it than tombstones, be it alive or dead.
     pub(super) fn is_occupied(&self) -> bool {
-        !self.places.is_empty() || !self.readers.is_empty()
+        let mut waits = self.preferred.iter().chain(&self.places);
+        waits.next().is_some() || !self.readers.is_empty()
     }
 
     /// Enters the line at its end, or keeps the place that the process has there. Returns whether it has come new, and
