@@ -1,6 +1,7 @@
 //! What several locks cost the server: two EVALSHA where all are free, however many, and one renewal.
 
 use crate::support::stats::Calls;
+use crate::support::turns::{processes, unhurried};
 use crate::support::{DEADLINE, RedisServer, Rig, connect, eventually};
 use reentry::Locks;
 
@@ -104,12 +105,14 @@ async fn only_what_no_enclosing_call_holds_is_acquired() {
 #[tokio::test]
 async fn a_contended_key_costs_one_release_more() {
     let server = RedisServer::start().await;
-    let [locks, other] = [connect(&server).await, connect(&server).await];
+    let [locks, other] = processes(&unhurried(&server)).await;
     warmed_up(&locks).await;
     let guard = locks.lock_all(["a", "b", "c"]).await.unwrap();
+    let before = server.commandstats().await;
     let waiting = tokio::spawn(other.with_lock("b", async {}));
-    let stands = async || server.ask("EXISTS reentry:queue:{b}:b").await == "1";
-    eventually(DEADLINE, "it waits", stands).await;
+    // Once as it comes, and once when its inbox is open.
+    let has_asked = async || scripts(&server, &before).await == 2;
+    eventually(DEADLINE, "it waits", has_asked).await;
     let before = server.commandstats().await;
     guard.release().await.unwrap();
     waiting.await.unwrap().unwrap();
