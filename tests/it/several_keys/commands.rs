@@ -107,6 +107,7 @@ async fn a_contended_key_costs_one_release_more() {
     let server = RedisServer::start().await;
     let [locks, other] = processes(&unhurried(&server)).await;
     warmed_up(&locks).await;
+    other.with_lock("a", async {}).await.unwrap();
     let guard = locks.lock_all(["a", "b", "c"]).await.unwrap();
     let before = server.commandstats().await;
     let waiting = tokio::spawn(other.with_lock("b", async {}));
