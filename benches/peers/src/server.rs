@@ -78,6 +78,15 @@ impl Server {
         Ok(info.lines().filter_map(time_of_line).collect())
     }
 
+    /// How often a command was called since the server's start.
+    pub(crate) async fn calls_of(&self, command: &str) -> Result<u64> {
+        let info: String = self.ask(&["INFO", "commandstats"]).await?;
+        let head = format!("cmdstat_{command}:calls=");
+        let calls = info.lines().find_map(|line| line.strip_prefix(&*head));
+        let calls = calls.and_then(|rest| rest.split(',').next()?.parse().ok());
+        Ok(calls.unwrap_or(0))
+    }
+
     /// The CPU time of the server's main thread since its start, in µs.
     pub(crate) async fn cpu_time(&self) -> Result<f64> {
         let info: String = self.ask(&["INFO", "cpu"]).await?;

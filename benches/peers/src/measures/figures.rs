@@ -12,6 +12,7 @@ use crate::heap::{self, Order};
 mod branches;
 mod crowd;
 mod pair;
+mod readers;
 mod several;
 mod table;
 
@@ -38,6 +39,9 @@ pub(crate) async fn run(bench: &Bench, args: &Args) -> Result<()> {
     pair::times(bench, &mut table, times(10_000)).await?;
     pair::inside_commands(bench, &mut table, times(50)).await?;
     several::times(bench, &mut table, times(5_000)).await?;
+    readers::alone(bench, &mut table, times(5_000)).await?;
+    readers::crowd(bench, &mut table, times(10)).await?;
+    readers::writer(bench, &mut table).await?;
     table.add(
         "allocations of a pair",
         &[("classic", heap.classic_pair), ("reentry", heap.pair)],

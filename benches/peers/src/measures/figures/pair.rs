@@ -92,7 +92,7 @@ pub(super) async fn inside_commands(bench: &Bench, table: &mut Table, rounds: us
 }
 
 /// The time that scripts have taken, with all that they call, in µs.
-async fn in_scripts(bench: &Bench) -> Result<f64> {
+pub(super) async fn in_scripts(bench: &Bench) -> Result<f64> {
     let times = bench.server.time_by_command().await?;
     Ok(times.get("evalsha").copied().unwrap_or(0.0))
 }

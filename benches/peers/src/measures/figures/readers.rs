@@ -1,0 +1,130 @@
+//! Readers: one alone beside a writer alone, many on one key, and a writer among them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Instant;
+
+use anyhow::Result;
+use reentry::Locks;
+use tokio::task::JoinSet;
+
+use super::{pair::in_scripts, table::Table};
+use crate::bench::{Bench, turns};
+use crate::numbers::{median, micros};
+
+const WARM_UP: usize = 200;
+/// Pairs between two looks at the times of the server.
+const PAIRS: usize = 200;
+const READERS: usize = 64;
+/// How many sections each of them has.
+const SECTIONS: usize = 100;
+const WRITES: usize = 50;
+
+/// A reader that nobody else reads beside.
+pub(super) async fn alone(bench: &Bench, table: &mut Table, rounds: usize) -> Result<()> {
+    let locks = Locks::connect(bench.server.url()).await?;
+    let mut samples: [Vec<f64>; 2] = Default::default();
+    let mut inside: [Vec<f64>; 2] = Default::default();
+    for round in 0..WARM_UP + rounds {
+        for turn in turns(samples.len(), round) {
+            let start = Instant::now();
+            section(&locks, turn).await?;
+            if round >= WARM_UP {
+                samples[turn].push(micros(start.elapsed()));
+            }
+        }
+    }
+    for round in 0..=rounds / PAIRS {
+        for turn in turns(inside.len(), round) {
+            let before = in_scripts(bench).await?;
+            for _ in 0..PAIRS {
+                section(&locks, turn).await?;
+            }
+            inside[turn].push((in_scripts(bench).await? - before) / PAIRS as f64);
+        }
+    }
+    let row = |samples: [Vec<f64>; 2]| {
+        let [write, read] = samples.map(|times| median(&times));
+        [("write", write), ("read", read)]
+    };
+    table.add("a pair of a writer or reader, µs", &row(samples));
+    table.add("inside the commands of that, µs", &row(inside));
+    Ok(())
+}
+
+async fn section(locks: &Locks, turn: usize) -> Result<()> {
+    if turn == 0 {
+        locks.with_lock("figures:readers:write", async {}).await?;
+    } else {
+        locks
+            .with_read_lock("figures:readers:read", async {})
+            .await?;
+    }
+    Ok(())
+}
+
+/// Many readers of one process on one key, and then a writer of another one among them.
+pub(super) async fn crowd(bench: &Bench, table: &mut Table, rounds: usize) -> Result<()> {
+    let locks = Locks::connect(bench.server.url()).await?;
+    let (mut rates, mut requests) = (Vec::new(), Vec::new());
+    for round in 0..=rounds {
+        let before = bench.server.calls_of("evalsha").await?;
+        let start = Instant::now();
+        let mut tasks = JoinSet::new();
+        for _ in 0..READERS {
+            let locks = locks.clone();
+            tasks.spawn(async move {
+                for _ in 0..SECTIONS {
+                    let body = tokio::task::yield_now();
+                    locks.with_read_lock("figures:readers:crowd", body).await?;
+                }
+                Ok::<_, reentry::LockError>(())
+            });
+        }
+        while let Some(done) = tasks.join_next().await {
+            done??;
+        }
+        let sections = (READERS * SECTIONS) as f64;
+        let asked = bench.server.calls_of("evalsha").await? - before;
+        if round > 0 {
+            rates.push(sections / start.elapsed().as_secs_f64());
+            requests.push(asked as f64 / sections);
+        }
+    }
+    let figure = format!("{READERS} readers of one key, sections per s");
+    table.add(&figure, &[("reentry", median(&rates))]);
+    let figure = format!("{READERS} readers of one key, EVALSHA per section");
+    table.add(&figure, &[("reentry", median(&requests))]);
+    Ok(())
+}
+
+/// Readers come all the time; how long a writer of another process waits for its turn.
+pub(super) async fn writer(bench: &Bench, table: &mut Table) -> Result<()> {
+    let readers = Locks::connect(bench.server.url()).await?;
+    let writer = Locks::connect(bench.server.url()).await?;
+    let is_over = Arc::<AtomicBool>::default();
+    let mut tasks = JoinSet::new();
+    for _ in 0..READERS {
+        let (locks, is_over) = (readers.clone(), Arc::clone(&is_over));
+        tasks.spawn(async move {
+            while !is_over.load(Relaxed) {
+                let body = tokio::task::yield_now();
+                locks.with_read_lock("figures:readers:writer", body).await?;
+            }
+            Ok::<_, reentry::LockError>(())
+        });
+    }
+    let mut longest = 0.0_f64;
+    for _ in 0..WRITES {
+        let start = Instant::now();
+        let waited = writer.with_lock("figures:readers:writer", async { start.elapsed() });
+        longest = longest.max(micros(waited.await?) / 1_000.0);
+    }
+    is_over.store(true, Relaxed);
+    while let Some(done) = tasks.join_next().await {
+        done??;
+    }
+    let figure = format!("longest wait of a writer among {READERS} readers, ms");
+    table.add(&figure, &[("reentry", longest)]);
+    Ok(())
+}
