@@ -59,21 +59,18 @@ local function general()
     if released == 1 then
       -- The lock moves: to the successor, or to the process that has waited longest.
       local token = math.max(now, (known(stored) or 0) + 1)
-      local ahead = (pass == '1' or not successor) and head(now)
-      if ahead and not (successor and ahead == inbox) then
-        if successor then
-          stand(inbox, now, life, successor, lease, id, nil, preferred == '1')
-        end
-        local remaining = admit(now, true, token)
-        if successor then
-          return {1, 0, remaining, now}
-        end
-      elseif successor then
-        leave(inbox)
-        take(successor, ttl, token, id)
-        return {1, 1, token, tonumber(ttl), now}
+      if not successor then
+        admit(now, true, token)
+        return {1}
       end
-      return {1}
+      local ahead = pass == '1' and head(now)
+      if ahead and ahead ~= inbox then
+        stand(inbox, now, life, successor, lease, id, nil, preferred == '1')
+        return {1, 0, admit(now, true, token), now}
+      end
+      leave(inbox)
+      take(successor, ttl, token, id)
+      return {1, 1, token, tonumber(ttl), now}
     end
 
     -- The hold may only have waited: its place in the line goes to the successor.

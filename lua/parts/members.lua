@@ -28,6 +28,10 @@ end
 
 -- Removes the readers whose leases have ended. Returns whether the lock is shared.
 local function tidy(now)
+  local score = redis.call('ZRANGE', line, 0, 0, 'WITHSCORES')[2]
+  if not score or tonumber(score) >= 0 then
+    return false
+  end
   local dead = redis.call('ZRANGE', line, '(-' .. millis(now), '(0', 'BYSCORE')
   for _, member in ipairs(dead) do
     local hold = string.sub(member, 2)
@@ -146,8 +150,8 @@ local function admit(now, is_free, token, mine, ttl)
       return longest
     end
     local list, lease, id, limit = unpack(wish, 1, 4)
-    local holds = split(list)
     if limit then
+      local holds = split(list)
       if not is_free and not fits(#holds, limit) then
         return longest
       end
