@@ -65,7 +65,7 @@ local function general()
     end
     local is_first = inbox and stand(inbox, now, life, hold, lease, id, holder, preferred == '1')
     if ahead or is_shared then
-      remaining = math.max(remaining, admit(now, not is_shared, now) or 0)
+      remaining = math.max(remaining, admit(now, not is_shared, now) or remaining)
     elseif is_first and holder and holder ~= inbox then
       notify(holder, 'contended ')
     end

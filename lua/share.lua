@@ -49,8 +49,12 @@ local function general()
     end
     local is_open = is_free or is_shared
     if outside[1] then
-      local ahead = is_open and head(now)
-      local is_next = is_open and (not ahead or ahead == inbox or (is_shared and passes == '1'))
+      local ahead, wish
+      if is_open then
+        ahead, wish = head(now)
+      end
+      -- It passes those who want the lock for themselves alone.
+      local is_next = is_open and (not ahead or ahead == inbox or (is_shared and passes == '1' and not wish[4]))
       if is_next and (is_free or fits(#outside, limit)) then
         if inbox then
           leave(inbox)
@@ -58,7 +62,12 @@ local function general()
         enter(outside, ttl, now, is_free and now)
         is_free, inside, outside = false, holds, {}
       elseif inbox then
-        stand(inbox, now, life, table.concat(outside, ','), lease, 'r' .. limit, nil, passes == '1')
+        local holder = not is_open and told(redis.call('HGET', lock, 'token'))
+        local list = table.concat(outside, ',')
+        local is_first = stand(inbox, now, life, list, lease, 'r' .. limit, holder, passes == '1')
+        if is_first and holder and holder ~= inbox then
+          notify(holder, 'contended ')
+        end
       end
     end
     if is_open then

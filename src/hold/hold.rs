@@ -174,6 +174,16 @@ impl Hold {
         self.state.lock().lease.ttl()
     }
 
+    /// Renewals ask for at least `ttl` from now on.
+    pub(super) fn raise_ttl(&self, ttl: Duration) {
+        self.change(|state| state.lease.raise_ttl(ttl));
+    }
+
+    /// Whether the lease reaches to the end of `max_hold`, and is renewed no more.
+    pub(super) fn is_covered(&self) -> bool {
+        self.state.lock().lease.is_covered()
+    }
+
     /// Where it stands in the schedule, and on which runtime that is.
     pub(super) fn seat(&self) -> Option<(Slot, runtime::Id)> {
         self.slot.get().map(|slot| (*slot, self.runtime))

@@ -114,12 +114,16 @@ impl Lease {
         self.end.is_none() && self.lost.is_none() && self.disconnects == disconnects
     }
 
+    /// Whether it reaches to the end of `max_hold`.
+    pub(crate) fn is_covered(&self) -> bool {
+        self.end.is_some_and(|end| end <= self.deadline)
+    }
+
     /// When the lease is to be looked after if there were so many disconnects: a third of the TTL that was last
     /// confirmed after it was, whatever TTL the next renewal asks for; at the deadline, where it already reaches
     /// to the end of `max_hold`; and soon after a disconnect.
     pub(crate) fn due(&self, disconnects: u64) -> Instant {
-        let is_enough = self.end.is_some_and(|end| end <= self.deadline);
-        let due = if is_enough {
+        let due = if self.is_covered() {
             self.deadline()
         } else {
             self.renewal_due

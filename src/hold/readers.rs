@@ -1,14 +1,12 @@
 //! The readers of each key, so that one request renews all of them.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc};
 
 use foldhash::fast::RandomState;
-use tokio::time::Instant;
 
 use crate::{
-    base::{error::LostReason, events, key::LockKey, mode::Mode, timer::timeout_at},
-    hold::{hold::Hold, renewal::patience},
-    store::{Keeping, Store},
+    base::{key::LockKey, mode::Mode},
+    hold::hold::Hold,
 };
 
 /// So many are renewed by one request at most: a script can name a few thousand.
@@ -42,49 +40,17 @@ impl Readers {
         }
     }
 
-    /// The other readers of its key with its TTL.
-    pub(super) fn beside(&self, hold: &Arc<Hold>) -> Vec<Arc<Hold>> {
+    /// The other readers of its key with its TTL that satisfy `wanted`, as many as one request renews.
+    pub(super) fn beside(
+        &self,
+        hold: &Arc<Hold>,
+        wanted: impl FnMut(&&Arc<Hold>) -> bool,
+    ) -> Vec<Arc<Hold>> {
         let readers = self.of.get(hold.key()).into_iter().flatten();
-        let is_like_it =
-            |other: &&Arc<Hold>| !Arc::ptr_eq(other, hold) && other.ttl() == hold.ttl();
-        readers.filter(is_like_it).take(MOST - 1).cloned().collect()
+        let is_like_it = |other: &&Arc<Hold>| {
+            !Arc::ptr_eq(other, hold) && other.ttl() == hold.ttl() && !other.is_covered()
+        };
+        let beside = readers.filter(is_like_it).filter(wanted);
+        beside.take(MOST - 1).cloned().collect()
     }
-}
-
-/// Renews readers of one key by one request. Returns those for which it has no answer in time, or an error: each of them
-/// is renewed by itself then.
-pub(super) async fn keep_together(
-    holds: Vec<Arc<Hold>>,
-    store: &Arc<dyn Store>,
-    response_timeout: Duration,
-    disconnects: u64,
-) -> Vec<Arc<Hold>> {
-    let Some(first) = holds.first() else {
-        return holds;
-    };
-    let (sent, ttl) = (Instant::now(), first.ttl());
-    let deadline = holds.iter().map(|hold| hold.deadline()).min();
-    let patience = patience(response_timeout, deadline.unwrap_or(sent), sent);
-    let keeping = Keeping {
-        holds: holds.iter().map(|hold| hold.id()).collect(),
-        ttl,
-    };
-    let kept = timeout_at(sent + patience, store.keep(first.key(), keeping)).await;
-    let gone = match kept {
-        Ok(Ok(gone)) => gone,
-        Ok(Err(error)) => {
-            events::renewal_retried(first.key(), first.id(), Some(&error));
-            return holds;
-        }
-        Err(_elapsed) => return holds,
-    };
-    for hold in &holds {
-        if !gone.contains(&hold.id()) {
-            hold.confirm(sent, ttl, disconnects);
-            events::renewed(hold.key(), hold.id());
-        } else if hold.depth() > 0 {
-            hold.lose(LostReason::Gone);
-        }
-    }
-    Vec::new()
 }

@@ -56,7 +56,7 @@ pub(super) async fn renew(
             let ttl = holds.ttl();
             let seen = disconnects();
             let asked = holds.ask(&**store, ttl);
-            attempts.push(async move { (now, seen, ttl, asked.answer().await, holds) });
+            attempts.push(async move { (now, seen, ttl, asked.answer(&holds).await, holds) });
             next = now + patience;
         }
         let (sent, seen, ttl, answer, holds) = select! {
@@ -65,22 +65,23 @@ pub(super) async fn renew(
             () = sleep_until(next.min(deadline)) => continue,
         };
         match answer {
-            Ok(None) => {
+            Ok(gone) if gone.is_empty() || matches!(holds, Holds::Readers(_)) => {
                 for hold in holds.as_slice() {
-                    hold.confirm(sent, ttl, seen);
-                    events::renewed(hold.key(), hold.id());
+                    if !gone.iter().any(|gone| Arc::ptr_eq(gone, hold)) {
+                        hold.confirm(sent, ttl, seen);
+                        events::renewed(hold.key(), hold.id());
+                    } else if hold.depth() > 0 {
+                        hold.lose(LostReason::Gone);
+                    }
                 }
                 return Ok(());
             }
-            Ok(Some(gone)) => match holds.as_slice().get(gone) {
-                // One of several that has ended is gone rightly: the others are asked for without it.
-                Some(hold) if hold.depth() == 0 => next = Instant::now(),
-                Some(hold) => {
-                    hold.lose(LostReason::Gone);
-                    return Err(LostReason::Gone);
-                }
-                None => {}
-            },
+            // One of several that has ended is gone rightly: the others are asked for without it.
+            Ok(gone) if gone.iter().all(|hold| hold.depth() == 0) => next = Instant::now(),
+            Ok(gone) => {
+                gone.iter().for_each(|hold| hold.lose(LostReason::Gone));
+                return Err(LostReason::Gone);
+            }
             Err(error) => {
                 retried(&holds, Some(&error));
                 if attempts.is_empty() {

@@ -17,7 +17,6 @@ use std::{
     time::Duration,
 };
 
-use futures_util::future::join_all;
 use tokio::{
     runtime::Handle,
     select,
@@ -25,12 +24,12 @@ use tokio::{
     time::Instant,
 };
 
-use self::of_runtime::{OfRuntime, Together};
+use self::of_runtime::OfRuntime;
 use crate::{
     base::{mutex::Mutex, timer::sleep_until},
     hold::{
         hold::Hold,
-        readers::{Readers, keep_together},
+        readers::Readers,
         renewal::renew,
         renewed::Renewed,
         schedule::{Schedule, Slot},
@@ -195,43 +194,11 @@ impl RenewalSchedule {
         for renewed in lost {
             self.notice_loss(&renewed);
         }
-        for due in due {
+        for renewed in due {
             let renewals = Arc::clone(self);
-            drop(match due {
-                Together::One(renewed) => {
-                    runtime.spawn(async move { renewals.renew(&renewed).await })
-                }
-                Together::Readers(holds) => {
-                    runtime.spawn(async move { renewals.keep(holds).await })
-                }
-            });
+            drop(runtime.spawn(async move { renewals.renew(&renewed).await }));
         }
         Some(until)
-    }
-
-    /// Renews readers of one key. Those that have no answer are renewed one by one.
-    async fn keep(self: &Arc<Self>, holds: Vec<Arc<Hold>>) {
-        let kept = keep_together(
-            holds.clone(),
-            self.store(),
-            self.response_timeout,
-            self.disconnects(),
-        );
-        let left = kept.await;
-        if !left.is_empty() {
-            let each = left.iter().map(Renewed::of);
-            let each = each.map(async |renewed| self.renew(&renewed).await);
-            join_all(each).await;
-            return;
-        }
-        for hold in holds {
-            let renewed = Renewed::of(&hold);
-            if hold.lost().is_some() {
-                self.notice_loss(&renewed);
-            } else {
-                self.put_back(&renewed);
-            }
-        }
     }
 
     async fn renew(&self, renewed: &Renewed) {
@@ -242,9 +209,17 @@ impl RenewalSchedule {
             () = renewed.until_ended() => return,
             outcome = renewal => outcome,
         };
-        match outcome {
-            Ok(()) => self.put_back(renewed),
-            Err(_lost) => self.notice_loss(renewed),
+        match (renewed, outcome) {
+            (Renewed::Readers(holds), _) => holds.iter().for_each(|hold| {
+                let renewed = Renewed::of(hold);
+                if hold.lost().is_some() {
+                    self.notice_loss(&renewed);
+                } else {
+                    self.put_back(&renewed);
+                }
+            }),
+            (_, Ok(())) => self.put_back(renewed),
+            (_, Err(_lost)) => self.notice_loss(renewed),
         }
     }
 

@@ -1,6 +1,6 @@
 //! What is renewed by one request: a hold, or those of one acquisition of several keys.
 
-use std::{sync::Arc, time::Duration};
+use std::{future::pending, sync::Arc, time::Duration};
 
 use futures_util::{
     TryFutureExt,
@@ -23,6 +23,8 @@ use crate::{
 pub(super) enum Renewed {
     One(Arc<Hold>),
     Several(Arc<Group<Hold>>),
+    /// Readers of one key, each of which has an entry of its own. This is none.
+    Readers(Arc<[Arc<Hold>]>),
 }
 
 /// The holds that a request renews.
@@ -30,12 +32,13 @@ pub(super) enum Renewed {
 pub(super) enum Holds {
     One(Arc<Hold>),
     Several(Vec<Arc<Hold>>),
+    Readers(Vec<Arc<Hold>>),
 }
 
 /// A renewal on its way.
 pub(super) enum Asked {
     One(Answer<Presence>),
-    Reader(Answer<Vec<HoldId>>),
+    Readers(Answer<Vec<HoldId>>),
     Several(Answer<Option<usize>>),
 }
 
@@ -60,6 +63,7 @@ impl Renewed {
         match self {
             Self::One(hold) => hold.seat(),
             Self::Several(group) => group.seat(),
+            Self::Readers(_) => None,
         }
     }
 
@@ -68,6 +72,10 @@ impl Renewed {
         match self {
             Self::One(hold) => Holds::One(Arc::clone(hold)),
             Self::Several(group) => Holds::Several(group.members()),
+            Self::Readers(holds) => {
+                let lives = |hold: &&Arc<Hold>| hold.depth() > 0 && hold.lost().is_none();
+                Holds::Readers(holds.iter().filter(lives).cloned().collect())
+            }
         }
     }
 
@@ -79,6 +87,7 @@ impl Renewed {
                 let members = group.members();
                 members.iter().map(|hold| hold.due(disconnects)).min()
             }
+            Self::Readers(_) => None,
         }
     }
 
@@ -95,6 +104,7 @@ impl Renewed {
                     (Due::At(one), Due::At(other)) => Due::At(one.min(other)),
                 })
             }
+            Self::Readers(_) => None,
         }
     }
 
@@ -112,6 +122,8 @@ impl Renewed {
                 }
                 over.await;
             },
+            // Their renewal sees it when it asks next.
+            Self::Readers(_) => pending().await,
         }
     }
 }
@@ -120,13 +132,16 @@ impl Holds {
     pub(super) fn as_slice(&self) -> &[Arc<Hold>] {
         match self {
             Self::One(hold) => std::slice::from_ref(hold),
-            Self::Several(holds) => holds,
+            Self::Several(holds) | Self::Readers(holds) => holds,
         }
     }
 
-    /// How the first of them was lost that was.
+    /// How the first of them was lost that was. Each reader is lost for itself.
     pub(super) fn lost(&self) -> Option<LostReason> {
-        self.as_slice().iter().find_map(|hold| hold.lost())
+        match self {
+            Self::One(_) | Self::Several(_) => self.as_slice().iter().find_map(|hold| hold.lost()),
+            Self::Readers(_) => None,
+        }
     }
 
     /// When the first lease ends unless it is renewed.
@@ -134,10 +149,15 @@ impl Holds {
         self.as_slice().iter().map(|hold| hold.deadline()).min()
     }
 
-    /// The longest lease that any of them asks for.
+    /// The longest lease that any of them asks for. All of them ask for it from now on: a request that one sends for
+    /// itself must not ask for less than one about all that may be executed later.
     pub(super) fn ttl(&self) -> Duration {
         let ttls = self.as_slice().iter().map(|hold| hold.ttl());
-        ttls.max().unwrap_or_default()
+        let ttl = ttls.max().unwrap_or_default();
+        if let Self::Several(holds) = self {
+            holds.iter().for_each(|hold| hold.raise_ttl(ttl));
+        }
+        ttl
     }
 
     pub(super) fn ask(&self, store: &dyn Store, ttl: Duration) -> Asked {
@@ -148,8 +168,9 @@ impl Holds {
                     let renewal = Renewal { hold: hold_id, ttl };
                     Asked::One(store.renew(hold.key(), renewal))
                 }
-                Mode::Shared => Asked::Reader(keep(hold, store, ttl)),
+                Mode::Shared => Asked::Readers(keep(std::slice::from_ref(hold), store, ttl)),
             },
+            Self::Readers(holds) => Asked::Readers(keep(holds, store, ttl)),
             Self::Several(holds) => {
                 let (alone, readers): (Vec<_>, Vec<_>) = (0..)
                     .zip(holds)
@@ -163,7 +184,8 @@ impl Holds {
                 }
                 let alone: Vec<usize> = alone.into_iter().map(|(index, _)| index).collect();
                 let kept = readers.into_iter().map(|(index, hold)| {
-                    keep(hold, store, ttl).map_ok(move |gone| (!gone.is_empty()).then_some(index))
+                    let kept = keep(std::slice::from_ref(hold), store, ttl);
+                    kept.map_ok(move |gone| (!gone.is_empty()).then_some(index))
                 });
                 let kept = try_join_all(kept.collect::<Vec<_>>());
                 Asked::Several(Box::pin(async move {
@@ -176,22 +198,33 @@ impl Holds {
     }
 }
 
-/// A reader keeps its own lease. Returns it if it is gone.
-fn keep(hold: &Hold, store: &dyn Store, ttl: Duration) -> Answer<Vec<HoldId>> {
-    let holds = vec![hold.id()];
-    store.keep(hold.key(), Keeping { holds, ttl })
+/// Readers of one key keep their own leases. Returns those that are gone.
+fn keep(holds: &[Arc<Hold>], store: &dyn Store, ttl: Duration) -> Answer<Vec<HoldId>> {
+    let Some(first) = holds.first() else {
+        return Box::pin(async { Ok(Vec::new()) });
+    };
+    let holds = holds.iter().map(|hold| hold.id()).collect();
+    store.keep(first.key(), Keeping { holds, ttl })
 }
 
 impl Asked {
-    /// The index of the first hold that is gone.
-    pub(super) async fn answer(self) -> Result<Option<usize>, StoreError> {
-        match self {
-            Self::One(answer) => Ok(match answer.await? {
-                Presence::Present => None,
-                Presence::Gone => Some(0),
-            }),
-            Self::Reader(gone) => Ok((!gone.await?.is_empty()).then_some(0)),
-            Self::Several(answer) => answer.await,
-        }
+    /// Which of these holds are gone; of those of several keys the first.
+    pub(super) async fn answer(self, holds: &Holds) -> Result<Vec<Arc<Hold>>, StoreError> {
+        let holds = holds.as_slice();
+        Ok(match self {
+            Self::One(answer) => match answer.await? {
+                Presence::Present => Vec::new(),
+                Presence::Gone => holds.to_vec(),
+            },
+            Self::Readers(answer) => {
+                let gone = answer.await?;
+                let is_gone = |hold: &&Arc<Hold>| gone.contains(&hold.id());
+                holds.iter().filter(is_gone).cloned().collect()
+            }
+            Self::Several(answer) => {
+                let gone = answer.await?.and_then(|index| holds.get(index));
+                gone.into_iter().cloned().collect()
+            }
+        })
     }
 }

@@ -13,6 +13,7 @@ use crate::{
 
 on_every_store!(
     the_holder_is_told_of_the_first_that_comes,
+    the_holder_is_told_of_a_reader_that_comes,
     a_holder_that_does_not_want_to_know_is_not_told,
     a_waiter_of_the_same_process_is_no_news,
     a_successor_is_told_in_its_turn,
@@ -67,6 +68,15 @@ async fn the_holder_is_told_of_the_first_that_comes(world: World) {
     assert!(world.seen().await.token.is_some());
     let left = world.leave(hold, inbox.id).await;
     assert_eq!(left, crate::store::Presence::Present);
+}
+
+async fn the_holder_is_told_of_a_reader_that_comes(world: World) {
+    let mut inbox = world.inbox().await;
+    take(&world, &inbox).await;
+    let (reader, entry) = some_waiter();
+    let request = super::readers::share_request(&[reader], TTL, Some(entry));
+    world.share_as(request).await;
+    assert_eq!(told(&world, &mut inbox).await, 1);
 }
 
 async fn a_holder_that_does_not_want_to_know_is_not_told(world: World) {

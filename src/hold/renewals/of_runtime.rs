@@ -6,7 +6,7 @@ use tokio::{runtime::Handle, sync::Notify, time::Instant};
 
 use crate::{
     base::mode::Mode,
-    hold::{hold::Hold, lease::Due, readers::Readers, renewed::Renewed, schedule::Schedule},
+    hold::{lease::Due, readers::Readers, renewed::Renewed, schedule::Schedule},
 };
 
 /// The holds that are renewed on one runtime.
@@ -38,7 +38,7 @@ impl OfRuntime {
         &mut self,
         disconnects: u64,
         now: Instant,
-        due: &mut Vec<Together>,
+        due: &mut Vec<Renewed>,
         lost: &mut Vec<Renewed>,
     ) {
         if self.disconnects != disconnects {
@@ -61,26 +61,22 @@ impl OfRuntime {
 
     /// What is renewed together with one that is due: the readers of a key, whenever they would be due themselves. So
     /// they are due together from then on.
-    fn together(&mut self, renewed: Renewed) -> Together {
+    fn together(&mut self, renewed: Renewed) -> Renewed {
         let Renewed::One(hold) = &renewed else {
-            return Together::One(renewed);
+            return renewed;
         };
         if hold.mode() == Mode::Exclusive {
-            return Together::One(renewed);
+            return renewed;
         }
-        let mut holds = self.readers.beside(hold);
         let schedule = &mut self.holds;
-        holds.retain(|hold| hold.seat().is_some_and(|(slot, _)| schedule.suspend(slot)));
+        let mut holds = self.readers.beside(hold, |other| {
+            let seat = other.seat();
+            seat.is_some_and(|(slot, _)| schedule.suspend(slot))
+        });
         if holds.is_empty() {
-            return Together::One(renewed);
+            return renewed;
         }
         holds.push(Arc::clone(hold));
-        Together::Readers(holds)
+        Renewed::Readers(holds.into())
     }
-}
-
-/// What one task renews.
-pub(super) enum Together {
-    One(Renewed),
-    Readers(Vec<Arc<Hold>>),
 }

@@ -20,6 +20,7 @@ use crate::{
 
 mod counting;
 mod readers;
+mod review;
 
 const SECOND: Duration = Duration::from_secs(1);
 const MOMENT: Duration = Duration::from_millis(1);

@@ -200,10 +200,7 @@ impl State {
             let is_first = self.line(key, now, |line| {
                 line.stand(now, vec![hold], want, entry, holder)
             });
-            if let Some(holder) = holder.filter(|holder| is_first && *holder != entry.inbox) {
-                let message = Message::Contended(key.as_str().to_owned());
-                self.messages.push((holder, message));
-            }
+            self.tell_holder(key, holder, is_first, entry.inbox);
         }
         if ahead.is_some() || is_shared {
             remaining = remaining.max(self.admit(key, None, None, now));

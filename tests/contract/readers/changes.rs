@@ -16,6 +16,8 @@ on_every_store!(
     a_late_downgrade_finds_nothing,
     depth_counts_for_each_reader_and_lengthens_its_own_lease,
     a_limit_is_kept,
+    a_permit_that_was_left_by_the_dead_goes_to_who_waited_first,
+    a_keep_that_overtakes_a_downgrade_shortens_nothing,
     one_place_is_freed_by_each_that_leaves,
     force_ends_all_readers,
 );
@@ -129,4 +131,39 @@ async fn force_ends_all_readers(world: World) {
     assert!(world.force_release(seen.clone()).await);
     assert!(world.is_held(writer, GRANT).await);
     assert!(!world.force_release(seen).await);
+}
+
+/// The asker goes before writers, not before another permit that waits.
+async fn a_permit_that_was_left_by_the_dead_goes_to_who_waited_first(world: World) {
+    let [one, dead, late] = [some_hold(), some_hold(), some_hold()];
+    let (first, entry) = some_waiter();
+    world.share_as(limited(one, 2, None)).await;
+    let short = ShareRequest {
+        ttl: MINUTE,
+        ..limited(dead, 2, None)
+    };
+    world.share_as(short).await;
+    let passes = true;
+    let waits = ShareRequest {
+        passes,
+        ..limited(first, 2, Some(entry))
+    };
+    world.share_as(waits).await;
+    world.pass(2 * MINUTE).await;
+    let comes = ShareRequest {
+        passes,
+        ..limited(late, 2, None)
+    };
+    world.share_as(comes).await;
+    assert!(world.is_read_by(&[one, first]).await);
+}
+
+/// What the holder believes of its lease stays true, whichever of the two is executed first.
+async fn a_keep_that_overtakes_a_downgrade_shortens_nothing(world: World) {
+    let hold = some_hold();
+    world.take(hold, TTL).await;
+    world.keep(&[hold], MINUTE).await;
+    let shown = world.inspect().await.expect("a held lock");
+    let left = shown.remaining.expect("a lease");
+    assert!(left > TTL - MINUTE, "{left:?}");
 }

@@ -18,24 +18,30 @@ use crate::{
 /// A store in memory.
 #[derive(Debug)]
 pub(super) struct Counting {
-    pub(super) store: MemoryStore,
+    pub(super) store: Arc<MemoryStore>,
     pub(super) renewed: AtomicU32,
     pub(super) changed: AtomicU32,
     /// Whether no renewal is answered.
     pub(super) is_silent: AtomicBool,
     /// Whether an acquire loses the connection.
     pub(super) is_cut: AtomicBool,
+    /// Whether a renewal of several keys is executed a tenth of a second after it was sent.
+    pub(super) is_late: AtomicBool,
+    /// Whether a downgrade is refused, a tenth of a second after it was sent.
+    pub(super) is_refused: AtomicBool,
     disconnects: watch::Sender<u64>,
 }
 
 impl Counting {
     pub(super) fn new() -> Arc<Self> {
         Arc::new(Self {
-            store: MemoryStore::new(),
+            store: Arc::new(MemoryStore::new()),
             renewed: AtomicU32::new(0),
             changed: AtomicU32::new(0),
             is_silent: AtomicBool::new(false),
             is_cut: AtomicBool::new(false),
+            is_late: AtomicBool::new(false),
+            is_refused: AtomicBool::new(false),
             disconnects: watch::Sender::new(7),
         })
     }
@@ -91,6 +97,14 @@ impl Store for Counting {
     }
 
     fn downgrade(&self, key: &LockKey, renewal: Renewal) -> Answer<Presence> {
+        if self.is_refused.load(Relaxed) {
+            return Box::pin(async {
+                crate::base::timer::sleep(Duration::from_millis(100)).await;
+                let (step, endpoint) = ("downgrade", Arc::from("the store"));
+                let refused = crate::base::error::Effect::Refused;
+                Err(crate::StoreError::new(step, &endpoint, refused, "NOPERM"))
+            });
+        }
         self.store.downgrade(key, renewal)
     }
 
@@ -109,6 +123,13 @@ impl Store for Counting {
 
     fn renew_all(&self, holds: &[HoldOf], ttl: Duration) -> Answer<Option<usize>> {
         self.renewed.fetch_add(1, Relaxed);
+        if self.is_late.load(Relaxed) {
+            let (store, holds) = (Arc::clone(&self.store), holds.to_vec());
+            return Box::pin(async move {
+                crate::base::timer::sleep(Duration::from_millis(100)).await;
+                store.renew_all(&holds, ttl).await
+            });
+        }
         self.store.renew_all(holds, ttl)
     }
 

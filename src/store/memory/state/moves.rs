@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::{
     super::line::{Line, Want},
-    Lock, State,
+    Lock, Message, State,
 };
 use crate::{
     base::{
@@ -158,5 +158,19 @@ impl State {
         };
         self.locks.insert(key.clone(), lock);
         token
+    }
+
+    /// The holder is told of the first other process that comes to wait.
+    pub(super) fn tell_holder(
+        &mut self,
+        key: &LockKey,
+        holder: Option<InboxId>,
+        is_first: bool,
+        inbox: InboxId,
+    ) {
+        if let Some(holder) = holder.filter(|holder| is_first && *holder != inbox) {
+            let message = Message::Contended(key.as_str().to_owned());
+            self.messages.push((holder, message));
+        }
     }
 }

@@ -52,9 +52,11 @@ impl State {
         let inbox = entry.map(|entry| entry.inbox);
         if !outside.is_empty() {
             let ahead = if is_open { self.head(key, now) } else { None };
+            let is_writer = |ahead: &Process| matches!(ahead.want, Want::Alone { .. });
+            let may_pass = passes && ahead.as_ref().is_some_and(is_writer);
             let ahead = ahead.map(|ahead| ahead.inbox);
             let is_first = ahead.is_none_or(|ahead| Some(ahead) == inbox);
-            let is_next = is_open && (is_first || is_shared && passes);
+            let is_next = is_open && (is_first || is_shared && may_pass);
             if is_next && (is_free || self.fits(key, outside.len(), limit, now)) {
                 if let Some(inbox) = inbox {
                     self.line(key, now, |line| line.leave(inbox));
@@ -62,7 +64,12 @@ impl State {
                 self.enter(key, &outside, ttl, None, now);
             } else if let Some(entry) = entry {
                 let want = Want::Shared { limit };
-                self.line(key, now, |line| line.stand(now, outside, want, entry, None));
+                let holder = self.live_lock(key, now).and_then(|lock| lock.told);
+                let holder = holder.filter(|_| !is_open);
+                let is_first = self.line(key, now, |line| {
+                    line.stand(now, outside, want, entry, holder)
+                });
+                self.tell_holder(key, holder, is_first, entry.inbox);
             }
         }
         if is_open {
