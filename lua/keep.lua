@@ -11,7 +11,8 @@ local function renew()
   local now = clock()
   local inside, gone = within(split(list))
   if inside[1] then
-    keep(inside, ttl, now)
+    -- One whose downgrade is under way has the lock alone until then.
+    keep(inside, ttl, now, 'XX')
   end
   if tidy(now) then
     settle()

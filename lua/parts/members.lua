@@ -45,18 +45,19 @@ local function tidy(now)
   return latest() ~= nil
 end
 
--- Each of these readers has a lease from now on, never a shorter one than it has; the lock lasts as long.
-local function keep(holds, lease, now)
+-- Each of these readers has a lease from now on, never a shorter one than it has; the lock lasts as long. With
+-- 'XX' those of them that are no readers yet have none of their own.
+local function keep(holds, lease, now, only)
   local lasts = millis(now + lease * 1000)
   if redis.call('PTTL', lock) < tonumber(lease) then
     redis.call('PEXPIREAT', lock, lasts)
   end
-  local members = {}
+  local members = {'LT', only}
   for _, hold in ipairs(holds) do
     table.insert(members, '-' .. lasts)
     table.insert(members, 'r' .. hold)
   end
-  redis.call('ZADD', line, 'LT', unpack(members))
+  redis.call('ZADD', line, unpack(members))
   outlive(line, lease)
 end
 

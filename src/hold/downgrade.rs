@@ -17,7 +17,7 @@ use crate::{
         hold::{Hold, State},
         renewals::RenewalSchedule,
     },
-    store::{Presence, Renewal},
+    store::{Downgrading, Presence},
 };
 
 /// Why there is nothing to wait for.
@@ -73,7 +73,12 @@ async fn ask(hold: &Hold, renewals: &RenewalSchedule) -> Result<(), Failure> {
             return Err(Failure::Lost(reason));
         }
         let (sent, ttl) = (Instant::now(), hold.change(|state| state.lease.ttl()));
-        let asked = renewals.store().downgrade(key, Renewal { hold: id, ttl });
+        let downgrading = Downgrading {
+            hold: id,
+            ttl,
+            token: hold.token(),
+        };
+        let asked = renewals.store().downgrade(key, downgrading);
         let error = match timeout_at(hold.deadline(), asked).await {
             Ok(Ok(Presence::Present)) => {
                 hold.change(|state| state.lease.confirm(sent, ttl, Instant::now()));

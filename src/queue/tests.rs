@@ -28,9 +28,9 @@ use crate::{
         mutex::Mutex,
     },
     store::{
-        AcquireAllReply, AcquireReply, AcquireRequest, Answer, DepthChange, HoldOf, Keeping,
-        Listener, Presence, ReleaseReply, ReleaseRequest, Renewal, Seen, ShareRequest, Snapshot,
-        Store, memory::MemoryStore,
+        AcquireAllReply, AcquireReply, AcquireRequest, Answer, DepthChange, Downgrading, HoldOf,
+        Keeping, Listener, Presence, ReleaseReply, ReleaseRequest, Renewal, Seen, ShareRequest,
+        Snapshot, Store, memory::MemoryStore,
     },
     support::{DEADLINE, eventually},
 };
@@ -98,8 +98,8 @@ impl Store for Counting {
         self.store.keep(key, keeping)
     }
 
-    fn downgrade(&self, key: &LockKey, renewal: Renewal) -> Answer<Presence> {
-        self.store.downgrade(key, renewal)
+    fn downgrade(&self, key: &LockKey, downgrading: Downgrading) -> Answer<Presence> {
+        self.store.downgrade(key, downgrading)
     }
 
     fn release(&self, key: &LockKey, request: ReleaseRequest) -> Answer<ReleaseReply> {

@@ -11,8 +11,9 @@ use tokio::{sync::watch, time::Instant};
 
 use self::state::{Message, State};
 use super::{
-    AcquireAllReply, AcquireReply, AcquireRequest, Answer, DepthChange, HoldOf, Keeping, Listener,
-    Presence, ReleaseReply, ReleaseRequest, Renewal, Seen, ShareRequest, Snapshot, Store,
+    AcquireAllReply, AcquireReply, AcquireRequest, Answer, DepthChange, Downgrading, HoldOf,
+    Keeping, Listener, Presence, ReleaseReply, ReleaseRequest, Renewal, Seen, ShareRequest,
+    Snapshot, Store,
 };
 use crate::base::{
     error::StoreError,
@@ -122,9 +123,9 @@ impl Store for MemoryStore {
         self.execute(move |state, now| state.keep(&key, &keeping, now))
     }
 
-    fn downgrade(&self, key: &LockKey, renewal: Renewal) -> Answer<Presence> {
+    fn downgrade(&self, key: &LockKey, downgrading: Downgrading) -> Answer<Presence> {
         let key = key.clone();
-        self.execute(move |state, now| state.downgrade(&key, renewal, now))
+        self.execute(move |state, now| state.downgrade(&key, downgrading, now))
     }
 
     fn release(&self, key: &LockKey, request: ReleaseRequest) -> Answer<ReleaseReply> {

@@ -53,12 +53,12 @@ pub(crate) trait Store: fmt::Debug + Send + Sync {
     fn renew(&self, key: &LockKey, renewal: Renewal) -> Answer<Presence>;
 
     /// The same for holds that share the lock, each of which has a lease of its own. Answers with those that
-    /// are gone.
+    /// are gone. One whose downgrade has not been executed has the lock alone until then.
     fn keep(&self, key: &LockKey, keeping: Keeping) -> Answer<Vec<HoldId>>;
 
-    /// From now on the hold shares the lock that it has alone, with a lease of at least the TTL. Readers that are
-    /// first in the queue enter. Repeating it changes nothing but the lease.
-    fn downgrade(&self, key: &LockKey, renewal: Renewal) -> Answer<Presence>;
+    /// From now on the hold shares the lock that it has alone, with a lease of at least the TTL, and with its token.
+    /// Readers that are first in the queue enter. Repeating it changes nothing but the lease.
+    fn downgrade(&self, key: &LockKey, downgrading: Downgrading) -> Answer<Presence>;
 
     /// Ends a hold, whether it stands in the lock or in the queue, or an unanswered acquire may still
     /// put it there. The lock moves on: to the successor, or to the process that has waited longest.

@@ -182,6 +182,15 @@ pub(crate) struct Keeping {
     pub(crate) ttl: Duration,
 }
 
+/// A hold that has the lock alone is to share it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Downgrading {
+    pub(crate) hold: HoldId,
+    pub(crate) ttl: Duration,
+    /// Its own, which may be later than the store knows.
+    pub(crate) token: FencingToken,
+}
+
 /// What stands in a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Snapshot {

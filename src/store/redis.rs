@@ -20,9 +20,9 @@ use self::{
     },
 };
 use super::{
-    AcquireAllReply, AcquireReply, AcquireRequest, Answer, DepthChange, HoldOf, Keeping, Listener,
-    MOST_TOGETHER, Order, Presence, ReleaseReply, ReleaseRequest, Renewal, SHOWN, Seen,
-    ShareRequest, Snapshot, Store,
+    AcquireAllReply, AcquireReply, AcquireRequest, Answer, DepthChange, Downgrading, HoldOf,
+    Keeping, Listener, MOST_TOGETHER, Order, Presence, ReleaseReply, ReleaseRequest, Renewal,
+    SHOWN, Seen, ShareRequest, Snapshot, Store,
 };
 use crate::base::{
     error::{LockError, StoreError},
@@ -179,10 +179,11 @@ impl Store for RedisStore {
         self.run(call, reply::holds)
     }
 
-    fn downgrade(&self, key: &LockKey, renewal: Renewal) -> Answer<Presence> {
+    fn downgrade(&self, key: &LockKey, downgrading: Downgrading) -> Answer<Presence> {
         let call = lock_and_line(&DOWNGRADE, key)
-            .arg(Field(renewal.hold))
-            .millis(renewal.ttl);
+            .arg(Field(downgrading.hold))
+            .millis(downgrading.ttl)
+            .arg(downgrading.token.0);
         self.run(call, reply::presence)
     }
 

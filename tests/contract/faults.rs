@@ -15,7 +15,9 @@ use crate::{
         id::{FencingToken, HoldId},
         mode::Mode,
     },
-    store::{AcquireReply, DepthChange, Keeping, Presence, ReleaseRequest, Renewal, Seen},
+    store::{
+        AcquireReply, DepthChange, Downgrading, Keeping, Presence, ReleaseRequest, Renewal, Seen,
+    },
 };
 
 mod moves;
@@ -84,7 +86,11 @@ async fn refusal(world: &World, hold: HoldId, operation: &str) -> Option<Effect>
             let holds = vec![hold];
             store.keep(key, Keeping { holds, ttl }).await.map(drop)
         }
-        "downgrade" => store.downgrade(key, Renewal { hold, ttl }).await.map(drop),
+        "downgrade" => {
+            let token = FencingToken(1);
+            let downgrading = Downgrading { hold, ttl, token };
+            store.downgrade(key, downgrading).await.map(drop)
+        }
         "unshare" => store.release(key, shared_release(hold)).await.map(drop),
         _ => store.release(key, release_request(hold)).await.map(drop),
     };

@@ -8,7 +8,9 @@ use crate::{
         id::{FencingToken, HoldId, InboxId},
         mode::Mode,
     },
-    store::{AcquireReply, Keeping, Presence, QueueEntry, ReleaseRequest, Renewal, ShareRequest},
+    store::{
+        AcquireReply, Downgrading, Keeping, Presence, QueueEntry, ReleaseRequest, ShareRequest,
+    },
 };
 
 mod changes;
@@ -69,8 +71,17 @@ impl World {
     }
 
     pub(super) async fn downgrade(&self, hold: HoldId, ttl: Duration) -> Presence {
-        let renewal = Renewal { hold, ttl };
-        let downgrade = self.store.downgrade(&self.key, renewal);
+        self.downgrade_with(hold, ttl, FencingToken(1)).await
+    }
+
+    pub(super) async fn downgrade_with(
+        &self,
+        hold: HoldId,
+        ttl: Duration,
+        token: FencingToken,
+    ) -> Presence {
+        let downgrading = Downgrading { hold, ttl, token };
+        let downgrade = self.store.downgrade(&self.key, downgrading);
         downgrade.await.expect("downgrade")
     }
 

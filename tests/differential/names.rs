@@ -7,12 +7,12 @@ use super::{
 use crate::{
     base::{
         error::StoreError,
-        id::{HoldId, InboxId},
+        id::{FencingToken, HoldId, InboxId},
         key::LockKey,
     },
     store::{
-        AcquireRequest, DepthChange, HoldOf, Keeping, QueueEntry, ReleaseRequest, Renewal,
-        ShareRequest, Store, Successor, contract::world::some_hold,
+        AcquireRequest, DepthChange, Downgrading, HoldOf, Keeping, QueueEntry, ReleaseRequest,
+        Renewal, ShareRequest, Store, Successor, contract::world::some_hold,
     },
 };
 
@@ -80,11 +80,13 @@ impl Names {
                 gone.map(|gone| Reply::Gone(gone.into_iter().filter_map(number).collect()))
             }
             Request::Downgrade(Wish { hold, ttl, .. }) => {
-                let renewal = Renewal {
+                let downgrading = Downgrading {
                     hold: self.holds[hold],
                     ttl,
+                    // The store knows a later one.
+                    token: FencingToken(1),
                 };
-                store.downgrade(key, renewal).await.map(Reply::Presence)
+                store.downgrade(key, downgrading).await.map(Reply::Presence)
             }
             Request::Depth {
                 hold,

@@ -181,6 +181,11 @@ fn any_request() -> impl Strategy<Value = Request> {
         4 => any_acquire(),
         4 => any_share(),
         1 => (1..4usize, any_readers()).prop_map(|(holds, wish)| Request::Keep { holds, wish }),
+        // Renewed before its downgrade has arrived.
+        1 => any_span().prop_map(|ttl| Request::Keep {
+            holds: 1,
+            wish: wish(0, ttl, false),
+        }),
         1 => any_span().prop_map(|ttl| Request::Downgrade(wish(0, ttl, false))),
         1 => (0..HOLDS, change).prop_map(|(hold, (target, seq, ttl, lengthen))| Request::Depth {
             hold,

@@ -32,9 +32,9 @@ use crate::{
         mutex::Mutex,
     },
     store::{
-        AcquireAllReply, AcquireReply, AcquireRequest, Answer, DepthChange, HoldOf, Keeping,
-        Listener, Presence, ReleaseReply, ReleaseRequest, Renewal, Seen, ShareRequest, Snapshot,
-        Store, memory::MemoryStore,
+        AcquireAllReply, AcquireReply, AcquireRequest, Answer, DepthChange, Downgrading, HoldOf,
+        Keeping, Listener, Presence, ReleaseReply, ReleaseRequest, Renewal, Seen, ShareRequest,
+        Snapshot, Store, memory::MemoryStore,
     },
 };
 
@@ -305,8 +305,8 @@ impl Store for Link {
         self.keep_readers(key, keeping)
     }
 
-    fn downgrade(&self, key: &LockKey, renewal: Renewal) -> Answer<Presence> {
-        self.downgrade_hold(key, renewal)
+    fn downgrade(&self, key: &LockKey, downgrading: Downgrading) -> Answer<Presence> {
+        self.downgrade_hold(key, downgrading)
     }
 
     fn release(&self, key: &LockKey, request: ReleaseRequest) -> Answer<ReleaseReply> {

@@ -145,6 +145,16 @@ impl Line {
         self.line_ends = self.line_ends.max(Some(lasts));
     }
 
+    /// The same for those of these holds that are readers.
+    pub(super) fn lengthen(&mut self, holds: &[HoldId], lasts: Instant) {
+        let mut readers = self.readers.iter_mut();
+        readers
+            .by_ref()
+            .filter(|(reader, _)| holds.contains(reader))
+            .for_each(|(_, end)| *end = lasts.max(*end));
+        self.line_ends = self.line_ends.map(|end| end.max(lasts));
+    }
+
     pub(super) fn reader(&self, hold: HoldId) -> Option<Instant> {
         let mut readers = self.readers.iter();
         readers

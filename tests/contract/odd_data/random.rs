@@ -8,12 +8,12 @@ use super::{ENTRIES, LOCK, QUEUE, put, sound};
 use crate::{
     base::{
         error::{Effect, StoreError},
-        id::{HoldId, InboxId},
+        id::{FencingToken, HoldId, InboxId},
         mode::Mode,
     },
     store::{
-        AcquireRequest, DepthChange, Keeping, Order, ReleaseRequest, Renewal, ShareRequest,
-        Snapshot,
+        AcquireRequest, DepthChange, Downgrading, Keeping, Order, ReleaseRequest, Renewal,
+        ShareRequest, Snapshot,
         contract::{
             readers::{share_request, shared_release},
             world::{
@@ -258,8 +258,9 @@ async fn operation(
             store.keep(key, Keeping { holds, ttl }).await.map(drop)
         }
         9 => {
-            let renewal = Renewal { hold, ttl: MINUTE };
-            store.downgrade(key, renewal).await.map(drop)
+            let (ttl, token) = (MINUTE, FencingToken(1 << 40));
+            let downgrading = Downgrading { hold, ttl, token };
+            store.downgrade(key, downgrading).await.map(drop)
         }
         10 => {
             let request = ReleaseRequest {

@@ -4,7 +4,7 @@ use super::super::world::{GRANT, MINUTE, World, near, some_hold, some_waiter};
 use super::{TTL, share_request, token};
 use crate::{
     base::{
-        id::{HoldId, InboxId},
+        id::{FencingToken, HoldId, InboxId},
         mode::Mode,
     },
     store::{DepthChange, Presence, QueueEntry, ShareRequest},
@@ -14,6 +14,8 @@ on_every_store!(
     a_downgrade_leaves_no_gap_and_lets_readers_in,
     a_downgrade_keeps_the_longer_lease,
     a_late_downgrade_finds_nothing,
+    a_downgrade_brings_the_token_of_its_hold,
+    a_hold_that_is_kept_before_its_downgrade_has_the_lock_alone,
     depth_counts_for_each_reader_and_lengthens_its_own_lease,
     a_limit_is_kept,
     a_permit_that_was_left_by_the_dead_goes_to_who_waited_first,
@@ -59,6 +61,36 @@ async fn a_late_downgrade_finds_nothing(world: World) {
     world.take(next, TTL).await;
     assert_eq!(world.downgrade(writer, TTL).await, Presence::Gone);
     assert!(world.is_held(next, TTL).await);
+}
+
+async fn a_downgrade_brings_the_token_of_its_hold(world: World) {
+    let [writer, reader, next] = [some_hold(), some_hold(), some_hold()];
+    let first = world.take(writer, TTL).await;
+    world.pass(MINUTE).await;
+    // As that of the third call graph that goes on with the hold in memory.
+    let later = FencingToken(first.0 + 2);
+    world.downgrade_with(writer, TTL, later).await;
+    // A copy of a request from before is late.
+    world.downgrade_with(writer, TTL, first).await;
+    assert_eq!(world.read(&[reader], TTL).await, later);
+    for hold in [writer, reader] {
+        world.unshare(hold, InboxId::new()).await;
+    }
+    assert!(world.take(next, TTL).await > later);
+}
+
+async fn a_hold_that_is_kept_before_its_downgrade_has_the_lock_alone(world: World) {
+    let [writer, reader] = [some_hold(), some_hold()];
+    world.take(writer, TTL).await;
+    assert!(world.keep(&[writer], 2 * TTL).await.is_empty());
+    assert!(world.is_held(writer, 2 * TTL).await);
+    let mode = world.inspect().await.map(|shown| shown.mode);
+    assert_eq!(mode, Some(Mode::Exclusive));
+    let replies = world.share_as(share_request(&[reader], TTL, None)).await;
+    assert_eq!(token(&replies[0]), None);
+    world.downgrade(writer, TTL).await;
+    assert!(near(world.readers().await[0].1, 2 * TTL));
+    world.read(&[reader], TTL).await;
 }
 
 async fn depth_counts_for_each_reader_and_lengthens_its_own_lease(world: World) {

@@ -1,7 +1,9 @@
 //! A writer that goes on as a reader.
 
-use crate::support::{DEADLINE, depths, eventually, on_both_stores, waiters};
-use reentry::{FutureExt, LockError, Locks, Mode, held};
+use crate::support::{
+    DEADLINE, RedisServer, depths, eventually, on_both_stores, patient, waiters, within,
+};
+use reentry::{FutureExt, HandOff, LockError, Locks, Mode, held};
 use tokio::task::JoinSet;
 
 on_both_stores!(
@@ -130,4 +132,37 @@ async fn a_downgrade_goes_on_when_it_is_dropped(locks: Locks) {
     };
     eventually(DEADLINE, "readers enter", shared).await;
     guard.release().await.unwrap();
+}
+
+/// The store has not been told of the second token when the lock comes to be shared.
+#[tokio::test]
+async fn a_downgrade_after_a_hand_off_in_memory_brings_the_later_token() {
+    let server = RedisServer::start().await;
+    let builder = patient(&server).handoff(HandOff::InProcess);
+    for locks in [
+        builder.build().await.unwrap(),
+        Locks::builder()
+            .url("memory:")
+            .handoff(HandOff::InProcess)
+            .build()
+            .await
+            .unwrap(),
+    ] {
+        let first = locks.lock("key").await.unwrap();
+        let before = first.held().clone();
+        let request = locks.lock("key");
+        let second = tokio::spawn(async move { request.await.unwrap() });
+        let waiting = async || waiters(&locks, "key").await == Some(1);
+        eventually(DEADLINE, "it waits", waiting).await;
+        first.release().await.unwrap();
+        let second = within(DEADLINE, "it enters", second).await.unwrap();
+        assert_eq!(second.held().hold_id(), before.hold_id());
+        let token = second.held().fencing_token();
+        assert!(token > before.fencing_token());
+        second.held().downgrade().await.unwrap();
+        let reader = locks.lock("key").shared().await.unwrap();
+        assert_eq!(reader.held().fencing_token(), token);
+        second.release().await.unwrap();
+        reader.release().await.unwrap();
+    }
 }

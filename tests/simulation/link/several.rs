@@ -6,8 +6,8 @@ use super::Link;
 use crate::{
     base::{id::HoldId, key::LockKey},
     store::{
-        AcquireAllReply, AcquireReply, Answer, HoldOf, Keeping, Presence, Renewal, ShareRequest,
-        Store,
+        AcquireAllReply, AcquireReply, Answer, Downgrading, HoldOf, Keeping, Presence,
+        ShareRequest, Store,
     },
 };
 
@@ -40,10 +40,14 @@ impl Link {
         })
     }
 
-    pub(super) fn downgrade_hold(&self, key: &LockKey, renewal: Renewal) -> Answer<Presence> {
+    pub(super) fn downgrade_hold(
+        &self,
+        key: &LockKey,
+        downgrading: Downgrading,
+    ) -> Answer<Presence> {
         let key = key.clone();
         self.request("downgrade", self.0.response_timeout, move |store| {
-            store.downgrade(&key, renewal)
+            store.downgrade(&key, downgrading)
         })
     }
 

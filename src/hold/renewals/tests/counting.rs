@@ -9,9 +9,9 @@ use crate::{
         key::LockKey,
     },
     store::{
-        AcquireAllReply, AcquireReply, AcquireRequest, Answer, DepthChange, HoldOf, Keeping,
-        Listener, Presence, ReleaseReply, ReleaseRequest, Renewal, Seen, ShareRequest, Snapshot,
-        memory::MemoryStore,
+        AcquireAllReply, AcquireReply, AcquireRequest, Answer, DepthChange, Downgrading, HoldOf,
+        Keeping, Listener, Presence, ReleaseReply, ReleaseRequest, Renewal, Seen, ShareRequest,
+        Snapshot, memory::MemoryStore,
     },
 };
 
@@ -96,7 +96,7 @@ impl Store for Counting {
         self.store.keep(key, keeping)
     }
 
-    fn downgrade(&self, key: &LockKey, renewal: Renewal) -> Answer<Presence> {
+    fn downgrade(&self, key: &LockKey, downgrading: Downgrading) -> Answer<Presence> {
         if self.is_refused.load(Relaxed) {
             return Box::pin(async {
                 crate::base::timer::sleep(Duration::from_millis(100)).await;
@@ -105,7 +105,7 @@ impl Store for Counting {
                 Err(crate::StoreError::new(step, &endpoint, refused, "NOPERM"))
             });
         }
-        self.store.downgrade(key, renewal)
+        self.store.downgrade(key, downgrading)
     }
 
     fn release(&self, key: &LockKey, request: ReleaseRequest) -> Answer<ReleaseReply> {

@@ -14,7 +14,7 @@ use crate::{
         key::LockKey,
     },
     store::{
-        AcquireReply, HandoffMessage, Keeping, Presence, ReleaseReply, ReleaseRequest, Renewal,
+        AcquireReply, Downgrading, HandoffMessage, Keeping, Presence, ReleaseReply, ReleaseRequest,
         ShareRequest,
     },
 };
@@ -100,7 +100,11 @@ impl State {
     ) -> Vec<HoldId> {
         let (inside, gone) = self.within(key, &keeping.holds, now);
         if !inside.is_empty() {
-            self.keep_all(key, &inside, keeping.ttl, now);
+            if let Some(lock) = self.live_lock(key, now) {
+                lock.lengthen(now, keeping.ttl);
+            }
+            let lasts = now + keeping.ttl;
+            self.line(key, now, |line| line.lengthen(&inside, lasts));
         }
         if self.tidy(key, now) {
             self.settle(key, now);
@@ -112,13 +116,20 @@ impl State {
     pub(in crate::store::memory) fn downgrade(
         &mut self,
         key: &LockKey,
-        renewal: Renewal,
+        downgrading: Downgrading,
         now: Instant,
     ) -> Presence {
-        let Renewal { hold, mut ttl } = renewal;
-        let Some(expires) = self.held(key, hold, now).map(|lock| lock.expires) else {
+        let Downgrading {
+            hold,
+            mut ttl,
+            token,
+        } = downgrading;
+        let Some(lock) = self.held(key, hold, now) else {
             return Presence::Gone;
         };
+        // Later ones were given in memory.
+        lock.token = lock.token.max(token.0);
+        let expires = lock.expires;
         if self.line(key, now, |line| line.reader(hold)).is_none() {
             // What the holder believes of its lease stays true.
             ttl = ttl.max(expires - now);
