@@ -42,11 +42,10 @@ async fn sync_to(hold: &Hold, store: &Arc<dyn Store>, wish: u64) -> Result<(), F
             Ok(Ok(Presence::Present)) => {
                 confirm(hold, &flight);
             }
+            // Work that had left its task was the last to leave, and its release has overtaken this change.
+            Ok(Ok(Presence::Gone)) if hold.depth() == 0 && hold.lost().is_none() => break,
             Ok(Ok(Presence::Gone)) => {
-                // A hold that is being released is gone rightly.
-                if hold.depth() > 0 {
-                    hold.lose(LostReason::Gone);
-                }
+                hold.lose(LostReason::Gone);
                 return Err(Failure::Lost(LostReason::Gone));
             }
             Ok(Err(error)) => {

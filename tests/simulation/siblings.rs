@@ -3,7 +3,7 @@
 use std::{iter::repeat_with, sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{
     climate::{Climate, Fate},
@@ -58,4 +58,29 @@ fn busy_siblings_let_each_other_in() {
     // way, and the one that has its own in it. With the body that makes five round trips of 2 ms.
     let least = entries.iter().min().unwrap();
     assert!(*least >= 190, "{entries:?}");
+}
+
+/// The request of the inner exit is slow, and the release, sent later, is executed first.
+#[test]
+fn an_exit_that_is_overtaken_by_the_release_is_no_loss() {
+    simulated(7, async {
+        let server = Arc::new(Server::new());
+        let ledger = Ledger::new(Climate::CALM);
+        let response_timeout = Duration::from_secs(1);
+        let link = Link::new(&server, &ledger, Climate::CALM, response_timeout);
+        let locks = Locks::builder().over(Arc::new(link.clone()), response_timeout);
+        let outer = locks.lock(KEY).await.unwrap();
+        let inner = outer.scope(locks.lock(KEY).acquire()).await.unwrap();
+        link.set_fate(Some(Fate {
+            there: 100 * TRAVEL,
+            ..Fate::good()
+        }));
+        let release = async {
+            sleep(10 * TRAVEL).await;
+            link.set_fate(None);
+            outer.release().await
+        };
+        let (left, released) = tokio::join!(inner.unwrap().release(), release);
+        left.and(released).unwrap();
+    });
 }
