@@ -85,10 +85,9 @@ impl Depth {
         self.entries.max(self.members.min(1))
     }
 
-    /// Whether one entry alone is inside, and the store knows it.
+    /// Whether one entry alone is inside. The store may not know it yet.
     pub(super) fn is_single(&self) -> bool {
-        let inside = (self.entries, self.members);
-        inside == (1, 0) && self.stored.depth == Some(1) && !self.lengthen
+        (self.entries, self.members) == (1, 0)
     }
 
     /// How many changes were wanted up to now.

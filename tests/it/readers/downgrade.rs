@@ -1,10 +1,15 @@
 //! A writer that goes on as a reader.
 
+use std::time::Duration;
+
 use crate::support::{
     DEADLINE, RedisServer, depths, eventually, on_both_stores, patient, waiters, within,
 };
-use reentry::{FutureExt, HandOff, LockError, Locks, Mode, held};
+use reentry::{DepthSync, FutureExt, HandOff, LockError, Locks, Mode, held};
 use tokio::task::JoinSet;
+
+/// Longer than the lease of a lock by default.
+const LONG: Duration = Duration::from_secs(120);
 
 on_both_stores!(
     a_downgrade_lets_readers_in_and_keeps_writers_out,
@@ -12,6 +17,7 @@ on_both_stores!(
     a_downgrade_keeps_the_token,
     a_lock_that_is_shared_is_downgraded_already,
     nested_calls_and_spawned_work_are_in_the_way,
+    a_nested_call_that_has_ended_is_not_in_the_way,
     nothing_is_exclusive_under_a_downgraded_lock,
     a_hold_that_has_ended_cannot_be_downgraded,
     a_downgrade_goes_on_when_it_is_dropped,
@@ -90,6 +96,21 @@ async fn nested_calls_and_spawned_work_are_in_the_way(locks: Locks) {
     work.await.unwrap();
     guard.held().downgrade().await.unwrap();
     guard.release().await.unwrap();
+}
+
+/// The store does not know of its end yet.
+async fn a_nested_call_that_has_ended_is_not_in_the_way(locks: Locks) {
+    let request = || locks.lock("key").depth_sync(DepthSync::Background);
+    let guard = request().await.unwrap();
+    let nested = guard.scope(request().ttl(LONG).acquire());
+    nested.await.unwrap().unwrap().release().await.unwrap();
+    guard.held().downgrade().await.unwrap();
+    let reader = locks.lock("key").shared().no_wait().await.unwrap();
+    let known = async || depths(&locks, "key").await == [1, 1];
+    eventually(DEADLINE, "the depths are right", known).await;
+    reader.release().await.unwrap();
+    guard.release().await.unwrap();
+    assert!(locks.inspect("key").await.unwrap().is_none());
 }
 
 async fn nothing_is_exclusive_under_a_downgraded_lock(locks: Locks) {
