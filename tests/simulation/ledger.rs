@@ -11,7 +11,7 @@ use std::{
 use tokio::time::Instant;
 
 use super::climate::Climate;
-use crate::{FencingToken, Held, HoldId, LostReason, OnLost, base::mutex::Mutex};
+use crate::{FencingToken, Held, HoldId, LostReason, Mode, OnLost, base::mutex::Mutex};
 
 /// Longer than a release takes in any case, and so longer than a lock may stand without a holder.
 const LONG: Duration = Duration::from_secs(25);
@@ -47,9 +47,15 @@ struct Key {
     long: HashSet<HoldId>,
     /// The holds whose end the store has executed.
     released: HashSet<HoldId>,
+    /// Those that have asked to share the lock.
+    readers: HashSet<HoldId>,
+    /// Those that had it alone and share it now.
+    downgraded: HashSet<HoldId>,
     /// The greatest token that was given.
     last: u64,
     entered: HashSet<u64>,
+    /// The holds to which the tokens belong that writers have entered with.
+    writers: HashMap<u64, HoldId>,
     /// The holds that have entered.
     holds: HashSet<HoldId>,
     /// The greatest token that has entered.
@@ -63,6 +69,8 @@ struct Section {
     number: u64,
     process: usize,
     held: Held,
+    /// How it was entered.
+    mode: Mode,
 }
 
 /// One outermost section; leaves when it is dropped.
@@ -71,6 +79,7 @@ pub(super) struct Inside {
     ledger: Arc<Ledger>,
     number: u64,
     held: Held,
+    mode: Mode,
     on_lost: OnLost,
 }
 
@@ -130,39 +139,59 @@ impl Ledger {
         key.released.insert(hold);
     }
 
+    /// The store executes a request of these holds to share the lock.
+    pub(super) fn reads(&self, key: &str, holds: &[HoldId]) {
+        let mut state = self.state.lock();
+        let key = state.keys.entry(key.to_owned()).or_default();
+        key.readers.extend(holds);
+    }
+
+    /// The store lets others share the lock with a hold that had it alone.
+    pub(super) fn downgraded(&self, key: &str, hold: HoldId) {
+        self.note(format_args!("{key} is shared from here on"));
+        let mut state = self.state.lock();
+        let key = state.keys.entry(key.to_owned()).or_default();
+        key.downgraded.insert(hold);
+    }
+
     /// The store gives a token to a hold, or tells it once more.
     pub(super) fn given(&self, key: &str, hold: HoldId, token: FencingToken, lease: Duration) {
         let token = token.0;
-        let (known, before, over) = {
+        let (known, before, over, reads) = {
             let mut state = self.state.lock();
             let key = state.keys.entry(key.to_owned()).or_default();
+            let reads = key.readers.contains(&hold);
             if lease > LONG {
                 key.long.insert(hold);
             }
             let given = key.given.entry(hold).or_default();
-            let known = given.contains(&token);
+            // The downgrade of a hold that goes on in memory brings its present one.
+            let brought = key.downgraded.contains(&hold) && key.writers.get(&token) == Some(&hold);
+            let known = brought || given.contains(&token);
             // Those that were counted on in memory are before it too.
             let before = key.last.max(key.greatest);
             if !known {
                 given.push(token);
                 key.last = before.max(token);
             }
-            (known, before, key.released.contains(&hold))
+            (known, before, key.released.contains(&hold), reads)
         };
         // Only lost data may take the tombstone along.
         self.unless(!over || self.climate.data_loss, || {
             format!("{key}: a hold that has ended has it again")
         });
-        self.unless(
-            known || token > before || !self.climate.keeps_order(),
-            || format!("{key}: a new token of {} before the last", before - token),
-        );
+        // A reader gets that of the lock which it enters.
+        let grows = token > before || reads && token == before;
+        self.unless(known || grows || !self.climate.keeps_order(), || {
+            format!("{key}: a new token of {} before the last", before - token)
+        });
     }
 
     /// A holder enters.
     pub(super) fn enter(self: &Arc<Self>, process: usize, held: &Held, wish: Wish) -> Inside {
-        let token = held.fencing_token().0;
-        let (number, stall, belongs, fresh, grows) = {
+        let (token, mode) = (held.fencing_token().0, held.mode());
+        let reads = mode == Mode::Shared;
+        let (number, stall, belongs, fresh, grows, is_common) = {
             let mut state = self.state.lock();
             state.sections += 1;
             let number = state.sections;
@@ -175,19 +204,31 @@ impl Ledger {
                     .iter()
                     .any(|first| (*first..=first + MOST_TURNS).contains(&token))
             });
-            let fresh = key.entered.insert(token);
+            // A reader has the token of other readers, or that of the writer that has let it in.
+            let is_new = key.entered.insert(token);
+            let writer = key.writers.get(&token);
+            let let_in = writer.is_none_or(|writer| key.downgraded.contains(writer));
+            let fresh = if reads { let_in } else { is_new };
+            if !reads {
+                key.writers.insert(token, held.hold_id());
+            }
             key.holds.insert(held.hold_id());
-            let grows = token > key.greatest;
+            let grows = token > key.greatest || reads && token == key.greatest;
+            let mut valid = key.inside.iter().filter(|other| is_valid(&other.held));
+            let is_common = valid.all(|other| other.held.fencing_token().0 == token);
             key.greatest = key.greatest.max(token);
             key.inside.push(Section {
                 number,
                 process,
                 held: held.clone(),
+                mode,
             });
-            (number, stall, belongs, fresh, grows)
+            (number, stall, belongs, fresh, grows, is_common)
         };
         let name = held.key();
-        self.note(format_args!("p{process} enters {name}, section {number}"));
+        self.note(format_args!(
+            "p{process} enters {name}, section {number}, {mode:?}"
+        ));
         self.unless(belongs, || {
             format!("{name}: a token that its hold was not given")
         });
@@ -197,6 +238,9 @@ impl Ledger {
         let keeps_order = self.climate.keeps_leases() && self.climate.keeps_order();
         self.unless(grows || !keeps_order, || {
             format!("{name}: a token smaller than one that has entered")
+        });
+        self.unless(is_common || !reads || !keeps_order, || {
+            format!("{name}: readers have two tokens")
         });
         let delay = wish.delay.filter(|_| self.climate.is_prompt());
         if let (Some(delay), Some(stall)) = (delay, stall) {
@@ -208,6 +252,7 @@ impl Ledger {
             ledger: Arc::clone(self),
             number,
             held: held.clone(),
+            mode,
             on_lost: wish.on_lost,
         };
         inside.step();
@@ -265,18 +310,25 @@ fn is_valid(held: &Held) -> bool {
     held.remaining() > Duration::ZERO
 }
 
+impl Key {
+    /// Whether it shares the lock, and the store knows it.
+    fn is_reader(&self, entered: Mode, held: &Held) -> bool {
+        entered == Mode::Shared || self.downgraded.contains(&held.hold_id())
+    }
+}
+
 impl Inside {
     /// Whether its lease goes on.
     pub(super) fn is_valid(&self) -> bool {
         is_valid(&self.held)
     }
 
-    /// Looks around, and writes to the resource.
+    /// Looks around, and writes to the resource, or reads from it.
     pub(super) fn step(&self) {
         let ledger = &self.ledger;
         let name = self.held.key();
         let token = self.held.fencing_token().0;
-        let valid = self.is_valid();
+        let (valid, writes) = (self.is_valid(), self.held.mode() == Mode::Exclusive);
         ledger.unless(valid || self.on_lost == OnLost::KeepRunning, || {
             format!("{name}: section {} runs on after its lease", self.number)
         });
@@ -285,13 +337,16 @@ impl Inside {
             let Some(key) = state.keys.get_mut(name) else {
                 return;
             };
-            let others = key
-                .inside
-                .iter()
-                .filter(|section| section.number != self.number && is_valid(&section.held));
+            let shares = key.is_reader(self.mode, &self.held);
+            let others = key.inside.iter().filter(|section| {
+                let excludes = !(shares && key.is_reader(section.mode, &section.held));
+                section.number != self.number && excludes && is_valid(&section.held)
+            });
             let others: Vec<_> = others.map(|section| section.number).collect();
             let accepted = token >= key.written;
-            key.written = key.written.max(token);
+            if writes {
+                key.written = key.written.max(token);
+            }
             (others, accepted, token == key.last)
         };
         if valid && ledger.climate.keeps_leases() {

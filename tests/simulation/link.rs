@@ -171,7 +171,7 @@ impl Link {
             connection.requests.fetch_add(1, Relaxed);
             let mut disconnects = connection.watch();
             let repeats = match step {
-                "acquire" | "acquire_all" => Repeats::Unanswered,
+                "acquire" | "share" | "acquire_all" => Repeats::Unanswered,
                 _ => Repeats::Anyway,
             };
             let (answer, answered) = oneshot::channel();
@@ -247,8 +247,8 @@ impl Connection {
             return;
         }
         let reply = self.wire.server.execute(&ask).await;
-        // An acquire that was answered is not sent again. Of the other requests a copy may come at
-        // any time.
+        // A request for a lock that was answered is not sent again. Of the other requests a copy may come
+        // at any time.
         let answered = fate.answered && (fate.again.is_none() || repeats == Repeats::Anyway);
         let back = async {
             sleep(fate.back).await;

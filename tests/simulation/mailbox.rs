@@ -125,8 +125,10 @@ impl Listener for Mailbox {
         let Some(wire) = self.wire.upgrade() else {
             return;
         };
-        wire.ledger
-            .given(&message.key, message.holds[0], message.token, message.lease);
+        for hold in &message.holds {
+            wire.ledger
+                .given(&message.key, *hold, message.token, message.lease);
+        }
         if !self.is_open() || wire.server.is_down() {
             return;
         }

@@ -70,7 +70,8 @@ impl Process {
             .handoff(one_of(&[HandOff::InStore, HandOff::InProcess]))
             .depth_sync(one_of(&[DepthSync::Awaited, DepthSync::Background]))
             .over(Arc::new(link.clone()), response_timeout);
-        ledger.note(format_args!("p{number}: {ttl:?} {wake:?}"));
+        let reads = one_of(&[0, 20, 50, 90]);
+        ledger.note(format_args!("p{number}: {ttl:?} {wake:?} {reads}"));
         let mut tasks = JoinSet::new();
         for _ in 0..fastrand::usize(1..=MAX_TASKS) {
             let program = Program {
@@ -83,6 +84,7 @@ impl Process {
                 link: link.clone(),
                 wake,
                 heartbeat,
+                reads,
                 end,
             };
             tasks.spawn(program.run());

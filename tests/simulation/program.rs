@@ -16,6 +16,7 @@ use crate::{
 };
 
 mod members;
+mod readers;
 
 /// The locks that there are; taken together only in this order, which is that of `lock_all`.
 pub(super) const KEYS: [&str; 2] = ["order:2", "order:1"];
@@ -34,6 +35,8 @@ pub(super) struct Program {
     pub(super) link: Link,
     pub(super) wake: Wake,
     pub(super) heartbeat: Duration,
+    /// How many of a hundred requests are those of readers.
+    pub(super) reads: u32,
     /// When no more is begun.
     pub(super) end: Instant,
 }
@@ -49,7 +52,7 @@ impl Program {
     async fn act(&self) {
         let key = KEYS[fastrand::usize(0..KEYS.len())];
         // A waiter that leaves early may have been given the lock: that costs the next one time.
-        let choices = if self.climate.is_prompt() { 9 } else { 16 };
+        let choices = if self.climate.is_prompt() { 11 } else { 18 };
         match fastrand::u32(0..choices) {
             0 => self.nest(key).await,
             1 => self.branch(key).await,
@@ -59,29 +62,41 @@ impl Program {
             5 => self.panic(key).await,
             6 => self.limited(key).await,
             7 => self.leave_work(key).await,
-            8 | 9 => self.ended(key, self.section(key, self.request(key)).await),
-            10 => self.try_it(key).await,
-            11 => {
+            8 => self.downgrade(key).await,
+            9 => self.read_together(key).await,
+            10 | 11 => self.ended(key, self.section(key, self.request(key)).await),
+            12 => self.try_it(key).await,
+            13 => {
                 let request = self.request(key).wait(millis(1..=3_000));
                 self.ended(key, self.section(key, request).await);
             }
-            12 => {
+            14 => {
                 // Dropped wherever it is by then.
                 let section = self.section(key, self.request(key));
                 if let Ok(ended) = timeout(millis(0..=1_500), section).await {
                     self.ended(key, ended);
                 }
             }
-            13 => self.give_up(key).await,
+            15 => self.give_up(key).await,
             // One is taken before it is entered, while the caller waits for the other.
             _ => self.several().await,
         }
     }
 
     fn request(&self, key: &str) -> LockRequest {
-        let request = self.locks.lock(key);
+        let request = self.moded(key);
         if self.climate.answers() || one_in(2) {
             request.wait_forever()
+        } else {
+            request
+        }
+    }
+
+    /// Of a reader or of a writer.
+    fn moded(&self, key: &str) -> LockRequest {
+        let request = self.locks.lock(key);
+        if fastrand::u32(0..100) < self.reads {
+            request.shared()
         } else {
             request
         }
@@ -205,7 +220,7 @@ impl Program {
             }
             return Ok(());
         }
-        let request = self.locks.lock(key);
+        let request = self.again(key);
         let request = if one_in(4) {
             request.ttl(self.ttl * 2)
         } else {
@@ -249,7 +264,7 @@ impl Program {
         let wish = self.wish();
         let body = async {
             let inside = self.enter(key, wish);
-            let branch = || self.locks.with_lock(key, self.stay(&inside));
+            let branch = || self.again(key).run(self.stay(&inside));
             let (kept, dropped) = tokio::join!(branch(), timeout(millis(0..=500), branch()));
             kept.and(dropped.unwrap_or(Ok(())))?;
             self.stay(&inside).await;
@@ -267,7 +282,7 @@ impl Program {
         };
         let inside = self.ledger.enter(self.process, guard.held(), wish);
         let scope = guard.scope(async {
-            self.locks.with_lock(key, self.stay(&inside)).await?;
+            self.again(key).run(self.stay(&inside)).await?;
             self.stay(&inside).await;
             Ok(())
         });
@@ -356,7 +371,7 @@ impl Program {
             on_lost: OnLost::KeepRunning,
             ..self.wish()
         };
-        match self.locks.lock(key).try_acquire().await {
+        match self.moded(key).try_acquire().await {
             Ok(Some(guard)) => {
                 let inside = self.ledger.enter(self.process, guard.held(), wish);
                 self.stay(&inside).await;

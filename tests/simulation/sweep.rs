@@ -130,6 +130,29 @@ const FUTURES: &[Make] = &[
             drop(locks.with_lock(KEY, inner).await);
         })
     }),
+    ("read", |locks| {
+        Box::pin(async move { drop(locks.with_read_lock(KEY, body()).await) })
+    }),
+    ("reads", |locks| {
+        Box::pin(async move {
+            drop(tokio::join!(
+                locks.with_read_lock(KEY, body()),
+                locks.with_read_lock(KEY, locks.with_read_lock(KEY, body())),
+                locks.with_lock(KEY, locks.with_read_lock(KEY, body())),
+                locks.with_read_lock(KEY, body())
+            ));
+        })
+    }),
+    ("downgrade", |locks| {
+        Box::pin(async move {
+            let body = async {
+                let held = crate::held(KEY).expect("the body runs under its lock");
+                drop(held.downgrade().await);
+                drop(locks.with_read_lock(KEY, body()).await);
+            };
+            drop(locks.with_lock(KEY, body).await);
+        })
+    }),
     ("inspect", |locks| {
         Box::pin(async move { drop(locks.inspect(KEY).await) })
     }),
@@ -238,9 +261,13 @@ enum Company {
     HolderHere,
     /// Two more wait behind the future, one in this process and one elsewhere.
     Behind,
+    /// A reader of this process and one elsewhere are inside when the future begins, and leave soon; and two more
+    /// come behind it.
+    Readers,
 }
 
-const COMPANIES: [Company; 4] = [
+const COMPANIES: [Company; 5] = [
+    Company::Readers,
     Company::None,
     Company::HolderElsewhere,
     Company::HolderHere,
@@ -263,13 +290,16 @@ async fn drop_after(
         (link.clone(), builder.over(Arc::new(link), RESPONSE_TIMEOUT))
     };
     let ((link, here), (_, elsewhere)) = (process(), process());
-    let holder = match company {
-        Company::None | Company::Behind => None,
-        Company::HolderElsewhere => Some(&elsewhere),
-        Company::HolderHere => Some(&here),
+    let holders = match company {
+        Company::None | Company::Behind => vec![],
+        Company::HolderElsewhere => vec![elsewhere.lock(KEY)],
+        Company::HolderHere => vec![here.lock(KEY)],
+        Company::Readers => [&elsewhere, &here]
+            .map(|locks| locks.lock(KEY).shared())
+            .into(),
     };
-    if let Some(holder) = holder {
-        let guard = holder.lock(KEY).await.map_err(|error| error.to_string())?;
+    for holder in holders {
+        let guard = holder.await.map_err(|error| error.to_string())?;
         drop(tokio::spawn(async move {
             sleep(Duration::from_millis(10)).await;
             drop(guard);
@@ -278,12 +308,15 @@ async fn drop_after(
     link.set_fate((onset == Onset::Start).then(|| trouble.fate()));
     // They run when the future has been polled once, and so come behind it.
     let behind: Vec<_> = match company {
-        Company::Behind => vec![here.clone(), elsewhere.clone()],
+        Company::Behind => vec![here.lock(KEY), elsewhere.lock(KEY)],
+        Company::Readers => [&here, &elsewhere]
+            .map(|locks| locks.lock(KEY).shared())
+            .into(),
         _ => Vec::new(),
     };
     let mut behind: Vec<_> = behind
         .into_iter()
-        .map(|locks| tokio::spawn(async move { locks.lock(KEY).wait_forever().run(body()).await }))
+        .map(|request| tokio::spawn(async move { request.wait_forever().run(body()).await }))
         .collect();
     let mut swept = make(here.clone());
     let begins = || link.set_fate(Some(trouble.fate()));

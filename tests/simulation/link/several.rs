@@ -19,6 +19,7 @@ impl Link {
     ) -> Answer<Vec<AcquireReply>> {
         let (key, ledger) = (key.clone(), Arc::clone(&self.0.wire.ledger));
         self.request("share", self.0.response_timeout, move |store| {
+            ledger.reads(key.as_str(), &request.holds);
             let answer = store.share(&key, request.clone());
             let (key, ledger, holds) = (key.clone(), Arc::clone(&ledger), request.holds.clone());
             Box::pin(async move {
@@ -45,9 +46,17 @@ impl Link {
         key: &LockKey,
         downgrading: Downgrading,
     ) -> Answer<Presence> {
-        let key = key.clone();
+        let (key, ledger) = (key.clone(), Arc::clone(&self.0.wire.ledger));
         self.request("downgrade", self.0.response_timeout, move |store| {
-            store.downgrade(&key, downgrading)
+            let answer = store.downgrade(&key, downgrading);
+            let (key, ledger) = (key.clone(), Arc::clone(&ledger));
+            Box::pin(async move {
+                let presence = answer.await?;
+                if presence == Presence::Present {
+                    ledger.downgraded(key.as_str(), downgrading.hold);
+                }
+                Ok(presence)
+            })
         })
     }
 

@@ -68,7 +68,7 @@ impl Program {
             }
         };
         let ended = if one_in(2) {
-            self.locks.with_lock(&key, nested).await
+            self.again(&key).run(nested).await
         } else {
             nested.await;
             Ok(())
