@@ -141,10 +141,17 @@ impl Ground {
         let ended = async || alive() <= self.tasks + RENEWALS;
         eventually(self.soon(), &format!("no task is left: {what}"), ended).await;
         self.spare();
-        let mut guard = self.locks.lock(KEY).try_acquire().await;
-        if self.fault.is_some() && guard.is_err() {
-            // The first to meet a dead connection.
-            guard = self.locks.lock(KEY).try_acquire().await;
+        let visit = async || self.locks.lock(KEY).try_acquire().await;
+        let mut guard = visit().await;
+        if self.fault.is_some() {
+            // The first may meet a dead connection, or a request that was under way when the last look was taken.
+            let visited = async || {
+                if !matches!(guard, Ok(Some(_))) {
+                    guard = visit().await;
+                }
+                matches!(guard, Ok(Some(_)))
+            };
+            eventually(DEADLINE, &format!("the lock is free: {what}"), visited).await;
         }
         let guard = guard.expect("a store that answers");
         let guard = guard.unwrap_or_else(|| panic!("the queue is empty: {what}"));

@@ -128,6 +128,79 @@ async fn a_body_that_spawns_may_be_dropped_after_any_poll() {
 }
 
 #[tokio::test]
+async fn readers_may_be_dropped_after_any_poll() {
+    let ground = Ground::on_redis().await;
+    let locks = &ground.locks;
+    let read = || locks.with_read_lock(KEY, body());
+    let polls = ground.sweep(read).await;
+    assert!(polls >= 3, "the body alone takes three polls, not {polls}");
+    let together = || async {
+        let nested = locks.with_read_lock(KEY, read());
+        let write = locks.with_lock(KEY, read());
+        let (one, nested, write) = tokio::join!(read(), nested, write);
+        one.and(nested).and(write).unwrap().unwrap();
+    };
+    ground.sweep(together).await;
+    // Behind a writer, which releases when they have asked, or when they have learnt that they must wait.
+    for moment in 1..=2 {
+        ground
+            .sweep_held(|holder| released_at(moment, holder, together()))
+            .await;
+    }
+}
+
+/// The other one reads for as long as the waiters do.
+#[tokio::test]
+async fn a_reader_beside_others_may_be_dropped_after_any_poll() {
+    let ground = Ground::on_redis().await;
+    let locks = &ground.locks;
+    for shares in [true, false] {
+        let request = || match shares {
+            true => locks.lock(KEY).shared(),
+            false => locks.lock(KEY),
+        };
+        let beside = || async {
+            let other = locks.lock(KEY).shared().await.unwrap();
+            let waiter = request().run(body());
+            released_at(2, other, waiter).await.unwrap();
+        };
+        ground.sweep(beside).await;
+    }
+}
+
+#[tokio::test]
+async fn a_downgrade_may_be_dropped_after_any_poll() {
+    let ground = Ground::on_redis().await;
+    let locks = &ground.locks;
+    let downgrading = || async {
+        let guard = locks.lock(KEY).await.unwrap();
+        yield_now().await;
+        guard.held().downgrade().await.unwrap();
+        guard
+            .scope(locks.with_read_lock(KEY, body()))
+            .await
+            .unwrap()
+            .unwrap();
+        guard.release().await.unwrap();
+    };
+    ground.sweep(downgrading).await;
+    // Others wait already; the downgrade lets the reader among them in.
+    let watched = || async {
+        let guard = locks.lock(KEY).await.unwrap();
+        let downgrade = async {
+            yield_now().await;
+            guard.held().downgrade().await.unwrap();
+            yield_now().await;
+            guard.release().await.unwrap();
+        };
+        let read = locks.with_read_lock(KEY, body());
+        let ((), read) = tokio::join!(downgrade, read);
+        read.unwrap();
+    };
+    ground.sweep(watched).await;
+}
+
+#[tokio::test]
 async fn try_acquire_may_be_dropped_after_any_poll() {
     let ground = Ground::on_redis().await;
     let attempt = async || ground.locks.lock(KEY).try_acquire().await.unwrap();

@@ -48,3 +48,31 @@ async fn a_guard_may_be_dropped_after_any_poll_of_its_life() {
         assert!(ground.sweep(life).await >= 2);
     }
 }
+
+#[tokio::test]
+async fn readers_may_be_dropped_after_any_poll() {
+    for fault in FAULTS {
+        let ground = Ground::on_bad_network(fault).await;
+        let locks = &ground.locks;
+        let readers = || async {
+            let read = || locks.with_read_lock(KEY, yield_now());
+            let (one, other) = tokio::join!(read(), read());
+            one.and(other)
+        };
+        assert!(ground.sweep(readers).await >= 2);
+    }
+}
+
+#[tokio::test]
+async fn a_downgrade_may_be_dropped_after_any_poll() {
+    for fault in FAULTS {
+        let ground = Ground::on_bad_network(fault).await;
+        let life = || async {
+            let guard = ground.locks.lock(KEY).await.unwrap();
+            drop(guard.held().downgrade().await);
+            // Without an answer it is told so, and the release goes on by itself.
+            drop(guard.release().await);
+        };
+        assert!(ground.sweep(life).await >= 2);
+    }
+}
