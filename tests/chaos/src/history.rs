@@ -55,11 +55,13 @@ pub(crate) struct Hold {
     pub(crate) valid: Option<u64>,
     /// When the lease was to end that it was seen with last; in the server it ends no earlier.
     pub(crate) lease: u64,
-    /// Until when the worker had every reason to think itself alone.
+    /// Until when the worker had every reason to think itself alone, or among readers.
     pub(crate) until: u64,
+    /// From when on it may have shared the lock.
+    pub(crate) shared: Option<u64>,
     pub(crate) left: Option<(u64, bool)>,
     pub(crate) lost: Option<(u64, Reason)>,
-    /// Writes that were refused before the lease had ended.
+    /// Writes and reads that were refused before the lease had ended.
     pub(crate) refused: Vec<u64>,
 }
 
@@ -166,6 +168,7 @@ impl Op {
                 token,
                 hold,
                 ttl,
+                shares,
                 life,
                 ..
             } => {
@@ -177,6 +180,7 @@ impl Op {
                     valid: None,
                     lease: at,
                     until: at,
+                    shared: shares.then_some(at),
                     left: None,
                     lost: None,
                     refused: Vec::new(),
@@ -187,6 +191,11 @@ impl Op {
                 self.ended = Some((at, outcome.clone()));
                 if let (Some(hold), Outcome::Lost(reason)) = (&mut self.hold, outcome) {
                     hold.loses(at, *reason);
+                }
+            }
+            What::Downgrades => {
+                if let Some(hold) = &mut self.hold {
+                    hold.shared.get_or_insert(at);
                 }
             }
             What::Reentered => self.reentries += 1,
@@ -213,6 +222,12 @@ impl Op {
 }
 
 impl Hold {
+    /// Whether this section, and one that entered later, may be inside together.
+    pub(crate) fn shares_with(&self, later: &Hold) -> bool {
+        let had = |hold: &Hold| hold.shared.is_some_and(|since| since <= later.entered);
+        had(self) && had(later)
+    }
+
     fn sees(&mut self, at: u64, life: Life) {
         match life {
             Life::Valid(remaining) => {

@@ -35,9 +35,13 @@ pub(crate) enum What {
         hold: String,
         /// The longest lease that a renewal may have asked for, in ns.
         ttl: u64,
+        /// Whether it shares the lock.
+        shares: bool,
         life: Life,
     },
-    /// The body goes on; what the resource said if it wrote.
+    /// The section is about to share the lock that it has had alone.
+    Downgrades,
+    /// The body goes on; what the resource said if it wrote, or read.
     Step { life: Life, write: Option<Answer> },
     /// The section re-entered its own lock.
     Reentered,
@@ -59,7 +63,7 @@ pub(crate) enum Life {
     Lost(Reason),
 }
 
-/// What the fenced resource answered to a write that was made just before.
+/// What the fenced resource answered to a write, or to a read, that was made just before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Answer {
     Accepted,

@@ -22,6 +22,8 @@ struct Shape {
     levels: u64,
     /// Whether an inner body is dropped before its end.
     drops_inner: bool,
+    /// Whether it goes on as a reader after its first steps.
+    downgrades: bool,
     /// Whether the innermost re-entry asks for a longer lease.
     lengthens: bool,
     /// A later key that it takes as well.
@@ -35,6 +37,7 @@ const BRIEF: Shape = Shape {
     pause: Duration::from_millis(1),
     levels: 0,
     drops_inner: false,
+    downgrades: false,
     lengthens: false,
     other: None,
     late: None,
@@ -54,6 +57,7 @@ impl Shape {
             0
         };
         let drops_inner = dice.roll(8) == 0;
+        let downgrades = dice.roll(6) == 0;
         let lengthens = dice.roll(10) == 0;
         let other = (dice.roll(12) == 0).then(|| {
             let later = key + 1 + Shape::index(dice, (KEYS.len() - 1) as u64);
@@ -65,6 +69,7 @@ impl Shape {
             pause,
             levels,
             drops_inner,
+            downgrades,
             lengthens,
             other: other.flatten(),
             late,
@@ -115,6 +120,9 @@ async fn turn(client: &Arc<Client>, dice: &mut Dice, index: usize) {
     let mut ttl = client.mode.ttl;
     let mut shape = Shape::roll(dice, index);
     let mut request = client.locks.lock(key);
+    if dice.roll(5) < 2 {
+        request = request.shared();
+    }
     if dice.roll(10) == 0 {
         ttl = millis(dice, 600, 2_000);
         request = request.ttl(ttl);
@@ -163,6 +171,15 @@ async fn turn(client: &Arc<Client>, dice: &mut Dice, index: usize) {
             let levels = 1 + dice.roll(3);
             let result = recursive(op.site(), None, levels, key).await;
             op.end(&result);
+        }
+        // Several readers who come together, and a writer behind them.
+        23..=24 => {
+            let read = |shape| {
+                let request = client.locks.lock(key).shared();
+                plain(client, key, request, WAIT, shape, client.mode.ttl)
+            };
+            let write = plain(client, key, request, WAIT, BRIEF, ttl);
+            tokio::join!(read(shape), read(BRIEF), read(BRIEF), write);
         }
         _ => plain(client, key, request, WAIT, BRIEF, ttl).await,
     }
@@ -230,6 +247,10 @@ async fn body(site: Site, shape: Shape, ttl: Duration) {
         section.write_late(delay);
     }
     steps(&section, shape).await;
+    if shape.downgrades {
+        section.downgrade().await;
+        steps(&section, shape).await;
+    }
     if shape.levels > 0 {
         if shape.drops_inner {
             section.depth_is_known = false;
@@ -259,8 +280,7 @@ async fn steps(section: &Section, shape: Shape) {
 /// One level deeper, and from there to the last. What fails there shows in the outermost entry too.
 fn deeper(section: &Section, shape: Shape, level: u64) -> BoxFuture<'_, ()> {
     Box::pin(async move {
-        let Site { client, key, .. } = &section.site;
-        let mut request = client.locks.lock(key);
+        let mut request = section.again();
         if shape.lengthens && level == shape.levels {
             request = request.ttl(MAX_TTL);
         }

@@ -1,6 +1,6 @@
 //! What the locks protect: a resource outside of Redis that refuses stale tokens, as a database would.
 //!
-//! It lives in the harness, on a unix socket. A write is accepted if no greater token has written to
+//! It lives in the harness, on a unix socket. A write, or a read, is accepted if no greater token has written to
 //! its key; deciding and writing down are one step, so the log has the order of the writes.
 
 use std::collections::HashMap;
@@ -14,9 +14,10 @@ use tokio::task::JoinHandle;
 
 use crate::ledger::Answer;
 
-/// One write that a worker tried.
+/// One write, or one read, that a worker tried.
 #[derive(Clone, Debug)]
 pub(crate) struct Write {
+    pub(crate) reads: bool,
     pub(crate) key: String,
     pub(crate) token: u64,
     /// The hold and the operation that it came from.
@@ -51,7 +52,7 @@ impl Resource {
         Ok(Resource { state, listening })
     }
 
-    /// Every write so far, in order.
+    /// Every write and read so far, in order.
     pub(crate) fn log(&self) -> Vec<Write> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.log.clone()
@@ -69,9 +70,10 @@ async fn serve(client: UnixStream, state: Arc<Mutex<State>>) -> Result<()> {
     let mut line = String::new();
     client.read_line(&mut line).await?;
     let mut words = line.split_whitespace();
-    let mut word = || words.next().context("key, token, writer");
+    let mut word = || words.next().context("verb, key, token, writer");
+    let reads = word()? == "read";
     let (key, token, writer) = (word()?.to_owned(), word()?.parse()?, word()?.to_owned());
-    let answer = decide(&state, key, token, writer);
+    let answer = decide(&state, reads, key, token, writer);
     let word: &[u8] = match answer {
         Answer::Accepted => b"accepted\n",
         Answer::Refused => b"refused\n",
@@ -79,16 +81,19 @@ async fn serve(client: UnixStream, state: Arc<Mutex<State>>) -> Result<()> {
     Ok(client.write_all(word).await?)
 }
 
-fn decide(state: &Mutex<State>, key: String, token: u64, writer: String) -> Answer {
+fn decide(state: &Mutex<State>, reads: bool, key: String, token: u64, writer: String) -> Answer {
     let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
     let greatest = state.greatest.entry(key.clone()).or_default();
     let answer = if token < *greatest {
         Answer::Refused
     } else {
-        *greatest = token;
+        if !reads {
+            *greatest = token;
+        }
         Answer::Accepted
     };
     state.log.push(Write {
+        reads,
         key,
         token,
         writer,
@@ -104,8 +109,17 @@ pub(crate) struct Access(pub(crate) PathBuf);
 impl Access {
     /// Writes on a connection of its own, so that a caller may be dropped at any point.
     pub(crate) async fn write(&self, key: &str, token: u64, writer: &str) -> Result<Answer> {
+        self.ask("write", key, token, writer).await
+    }
+
+    /// The same for a read.
+    pub(crate) async fn read(&self, key: &str, token: u64, reader: &str) -> Result<Answer> {
+        self.ask("read", key, token, reader).await
+    }
+
+    async fn ask(&self, verb: &str, key: &str, token: u64, writer: &str) -> Result<Answer> {
         let mut server = BufReader::new(UnixStream::connect(&self.0).await?);
-        let line = format!("{key} {token} {writer}\n");
+        let line = format!("{verb} {key} {token} {writer}\n");
         server.write_all(line.as_bytes()).await?;
         let mut answer = String::new();
         server.read_line(&mut answer).await?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use reentry::{Held, LockError, Locks};
+use reentry::{Held, LockError, LockRequest, Locks, Mode as Sharing};
 
 use crate::clock::{self, nanos};
 use crate::ledger::{Answer, Ledger, Life, Outcome, Reason, What};
@@ -113,6 +113,7 @@ impl Section {
             token: held.fencing_token().0,
             hold: held.hold_id().to_string(),
             ttl: nanos(ttl),
+            shares: held.mode() == Sharing::Shared,
             life: life(&held),
         };
         site.client.ledger.write(at, site.op, entered);
@@ -124,12 +125,41 @@ impl Section {
         }
     }
 
-    /// Writes to the resource without a look at the lease, and only then says how it stands.
+    /// Writes to the resource without a look at the lease, and only then says how it stands. A reader reads.
     pub(crate) async fn write(&self) {
         let Site { client, key, .. } = &self.site;
         let token = self.held.fencing_token().0;
-        let answer = client.access.write(key, token, &self.site.writer()).await;
+        let (access, writer) = (&client.access, self.site.writer());
+        let answer = if self.shares() {
+            access.read(key, token, &writer).await
+        } else {
+            access.write(key, token, &writer).await
+        };
         self.step(answer.ok());
+    }
+
+    fn shares(&self) -> bool {
+        self.held.mode() == Sharing::Shared
+    }
+
+    /// A request for the same lock under it.
+    pub(crate) fn again(&self) -> LockRequest {
+        let Site { client, key, .. } = &self.site;
+        let request = client.locks.lock(key);
+        if self.shares() {
+            request.shared()
+        } else {
+            request
+        }
+    }
+
+    /// From here on it reads.
+    pub(crate) async fn downgrade(&self) {
+        self.site.write_now(What::Downgrades);
+        match self.held.downgrade().await {
+            Ok(()) | Err(LockError::Lost { .. } | LockError::Store { .. }) => {}
+            Err(error) => panic!("a downgrade: {error}"),
+        }
     }
 
     pub(crate) fn step(&self, write: Option<Answer>) {
@@ -141,6 +171,9 @@ impl Section {
 
     /// A write that is under way for so long, while its worker does not wait for it.
     pub(crate) fn write_late(&self, delay: Duration) {
+        if self.shares() {
+            return;
+        }
         let Site { client, key, .. } = self.site.clone();
         let (token, writer) = (self.held.fencing_token().0, self.site.writer());
         drop(tokio::spawn(async move {

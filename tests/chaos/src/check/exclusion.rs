@@ -1,4 +1,5 @@
-//! P1 and P11: sections under valid leases never overlap, and tokens grow with every entry.
+//! P1 and P11: sections under valid leases never overlap unless they are all readers', and tokens grow with every
+//! entry of a writer.
 
 use std::collections::HashMap;
 
@@ -18,9 +19,10 @@ struct Key<'a> {
 
 pub(super) fn check(history: &History, verdict: &mut Verdict) {
     let mut keys: HashMap<&str, Key<'_>> = HashMap::new();
-    let mut tokens: HashMap<(&str, u64), &Op> = HashMap::new();
+    let mut tokens: HashMap<(&str, u64), Section<'_>> = HashMap::new();
     for (op, hold) in history.sections() {
-        if let Some(other) = tokens.insert((&op.key, hold.token), op) {
+        let (other, first) = *tokens.entry((&op.key, hold.token)).or_insert((op, hold));
+        if !std::ptr::eq(first, hold) && !first.shares_with(hold) {
             let what = format!(
                 "{} and {}: {} on {}",
                 other.name(),
@@ -43,7 +45,8 @@ pub(super) fn check(history: &History, verdict: &mut Verdict) {
 fn overlaps<'a>(history: &History, verdict: &mut Verdict, key: &mut Key<'a>, next: Section<'a>) {
     let (op, hold) = next;
     key.inside.retain(|(_, other)| other.until > hold.entered);
-    for (other, older) in &key.inside {
+    let apart = |older: &&Section<'_>| !older.1.shares_with(hold);
+    for (other, older) in key.inside.iter().filter(apart) {
         if history.taken(&op.key, older.entered.saturating_sub(LEASE), hold.entered) {
             verdict.excused += 1;
             continue;

@@ -36,6 +36,7 @@ fn entered(at: u64, op: u64, token: u64) -> Record {
         token,
         hold: format!("hold:{token}"),
         ttl: TTL,
+        shares: false,
         life: Life::Valid(TTL),
     };
     record(at, op, entered)
@@ -63,6 +64,24 @@ fn ends(at: u64, op: u64, outcome: Outcome) -> [Record; 2] {
 fn section(from: u64, to: u64, op: u64, token: u64) -> Vec<Record> {
     let mut records = vec![wants(from, op), entered(from, op, token), valid(to, op)];
     records.extend(ends(to, op, Outcome::Done));
+    records
+}
+
+/// The same of a reader.
+fn reads(from: u64, to: u64, op: u64, token: u64) -> Vec<Record> {
+    let mut records = section(from, to, op, token);
+    for record in &mut records {
+        if let What::Entered { shares, .. } = &mut record.what {
+            *shares = true;
+        }
+    }
+    records
+}
+
+/// The same of a writer that goes on as a reader.
+fn downgrades(from: u64, at: u64, to: u64, token: u64) -> Vec<Record> {
+    let mut records = section(from, to, 1, token);
+    records.insert(2, record(at, 1, What::Downgrades));
     records
 }
 
@@ -112,6 +131,27 @@ fn two_at_once_are_found() {
 }
 
 #[test]
+fn readers_at_once_are_fine_and_a_writer_among_them_is_found() {
+    let readers = || vec![reads(0, 10, 1, 5), reads(5, 20, 1, 5)];
+    assert_eq!(rules(&history(readers())), []);
+    for writer in [section(15, 30, 1, 6), section(7, 8, 1, 6)] {
+        let mut all = readers();
+        all.push(writer);
+        let rules = rules(&history(all));
+        assert!(!rules.is_empty() && rules.iter().all(|rule| *rule == Rule::Overlap));
+    }
+}
+
+#[test]
+fn readers_beside_a_writer_are_fine_from_its_downgrade_on() {
+    let met = |at| history(vec![downgrades(0, 5, 20, 5), reads(at, 30, 1, 5)]);
+    assert_eq!(rules(&met(6)), []);
+    assert_eq!(rules(&met(4)), [Rule::TokenTwice, Rule::Overlap]);
+    let writes = history(vec![downgrades(0, 5, 20, 5), section(6, 30, 1, 6)]);
+    assert_eq!(rules(&writes), [Rule::Overlap]);
+}
+
+#[test]
 fn one_who_was_stopped_is_inside_until_its_lease_ends() {
     let stopped = |lost_at| {
         vec![
@@ -157,6 +197,7 @@ fn a_token_that_is_given_twice_or_out_of_order_is_found() {
 fn a_stale_write_that_is_accepted_is_found() {
     let mut history = history(vec![]);
     let write = |token, answer| Write {
+        reads: false,
         key: KEY.to_owned(),
         token,
         writer: String::new(),

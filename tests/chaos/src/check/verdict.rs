@@ -20,15 +20,15 @@ pub(crate) struct Violation {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Rule {
-    /// Two sections under valid leases at one time (P1).
+    /// Two sections under valid leases at one time, and not two readers (P1).
     Overlap,
-    /// One token given twice (P11).
+    /// One token given twice, and not to readers who share the lock (P11).
     TokenTwice,
     /// A later entry with a smaller token (P11).
     TokenOrder,
-    /// A write with a token below one that had written before was accepted.
+    /// A write or a read with a token below one that had written before was accepted.
     StaleWrite,
-    /// A write under a valid lease was refused, so a newer holder had written (P1, P11).
+    /// A write or a read under a valid lease was refused, so a newer holder had written (P1, P11).
     ValidRefused,
     /// A lock that had been taken out of the server counted as held for longer than a lease (P5, P6).
     NeverTold,

@@ -1,4 +1,4 @@
-//! The fenced resource: no stale write gets through, and none is refused under a valid lease.
+//! The fenced resource: no stale write or read gets through, and none is refused under a valid lease.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,9 @@ pub(super) fn check(history: &History, verdict: &mut Verdict) {
             );
             verdict.add(Rule::StaleWrite, what);
         }
-        *greatest = write.token.max(*greatest);
+        if !write.reads {
+            *greatest = write.token.max(*greatest);
+        }
     }
     for (op, hold) in history.sections() {
         let from = hold.entered.saturating_sub(LEASE);
