@@ -30,7 +30,7 @@ use crate::{
     store::{
         AcquireAllReply, AcquireReply, AcquireRequest, Answer, DepthChange, Downgrading, HoldOf,
         Keeping, Listener, Presence, ReleaseReply, ReleaseRequest, Renewal, Seen, ShareRequest,
-        Snapshot, Store, memory::MemoryStore,
+        Snapshot, Store, memory::MemoryStore, waits::Waits,
     },
     support::{DEADLINE, eventually},
 };
@@ -133,6 +133,10 @@ impl Store for Counting {
 
     fn force_release(&self, key: &LockKey, seen: Seen) -> Answer<bool> {
         self.store.force_release(key, seen)
+    }
+
+    fn waits(&self) -> &dyn Waits {
+        self.store.waits()
     }
 
     fn listen(&self, _: InboxId, listener: Weak<dyn Listener>) -> bool {

@@ -14,10 +14,11 @@ use super::{
     AcquireAllReply, AcquireReply, AcquireRequest, Answer, DepthChange, Downgrading, HoldOf,
     Keeping, Listener, Presence, ReleaseReply, ReleaseRequest, Renewal, Seen, ShareRequest,
     Snapshot, Store,
+    waits::{Claim, Look, Publication, Published, Waits},
 };
 use crate::base::{
     error::StoreError,
-    id::{HoldId, InboxId},
+    id::{HoldId, InboxId, OwnerId},
     key::LockKey,
     mode::Mode,
     mutex::Mutex,
@@ -25,6 +26,7 @@ use crate::base::{
 
 mod line;
 mod state;
+mod waits;
 
 /// The in-memory store.
 pub(crate) struct MemoryStore {
@@ -166,6 +168,10 @@ impl Store for MemoryStore {
         self.execute(move |state, now| state.force_release(&key, &seen, now))
     }
 
+    fn waits(&self) -> &dyn Waits {
+        self
+    }
+
     fn listen(&self, inbox: InboxId, listener: Weak<dyn Listener>) -> bool {
         let known = self
             .shared
@@ -195,6 +201,38 @@ impl Store for MemoryStore {
 
     fn connection_epoch(&self) -> u64 {
         0
+    }
+}
+
+impl Waits for MemoryStore {
+    fn publish_wait(&self, publication: Publication) -> Answer<Published> {
+        self.execute(move |state, now| {
+            let now = state.time(now);
+            state.waits.publish(publication, now)
+        })
+    }
+
+    fn waits_of(&self, hold: HoldId) -> Answer<Look> {
+        self.execute(move |state, now| {
+            let now = state.time(now);
+            state.waits.look(hold, now)
+        })
+    }
+
+    fn holds_in(&self, key: &str) -> Answer<Vec<HoldId>> {
+        let key = key.to_owned();
+        self.execute(move |state, now| state.holds(&key, now))
+    }
+
+    fn claim_victim(&self, claim: Claim) -> Answer<bool> {
+        self.execute(move |state, now| {
+            let now = state.time(now);
+            state.waits.claim(claim, now)
+        })
+    }
+
+    fn withdraw_wait(&self, owner: OwnerId, wait: HoldId) -> Answer<()> {
+        self.execute(move |state, _| state.waits.withdraw(owner, wait))
     }
 }
 

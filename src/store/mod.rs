@@ -7,16 +7,22 @@
 //! ended: it takes the lock for that hold, until the lease ends. TCP does not repeat a request, nor does
 //! anything below this crate.
 
-use std::{fmt, pin::Pin, sync::Weak, time::Duration};
+#![cfg_attr(
+    not(test),
+    allow(dead_code, reason = "the search for deadlocks comes next")
+)]
+
+use std::{fmt, sync::Weak, time::Duration};
 
 use tokio::{sync::watch, time::Instant};
 
+use self::waits::Waits;
 use crate::base::{
-    error::StoreError,
     id::{HoldId, InboxId},
     key::LockKey,
 };
 
+mod answer;
 #[cfg(test)]
 #[path = "../../tests/contract/mod.rs"]
 mod contract;
@@ -26,13 +32,12 @@ mod differential;
 pub(crate) mod memory;
 mod protocol;
 pub(crate) mod redis;
+pub(crate) mod waits;
 
-pub(crate) use self::protocol::*;
+pub(crate) use self::{answer::Answer, protocol::*};
 
 /// How long an ended hold is remembered, and so how late a request may still arrive.
 pub(crate) const TOMBSTONE_LIFE: Duration = Duration::from_secs(600);
-
-pub(crate) type Answer<T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send>>;
 
 /// Where locks live.
 pub(crate) trait Store: fmt::Debug + Send + Sync {
@@ -84,6 +89,9 @@ pub(crate) trait Store: fmt::Debug + Send + Sync {
     /// Ends the holds that were `seen`, as far as they are still there. The lock moves on, unless other readers are in
     /// it.
     fn force_release(&self, key: &LockKey, seen: Seen) -> Answer<bool>;
+
+    /// Where acquisitions that wait are published.
+    fn waits(&self) -> &dyn Waits;
 
     /// Opens the inbox, unless it is open: `listener` is told from now on which locks have moved to
     /// it. Returns false while it is broken, and where there can be none, so that waiters have to ask; the

@@ -38,6 +38,13 @@ impl StoreTime {
             .checked_sub(earlier.micros)
             .map(Duration::from_micros)
     }
+
+    /// The time so long after it.
+    pub(crate) fn after(self, span: Duration) -> Self {
+        let span = u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
+        let micros = self.micros.saturating_add(span);
+        Self { micros }
+    }
 }
 
 /// The request of one hold for a lock.

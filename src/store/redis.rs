@@ -12,21 +12,23 @@ use tokio::{sync::watch, time::Instant};
 use self::{
     connect::Connector,
     inbox::Inbox,
-    names::{Entries, Field, Fields},
+    names::{Entries, Field, Fields, Victim, WaitsOf},
     reply::Unexpected,
     script::{
-        ACQUIRE, ACQUIRE_ALL, Call, DEPTH, DOWNGRADE, FORCE_RELEASE, INSPECT, KEEP, RELEASE,
-        RELEASE_ALL, RENEW, RENEW_ALL, SHARE, Script, UNSHARE, millis,
+        ACQUIRE, ACQUIRE_ALL, Call, DEPTH, DOWNGRADE, FORCE_RELEASE, HOLDS, INSPECT, KEEP, LOOK,
+        RELEASE, RELEASE_ALL, RENEW, RENEW_ALL, SHARE, Script, UNSHARE, VICTIM, WAIT, WITHDRAW,
+        millis,
     },
 };
 use super::{
     AcquireAllReply, AcquireReply, AcquireRequest, Answer, DepthChange, Downgrading, HoldOf,
     Keeping, Listener, MOST_TOGETHER, Order, Presence, ReleaseReply, ReleaseRequest, Renewal,
     SHOWN, Seen, ShareRequest, Snapshot, Store,
+    waits::{Claim, Look, Publication, Published, Waits, lateness},
 };
 use crate::base::{
     error::{LockError, StoreError},
-    id::{HoldId, InboxId},
+    id::{HoldId, InboxId, OwnerId},
     key::LockKey,
     mode::Mode,
 };
@@ -40,6 +42,7 @@ mod pace;
 mod reply;
 mod script;
 mod traffic;
+mod waits;
 
 pub(crate) use self::{address::Address, connect::Timeouts};
 #[cfg(any(test, fuzzing))]
@@ -274,6 +277,10 @@ impl Store for RedisStore {
         self.run(call, reply::flag)
     }
 
+    fn waits(&self) -> &dyn Waits {
+        self
+    }
+
     fn listen(&self, inbox: InboxId, listener: Weak<dyn Listener>) -> bool {
         let channel = self.inbox.as_ref();
         channel.is_some_and(|channel| channel.open(inbox, listener))
@@ -297,6 +304,50 @@ impl Store for RedisStore {
 
     fn connection_epoch(&self) -> u64 {
         self.connector.connection_epoch()
+    }
+}
+
+/// Each script touches what belongs to one owner, or the victim of one cycle, or the fields of one lock.
+impl Waits for RedisStore {
+    fn publish_wait(&self, publication: Publication) -> Answer<Published> {
+        let Publication {
+            owner,
+            wait,
+            life,
+            known,
+        } = publication;
+        let call = WAIT
+            .call(1)
+            .arg(WaitsOf(owner))
+            .arg(Field(wait.id))
+            .arg(waits::written(&wait))
+            .millis(life)
+            .millis(lateness(life))
+            .arg(known.map_or(0, |known| known.micros));
+        self.run(call, waits::published)
+    }
+
+    fn waits_of(&self, hold: HoldId) -> Answer<Look> {
+        let call = LOOK.call(1).arg(WaitsOf(hold.owner())).arg(Field(hold));
+        self.run(call, move |reply| waits::look(reply, hold))
+    }
+
+    fn holds_in(&self, key: &str) -> Answer<Vec<HoldId>> {
+        self.run(HOLDS.call(1).arg(key), waits::holds)
+    }
+
+    fn claim_victim(&self, claim: Claim) -> Answer<bool> {
+        let call = VICTIM
+            .call(1)
+            .arg(Victim(claim.cycle))
+            .arg(Field(claim.victim))
+            .millis(claim.life);
+        self.run(call, reply::flag)
+    }
+
+    fn withdraw_wait(&self, owner: OwnerId, wait: HoldId) -> Answer<()> {
+        let call = WITHDRAW.call(1).arg(WaitsOf(owner)).arg(Field(wait));
+        self.run(call, |reply| reply::flag(reply).map(drop))
     }
 }
 

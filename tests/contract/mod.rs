@@ -47,4 +47,5 @@ pub(super) mod server;
 mod several;
 mod take;
 mod tokens;
+mod waits;
 pub(super) mod world;

@@ -54,6 +54,16 @@ for _, key in ipairs(redis.call('KEYS', '*')) do
       end
     end
   end
+  if string.match(key, '^reentry:waits:') then
+    local waits = redis.call('HGETALL', key)
+    for at = 1, #waits, 2 do
+      local stamp, deadline, rest = string.match(waits[at + 1], '^(%d+) (%d+)( .*)$')
+      if stamp then
+        local times = string.format('%.0f %.0f', stamp - ARGV[1] * 1000, deadline - ARGV[1] * 1000)
+        redis.call('HSET', key, waits[at], times .. rest)
+      end
+    end
+  end
   if string.match(key, '^reentry:queue:') then
     local ended = redis.call('ZRANGE', key, 4503599627370496, '+inf', 'BYSCORE')
     for _, tombstone in ipairs(ended) do

@@ -38,6 +38,7 @@ use crate::base::{
 mod names;
 mod reply;
 mod step;
+mod waits;
 
 /// At least so many; `PROPTEST_CASES` asks for more.
 const CASES: u32 = 2_000;
@@ -98,8 +99,9 @@ impl OnRedis {
 
 /// Has every script loaded: one that has to be sent twice is overtaken by what was sent after it.
 async fn warm(store: &RedisStore, names: &Names) -> Result<(), StoreError> {
+    let known = waits::known(store, names.hold(0)).await?;
     for request in Request::of_each_kind() {
-        names.send(store, 0, request).await?;
+        names.send(store, (0, known), request).await?;
     }
     let (fields, token) = (vec![Vec::new()], None);
     let nothing = Seen { fields, token };
@@ -188,8 +190,10 @@ impl<'a> Case<'a> {
         for requests in requests.chunks(BATCH) {
             let (names, redis) = (&self.names, self.redis);
             let answers = |runtime: &Runtime, store: &dyn Store| {
+                let known = runtime.block_on(waits::known(store, names.hold(0)));
+                let known = known.expect("the time");
                 let answers = requests.iter().map(|&(key, request)| {
-                    let answer = names.send(store, key, request);
+                    let answer = names.send(store, (key, known), request);
                     future::try_join(answer, store.inspect(names.key(key)))
                 });
                 runtime.block_on(future::try_join_all(answers))

@@ -3,6 +3,7 @@
 use super::{
     reply::Reply,
     step::{Entry, HOLDS, INBOXES, KEYS, Next, Request, Wish},
+    waits,
 };
 use crate::{
     base::{
@@ -12,7 +13,7 @@ use crate::{
     },
     store::{
         AcquireRequest, DepthChange, Downgrading, HoldOf, Keeping, QueueEntry, ReleaseRequest,
-        Renewal, ShareRequest, Store, Successor, contract::world::some_hold,
+        Renewal, ShareRequest, Store, StoreTime, Successor, contract::world::some_hold,
     },
 };
 
@@ -37,6 +38,10 @@ impl Names {
         &self.keys[key]
     }
 
+    pub(super) fn hold(&self, hold: usize) -> HoldId {
+        self.holds[hold]
+    }
+
     /// The number of a key of the store.
     pub(super) fn number(&self, key: &str) -> Option<usize> {
         self.keys.iter().position(|known| known.as_str() == key)
@@ -45,12 +50,16 @@ impl Names {
     pub(super) async fn send(
         &self,
         store: &dyn Store,
-        key: usize,
+        (number, known): (usize, StoreTime),
         request: Request,
     ) -> Result<Reply, StoreError> {
-        let keys = self.keys_from(key);
-        let key = self.key(key);
+        let keys = self.keys_from(number);
+        let key = self.key(number);
         match request {
+            Request::Wait(request) => {
+                let reply = waits::ask(store, key, known, &self.holds, request).await?;
+                Ok(Reply::Wait(reply))
+            }
             Request::Acquire { wish, waits } => {
                 let request = self.acquire(wish, waits);
                 store.acquire(key, request).await.map(Reply::Acquired)

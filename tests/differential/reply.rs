@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::waits::WaitReply;
 use crate::{
     base::id::FencingToken,
     store::{
@@ -25,6 +26,7 @@ pub(super) enum Reply {
     ReleasedAll(Vec<bool>),
     Snapshot(Option<Snapshot>),
     Forced(bool),
+    Wait(WaitReply),
     /// What was sent to an inbox, by the number of that inbox.
     Message(usize, HandoffMessage),
 }
@@ -69,6 +71,7 @@ impl Reply {
                 message.at = StoreTime { micros: 0 };
                 (None, Some(std::mem::replace(&mut message.token, NO_TOKEN)))
             }
+            Self::Wait(reply) => (reply.take_age(), None),
             _ => (None, None),
         };
         Parts {

@@ -79,6 +79,32 @@ pub(super) enum Request {
     ReleaseAll {
         holds: [usize; KEYS],
     },
+    Wait(WaitRequest),
+}
+
+/// What is asked about published waits. A wait has the id of a hold.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum WaitRequest {
+    /// With the owner of the hold `by`.
+    Publish {
+        wait: usize,
+        by: usize,
+        life: Duration,
+        is_late: bool,
+    },
+    Look {
+        hold: usize,
+    },
+    Holds,
+    Claim {
+        cycle: usize,
+        victim: usize,
+        life: Duration,
+    },
+    Withdraw {
+        by: usize,
+        wait: usize,
+    },
 }
 
 /// What a hold wants that asks for a lock.
@@ -107,7 +133,7 @@ pub(super) struct Next {
 }
 
 impl Request {
-    pub(super) fn of_each_kind() -> [Self; 11] {
+    pub(super) fn of_each_kind() -> [Self; 16] {
         let (hold, inbox, ttl, mode) = (0, 0, MINUTE, Mode::Shared);
         let (tombstone, next, waits) = (false, None, None);
         let is_preferred = false;
@@ -133,6 +159,21 @@ impl Request {
             placeless: false,
             next,
         };
+        let (life, by, is_late) = (ttl, 0, true);
+        let publish = WaitRequest::Publish {
+            wait: 0,
+            by,
+            life,
+            is_late,
+        };
+        let claim = WaitRequest::Claim {
+            cycle: 0,
+            victim: 0,
+            life,
+        };
+        let withdraw = WaitRequest::Withdraw { by, wait: 0 };
+        let [publish, claim, withdraw] = [publish, claim, withdraw].map(Self::Wait);
+        let [look, look_in] = [WaitRequest::Look { hold }, WaitRequest::Holds].map(Self::Wait);
         let share = Self::Share {
             holds: 1,
             wish,
@@ -152,6 +193,11 @@ impl Request {
             Self::AcquireAll { wish },
             Self::RenewAll { holds, ttl },
             Self::ReleaseAll { holds },
+            publish,
+            claim,
+            withdraw,
+            look,
+            look_in,
         ]
     }
 }
@@ -211,6 +257,29 @@ fn any_request() -> impl Strategy<Value = Request> {
                 next: next.filter(|_| mode == Mode::Exclusive),
             }
         }),
+        3 => any_wait_request().prop_map(Request::Wait),
+    ]
+}
+
+fn any_wait_request() -> impl Strategy<Value = WaitRequest> {
+    let publish = (0..HOLDS, 0..HOLDS, any_span(), prop::bool::weighted(0.2));
+    prop_oneof![
+        3 => publish.prop_map(|(wait, by, life, is_late)| WaitRequest::Publish {
+            wait,
+            by,
+            life,
+            is_late,
+        }),
+        3 => (0..HOLDS).prop_map(|hold| WaitRequest::Look { hold }),
+        1 => Just(WaitRequest::Holds),
+        1 => (0..HOLDS, 0..HOLDS, any_span()).prop_map(|(cycle, victim, life)| {
+            WaitRequest::Claim {
+                cycle,
+                victim,
+                life,
+            }
+        }),
+        1 => (0..HOLDS, 0..HOLDS).prop_map(|(by, wait)| WaitRequest::Withdraw { by, wait }),
     ]
 }
 

@@ -34,7 +34,7 @@ use crate::{
     store::{
         AcquireAllReply, AcquireReply, AcquireRequest, Answer, DepthChange, Downgrading, HoldOf,
         Keeping, Listener, Presence, ReleaseReply, ReleaseRequest, Renewal, Seen, ShareRequest,
-        Snapshot, Store, memory::MemoryStore,
+        Snapshot, Store, memory::MemoryStore, waits::Waits,
     },
 };
 
@@ -147,10 +147,9 @@ impl Link {
         self.0.wire.kill();
     }
 
-    fn request<T: Send + 'static>(
+    pub(super) fn request<T: Send + 'static>(
         &self,
         step: &'static str,
-        patience: Duration,
         ask: impl Fn(&MemoryStore) -> Answer<T> + Send + Sync + 'static,
     ) -> Answer<T> {
         let connection = Arc::clone(&self.0);
@@ -186,7 +185,7 @@ impl Link {
             };
             let failed = select! {
                 biased;
-                answered = timeout(patience, answered) => match answered {
+                answered = timeout(connection.response_timeout, answered) => match answered {
                     Ok(Ok(answer)) => return Ok(answer),
                     Ok(Err(failed)) => failed,
                     Err(_silence) => {
@@ -270,7 +269,7 @@ impl Connection {
 impl Store for Link {
     fn acquire(&self, key: &LockKey, request: AcquireRequest) -> Answer<AcquireReply> {
         let (key, ledger) = (key.clone(), Arc::clone(&self.0.wire.ledger));
-        self.request("acquire", self.0.response_timeout, move |store| {
+        self.request("acquire", move |store| {
             let answer = store.acquire(&key, request);
             let (key, ledger) = (key.clone(), Arc::clone(&ledger));
             Box::pin(async move {
@@ -285,16 +284,12 @@ impl Store for Link {
 
     fn depth(&self, key: &LockKey, change: DepthChange) -> Answer<Presence> {
         let key = key.clone();
-        self.request("depth", self.0.response_timeout, move |store| {
-            store.depth(&key, change)
-        })
+        self.request("depth", move |store| store.depth(&key, change))
     }
 
     fn renew(&self, key: &LockKey, renewal: Renewal) -> Answer<Presence> {
         let key = key.clone();
-        self.request("renew", self.0.response_timeout, move |store| {
-            store.renew(&key, renewal)
-        })
+        self.request("renew", move |store| store.renew(&key, renewal))
     }
 
     fn share(&self, key: &LockKey, request: ShareRequest) -> Answer<Vec<AcquireReply>> {
@@ -311,7 +306,7 @@ impl Store for Link {
 
     fn release(&self, key: &LockKey, request: ReleaseRequest) -> Answer<ReleaseReply> {
         let (key, ledger) = (key.clone(), Arc::clone(&self.0.wire.ledger));
-        self.request("release", self.0.response_timeout, move |store| {
+        self.request("release", move |store| {
             let answer = store.release(&key, request);
             let (key, ledger) = (key.clone(), Arc::clone(&ledger));
             Box::pin(async move {
@@ -346,16 +341,18 @@ impl Store for Link {
 
     fn inspect(&self, key: &LockKey) -> Answer<Option<Snapshot>> {
         let key = key.clone();
-        self.request("inspect", self.0.response_timeout, move |store| {
-            store.inspect(&key)
-        })
+        self.request("inspect", move |store| store.inspect(&key))
     }
 
     fn force_release(&self, key: &LockKey, seen: Seen) -> Answer<bool> {
         let key = key.clone();
-        self.request("force_release", self.0.response_timeout, move |store| {
+        self.request("force_release", move |store| {
             store.force_release(&key, seen.clone())
         })
+    }
+
+    fn waits(&self) -> &dyn Waits {
+        self
     }
 
     fn listen(&self, inbox: InboxId, listener: Weak<dyn Listener>) -> bool {

@@ -9,6 +9,7 @@
 //! | `link` | the connection of one process: loss, delay, duplicates, answers out of order |
 //! | `wire` | what the connection and the inbox of one process share |
 //! | `mailbox` | the way of the messages that a lock has moved |
+//! | `waits` | published waits over that connection |
 //! | `ledger` | who is inside, who got which token, what the protected resource accepted |
 //! | `program` | what the tasks do with the locks, in `members` the work that they leave behind, in `readers` what readers do |
 //! | `process` | several tasks on one `Locks`, which may be killed |
@@ -43,6 +44,7 @@ mod run;
 mod server;
 mod siblings;
 mod sweep;
+mod waits;
 mod wire;
 
 /// How many seeds each kind of run has.

@@ -42,20 +42,25 @@ const PARTS: [(&str, &str); 5] = [
 ];
 
 /// Every script is known to the server, so that each operation is one EVALSHA.
-const SCRIPTS: [&str; 13] = [
+const SCRIPTS: [&str; 18] = [
     include_str!("../../lua/acquire.lua"),
     include_str!("../../lua/acquire_all.lua"),
     include_str!("../../lua/depth.lua"),
     include_str!("../../lua/downgrade.lua"),
     include_str!("../../lua/force_release.lua"),
+    include_str!("../../lua/holds.lua"),
     include_str!("../../lua/inspect.lua"),
     include_str!("../../lua/keep.lua"),
+    include_str!("../../lua/look.lua"),
     include_str!("../../lua/release.lua"),
     include_str!("../../lua/release_all.lua"),
     include_str!("../../lua/renew.lua"),
     include_str!("../../lua/renew_all.lua"),
     include_str!("../../lua/share.lua"),
     include_str!("../../lua/unshare.lua"),
+    include_str!("../../lua/victim.lua"),
+    include_str!("../../lua/wait.lua"),
+    include_str!("../../lua/withdraw.lua"),
 ];
 
 /// A script as it is sent.

@@ -8,7 +8,10 @@ use std::{
 use foldhash::fast::RandomState;
 use tokio::time::Instant;
 
-use super::line::{Line, Want};
+use super::{
+    line::{Line, Want},
+    waits::PublishedWaits,
+};
 use crate::{
     base::{
         id::{FencingToken, HoldId, InboxId},
@@ -30,6 +33,7 @@ mod sharing;
 pub(super) struct State {
     locks: HashMap<LockKey, Lock, RandomState>,
     lines: HashMap<LockKey, Line, RandomState>,
+    pub(super) waits: PublishedWaits,
     clock: Clock,
     next_sweep: Instant,
     /// What is to be sent to which inbox once the operation is over.
@@ -106,6 +110,7 @@ impl Default for State {
         Self {
             locks: HashMap::default(),
             lines: HashMap::default(),
+            waits: PublishedWaits::default(),
             clock: Clock::new(),
             next_sweep: Instant::now(),
             messages: Vec::new(),
@@ -143,6 +148,19 @@ impl State {
             line.prune(now);
             !line.is_empty()
         });
+        self.waits.sweep(self.clock.at(now));
+    }
+
+    /// What the clock of the store shows then.
+    pub(super) fn time(&self, now: Instant) -> StoreTime {
+        self.clock.at(now)
+    }
+
+    /// The holds in a lock, by its name in the store.
+    pub(super) fn holds(&self, key: &str, now: Instant) -> Vec<HoldId> {
+        let lock = self.locks.get(key).filter(|lock| now < lock.expires);
+        let fields = lock.map(|lock| &lock.fields[..]).unwrap_or_default();
+        fields.iter().map(|(hold, _)| *hold).collect()
     }
 
     pub(super) fn take_messages(&mut self) -> Vec<(InboxId, Message)> {

@@ -1,10 +1,14 @@
-//! The Redis keys of a lock, and what stands in them. All of them lie in one slot of a Redis Cluster.
+//! The Redis keys of a lock, and what stands in them. All of them lie in one slot of a Redis Cluster. Beside them the
+//! keys of the search for deadlocks, each of which is used alone.
 
 use std::io::Write;
 
 use deadpool_redis::redis::{RedisWrite, ToRedisArgs};
 
-use crate::base::{id::HoldId, key::LockKey};
+use crate::base::{
+    id::{HoldId, OwnerId},
+    key::LockKey,
+};
 
 #[cfg(any(test, fuzzing))]
 #[path = "../../../tests/properties/names.rs"]
@@ -53,5 +57,25 @@ impl ToRedisArgs for Field {
     fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
         // Into memory it cannot fail.
         let _ = self.0.write_to(&mut out.writer_for_next_arg());
+    }
+}
+
+/// The hash of the waits that the holds of an owner enclose.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WaitsOf(pub(super) OwnerId);
+
+impl ToRedisArgs for WaitsOf {
+    fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
+        out.write_arg_fmt(format_args!("reentry:waits:{{{}}}", self.0));
+    }
+}
+
+/// The victim of the cycle whose least wait this is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Victim(pub(super) HoldId);
+
+impl ToRedisArgs for Victim {
+    fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
+        out.write_arg_fmt(format_args!("reentry:victim:{}", self.0));
     }
 }

@@ -22,7 +22,7 @@ pub(super) mod properties;
 /// A reply that no script of ours gives.
 #[derive(Debug, thiserror::Error)]
 #[error("unexpected reply {0:?}")]
-pub(super) struct Unexpected(Value);
+pub(super) struct Unexpected(pub(super) Value);
 
 /// The values of an array of integers. The driver's own conversion would also cut a float short.
 fn integers(reply: &Value) -> Option<Vec<i64>> {

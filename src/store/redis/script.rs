@@ -57,6 +57,11 @@ script!(UNSHARE, "unshare");
 script!(RELEASE_ALL, "release_all");
 script!(INSPECT, "inspect");
 script!(FORCE_RELEASE, "force_release");
+script!(WAIT, "wait");
+script!(LOOK, "look");
+script!(HOLDS, "holds");
+script!(VICTIM, "victim");
+script!(WITHDRAW, "withdraw");
 
 fn sha(source: &str) -> String {
     deadpool_redis::redis::Script::new(source)
@@ -202,7 +207,8 @@ mod tests {
 
     #[test]
     fn every_script_opens_with_its_keys_arguments_and_reply() {
-        for script in [
+        let waits = [&WAIT, &LOOK, &HOLDS, &VICTIM, &WITHDRAW];
+        let locks = [
             &ACQUIRE,
             &ACQUIRE_ALL,
             &DEPTH,
@@ -216,7 +222,8 @@ mod tests {
             &UNSHARE,
             &INSPECT,
             &FORCE_RELEASE,
-        ] {
+        ];
+        for script in locks.into_iter().chain(waits) {
             let mut lines = script.source.lines();
             for opening in ["-- KEYS: ", "-- ARGV: ", "-- returns "] {
                 let line = lines.next().unwrap_or_default();

@@ -18,7 +18,7 @@ impl Link {
         request: ShareRequest,
     ) -> Answer<Vec<AcquireReply>> {
         let (key, ledger) = (key.clone(), Arc::clone(&self.0.wire.ledger));
-        self.request("share", self.0.response_timeout, move |store| {
+        self.request("share", move |store| {
             ledger.reads(key.as_str(), &request.holds);
             let answer = store.share(&key, request.clone());
             let (key, ledger, holds) = (key.clone(), Arc::clone(&ledger), request.holds.clone());
@@ -36,9 +36,7 @@ impl Link {
 
     pub(super) fn keep_readers(&self, key: &LockKey, keeping: Keeping) -> Answer<Vec<HoldId>> {
         let key = key.clone();
-        self.request("keep", self.0.response_timeout, move |store| {
-            store.keep(&key, keeping.clone())
-        })
+        self.request("keep", move |store| store.keep(&key, keeping.clone()))
     }
 
     pub(super) fn downgrade_hold(
@@ -47,7 +45,7 @@ impl Link {
         downgrading: Downgrading,
     ) -> Answer<Presence> {
         let (key, ledger) = (key.clone(), Arc::clone(&self.0.wire.ledger));
-        self.request("downgrade", self.0.response_timeout, move |store| {
+        self.request("downgrade", move |store| {
             let answer = store.downgrade(&key, downgrading);
             let (key, ledger) = (key.clone(), Arc::clone(&ledger));
             Box::pin(async move {
@@ -67,7 +65,7 @@ impl Link {
         ttl: Duration,
     ) -> Answer<AcquireAllReply> {
         let (keys, ledger) = (keys.to_vec(), Arc::clone(&self.0.wire.ledger));
-        self.request("acquire_all", self.0.response_timeout, move |store| {
+        self.request("acquire_all", move |store| {
             let answer = store.acquire_all(&keys, hold, ttl);
             let (keys, ledger) = (keys.clone(), Arc::clone(&ledger));
             Box::pin(async move {
@@ -84,14 +82,12 @@ impl Link {
 
     pub(super) fn renew_several(&self, holds: &[HoldOf], ttl: Duration) -> Answer<Option<usize>> {
         let holds = holds.to_vec();
-        self.request("renew_all", self.0.response_timeout, move |store| {
-            store.renew_all(&holds, ttl)
-        })
+        self.request("renew_all", move |store| store.renew_all(&holds, ttl))
     }
 
     pub(super) fn end_several(&self, holds: &[HoldOf]) -> Answer<Vec<bool>> {
         let (holds, ledger) = (holds.to_vec(), Arc::clone(&self.0.wire.ledger));
-        self.request("release_all", self.0.response_timeout, move |store| {
+        self.request("release_all", move |store| {
             let answer = store.release_all(&holds);
             let (holds, ledger) = (holds.clone(), Arc::clone(&ledger));
             Box::pin(async move {

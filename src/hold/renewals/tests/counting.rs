@@ -11,7 +11,7 @@ use crate::{
     store::{
         AcquireAllReply, AcquireReply, AcquireRequest, Answer, DepthChange, Downgrading, HoldOf,
         Keeping, Listener, Presence, ReleaseReply, ReleaseRequest, Renewal, Seen, ShareRequest,
-        Snapshot, memory::MemoryStore,
+        Snapshot, memory::MemoryStore, waits::Waits,
     },
 };
 
@@ -143,6 +143,10 @@ impl Store for Counting {
 
     fn force_release(&self, key: &LockKey, seen: Seen) -> Answer<bool> {
         self.store.force_release(key, seen)
+    }
+
+    fn waits(&self) -> &dyn Waits {
+        self.store.waits()
     }
 
     fn listen(&self, inbox: InboxId, listener: Weak<dyn Listener>) -> bool {

@@ -1,0 +1,106 @@
+//! What is asked about published waits, and how their replies are compared.
+
+use std::{sync::Arc, time::Duration};
+
+use super::step::WaitRequest;
+use crate::{
+    base::{error::StoreError, id::HoldId, key::LockKey},
+    store::{
+        Store, StoreTime,
+        waits::{Claim, EnclosedWait, Enclosing, Look, Publication, Published},
+    },
+};
+
+/// Earlier by so much is too late for any record.
+const LONG_AGO: u64 = 3_600_000_000;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum WaitReply {
+    Published(bool),
+    Look(Look),
+    Holds(Vec<HoldId>),
+    Claimed(bool),
+    Withdrawn,
+}
+
+/// A time of the store before the requests that are sent next.
+pub(super) async fn known(store: &dyn Store, hold: HoldId) -> Result<StoreTime, StoreError> {
+    Ok(store.waits().waits_of(hold).await?.at)
+}
+
+/// Asks about waits for this key, where these are the holds that the numbers stand for.
+pub(super) async fn ask(
+    store: &dyn Store,
+    key: &LockKey,
+    known: StoreTime,
+    holds: &[HoldId],
+    request: WaitRequest,
+) -> Result<WaitReply, StoreError> {
+    let waits = store.waits();
+    Ok(match request {
+        WaitRequest::Publish {
+            wait,
+            by,
+            life,
+            is_late,
+        } => {
+            let late = if is_late { LONG_AGO } else { 0 };
+            let micros = known.micros - late;
+            let publication = Publication {
+                owner: holds[by].owner(),
+                wait: Arc::new(wait_for(key, holds[wait], holds[by])),
+                life,
+                known: Some(StoreTime { micros }),
+            };
+            let published = waits.publish_wait(publication).await?;
+            WaitReply::Published(matches!(published, Published::Made(_)))
+        }
+        WaitRequest::Look { hold } => WaitReply::Look(waits.waits_of(holds[hold]).await?),
+        WaitRequest::Holds => WaitReply::Holds(waits.holds_in(key.as_str()).await?),
+        WaitRequest::Claim {
+            cycle,
+            victim,
+            life,
+        } => {
+            let claim = Claim {
+                cycle: holds[cycle],
+                victim: holds[victim],
+                life,
+            };
+            WaitReply::Claimed(waits.claim_victim(claim).await?)
+        }
+        WaitRequest::Withdraw { by, wait } => {
+            let owner = holds[by].owner();
+            waits.withdraw_wait(owner, holds[wait]).await?;
+            WaitReply::Withdrawn
+        }
+    })
+}
+
+fn wait_for(key: &LockKey, id: HoldId, hold: HoldId) -> EnclosedWait {
+    EnclosedWait {
+        id,
+        key: key.as_str().into(),
+        enclosing: vec![Enclosing {
+            hold,
+            key: "another".into(),
+        }],
+    }
+}
+
+impl WaitReply {
+    /// Takes out what the clocks have a part in: the age of the newest record is left, and the records in one
+    /// order.
+    pub(super) fn take_age(&mut self) -> Option<Duration> {
+        let Self::Look(look) = self else {
+            return None;
+        };
+        let zero = StoreTime { micros: 0 };
+        let at = std::mem::replace(&mut look.at, zero);
+        let stamps = look.waits.iter_mut();
+        let stamps = stamps.map(|seen| std::mem::replace(&mut seen.stamp, zero));
+        let age = stamps.filter_map(|stamp| at.since(stamp)).min();
+        look.waits.sort_by_key(|seen| seen.wait.id);
+        age
+    }
+}
