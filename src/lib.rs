@@ -39,7 +39,7 @@ pub use self::{
         with_lock::{WithLock, WithLockFlat},
     },
     base::{
-        error::{LockError, LostReason, StoreError},
+        error::{Blocked, LockError, LostReason, StoreError},
         id::{FencingToken, HoldId, OwnerId, ParseHoldIdError},
         mode::{Fairness, Mode},
         options::{DepthSync, HandOff, OnLost, Reentrancy, Wake},

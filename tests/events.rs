@@ -14,7 +14,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use reentry::{LockError, Locks, OnLost};
-use support::{DEADLINE, Rig, eventually};
+use support::{DEADLINE, RedisServer, Rig, eventually, patient};
+use tokio::sync::Barrier;
 use tracing::field::{Field, Visit};
 use tracing::subscriber::DefaultGuard;
 use tracing::{Event, Subscriber};
@@ -143,5 +144,52 @@ async fn what_had_to_be_repeated_is_told_with_the_error() -> Result<(), LockErro
     waiting.await.expect("no panic")?;
     let told = &events.named("acquire_retried")[0];
     assert!(told["error"].contains("127.0.0.1"), "{told:?}");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deadlock_is_told_with_the_ring_and_once() {
+    let (events, _guard) = Events::of_this_test();
+    let locks = Locks::in_memory();
+    let both = Barrier::new(2);
+    let nest = async |outer: &str, inner: &str| {
+        let body = async {
+            both.wait().await;
+            locks.with_lock(inner, async {}).await
+        };
+        locks.with_lock_flat(outer, body).await
+    };
+    let (one, other) = tokio::join!(nest("a", "b"), nest("b", "a"));
+    let error = one.and(other).unwrap_err();
+    let told = events.named("deadlock");
+    assert_eq!(told.len(), 1);
+    assert_eq!(told[0]["error"], error.to_string());
+    assert_eq!(Some(&*told[0]["key"]), error.key());
+}
+
+#[tokio::test]
+async fn a_search_that_the_server_refuses_is_told_once() -> Result<(), LockError> {
+    let server = RedisServer::start().await;
+    let builder = patient(&server).heartbeat(Duration::from_millis(40));
+    let locks = builder.build().await?;
+    let (events, _guard) = Events::of_this_test();
+    let wanted = locks.lock("b").await?;
+    server
+        .ask("ACL SETUSER default resetkeys ~a ~b ~reentry:queue:* ~reentry:entries:*")
+        .await;
+    let waiting = locks.with_lock_flat("a", locks.with_lock("b", async {}));
+    let release = async {
+        let asked = async || {
+            let calls = server.commandstats().await;
+            calls.get("hmget").is_some_and(|calls| *calls >= 20)
+        };
+        eventually(DEADLINE, "ten heartbeats", asked).await;
+        wanted.release().await
+    };
+    let (waited, released) = tokio::join!(waiting, release);
+    waited.and(released)?;
+    let told = events.named("deadlock_search_failed");
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert_eq!(told[0]["key"], "b");
     Ok(())
 }

@@ -18,7 +18,7 @@ use crate::{
     names,
 };
 
-const NAMES: [&str; 8] = [
+const NAMES: [&str; 9] = [
     "key",
     "locks",
     "ttl",
@@ -27,6 +27,7 @@ const NAMES: [&str; 8] = [
     "on_lost",
     "reentrancy",
     "depth_sync",
+    "detect_deadlocks",
 ];
 
 /// Stands for itself: the lock is shared.

@@ -33,7 +33,7 @@ pub struct LocksBuilder {
     url: Option<String>,
     pool: Option<Pool>,
     prefix: String,
-    options: Options,
+    pub(super) options: Options,
     pub(super) queueing: Queueing,
     connect_timeout: Option<Duration>,
     response_timeout: Option<Duration>,

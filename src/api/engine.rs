@@ -1,16 +1,22 @@
 //! From a request to an entry: re-enter what an enclosing call holds, or acquire.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::{Arc, atomic::AtomicBool},
+    time::Duration,
+};
 
 use tokio::{runtime::Handle, time::Instant};
 
 use crate::{
     base::{
         error::LockError,
+        id::HoldId,
         key::LockKey,
-        options::{Options, Queueing, Reentrancy, config},
+        options::{Options, Queueing, Reentrancy, Terms, Wait, config},
     },
     hold::{
+        deadlock::{PublishedCount, Waiting, watched},
         entry::Entry,
         renewals::RenewalSchedule,
         scope::{self, LocksId},
@@ -27,6 +33,7 @@ pub(crate) struct Engine {
     prefix: String,
     defaults: Options,
     renewals: Arc<RenewalSchedule>,
+    published: Arc<PublishedCount>,
 }
 
 /// The parts of an engine that the builder chooses.
@@ -52,6 +59,7 @@ impl Engine {
             prefix,
             defaults,
             renewals,
+            published: Arc::default(),
         })
     }
 
@@ -99,9 +107,12 @@ impl Engine {
         // Read before the request, so that no disconnect falls between it and the first renewal.
         let disconnects = self.renewals.disconnects();
         let queues = self.renewals.queues();
+        let detects = detects(terms) && graph.has_begun();
         let cohort = loop {
             let hold = graph.owner().next_hold();
-            if let Some(cohort) = queues.acquire(&key, hold, terms, since, &runtime).await? {
+            let acquiring = queues.acquire(&key, hold, terms, since, &runtime);
+            let waiting = detects.then(|| self.waiting(&key, hold, terms, &runtime));
+            if let Some(cohort) = watched(acquiring, waiting).await? {
                 break cohort;
             }
         };
@@ -118,6 +129,36 @@ impl Engine {
             place,
         ))
     }
+
+    /// An acquisition of this hold, as far as the search for deadlocks knows it.
+    fn waiting<'a>(
+        &'a self,
+        key: &'a LockKey,
+        hold: HoldId,
+        terms: Terms,
+        runtime: &'a Handle,
+    ) -> Waiting<'a> {
+        let queues = self.renewals.queues();
+        Waiting {
+            locks: &self.id,
+            key,
+            hold,
+            heartbeat: queues.heartbeat(terms.ttl),
+            since: Instant::now(),
+            queues,
+            count: &self.published,
+            runtime,
+            has_reported: AtomicBool::new(false),
+        }
+    }
+}
+
+/// Whether a deadlock is looked for where something encloses the acquisition.
+///
+/// Not for a permit: it is there as soon as one of its holders leaves, whichever, so a ring through one of them need not
+/// be a deadlock.
+fn detects(terms: Terms) -> bool {
+    terms.detect_deadlocks && terms.wait != Wait::Never && terms.permits.is_none()
 }
 
 fn present_runtime() -> Result<Handle, LockError> {

@@ -67,7 +67,8 @@ impl Locks {
     /// # Errors
     ///
     /// [`Timeout`](LockError::Timeout) if the lock did not become free in time,
-    /// [`Lost`](LockError::Lost) as above, [`InvalidKey`](LockError::InvalidKey) and
+    /// [`Deadlock`](LockError::Deadlock) if this call, inside of a body that holds another lock, was chosen to end a
+    /// ring of callers that wait for each other, [`Lost`](LockError::Lost) as above, [`InvalidKey`](LockError::InvalidKey) and
     /// [`Config`](LockError::Config) before anything is sent, and [`Store`](LockError::Store) if the
     /// store refuses, for example because the key holds something other than a lock.
     ///

@@ -1,6 +1,7 @@
 //! What users call.
 
 pub(crate) mod builder;
+mod deadlocks;
 pub(crate) mod engine;
 pub(crate) mod guard;
 pub(crate) mod in_current_call;

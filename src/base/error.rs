@@ -2,6 +2,8 @@
 
 use std::{error::Error, fmt, sync::Arc, time::Duration};
 
+use crate::base::id::OwnerId;
+
 /// Why a lock could not be taken, kept or found.
 ///
 /// Variants about one lock name its key as the caller wrote it, without the prefix. No message holds
@@ -68,6 +70,22 @@ pub enum LockError {
         /// The key that is held.
         key: String,
     },
+    /// The call graph waited for itself, by way of others: it holds a lock that another one waits for, which holds
+    /// a lock that a third one waits for, and so on, until one of them holds the lock on `key`. This acquisition
+    /// was chosen to give way; the others go on waiting.
+    ///
+    /// Return it from the bodies that hold the locks, so that they are released: then the others get theirs. The
+    /// whole section may be tried again after that. Sections that take their locks in one order have no
+    /// deadlocks.
+    #[error("gave up waiting for `{key}` because of a deadlock: {}", Ring(.cycle))]
+    #[non_exhaustive]
+    Deadlock {
+        /// The key that was waited for.
+        key: String,
+        /// Who waits for whom: each holds what the one before it waits for, and the first, which is this
+        /// acquisition, holds what the last one waits for.
+        cycle: Vec<Blocked>,
+    },
     /// The key cannot name a lock. Nothing was sent.
     #[error("invalid key `{key}`: {reason}")]
     #[non_exhaustive]
@@ -118,6 +136,12 @@ impl LockError {
         matches!(self, Self::Lost { .. })
     }
 
+    /// Whether the acquisition was chosen to end a deadlock, so that trying the whole section again makes sense.
+    #[must_use]
+    pub fn is_deadlock(&self) -> bool {
+        matches!(self, Self::Deadlock { .. })
+    }
+
     /// The key that the error is about, without the prefix.
     #[must_use]
     pub fn key(&self) -> Option<&str> {
@@ -128,6 +152,7 @@ impl LockError {
             | Self::AlreadyHeld { key }
             | Self::Upgrade { key }
             | Self::InUse { key }
+            | Self::Deadlock { key, .. }
             | Self::InvalidKey { key, .. } => Some(key),
             Self::Store { key, .. } => key.as_deref(),
             Self::Config { .. } | Self::NoLocks | Self::AlreadyInstalled => None,
@@ -144,6 +169,45 @@ impl fmt::Display for StoreFailed<'_> {
             Some(key) => write!(f, "the store failed on `{key}`"),
             None => f.write_str("the store cannot be reached"),
         }
+    }
+}
+
+/// One of those that wait for each other in a [deadlock](LockError::Deadlock).
+///
+/// Keys are named without the prefix of the [`Locks`](crate::Locks) that found the deadlock; those that do not have
+/// that prefix are named in full.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Blocked {
+    /// The call graph that waits.
+    pub owner: OwnerId,
+    /// The key that it holds.
+    pub holds: String,
+    /// The key that it waits for.
+    pub waits_for: String,
+}
+
+impl fmt::Display for Blocked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            owner,
+            holds,
+            waits_for,
+        } = self;
+        write!(f, "{owner} holds `{holds}` and waits for `{waits_for}`")
+    }
+}
+
+/// Those that wait for each other, in one line.
+struct Ring<'a>(&'a [Blocked]);
+
+impl fmt::Display for Ring<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, blocked) in self.0.iter().enumerate() {
+            let before = if at == 0 { "" } else { "; " };
+            write!(f, "{before}{blocked}")?;
+        }
+        Ok(())
     }
 }
 

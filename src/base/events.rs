@@ -7,7 +7,7 @@
 use tracing::{debug, warn};
 
 use crate::base::{
-    error::{LostReason, StoreError},
+    error::{LockError, LostReason, StoreError},
     id::{FencingToken, HoldId, InboxId},
     key::LockKey,
 };
@@ -90,4 +90,15 @@ pub(crate) fn release_retried(key: &LockKey, hold: HoldId, error: &StoreError) {
 /// The release is not tried again; the lease ends by itself.
 pub(crate) fn release_abandoned(key: &LockKey, hold: HoldId, error: &StoreError) {
     warn!(target: TARGET, key = key.as_str(), %hold, error = chain(error), "release_abandoned");
+}
+
+/// The acquisition gives way. The error names the cycle.
+pub(crate) fn deadlock(key: &LockKey, hold: HoldId, error: &LockError) {
+    warn!(target: TARGET, key = key.as_str(), %hold, %error, "deadlock");
+}
+
+/// The acquisition goes on. A deadlock that it is part of may not be found: not at all where the store refuses, else
+/// until it answers again.
+pub(crate) fn deadlock_search_failed(key: &LockKey, hold: HoldId, error: &StoreError) {
+    warn!(target: TARGET, key = key.as_str(), %hold, error = chain(error), "deadlock_search_failed");
 }

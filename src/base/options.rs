@@ -185,6 +185,7 @@ pub(crate) struct Options {
     pub(crate) mode: Mode,
     /// How many holders may have the lock together, where each of them takes a permit.
     pub(crate) permits: Option<u32>,
+    pub(crate) detect_deadlocks: Option<bool>,
 }
 
 /// Options that are complete and agree with each other.
@@ -202,6 +203,7 @@ pub(crate) struct Terms {
     pub(crate) mode: Mode,
     /// How many holders may have the lock together, where each of them takes a permit.
     pub(crate) permits: Option<u32>,
+    pub(crate) detect_deadlocks: bool,
 }
 
 impl Options {
@@ -245,6 +247,10 @@ impl Options {
             depth_sync: self.depth_sync.or(defaults.depth_sync).unwrap_or_default(),
             mode: self.mode,
             permits: self.permits,
+            detect_deadlocks: self
+                .detect_deadlocks
+                .or(defaults.detect_deadlocks)
+                .unwrap_or(true),
         })
     }
 }
@@ -288,6 +294,7 @@ mod tests {
             depth_sync: None,
             mode: Mode::Exclusive,
             permits: None,
+            detect_deadlocks: None,
         }
     }
 

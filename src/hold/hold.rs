@@ -86,6 +86,11 @@ impl CallGraph {
             Self::Of(first) => first.graph.owner(),
         }
     }
+
+    /// Whether it may hold other locks.
+    pub(crate) fn has_begun(&self) -> bool {
+        matches!(self, Self::Of(_))
+    }
 }
 
 impl Hold {

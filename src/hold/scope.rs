@@ -153,6 +153,23 @@ fn find(wanted: impl Fn(&LocksId, &Hold) -> bool) -> Option<(Arc<Frame>, Arc<Hol
     })
 }
 
+/// The holds of one `Locks` that enclose the calling code, each once, from the innermost outwards; at most so many.
+pub(super) fn enclosing_holds(locks: &LocksId, most: usize) -> Vec<Arc<Hold>> {
+    let mut holds: Vec<Arc<Hold>> = Vec::new();
+    for frame in frames().filter(|frame| frame.locks == *locks) {
+        for hold in frame.holds().iter().filter(|hold| hold.depth() > 0) {
+            if holds.len() == most {
+                return holds;
+            }
+            // Several keys may be held under one id.
+            if !holds.iter().any(|known| Arc::ptr_eq(known, hold)) {
+                holds.push(Arc::clone(hold));
+            }
+        }
+    }
+    holds
+}
+
 /// The hold of `key` that an enclosing call has taken through the same `Locks`.
 pub(crate) fn enclosing(locks: &LocksId, key: &LockKey) -> Option<Arc<Hold>> {
     find(|of, hold| of == locks && hold.key() == key).map(|(_, hold)| hold)

@@ -132,6 +132,16 @@ impl LocalQueues {
         lines.of.get(key).map_or(0, Slot::len)
     }
 
+    /// The heartbeat of a waiter with this TTL.
+    pub(crate) fn heartbeat(&self, ttl: Duration) -> Duration {
+        self.queueing.heartbeat(ttl)
+    }
+
+    /// Whether a caller polls its own request, no other one having come: then it wakes with the answer.
+    pub(crate) fn asks_alone(&self, key: &LockKey, hold: HoldId) -> bool {
+        self.lines.lock().asking(key, hold).is_some()
+    }
+
     /// The hold has lost its lock: it is not by its release that the first in line will get it.
     pub(crate) fn lost(&self, key: &LockKey, hold: HoldId) {
         self.input(key, Input::Lost(hold));

@@ -7,11 +7,6 @@
 //! ended: it takes the lock for that hold, until the lease ends. TCP does not repeat a request, nor does
 //! anything below this crate.
 
-#![cfg_attr(
-    not(test),
-    allow(dead_code, reason = "the search for deadlocks comes next")
-)]
-
 use std::{fmt, sync::Weak, time::Duration};
 
 use tokio::{sync::watch, time::Instant};

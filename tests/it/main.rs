@@ -7,6 +7,7 @@
 //! | `queue` | who is next, and what waiting costs |
 //! | `readers` | locks that are shared |
 //! | `several_keys` | several locks that are taken together |
+//! | `deadlocks` | call graphs that wait for each other, and what finding them costs |
 //! | `faults` | dropped futures, lost and repeated requests, lost data |
 //! | `setup` | permissions, secrets, TLS, neighbours, and the repository itself |
 //! | `macros` | `#[locked]` |
@@ -85,6 +86,13 @@ mod readers {
     mod processes;
     mod semaphore;
     mod sharing;
+}
+
+mod deadlocks {
+    mod costs;
+    mod dead;
+    mod none;
+    mod rings;
 }
 
 mod faults {

@@ -1,9 +1,9 @@
 //! `#[locked]`: on which `Locks` and with which options a call takes its lock.
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::Pin, sync::Arc, time::Duration};
 
 use reentry::{LockError, Locks, LostReason, OnLost, Reentrancy, locked};
-use tokio::time::sleep;
+use tokio::{sync::Barrier, time::sleep};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -128,4 +128,39 @@ async fn a_hold_ends_at_max_hold_and_on_lost_decides_about_the_body() {
         "{lost:?}"
     );
     assert_eq!(locks.scope(stubborn(1, 70)).await.unwrap(), 70);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deadlock_is_looked_for_unless_the_attribute_says_no() {
+    #[locked("{inner}", locks = locks, wait = "10s")]
+    async fn looks(inner: &str, locks: &Locks) -> Result<(), LockError> {
+        Ok(())
+    }
+
+    #[locked("{inner}", locks = locks, wait = "10s", detect_deadlocks = false)]
+    async fn does_not(inner: &str, locks: &Locks) -> Result<(), LockError> {
+        Ok(())
+    }
+
+    let locks = Locks::in_memory();
+    let both = Barrier::new(2);
+    let outer =
+        async |key: &str,
+               inner: Pin<Box<dyn Future<Output = Result<(), LockError>> + Send + '_>>| {
+            let body = async {
+                both.wait().await;
+                inner.await
+            };
+            locks.with_lock_flat(key, body).await
+        };
+    let (one, other) = tokio::join!(
+        outer("a", Box::pin(looks("b", &locks))),
+        outer("b", Box::pin(looks("a", &locks)))
+    );
+    assert!(one.and(other).unwrap_err().is_deadlock());
+    let (one, other) = tokio::join!(
+        outer("a", Box::pin(looks("b", &locks))),
+        outer("b", Box::pin(does_not("a", &locks)))
+    );
+    assert!(matches!(one.and(other), Err(LockError::Timeout { .. })));
 }

@@ -9,6 +9,7 @@ use crate::support::{Action, Cut, DEADLINE, Proxy, RedisServer, patient_at, with
 use deadpool_redis::redis::{AsyncCommands, cmd};
 use deadpool_redis::{Config, Runtime};
 use reentry::{LockError, Locks};
+use tokio::sync::Barrier;
 
 const KEY: &str = "order:42";
 
@@ -21,6 +22,9 @@ const OWN_KEYS: [&str; 3] = [
     "~reentry:queue:{order:*",
     "~reentry:entries:{order:*",
 ];
+
+/// What that user needs beside them, so that a deadlock is found.
+const DEADLOCK_KEYS: [&str; 2] = ["~reentry:waits:*", "~reentry:victim:*"];
 
 /// How a script is sent: by its hash, and in full where the server does not know it.
 const SENDING: [&str; 2] = ["+evalsha", "+eval"];
@@ -142,6 +146,26 @@ impl Ground {
         locks.with_read_lock(key, async {}).await
     }
 
+    /// Two that each hold what the other one wants. Returns whether one of them had to give way.
+    async fn ring(&self) -> Result<bool, LockError> {
+        let builder = patient_at(self.url()).heartbeat(Duration::from_millis(100));
+        let locks = builder.wait(Duration::from_secs(1)).build().await?;
+        let both = Barrier::new(2);
+        let nest = async |outer: &str, inner: &str| {
+            let body = async {
+                both.wait().await;
+                locks.with_lock(inner, async {}).await
+            };
+            locks.with_lock_flat(outer, body).await
+        };
+        let nested = tokio::join!(nest("order:1", "order:2"), nest("order:2", "order:1"));
+        match nested.0.and(nested.1) {
+            Err(error) if error.is_deadlock() => Ok(true),
+            Err(LockError::Timeout { .. }) => Ok(false),
+            other => other.map(|()| false),
+        }
+    }
+
     /// A renewal, on a connection of its own.
     async fn renewal(&self) -> Result<(), LockError> {
         let locks = self.locks().await?;
@@ -249,6 +273,26 @@ async fn a_user_with_a_prefix_of_its_own_has_no_part_in_the_locks_of_others() {
         let refusal = answer.unwrap_err().to_string();
         let told = ["NoPerm", "NOPERM", "permission"];
         assert!(told.iter().any(|word| refusal.contains(word)), "{refusal}");
+    }
+}
+
+/// Without them the waits go on as if nobody looked.
+#[tokio::test]
+async fn a_deadlock_is_found_by_a_user_with_the_keys_for_it() {
+    let ground = Ground::start().await;
+    let others = SENDING.into_iter().chain(SCRIPTS).chain(TELLING);
+    let own: Vec<_> = OWN_KEYS.into_iter().chain(others).collect();
+    let all: Vec<_> = own.iter().copied().chain(DEADLOCK_KEYS).collect();
+    let without: Vec<_> = own.iter().copied().chain([DEADLOCK_KEYS[0]]).collect();
+    for (permissions, is_found) in [
+        (all_but("nothing"), true),
+        (all, true),
+        (own, false),
+        (without, false),
+    ] {
+        ground.permit(&permissions).await;
+        let found = within(DEADLINE, "an end", ground.ring()).await.unwrap();
+        assert_eq!(found, is_found, "{permissions:?}");
     }
 }
 

@@ -1,0 +1,190 @@
+//! The search of one wait: what it publishes, when it walks, and what it looks at.
+
+use std::{future::pending, sync::Arc, time::Duration};
+
+use tokio::{select, time::Instant};
+
+use super::{
+    publisher::Publisher,
+    waiting::Waiting,
+    walk::{Cycle, Question, SecondWalk, Sight, Step, Verdict, Walk},
+};
+use crate::{
+    base::{
+        error::{Blocked, Effect, LockError, StoreError},
+        events,
+        key::LockKey,
+        timer::{after, sleep_until},
+    },
+    store::{
+        Store, StoreTime,
+        waits::{Claim, Look},
+    },
+};
+
+/// How often a second walk is made anew while some wait of the cycle was not published again.
+const TRIES: u32 = 6;
+
+/// The search of one wait.
+pub(super) struct Search<'a> {
+    waiting: Waiting<'a>,
+}
+
+impl<'a> Search<'a> {
+    pub(super) fn new(waiting: Waiting<'a>) -> Self {
+        Self { waiting }
+    }
+
+    /// Resolves if the wait is part of a deadlock and has to give way, and never otherwise.
+    pub(super) async fn run(self) -> LockError {
+        let mut publisher = Publisher::new(&self.waiting);
+        // Before the first walk: of those that wait for each other, the last one sees all others.
+        publisher.first().await;
+        select! {
+            biased;
+            error = self.walks() => error,
+            never = publisher.keep() => match never {},
+        }
+    }
+
+    fn store(&self) -> &'a Arc<dyn Store> {
+        self.waiting.queues.store()
+    }
+
+    /// Walks at once, and then at two, four, eight … heartbeats after the wait began.
+    async fn walks(&self) -> LockError {
+        let Waiting {
+            heartbeat, since, ..
+        } = self.waiting;
+        let mut due = 2 * heartbeat;
+        loop {
+            let walked = self.walk().await;
+            if let Ok(Some(cycle)) = &walked {
+                return self.give_way(cycle);
+            }
+            let now = Instant::now();
+            let next = match walked {
+                Ok(_) => {
+                    while after(since, due) <= now {
+                        due = due.saturating_mul(2);
+                    }
+                    after(since, due)
+                }
+                // The wait stays published, so that others of a ring may find it.
+                Err(error) if self.waiting.has_refused(&error) => pending().await,
+                Err(_) => after(now, heartbeat / 4),
+            };
+            sleep_until(next).await;
+        }
+    }
+
+    /// Returns the cycle that is a deadlock, if this wait is its victim.
+    async fn walk(&self) -> Result<Option<Cycle>, StoreError> {
+        let epoch = self.store().connection_epoch();
+        let Some(wait) = self.waiting.wait() else {
+            return Ok(None);
+        };
+        let mut walk = Walk::new(wait);
+        let cycle = loop {
+            match walk.step() {
+                Step::Ask(question) => walk.see(self.look(question).await?),
+                Step::Done(None) => return Ok(None),
+                Step::Done(Some(cycle)) => break cycle,
+            }
+        };
+        let ended = Instant::now();
+        // That of the slowest to publish.
+        let beat = cycle.beat(self.waiting.heartbeat);
+        let mut next = after(ended, beat / 4 * 3);
+        for _ in 0..TRIES {
+            sleep_until(next).await;
+            next = after(Instant::now(), beat / 4);
+            match self.second_walk(&cycle, ended).await? {
+                Verdict::Deadlock if self.store().connection_epoch() == epoch => {
+                    return Ok(self.claim(&cycle, beat).await?.then_some(cycle));
+                }
+                Verdict::Unsure => {}
+                // Times of two servers cannot be compared.
+                Verdict::Deadlock | Verdict::Gone => break,
+            }
+        }
+        Ok(None)
+    }
+
+    async fn second_walk(&self, cycle: &Cycle, ended: Instant) -> Result<Verdict, StoreError> {
+        let mut walk = SecondWalk::new(cycle, ended);
+        let verdict = loop {
+            match walk.step() {
+                Step::Ask(question) => walk.see(&self.look(question).await?),
+                Step::Done(verdict) => break verdict,
+            }
+        };
+        // The hold that closes the cycle may have ended, or may enclose this wait no longer.
+        let wait = self.waiting.wait();
+        let is_enclosed = wait.is_some_and(|wait| wait.enclosed_by(cycle.closes).is_some());
+        Ok(if is_enclosed { verdict } else { Verdict::Gone })
+    }
+
+    async fn look(&self, question: Question) -> Result<Sight, StoreError> {
+        let waits = self.store().waits();
+        let asked = Instant::now();
+        let sight = match &question {
+            Question::Holds(key) => waits.holds_in(key).await.map(Sight::Holds),
+            Question::Waits(hold) => {
+                let look = waits.waits_of(*hold).await;
+                look.map(|look| Sight::Waits(look, asked))
+            }
+        };
+        match sight {
+            // What may not be seen is as if it were not there.
+            Err(error) if error.effect() == Effect::Refused => Ok(question.nothing(asked)),
+            sight => sight,
+        }
+    }
+
+    /// Whether this wait is the one of the cycle that gives way.
+    async fn claim(&self, cycle: &Cycle, beat: Duration) -> Result<bool, StoreError> {
+        let victim = self.waiting.hold;
+        let claim = Claim {
+            cycle: cycle.least(),
+            victim,
+            life: 4 * beat,
+        };
+        self.store().waits().claim_victim(claim).await
+    }
+
+    fn give_way(&self, cycle: &Cycle) -> LockError {
+        let key = self.waiting.key;
+        let cycle = blocked(cycle, key);
+        let key = key.name().to_owned();
+        let error = LockError::Deadlock { key, cycle };
+        events::deadlock(self.waiting.key, self.waiting.hold, &error);
+        error
+    }
+}
+
+/// The cycle as its victim names it: keys of other prefixes are named in full.
+fn blocked(cycle: &Cycle, key: &LockKey) -> Vec<Blocked> {
+    let prefix = key.as_str().strip_suffix(key.name()).unwrap_or_default();
+    let name = |key: &str| key.strip_prefix(prefix).unwrap_or(key).to_owned();
+    let blocked = cycle.blocked().map(|(wait, holds)| Blocked {
+        owner: wait.id.owner(),
+        holds: name(holds),
+        waits_for: name(&wait.key),
+    });
+    blocked.collect()
+}
+
+impl Question {
+    /// The answer where nothing may be seen.
+    fn nothing(&self, asked: Instant) -> Sight {
+        match self {
+            Self::Holds(_) => Sight::Holds(Vec::new()),
+            Self::Waits(_) => {
+                let at = StoreTime { micros: 0 };
+                let waits = Vec::new();
+                Sight::Waits(Look { at, waits }, asked)
+            }
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! The walks on graphs that do not change, on random ones, and among all that may happen meanwhile; and the
+//! search on the in-memory store.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::time::Instant;
+
+use super::walk::{Cycle, Question, SecondWalk, Sight, Step, Verdict, Walk};
+use crate::{
+    base::id::HoldId,
+    store::{
+        StoreTime,
+        waits::{EnclosedWait, Enclosing, Look, SeenWait},
+    },
+};
+
+mod model;
+mod protocol;
+mod random;
+mod shell;
+mod store;
+
+mod tables;
+
+const LIFE: Duration = Duration::from_secs(4);
+
+/// The hold of an owner with this number.
+fn hold(owner: usize, number: usize) -> HoldId {
+    let text = format!("00000000-0000-4000-8000-{owner:012}:{number}");
+    text.parse().expect("a hold id")
+}
+
+fn key(key: usize) -> Arc<str> {
+    key.to_string().into()
+}
+
+/// A wait for a key inside of holds, each with its key.
+fn wait(id: HoldId, waits_for: usize, enclosing: &[(HoldId, usize)]) -> EnclosedWait {
+    let enclosing = enclosing.iter();
+    EnclosedWait {
+        id,
+        key: key(waits_for),
+        enclosing: enclosing
+            .map(|&(hold, held)| Enclosing {
+                hold,
+                key: key(held),
+            })
+            .collect(),
+    }
+}
+
+/// What stands in a store that does not change: the holds in each key, and the waits.
+#[derive(Clone, Debug, Default)]
+struct Graph {
+    keys: Vec<Vec<HoldId>>,
+    waits: Vec<EnclosedWait>,
+}
+
+/// When a walk looks at it.
+#[derive(Clone, Copy, Debug)]
+struct Moment {
+    /// On both clocks.
+    now: Instant,
+    at: u64,
+    /// When every wait was published last.
+    stamp: u64,
+}
+
+impl Moment {
+    /// So many seconds after the first one, where the waits were published so many seconds after it.
+    fn after(self, seconds: u64, stamp: u64) -> Self {
+        Self {
+            now: self.now + Duration::from_secs(seconds),
+            at: self.at + seconds * 1_000_000,
+            stamp: self.stamp + stamp * 1_000_000,
+        }
+    }
+
+    fn first() -> Self {
+        Self {
+            now: Instant::now(),
+            at: 100_000_000,
+            stamp: 100_000_000,
+        }
+    }
+}
+
+impl Graph {
+    fn sight(&self, question: &Question, moment: Moment) -> Sight {
+        match question {
+            Question::Holds(key) => {
+                let key = key.parse::<usize>().ok();
+                let holds = key.and_then(|key| self.keys.get(key));
+                Sight::Holds(holds.cloned().unwrap_or_default())
+            }
+            Question::Waits(hold) => {
+                let waits = self.waits.iter();
+                let waits = waits.filter(|wait| wait.enclosed_by(*hold).is_some());
+                let seen = |wait: &EnclosedWait| SeenWait {
+                    wait: wait.clone(),
+                    stamp: StoreTime {
+                        micros: moment.stamp,
+                    },
+                    life: LIFE,
+                };
+                let look = Look {
+                    at: StoreTime { micros: moment.at },
+                    waits: waits.map(seen).collect(),
+                };
+                Sight::Waits(look, moment.now)
+            }
+        }
+    }
+
+    /// The first walk of one of its waits, and how many looks it takes.
+    fn walk(&self, from: usize, moment: Moment) -> (Option<Cycle>, usize) {
+        let mut walk = Walk::new(self.waits[from].clone());
+        let mut looks = 0;
+        loop {
+            match walk.step() {
+                Step::Ask(question) => walk.see(self.sight(&question, moment)),
+                Step::Done(cycle) => return (cycle, looks),
+            }
+            looks += 1;
+        }
+    }
+
+    fn second_walk(&self, cycle: &Cycle, ended: Instant, moment: Moment) -> Verdict {
+        let mut walk = SecondWalk::new(cycle, ended);
+        loop {
+            match walk.step() {
+                Step::Ask(question) => walk.see(&self.sight(&question, moment)),
+                Step::Done(verdict) => return verdict,
+            }
+        }
+    }
+}

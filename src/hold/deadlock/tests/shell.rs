@@ -1,0 +1,315 @@
+//! The search on the in-memory store: when it publishes and walks, what that costs, and what is left of it.
+
+use std::{
+    future::{Future, poll_fn},
+    pin::Pin,
+    task::Poll,
+    time::Duration,
+};
+
+use futures_util::FutureExt;
+use tokio::{
+    join,
+    sync::Barrier,
+    task::{JoinSet, yield_now},
+    time::Instant,
+};
+
+use super::store::{Asked, Watched};
+use crate::{
+    LockError, LockGuard, Locks,
+    base::{
+        error::Effect,
+        timer::{sleep, sleep_until},
+    },
+};
+
+/// That of the locks in use.
+const HEARTBEAT: Duration = Duration::from_secs(1);
+const MOMENT: Duration = Duration::from_millis(1);
+
+/// A lock that is wanted inside of another one.
+async fn inside(outer: &LockGuard, locks: &Locks, inner: &str) -> Result<(), LockError> {
+    let request = locks.lock(inner).wait_forever();
+    outer.scope(request.run(async {})).await?
+}
+
+/// Two that each hold what the other one wants, as soon as both hold.
+async fn ring(locks: &Locks) -> [Result<(), LockError>; 2] {
+    let both = Barrier::new(2);
+    let nest = async |outer: &str, inner: &str| {
+        let outer = locks.lock(outer).await?;
+        both.wait().await;
+        inside(&outer, locks, inner).await
+    };
+    let (one, other) = join!(nest("a", "b"), nest("b", "a"));
+    [one, other]
+}
+
+fn victims(results: &[Result<(), LockError>]) -> usize {
+    let errors = results.iter().filter_map(|result| result.as_ref().err());
+    errors.filter(|error| error.is_deadlock()).count()
+}
+
+/// What is asked within so much time about a wait inside of a lock.
+async fn asked_within(span: Duration) -> Result<Asked, LockError> {
+    let store = Watched::new();
+    let locks = store.locks();
+    let (outer, wanted) = (locks.lock("a").await?, locks.lock("b").await?);
+    let mut waiting = Box::pin(inside(&outer, &locks, "b"));
+    assert!((&mut waiting).now_or_never().is_none());
+    tokio::select! {
+        _ = &mut waiting => unreachable!("the lock is held"),
+        () = sleep(span) => {}
+    }
+    let asked = store.asked();
+    let hold = outer.held().hold_id();
+    assert_eq!(store.has_record(hold).await, asked.published > 0);
+    wanted.release().await?;
+    waiting.await?;
+    // Taken back at once.
+    yield_now().await;
+    assert!(!store.has_record(hold).await);
+    let withdrawn = u32::from(asked.published > 0);
+    assert_eq!(store.asked(), Asked { withdrawn, ..asked });
+    Ok(asked)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_is_published_four_times_in_a_heartbeat_and_walks_ever_more_rarely()
+-> Result<(), LockError> {
+    let nothing = Asked::default();
+    for (quarters, published, walks) in [
+        (0, 0, 0),
+        // The first publication is refused, and tells the time.
+        (1, 2, 1),
+        (2, 3, 1),
+        (7, 8, 1),
+        (8, 9, 2),
+        (15, 16, 2),
+        (16, 17, 3),
+        (32, 33, 4),
+        (400, 401, 7),
+    ] {
+        let span = HEARTBEAT / 4 * quarters + HEARTBEAT / 8;
+        let expected = Asked {
+            published,
+            holds: walks,
+            waits: walks,
+            ..nothing
+        };
+        assert_eq!(asked_within(span).await?, expected, "{quarters} quarters");
+    }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_nothing_encloses_and_what_does_not_look_asks_nothing() -> Result<(), LockError> {
+    let store = Watched::new();
+    let locks = store.locks();
+    let (outer, wanted) = (locks.lock("a").await?, locks.lock("b").await?);
+    let wait = 100 * HEARTBEAT;
+    // A guard is no scope.
+    let alone = locks.lock("b").wait(wait).run(async {}).await;
+    let silent = locks.lock("b").wait(wait).detect_deadlocks(false);
+    let silent = outer.scope(silent.run(async {})).await?;
+    let refused = outer.scope(locks.lock("b").no_wait().run(async {})).await?;
+    for result in [alone, silent, refused] {
+        assert!(result.is_err_and(|error| error.is_contended()));
+    }
+    // Inside of a lock of another `Locks`.
+    let elsewhere = Locks::in_memory();
+    let request = locks.lock("b").wait(wait);
+    let result = elsewhere.with_lock("a", request.run(async {})).await?;
+    assert!(result.is_err_and(|error| error.is_contended()));
+    assert_eq!(store.asked(), Asked::default());
+    wanted.release().await
+}
+
+#[tokio::test(start_paused = true)]
+async fn waits_beyond_256_are_published_half_as_often() -> Result<(), LockError> {
+    for (count, quarters) in [(256, 1), (257, 2)] {
+        let store = Watched::new();
+        let locks = store.locks();
+        let wanted = locks.lock("b").await?;
+        let mut waiting = JoinSet::new();
+        for at in 0..count {
+            let locks = locks.clone();
+            let outer = locks.lock(format!("a:{at}")).await?;
+            waiting.spawn(async move { inside(&outer, &locks, "b").await });
+        }
+        // From the first publications on.
+        sleep(HEARTBEAT / 2 * 3 + MOMENT).await;
+        let before = store.asked().published;
+        sleep(HEARTBEAT * 10).await;
+        let published = store.asked().published - before;
+        assert_eq!(published, count * 40 / quarters);
+        wanted.release().await?;
+        while let Some(waited) = waiting.join_next().await {
+            waited.expect("no panic")?;
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_refuses_is_asked_once() -> Result<(), LockError> {
+    let store = Watched::new();
+    store.set_failure(Some(Effect::Refused));
+    let locks = store.locks();
+    let (outer, wanted) = (locks.lock("a").await?, locks.lock("b").await?);
+    let release = async {
+        sleep(100 * HEARTBEAT).await;
+        wanted.release().await
+    };
+    let (waited, released) = join!(inside(&outer, &locks, "b"), release);
+    waited.and(released)?;
+    yield_now().await;
+    let expected = Asked {
+        published: 1,
+        withdrawn: 1,
+        ..Asked::default()
+    };
+    assert_eq!(store.asked(), expected);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_ring_is_found_once_a_store_that_failed_answers_again() {
+    for effect in [Effect::None, Effect::Unknown] {
+        let store = Watched::new();
+        store.set_failure(Some(effect));
+        let locks = store.locks();
+        let repair = async {
+            sleep(10 * HEARTBEAT).await;
+            store.set_failure(None);
+        };
+        let begun = Instant::now();
+        let (results, ()) = join!(ring(&locks), repair);
+        assert_eq!(victims(&results), 1);
+        assert!(begun.elapsed() < 12 * HEARTBEAT);
+    }
+}
+
+/// As long as each request takes less than half a heartbeat to arrive.
+#[tokio::test(start_paused = true)]
+async fn a_ring_is_found_over_a_slow_network() {
+    for (delay, limit) in [(50, 2), (100, 3), (200, 6), (245, 8)] {
+        let store = Watched::new();
+        store.set_delay(MOMENT * delay);
+        let begun = Instant::now();
+        assert_eq!(victims(&ring(&store.locks()).await), 1);
+        assert!(
+            begun.elapsed() < limit * HEARTBEAT,
+            "{delay}: {:?}",
+            begun.elapsed()
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_whose_answer_is_lost_is_made_again() {
+    let store = Watched::new();
+    store.lose_next_claim();
+    let begun = Instant::now();
+    assert_eq!(victims(&ring(&store.locks()).await), 1);
+    assert!(begun.elapsed() < 4 * HEARTBEAT);
+}
+
+/// Times of two servers are not compared: the walk is made anew.
+#[tokio::test(start_paused = true)]
+async fn a_walk_over_two_connections_confirms_nothing() {
+    let store = Watched::new();
+    let locks = store.locks();
+    let begun = Instant::now();
+    let reconnect = async {
+        // Between the walks.
+        sleep(HEARTBEAT / 2).await;
+        store.reconnect();
+        sleep(HEARTBEAT).await;
+        assert_eq!(store.asked().claimed, 0);
+    };
+    let (results, ()) = join!(ring(&locks), reconnect);
+    assert_eq!(victims(&results), 1);
+    assert!((2 * HEARTBEAT..4 * HEARTBEAT).contains(&begun.elapsed()));
+}
+
+/// The chain is that of the poll: what is moved out of a body is not enclosed by its lock any more.
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_is_moved_out_of_a_body_takes_its_record_back() -> Result<(), LockError> {
+    let store = Watched::new();
+    let locks = store.locks();
+    let (outer, wanted) = (locks.lock("a").await?, locks.lock("b").await?);
+    let hold = outer.held().hold_id();
+    let mut waiting = Box::pin(locks.lock("b").wait_forever().acquire());
+    let polled = async {
+        tokio::select! {
+            _ = &mut waiting => unreachable!("the lock is held"),
+            () = sleep(HEARTBEAT) => {}
+        }
+    };
+    outer.scope(polled).await?;
+    assert!(store.has_record(hold).await);
+    let release = async {
+        sleep(HEARTBEAT / 2).await;
+        assert!(!store.has_record(hold).await);
+        wanted.release().await
+    };
+    let (waited, released) = join!(waiting, release);
+    waited?.release().await?;
+    released?;
+    outer.release().await
+}
+
+/// Polls a future until it is ready, or was polled so often; time passes between two polls.
+async fn poll_times(polls: u32, mut future: Pin<&mut impl Future>) -> bool {
+    for _ in 0..polls {
+        let polled = poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx).is_ready())).await;
+        if polled {
+            return true;
+        }
+        sleep(HEARTBEAT / 40).await;
+    }
+    false
+}
+
+/// P7: whatever it was doing when it was dropped.
+#[tokio::test(start_paused = true)]
+async fn a_wait_may_be_dropped_after_any_poll() -> Result<(), LockError> {
+    const DELAY: Duration = Duration::from_millis(40);
+    for rings in [false, true] {
+        for polls in 1.. {
+            let store = Watched::new();
+            store.set_delay(DELAY);
+            let locks = store.locks();
+            let outer = locks.lock("a").await?;
+            let wanted = locks.lock("b").await?;
+            let hold = outer.held().hold_id();
+            let other = tokio::spawn({
+                let locks = locks.clone();
+                async move {
+                    if rings {
+                        inside(&wanted, &locks, "a").await
+                    } else {
+                        sleep_until(Instant::now() + 3 * HEARTBEAT).await;
+                        wanted.release().await
+                    }
+                }
+            });
+            let mut waiting = Box::pin(inside(&outer, &locks, "b"));
+            let is_over = poll_times(polls, waiting.as_mut()).await;
+            drop(waiting);
+            // What is on its way, and what takes it back after that.
+            sleep(3 * DELAY).await;
+            assert!(!store.has_record(hold).await, "{polls} polls");
+            outer.release().await?;
+            let other = other.await.expect("no panic");
+            assert!(other.is_ok() || rings && other.is_err_and(|error| error.is_deadlock()));
+            locks.lock("b").no_wait().run(async {}).await?;
+            if is_over {
+                break;
+            }
+        }
+    }
+    Ok(())
+}

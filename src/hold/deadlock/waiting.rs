@@ -1,0 +1,110 @@
+//! What is known of an acquisition that may be part of a deadlock.
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::{runtime::Handle, time::Instant};
+
+use crate::{
+    base::{
+        error::{Effect, StoreError},
+        events,
+        id::HoldId,
+        key::LockKey,
+    },
+    hold::scope::{self, LocksId},
+    queue::LocalQueues,
+    store::waits::{EnclosedWait, Enclosing},
+};
+
+/// How many holds of one call are published as enclosing it; of more, the outermost are left out.
+const ENCLOSING: usize = 256;
+
+/// From so many published waits of one `Locks` on each of them is published half as often.
+const MANY: usize = 256;
+
+/// How many waits of one `Locks` are published.
+#[derive(Debug, Default)]
+pub(crate) struct PublishedCount(AtomicUsize);
+
+impl PublishedCount {
+    pub(super) fn enter(self: &Arc<Self>) -> Counted {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Counted(Arc::clone(self))
+    }
+}
+
+/// One of them.
+#[derive(Debug)]
+pub(super) struct Counted(Arc<PublishedCount>);
+
+impl Counted {
+    pub(super) fn are_many(&self) -> bool {
+        self.0.0.load(Ordering::Relaxed) > MANY
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// An acquisition that may be part of a deadlock.
+pub(crate) struct Waiting<'a> {
+    pub(crate) locks: &'a LocksId,
+    pub(crate) key: &'a LockKey,
+    /// The hold that it will have.
+    pub(crate) hold: HoldId,
+    pub(crate) heartbeat: Duration,
+    /// When it came.
+    pub(crate) since: Instant,
+    pub(crate) queues: &'a Arc<LocalQueues>,
+    pub(crate) count: &'a Arc<PublishedCount>,
+    /// Where the work goes that outlives it.
+    pub(crate) runtime: &'a Handle,
+    /// Whether a failure of the search was reported.
+    pub(crate) has_reported: AtomicBool,
+}
+
+impl Waiting<'_> {
+    /// Reports the first failure of the search. Returns whether the store refuses for good.
+    pub(super) fn has_refused(&self, error: &StoreError) -> bool {
+        if !self.has_reported.swap(true, Ordering::Relaxed) {
+            events::deadlock_search_failed(self.key, self.hold, error);
+        }
+        error.effect() == Effect::Refused
+    }
+
+    /// What is published of it: what encloses the present poll. `None` if nothing does.
+    pub(super) fn wait(&self) -> Option<EnclosedWait> {
+        let holds = scope::enclosing_holds(self.locks, ENCLOSING);
+        let enclosing: Vec<_> = holds
+            .iter()
+            .map(|hold| Enclosing {
+                hold: hold.id(),
+                key: hold.key().as_str().into(),
+            })
+            .collect();
+        (!enclosing.is_empty()).then(|| EnclosedWait {
+            id: self.hold,
+            key: self.key.as_str().into(),
+            enclosing,
+        })
+    }
+}
+
+impl fmt::Debug for Waiting<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Waiting")
+            .field("key", &self.key)
+            .field("hold", &self.hold)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,362 @@
+//! The search for a cycle among waits: what was seen goes in, what to look at next comes out. It knows no clock, no
+//! store and no tasks.
+//!
+//! A wait is for the fields of its key, whatever they are; a field cannot go before the waits that it encloses. So
+//! all of them must be resolved, and a cycle is a deadlock. The edges are between fields: two branches of one call
+//! graph may each wait for what the other one holds, under fields that do not enclose each other's wait, and
+//! nothing is wrong.
+//!
+//! What one walk sees was seen at several moments, so a cycle in it may never have been there. The second walk
+//! goes along the same ids and tells whether it was there at one instant, the end of the first one: each field was
+//! seen in its key before and after it, and an id never comes back; and each wait was published again after it.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+use crate::{
+    base::id::HoldId,
+    store::{
+        StoreTime,
+        waits::{EnclosedWait, Look, SeenWait, lateness},
+    },
+};
+
+/// How many waits a cycle has at most.
+const DEEP: usize = 8;
+
+/// How many looks a walk takes at most.
+const LOOKS: usize = 64;
+
+/// What is to be looked at.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Question {
+    /// Which holds are in this key?
+    Holds(Arc<str>),
+    /// Which waits does this hold enclose?
+    Waits(HoldId),
+}
+
+/// What was seen.
+#[derive(Clone, Debug)]
+pub(super) enum Sight {
+    Holds(Vec<HoldId>),
+    /// With the instant before the store was asked.
+    Waits(Look, Instant),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Step<T> {
+    Ask(Question),
+    Done(T),
+}
+
+/// The first walk: breadth first, from one wait.
+#[derive(Clone, Debug)]
+#[cfg_attr(test, derive(PartialEq, Eq, Hash))]
+pub(super) struct Walk {
+    nodes: Vec<Node>,
+    /// What each key that was looked at holds.
+    holds: BTreeMap<Arc<str>, Vec<HoldId>>,
+    /// The holds whose waits were looked at, or are to be.
+    known: BTreeSet<HoldId>,
+    todo: VecDeque<Todo>,
+    looks: usize,
+    closes: Option<(usize, HoldId)>,
+}
+
+/// A wait that was reached.
+#[derive(Clone, Debug)]
+#[cfg_attr(test, derive(PartialEq, Eq, Hash))]
+struct Node {
+    link: Link,
+    parent: usize,
+    depth: usize,
+}
+
+#[derive(Clone, Debug)]
+#[cfg_attr(test, derive(PartialEq, Eq, Hash))]
+enum Todo {
+    /// Look at what the key of this node holds.
+    Holds(usize),
+    /// Look at the waits that this hold encloses, which is in the key of the node.
+    Waits(usize, HoldId),
+}
+
+/// One wait of a cycle.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(test, derive(Hash))]
+pub(super) struct Link {
+    pub(super) wait: EnclosedWait,
+    /// How it was reached; `None` for the wait that walks.
+    reached: Option<Reached>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(test, derive(Hash))]
+struct Reached {
+    /// The hold that encloses it, and is in the key of the link before.
+    by: HoldId,
+    at: StoreTime,
+    asked: Instant,
+    life: Duration,
+}
+
+/// Waits that wait for each other in a ring, as far as one walk can see.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(test, derive(Hash))]
+pub(super) struct Cycle {
+    /// The first is the wait that walks.
+    pub(super) links: Vec<Link>,
+    /// The hold that encloses the first, and is in the key of the last.
+    pub(super) closes: HoldId,
+}
+
+impl Walk {
+    pub(super) fn new(wait: EnclosedWait) -> Self {
+        let link = Link {
+            wait,
+            reached: None,
+        };
+        Self {
+            nodes: vec![Node {
+                link,
+                parent: 0,
+                depth: 1,
+            }],
+            holds: BTreeMap::new(),
+            known: BTreeSet::new(),
+            todo: VecDeque::from([Todo::Holds(0)]),
+            looks: 0,
+            closes: None,
+        }
+    }
+
+    /// What to look at next, or what the walk came to.
+    pub(super) fn step(&mut self) -> Step<Option<Cycle>> {
+        while self.closes.is_none() && self.looks < LOOKS {
+            match self.todo.front() {
+                None => break,
+                Some(&Todo::Holds(node)) => {
+                    let key = Arc::clone(&self.nodes[node].link.wait.key);
+                    let Some(holds) = self.holds.get(&key) else {
+                        return Step::Ask(Question::Holds(key));
+                    };
+                    let holds = holds.clone();
+                    self.todo.pop_front();
+                    self.expand(node, &holds);
+                }
+                Some(&Todo::Waits(_, hold)) => return Step::Ask(Question::Waits(hold)),
+            }
+        }
+        Step::Done(self.closes.map(|(node, closes)| self.cycle(node, closes)))
+    }
+
+    /// The answer to what was asked last.
+    pub(super) fn see(&mut self, sight: Sight) {
+        self.looks += 1;
+        match (self.todo.front(), sight) {
+            (Some(&Todo::Holds(node)), Sight::Holds(holds)) => {
+                let key = Arc::clone(&self.nodes[node].link.wait.key);
+                self.holds.insert(key, holds);
+            }
+            (Some(&Todo::Waits(parent, by)), Sight::Waits(look, asked)) => {
+                self.todo.pop_front();
+                let at = look.at;
+                for seen in look.waits {
+                    self.reach(parent, seen, by, at, asked);
+                }
+            }
+            // An answer to another question.
+            (_, Sight::Holds(_) | Sight::Waits(..)) => {}
+        }
+    }
+
+    fn reach(&mut self, parent: usize, seen: SeenWait, by: HoldId, at: StoreTime, asked: Instant) {
+        let mut nodes = self.nodes.iter();
+        let is_known = nodes.any(|node| node.link.wait.id == seen.wait.id);
+        let depth = self.nodes[parent].depth + 1;
+        if is_known || depth > DEEP || seen.wait.enclosed_by(by).is_none() {
+            return;
+        }
+        let reached = Some(Reached {
+            by,
+            at,
+            asked,
+            life: seen.life,
+        });
+        let wait = seen.wait;
+        self.todo.push_back(Todo::Holds(self.nodes.len()));
+        self.nodes.push(Node {
+            link: Link { wait, reached },
+            parent,
+            depth,
+        });
+    }
+
+    fn expand(&mut self, node: usize, holds: &[HoldId]) {
+        if holds.contains(&self.nodes[node].link.wait.id) {
+            // It has been let in, and is to be told.
+            return;
+        }
+        let walker = &self.nodes[0].link.wait;
+        let mut enclosing = holds.iter();
+        if let Some(&closes) = enclosing.find(|hold| walker.enclosed_by(**hold).is_some()) {
+            self.closes = Some((node, closes));
+            return;
+        }
+        for &hold in holds {
+            if self.known.insert(hold) {
+                self.todo.push_back(Todo::Waits(node, hold));
+            }
+        }
+    }
+
+    fn cycle(&self, last: usize, closes: HoldId) -> Cycle {
+        let parent = |at: &usize| (*at > 0).then(|| self.nodes[*at].parent);
+        let path = std::iter::successors(Some(last), parent);
+        let mut links: Vec<_> = path.map(|at| self.nodes[at].link.clone()).collect();
+        links.reverse();
+        Cycle { links, closes }
+    }
+}
+
+impl Cycle {
+    /// The hold that the wait at this place of the ring waits for.
+    fn next(&self, at: usize) -> HoldId {
+        let next = self.links.get(at + 1);
+        let reached = next.and_then(|link| link.reached.as_ref());
+        reached.map_or(self.closes, |reached| reached.by)
+    }
+
+    /// After which the cycle is named, whoever has found it.
+    pub(super) fn least(&self) -> HoldId {
+        let waits = self.links.iter().map(|link| link.wait.id);
+        waits.min().unwrap_or(self.closes)
+    }
+
+    /// The greatest heartbeat of its waits, where this is that of the first.
+    pub(super) fn beat(&self, heartbeat: Duration) -> Duration {
+        let others = self.links.iter().filter_map(|link| link.reached.as_ref());
+        let beats = others.map(|reached| reached.life / 2);
+        beats.fold(heartbeat, Duration::max)
+    }
+
+    /// The waits of the ring, each with the key of the hold that is in the ring and encloses it.
+    pub(super) fn blocked(&self) -> impl Iterator<Item = (&EnclosedWait, &str)> {
+        self.links.iter().map(|link| {
+            let by = link
+                .reached
+                .as_ref()
+                .map_or(self.closes, |reached| reached.by);
+            let holds = link.wait.enclosed_by(by);
+            (&link.wait, holds.map_or("", |key| key))
+        })
+    }
+}
+
+/// What the second walk came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(test, derive(Hash))]
+pub(super) enum Verdict {
+    /// The cycle was there when the first walk ended.
+    Deadlock,
+    /// Some wait has not been published since, and may be yet.
+    Unsure,
+    /// Something of it has gone.
+    Gone,
+}
+
+/// The second walk: along the same ids.
+#[derive(Clone, Debug)]
+#[cfg_attr(test, derive(PartialEq, Eq, Hash))]
+pub(super) struct SecondWalk {
+    cycle: Cycle,
+    /// The end of the first walk.
+    ended: Instant,
+    /// The question is the next one, of twice as many as there are links.
+    at: usize,
+    verdict: Verdict,
+}
+
+impl SecondWalk {
+    pub(super) fn new(cycle: &Cycle, ended: Instant) -> Self {
+        Self {
+            cycle: cycle.clone(),
+            ended,
+            at: 0,
+            verdict: Verdict::Deadlock,
+        }
+    }
+
+    /// What to look at next, or what the walk came to.
+    pub(super) fn step(&mut self) -> Step<Verdict> {
+        while self.verdict != Verdict::Gone
+            && let Some(link) = self.cycle.links.get(self.at / 2)
+        {
+            if self.at.is_multiple_of(2) {
+                return Step::Ask(Question::Holds(Arc::clone(&link.wait.key)));
+            }
+            if let Some(reached) = &link.reached {
+                return Step::Ask(Question::Waits(reached.by));
+            }
+            // That the wait which walks goes on, it knows by itself.
+            self.at += 1;
+        }
+        Step::Done(self.verdict)
+    }
+
+    /// The answer to what was asked last.
+    pub(super) fn see(&mut self, sight: &Sight) {
+        let link = self.cycle.links.get(self.at / 2);
+        let (Some(link), next) = (link, self.cycle.next(self.at / 2)) else {
+            return;
+        };
+        let verdict = match (sight, &link.reached) {
+            (Sight::Holds(holds), _) => {
+                let is_there = holds.contains(&next) && !holds.contains(&link.wait.id);
+                if is_there {
+                    Verdict::Deadlock
+                } else {
+                    Verdict::Gone
+                }
+            }
+            (Sight::Waits(look, _), Some(reached)) => {
+                reached.seen_again(&link.wait, look, self.ended)
+            }
+            (Sight::Waits(..), None) => Verdict::Deadlock,
+        };
+        self.at += 1;
+        self.verdict = match (self.verdict, verdict) {
+            (Verdict::Gone, _) | (_, Verdict::Gone) => Verdict::Gone,
+            (Verdict::Unsure, _) | (_, Verdict::Unsure) => Verdict::Unsure,
+            (Verdict::Deadlock, Verdict::Deadlock) => Verdict::Deadlock,
+        };
+    }
+}
+
+impl Reached {
+    /// Whether the wait went on when the first walk ended, on the clock of the server that has its record.
+    ///
+    /// A record that was made at some time was meant no longer before than it may be late.
+    fn seen_again(&self, wait: &EnclosedWait, look: &Look, ended: Instant) -> Verdict {
+        let seen = look.waits.iter().find(|seen| seen.wait.id == wait.id);
+        let seen = seen
+            .filter(|seen| seen.wait.key == wait.key && seen.wait.enclosed_by(self.by).is_some());
+        let Some(seen) = seen else {
+            return Verdict::Gone;
+        };
+        let since = ended.saturating_duration_since(self.asked);
+        let late = lateness(self.life.max(seen.life));
+        let meant_after = seen.stamp.since(self.at);
+        if meant_after.is_some_and(|passed| passed > since + late) {
+            Verdict::Deadlock
+        } else {
+            Verdict::Unsure
+        }
+    }
+}

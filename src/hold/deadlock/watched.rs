@@ -1,0 +1,82 @@
+//! An acquisition with the search for a deadlock beside it.
+
+use std::{
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use pin_project::pin_project;
+
+use super::{search::Search, waiting::Waiting};
+use crate::base::{
+    error::LockError,
+    timer::{Sleep, after, sleep_until},
+};
+
+/// Waits for a lock; see [`watched`].
+#[pin_project]
+pub(crate) struct Watched<'a, F> {
+    #[pin]
+    acquiring: F,
+    #[pin]
+    stage: Stage,
+    waiting: Option<Waiting<'a>>,
+    search: Option<Pin<Box<dyn Future<Output = LockError> + Send + 'a>>>,
+}
+
+#[pin_project(project = StageProjection)]
+enum Stage {
+    /// It is certain to be polled when its first request is answered: no timer is needed until then.
+    Asking,
+    Patient(#[pin] Sleep),
+    Searching,
+}
+
+/// Waits for a lock, unless that is a deadlock and this wait is chosen to give way. Without `waiting`, or while
+/// nothing encloses it, it is the acquisition and nothing more.
+///
+/// Dropping it takes back what was published, in the background.
+pub(crate) fn watched<F>(acquiring: F, waiting: Option<Waiting<'_>>) -> Watched<'_, F> {
+    Watched {
+        acquiring,
+        stage: Stage::Asking,
+        waiting,
+        search: None,
+    }
+}
+
+impl<F, T> Future for Watched<'_, F>
+where
+    F: Future<Output = Result<T, LockError>>,
+{
+    type Output = Result<T, LockError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        if let Poll::Ready(acquired) = this.acquiring.poll(cx) {
+            return Poll::Ready(acquired);
+        }
+        if let Some(waiting) = this.waiting {
+            if matches!(*this.stage, Stage::Asking) {
+                if waiting.queues.asks_alone(waiting.key, waiting.hold) {
+                    return Poll::Pending;
+                }
+                let patience = after(waiting.since, waiting.heartbeat / 4);
+                this.stage.set(Stage::Patient(sleep_until(patience)));
+            }
+            if let StageProjection::Patient(pause) = this.stage.as_mut().project() {
+                if pause.poll(cx).is_pending() {
+                    return Poll::Pending;
+                }
+                this.stage.set(Stage::Searching);
+            }
+        }
+        if let Some(waiting) = this.waiting.take() {
+            *this.search = Some(Box::pin(Search::new(waiting).run()));
+        }
+        match this.search {
+            Some(search) => search.as_mut().poll(cx).map(Err),
+            None => Poll::Pending,
+        }
+    }
+}
