@@ -16,6 +16,7 @@
 //! | `calamity` | what happens to the server and the processes while they work |
 //! | `run` | one run, from its seed to its end |
 //! | `far` | a store that is far away, or too slow |
+//! | `rings` | locks that are taken in any order |
 //! | `siblings` | nested entries below one holder |
 //! | `sweep` | every future dropped after every poll, with each fault in flight |
 //!
@@ -40,6 +41,7 @@ mod link;
 mod mailbox;
 mod process;
 mod program;
+mod rings;
 mod run;
 mod server;
 mod siblings;

@@ -1,0 +1,185 @@
+//! Tasks of several processes that take two locks in any order, on a bad network: no deadlock lasts, and no caller has
+//! to give way that was not part of one.
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::future::join_all;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::{
+    climate::{Climate, millis, one_in},
+    ledger::Ledger,
+    link::Link,
+    run::simulated,
+    server::Server,
+};
+use crate::{LockError, Locks, OwnerId, base::error::Blocked, base::mutex::Mutex, current_owner};
+
+const KEYS: [&str; 3] = ["a", "b", "c"];
+
+const SEEDS: u64 = 60;
+
+/// How long things go wrong.
+const TROUBLE: Duration = Duration::from_secs(20);
+
+/// How long it may take until all have come through afterwards. A wait has no end of its own.
+const PATIENCE: Duration = Duration::from_secs(100);
+
+const RESPONSE_TIMEOUT: Duration = Duration::from_millis(300);
+
+/// A wait inside of a lock, from when it began.
+#[derive(Debug)]
+struct Waited {
+    owner: OwnerId,
+    holds: &'static str,
+    waits_for: &'static str,
+    from: Instant,
+    to: Option<Instant>,
+}
+
+/// All waits inside of locks that there were.
+#[derive(Debug, Default)]
+struct Waits(Mutex<Vec<Waited>>);
+
+impl Waits {
+    /// Notes a wait. It ends with what this returns.
+    fn begin(&self, holds: &'static str, waits_for: &'static str) -> impl Drop {
+        let mut all = self.0.lock();
+        all.push(Waited {
+            owner: current_owner().expect("a lock around it"),
+            holds,
+            waits_for,
+            from: Instant::now(),
+            to: None,
+        });
+        let (waits, at) = (self, all.len() - 1);
+        Ended { waits, at }
+    }
+
+    /// Whether all of a ring waited at one instant.
+    fn were_at_once(&self, ring: &[Blocked]) -> bool {
+        let all = self.0.lock();
+        let waited = |blocked: &Blocked| {
+            all.iter().rev().find(|waited| {
+                let keys = [waited.holds, waited.waits_for] == [&blocked.holds, &blocked.waits_for];
+                waited.owner == blocked.owner && keys
+            })
+        };
+        let ring: Option<Vec<_>> = ring.iter().map(waited).collect();
+        ring.is_some_and(|ring| {
+            let begun = ring.iter().map(|waited| waited.from).max();
+            let ends = ring.iter().filter_map(|waited| waited.to);
+            ends.min().is_none_or(|end| begun <= Some(end))
+        })
+    }
+}
+
+struct Ended<'a> {
+    waits: &'a Waits,
+    at: usize,
+}
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        self.waits.0.lock()[self.at].to = Some(Instant::now());
+    }
+}
+
+/// One after the other; now and then a wait is given up. Returns how often it had to give way.
+async fn sections(locks: &Locks, waits: &Waits) -> u32 {
+    let mut deadlocks = 0;
+    for _ in 0..6 {
+        sleep(millis(0..=300)).await;
+        let at = fastrand::usize(0..KEYS.len());
+        let (outer, inner) = (
+            KEYS[at],
+            KEYS[(at + fastrand::usize(1..KEYS.len())) % KEYS.len()],
+        );
+        let gives_up = one_in(2);
+        let patience = if gives_up {
+            millis(100..=600)
+        } else {
+            10 * PATIENCE
+        };
+        let body = async {
+            sleep(millis(0..=100)).await;
+            let waited = {
+                let _waits = waits.begin(outer, inner);
+                let section = locks.lock(inner).wait_forever().run(sleep(millis(0..=30)));
+                timeout(patience, section).await
+            };
+            if waited.is_err() {
+                // It waits for nothing, and others for it.
+                sleep(millis(0..=2_000)).await;
+            }
+            waited.unwrap_or(Ok(()))
+        };
+        match locks.lock(outer).wait_forever().run_flat(body).await {
+            Err(LockError::Deadlock { cycle, .. }) => {
+                assert!(waits.were_at_once(&cycle), "{cycle:?} of {waits:?}");
+                deadlocks += 1;
+            }
+            Ok(()) | Err(LockError::Lost { .. } | LockError::Store { .. }) => {}
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+    deadlocks
+}
+
+/// Returns how many deadlocks there were.
+async fn live(climate: Climate) -> u32 {
+    let (server, ledger) = (Arc::new(Server::new()), Ledger::new(climate));
+    let (end, waits) = (Instant::now() + TROUBLE, Waits::default());
+    let links: Vec<_> = (0..3)
+        .map(|_| Link::new(&server, &ledger, climate, RESPONSE_TIMEOUT))
+        .collect();
+    let trouble = async {
+        while climate.network && Instant::now() < end {
+            sleep(millis(100..=2_000)).await;
+            match fastrand::usize(0..=links.len()) {
+                at if at < links.len() => links[at].cut(true, one_in(2)),
+                _ => server.block(millis(50..=700)),
+            }
+        }
+        server.calm_for(10 * PATIENCE);
+    };
+    let processes: Vec<_> = links
+        .iter()
+        .map(|link| {
+            let builder = Locks::builder().ttl(Duration::from_secs(5));
+            let builder = builder.heartbeat(Duration::from_millis(200));
+            builder.over(Arc::new(link.clone()), RESPONSE_TIMEOUT)
+        })
+        .collect();
+    let tasks = processes.iter().flat_map(|locks| [locks; 2]);
+    let tasks = join_all(tasks.map(|locks| sections(locks, &waits)));
+    let all = async { tokio::join!(tasks, trouble).0 };
+    let deadlocks = timeout(TROUBLE + PATIENCE, all).await;
+    let deadlocks = deadlocks.unwrap_or_else(|_| panic!("a deadlock lasts: {waits:?}"));
+    deadlocks.into_iter().sum()
+}
+
+/// Runs every seed in this climate.
+fn survive(climate: Climate) {
+    let mut deadlocks = 0;
+    for seed in 0..SEEDS {
+        println!("seed {seed}");
+        deadlocks += simulated(seed, live(climate));
+    }
+    println!("{deadlocks} deadlocks");
+    assert!(deadlocks > 0);
+}
+
+#[test]
+fn no_deadlock_lasts_in_calm() {
+    survive(Climate::CALM);
+}
+
+#[test]
+fn no_deadlock_lasts_on_a_bad_network_and_none_is_imagined() {
+    survive(Climate {
+        messages: true,
+        network: true,
+        ..Climate::CALM
+    });
+}
