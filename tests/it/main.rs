@@ -92,6 +92,7 @@ mod deadlocks {
     mod costs;
     mod dead;
     mod none;
+    mod readers;
     mod rings;
 }
 
