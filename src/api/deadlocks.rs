@@ -25,8 +25,8 @@ impl<K> LockRequest<K> {
     /// Whether a deadlock that this request is part of is looked for while it waits (default: yes).
     ///
     /// A request that waits for longer than a quarter of a [heartbeat](LocksBuilder::heartbeat), inside of a body
-    /// that holds another lock of this [`Locks`](crate::Locks), tells the store which locks it is inside of, four
-    /// times in a heartbeat. Where a ring of such requests comes about, in whichever processes, one of them fails with
+    /// that holds another lock of this [`Locks`](crate::Locks), or with some of [several](crate::Locks::lock_all) locks
+    /// taken, tells the store which locks these are, four times in a heartbeat. Where a ring of such requests comes about, in whichever processes, one of them fails with
     /// [`LockError::Deadlock`](crate::LockError::Deadlock) within about two heartbeats, and the others go on
     /// waiting. Every other request pays nothing for it.
     ///

@@ -18,6 +18,7 @@ use crate::{
     hold::{
         deadlock::{PublishedCount, Waiting, watched},
         entry::Entry,
+        hold::Hold,
         renewals::RenewalSchedule,
         scope::{self, LocksId},
     },
@@ -111,7 +112,7 @@ impl Engine {
         let cohort = loop {
             let hold = graph.owner().next_hold();
             let acquiring = queues.acquire(&key, hold, terms, since, &runtime);
-            let waiting = detects.then(|| self.waiting(&key, hold, terms, &runtime));
+            let waiting = detects.then(|| self.waiting(&key, (hold, &[]), terms, &runtime));
             if let Some(cohort) = watched(acquiring, waiting).await? {
                 break cohort;
             }
@@ -130,11 +131,12 @@ impl Engine {
         ))
     }
 
-    /// An acquisition of this hold, as far as the search for deadlocks knows it.
+    /// An acquisition of this hold, as far as the search for deadlocks knows it; with the holds that it has already, if
+    /// it is one of several keys.
     fn waiting<'a>(
         &'a self,
         key: &'a LockKey,
-        hold: HoldId,
+        (hold, has): (HoldId, &'a [Arc<Hold>]),
         terms: Terms,
         runtime: &'a Handle,
     ) -> Waiting<'a> {
@@ -143,6 +145,7 @@ impl Engine {
             locks: &self.id,
             key,
             hold,
+            has,
             heartbeat: queues.heartbeat(terms.ttl),
             since: Instant::now(),
             queues,

@@ -166,7 +166,8 @@ impl Locks {
     ///
     /// A key that is named twice counts once, and a lock that an enclosing call holds is re-entered. The others are taken
     /// in an order that is the same in every process, whatever the order of `keys`; so callers that take all their
-    /// locks in this way never wait for each other in a circle. Inside of another lock they may.
+    /// locks in this way never wait for each other in a circle. Inside of another lock they may; then one of them gets
+    /// [`Deadlock`](LockError::Deadlock), and what it had taken is released.
     ///
     /// Where all are free they are taken by one request, and released by one. Otherwise the caller waits for one after
     /// the other, in that order, while it keeps those before it. It takes no lock of one before those that wait for

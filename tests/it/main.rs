@@ -94,6 +94,7 @@ mod deadlocks {
     mod none;
     mod readers;
     mod rings;
+    mod several;
 }
 
 mod faults {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use tokio::{runtime::Handle, time::Instant};
 
-use super::{Engine, present_runtime};
+use super::{Engine, detects, present_runtime};
 use crate::{
     base::{
         error::{Effect, LockError, StoreError},
@@ -18,6 +18,7 @@ use crate::{
         options::{Options, Reentrancy, Terms, Wait, config},
     },
     hold::{
+        deadlock::watched,
         entries::Entries,
         entry::Entry,
         hold::{CallGraph, Hold},
@@ -199,12 +200,19 @@ impl<'a> Taking<'a> {
         Ok(())
     }
 
-    /// Takes the lock of one key as any other caller does.
+    /// Takes the lock of one key as any other caller does. While it waits, its own locks enclose it, as do those that
+    /// enclose the caller.
     async fn take(&mut self, key: &LockKey) -> Result<(), LockError> {
         let queues = self.engine.renewals.queues();
         let disconnects = self.engine.renewals.disconnects();
+        // There is none to begin with once the first hold has it.
+        let is_enclosed = self.graph.as_ref().is_none_or(CallGraph::has_begun);
+        let detects = is_enclosed && detects(self.terms);
         let cohort = loop {
-            let acquired = queues.acquire(key, self.hold, self.terms, self.since, &self.runtime);
+            let (terms, has) = (self.terms, (self.hold, self.entries.holds()));
+            let waiting = detects.then(|| self.engine.waiting(key, has, terms, &self.runtime));
+            let acquired = queues.acquire(key, self.hold, terms, self.since, &self.runtime);
+            let acquired = watched(acquired, waiting);
             if let Some(cohort) = self.entries.unless_lost(acquired).await? {
                 break cohort;
             }

@@ -18,7 +18,10 @@ use crate::{
         id::HoldId,
         key::LockKey,
     },
-    hold::scope::{self, LocksId},
+    hold::{
+        hold::Hold,
+        scope::{self, LocksId},
+    },
     queue::LocalQueues,
     store::waits::{EnclosedWait, Enclosing},
 };
@@ -62,6 +65,8 @@ pub(crate) struct Waiting<'a> {
     pub(crate) key: &'a LockKey,
     /// The hold that it will have.
     pub(crate) hold: HoldId,
+    /// Further holds that end after it: those that an acquisition of several keys has already.
+    pub(crate) has: &'a [Arc<Hold>],
     pub(crate) heartbeat: Duration,
     /// When it came.
     pub(crate) since: Instant,
@@ -82,11 +87,16 @@ impl Waiting<'_> {
         error.effect() == Effect::Refused
     }
 
-    /// What is published of it: what encloses the present poll. `None` if nothing does.
+    /// What is published of it: what encloses the present poll, and what the acquisition has already. `None` if there
+    /// is nothing of both.
     pub(super) fn wait(&self) -> Option<EnclosedWait> {
-        let holds = scope::enclosing_holds(self.locks, ENCLOSING);
+        let mut holds = scope::enclosing_holds(self.locks, ENCLOSING);
+        let is_new = |hold: &&Arc<Hold>| !holds.iter().any(|known| Arc::ptr_eq(known, hold));
+        let has: Vec<_> = self.has.iter().filter(is_new).map(Arc::clone).collect();
+        holds.splice(..0, has);
         let enclosing: Vec<_> = holds
             .iter()
+            .take(ENCLOSING)
             .map(|hold| Enclosing {
                 hold: hold.id(),
                 key: hold.key().as_str().into(),

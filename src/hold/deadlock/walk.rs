@@ -248,14 +248,10 @@ impl Cycle {
 
     /// The waits of the ring, each with the key of the hold that is in the ring and encloses it.
     pub(super) fn blocked(&self) -> impl Iterator<Item = (&EnclosedWait, &str)> {
-        self.links.iter().map(|link| {
-            let by = link
-                .reached
-                .as_ref()
-                .map_or(self.closes, |reached| reached.by);
-            let holds = link.wait.enclosed_by(by);
-            (&link.wait, holds.map_or("", |key| key))
-        })
+        // The wait before it waits for that hold, which may have other keys too.
+        let before = self.links.last().into_iter().chain(&self.links);
+        let links = self.links.iter().zip(before);
+        links.map(|(link, before)| (&link.wait, &*before.wait.key))
     }
 }
 

@@ -31,14 +31,14 @@ async fn ring(members: &[Locks]) -> Vec<Result<(), LockError>> {
 }
 
 /// The only one that had to give way.
-fn victim(results: Vec<Result<(), LockError>>) -> LockError {
+pub(super) fn victim(results: Vec<Result<(), LockError>>) -> LockError {
     let mut errors: Vec<_> = results.into_iter().filter_map(Result::err).collect();
     assert_eq!(errors.len(), 1, "{errors:?}");
     errors.remove(0)
 }
 
 /// The keys of a cycle: what each holds and waits for.
-fn keys(error: &LockError) -> Vec<(String, String)> {
+pub(super) fn keys(error: &LockError) -> Vec<(String, String)> {
     let LockError::Deadlock { cycle, .. } = error else {
         panic!("{error:?}");
     };
@@ -48,7 +48,7 @@ fn keys(error: &LockError) -> Vec<(String, String)> {
 }
 
 /// Each holds what the one before it waits for, and the first one waits for the key of the error.
-fn is_ring(error: &LockError, members: usize) -> bool {
+pub(super) fn is_ring(error: &LockError, members: usize) -> bool {
     let keys = keys(error);
     let next = keys.iter().cycle().skip(1);
     let closes = keys.iter().zip(next).all(|(one, next)| one.1 == next.0);

@@ -137,7 +137,7 @@ async fn a_deadlock_is_looked_for_unless_the_attribute_says_no() {
         Ok(())
     }
 
-    #[locked("{inner}", locks = locks, wait = "10s", detect_deadlocks = false)]
+    #[locked("{inner}", "{inner}:too", locks = locks, wait = "10s", detect_deadlocks = false)]
     async fn does_not(inner: &str, locks: &Locks) -> Result<(), LockError> {
         Ok(())
     }
