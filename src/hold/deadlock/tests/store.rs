@@ -20,9 +20,9 @@ use crate::{
         timer::sleep,
     },
     store::{
-        AcquireAllReply, AcquireReply, AcquireRequest, Answer, DepthChange, HoldOf, Keeping,
-        Listener, Presence, ReleaseReply, ReleaseRequest, Renewal, Seen, ShareRequest, Snapshot,
-        Store,
+        AcquireAllReply, AcquireReply, AcquireRequest, Answer, DepthChange, Downgrading, HoldOf,
+        Keeping, Listener, Presence, ReleaseReply, ReleaseRequest, Renewal, Seen, ShareRequest,
+        Snapshot, Store,
         memory::MemoryStore,
         waits::{Claim, Look, Publication, Published, Waits},
     },
@@ -183,8 +183,8 @@ impl Store for Watched {
         self.store.keep(key, keeping)
     }
 
-    fn downgrade(&self, key: &LockKey, renewal: Renewal) -> Answer<Presence> {
-        self.store.downgrade(key, renewal)
+    fn downgrade(&self, key: &LockKey, downgrading: Downgrading) -> Answer<Presence> {
+        self.store.downgrade(key, downgrading)
     }
 
     fn release(&self, key: &LockKey, request: ReleaseRequest) -> Answer<ReleaseReply> {
