@@ -2,7 +2,7 @@
 //!
 //! One lock, some processes, and a network between them and the store that loses, delays and repeats.
 //! The checker visits every state that can be reached, in every order of events, and looks whether the
-//! promises hold there. Read `step.rs` first, for what may happen; then `store.rs` (the scripts),
+//! promises hold there. Read `step.rs` first, for what may happen; then `store.rs` and `sharing.rs` (the scripts),
 //! `client.rs` and `body.rs` (a process), `time.rs`, `properties.rs`, and `broken.rs`.
 //!
 //! # What is modelled
@@ -11,6 +11,8 @@
 //!   branches, each one atomic step. The lock with its field, depth, token and lease; the line, with the hold
 //!   and the life of each place, and the tombstones; the numbers of the depth changes; the clock that the tokens
 //!   are made of, which may be set back, and the token of a lock that moves; the short form of a release.
+//! - **Readers** (`sharing.rs`): share, keep, unshare and downgrade, each reader with a lease of its own, and who is let
+//!   in. Places and messages of several readers of a process, as the machine asks for them.
 //! - **The local queue of a process** is no model: it is the machine itself, `LocalQueue`. `client.rs` tells it
 //!   what happens and does what it calls for, as `src/queue/keys.rs` does; `machine.rs` translates holds and
 //!   times, and brings its state into a form that can be compared. So a waiter that asks, is told, is granted
@@ -39,7 +41,8 @@
 //! - A tombstone outlives every request. So does the number of a depth change.
 //! - Messages come in all the while, or are lost. No cohorts, `Wake::Poll`, waits with an end, `no_wait`,
 //!   `max_hold`, `OnLost::KeepRunning`, inspect and force_release, and no classic programs. All TTLs are equal,
-//!   but for the re-entry's.
+//!   but for the re-entry's. No deleted keys, so nothing is left in the line by an earlier life of the lock; no
+//!   limits, no `Fairness` but the first, no several keys; each reader is kept by itself.
 //! - A caller that finds that its lease has ended before it was polled gives the lock back, and does not ask
 //!   again; in the model that is the next waiter.
 //! - Requests are not in order on their connection, which is more than may happen.

@@ -60,10 +60,18 @@ impl Script<'_> {
     }
 
     pub(super) fn keep(&mut self, hold: Hold, ttl: u8) -> bool {
-        let present = self.field(hold).is_some();
-        if present {
-            self.lengthen(hold, ttl);
+        let member = self.member(hold).map(|member| member.own);
+        match member {
+            Some(Some(_)) => self.lengthen(hold, ttl),
+            // One whose downgrade is under way has the lock alone until then.
+            Some(None) => {
+                if let Some(lock) = &mut self.state.store.lock {
+                    lock.lease = lock.lease.max(ttl);
+                }
+            }
+            None => {}
         }
+        let present = member.is_some();
         if self.tidy() {
             self.settle();
             self.admit(None, None);
