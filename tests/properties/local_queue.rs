@@ -1,5 +1,6 @@
 //! What holds of the machine of a local queue whatever happens: each caller is answered once, each hold of
-//! which the store may know is released once, and no two requests are in flight.
+//! which the store may know is released once, no two requests are in flight, and no writer is inside with a reader, or
+//! with another writer, as long as their leases last.
 
 use proptest::prelude::*;
 
@@ -7,6 +8,8 @@ use proptest::prelude::*;
 mod callers;
 #[path = "local_queue/event.rs"]
 mod event;
+#[path = "local_queue/request.rs"]
+mod request;
 #[path = "local_queue/shell.rs"]
 mod shell;
 #[path = "local_queue/store.rs"]
@@ -22,7 +25,10 @@ impl Shell {
     /// All requests are answered, all callers do what they came for, and time goes on.
     fn ends(mut self, are_messages_lost: bool) {
         for _ in 0..1_000 {
-            self.happens(Event::Another { comes: false });
+            self.happens(Event::Another {
+                comes: false,
+                reads: false,
+            });
             if are_messages_lost {
                 self.store.messages.clear();
             }
@@ -30,13 +36,15 @@ impl Shell {
                 self.happens(Event::Message(0));
             }
             self.happens(Event::Answer);
+            self.happens(Event::Downgraded(0));
             self.happens(Event::Finish(0));
             self.happens(Event::Enter(0));
             self.happens(Event::Release(0));
             let due = self.machine.due().filter(|_| self.flight.is_none());
             self.now = due.map_or(self.now, |due| due.max(self.now));
             self.drive();
-            let is_over = self.machine.is_over() && self.releases.is_empty();
+            let is_over =
+                self.machine.is_over() && self.releases.is_empty() && self.downgrades.is_empty();
             if is_over && self.pick(0, is_entered).is_none() {
                 return self.adds_up();
             }

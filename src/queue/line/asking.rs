@@ -4,7 +4,7 @@ use std::{mem, time::Duration};
 
 use tokio::time::Instant;
 
-use super::{Flight, Holder, Kind, LocalQueue};
+use super::{Flight, Holder, Kind, LocalQueue, Waiter};
 use crate::{
     base::{backoff::growing_pauses, id::HoldId, mode::Mode, options::Wake},
     queue::{
@@ -116,6 +116,10 @@ impl LocalQueue {
         });
         let hasty = hasty.map(|(_, waiter)| waiter);
         let hasty: Vec<_> = hasty.map(|waiter| waiter.request.hold).collect();
+        let is_new = |waiter: &Waiter| waiter.asks_once && waiter.asked == 0;
+        if self.flight.is_none() && self.waiters.iter().take(joins).any(is_new) {
+            self.maybe_free = true;
+        }
         for hold in hasty {
             let refusal = match self.flight {
                 // A release is to bring the first one the lock, however long that takes.

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::{
     event::Event,
-    shell::{Caller, Flight, Record, Request, Shell, choose},
+    request::Request,
+    shell::{Caller, Flight, Record, Shell, choose},
 };
 use crate::{
     base::{deadline::deadline, error::Effect, id::Owner, mode::Mode, options::Wake},
@@ -19,7 +20,11 @@ impl Shell {
                 asks_once,
                 is_short,
                 may_inherit,
-            } => self.join(asks_once, is_short, may_inherit),
+                reads,
+            } => {
+                let mode = if reads { Mode::Shared } else { Mode::Exclusive };
+                self.join(asks_once, is_short, may_inherit, mode);
+            }
             Event::Leave(at) => self.leave(at),
             Event::Enter(at) => {
                 let is_granted = |caller| matches!(caller, Caller::Granted(_));
@@ -37,8 +42,27 @@ impl Shell {
             }
             Event::Lost(at) => {
                 if let Some((_, Caller::Entered(hold))) = self.pick(at, is_entered) {
-                    self.store.lose();
+                    for lost in self.store.lose() {
+                        self.records.get_mut(&lost).unwrap().is_lost = true;
+                    }
                     self.step(Input::Lost(hold));
+                }
+            }
+            Event::Downgrade(at) => {
+                if let Some((_, Caller::Entered(hold))) = self.pick(at, is_entered) {
+                    let record = self.records.get_mut(&hold).unwrap();
+                    if record.mode == Mode::Exclusive {
+                        // From here on it counts as shared.
+                        record.mode = Mode::Shared;
+                        self.downgrades.push(hold);
+                    }
+                }
+            }
+            Event::Downgraded(at) => {
+                if let Some(hold) = choose(&mut self.downgrades, at)
+                    && self.store.downgrade(hold, self.now)
+                {
+                    self.step(Input::Downgraded(hold));
                 }
             }
             Event::Execute => self.execute(),
@@ -49,17 +73,17 @@ impl Shell {
             Event::Silence => self.answer(Some(Effect::Unknown)),
             Event::Fail(effect) => {
                 let acquires = |flight: &Flight| {
-                    flight.reply.is_none() && matches!(flight.request, Request::Acquire(_))
+                    flight.reply.is_none() && !matches!(flight.request, Request::Release(..))
                 };
                 if self.flight.as_ref().is_some_and(acquires) {
                     self.answer(Some(effect));
                 }
             }
-            Event::Haunt(at) => {
-                if let Some(request) = choose(&mut self.ghosts, at) {
-                    self.store.acquire(request, self.now);
-                }
-            }
+            Event::Haunt(at) => match choose(&mut self.ghosts, at) {
+                Some(Request::Acquire(request)) => drop(self.store.acquire(request, self.now)),
+                Some(Request::Share(request)) => drop(self.store.share(&request, self.now)),
+                Some(Request::Release(..)) | None => {}
+            },
             Event::Finish(at) => {
                 if let Some(release) = choose(&mut self.releases, at) {
                     self.store.release(release, None, self.now);
@@ -73,8 +97,8 @@ impl Shell {
                 }
             }
             Event::LoseMessage(at) => drop(choose(&mut self.store.messages, at)),
-            Event::Another { comes: true } => self.store.another_comes(self.now),
-            Event::Another { comes: false } => self.store.another_goes(self.now),
+            Event::Another { comes: true, reads } => self.store.another_comes(reads, self.now),
+            Event::Another { comes: false, .. } => self.store.another_goes(self.now),
             Event::Reconnect => self.epoch += 1,
             Event::Listening(listens) => self.step(Input::Listening(listens)),
             Event::MaybeFree => self.step(Input::MaybeFree),
@@ -87,7 +111,7 @@ impl Shell {
         }
     }
 
-    pub(super) fn join(&mut self, asks_once: bool, is_short: bool, may_inherit: bool) {
+    fn join(&mut self, asks_once: bool, is_short: bool, may_inherit: bool, mode: Mode) {
         let hold = Owner::new().next_hold();
         let ttl = Duration::from_millis(if is_short { 600 } else { 3_000 });
         let heartbeat = self.queueing.heartbeat(ttl);
@@ -104,10 +128,10 @@ impl Shell {
         });
         let request = AcquireRequest { hold, ttl, entry };
         self.callers.push((hold, Caller::Waits { asks_once }));
-        self.records.insert(hold, Record::default());
+        self.records.insert(hold, Record::of(mode));
         self.step(Input::Join(Wish {
             request,
-            mode: Mode::Exclusive,
+            mode,
             limit: None,
             is_preferred: false,
             asks_once,
@@ -131,7 +155,8 @@ impl Shell {
         let Some((before, Caller::Entered(hold))) = self.pick(at, is_entered) else {
             return;
         };
-        let Some(grant) = self.records[&hold].grant else {
+        let Record { grant, mode, .. } = self.records[&hold];
+        let Some(grant) = grant.filter(|_| mode == Mode::Exclusive) else {
             return;
         };
         if let Some(waiter) = self.machine.heir(grant.ttl, false) {

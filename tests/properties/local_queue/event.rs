@@ -17,12 +17,16 @@ pub(super) enum Event {
         asks_once: bool,
         is_short: bool,
         may_inherit: bool,
+        reads: bool,
     },
     Leave(usize),
     Enter(usize),
     HandOn(usize),
     Release(usize),
     Lost(usize),
+    /// A holder asks to share its lock; then the store does that.
+    Downgrade(usize),
+    Downgraded(usize),
     /// The store executes the request in flight.
     Execute,
     /// It is answered, or its answer is lost.
@@ -38,6 +42,7 @@ pub(super) enum Event {
     LoseMessage(usize),
     Another {
         comes: bool,
+        reads: bool,
     },
     Reconnect,
     Listening(bool),
@@ -52,13 +57,20 @@ pub(super) enum Event {
 pub(super) fn any_event() -> impl Strategy<Value = Event> {
     let at = 0..100_usize;
     prop_oneof![
-        6 => (prop::bool::weighted(0.3), any::<bool>(), any::<bool>())
-            .prop_map(|(asks_once, is_short, may_inherit)| Event::Join { asks_once, is_short, may_inherit }),
+        8 => (prop::bool::weighted(0.3), prop::bool::weighted(0.3), any::<bool>(), any::<bool>())
+            .prop_map(|(asks_once, is_short, may_inherit, reads)| Event::Join {
+                asks_once,
+                is_short,
+                may_inherit: may_inherit && !reads,
+                reads,
+            }),
         3 => at.clone().prop_map(Event::Leave),
         4 => at.clone().prop_map(Event::Enter),
         2 => at.clone().prop_map(Event::HandOn),
         3 => at.clone().prop_map(Event::Release),
         1 => at.clone().prop_map(Event::Lost),
+        2 => at.clone().prop_map(Event::Downgrade),
+        2 => at.clone().prop_map(Event::Downgraded),
         4 => Just(Event::Execute),
         8 => Just(Event::Answer),
         2 => Just(Event::Silence),
@@ -67,7 +79,7 @@ pub(super) fn any_event() -> impl Strategy<Value = Event> {
         3 => at.clone().prop_map(Event::Finish),
         3 => at.clone().prop_map(Event::Message),
         1 => at.prop_map(Event::LoseMessage),
-        3 => any::<bool>().prop_map(|comes| Event::Another { comes }),
+        3 => any::<[bool; 2]>().prop_map(|[comes, reads]| Event::Another { comes, reads }),
         1 => Just(Event::Reconnect),
         1 => any::<bool>().prop_map(Event::Listening),
         1 => Just(Event::MaybeFree),

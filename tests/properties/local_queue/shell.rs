@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use tokio::time::Instant;
 
-use super::store::Store;
+use super::{request::Request, store::Store};
 use crate::{
     base::{
         deadline::deadline,
@@ -18,7 +18,7 @@ use crate::{
         step::{Action, Answer, Grant, Input, Release, Reply},
         wish::Ask,
     },
-    store::{AcquireReply, AcquireRequest, Successor},
+    store::AcquireReply,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,12 +32,6 @@ pub(super) enum Caller {
     Gone,
 }
 
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Request {
-    Acquire(AcquireRequest),
-    Release(Release, Successor),
-}
-
 /// The request in flight.
 #[derive(Clone, Debug)]
 pub(super) struct Flight {
@@ -48,14 +42,37 @@ pub(super) struct Flight {
 }
 
 /// What became of a hold.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Record {
+    /// How it has the lock, or wants it; shared from when it has asked for that.
+    pub(super) mode: Mode,
     /// Whether the store may know of it, as far as this process was told.
     pub(super) is_known: bool,
     /// Whether an acquire of it was never answered.
     pub(super) unanswered: bool,
     pub(super) releases: u32,
     pub(super) grant: Option<Grant>,
+    /// Whether its lock was deleted.
+    pub(super) is_lost: bool,
+}
+
+impl Record {
+    pub(super) fn of(mode: Mode) -> Self {
+        Self {
+            mode,
+            is_known: false,
+            unanswered: false,
+            releases: 0,
+            grant: None,
+            is_lost: false,
+        }
+    }
+
+    /// Whether its lease goes on that it was granted; it is not renewed here.
+    fn is_valid(&self, now: Instant) -> bool {
+        let lasts = |grant: Grant| now < deadline(grant.sent, grant.lease);
+        self.grant.is_some_and(lasts) && !self.is_lost
+    }
 }
 
 /// The machine, the store, and a shell between them.
@@ -71,7 +88,9 @@ pub(super) struct Shell {
     /// Releases that name no successor.
     pub(super) releases: Vec<Release>,
     /// Requests that nothing was heard of, and that may be executed yet.
-    pub(super) ghosts: Vec<AcquireRequest>,
+    pub(super) ghosts: Vec<Request>,
+    /// Holds whose requests to share their locks are under way.
+    pub(super) downgrades: Vec<HoldId>,
     /// In the order in which they came.
     pub(super) callers: Vec<(HoldId, Caller)>,
     pub(super) records: BTreeMap<HoldId, Record>,
@@ -90,6 +109,7 @@ impl Shell {
             flight: None,
             releases: Vec::new(),
             ghosts: Vec::new(),
+            downgrades: Vec::new(),
             callers: Vec::new(),
             records: BTreeMap::new(),
         }
@@ -120,9 +140,10 @@ impl Shell {
     }
 
     pub(super) fn release(&mut self, hold: HoldId) {
-        let grant = self.records[&hold].grant.unwrap();
+        let Record { grant, mode, .. } = self.records[&hold];
+        let grant = grant.unwrap();
         self.step(Input::Release(Release {
-            mode: Mode::Exclusive,
+            mode,
             hold,
             nested: false,
             open: true,
@@ -137,10 +158,11 @@ impl Shell {
     pub(super) fn execute(&mut self) {
         let (store, now) = (&mut self.store, self.now);
         if let Some(Flight { request, reply, .. }) = &mut self.flight {
-            reply.get_or_insert_with(|| match *request {
-                Request::Acquire(request) => Reply::Acquire(store.acquire(request, now)),
+            reply.get_or_insert_with(|| match request {
+                Request::Acquire(request) => Reply::Acquire(store.acquire(*request, now)),
+                Request::Share(request) => Reply::Share(store.share(request, now)),
                 Request::Release(release, successor) => {
-                    store.release(release, Some(successor), now)
+                    store.release(*release, Some(*successor), now)
                 }
             });
         }
@@ -158,23 +180,38 @@ impl Shell {
             return;
         };
         let error = |effect| StoreError::new("acquire", &Arc::from("the store"), effect, "lost");
-        let (hold, has_entry) = match request {
-            Request::Acquire(request) => (request.hold, request.entry.is_some()),
-            Request::Release(_, successor) => (successor.hold, true),
-        };
+        let (waiters, has_entry) = (request.waiters(), request.has_entry());
         let reply = match (failure, request) {
             (None, _) => reply.unwrap(),
             (Some(effect), Request::Release(..)) => Reply::Unsure(Some(error(effect))),
-            (Some(Effect::Refused), Request::Acquire(_)) => Reply::Refused(error(Effect::Refused)),
-            (Some(effect), Request::Acquire(request)) => {
+            (Some(Effect::Refused), _) => Reply::Refused(error(Effect::Refused)),
+            (Some(effect), request) => {
                 if effect == Effect::Unknown && reply.is_none() {
                     self.ghosts.push(request);
                 }
                 Reply::Unanswered(error(effect))
             }
         };
+        for (at, hold) in waiters.into_iter().enumerate() {
+            self.note(hold, has_entry, sent, &reply, at);
+        }
+        let epoch = self.epoch;
+        self.step(Input::Answered(Answer {
+            sent,
+            sent_epoch,
+            epoch,
+            reply,
+        }));
+    }
+
+    /// What the store may know of a hold from here on.
+    fn note(&mut self, hold: HoldId, has_entry: bool, sent: Instant, reply: &Reply, at: usize) {
         let record = self.records.get_mut(&hold).unwrap();
-        match &reply {
+        let reply = match reply {
+            Reply::Share(replies) => &Reply::Acquire(replies[at]),
+            reply => reply,
+        };
+        match reply {
             Reply::Acquire(AcquireReply::Held { lease, .. }) => {
                 record.is_known = true;
                 record.unanswered |= deadline(sent, *lease) <= self.now;
@@ -185,16 +222,8 @@ impl Shell {
             }
             Reply::Unsure(_) => record.is_known = true,
             Reply::Acquire(AcquireReply::Ended) => panic!("{hold} was asked for after its end"),
-            // No reader asks here.
             Reply::Unanswered(_) | Reply::Refused(_) | Reply::Share(_) => {}
         }
-        let epoch = self.epoch;
-        self.step(Input::Answered(Answer {
-            sent,
-            sent_epoch,
-            epoch,
-            reply,
-        }));
     }
 
     pub(super) fn fly(&mut self, request: Request) {
@@ -240,7 +269,14 @@ impl Shell {
                 assert_eq!(Some(request.hold), self.first());
                 self.fly(Request::Acquire(request));
             }
-            Action::Ask(Ask::Share(request)) => unreachable!("{request:?}"),
+            Action::Ask(Ask::Share(request)) => {
+                assert!(request.holds.len() <= 16, "{request:?}");
+                let waits = |caller: &Caller| matches!(caller, Caller::Waits { .. });
+                let waiting = self.callers.iter().filter(|(_, caller)| waits(caller));
+                let first = waiting.map(|(waiter, _)| *waiter).take(request.holds.len());
+                assert!(first.eq(request.holds.iter().copied()), "{request:?}");
+                self.fly(Request::Share(request));
+            }
             Action::Release(release, successor) | Action::Undo(release, successor) => {
                 let record = self.records.get_mut(&release.hold).unwrap();
                 record.releases += 1;
@@ -254,8 +290,9 @@ impl Shell {
                 }
             }
             Action::Grant(waiter, grant) => {
-                assert_eq!(Some(waiter), self.first());
+                self.may_enter(waiter);
                 assert!(grant.hold == waiter && self.now < deadline(grant.sent, grant.lease));
+                assert_eq!(grant.mode, self.records[&waiter].mode);
                 self.records.get_mut(&waiter).unwrap().grant = Some(grant);
                 self.set(waiter, Caller::Granted(waiter));
             }
@@ -278,6 +315,32 @@ impl Shell {
         None
     }
 
+    /// A writer is the first that waits, and enters alone; a reader overtakes nobody but readers, and enters among
+    /// readers.
+    fn may_enter(&self, waiter: HoldId) {
+        let mode = |hold: &HoldId| self.records[hold].mode;
+        let is_reader = |hold: &HoldId| mode(hold) == Mode::Shared;
+        for (other, caller) in &self.callers {
+            match caller {
+                Caller::Waits { .. } if *other == waiter => break,
+                Caller::Waits { .. } => {
+                    assert!(is_reader(other) && is_reader(&waiter), "{self:?}");
+                }
+                _ => {}
+            }
+        }
+        for (_, caller) in &self.callers {
+            if let Caller::Granted(hold) | Caller::Entered(hold) = caller
+                && self.records[hold].is_valid(self.now)
+            {
+                assert!(
+                    is_reader(hold) && is_reader(&waiter),
+                    "{waiter} and {hold} are inside: {self:?}"
+                );
+            }
+        }
+    }
+
     /// What holds after every step.
     pub(super) fn check(&self) {
         let count = |fits: fn(&Caller) -> bool| {
@@ -298,9 +361,9 @@ impl Shell {
         let is_active = waiting > 0 || unclaimed > 0 || in_flight;
         assert_eq!(self.machine.is_active(), is_active, "{self:?}");
         // Those that ask only once wait for a question.
-        let flight = self.flight.as_ref().map(|flight| flight.request);
+        let flight = self.flight.as_ref().map(|flight| &flight.request);
         assert!(
-            hasty == 0 || matches!(flight, Some(Request::Acquire(_))),
+            hasty == 0 || matches!(flight, Some(Request::Acquire(_) | Request::Share(_))),
             "{self:?}"
         );
     }

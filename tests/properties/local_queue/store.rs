@@ -1,4 +1,5 @@
-//! A store with one lock, as simple as can be: holds that wait, one after the other, and tombstones.
+//! A store with one lock, as simple as can be: holds that have it, alone or as readers, those that wait, one after
+//! the other, and tombstones.
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -8,29 +9,41 @@ use std::{
 use tokio::time::Instant;
 
 use crate::{
-    base::id::{FencingToken, HoldId},
+    base::{
+        id::{FencingToken, HoldId},
+        mode::Mode,
+    },
     queue::step::{Release, Reply},
     store::{
-        AcquireReply, AcquireRequest, HandoffMessage, Order, QueueEntry, StoreTime, Successor,
+        AcquireReply, AcquireRequest, HandoffMessage, Order, QueueEntry, ShareRequest, StoreTime,
+        Successor,
     },
 };
 
 const LEASE_OF_ANOTHER: Duration = Duration::from_secs(2);
 
-/// Who stands in the queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Waiter {
-    /// This process, for one of its holds.
-    Ours(HoldId, QueueEntry),
+/// Who has the lock, or stands in the queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Process {
+    /// This one, for some of its holds; and how it waits.
+    Ours(Vec<HoldId>, QueueEntry),
     Another,
+}
+
+#[derive(Clone, Debug)]
+struct Inside {
+    /// `None` for that of another process.
+    hold: Option<HoldId>,
+    mode: Mode,
+    until: Instant,
 }
 
 #[derive(Debug)]
 pub(super) struct Store {
     began: Instant,
-    /// A hold, or that of another process, and when its lease ends.
-    holder: Option<(Option<HoldId>, Instant)>,
-    queue: VecDeque<Waiter>,
+    /// All of one mode.
+    inside: Vec<Inside>,
+    queue: VecDeque<(Process, Mode)>,
     tombstones: BTreeSet<HoldId>,
     ended: BTreeSet<HoldId>,
     /// On their way to this process.
@@ -41,7 +54,7 @@ impl Store {
     pub(super) fn new(began: Instant) -> Self {
         Self {
             began,
-            holder: None,
+            inside: Vec::new(),
             queue: VecDeque::new(),
             tombstones: BTreeSet::new(),
             ended: BTreeSet::new(),
@@ -50,24 +63,72 @@ impl Store {
     }
 
     pub(super) fn acquire(&mut self, request: AcquireRequest, now: Instant) -> AcquireReply {
-        let AcquireRequest {
-            hold, ttl, entry, ..
-        } = request;
+        let AcquireRequest { hold, ttl, entry } = request;
         if self.tombstones.contains(&hold) {
             return AcquireReply::Ended;
         }
         assert!(!self.ended.contains(&hold), "{hold} comes back: {self:?}");
-        let may_take = match self.holder(now) {
-            Some(holder) => holder == Some(hold),
-            None => self.queue.front() != Some(&Waiter::Another),
-        };
-        if may_take {
-            return self.take(hold, ttl, now);
+        self.expire(now);
+        if self.is_in(hold) || self.inside.is_empty() && self.is_next() {
+            return self.take(hold, Mode::Exclusive, ttl, now);
         }
         if let Some(entry) = entry {
-            self.stand(hold, entry);
+            self.stand(vec![hold], Mode::Exclusive, entry);
         }
+        self.admit(now);
         self.busy(now)
+    }
+
+    /// A reply to each of the readers.
+    pub(super) fn share(&mut self, request: &ShareRequest, now: Instant) -> Vec<AcquireReply> {
+        let ShareRequest {
+            holds, ttl, entry, ..
+        } = request;
+        let buried = |hold: &&HoldId| self.tombstones.contains(hold);
+        let left: Vec<_> = holds.iter().filter(|hold| !buried(hold)).copied().collect();
+        if left.is_empty() {
+            return vec![AcquireReply::Ended; holds.len()];
+        }
+        assert!(
+            left.iter().all(|hold| !self.ended.contains(hold)),
+            "{left:?} come back: {self:?}"
+        );
+        self.expire(now);
+        let (mut inside, outside): (Vec<_>, Vec<_>) =
+            left.into_iter().partition(|hold| self.is_in(*hold));
+        if self.is_open() && self.is_next() {
+            inside.extend(&outside);
+        } else if let Some(entry) = entry.filter(|_| !outside.is_empty()) {
+            self.stand(outside.clone(), Mode::Shared, entry);
+            let told = self.messages.len();
+            self.admit(now);
+            let admitted = |hold: &HoldId| self.is_in(*hold);
+            if outside.iter().any(admitted) {
+                // The answer tells them.
+                self.messages.truncate(told);
+                inside.extend(&outside);
+            }
+        }
+        for hold in &inside {
+            self.take(*hold, Mode::Shared, *ttl, now);
+        }
+        let reply = |hold: &HoldId| match inside.contains(hold) {
+            true => self.held(*ttl, now),
+            false => self.busy(now),
+        };
+        holds.iter().map(reply).collect()
+    }
+
+    /// Whether it has been done.
+    pub(super) fn downgrade(&mut self, hold: HoldId, now: Instant) -> bool {
+        self.expire(now);
+        let mut inside = self.inside.iter_mut();
+        let Some(holder) = inside.find(|inside| inside.hold == Some(hold)) else {
+            return false;
+        };
+        holder.mode = Mode::Shared;
+        self.admit(now);
+        true
     }
 
     /// Ends a hold, and tells what the successor has then.
@@ -77,113 +138,186 @@ impl Store {
         successor: Option<Successor>,
         now: Instant,
     ) -> Reply {
-        self.ended.insert(release.hold);
+        let hold = release.hold;
+        self.ended.insert(hold);
         if release.tombstone {
-            self.tombstones.insert(release.hold);
+            self.tombstones.insert(hold);
         }
-        let reply = match successor {
-            _ if self.holder(now) == Some(Some(release.hold)) => self.move_on(successor, now),
-            Some(next) if self.place_of(release.hold).is_some() => {
-                self.stand(next.hold, next.entry);
-                Some(self.busy(now))
+        self.expire(now);
+        let reply = if self.is_in(hold) {
+            self.inside.retain(|inside| inside.hold != Some(hold));
+            match successor {
+                Some(next) => Some(self.move_on(next, now)),
+                None => {
+                    self.admit(now);
+                    None
+                }
             }
-            _ => None,
+        } else {
+            self.depart(hold, successor, now)
         };
-        if let Some(at) = self.place_of(release.hold) {
-            self.queue.remove(at);
-        }
         reply.map_or(Reply::Unsure(None), Reply::Acquire)
     }
 
-    /// Another process takes the lock, or waits for it.
-    pub(super) fn another_comes(&mut self, now: Instant) {
-        if self.holder(now).is_none() && self.queue.is_empty() {
-            self.holder = Some((None, now + LEASE_OF_ANOTHER));
-        } else if !self.queue.contains(&Waiter::Another) {
-            self.queue.push_back(Waiter::Another);
+    /// The hold may only have waited.
+    fn depart(
+        &mut self,
+        hold: HoldId,
+        successor: Option<Successor>,
+        now: Instant,
+    ) -> Option<AcquireReply> {
+        let waits = |(process, _): &(Process, Mode)| match process {
+            Process::Ours(holds, _) => holds.contains(&hold),
+            Process::Another => false,
+        };
+        let at = self.queue.iter().position(waits)?;
+        if let Some(next) = successor {
+            self.stand(vec![next.hold], Mode::Exclusive, next.entry);
+            return Some(self.busy(now));
         }
+        if let (Process::Ours(holds, _), _) = &mut self.queue[at] {
+            holds.retain(|other| *other != hold);
+            if holds.is_empty() {
+                self.queue.remove(at);
+            }
+        }
+        if !self.inside.is_empty() {
+            self.admit(now);
+        }
+        None
+    }
+
+    /// Another process takes the lock, or waits for it.
+    pub(super) fn another_comes(&mut self, reads: bool, now: Instant) {
+        let mode = if reads { Mode::Shared } else { Mode::Exclusive };
+        self.expire(now);
+        if self.queue.iter().all(|(it, _)| *it != Process::Another) {
+            self.queue.push_back((Process::Another, mode));
+        }
+        self.admit(now);
     }
 
     /// Another process releases the lock. Else it waits no longer.
     pub(super) fn another_goes(&mut self, now: Instant) {
-        if self.holder(now) == Some(None) {
-            self.move_on(None, now);
-        } else {
-            self.queue.retain(|waiter| *waiter != Waiter::Another);
+        self.expire(now);
+        let before = self.inside.len();
+        self.inside.retain(|inside| inside.hold.is_some());
+        let was_in = self.inside.len() < before;
+        if !was_in {
+            self.queue
+                .retain(|(process, _)| *process != Process::Another);
+        }
+        if was_in || !self.inside.is_empty() {
+            self.admit(now);
         }
     }
 
-    /// The lock is deleted.
-    pub(super) fn lose(&mut self) {
-        self.holder = None;
+    /// The lock is deleted. Returns those of this process that had it.
+    pub(super) fn lose(&mut self) -> Vec<HoldId> {
+        let inside = std::mem::take(&mut self.inside);
+        inside
+            .into_iter()
+            .filter_map(|inside| inside.hold)
+            .collect()
     }
 
-    fn holder(&mut self, now: Instant) -> Option<Option<HoldId>> {
-        self.holder = self.holder.filter(|(_, until)| now < *until);
-        self.holder.map(|(holder, _)| holder)
+    fn expire(&mut self, now: Instant) {
+        self.inside.retain(|inside| now < inside.until);
     }
 
-    fn place_of(&self, hold: HoldId) -> Option<usize> {
-        let is_its = |waiter: &Waiter| matches!(waiter, Waiter::Ours(it, _) if *it == hold);
-        self.queue.iter().position(is_its)
+    fn is_in(&self, hold: HoldId) -> bool {
+        self.inside.iter().any(|inside| inside.hold == Some(hold))
     }
 
-    /// The place of this process in the queue is for this hold.
-    fn stand(&mut self, hold: HoldId, entry: QueueEntry) {
-        let ours = self
-            .queue
-            .iter_mut()
-            .find(|waiter| **waiter != Waiter::Another);
+    /// Whether readers may enter, as far as those inside are concerned.
+    fn is_open(&self) -> bool {
+        self.inside.iter().all(|inside| inside.mode == Mode::Shared)
+    }
+
+    /// Whether no other process is ahead of this one.
+    fn is_next(&self) -> bool {
+        let first = self.queue.front();
+        first.is_none_or(|(process, _)| *process != Process::Another)
+    }
+
+    /// The place of this process in the queue is for these holds.
+    fn stand(&mut self, holds: Vec<HoldId>, mode: Mode, entry: QueueEntry) {
+        let mut queue = self.queue.iter_mut();
+        let ours = queue.find(|(process, _)| *process != Process::Another);
+        let waits = (Process::Ours(holds, entry), mode);
         match ours {
-            Some(place) => *place = Waiter::Ours(hold, entry),
-            None => self.queue.push_back(Waiter::Ours(hold, entry)),
+            Some(place) => *place = waits,
+            None => self.queue.push_back(waits),
         }
     }
 
-    fn take(&mut self, hold: HoldId, lease: Duration, now: Instant) -> AcquireReply {
-        self.queue.retain(|waiter| *waiter == Waiter::Another);
-        self.holder = Some((Some(hold), now + lease));
-        let (token, at) = (TOKEN, self.time(now));
+    fn take(&mut self, hold: HoldId, mode: Mode, lease: Duration, now: Instant) -> AcquireReply {
+        self.queue
+            .retain(|(process, _)| *process == Process::Another);
+        self.enter(Some(hold), mode, lease, now);
+        self.held(lease, now)
+    }
+
+    fn enter(&mut self, hold: Option<HoldId>, mode: Mode, lease: Duration, now: Instant) {
+        let until = now + lease;
+        match self.inside.iter_mut().find(|inside| inside.hold == hold) {
+            Some(inside) => inside.until = inside.until.max(until),
+            None => self.inside.push(Inside { hold, mode, until }),
+        }
+    }
+
+    /// Lets in who is first: all readers, or one writer where the lock is free.
+    fn admit(&mut self, now: Instant) {
+        while let Some((process, mode)) = self.queue.front().cloned() {
+            let fits = match mode {
+                Mode::Exclusive => self.inside.is_empty(),
+                Mode::Shared => self.is_open(),
+            };
+            if !fits {
+                return;
+            }
+            self.queue.pop_front();
+            match process {
+                Process::Another => self.enter(None, mode, LEASE_OF_ANOTHER, now),
+                Process::Ours(holds, QueueEntry { grant, .. }) => {
+                    for hold in &holds {
+                        self.enter(Some(*hold), mode, grant, now);
+                    }
+                    self.messages.push(HandoffMessage {
+                        key: "order:42".to_owned(),
+                        holds,
+                        token: TOKEN,
+                        at: self.time(now),
+                        lease: grant,
+                    });
+                }
+            }
+        }
+    }
+
+    /// A writer has left, and names the next one.
+    fn move_on(&mut self, next: Successor, now: Instant) -> AcquireReply {
+        if next.order == Order::QueueFirst && !self.is_next() {
+            self.stand(vec![next.hold], Mode::Exclusive, next.entry);
+            self.admit(now);
+            return self.busy(now);
+        }
+        self.take(next.hold, Mode::Exclusive, next.ttl, now)
+    }
+
+    fn held(&self, lease: Duration, now: Instant) -> AcquireReply {
         AcquireReply::Held {
-            token,
+            token: TOKEN,
             lease,
-            at,
+            at: self.time(now),
             is_contended: true,
         }
     }
 
-    /// The lock goes to the next hold.
-    fn move_on(&mut self, successor: Option<Successor>, now: Instant) -> Option<AcquireReply> {
-        self.holder = None;
-        let queue_first = successor.is_none_or(|next| next.order == Order::QueueFirst);
-        match (self.queue.front().copied(), successor) {
-            (Some(Waiter::Another), _) if queue_first => {
-                self.queue.pop_front();
-                self.holder = Some((None, now + LEASE_OF_ANOTHER));
-                let next = successor?;
-                self.stand(next.hold, next.entry);
-                Some(self.busy(now))
-            }
-            (_, Some(next)) => Some(self.take(next.hold, next.ttl, now)),
-            (Some(Waiter::Ours(hold, entry)), None) => {
-                self.take(hold, entry.grant, now);
-                self.messages.push(HandoffMessage {
-                    key: "order:42".to_owned(),
-                    holds: vec![hold],
-                    token: TOKEN,
-                    at: self.time(now),
-                    lease: entry.grant,
-                });
-                None
-            }
-            (_, None) => None,
-        }
-    }
-
     fn busy(&self, now: Instant) -> AcquireReply {
-        let remaining = self.holder.map_or(Duration::ZERO, |(_, until)| until - now);
+        let ends = self.inside.iter().map(|inside| inside.until).max();
         AcquireReply::Busy {
-            remaining: Some(remaining),
+            remaining: Some(ends.map_or(Duration::ZERO, |until| until - now)),
             now: self.time(now),
         }
     }

@@ -133,6 +133,11 @@ pub(super) fn read_with(waiter: char, ttl: u64) -> Event {
     enlist(waiter, Mode::Shared, millis(ttl), false, true, false)
 }
 
+/// A reader that waits, and asks too rarely for a place in the store's queue.
+pub(super) fn read_outside(waiter: char) -> Event {
+    enlist(waiter, Mode::Shared, millis(TTL), false, false, false)
+}
+
 /// A reader that does not wait.
 pub(super) fn read_once(waiter: char) -> Event {
     enlist(waiter, Mode::Shared, millis(TTL), false, false, true)

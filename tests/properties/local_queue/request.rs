@@ -1,0 +1,33 @@
+//! The requests of which one is in flight at a time.
+
+use crate::{
+    base::id::HoldId,
+    queue::step::Release,
+    store::{AcquireRequest, ShareRequest, Successor},
+};
+
+#[derive(Clone, Debug)]
+pub(super) enum Request {
+    Acquire(AcquireRequest),
+    Share(ShareRequest),
+    Release(Release, Successor),
+}
+
+impl Request {
+    /// Who waits for its answer.
+    pub(super) fn waiters(&self) -> Vec<HoldId> {
+        match self {
+            Self::Acquire(request) => vec![request.hold],
+            Self::Share(request) => request.holds.clone(),
+            Self::Release(_, successor) => vec![successor.hold],
+        }
+    }
+
+    pub(super) fn has_entry(&self) -> bool {
+        match self {
+            Self::Acquire(request) => request.entry.is_some(),
+            Self::Share(request) => request.entry.is_some(),
+            Self::Release(..) => true,
+        }
+    }
+}
