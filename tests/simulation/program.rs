@@ -242,6 +242,12 @@ impl Program {
             return;
         }
         sleep(QUIET).await;
+        // It is not quiet while siblings come and go.
+        let depth = held.depth();
+        sleep(millis(50..=50)).await;
+        if held.depth() != depth {
+            return;
+        }
         let key = LockKey::new("", key).expect("a key");
         let seen = self.server.execute(|store| store.inspect(&key)).await;
         let field = held.hold_id().to_string().into_bytes();
