@@ -82,6 +82,7 @@ mod queue {
 }
 
 mod readers {
+    mod classic;
     mod downgrade;
     mod processes;
     mod semaphore;
@@ -107,6 +108,7 @@ mod faults {
     mod memory_limit;
     mod resend;
     mod resend_depth;
+    mod resend_readers;
     mod result_stands;
     mod runtimes;
 }
