@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::{runtime, select, sync::Notify, time::Instant};
+use tokio::{runtime, sync::Notify, time::Instant};
 
 use crate::{
     base::{
@@ -20,7 +20,6 @@ use crate::{
         mode::Mode,
         mutex::Mutex,
         options::{OnLost, Terms},
-        timer::sleep_until,
     },
     hold::{
         depth::{Depth, Remains},
@@ -32,6 +31,7 @@ use crate::{
 };
 
 mod losses;
+mod watch;
 
 /// A lock that a call graph holds, or has held.
 pub(crate) struct Hold {
@@ -311,45 +311,6 @@ impl Hold {
             self.lose_others(reason);
         }
         output
-    }
-
-    /// Resolves when the lock is lost, and never otherwise. It sees the deadline pass by itself, since
-    /// the schedule may be that of a runtime that stands still.
-    pub(crate) async fn until_lost(&self) -> LostReason {
-        loop {
-            let over = self.over.notified();
-            tokio::pin!(over);
-            // Registered before the check, so that a loss between the two still wakes us.
-            over.as_mut().enable();
-            if let Some(reason) = self.lost() {
-                return reason;
-            }
-            let until = {
-                let state = self.state.lock();
-                (!state.lease.has_ended()).then(|| state.lease.deadline())
-            };
-            match until {
-                None => over.await,
-                Some(deadline) => select! {
-                    biased;
-                    () = over => {}
-                    () = sleep_until(deadline) => {}
-                },
-            }
-        }
-    }
-
-    /// Resolves when the hold has ended.
-    pub(super) async fn until_ended(&self) {
-        loop {
-            let over = self.over.notified();
-            tokio::pin!(over);
-            over.as_mut().enable();
-            if self.state.lock().lease.has_ended() {
-                return;
-            }
-            over.await;
-        }
     }
 }
 

@@ -47,7 +47,7 @@ impl LocalQueues {
     /// Asks for a caller that has just entered a vacant line.
     pub(super) fn ask_alone(&self, key: &LockKey, wish: Wish, cx: &mut Context<'_>) -> Progress {
         let polling = Polling::new(self, key);
-        let acquiring = self.requests.ask(key, wish.ask());
+        let acquiring = self.requests.ask(key, wish.ask(|| vec![wish.request.hold]));
         polling.poll(wish.request.hold, acquiring, None, cx)
     }
 

@@ -1,6 +1,6 @@
 //! One waiter of a local queue, the request in flight for it, and what it learns from the answer.
 
-use std::time::Duration;
+use std::{ops::Deref, time::Duration};
 
 use tokio::time::Instant;
 
@@ -17,7 +17,7 @@ use crate::{
         id::HoldId,
         mode::Mode,
     },
-    store::{AcquireReply, AcquireRequest, HandoffMessage},
+    store::{AcquireReply, HandoffMessage},
 };
 
 /// What the store may know of a waiter.
@@ -42,17 +42,20 @@ pub(super) enum Stage {
 #[derive(Clone, Debug)]
 #[cfg_attr(test, derive(PartialEq, Eq, Hash))]
 pub(super) struct Waiter {
-    pub(super) request: AcquireRequest,
-    pub(super) mode: Mode,
-    pub(super) limit: Option<u32>,
-    pub(super) is_preferred: bool,
-    pub(super) asks_once: bool,
-    pub(super) may_inherit: bool,
+    pub(super) wish: Wish,
     /// How many times the store was asked for it.
     pub(super) asked: u32,
     pub(super) stage: Stage,
     /// Whether an acquire of it was never answered, so that its end needs a tombstone.
     pub(super) unanswered: bool,
+}
+
+impl Deref for Waiter {
+    type Target = Wish;
+
+    fn deref(&self) -> &Wish {
+        &self.wish
+    }
 }
 
 /// The one request in flight that may bring a waiter the lock, or the readers that are first.
@@ -95,21 +98,8 @@ pub(super) enum Outcome {
 
 impl Waiter {
     pub(super) fn new(wish: Wish) -> Self {
-        let Wish {
-            request,
-            mode,
-            limit,
-            is_preferred,
-            asks_once,
-            may_inherit,
-        } = wish;
         Self {
-            request,
-            mode,
-            limit,
-            is_preferred,
-            asks_once,
-            may_inherit,
+            wish,
             asked: 0,
             stage: Stage::Waiting,
             unanswered: false,

@@ -1,12 +1,13 @@
 //! What callers want, and what the store is asked for them.
 
 use crate::{
-    base::mode::Mode,
+    base::{id::HoldId, mode::Mode},
     store::{AcquireRequest, ShareRequest},
 };
 
 /// What a caller wants.
 #[derive(Clone, Copy, Debug)]
+#[cfg_attr(test, derive(PartialEq, Eq, Hash))]
 pub(super) struct Wish {
     pub(super) request: AcquireRequest,
     pub(super) mode: Mode,
@@ -28,13 +29,13 @@ pub(super) enum Ask {
 }
 
 impl Wish {
-    /// The request for this caller alone.
-    pub(super) fn ask(self) -> Ask {
-        let AcquireRequest { hold, ttl, entry } = self.request;
+    /// The request for this caller alone; or, of a reader, for it and those who enter with it.
+    pub(super) fn ask(self, holds: impl FnOnce() -> Vec<HoldId>) -> Ask {
+        let AcquireRequest { ttl, entry, .. } = self.request;
         match self.mode {
             Mode::Exclusive => Ask::Acquire(self.request),
             Mode::Shared => Ask::Share(ShareRequest {
-                holds: vec![hold],
+                holds: holds(),
                 ttl,
                 limit: self.limit,
                 passes: self.is_preferred,

@@ -7,11 +7,7 @@ use tokio::time::Instant;
 use super::{Flight, Holder, Kind, LocalQueue, Waiter};
 use crate::{
     base::{backoff::growing_pauses, id::HoldId, mode::Mode, options::Wake},
-    queue::{
-        step::{Action, Refusal},
-        wish::Ask,
-    },
-    store::{AcquireRequest, ShareRequest},
+    queue::step::{Action, Refusal},
 };
 
 /// After so many pauses the next ones are not longer.
@@ -40,19 +36,9 @@ impl LocalQueue {
         let Some(first) = self.waiters.front() else {
             return;
         };
-        let AcquireRequest { ttl, entry, .. } = first.request;
         let holds = self.waiters.iter().take(count);
         let holds: Vec<_> = holds.map(|waiter| waiter.request.hold).collect();
-        actions.push(Action::Ask(match first.mode {
-            Mode::Exclusive => Ask::Acquire(first.request),
-            Mode::Shared => Ask::Share(ShareRequest {
-                holds: holds.clone(),
-                ttl,
-                limit: first.limit,
-                passes: first.is_preferred,
-                entry,
-            }),
-        }));
+        actions.push(Action::Ask(first.wish.ask(|| holds.clone())));
         let run = self.waiters.iter_mut().take(count);
         run.for_each(|waiter| waiter.asked += 1);
         self.fly(holds, Kind::Acquire { in_time });
