@@ -44,11 +44,11 @@ pub(crate) fn table(args: &Args, history: &History, verdict: &Verdict) -> String
     rows.push(("sections".to_owned(), sections.len().to_string()));
     rows.push(("re-entries".to_owned(), reentries.to_string()));
     rows.push((
-        "writes accepted".to_owned(),
+        "writes and reads accepted".to_owned(),
         answered(Answer::Accepted).to_string(),
     ));
     rows.push((
-        "writes refused as stale".to_owned(),
+        "writes and reads refused as stale".to_owned(),
         answered(Answer::Refused).to_string(),
     ));
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
