@@ -1,6 +1,6 @@
 -- KEYS: for each key its lock (hash) and its line (zset)
 -- ARGV: for each key a hold id of which nothing else can be there
--- returns for each key 1 its hold is released; 0 nothing is done: it is gone, somebody waits, or it could not be read
+-- returns for each key 1 its hold is released; 0 nothing is done: it is gone, a caller waits, or it could not be read
 local released = {}
 
 for at, hold in ipairs(ARGV) do

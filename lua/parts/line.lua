@@ -1,8 +1,8 @@
 -- Part: the line of a lock, and how the lock moves. Needs the part token, and the names of the lock, the
 -- line and the entries.
--- The line is a zset: inbox -> order, from 2^40 on, and from 1 on those that are preferred; from 2^52 on tombstones, x<hold> -> 2^52 + their end in
--- ms; below 0 the readers inside, r<hold> -> minus the end of their lease in ms. The entries are a hash: inbox ->
--- what it waits for; and hold -> the number of its last depth change.
+-- The line is a zset: inbox -> order, from 2^40 on, and from 1 on those that are preferred; from 2^52 on
+-- tombstones, x<hold> -> 2^52 + their end in ms; below 0 the readers inside, r<hold> -> minus the end of their lease
+-- in ms. The entries are a hash: inbox -> what it waits for; and hold -> the number of its last depth change.
 -- include entry
 local function clock()
   local time = redis.call('TIME')

@@ -82,7 +82,7 @@ impl LockRequest {
     /// has the key exclusively the lock is re-entered, and stays exclusive.
     ///
     /// Readers have the token of the lock that they entered: it is greater than that of every earlier writer,
-    /// and two that are equal mean that nobody wrote in between.
+    /// and two that are equal mean that no writer held it in between.
     ///
     /// # Examples
     ///

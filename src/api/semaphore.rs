@@ -14,7 +14,7 @@ impl Locks {
     /// one that needs two of the last two at once may wait for itself.
     ///
     /// Where programs name different numbers for one key, each goes by its own when it asks. The key is a lock's: while a
-    /// permit is out, nobody has it exclusively.
+    /// permit is out, no writer holds it.
     ///
     /// # Errors
     ///

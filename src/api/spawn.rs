@@ -215,7 +215,7 @@ impl<F> Blocking<F> {
             return Err(error);
         }
         let output = chain.run(self.work);
-        // There is nobody here that could wait for a release: what is left to do goes on in the background.
+        // No caller is here that could wait for a release: what is left to do goes on in the background.
         members.lost().map_or(Ok(output), Err)
     }
 }

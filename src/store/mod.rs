@@ -52,7 +52,7 @@ pub(crate) trait Store: fmt::Debug + Send + Sync {
     /// Makes the lease of a hold that has the lock alone last at least the TTL from the execution of the request.
     fn renew(&self, key: &LockKey, renewal: Renewal) -> Answer<Presence>;
 
-    /// The same for holds that share the lock, each of which has a lease of its own. Answers with those that
+    /// The same for holds that share the lock, each of which has a lease of its own. Returns those that
     /// are gone. One whose downgrade has not been executed has the lock alone until then.
     fn keep(&self, key: &LockKey, keeping: Keeping) -> Answer<Vec<HoldId>>;
 

@@ -55,7 +55,7 @@ pub(crate) enum Mutation {
     LeavingWriterAdmitsNone,
     /// Readers who are let in have no lease of their own.
     GrantWithoutOwnLease,
-    /// A reader that leaves frees the lock, whoever else is in it.
+    /// A reader that leaves frees the lock, whichever others are in it.
     LeaverFreesTheLock,
     /// A lock is downgraded for the TTL, also where its lease is longer.
     DowngradeShortens,

@@ -233,7 +233,7 @@ impl Cycle {
         reached.map_or(self.closes, |reached| reached.by)
     }
 
-    /// After which the cycle is named, whoever has found it.
+    /// After which the cycle is named, whichever walk has found it.
     pub(super) fn least(&self) -> HoldId {
         let waits = self.links.iter().map(|link| link.wait.id);
         waits.min().unwrap_or(self.closes)

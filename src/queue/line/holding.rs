@@ -65,7 +65,7 @@ impl LocalQueue {
     /// A waiter is brought the lock, and has to come for it.
     pub(super) fn hold(&mut self, hold: HoldId, until: Instant, waiter: &Waiter, now: Instant) {
         let mode = waiter.mode;
-        // Whoever had it before, and is told later, has lost it: it is given in one mode.
+        // A holder that had it before, and is told later, has lost it: it is given in one mode.
         self.holders
             .retain(|other| mode == Mode::Shared && other.mode == mode);
         self.holders.push(Holder {

@@ -1,4 +1,4 @@
-//! What looks like a deadlock and is none: nobody has to give way. And what is one, and is not looked for.
+//! What looks like a deadlock and is none: no caller has to give way. And what is one, and is not looked for.
 
 use std::time::Duration;
 
@@ -159,7 +159,7 @@ async fn a_ring_through_one_of_two_permits_makes_nobody_a_victim() {
     one.and(other).and(third).unwrap();
 }
 
-/// Whoever does not look is not found either.
+/// A caller that does not look is not found either.
 #[tokio::test(start_paused = true)]
 async fn a_ring_is_not_found_if_one_of_it_does_not_look() {
     for (builder, request) in [

@@ -125,7 +125,7 @@ async fn readers_who_wait_for_a_classic_program_enter_when_it_has_left() {
     assert_eq!(rig.server.ask("DBSIZE").await, "0");
 }
 
-/// A lock without a holder would be one that nobody can take.
+/// A lock without a holder would be one that no caller can take.
 #[tokio::test]
 async fn a_lock_never_holds_a_token_alone() {
     let rig = Rig::start().await;

@@ -276,7 +276,7 @@ async fn a_user_with_a_prefix_of_its_own_has_no_part_in_the_locks_of_others() {
     }
 }
 
-/// Without them the waits go on as if nobody looked.
+/// Without them the waits go on as if no caller looked.
 #[tokio::test]
 async fn a_deadlock_is_found_by_a_user_with_the_keys_for_it() {
     let ground = Ground::start().await;

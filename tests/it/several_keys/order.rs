@@ -1,4 +1,4 @@
-//! Locks are taken in one order, and nobody is overtaken.
+//! Locks are taken in one order, and no waiter is overtaken.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -151,7 +151,7 @@ async fn several_locks_are_never_handed_on_in_memory() {
     assert_ne!(several, hold);
 }
 
-/// A place in the line that nobody comes for, as of a process that died, is found by who asks for that lock alone.
+/// A place in the line that no waiter comes for, as of a process that died, is found by who asks for that lock alone.
 #[tokio::test]
 async fn the_place_of_a_dead_process_is_passed() {
     let server = RedisServer::start().await;

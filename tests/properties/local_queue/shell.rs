@@ -315,7 +315,7 @@ impl Shell {
         None
     }
 
-    /// A writer is the first that waits, and enters alone; a reader overtakes nobody but readers, and enters among
+    /// A writer is the first that waits, and enters alone; a reader overtakes no waiter but readers, and enters among
     /// readers.
     fn may_enter(&self, waiter: HoldId) {
         let mode = |hold: &HoldId| self.records[hold].mode;

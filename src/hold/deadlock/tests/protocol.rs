@@ -1,4 +1,4 @@
-//! Whoever is told to give way was part of a ring that was there at one instant: in every order of events of the
+//! A waiter that is told to give way was part of a ring that was there at one instant: in every order of events of the
 //! model, and in none that breaks one of four rules.
 
 use std::{

@@ -188,7 +188,7 @@ impl State {
         Some(token)
     }
 
-    /// Somebody has left: the lock lasts as long as those inside, and who is first may enter.
+    /// A holder has left: the lock lasts as long as those inside, and who is first may enter.
     pub(super) fn settle_and_admit(&mut self, key: &LockKey, before: u64, now: Instant) {
         if self.tidy(key, now) {
             self.settle(key, now);

@@ -20,7 +20,7 @@ const READERS: usize = 64;
 const SECTIONS: usize = 100;
 const WRITES: usize = 50;
 
-/// A reader that nobody else reads beside.
+/// A reader that no other reads beside.
 pub(super) async fn alone(bench: &Bench, table: &mut Table, rounds: usize) -> Result<()> {
     let locks = Locks::connect(bench.server.url()).await?;
     let mut samples: [Vec<f64>; 2] = Default::default();
