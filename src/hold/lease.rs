@@ -21,8 +21,6 @@ const VERIFY_PAUSE: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub(crate) struct Lease {
     ttl: Duration,
-    /// The longest TTL that a re-entry may ask for.
-    max_ttl: Duration,
     /// When the request was sent that last confirmed the lease.
     confirmed: Instant,
     /// The count of disconnects before that request.
@@ -62,7 +60,6 @@ impl Lease {
         let is_covered = max_hold.is_some_and(|max_hold| max_hold <= length);
         Self {
             ttl,
-            max_ttl: max_hold.unwrap_or(Duration::MAX),
             confirmed,
             disconnects,
             renewal_due,
@@ -80,8 +77,10 @@ impl Lease {
 
     /// Renewals ask for at least `ttl` from now on. Returns whether that is longer than before.
     pub(crate) fn raise_ttl(&mut self, ttl: Duration) -> bool {
-        // The lock must not outlive `max_hold` by more than the hold itself could.
-        let ttl = ttl.min(self.max_ttl);
+        // What reaches from the last confirmation to the end of `max_hold` reaches there from a later one too: a
+        // longer lease would only let the lock outlive its hold.
+        let left = |end: Instant| end.saturating_duration_since(self.confirmed);
+        let ttl = self.end.map_or(ttl, |end| ttl.min(left(end)));
         let is_longer = ttl > self.ttl;
         self.ttl = self.ttl.max(ttl);
         is_longer
@@ -240,6 +239,16 @@ mod tests {
         assert!(lease.raise_ttl(10 * SECOND));
         assert_eq!(lease.ttl(), 3 * SECOND);
         assert!(!lease.raise_ttl(10 * SECOND));
+    }
+
+    #[test]
+    fn a_re_entry_after_a_renewal_lengthens_the_lease_to_what_is_left_of_max_hold() {
+        let sent = Instant::now();
+        let mut lease = of(sent, SECOND, SECOND, Some(5 * SECOND));
+        let renewed = sent + SECOND / 2;
+        lease.confirm(renewed, SECOND, renewed);
+        assert!(lease.raise_ttl(10 * SECOND));
+        assert_eq!(lease.ttl(), 4 * SECOND + SECOND / 2);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! One renewal of one hold, or of those of several keys (P4).
+//! One renewal of one hold, of those of several keys, or of readers of one key (P4).
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,7 +12,7 @@ use crate::{
         events,
         timer::sleep_until,
     },
-    hold::renewed::{Holds, Renewed},
+    hold::renewed::{Holds, Together},
     store::Store,
 };
 
@@ -26,7 +26,7 @@ const LEAST_PATIENCE: Duration = Duration::from_millis(10);
 /// one is sent beside it, and the first answer counts. A renewal that arrives late can only lengthen
 /// the lease of a hold that is there.
 pub(super) async fn renew(
-    renewed: &Renewed,
+    together: &Together,
     store: &Arc<dyn Store>,
     response_timeout: Duration,
     disconnects: impl Fn() -> u64,
@@ -38,7 +38,7 @@ pub(super) async fn renew(
     let mut next = Instant::now();
     loop {
         // Of several keys some may have come or gone since.
-        let holds = renewed.holds();
+        let holds = together.holds();
         if let Some(reason) = holds.lost() {
             return Err(reason);
         }

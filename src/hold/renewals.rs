@@ -31,7 +31,7 @@ use crate::{
         hold::Hold,
         readers::Readers,
         renewal::renew,
-        renewed::Renewed,
+        renewed::{Renewed, Together},
         schedule::{Schedule, Slot},
     },
     queue::LocalQueues,
@@ -194,23 +194,23 @@ impl RenewalSchedule {
         for renewed in lost {
             self.notice_loss(&renewed);
         }
-        for renewed in due {
+        for together in due {
             let renewals = Arc::clone(self);
-            drop(runtime.spawn(async move { renewals.renew(&renewed).await }));
+            drop(runtime.spawn(async move { renewals.renew(&together).await }));
         }
         Some(until)
     }
 
-    async fn renew(&self, renewed: &Renewed) {
+    async fn renew(&self, together: &Together) {
         let disconnects = || self.disconnects();
-        let renewal = renew(renewed, self.store(), self.response_timeout, disconnects);
+        let renewal = renew(together, self.store(), self.response_timeout, disconnects);
         let outcome = select! {
             biased;
-            () = renewed.until_ended() => return,
+            () = together.until_ended() => return,
             outcome = renewal => outcome,
         };
-        match (renewed, outcome) {
-            (Renewed::Readers(holds), _) => holds.iter().for_each(|hold| {
+        match (together, outcome) {
+            (Together::Readers(holds), _) => holds.iter().for_each(|hold| {
                 let renewed = Renewed::of(hold);
                 if hold.lost().is_some() {
                     self.notice_loss(&renewed);
@@ -218,8 +218,8 @@ impl RenewalSchedule {
                     self.put_back(&renewed);
                 }
             }),
-            (_, Ok(())) => self.put_back(renewed),
-            (_, Err(_lost)) => self.notice_loss(renewed),
+            (Together::Entry(renewed), Ok(())) => self.put_back(renewed),
+            (Together::Entry(renewed), Err(_lost)) => self.notice_loss(renewed),
         }
     }
 

@@ -1,4 +1,4 @@
-//! What is renewed by one request: a hold, or those of one acquisition of several keys.
+//! What is renewed by one request: a hold, those of one acquisition of several keys, or readers of one key.
 
 use std::{future::pending, sync::Arc, time::Duration};
 
@@ -23,8 +23,15 @@ use crate::{
 pub(super) enum Renewed {
     One(Arc<Hold>),
     Several(Arc<Group<Hold>>),
-    /// Readers of one key, each of which has an entry of its own. This is none.
-    Readers(Arc<[Arc<Hold>]>),
+}
+
+/// The entries that are renewed together.
+#[derive(Debug)]
+pub(super) enum Together {
+    /// One of them.
+    Entry(Renewed),
+    /// Those of readers of one key.
+    Readers(Vec<Arc<Hold>>),
 }
 
 /// The holds that a request renews.
@@ -63,7 +70,6 @@ impl Renewed {
         match self {
             Self::One(hold) => hold.seat(),
             Self::Several(group) => group.seat(),
-            Self::Readers(_) => None,
         }
     }
 
@@ -72,10 +78,6 @@ impl Renewed {
         match self {
             Self::One(hold) => Holds::One(Arc::clone(hold)),
             Self::Several(group) => Holds::Several(group.members()),
-            Self::Readers(holds) => {
-                let lives = |hold: &&Arc<Hold>| hold.depth() > 0 && hold.lost().is_none();
-                Holds::Readers(holds.iter().filter(lives).cloned().collect())
-            }
         }
     }
 
@@ -87,7 +89,6 @@ impl Renewed {
                 let members = group.members();
                 members.iter().map(|hold| hold.due(disconnects)).min()
             }
-            Self::Readers(_) => None,
         }
     }
 
@@ -104,12 +105,11 @@ impl Renewed {
                     (Due::At(one), Due::At(other)) => Due::At(one.min(other)),
                 })
             }
-            Self::Readers(_) => None,
         }
     }
 
     /// Resolves when no hold is left.
-    pub(super) async fn until_ended(&self) {
+    async fn until_ended(&self) {
         match self {
             Self::One(hold) => hold.until_ended().await,
             Self::Several(group) => loop {
@@ -122,6 +122,26 @@ impl Renewed {
                 }
                 over.await;
             },
+        }
+    }
+}
+
+impl Together {
+    /// The holds that have not ended.
+    pub(super) fn holds(&self) -> Holds {
+        match self {
+            Self::Entry(entry) => entry.holds(),
+            Self::Readers(holds) => {
+                let lives = |hold: &&Arc<Hold>| hold.depth() > 0 && hold.lost().is_none();
+                Holds::Readers(holds.iter().filter(lives).cloned().collect())
+            }
+        }
+    }
+
+    /// Resolves when no hold is left.
+    pub(super) async fn until_ended(&self) {
+        match self {
+            Self::Entry(entry) => entry.until_ended().await,
             // Their renewal sees it when it asks next.
             Self::Readers(_) => pending().await,
         }
@@ -178,7 +198,11 @@ impl Holds {
                 let together = alone
                     .iter()
                     .map(|(_, hold)| (hold.key().clone(), hold.id()));
-                let together = store.renew_all(&together.collect::<Vec<_>>(), ttl);
+                let together: Vec<_> = together.collect();
+                let together: Answer<Option<usize>> = match together.len() {
+                    0 => Box::pin(async { Ok(None) }),
+                    _ => store.renew_all(&together, ttl),
+                };
                 if readers.is_empty() {
                     return Asked::Several(together);
                 }

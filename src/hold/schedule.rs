@@ -10,12 +10,12 @@ use tokio::time::Instant;
 #[derive(Debug)]
 pub(super) struct Schedule<T> {
     slots: Vec<Entry<T>>,
-    free: Vec<usize>,
+    free: Vec<Slot>,
     /// The slots of those that are due at some instant. None is due before the one at half its place.
-    heap: Vec<usize>,
+    heap: Vec<Slot>,
 }
 
-/// Where a value stands. It is small, since each hold has one: there is no room for 2^32 of them.
+/// Where a value stands. It is small, since each hold has some: there is no room for 2^32 of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Slot(u32);
 
@@ -61,16 +61,16 @@ impl<T> Schedule<T> {
         };
         let slot = match self.free.pop() {
             Some(slot) => {
-                self.slots[slot] = entry;
+                self.slots[slot.at()] = entry;
                 slot
             }
             None => {
                 self.slots.push(entry);
-                self.slots.len() - 1
+                Slot::new(self.slots.len() - 1)
             }
         };
         self.insert(slot);
-        Slot::new(slot)
+        slot
     }
 
     /// What stands there, if anything.
@@ -80,8 +80,7 @@ impl<T> Schedule<T> {
 
     /// Takes a value out. Returns whether it was due at some instant.
     pub(super) fn remove(&mut self, slot: Slot) -> Option<(T, bool)> {
-        let slot = slot.at();
-        let value = self.slots.get_mut(slot)?.value.take()?;
+        let value = self.slots.get_mut(slot.at())?.value.take()?;
         let was_due = self.take_out(slot);
         self.free.push(slot);
         Some((value, was_due))
@@ -89,20 +88,14 @@ impl<T> Schedule<T> {
 
     /// A value waits for nothing from now on. Returns whether it was due at some instant.
     pub(super) fn suspend(&mut self, slot: Slot) -> bool {
-        let slot = slot.at();
-        slot < self.slots.len() && self.take_out(slot)
+        slot.at() < self.slots.len() && self.take_out(slot)
     }
 
     /// A value that is there is due at this instant.
     pub(super) fn set_due(&mut self, slot: Slot, due: Instant) {
-        let slot = slot.at();
-        if self
-            .slots
-            .get(slot)
-            .is_some_and(|entry| entry.value.is_some())
-        {
+        if self.get(slot).is_some() {
             self.take_out(slot);
-            self.slots[slot].due = due;
+            self.slots[slot.at()].due = due;
             self.insert(slot);
         }
     }
@@ -120,23 +113,23 @@ impl<T> Schedule<T> {
     /// The next one that is due by now. It waits for nothing from now on.
     pub(super) fn pop_due(&mut self, now: Instant) -> Option<Slot> {
         let first = *self.heap.first()?;
-        if self.slots[first].due > now {
+        if self.slots[first.at()].due > now {
             return None;
         }
         self.take_out(first);
-        Some(Slot::new(first))
+        Some(first)
     }
 
     /// When the next one is due.
     pub(super) fn earliest(&self) -> Option<Instant> {
         let first = *self.heap.first()?;
-        Some(self.slots[first].due)
+        Some(self.slots[first.at()].due)
     }
 
     /// Sets anew when each of them is due that is due at some instant.
     pub(super) fn reschedule(&mut self, due: impl Fn(&T, Instant) -> Instant) {
         for &slot in &self.heap {
-            let entry = &mut self.slots[slot];
+            let entry = &mut self.slots[slot.at()];
             if let Some(value) = &entry.value {
                 entry.due = due(value, entry.due);
             }
@@ -148,22 +141,22 @@ impl<T> Schedule<T> {
 
     // ---- the heap ----
 
-    fn insert(&mut self, slot: usize) {
+    fn insert(&mut self, slot: Slot) {
         let place = self.heap.len();
         self.heap.push(slot);
-        self.slots[slot].place = place;
+        self.slots[slot.at()].place = place;
         self.rise(place);
     }
 
     /// Returns whether it was in the heap.
-    fn take_out(&mut self, slot: usize) -> bool {
-        let place = std::mem::replace(&mut self.slots[slot].place, NOWHERE);
+    fn take_out(&mut self, slot: Slot) -> bool {
+        let place = std::mem::replace(&mut self.slots[slot.at()].place, NOWHERE);
         if place == NOWHERE {
             return false;
         }
         self.heap.swap_remove(place);
         if let Some(&moved) = self.heap.get(place) {
-            self.slots[moved].place = place;
+            self.slots[moved.at()].place = place;
             let place = self.rise(place);
             self.sink(place);
         }
@@ -171,13 +164,13 @@ impl<T> Schedule<T> {
     }
 
     fn due(&self, place: usize) -> Instant {
-        self.slots[self.heap[place]].due
+        self.slots[self.heap[place].at()].due
     }
 
     fn swap(&mut self, one: usize, other: usize) {
         self.heap.swap(one, other);
         for place in [one, other] {
-            self.slots[self.heap[place]].place = place;
+            self.slots[self.heap[place].at()].place = place;
         }
     }
 

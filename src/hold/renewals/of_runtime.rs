@@ -6,7 +6,12 @@ use tokio::{runtime::Handle, sync::Notify, time::Instant};
 
 use crate::{
     base::mode::Mode,
-    hold::{lease::Due, readers::Readers, renewed::Renewed, schedule::Schedule},
+    hold::{
+        lease::Due,
+        readers::Readers,
+        renewed::{Renewed, Together},
+        schedule::Schedule,
+    },
 };
 
 /// The holds that are renewed on one runtime.
@@ -38,7 +43,7 @@ impl OfRuntime {
         &mut self,
         disconnects: u64,
         now: Instant,
-        due: &mut Vec<Renewed>,
+        due: &mut Vec<Together>,
         lost: &mut Vec<Renewed>,
     ) {
         if self.disconnects != disconnects {
@@ -61,22 +66,20 @@ impl OfRuntime {
 
     /// What is renewed together with one that is due: the readers of a key, whenever they would be due themselves. So
     /// they are due together from then on.
-    fn together(&mut self, renewed: Renewed) -> Renewed {
-        let Renewed::One(hold) = &renewed else {
-            return renewed;
+    fn together(&mut self, renewed: Renewed) -> Together {
+        let hold = match &renewed {
+            Renewed::One(hold) if hold.mode() == Mode::Shared => hold,
+            _ => return Together::Entry(renewed),
         };
-        if hold.mode() == Mode::Exclusive {
-            return renewed;
-        }
         let schedule = &mut self.holds;
         let mut holds = self.readers.beside(hold, |other| {
             let seat = other.seat();
             seat.is_some_and(|(slot, _)| schedule.suspend(slot))
         });
         if holds.is_empty() {
-            return renewed;
+            return Together::Entry(renewed);
         }
         holds.push(Arc::clone(hold));
-        Renewed::Readers(holds.into())
+        Together::Readers(holds)
     }
 }
