@@ -33,11 +33,38 @@ elseif ARGV[4] and ARGV[2] == '' then
   end
 end
 
+-- include token
+-- Kept short as well: the lock goes to the process that is first in its line, and wants it for itself alone. Nothing
+-- is written unless all that is read is as it should be; what is not is left to the general way.
+if not ARGV[4] and (ARGV[2] or '') == '' then
+  -- include entry
+  local lock, line, entries = unpack(KEYS)
+  local depth, stored = unpack(redis.call('HMGET', lock, ARGV[1], 'token'))
+  local inbox, order = unpack(depth and redis.pcall('ZRANGE', line, 0, 0, 'WITHSCORES') or {})
+  order = tonumber(order)
+  local entry = order and order > 0 and order < 4503599627370496 and redis.pcall('HGET', entries, inbox)
+  local time = type(entry) == 'string' and redis.pcall('TIME')
+  local now = time and time[1] and time[1] * 1000000 + time[2]
+  local successor, lease, id, limit = alive(now and entry, now)
+  if successor and not limit and (known(stored) or now) < now then
+    redis.call('DEL', lock)
+    if redis.pcall('ZREM', line, inbox) == 1 and redis.pcall('HDEL', entries, inbox) == 1 then
+      redis.pcall('HSET', lock, successor, '1', 'token', written(now, id))
+      if redis.pcall('PEXPIRE', lock, lease) == 1 then
+        redis.pcall('PUBLISH', inbox, string.format('%s %.0f %.0f %s %s', successor, now, now, lease, lock))
+      else
+        -- Without an expiry it would stand for ever.
+        redis.pcall('DEL', lock)
+      end
+    end
+    return {1}
+  end
+end
+
 local function general()
   local lock, line, entries = unpack(KEYS)
   local hold, marks, inbox, successor, ttl, place, id = unpack(ARGV)
   local pass, lease, life, preferred = string.match(place or '', '^(%S+) (%S+) (%S+) (%S+)$')
-  -- include token
   -- include line
   -- include members
 
