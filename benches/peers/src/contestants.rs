@@ -7,6 +7,7 @@
 pub(crate) mod async_redis_lock;
 pub(crate) mod blpop;
 pub(crate) mod classic;
+pub(crate) mod classic_readers;
 pub(crate) mod distributed_lock_redis;
 pub(crate) mod in_process_queue;
 pub(crate) mod rds_lock;

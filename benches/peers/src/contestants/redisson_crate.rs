@@ -4,6 +4,8 @@
 //! connection. A lease that is not zero is never renewed, and its default is 30 s. Its `unlock`
 //! returns false when it has unlocked.
 
+use std::time::Duration;
+
 use anyhow::Result;
 use async_trait::async_trait;
 use redisson::{AsyncRLock, AsyncRedissonClient, RedissonConfig};
@@ -13,6 +15,8 @@ use crate::contestant::{Contestant, Held};
 // A waiter keeps its connection over the pause. With the default of 10, a release stands behind all
 // of them, and fails when it has not got one in 3 s.
 const POOL: u32 = 256;
+/// Of a read lock, which has no default.
+const LEASE: Duration = Duration::from_secs(30);
 
 /// An `AsyncRedissonClient`.
 pub(crate) struct Redisson(AsyncRedissonClient);
@@ -21,6 +25,17 @@ impl Redisson {
     pub(crate) async fn connect(url: &str) -> Result<Self> {
         let config = RedissonConfig::single_server(url).with_pool_size(POOL);
         Ok(Self(AsyncRedissonClient::new(config).await?))
+    }
+}
+
+impl Redisson {
+    /// A section of its read lock. It passes the number of the thread where its script expects the TTL in ms, and an
+    /// unlock beside another reader fails: so one that is alone.
+    pub(crate) async fn read(&self, key: &str) -> Result<()> {
+        let lock = self.0.get_read_write_lock(key, LEASE).read_lock();
+        lock.lock().await?;
+        lock.unlock().await?;
+        Ok(())
     }
 }
 

@@ -39,6 +39,7 @@ pub(crate) async fn run(bench: &Bench, args: &Args) -> Result<()> {
     pair::times(bench, &mut table, times(10_000)).await?;
     pair::inside_commands(bench, &mut table, times(50)).await?;
     several::times(bench, &mut table, times(5_000)).await?;
+    readers::peers(bench, &mut table, times(5_000)).await?;
     readers::alone(bench, &mut table, times(5_000)).await?;
     readers::crowd(bench, &mut table, times(10)).await?;
     readers::writer(bench, &mut table).await?;

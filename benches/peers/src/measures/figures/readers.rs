@@ -1,5 +1,6 @@
-//! Readers: one alone beside a writer alone, many on one key, and a writer among them.
+//! Readers: one alone, beside others and beside a writer; many on one key; and a writer among them.
 
+use std::future::ready;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Instant;
@@ -10,7 +11,12 @@ use tokio::task::JoinSet;
 
 use super::{pair::in_scripts, table::Table};
 use crate::bench::{Bench, turns};
+use crate::contestant::Contestant;
+#[cfg(feature = "redisson")]
+use crate::contestants::redisson_crate::Redisson;
+use crate::contestants::{classic_readers::ClassicReaders, rslock::Rslock};
 use crate::numbers::{median, micros};
+use crate::settings::Settings;
 
 const WARM_UP: usize = 200;
 /// Pairs between two looks at the times of the server.
@@ -20,7 +26,42 @@ const READERS: usize = 64;
 const SECTIONS: usize = 100;
 const WRITES: usize = 50;
 
-/// A reader that no other reads beside.
+/// A reader that no other reads beside, and what others send for one. The crate rslock knows no readers: its lock is
+/// exclusive.
+pub(super) async fn peers(bench: &Bench, table: &mut Table, rounds: usize) -> Result<()> {
+    let url = bench.server.url();
+    let classic = ClassicReaders::connect(&url).await?;
+    let locks = Locks::connect(&url).await?;
+    let rslock = Rslock::new(&url, Settings::Defaults);
+    #[cfg(feature = "redisson")]
+    let redisson = Redisson::connect(&url).await?;
+    let names = ["classic", "reentry", "rslock", "redisson-crate"];
+    let names = &names[..if cfg!(feature = "redisson") { 4 } else { 3 }];
+    let mut samples = vec![Vec::new(); names.len()];
+    for round in 0..WARM_UP + rounds {
+        for turn in turns(names.len(), round) {
+            let start = Instant::now();
+            match turn {
+                0 => classic.section("figures:peers:classic", ready(())).await?,
+                1 => locks.with_read_lock("figures:peers", async {}).await?,
+                2 => rslock.section("figures:peers:rslock").await?,
+                #[cfg(feature = "redisson")]
+                _ => redisson.read("figures:peers:redisson").await?,
+                #[cfg(not(feature = "redisson"))]
+                _ => {}
+            }
+            if round >= WARM_UP {
+                samples[turn].push(micros(start.elapsed()));
+            }
+        }
+    }
+    let values = samples.iter().map(|times| median(times));
+    let values: Vec<_> = names.iter().copied().zip(values).collect();
+    table.add("a pair of a reader alone, µs", &values);
+    Ok(())
+}
+
+/// A reader that no other reads beside, and a writer.
 pub(super) async fn alone(bench: &Bench, table: &mut Table, rounds: usize) -> Result<()> {
     let locks = Locks::connect(bench.server.url()).await?;
     let mut samples: [Vec<f64>; 2] = Default::default();
@@ -63,38 +104,50 @@ async fn section(locks: &Locks, turn: usize) -> Result<()> {
     Ok(())
 }
 
-/// Many readers of one process on one key, and then a writer of another one among them.
+/// Many readers of one process on one key.
 pub(super) async fn crowd(bench: &Bench, table: &mut Table, rounds: usize) -> Result<()> {
-    let locks = Locks::connect(bench.server.url()).await?;
-    let (mut rates, mut requests) = (Vec::new(), Vec::new());
+    let url = bench.server.url();
+    let classic = ClassicReaders::connect(&url).await?;
+    let locks = Locks::connect(&url).await?;
+    let (mut rates, mut requests): ([Vec<f64>; 2], [Vec<f64>; 2]) = Default::default();
     for round in 0..=rounds {
-        let before = bench.server.calls_of("evalsha").await?;
-        let start = Instant::now();
-        let mut tasks = JoinSet::new();
-        for _ in 0..READERS {
-            let locks = locks.clone();
-            tasks.spawn(async move {
-                for _ in 0..SECTIONS {
-                    let body = tokio::task::yield_now();
-                    locks.with_read_lock("figures:readers:crowd", body).await?;
-                }
-                Ok::<_, reentry::LockError>(())
-            });
-        }
-        while let Some(done) = tasks.join_next().await {
-            done??;
-        }
-        let sections = (READERS * SECTIONS) as f64;
-        let asked = bench.server.calls_of("evalsha").await? - before;
-        if round > 0 {
-            rates.push(sections / start.elapsed().as_secs_f64());
-            requests.push(asked as f64 / sections);
+        for turn in turns(rates.len(), round) {
+            let before = bench.server.calls_of("evalsha").await?;
+            let start = Instant::now();
+            let mut tasks = JoinSet::new();
+            for _ in 0..READERS {
+                let (classic, locks) = (classic.clone(), locks.clone());
+                tasks.spawn(async move {
+                    for _ in 0..SECTIONS {
+                        let body = tokio::task::yield_now();
+                        if turn == 0 {
+                            classic.section("figures:crowd:classic", body).await?;
+                        } else {
+                            locks.with_read_lock("figures:crowd", body).await?;
+                        }
+                    }
+                    anyhow::Ok(())
+                });
+            }
+            while let Some(done) = tasks.join_next().await {
+                done??;
+            }
+            let sections = (READERS * SECTIONS) as f64;
+            let time = start.elapsed();
+            let asked = bench.server.calls_of("evalsha").await? - before;
+            if round > 0 {
+                rates[turn].push(sections / time.as_secs_f64());
+                requests[turn].push(asked as f64 / sections);
+            }
         }
     }
-    let figure = format!("{READERS} readers of one key, sections per s");
-    table.add(&figure, &[("reentry", median(&rates))]);
-    let figure = format!("{READERS} readers of one key, EVALSHA per section");
-    table.add(&figure, &[("reentry", median(&requests))]);
+    for (figure, [classic, reentry]) in [
+        ("sections per s", rates.map(|rates| median(&rates))),
+        ("EVALSHA per section", requests.map(|sent| median(&sent))),
+    ] {
+        let figure = format!("{READERS} readers of one key, {figure}");
+        table.add(&figure, &[("classic", classic), ("reentry", reentry)]);
+    }
     Ok(())
 }
 

@@ -1,0 +1,56 @@
+//! The classic scripts for readers and writers, bare: a hash with the mode and a count for each owner, one lease for
+//! all of them, and a flag by which a writer that waits keeps new readers out.
+
+use anyhow::{Result, ensure};
+use redis::aio::MultiplexedConnection;
+
+use super::classic::TTL_MS;
+use crate::bare::{self, Script};
+
+/// nil, or the milliseconds that a writer keeps readers out for.
+const LOCK: &str = "
+if redis.call('exists', KEYS[2]) == 1 then return redis.call('pttl', KEYS[2]) end
+if redis.call('hget', KEYS[1], 'mode') == 'write' then return redis.call('pttl', KEYS[1]) end
+redis.call('hset', KEYS[1], 'mode', 'read')
+redis.call('hincrby', KEYS[1], ARGV[2], 1)
+redis.call('pexpire', KEYS[1], ARGV[1])
+return nil";
+const UNLOCK: &str = "
+if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then return nil end
+if redis.call('hincrby', KEYS[1], ARGV[1], -1) == 0 then
+  redis.call('hdel', KEYS[1], ARGV[1])
+  if redis.call('hlen', KEYS[1]) == 1 then redis.call('del', KEYS[1]) end
+end
+return 1";
+
+/// Two scripts on one multiplexed connection.
+#[derive(Clone)]
+pub(crate) struct ClassicReaders {
+    connection: MultiplexedConnection,
+    lock: Script,
+    unlock: Script,
+}
+
+impl ClassicReaders {
+    pub(crate) async fn connect(url: &str) -> Result<Self> {
+        let mut connection = bare::connect(url).await?;
+        let lock = Script::load(&mut connection, LOCK).await?;
+        let unlock = Script::load(&mut connection, UNLOCK).await?;
+        Ok(Self {
+            connection,
+            lock,
+            unlock,
+        })
+    }
+
+    /// A section of a reader. It must not meet a writer: no caller waits here.
+    pub(crate) async fn section(&self, key: &str, body: impl Future<Output = ()>) -> Result<()> {
+        let (owner, intent) = (bare::owner(), format!("{key}:intent"));
+        let args = [TTL_MS, owner.as_str()];
+        let keys = [key, intent.as_str()];
+        let busy: Option<i64> = self.lock.call(&self.connection, &keys, &args).await?;
+        ensure!(busy.is_none(), "{key} is busy, and no reader waits here");
+        body.await;
+        self.unlock.call(&self.connection, &[key], &args[1..]).await
+    }
+}
