@@ -167,19 +167,14 @@ impl Reader<'_> {
 
     fn read(&mut self, input: ParseStream<'_>) -> syn::Result<()> {
         let name = input.call(Ident::parse_any)?;
-        let mistake = if input.peek(Token![=]) {
+        if input.peek(Token![=]) {
             input.parse::<Token![=]>()?;
             input.parse::<Expr>()?;
-            "`read` takes no value: the lock is shared if it stands there"
-        } else if self.is_several {
-            "several keys are taken exclusively: `read` goes with one key"
-        } else {
-            if self.is_first(&name) {
-                self.arguments.setters.extend(quote!(.shared()));
-            }
-            return Ok(());
-        };
-        self.errors.push(syn::Error::new(name.span(), mistake));
+            let mistake = "`read` takes no value: the lock is shared if it stands there";
+            self.errors.push(syn::Error::new(name.span(), mistake));
+        } else if self.is_first(&name) {
+            self.arguments.setters.extend(quote!(.shared()));
+        }
         Ok(())
     }
 

@@ -74,7 +74,7 @@ impl Locks {
     }
 }
 
-impl LockRequest {
+impl<K> LockRequest<K> {
     /// Shares the lock with other readers, as a reader (default: it is taken exclusively).
     ///
     /// Any number of call graphs have a shared lock together, each with a lease of its own, and none has it
@@ -84,6 +84,8 @@ impl LockRequest {
     /// Readers have the token of the lock that they entered: it is greater than that of every earlier writer,
     /// and two that are equal mean that no writer held it in between.
     ///
+    /// Several keys are shared one after the other, in their order: each costs the two requests of a single reader.
+    ///
     /// # Examples
     ///
     /// ```
@@ -91,9 +93,9 @@ impl LockRequest {
     /// # async fn main() -> Result<(), reentry::LockError> {
     /// let locks = reentry::Locks::in_memory();
     /// let one = locks.lock("report:2026").shared().await?;
-    /// let other = locks.lock("report:2026").shared().no_wait().await?;
+    /// let both = locks.lock_all(["report:2025", "report:2026"]).shared().no_wait().await?;
     /// assert!(locks.lock("report:2026").no_wait().await.unwrap_err().is_contended());
-    /// # drop((one, other));
+    /// # drop((one, both));
     /// # Ok(())
     /// # }
     /// ```

@@ -120,6 +120,7 @@ mod several_keys {
     mod left_alone;
     mod losses;
     mod order;
+    mod shared;
     mod taking;
 }
 

@@ -10,10 +10,4 @@ async fn twice(year: u32) -> Result<u32, LockError> {
     Ok(year)
 }
 
-#[locked("account:{from}", "account:{to}", read)]
-async fn of_several(from: u32, to: u32) -> Result<u32, LockError> {
-    Ok(from + to)
-}
-
-
 fn main() {}

@@ -15,6 +15,7 @@ use crate::{
         error::{Effect, LockError, StoreError},
         id::HoldId,
         key::LockKey,
+        mode::Mode,
         options::{Options, Reentrancy, Terms, Wait, config},
     },
     hold::{
@@ -162,7 +163,8 @@ impl<'a> Taking<'a> {
         let mut at = 0;
         // The next key that is not asked for together with those before it, since its lock is not free.
         let mut busy = keys.len();
-        let mut one_by_one = false;
+        // Readers of a key enter together, which is worth more to them than one request for all keys.
+        let mut one_by_one = self.terms.mode == Mode::Shared;
         while let Some(key) = keys.get(at) {
             let end = busy.min(at.saturating_add(MOST_TOGETHER));
             let run = keys.get(at..end).unwrap_or_default();

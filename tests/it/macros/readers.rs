@@ -19,8 +19,14 @@ async fn write_under_a_read(locks: &Locks, year: u32) -> Result<Mode, LockError>
     write(locks, year).await
 }
 
+#[locked("report:{one}", "report:{other}", locks = locks, read)]
+async fn read_both(locks: &Locks, one: u32, other: u32) -> Result<[Mode; 2], LockError> {
+    Ok([read(locks, one).await?, read(locks, other).await?])
+}
+
 on_both_stores!(
     a_reader_shares_its_lock,
+    a_reader_of_several_keys_shares_each_of_them,
     a_reader_under_a_writer_stays_exclusive,
     a_writer_under_a_reader_is_an_error,
 );
@@ -28,6 +34,13 @@ on_both_stores!(
 async fn a_reader_shares_its_lock(locks: Locks) {
     let guard = locks.lock("report:2026").shared().await.unwrap();
     assert_eq!(read(&locks, 2026).await.unwrap(), Mode::Shared);
+    guard.release().await.unwrap();
+}
+
+async fn a_reader_of_several_keys_shares_each_of_them(locks: Locks) {
+    let guard = locks.lock("report:2026").shared().await.unwrap();
+    let modes = read_both(&locks, 2025, 2026).await.unwrap();
+    assert_eq!(modes, [Mode::Shared; 2]);
     guard.release().await.unwrap();
 }
 
