@@ -1,6 +1,29 @@
 -- KEYS: 1 the lock (hash), 2 its line (zset), 3 the entries of the line (hash)
 -- ARGV: 1 id of a hold that shares the lock, or waits for it; unless nothing else of the hold can be there: 2 marks, 'x' to leave a tombstone, 'd' if its depth has changed, 3 inbox
 -- returns 1 the hold was in the lock, 0 it was not
+
+-- The usual case, kept short: others share the lock, none of them is dead, and no process waits. The lock lasts as long
+-- as the latest lease of the others.
+if not ARGV[2] then
+  local time = redis.call('TIME')
+  local now = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
+  local own = 'r' .. ARGV[1]
+  local first = redis.pcall('ZRANGE', KEYS[2], 0, 1, 'WITHSCORES')
+  local at = first[1] == own and 3 or 1
+  local latest, score = first[at], tonumber(first[at + 1])
+  local is_shared = latest and score < 0 and score > -9007199254740992
+  local others = {'(-' .. now, '(4503599627370496', 'BYSCORE', 'LIMIT', 0, 1}
+  if is_shared and not redis.call('ZRANGE', KEYS[2], unpack(others))[1] then
+    local fields = redis.call('HMGET', KEYS[1], ARGV[1], string.sub(latest, 2))
+    if fields[1] and fields[2] then
+      redis.call('HDEL', KEYS[1], ARGV[1])
+      redis.pcall('ZREM', KEYS[2], own)
+      redis.pcall('PEXPIREAT', KEYS[1], string.format('%.0f', -score))
+      return 1
+    end
+  end
+end
+
 local lock, line, entries = unpack(KEYS)
 local hold, marks, inbox = ARGV[1], ARGV[2] or '', ARGV[3]
 -- include token
