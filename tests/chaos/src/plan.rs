@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) const KEYS: [&str; 8] = [
     "hot:0", "hot:1", "cold:0", "cold:1", "cold:2", "cold:3", "cold:4", "cold:5",
 ];
-pub(crate) const HOT: u64 = 2;
+pub(crate) const HOT: usize = 2;
 
 pub(crate) const HEARTBEAT: Duration = Duration::from_millis(200);
 pub(crate) const RESPONSE_TIMEOUT: Duration = Duration::from_millis(250);

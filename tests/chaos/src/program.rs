@@ -1,103 +1,28 @@
 //! What one task of a worker does: sections of every kind, one after the other, as its dice fall.
 
+use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
 use reentry::{LockError, LockRequest, OnLost, held, locked};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
+use crate::inside;
 use crate::ledger::Outcome;
-use crate::plan::{HOT, KEYS, MAX_TTL, WAIT};
+use crate::plan::{HOT, KEYS, WAIT};
 use crate::section::{Client, Op, Section, Site};
+use crate::shape::{BRIEF, Shape, index, millis};
 use crate::support::dice::Dice;
-
-/// What a body does.
-#[derive(Clone, Copy, Debug)]
-struct Shape {
-    steps: u64,
-    pause: Duration,
-    /// How many levels it re-enters its lock.
-    levels: u64,
-    /// Whether an inner body is dropped before its end.
-    drops_inner: bool,
-    /// Whether it goes on as a reader after its first steps.
-    downgrades: bool,
-    /// Whether the innermost re-entry asks for a longer lease.
-    lengthens: bool,
-    /// A later key that it takes as well.
-    other: Option<&'static str>,
-    /// A write that arrives so much later.
-    late: Option<Duration>,
-}
-
-const BRIEF: Shape = Shape {
-    steps: 1,
-    pause: Duration::from_millis(1),
-    levels: 0,
-    drops_inner: false,
-    downgrades: false,
-    lengthens: false,
-    other: None,
-    late: None,
-};
-
-fn millis(dice: &mut Dice, from: u64, to: u64) -> Duration {
-    Duration::from_millis(from + dice.roll(to - from))
-}
-
-impl Shape {
-    fn roll(dice: &mut Dice, key: usize) -> Shape {
-        let steps = 1 + dice.roll(4);
-        let pause = millis(dice, 1, 15);
-        let levels = if dice.roll(3) == 0 {
-            1 + dice.roll(3)
-        } else {
-            0
-        };
-        let drops_inner = dice.roll(8) == 0;
-        let downgrades = dice.roll(6) == 0;
-        let lengthens = dice.roll(10) == 0;
-        let other = (dice.roll(12) == 0).then(|| {
-            let later = key + 1 + Shape::index(dice, (KEYS.len() - 1) as u64);
-            KEYS.get(later).copied()
-        });
-        let late = (dice.roll(10) == 0).then(|| millis(dice, 1, 2_500));
-        Shape {
-            steps,
-            pause,
-            levels,
-            drops_inner,
-            downgrades,
-            lengthens,
-            other: other.flatten(),
-            late,
-        }
-    }
-
-    fn index(dice: &mut Dice, sides: u64) -> usize {
-        usize::try_from(dice.roll(sides)).unwrap_or(0)
-    }
-
-    /// The longest lease that it asks for under a lock with this TTL.
-    fn longest(&self, ttl: Duration) -> Duration {
-        if self.levels > 0 && self.lengthens {
-            MAX_TTL.max(ttl)
-        } else {
-            ttl
-        }
-    }
-}
 
 /// Runs until it is told to stop.
 pub(crate) async fn run(client: Arc<Client>, mut dice: Dice, stop: watch::Receiver<bool>) {
     while !*stop.borrow() {
         let hot = dice.roll(10) < 5;
         let key = if hot {
-            Shape::index(&mut dice, HOT)
+            index(&mut dice, HOT)
         } else {
-            Shape::index(&mut dice, KEYS.len() as u64)
+            index(&mut dice, KEYS.len())
         };
         turn(&client, &mut dice, key).await;
         let idle = millis(&mut dice, 0, 25);
@@ -118,7 +43,7 @@ pub(crate) async fn once(client: &Arc<Client>, key: &str) -> bool {
 async fn turn(client: &Arc<Client>, dice: &mut Dice, index: usize) {
     let key = KEYS[index];
     let mut ttl = client.mode.ttl;
-    let mut shape = Shape::roll(dice, index);
+    let shape = Shape::roll(dice, index);
     let mut request = client.locks.lock(key);
     if dice.roll(5) < 2 {
         request = request.shared();
@@ -153,16 +78,12 @@ async fn turn(client: &Arc<Client>, dice: &mut Dice, index: usize) {
             drop(task.await);
         }
         18 => {
-            // Longer than it may take.
-            shape.steps = 8;
-            shape.pause = Duration::from_millis(60);
+            let shape = shape.beyond_max_hold();
             let request = request.max_hold(millis(dice, 350, 450).max(ttl / 3));
             plain(client, key, request, WAIT, shape, ttl).await;
         }
         19 => {
-            // Longer than one lease.
-            shape.steps = 12;
-            shape.pause = ttl / 8;
+            let shape = shape.beyond_lease(ttl);
             let request = request.on_lost(OnLost::KeepRunning);
             plain(client, key, request, WAIT, shape, ttl).await;
         }
@@ -230,7 +151,7 @@ async fn guard(client: &Arc<Client>, key: &str, request: LockRequest, shape: Sha
         Err(error) => op.end::<()>(&Err(error)),
         Ok(guard) => {
             let section = Section::enter(op.site(), guard.held().clone(), shape.longest(ttl));
-            steps(&section, shape).await;
+            inside::steps(slice::from_ref(&section), shape).await;
             section.finish();
             drop(guard);
             op.end_as(Outcome::Done);
@@ -246,19 +167,12 @@ async fn body(site: Site, shape: Shape, ttl: Duration) {
     if let Some(delay) = shape.late {
         section.write_late(delay);
     }
-    steps(&section, shape).await;
+    inside::steps(slice::from_ref(&section), shape).await;
     if shape.downgrades {
         section.downgrade().await;
-        steps(&section, shape).await;
+        inside::steps(slice::from_ref(&section), shape).await;
     }
-    if shape.levels > 0 {
-        if shape.drops_inner {
-            section.depth_is_known = false;
-            drop(timeout(shape.pause, deeper(&section, shape, 1)).await);
-        }
-        deeper(&section, shape, 1).await;
-        section.step(None);
-    }
+    inside::levels(&mut section, shape).await;
     if let Some(other) = shape.other {
         let client = &section.site.client;
         let request = client.locks.lock(other).wait(shape.pause);
@@ -268,33 +182,6 @@ async fn body(site: Site, shape: Shape, ttl: Duration) {
     }
     section.write().await;
     section.finish();
-}
-
-async fn steps(section: &Section, shape: Shape) {
-    for _ in 0..shape.steps {
-        section.write().await;
-        sleep(shape.pause).await;
-    }
-}
-
-/// One level deeper, and from there to the last. What fails there shows in the outermost entry too.
-fn deeper(section: &Section, shape: Shape, level: u64) -> BoxFuture<'_, ()> {
-    Box::pin(async move {
-        let mut request = section.again();
-        if shape.lengthens && level == shape.levels {
-            request = request.ttl(MAX_TTL);
-        }
-        let inside = async {
-            section.reentered();
-            if level < shape.levels {
-                deeper(section, shape, level + 1).await;
-            } else {
-                section.compare_depth().await;
-                section.write().await;
-            }
-        };
-        drop(request.run(inside).await);
-    })
 }
 
 /// The attribute, on a function that calls itself under the lock that it holds.

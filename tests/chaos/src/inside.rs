@@ -1,0 +1,50 @@
+//! What a body does under its lock.
+
+use futures_util::future::BoxFuture;
+use tokio::time::{sleep, timeout};
+
+use crate::plan::MAX_TTL;
+use crate::section::Section;
+use crate::shape::Shape;
+
+pub(crate) async fn steps(sections: &[Section], shape: Shape) {
+    for _ in 0..shape.steps {
+        for section in sections {
+            section.write().await;
+        }
+        sleep(shape.pause).await;
+    }
+}
+
+/// Re-enters the lock as often as the shape says.
+pub(crate) async fn levels(section: &mut Section, shape: Shape) {
+    if shape.levels == 0 {
+        return;
+    }
+    if shape.drops_inner {
+        section.depth_is_known = false;
+        drop(timeout(shape.pause, deeper(section, shape, 1)).await);
+    }
+    deeper(section, shape, 1).await;
+    section.step(None);
+}
+
+/// One level deeper, and from there to the last. What fails there shows in the outermost entry too.
+fn deeper(section: &Section, shape: Shape, level: u64) -> BoxFuture<'_, ()> {
+    Box::pin(async move {
+        let mut request = section.again();
+        if shape.lengthens && level == shape.levels {
+            request = request.ttl(MAX_TTL);
+        }
+        let inside = async {
+            section.reentered();
+            if level < shape.levels {
+                deeper(section, shape, level + 1).await;
+            } else {
+                section.compare_depth().await;
+                section.write().await;
+            }
+        };
+        drop(request.run(inside).await);
+    })
+}

@@ -1,0 +1,102 @@
+//! What a section is to do, as the dice fall.
+
+use std::time::Duration;
+
+use crate::plan::{KEYS, MAX_TTL};
+use crate::support::dice::Dice;
+
+/// What a body does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    pub(crate) steps: u64,
+    pub(crate) pause: Duration,
+    /// How many levels it re-enters its lock.
+    pub(crate) levels: u64,
+    /// Whether an inner body is dropped before its end.
+    pub(crate) drops_inner: bool,
+    /// Whether it goes on as a reader after its first steps.
+    pub(crate) downgrades: bool,
+    /// Whether the innermost re-entry asks for a longer lease.
+    pub(crate) lengthens: bool,
+    /// A later key that it takes as well.
+    pub(crate) other: Option<&'static str>,
+    /// A write that arrives so much later.
+    pub(crate) late: Option<Duration>,
+}
+
+pub(crate) const BRIEF: Shape = Shape {
+    steps: 1,
+    pause: Duration::from_millis(1),
+    levels: 0,
+    drops_inner: false,
+    downgrades: false,
+    lengthens: false,
+    other: None,
+    late: None,
+};
+
+impl Shape {
+    /// That of a section of the lock with this index.
+    pub(crate) fn roll(dice: &mut Dice, key: usize) -> Shape {
+        let steps = 1 + dice.roll(4);
+        let pause = millis(dice, 1, 15);
+        let levels = if dice.roll(3) == 0 {
+            1 + dice.roll(3)
+        } else {
+            0
+        };
+        let drops_inner = dice.roll(8) == 0;
+        let downgrades = dice.roll(6) == 0;
+        let lengthens = dice.roll(10) == 0;
+        let other = (dice.roll(12) == 0).then(|| {
+            let later = key + 1 + index(dice, KEYS.len() - 1);
+            KEYS.get(later).copied()
+        });
+        let late = (dice.roll(10) == 0).then(|| millis(dice, 1, 2_500));
+        Shape {
+            steps,
+            pause,
+            levels,
+            drops_inner,
+            downgrades,
+            lengthens,
+            other: other.flatten(),
+            late,
+        }
+    }
+
+    /// Longer than `max_hold` may be.
+    pub(crate) fn beyond_max_hold(self) -> Shape {
+        Shape {
+            steps: 8,
+            pause: Duration::from_millis(60),
+            ..self
+        }
+    }
+
+    /// Longer than one lease of this TTL.
+    pub(crate) fn beyond_lease(self, ttl: Duration) -> Shape {
+        Shape {
+            steps: 12,
+            pause: ttl / 8,
+            ..self
+        }
+    }
+
+    /// The longest lease that it asks for under a lock with this TTL.
+    pub(crate) fn longest(&self, ttl: Duration) -> Duration {
+        if self.levels > 0 && self.lengthens {
+            MAX_TTL.max(ttl)
+        } else {
+            ttl
+        }
+    }
+}
+
+pub(crate) fn millis(dice: &mut Dice, from: u64, to: u64) -> Duration {
+    Duration::from_millis(from + dice.roll(to - from))
+}
+
+pub(crate) fn index(dice: &mut Dice, sides: usize) -> usize {
+    usize::try_from(dice.roll(sides as u64)).unwrap_or(0)
+}
