@@ -36,6 +36,8 @@ pub(crate) struct Op {
     pub(crate) key: String,
     pub(crate) wants: u64,
     pub(crate) patience: u64,
+    /// Whether the same request takes other keys too.
+    pub(crate) together: bool,
     pub(crate) hold: Option<Hold>,
     pub(crate) reentries: u64,
     /// Depths in the store that were not those of the body: when, wanted, stored.
@@ -133,7 +135,12 @@ impl History {
 impl Op {
     fn new(worker: &str, records: &[Record]) -> Option<Op> {
         let first = records.first()?;
-        let What::Wants { key, patience } = &first.what else {
+        let What::Wants {
+            key,
+            patience,
+            together,
+        } = &first.what
+        else {
             return None;
         };
         let mut op = Op {
@@ -142,6 +149,7 @@ impl Op {
             key: key.clone(),
             wants: first.at,
             patience: *patience,
+            together: *together,
             hold: None,
             reentries: 0,
             wrong_depths: Vec::new(),

@@ -27,7 +27,12 @@ pub(crate) struct Record {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum What {
     /// An attempt begins, which will wait for so many ns.
-    Wants { key: String, patience: u64 },
+    Wants {
+        key: String,
+        patience: u64,
+        /// Whether the same request takes other keys too.
+        together: bool,
+    },
     /// The body has begun.
     Entered {
         key: String,
@@ -75,6 +80,7 @@ pub(crate) enum Reason {
     Gone,
     Unconfirmed,
     MaxHold,
+    WithAnother,
     Unknown,
 }
 
@@ -84,6 +90,7 @@ impl From<LostReason> for Reason {
             LostReason::Gone => Reason::Gone,
             LostReason::Unconfirmed => Reason::Unconfirmed,
             LostReason::MaxHold => Reason::MaxHold,
+            LostReason::WithAnother => Reason::WithAnother,
             _ => Reason::Unknown,
         }
     }
@@ -99,6 +106,8 @@ pub(crate) enum Outcome {
     Timeout(bool),
     /// The store failed.
     Store,
+    /// It gave way, since callers waited for each other.
+    Deadlock,
     /// The caller dropped it.
     Dropped,
     /// An error that no fault explains.

@@ -28,6 +28,7 @@ mod resource;
 mod run;
 mod schedule;
 mod section;
+mod several;
 mod shape;
 mod sightings;
 mod summary;

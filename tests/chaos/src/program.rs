@@ -8,23 +8,25 @@ use reentry::{LockError, LockRequest, OnLost, held, locked};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-use crate::inside;
 use crate::ledger::Outcome;
 use crate::plan::{HOT, KEYS, WAIT};
 use crate::section::{Client, Op, Section, Site};
 use crate::shape::{BRIEF, Shape, index, millis};
 use crate::support::dice::Dice;
+use crate::{inside, several};
 
 /// Runs until it is told to stop.
 pub(crate) async fn run(client: Arc<Client>, mut dice: Dice, stop: watch::Receiver<bool>) {
     while !*stop.borrow() {
-        let hot = dice.roll(10) < 5;
-        let key = if hot {
-            index(&mut dice, HOT)
-        } else {
-            index(&mut dice, KEYS.len())
+        let key = match dice.roll(11) {
+            0..=4 => Some(index(&mut dice, HOT)),
+            5..=8 => Some(index(&mut dice, KEYS.len())),
+            _ => None,
         };
-        turn(&client, &mut dice, key).await;
+        match key {
+            Some(key) => turn(&client, &mut dice, key).await,
+            None => several::turn(&client, &mut dice).await,
+        }
         let idle = millis(&mut dice, 0, 25);
         sleep(idle).await;
     }

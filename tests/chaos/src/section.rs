@@ -25,6 +25,8 @@ pub(crate) struct Client {
 #[derive(Debug)]
 pub(crate) struct Op {
     site: Site,
+    /// Whether the same request takes other keys too.
+    together: bool,
     ended: bool,
 }
 
@@ -38,6 +40,16 @@ pub(crate) struct Site {
 
 impl Op {
     pub(crate) fn begin(client: &Arc<Client>, key: &str, patience: Duration) -> Op {
+        Op::begin_one(client, key, patience, false)
+    }
+
+    /// One attempt for each key that a request takes.
+    pub(crate) fn begin_all(client: &Arc<Client>, keys: &[&str], patience: Duration) -> Vec<Op> {
+        let begin = |key: &&str| Op::begin_one(client, key, patience, true);
+        keys.iter().map(begin).collect()
+    }
+
+    fn begin_one(client: &Arc<Client>, key: &str, patience: Duration, together: bool) -> Op {
         let site = Site {
             client: Arc::clone(client),
             key: key.to_owned(),
@@ -46,8 +58,13 @@ impl Op {
         site.write_now(What::Wants {
             key: site.key.clone(),
             patience: nanos(patience),
+            together,
         });
-        Op { site, ended: false }
+        Op {
+            site,
+            together,
+            ended: false,
+        }
     }
 
     pub(crate) fn site(&self) -> Site {
@@ -55,7 +72,14 @@ impl Op {
     }
 
     pub(crate) fn end<T>(self, result: &Result<T, LockError>) {
-        self.end_as(outcome(result));
+        let outcome = match result {
+            // Of several locks the error names the one that was lost.
+            Err(LockError::Lost { key, .. }) if self.together && *key != self.site.key => {
+                Outcome::Lost(Reason::WithAnother)
+            }
+            result => outcome(result),
+        };
+        self.end_as(outcome);
     }
 
     pub(crate) fn end_as(mut self, outcome: Outcome) {
@@ -79,6 +103,7 @@ fn outcome<T>(result: &Result<T, LockError>) -> Outcome {
         Err(LockError::Busy { .. }) => Outcome::Busy,
         Err(LockError::Timeout { source, .. }) => Outcome::Timeout(source.is_some()),
         Err(LockError::Store { .. }) => Outcome::Store,
+        Err(LockError::Deadlock { .. }) => Outcome::Deadlock,
         Err(error) => Outcome::Unexpected(format!("{error:?}")),
     }
 }

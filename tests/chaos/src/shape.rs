@@ -65,6 +65,15 @@ impl Shape {
         }
     }
 
+    /// That of a section of several locks.
+    pub(crate) fn of_several(dice: &mut Dice) -> Shape {
+        Shape {
+            downgrades: false,
+            other: None,
+            ..Shape::roll(dice, 0)
+        }
+    }
+
     /// Longer than `max_hold` may be.
     pub(crate) fn beyond_max_hold(self) -> Shape {
         Shape {

@@ -42,6 +42,11 @@ pub(crate) fn table(args: &Args, history: &History, verdict: &Verdict) -> String
     };
     rows.push(("attempts".to_owned(), history.ops.len().to_string()));
     rows.push(("sections".to_owned(), sections.len().to_string()));
+    let together = sections.iter().filter(|(op, _)| op.together).count();
+    rows.push((
+        "sections whose request took other keys too".to_owned(),
+        together.to_string(),
+    ));
     rows.push(("re-entries".to_owned(), reentries.to_string()));
     rows.push((
         "writes and reads accepted".to_owned(),
@@ -57,6 +62,7 @@ pub(crate) fn table(args: &Args, history: &History, verdict: &Verdict) -> String
             Reason::Gone => "gone",
             Reason::Unconfirmed => "unconfirmed",
             Reason::MaxHold => "max_hold reached",
+            Reason::WithAnother => "with another key",
             Reason::Unknown => "other",
         };
         *counts.entry(format!("losses noticed: {how}")).or_default() += 1;
@@ -67,6 +73,7 @@ pub(crate) fn table(args: &Args, history: &History, verdict: &Verdict) -> String
             Some((_, Outcome::Timeout(true))) => "timeout while the store failed",
             Some((_, Outcome::Timeout(false))) => "timeout",
             Some((_, Outcome::Busy)) => "busy",
+            Some((_, Outcome::Deadlock)) => "deadlock",
             Some((_, Outcome::Unexpected(_))) => "unexpected",
             Some((_, Outcome::Done | Outcome::Lost(_) | Outcome::Dropped)) | None => continue,
         };

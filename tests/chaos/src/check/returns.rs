@@ -7,15 +7,15 @@ use crate::history::History;
 
 pub(super) fn check(history: &History, verdict: &mut Verdict) {
     // From when to when the lease of each hold lasted for certain.
-    let mut leases: HashMap<&str, (u64, u64)> = HashMap::new();
-    for (_, hold) in history.sections() {
+    let mut leases: HashMap<(&str, &str), (u64, u64)> = HashMap::new();
+    for (op, hold) in history.sections() {
         let whole = (hold.entered, hold.lease);
-        let lease = leases.entry(&hold.id).or_insert(whole);
+        let lease = leases.entry((&op.key, &hold.id)).or_insert(whole);
         lease.1 = hold.lease.max(lease.1);
     }
     let mut present: HashMap<&str, HashSet<&str>> = HashMap::new();
     // Before the last look that still found them.
-    let mut released: HashMap<&str, u64> = HashMap::new();
+    let mut released: HashMap<(&str, &str), u64> = HashMap::new();
     for sighting in &history.sightings {
         let key = sighting.key;
         let now: HashSet<&str> = sighting.holds.iter().map(String::as_str).collect();
@@ -23,12 +23,12 @@ pub(super) fn check(history: &History, verdict: &mut Verdict) {
         for hold in before.difference(&now) {
             // It did not run out, so it was released.
             let within = |(start, end): &(u64, u64)| *start <= sighting.at && sighting.after < *end;
-            if leases.get(hold).is_some_and(within) {
-                released.insert(hold, sighting.before);
+            if leases.get(&(key, hold)).is_some_and(within) {
+                released.insert((key, hold), sighting.before);
             }
         }
         for hold in now.difference(&before) {
-            let Some(&since) = released.get(hold) else {
+            let Some(&since) = released.get(&(key, hold)) else {
                 continue;
             };
             // Lost data may take the lock along, and the tombstone.

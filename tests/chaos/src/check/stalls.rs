@@ -15,7 +15,8 @@ pub(crate) struct Stall {
 }
 
 /// Without any fault: the longest lease, two heartbeats, the pauses between attempts, and as much again
-/// for a machine that is busy.
+/// for a machine that is busy. Also longer than a request for several keys may have this one while it waits
+/// for the next.
 const LIMIT: u64 = 6 * SECOND;
 
 /// Shorter ones are the usual hand-off.
@@ -37,7 +38,9 @@ pub(crate) fn by_key(history: &History) -> Vec<(&'static str, Vec<Stall>)> {
 }
 
 fn of_key(history: &History, key: &str) -> Vec<Stall> {
-    let ops: Vec<&Op> = history.ops.iter().filter(|op| op.key == key).collect();
+    // A request for several keys waits for one of them after the other: it is not known for which.
+    let waits = |op: &&Op| op.key == key && !op.together;
+    let ops: Vec<&Op> = history.ops.iter().filter(waits).collect();
     let mut stalls = Vec::new();
     let mut free = history.start;
     for (_, hold) in history

@@ -10,6 +10,8 @@ use crate::plan::KEYS;
 use crate::resource::Write;
 use crate::sightings::Sighting;
 
+mod several;
+
 const KEY: &str = KEYS[0];
 /// A lease in which everything happens.
 const TTL: u64 = SECOND;
@@ -27,7 +29,12 @@ fn record(at: u64, op: u64, what: What) -> Record {
 fn wants(at: u64, op: u64) -> Record {
     let key = KEY.to_owned();
     let patience = SECOND;
-    record(at, op, What::Wants { key, patience })
+    let wants = What::Wants {
+        key,
+        patience,
+        together: false,
+    };
+    record(at, op, wants)
 }
 
 fn entered(at: u64, op: u64, token: u64) -> Record {

@@ -5,11 +5,10 @@ use std::collections::HashMap;
 use super::verdict::{LEASE, Rule, Verdict};
 use crate::fault::{Fault, Kind};
 use crate::history::{History, Hold};
-use crate::ledger::Reason;
+use crate::ledger::{Outcome, Reason};
 
-/// All sections of one hold: one after the other where it is handed on in memory.
-struct Span<'a> {
-    key: &'a str,
+/// All sections of one hold of a key: one after the other where it is handed on in memory.
+struct Span {
     first: u64,
     /// The longest lease that any of them may have asked for.
     ttl: u64,
@@ -17,18 +16,18 @@ struct Span<'a> {
 }
 
 pub(super) fn check(history: &History, verdict: &mut Verdict) {
-    let mut spans: HashMap<&str, Span<'_>> = HashMap::new();
+    // Keys that are taken together are held under one id.
+    let mut spans: HashMap<(&str, &str), Span> = HashMap::new();
     for (op, hold) in history.sections() {
         let Some(valid) = hold.valid else {
             continue;
         };
         let first = Span {
-            key: &op.key,
             first: hold.entered,
             ttl: hold.ttl,
             valid,
         };
-        let span = spans.entry(&hold.id).or_insert(first);
+        let span = spans.entry((&op.key, &hold.id)).or_insert(first);
         span.ttl = span.ttl.max(hold.ttl);
         span.valid = span.valid.max(valid);
         if let Some(at) = gone(hold)
@@ -39,16 +38,24 @@ pub(super) fn check(history: &History, verdict: &mut Verdict) {
             verdict.add(Rule::GoneWithoutCause, what);
         }
     }
-    for (id, span) in spans {
+    for op in history.ops.iter().filter(|op| op.hold.is_none()) {
+        // It had this key, and waited for the others of its request.
+        if let Some((at, Outcome::Lost(Reason::Gone))) = &op.ended
+            && !history.taken(&op.key, op.wants, *at)
+        {
+            let what = format!("{} on {} at {at}, before its entry", op.name(), op.key);
+            verdict.add(Rule::GoneWithoutCause, what);
+        }
+    }
+    for ((key, id), span) in spans {
         let taken = |fault: &&Fault| {
             // No renewal after the fault can have been confirmed.
             let told = fault.end + span.ttl;
-            fault.takes(span.key) && span.first < fault.start && told < span.valid
+            fault.takes(key) && span.first < fault.start && told < span.valid
         };
         if let Some(fault) = history.faults.iter().find(taken) {
             let what = format!(
-                "{id} on {} counted as valid at {}, {} ms after {}",
-                span.key,
+                "{id} on {key} counted as valid at {}, {} ms after {}",
                 span.valid,
                 (span.valid - fault.end) / 1_000_000,
                 fault.kind.name()
