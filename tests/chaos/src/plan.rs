@@ -6,11 +6,22 @@ use std::time::Duration;
 use reentry::{DepthSync, HandOff, Locks, LocksBuilder, Wake};
 use serde::{Deserialize, Serialize};
 
-/// All workers want the first two all the time, and the others now and then.
-pub(crate) const KEYS: [&str; 8] = [
-    "hot:0", "hot:1", "cold:0", "cold:1", "cold:2", "cold:3", "cold:4", "cold:5",
+/// Locks, and then a semaphore. All workers want the first two all the time, and the others now and then.
+pub(crate) const KEYS: [&str; 9] = [
+    "hot:0", "hot:1", "cold:0", "cold:1", "cold:2", "cold:3", "cold:4", "cold:5", SEMAPHORE,
 ];
 pub(crate) const HOT: usize = 2;
+/// How many of the keys are locks.
+pub(crate) const LOCKS: usize = KEYS.len() - 1;
+
+/// The key that is shared by so many callers at most.
+pub(crate) const SEMAPHORE: &str = "permits";
+const PERMITS: u32 = 3;
+
+/// How many callers may share this key; `None` where there is no limit.
+pub(crate) fn permits(key: &str) -> Option<u32> {
+    (key == SEMAPHORE).then_some(PERMITS)
+}
 
 pub(crate) const HEARTBEAT: Duration = Duration::from_millis(200);
 pub(crate) const RESPONSE_TIMEOUT: Duration = Duration::from_millis(250);

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use crate::ledger::Outcome;
-use crate::plan::{HOT, KEYS, WAIT};
+use crate::plan::{HOT, KEYS, LOCKS, WAIT, permits};
 use crate::section::{Client, Op, Section, Site};
 use crate::shape::{BRIEF, Shape, index, millis};
 use crate::support::dice::Dice;
@@ -18,9 +18,11 @@ use crate::{inside, several};
 /// Runs until it is told to stop.
 pub(crate) async fn run(client: Arc<Client>, mut dice: Dice, stop: watch::Receiver<bool>) {
     while !*stop.borrow() {
-        let key = match dice.roll(11) {
+        let key = match dice.roll(13) {
             0..=4 => Some(index(&mut dice, HOT)),
-            5..=8 => Some(index(&mut dice, KEYS.len())),
+            5..=8 => Some(index(&mut dice, LOCKS)),
+            // The semaphore.
+            9..=10 => Some(LOCKS),
             _ => None,
         };
         match key {
@@ -35,21 +37,38 @@ pub(crate) async fn run(client: Arc<Client>, mut dice: Dice, stop: watch::Receiv
 /// The last phase: this key once, however long it takes. Returns whether it got the lock.
 pub(crate) async fn once(client: &Arc<Client>, key: &str) -> bool {
     let op = Op::begin(client, key, WAIT);
-    let request = client.locks.lock(key);
+    let request = match permits(key) {
+        Some(_) => shared(client, key),
+        None => client.locks.lock(key),
+    };
     let body = body(op.site(), BRIEF, client.mode.ttl);
     let result = request.run(body).await;
     op.end(&result);
     result.is_ok()
 }
 
+/// A reader's request, or one for a permit.
+fn shared(client: &Client, key: &str) -> LockRequest {
+    match permits(key) {
+        Some(permits) => client.locks.semaphore(key, permits),
+        None => client.locks.lock(key).shared(),
+    }
+}
+
 async fn turn(client: &Arc<Client>, dice: &mut Dice, index: usize) {
     let key = KEYS[index];
     let mut ttl = client.mode.ttl;
-    let shape = Shape::roll(dice, index);
-    let mut request = client.locks.lock(key);
-    if dice.roll(5) < 2 {
-        request = request.shared();
-    }
+    let takes_permit = permits(key).is_some();
+    let shape = if takes_permit {
+        Shape::of_permit(dice)
+    } else {
+        Shape::roll(dice, index)
+    };
+    let mut request = if takes_permit || dice.roll(5) < 2 {
+        shared(client, key)
+    } else {
+        client.locks.lock(key)
+    };
     if dice.roll(10) == 0 {
         ttl = millis(dice, 600, 2_000);
         request = request.ttl(ttl);
@@ -95,10 +114,10 @@ async fn turn(client: &Arc<Client>, dice: &mut Dice, index: usize) {
             let result = recursive(op.site(), None, levels, key).await;
             op.end(&result);
         }
-        // Several readers who come together, and a writer behind them.
+        // Several readers who come together, and a writer behind them; or more callers than there are permits.
         23..=24 => {
             let read = |shape| {
-                let request = client.locks.lock(key).shared();
+                let request = shared(client, key);
                 plain(client, key, request, WAIT, shape, client.mode.ttl)
             };
             let write = plain(client, key, request, WAIT, BRIEF, ttl);

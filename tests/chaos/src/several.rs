@@ -7,7 +7,7 @@ use reentry::{LockAllRequest, OnLost, held};
 use tokio::time::timeout;
 
 use crate::inside;
-use crate::plan::{KEYS, WAIT};
+use crate::plan::{KEYS, LOCKS, WAIT};
 use crate::section::{Client, Op, Section, Site};
 use crate::shape::{Shape, index, millis};
 use crate::support::dice::Dice;
@@ -57,7 +57,7 @@ pub(crate) async fn turn(client: &Arc<Client>, dice: &mut Dice) {
 
 /// Two or three locks, named in any order.
 fn pick(dice: &mut Dice) -> Vec<&'static str> {
-    let mut left = KEYS.to_vec();
+    let mut left = KEYS[..LOCKS].to_vec();
     let count = 2 + dice.roll(2);
     (0..count)
         .map(|_| left.swap_remove(index(dice, left.len())))

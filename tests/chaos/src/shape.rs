@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::plan::{KEYS, MAX_TTL};
+use crate::plan::{KEYS, LOCKS, MAX_TTL};
 use crate::support::dice::Dice;
 
 /// What a body does.
@@ -49,8 +49,8 @@ impl Shape {
         let downgrades = dice.roll(6) == 0;
         let lengthens = dice.roll(10) == 0;
         let other = (dice.roll(12) == 0).then(|| {
-            let later = key + 1 + index(dice, KEYS.len() - 1);
-            KEYS.get(later).copied()
+            let later = key + 1 + index(dice, LOCKS - 1);
+            KEYS[..LOCKS].get(later).copied()
         });
         let late = (dice.roll(10) == 0).then(|| millis(dice, 1, 2_500));
         Shape {
@@ -71,6 +71,14 @@ impl Shape {
             downgrades: false,
             other: None,
             ..Shape::roll(dice, 0)
+        }
+    }
+
+    /// That of a section with a permit, under which another request would take one more.
+    pub(crate) fn of_permit(dice: &mut Dice) -> Shape {
+        Shape {
+            levels: 0,
+            ..Shape::of_several(dice)
         }
     }
 

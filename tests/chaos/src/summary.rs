@@ -8,9 +8,9 @@ use crate::check::stalls;
 use crate::check::verdict::{Rule, Verdict};
 use crate::clock::SECOND;
 use crate::fault::NOT_RUN;
-use crate::history::History;
+use crate::history::{History, Hold, Op};
 use crate::ledger::{Answer, Outcome, Reason};
-use crate::plan::{TASKS, WORKERS};
+use crate::plan::{TASKS, WORKERS, permits};
 use crate::schedule;
 
 /// Violations in full; what follows from one of them is often much the same.
@@ -43,9 +43,19 @@ pub(crate) fn table(args: &Args, history: &History, verdict: &Verdict) -> String
     rows.push(("attempts".to_owned(), history.ops.len().to_string()));
     rows.push(("sections".to_owned(), sections.len().to_string()));
     let together = sections.iter().filter(|(op, _)| op.together).count();
+    let is_permit = |op: &Op, hold: &Hold| permits(&op.key).is_some() && hold.shared.is_some();
+    let permits = sections.iter().filter(|(op, hold)| is_permit(op, hold));
     rows.push((
         "sections whose request took other keys too".to_owned(),
         together.to_string(),
+    ));
+    rows.push((
+        "sections with a permit".to_owned(),
+        permits.count().to_string(),
+    ));
+    rows.push((
+        "permits out at a time, at most".to_owned(),
+        verdict.most_permits.to_string(),
     ));
     rows.push(("re-entries".to_owned(), reentries.to_string()));
     rows.push((

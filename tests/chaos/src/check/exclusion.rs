@@ -1,10 +1,11 @@
-//! P1 and P11: sections under valid leases never overlap unless they are all readers', and tokens grow with every
-//! entry of a writer.
+//! P1 and P11: sections under valid leases never overlap unless they are all readers', or have permits and are no more
+//! than there are, and tokens grow with every entry of a writer.
 
 use std::collections::HashMap;
 
 use super::verdict::{LEASE, Rule, Verdict};
 use crate::history::{History, Hold, Op};
+use crate::plan;
 
 type Section<'a> = (&'a Op, &'a Hold);
 
@@ -37,17 +38,19 @@ pub(super) fn check(history: &History, verdict: &mut Verdict) {
             continue;
         }
         let key = keys.entry(&op.key).or_default();
+        key.inside.retain(|(_, other)| other.until > hold.entered);
         overlaps(history, verdict, key, (op, hold));
+        permits(history, verdict, key, (op, hold));
+        key.inside.push((op, hold));
         order(history, verdict, key, (op, hold));
     }
 }
 
-fn overlaps<'a>(history: &History, verdict: &mut Verdict, key: &mut Key<'a>, next: Section<'a>) {
+fn overlaps(history: &History, verdict: &mut Verdict, key: &Key<'_>, next: Section<'_>) {
     let (op, hold) = next;
-    key.inside.retain(|(_, other)| other.until > hold.entered);
     let apart = |older: &&Section<'_>| !older.1.shares_with(hold);
     for (other, older) in key.inside.iter().filter(apart) {
-        if history.taken(&op.key, older.entered.saturating_sub(LEASE), hold.entered) {
+        if forgotten(history, older, next) {
             verdict.excused += 1;
             continue;
         }
@@ -63,7 +66,38 @@ fn overlaps<'a>(history: &History, verdict: &mut Verdict, key: &mut Key<'a>, nex
         );
         verdict.add(Rule::Overlap, what);
     }
-    key.inside.push(next);
+}
+
+/// At any entry with a permit, no more holders than permits. Those that the server may have forgotten do not count.
+fn permits(history: &History, verdict: &mut Verdict, key: &Key<'_>, next: Section<'_>) {
+    let (op, hold) = next;
+    let Some(limit) = plan::permits(&op.key).filter(|_| hold.shared.is_some()) else {
+        return;
+    };
+    let beside = |older: &&Section<'_>| older.1.shares_with(hold);
+    let beside: Vec<_> = key.inside.iter().filter(beside).collect();
+    let is_known = |older: &&&Section<'_>| !forgotten(history, older.1, next);
+    let holders = beside.iter().filter(is_known).count() + 1;
+    verdict.most_permits = verdict.most_permits.max(holders);
+    let fits = |holders| u32::try_from(holders).is_ok_and(|holders| holders <= limit);
+    if !fits(holders) {
+        let others: Vec<_> = beside.iter().map(|(other, _)| other.name()).collect();
+        let what = format!(
+            "{} entered {} at {} beside {}, with {limit} permits",
+            op.name(),
+            op.key,
+            hold.entered,
+            others.join(", ")
+        );
+        verdict.add(Rule::TooMany, what);
+    } else if !fits(beside.len() + 1) {
+        verdict.excused += 1;
+    }
+}
+
+/// Whether the server may have lost the lock of this holder before the next one entered.
+fn forgotten(history: &History, older: &Hold, (op, hold): Section<'_>) -> bool {
+    history.taken(&op.key, older.entered.saturating_sub(LEASE), hold.entered)
 }
 
 fn order<'a>(history: &History, verdict: &mut Verdict, key: &mut Key<'a>, next: Section<'a>) {

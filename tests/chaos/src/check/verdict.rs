@@ -10,6 +10,8 @@ pub(crate) struct Verdict {
     pub(crate) excused: usize,
     /// Entries that were lost before their bodies began.
     pub(crate) stillborn: usize,
+    /// How many permits of one semaphore were out at a time at most; those that lost data excuses do not count.
+    pub(crate) most_permits: usize,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +24,8 @@ pub(crate) struct Violation {
 pub(crate) enum Rule {
     /// Two sections under valid leases at one time, and not two readers (P1).
     Overlap,
+    /// More holders under valid leases at one time than a semaphore has permits.
+    TooMany,
     /// One token given twice, and not to readers who share the lock (P11).
     TokenTwice,
     /// A later entry with a smaller token (P11).

@@ -1,6 +1,7 @@
-//! Keys that are taken together.
+//! Keys that are taken together, and permits of a semaphore.
 
 use super::*;
+use crate::plan::SEMAPHORE;
 
 /// The same records, of a request for several keys that takes this one too, as one hold.
 fn on(key: &str, mut records: Vec<Record>) -> Vec<Record> {
@@ -27,6 +28,11 @@ fn both(from: u64, to: u64, tokens: [u64; 2]) -> Vec<Record> {
     let mut records = on(KEYS[0], section(from, to, 1, tokens[0]));
     records.extend(on(KEYS[1], section(from, to, 2, tokens[1])));
     records
+}
+
+/// A section with a permit.
+fn with_permit(from: u64, to: u64) -> Vec<Record> {
+    on(SEMAPHORE, reads(from, to, 1, 5))
 }
 
 #[test]
@@ -86,4 +92,52 @@ fn one_of_several_that_is_gone_before_the_entry_is_found() {
     assert_eq!(rules(&gone), [Rule::GoneWithoutCause]);
     gone.faults = vec![taken(5)];
     assert_eq!(rules(&gone), []);
+}
+
+#[test]
+fn one_holder_more_than_permits_is_found() {
+    let met = |first: Vec<Record>, from| {
+        let mut history = history(vec![
+            first,
+            with_permit(1, 2 * TTL),
+            with_permit(2, 2 * TTL),
+            with_permit(from, 2 * TTL),
+        ]);
+        history.workers[0].1 = End::Killed;
+        history
+    };
+    assert_eq!(rules(&met(with_permit(0, 10), 10)), []);
+    assert_eq!(rules(&met(with_permit(0, 10), 9)), [Rule::TooMany]);
+    // One that was killed has its permit until its lease ends.
+    let killed = || with_permit(0, 10)[..2].to_vec();
+    assert_eq!(rules(&met(killed(), TTL)), []);
+    assert_eq!(rules(&met(killed(), TTL - 1)), [Rule::TooMany]);
+}
+
+#[test]
+fn permits_that_a_server_without_its_data_gives_anew_are_excused() {
+    let given = |from| [0, 1, 2].map(|after| with_permit(from + after, from + 30));
+    let mut met = given(0).to_vec();
+    met.extend(given(10));
+    let mut met = history(met);
+    assert!(rules(&met).contains(&Rule::TooMany));
+    met.faults = vec![taken(5)];
+    assert_eq!(rules(&met), []);
+    met.faults[0].target = Target::Key(KEY);
+    assert!(rules(&met).contains(&Rule::TooMany));
+    // One more than it has to give anew.
+    let late = 4 * TTL;
+    let mut met = given(late).to_vec();
+    met.push(with_permit(late + 3, late + 30));
+    let mut met = history(met);
+    met.faults = vec![taken(5)];
+    assert_eq!(rules(&met), [Rule::TooMany]);
+}
+
+#[test]
+fn a_writer_beside_a_permit_is_found() {
+    let writer = |from| on(SEMAPHORE, section(from, from + 10, 1, 6));
+    let met = |from| history(vec![with_permit(0, 10), writer(from)]);
+    assert_eq!(rules(&met(11)), []);
+    assert_eq!(rules(&met(9)), [Rule::Overlap]);
 }
