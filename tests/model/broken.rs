@@ -4,7 +4,8 @@ use super::{
     config::{Chances, Config},
     mutation::Mutation,
     properties::{
-        BACKING, DEPTH, END, EXCLUSION, FAIRNESS, NO_LOST_WAKE_UP, NO_ORPHAN, PROGRESS, TOKEN_ORDER,
+        BACKING, DEPTH, END, EXCLUSION, FAIRNESS, NO_LOST_WAKE_UP, NO_ORPHAN, PERMITS, PROGRESS,
+        TOKEN_ORDER,
     },
 };
 
@@ -40,6 +41,9 @@ const fn breaks_in(
 
 /// Readers in two processes, and a writer in the third.
 const TWO_READERS: Config = Config::of(3, 1).reading(&[1, 1, 0]);
+
+/// Two permits, and a process each that wants one.
+const TWO_PERMITS: Config = Config::of(3, 1).permits(&[2, 2, 2]);
 
 const NONE: Chances = Chances::NONE;
 
@@ -217,6 +221,22 @@ pub(crate) const BROKEN: &[Broken] = {
                 downgrades: 1,
                 ..NONE
             },
+        ),
+        breaks_in(PermitIgnoresItsLimit, PERMITS, TWO_PERMITS, NONE),
+        breaks_in(LineIgnoresLimits, PERMITS, TWO_PERMITS, NONE),
+        breaks_in(
+            LimitOfThoseInside,
+            PERMITS,
+            Config::of(2, 1).permits(&[2, 1]),
+            NONE,
+        ),
+        breaks_in(TokenTakesAPermit, NO_LOST_WAKE_UP, TWO_PERMITS, NONE),
+        breaks_in(LeavingPermitAdmitsNone, NO_LOST_WAKE_UP, TWO_PERMITS, NONE),
+        breaks_in(
+            LeavingWaiterAdmitsNone,
+            NO_LOST_WAKE_UP,
+            Config::of(3, 1).permits(&[2, 1, 2]),
+            Chances { drops: 1, ..NONE },
         ),
         breaks(
             SuccessorIsReplaced,

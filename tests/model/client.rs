@@ -79,7 +79,9 @@ impl Client<'_> {
                 let all = holds
                     .iter()
                     .fold(Holds::none(holds[0].process), |all, hold| all.with(*hold));
-                self.send(holds[0], Verb::Share(all));
+                let limit = request.limit.map(u8::try_from);
+                let limit = limit.transpose().expect("a limit of the model");
+                self.send(holds[0], Verb::Share { holds: all, limit });
             }
             Action::Release(release, successor) | Action::Undo(release, successor) => {
                 self.send_release(release, successor);
@@ -107,7 +109,7 @@ impl Client<'_> {
         // No task waits any more for what the watchdog has in flight. It may be executed all the same.
         let others = |request: &&mut Request| request.hold == hold && request.awaited;
         for request in self.state.requests.iter_mut().filter(others) {
-            request.awaited &= matches!(request.verb, Verb::Acquire | Verb::Share(_));
+            request.awaited &= matches!(request.verb, Verb::Acquire | Verb::Share { .. });
         }
         let successor = successor.map(|successor| Successor {
             hold: machine::hold(successor.hold),
@@ -142,7 +144,7 @@ impl Client<'_> {
         let join = Input::Join(Wish {
             request: machine::request(hold),
             mode: self.config.mode(hold),
-            limit: None,
+            limit: self.config.limit(hold).map(u32::from),
             is_preferred: false,
             asks_once: false,
             may_inherit: false,

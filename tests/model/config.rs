@@ -27,6 +27,8 @@ pub(crate) struct Config {
     pub(crate) local_handoffs: u8,
     /// Who wants to share the lock: a bit for each waiter of the first process, then of the next one.
     pub(crate) readers: u16,
+    /// With how many holders at most each of them shares it, in the same order: a permit of a semaphore. 0 is no limit.
+    pub(crate) limits: [u8; 16],
     /// Whether a caller may be slow to poll a future that has got the lock.
     pub(crate) slow_polls: bool,
     pub(crate) chances: Chances,
@@ -66,6 +68,7 @@ impl Config {
             waiters,
             local_handoffs: 1,
             readers: 0,
+            limits: [0; 16],
             slow_polls: false,
             chances: Chances::NONE,
             mutation: None,
@@ -82,19 +85,42 @@ impl Config {
         Self { readers, ..self }
     }
 
+    /// These take permits: a limit for each waiter of the first process, then of the next one; 0 for any other waiter.
+    pub(crate) const fn permits(mut self, limits: &[u8]) -> Self {
+        let mut at = 0;
+        while at < limits.len() {
+            self.limits[at] = limits[at];
+            if limits[at] > 0 {
+                self.readers |= 1 << at;
+            }
+            at += 1;
+        }
+        self
+    }
+
+    fn at(&self, hold: Hold) -> usize {
+        usize::from(hold.process * self.waiters + hold.waiter)
+    }
+
     pub(crate) fn mode(&self, hold: Hold) -> Mode {
-        let at = hold.process * self.waiters + hold.waiter;
-        if self.readers & 1 << at == 0 {
+        if self.readers & 1 << self.at(hold) == 0 {
             Mode::Exclusive
         } else {
             Mode::Shared
         }
     }
 
+    /// With how many holders at most it shares the lock.
+    pub(crate) fn limit(&self, hold: Hold) -> Option<u8> {
+        let limit = self.limits[self.at(hold)];
+        (limit > 0).then_some(limit)
+    }
+
     /// Who the waiters of a process are.
-    pub(crate) fn cast(&self, process: u8) -> Vec<Mode> {
+    pub(crate) fn cast(&self, process: u8) -> Vec<(Mode, Option<u8>)> {
         let waiters = (0..self.waiters).map(|waiter| Hold { process, waiter });
-        waiters.map(|hold| self.mode(hold)).collect()
+        let kind = |hold| (self.mode(hold), self.limit(hold));
+        waiters.map(kind).collect()
     }
 
     /// Another process goes first, always.
@@ -147,8 +173,9 @@ impl fmt::Display for Config {
         if self.readers != 0 {
             for process in 0..self.processes {
                 let cast = self.cast(process);
-                let letters = cast.iter().map(|mode| match mode {
-                    Mode::Shared => 'r',
+                let letters = cast.iter().map(|kind| match *kind {
+                    (_, Some(limit)) => char::from(b'0' + limit),
+                    (Mode::Shared, None) => 'r',
                     _ => 'w',
                 });
                 write!(f, " {}", letters.collect::<String>())?;

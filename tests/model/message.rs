@@ -19,7 +19,10 @@ pub(crate) struct Request {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Verb {
     Acquire,
-    Share(Holds),
+    Share {
+        holds: Holds,
+        limit: Option<u8>,
+    },
     Keep {
         ttl: u8,
     },

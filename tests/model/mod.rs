@@ -12,7 +12,8 @@
 //!   and the life of each place, and the tombstones; the numbers of the depth changes; the clock that the tokens
 //!   are made of, which may be set back, and the token of a lock that moves; the short form of a release.
 //! - **Readers** (`sharing.rs`): share, keep, unshare and downgrade, each reader with a lease of its own, and who is let
-//!   in. Places and messages of several readers of a process, as the machine asks for them.
+//!   in. Places and messages of several readers of a process, as the machine asks for them. A permit of a semaphore is
+//!   a reader that names a limit: the request and the place carry it.
 //! - **The local queue of a process** is no model: it is the machine itself, `LocalQueue`. `client.rs` tells it
 //!   what happens and does what it calls for, as `src/queue/keys.rs` does; `machine.rs` translates holds and
 //!   times, and brings its state into a form that can be compared. So a waiter that asks, is told, is granted
@@ -42,7 +43,7 @@
 //! - Messages come in all the while, or are lost. No cohorts, `Wake::Poll`, waits with an end, `no_wait`,
 //!   `max_hold`, `OnLost::KeepRunning`, inspect and force_release, and no classic programs. All TTLs are equal,
 //!   but for the re-entry's. No deleted keys, so nothing is left in the line by an earlier life of the lock; no
-//!   limits, no `Fairness` but the first, no several keys; each reader is kept by itself.
+//!   `Fairness` but the first, no several keys; each reader is kept by itself.
 //! - A caller that finds that its lease has ended before it was polled gives the lock back, and does not ask
 //!   again; in the model that is the next waiter.
 //! - Requests are not in order on their connection, which is more than may happen.
@@ -247,6 +248,48 @@ fn a_writer_goes_on_as_a_reader() {
         ..NONE
     };
     holds(Config::of(3, 1).reading(&[0, 1, 0]), usual, deep);
+}
+
+#[test]
+fn permits_let_in_no_more_than_their_limits() {
+    let usual = Chances { delays: 1, ..NONE };
+    let deep = Chances {
+        timeouts: 1,
+        ..usual
+    };
+    holds(Config::of(3, 1).permits(&[2, 2, 2]), usual, deep);
+    holds(Config::of(2, 2).permits(&[2, 2, 1, 0]), NONE, usual);
+    let usual = Chances {
+        timeouts: 1,
+        downgrades: 1,
+        ..NONE
+    };
+    let deep = Chances { delays: 1, ..usual };
+    holds(Config::of(2, 1).permits(&[0, 1]), usual, deep);
+}
+
+#[test]
+fn permits_of_the_dead_and_the_dropped_are_free_again() {
+    let usual = Chances { crashes: 1, ..NONE };
+    let deep = Chances {
+        delays: 1,
+        lost_messages: 1,
+        ..usual
+    };
+    holds(Config::of(3, 1).permits(&[2, 1, 2]), usual, deep);
+    holds(Config::of(3, 1).permits(&[1, 1, 0]), usual, deep);
+    let usual = Chances {
+        timeouts: 1,
+        drops: 1,
+        ..NONE
+    };
+    let deep = Chances {
+        delays: 1,
+        duplicates: 1,
+        ..usual
+    };
+    holds(Config::of(1, 3).permits(&[2, 1, 2]), usual, deep);
+    holds(Config::of(2, 1).permits(&[1, 1]), deep, deep);
 }
 
 /// As far as they are promised: where a lock moves, and after a lease that ran out.

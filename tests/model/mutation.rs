@@ -59,6 +59,18 @@ pub(crate) enum Mutation {
     LeaverFreesTheLock,
     /// A lock is downgraded for the TTL, also where its lease is longer.
     DowngradeShortens,
+    /// A permit enters a shared lock whatever its limit is.
+    PermitIgnoresItsLimit,
+    /// Permits that wait in the line are let in whatever their limits are.
+    LineIgnoresLimits,
+    /// The greatest limit among those inside counts, and not that of the permit that asks.
+    LimitOfThoseInside,
+    /// The token counts as a holder where it is asked whether a permit fits.
+    TokenTakesAPermit,
+    /// A permit that leaves a shared lock lets no permit in that waits.
+    LeavingPermitAdmitsNone,
+    /// A permit that leaves the line lets none in that stands behind it.
+    LeavingWaiterAdmitsNone,
     /// A release that is repeated names the one that is first by then.
     SuccessorIsReplaced,
 }

@@ -45,8 +45,8 @@ impl Client<'_> {
                 let reply = machine::reply(acquired, age);
                 self.answered(hold.process, age, Reply::Acquire(reply));
             }
-            (Verb::Share(asked), Some(answer)) => {
-                let replies = machine::replies(asked, answer, age);
+            (Verb::Share { holds, .. }, Some(answer)) => {
+                let replies = machine::replies(holds, answer, age);
                 self.answered(hold.process, age, Reply::Share(replies));
             }
             (Verb::Unshare { .. }, Some(_)) => self.released(hold, age, None, None),
@@ -73,7 +73,7 @@ impl Client<'_> {
             ..request
         });
         match verb {
-            Verb::Acquire | Verb::Share(_) => self.unanswered(hold),
+            Verb::Acquire | Verb::Share { .. } => self.unanswered(hold),
             Verb::Unshare { marks } => {
                 let marks = Some(marks.unwrap_or_default());
                 self.send(hold, Verb::Unshare { marks });

@@ -4,14 +4,14 @@ use stateright::Property;
 
 use super::{
     calm,
-    hold::Hold,
     process::{Stage, Tenure},
     protocol::Protocol,
-    state::{Member, State},
+    state::{Member, Place, State, Want},
 };
 use crate::base::mode::Mode;
 
 pub(crate) const EXCLUSION: &str = "exclusion";
+pub(crate) const PERMITS: &str = "no more than a permit's limit";
 pub(crate) const BACKING: &str = "a valid lease is backed";
 pub(crate) const TOKEN_ORDER: &str = "token order";
 pub(crate) const DEPTH: &str = "depth";
@@ -24,6 +24,7 @@ pub(crate) const END: &str = "a lock ends with its last reader";
 pub(crate) fn all() -> Vec<Property<Protocol>> {
     vec![
         Property::always(EXCLUSION, exclusion),
+        Property::always(PERMITS, permits),
         Property::always(BACKING, backing),
         Property::always(TOKEN_ORDER, token_order),
         Property::always(DEPTH, depth),
@@ -35,21 +36,25 @@ pub(crate) fn all() -> Vec<Property<Protocol>> {
     ]
 }
 
-/// The bodies whose local deadline has not passed. Any other is dropped before it runs on.
-fn valid(state: &State) -> impl Iterator<Item = (Hold, Tenure)> {
-    state.tenures().filter(|(_, tenure)| tenure.won.left > 0)
-}
-
 /// P1: at most one is inside a body under a valid lease, or any number of readers.
 fn exclusion(_: &Protocol, state: &State) -> bool {
     let is_reader = |(_, tenure): (_, Tenure)| tenure.mode == Mode::Shared;
-    valid(state).count() <= 1 || valid(state).all(is_reader)
+    state.valid().count() <= 1 || state.valid().all(is_reader)
+}
+
+/// P1: a permit is let in only while fewer than its limit are inside under a valid lease. Those who are inside have
+/// entered in some order in which each of them had room.
+fn permits(model: &Protocol, state: &State) -> bool {
+    let limits = state.valid().map(|(hold, _)| model.config.limit(hold));
+    let mut limits: Vec<_> = limits.map(|limit| limit.unwrap_or(u8::MAX)).collect();
+    limits.sort_unstable();
+    !state.ledger.crowded && (1..).zip(limits).all(|(inside, limit)| inside <= limit)
 }
 
 /// P5: a hold that is inside under a valid lease stands in the lock, with its token. It is what makes
 /// exclusion hold, and why a hold that is told it is gone has not lost the lock without a cause.
 fn backing(_: &Protocol, state: &State) -> bool {
-    valid(state).all(|(hold, tenure)| {
+    state.valid().all(|(hold, tenure)| {
         let lock = state.store.lock.as_ref();
         lock.is_some_and(|lock| {
             let member = lock.member(hold);
@@ -66,7 +71,7 @@ fn token_order(_: &Protocol, state: &State) -> bool {
 
 /// P3, P8: what a hold believes of its depth is so.
 fn depth(_: &Protocol, state: &State) -> bool {
-    valid(state).all(|(hold, tenure)| {
+    state.valid().all(|(hold, tenure)| {
         let lock = state.store.lock.as_ref();
         let member = lock.and_then(|lock| lock.member(hold));
         tenure.stored.is_none() || tenure.stored == member.map(|member| member.depth)
@@ -96,12 +101,17 @@ fn no_lost_wake_up(model: &Protocol, state: &State) -> bool {
     if free && state.store.queue.iter().any(|place| place.life > 0) {
         return false;
     }
-    // Nor does a reader stand first at a lock that readers share.
+    // Nor does a reader stand first at a lock that readers share, nor a permit for which there is room.
     let reads = |member: &Member| model.config.mode(member.hold) == Mode::Shared;
     let lock = state.store.lock.as_ref();
     let is_shared = lock.is_some_and(|lock| lock.is_shared() || lock.members.iter().any(reads));
     let first = state.store.queue.first();
-    if is_shared && first.is_some_and(|place| place.shared && place.life > 0) {
+    let inside = lock.map_or(0, |lock| lock.members.len());
+    let may_enter = |place: &Place| match place.want {
+        Want::Shared { limit } => limit.is_none_or(|limit| inside < usize::from(limit)),
+        Want::Alone => false,
+    };
+    if is_shared && first.is_some_and(|place| place.life > 0 && may_enter(place)) {
         return false;
     }
     if !calm::waits(model, state) {

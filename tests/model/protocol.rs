@@ -124,7 +124,7 @@ fn misfortunes(state: &State, steps: &mut Vec<Step>) {
             steps.push(Step::GiveUp(*request));
         }
         // An acquire is executed twice only where its client has asked twice.
-        let asks = matches!(request.verb, Verb::Acquire | Verb::Share(_));
+        let asks = matches!(request.verb, Verb::Acquire | Verb::Share { .. });
         let again = request.answer.is_none() && !asks;
         if chances.duplicates > 0 && again {
             steps.push(Step::ExecuteTwice(*request));

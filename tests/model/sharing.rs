@@ -5,12 +5,12 @@ use super::{
     hold::{Hold, Holds, Token},
     message::{Answer, Marks},
     mutation::Mutation,
-    state::{Member, Place},
+    state::{Member, Place, Want},
     store::Script,
 };
 
 impl Script<'_> {
-    pub(super) fn share(&mut self, holds: Holds, outward: u8) -> Answer {
+    pub(super) fn share(&mut self, holds: Holds, limit: Option<u8>, outward: u8) -> Answer {
         let gone = &self.state.store.gone;
         let left = holds.filter(|hold| !gone.contains(&hold));
         let process = holds.process;
@@ -38,13 +38,15 @@ impl Script<'_> {
             };
             let is_next = ahead.is_none_or(|place| place.holds.process == process)
                 || is_shared && self.breaks(Mutation::ReadersOvertake);
-            if (is_free || is_shared) && is_next {
+            let has_room =
+                self.fits(outside, limit) || self.breaks(Mutation::PermitIgnoresItsLimit);
+            if (is_free || is_shared) && is_next && has_room {
                 let others = ahead.is_some_and(|place| place.holds.process != process);
                 self.state.ledger.overtaken |= others;
                 self.leave(process);
                 self.enter(outside, ticks::TTL, None);
             } else {
-                self.stand(outside, true);
+                self.stand(outside, Want::Shared { limit });
             }
         }
         if is_free || is_shared {
@@ -125,7 +127,14 @@ impl Script<'_> {
             if !self.breaks(Mutation::LeaverDoesNotSettle) {
                 self.settle();
             }
-            self.admit(None, None);
+            let admits = if stored.is_some() {
+                !self.breaks(Mutation::LeavingPermitAdmitsNone)
+            } else {
+                !self.breaks(Mutation::LeavingWaiterAdmitsNone)
+            };
+            if admits {
+                self.admit(None, None);
+            }
         } else if self.state.store.lock.is_none() {
             self.admit(stored, None);
         }
@@ -171,7 +180,23 @@ impl Script<'_> {
         }
     }
 
+    /// Whether so many more fit into the lock, if it is shared.
+    fn fits(&self, holds: Holds, limit: Option<u8>) -> bool {
+        let (Some(most), Some(lock)) = (limit, &self.state.store.lock) else {
+            return true;
+        };
+        let counts = |_: &u8| self.breaks(Mutation::LimitOfThoseInside);
+        let members = lock.members.iter();
+        let of_others = members.filter_map(|member| self.config.limit(member.hold));
+        let most = of_others.filter(counts).fold(most, u8::max);
+        let token = usize::from(self.breaks(Mutation::TokenTakesAPermit));
+        lock.members.len() + token + holds.iter().count() <= usize::from(most)
+    }
+
     fn enter(&mut self, holds: Holds, lease: u8, stored: Option<Token>) {
+        let inside = self.state.valid().count();
+        let mut limits = holds.iter().filter_map(|hold| self.config.limit(hold));
+        self.state.ledger.crowded |= limits.any(|most| inside >= usize::from(most));
         let own = Some(lease);
         let members = holds.iter().map(|hold| Member {
             hold,
@@ -192,20 +217,22 @@ impl Script<'_> {
     pub(super) fn admit(&mut self, stored: Option<Token>, mine: Option<u8>) {
         while let Some(place) = self.head() {
             let is_free = self.state.store.lock.is_none();
-            let Place { holds, shared, .. } = place;
-            if !shared {
+            let Place { holds, want, .. } = place;
+            let Want::Shared { limit } = want else {
                 if is_free {
                     self.grant(place, stored);
                 }
                 return;
-            }
+            };
             let is_shared = self
                 .state
                 .store
                 .lock
                 .as_ref()
                 .is_some_and(|lock| lock.is_shared());
-            if !is_free && !is_shared {
+            let has_room = self.fits(holds, limit) || self.breaks(Mutation::LineIgnoresLimits);
+            let is_open = is_free || is_shared && has_room;
+            if !is_open {
                 return;
             }
             self.leave(holds.process);

@@ -63,10 +63,19 @@ impl Lock {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Place {
     pub(crate) holds: Holds,
-    /// Whether they are readers.
-    pub(crate) shared: bool,
+    pub(crate) want: Want,
     /// How long it is kept yet; 0 is dead.
     pub(crate) life: u8,
+}
+
+/// What a process waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Want {
+    Alone,
+    /// To share the lock, with so many holders at most.
+    Shared {
+        limit: Option<u8>,
+    },
 }
 
 /// What only the properties look at.
@@ -82,6 +91,8 @@ pub(crate) struct Ledger {
     pub(crate) excused: bool,
     /// Whether a reader has entered past another process that was first in the line.
     pub(crate) overtaken: bool,
+    /// Whether the store has let a permit in while as many as its limit names were inside.
+    pub(crate) crowded: bool,
     /// Whether the lock is free because a lease ran out, and not because of a release.
     pub(crate) lapsed: bool,
 }
@@ -132,6 +143,11 @@ impl State {
             Stage::Inside(tenure) => Some((hold, tenure)),
             _ => None,
         })
+    }
+
+    /// Those whose local deadline has not passed. Any other is dropped before it runs on.
+    pub(crate) fn valid(&self) -> impl Iterator<Item = (Hold, Tenure)> {
+        self.tenures().filter(|(_, tenure)| tenure.won.left > 0)
     }
 
     pub(crate) fn holds(&self) -> impl Iterator<Item = (Hold, Stage)> {

@@ -5,12 +5,12 @@ use super::{
     hold::{Hold, Holds, Token},
     message::{Acquired, Answer, Marks, Message, Request, Successor, Verb},
     mutation::Mutation,
-    state::{Lock, Member, Place, State},
+    state::{Lock, Member, Place, State, Want},
 };
 
 /// A script at work. A mutation is looked up where its rule stands.
 pub(crate) struct Script<'s> {
-    config: &'s Config,
+    pub(super) config: &'s Config,
     pub(super) state: &'s mut State,
 }
 
@@ -20,7 +20,7 @@ pub(crate) fn execute(config: &Config, state: &mut State, request: &Request) -> 
     let mut script = Script { config, state };
     match request.verb {
         Verb::Acquire => Answer::Acquired(script.acquire(hold, request.age)),
-        Verb::Share(holds) => script.share(holds, request.age),
+        Verb::Share { holds, limit } => script.share(holds, limit, request.age),
         Verb::Keep { ttl } => Answer::Present(script.keep(hold, ttl)),
         Verb::Downgrade { ttl } => Answer::Present(script.downgrade(hold, ttl)),
         Verb::Unshare { marks } => Answer::Present(script.unshare(hold, marks)),
@@ -80,7 +80,7 @@ impl Script<'_> {
                 return self.take(hold, ticks::TTL, None);
             }
         }
-        self.stand(Holds::one(hold), false);
+        self.stand(Holds::one(hold), Want::Alone);
         if ahead.is_some() || is_shared {
             self.admit(None, None);
         }
@@ -176,7 +176,7 @@ impl Script<'_> {
                     None
                 }
                 (Some(place), Some(successor)) if place.holds.process != hold.process => {
-                    self.stand(Holds::one(successor.hold), false);
+                    self.stand(Holds::one(successor.hold), Want::Alone);
                     self.admit(stored, None);
                     Some(Acquired::Busy { outward })
                 }
@@ -207,7 +207,7 @@ impl Script<'_> {
             }
             return None;
         };
-        self.stand(Holds::one(successor.hold), false);
+        self.stand(Holds::one(successor.hold), Want::Alone);
         Some(Acquired::Busy { outward })
     }
 
@@ -265,10 +265,10 @@ impl Script<'_> {
     }
 
     /// Enters the line at its end, or keeps the place that the process has there.
-    pub(super) fn stand(&mut self, holds: Holds, shared: bool) {
+    pub(super) fn stand(&mut self, holds: Holds, want: Want) {
         let place = Place {
             holds,
-            shared,
+            want,
             life: ticks::PLACE,
         };
         let queue = &mut self.state.store.queue;

@@ -89,7 +89,7 @@ pub(crate) fn normalize(state: &mut State) {
     state.store.gone.retain(|&gone| {
         let meets = |request: &Request| match request.verb {
             Verb::Acquire => request.hold == gone,
-            Verb::Share(holds) => holds.has(gone),
+            Verb::Share { holds, .. } => holds.has(gone),
             _ => false,
         };
         requests.iter().any(meets)
@@ -122,7 +122,7 @@ fn relevant_age(request: &Request) -> u8 {
     };
     match request.verb {
         _ if !counts || !request.awaited => 0,
-        Verb::Acquire | Verb::Share(_) => ticks::TTL,
+        Verb::Acquire | Verb::Share { .. } => ticks::TTL,
         Verb::Unshare { .. } => 0,
         Verb::Keep { ttl } | Verb::Downgrade { ttl } => ttl,
         Verb::Release { successor, .. } => successor.map_or(0, |_| ticks::TTL),
