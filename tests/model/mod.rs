@@ -196,9 +196,8 @@ fn lines_pass_the_lock_on() {
 fn readers_share_and_writers_exclude() {
     let usual = Chances { delays: 1, ..NONE };
     let deep = Chances {
-        delays: 2,
         timeouts: 1,
-        ..NONE
+        ..usual
     };
     holds(Config::of(3, 1).reading(&[1, 1, 0]), usual, deep);
     holds(Config::of(2, 2).reading(&[0b11, 0b00]), NONE, usual);
@@ -246,6 +245,10 @@ fn a_writer_goes_on_as_a_reader() {
     let usual = Chances {
         downgrades: 1,
         ..NONE
+    };
+    let deep = Chances {
+        timeouts: 1,
+        ..usual
     };
     holds(Config::of(3, 1).reading(&[0, 1, 0]), usual, deep);
 }
