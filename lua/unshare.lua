@@ -2,24 +2,31 @@
 -- ARGV: 1 id of a hold that shares the lock, or waits for it; unless nothing else of the hold can be there: 2 marks, 'x' to leave a tombstone, 'd' if its depth has changed, 3 inbox
 -- returns 1 the hold was in the lock, 0 it was not
 
--- The usual case, kept short: others share the lock, none of them is dead, and no process waits. The lock lasts as long
--- as the latest lease of the others.
+-- The usual cases, kept short, where no process waits. Alone: the lock goes. Beside others, none of whom is dead: it
+-- lasts as long as the latest lease of the others.
 if not ARGV[2] then
-  local time = redis.call('TIME')
-  local now = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
   local own = 'r' .. ARGV[1]
   local first = redis.pcall('ZRANGE', KEYS[2], 0, 1, 'WITHSCORES')
   local at = first[1] == own and 3 or 1
   local latest, score = first[at], tonumber(first[at + 1])
-  local is_shared = latest and score < 0 and score > -9007199254740992
-  local others = {'(-' .. now, '(4503599627370496', 'BYSCORE', 'LIMIT', 0, 1}
-  if is_shared and not redis.call('ZRANGE', KEYS[2], unpack(others))[1] then
-    local fields = redis.call('HMGET', KEYS[1], ARGV[1], string.sub(latest, 2))
-    if fields[1] and fields[2] then
-      redis.call('HDEL', KEYS[1], ARGV[1])
-      redis.pcall('ZREM', KEYS[2], own)
-      redis.pcall('PEXPIREAT', KEYS[1], string.format('%.0f', -score))
+  if at == 3 and not latest then
+    local fields = redis.call('HMGET', KEYS[1], ARGV[1], 'token')
+    if fields[1] and fields[2] and redis.call('HLEN', KEYS[1]) == 2 then
+      redis.call('DEL', KEYS[1], KEYS[2])
       return 1
+    end
+  elseif score and score < 0 and score > -9007199254740992 then
+    local time = redis.call('TIME')
+    local now = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
+    local others = {'(-' .. now, '(4503599627370496', 'BYSCORE', 'LIMIT', 0, 1}
+    if not redis.call('ZRANGE', KEYS[2], unpack(others))[1] then
+      local fields = redis.call('HMGET', KEYS[1], ARGV[1], string.sub(latest, 2))
+      if fields[1] and fields[2] then
+        redis.call('HDEL', KEYS[1], ARGV[1])
+        redis.pcall('ZREM', KEYS[2], own)
+        redis.pcall('PEXPIREAT', KEYS[1], string.format('%.0f', -score))
+        return 1
+      end
     end
   end
 end
