@@ -1,16 +1,21 @@
 //! Hot standby: of several processes one does a periodic job, and another takes over when it dies
 //! or loses Redis.
 //!
-//! Start it in several terminals, kill the one that works, stop and start Redis:
+//! Start it in several terminals, stop the one that works by Ctrl-C, kill the next one, stop and start Redis:
 //!
 //! ```text
 //! REDIS_URL=redis://127.0.0.1:6379 cargo run --example standby
 //! ```
 //!
+//! One that is stopped, by Ctrl-C or SIGTERM, closes its locks: the next one takes over at once. One that is killed cannot;
+//! then the next one waits until the lease ends.
+//!
 //! Without `REDIS_URL` three replicas run as tasks of this process on the in-memory store, and each
 //! that works is killed after its third tick.
 
-use std::{collections::HashMap, convert::Infallible, error::Error, time::Duration};
+use std::{
+    collections::HashMap, convert::Infallible, error::Error, future::pending, time::Duration,
+};
 
 use reentry::{LockError, Locks};
 use tokio::{sync::mpsc, task::JoinHandle, time::sleep};
@@ -23,9 +28,37 @@ async fn main() -> Result<(), LockError> {
     match std::env::var("REDIS_URL") {
         Ok(url) => {
             let name = std::process::id().to_string();
-            replica(&connect(&url).await?, &name, |_tick| {}).await
+            let locks = connect(&url).await?;
+            tokio::select! {
+                ended = replica(&locks, &name, |_tick| {}) => ended?,
+                () = shutdown() => println!("{name}: stopping"),
+            }
+            println!(
+                "{name}: {}",
+                locks.close_within(Duration::from_secs(1)).await
+            );
+            Ok(())
         }
         Err(_) => rehearse().await,
+    }
+}
+
+/// Until the process is asked to end.
+async fn shutdown() {
+    let interrupted = tokio::signal::ctrl_c();
+    #[cfg(unix)]
+    let terminated = async {
+        use tokio::signal::unix::{SignalKind, signal};
+        match signal(SignalKind::terminate()) {
+            Ok(mut terminate) => drop(terminate.recv().await),
+            Err(_) => pending().await,
+        }
+    };
+    #[cfg(not(unix))]
+    let terminated = pending::<()>();
+    tokio::select! {
+        _ = interrupted => {}
+        () = terminated => {}
     }
 }
 

@@ -27,6 +27,7 @@ pub use reentry_macros::locked;
 pub use self::{
     api::{
         builder::LocksBuilder,
+        close::CloseReport,
         guard::{GuardScope, LockGuard},
         in_current_call::{FutureExt, InCurrentCall},
         inspect::{Holder, LockInfo},

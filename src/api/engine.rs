@@ -68,12 +68,31 @@ impl Engine {
         &self.id
     }
 
+    pub(super) fn renewals(&self) -> &Arc<RenewalSchedule> {
+        &self.renewals
+    }
+
     pub(crate) fn store(&self) -> &Arc<dyn Store> {
         self.renewals.store()
     }
 
     pub(crate) fn key(&self, name: &str) -> Result<LockKey, LockError> {
         LockKey::new(&self.prefix, name)
+    }
+
+    /// The key of a question about a lock, which is not answered once the `Locks` is closed.
+    pub(super) fn open_key(&self, name: &str) -> Result<LockKey, LockError> {
+        let key = self.key(name)?;
+        self.check_open(&key)?;
+        Ok(key)
+    }
+
+    fn check_open(&self, key: &LockKey) -> Result<(), LockError> {
+        if self.renewals.queues().activity().is_closed() {
+            let key = key.name().to_owned();
+            return Err(LockError::Closed { key });
+        }
+        Ok(())
     }
 
     /// How many callers wait for the key in this process.
@@ -104,12 +123,14 @@ impl Engine {
                 return entry;
             }
         }
+        let queues = self.renewals.queues();
+        let _acquiring = queues.activity().during();
         let (graph, since) = (scope::call_graph(), Instant::now());
         // Read before the request, so that no disconnect falls between it and the first renewal.
         let disconnects = self.renewals.disconnects();
-        let queues = self.renewals.queues();
         let detects = detects(terms) && graph.has_begun();
         let cohort = loop {
+            self.check_open(&key)?;
             let hold = graph.owner().next_hold();
             let acquiring = queues.acquire(&key, hold, terms, since, &runtime);
             let waiting = detects.then(|| self.waiting(&key, (hold, &[]), terms, &runtime));

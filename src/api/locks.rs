@@ -50,6 +50,10 @@ impl Locks {
         Self { engine }
     }
 
+    pub(super) fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
     /// Runs `body` while holding the lock `key`, and releases it.
     ///
     /// If an enclosing call holds the key through this `Locks`, the lock is re-entered without
@@ -239,7 +243,7 @@ impl Locks {
     /// # }
     /// ```
     pub async fn inspect(&self, key: impl AsRef<str>) -> Result<Option<LockInfo>, LockError> {
-        let key = self.engine.key(key.as_ref())?;
+        let key = self.engine.open_key(key.as_ref())?;
         let snapshot = self.engine.store().inspect(&key).await.map_err(on(&key))?;
         Ok(snapshot.map(|snapshot| LockInfo::new(snapshot, self.engine.waiters(&key))))
     }
@@ -275,7 +279,7 @@ impl Locks {
     /// # }
     /// ```
     pub async fn force_release(&self, key: impl AsRef<str>) -> Result<bool, LockError> {
-        let key = self.engine.key(key.as_ref())?;
+        let key = self.engine.open_key(key.as_ref())?;
         let store = self.engine.store();
         let snapshot = store.inspect(&key).await.map_err(on(&key))?;
         match snapshot {

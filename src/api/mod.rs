@@ -1,6 +1,7 @@
 //! What users call.
 
 pub(crate) mod builder;
+pub(crate) mod close;
 mod deadlocks;
 pub(crate) mod engine;
 pub(crate) mod guard;

@@ -111,6 +111,13 @@ pub enum LockError {
         /// What the store said.
         source: StoreError,
     },
+    /// The [`Locks`](crate::Locks) is [closed](crate::Locks::close), and takes no more locks.
+    #[error("`{key}` is not taken, since the `Locks` is closed")]
+    #[non_exhaustive]
+    Closed {
+        /// The key that was asked for.
+        key: String,
+    },
     /// `#[locked]` ran outside every [`Locks::scope`](crate::Locks::scope), and no
     /// [`Locks`](crate::Locks) is [installed](crate::Locks::install).
     #[error("no `Locks` in scope: call `Locks::install` at start-up or run inside `Locks::scope`")]
@@ -142,6 +149,17 @@ impl LockError {
         matches!(self, Self::Deadlock { .. })
     }
 
+    /// Whether the [`Locks`](crate::Locks) was [closed](crate::Locks::close): before the lock could be taken, or while
+    /// it was held.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        let lost_by = match self {
+            Self::Lost { reason, .. } => Some(*reason),
+            _ => None,
+        };
+        matches!(self, Self::Closed { .. }) || lost_by == Some(LostReason::Closed)
+    }
+
     /// The key that the error is about, without the prefix.
     #[must_use]
     pub fn key(&self) -> Option<&str> {
@@ -153,6 +171,7 @@ impl LockError {
             | Self::Upgrade { key }
             | Self::InUse { key }
             | Self::Deadlock { key, .. }
+            | Self::Closed { key }
             | Self::InvalidKey { key, .. } => Some(key),
             Self::Store { key, .. } => key.as_deref(),
             Self::Config { .. } | Self::NoLocks | Self::AlreadyInstalled => None,
@@ -229,6 +248,9 @@ pub enum LostReason {
     /// Of several locks that were taken together another one was lost. [`LockError::Lost`] names that one.
     #[error("another one was lost that was taken together with it")]
     WithAnother,
+    /// [`Locks::close_within`](crate::Locks::close_within) ended it, and releases it.
+    #[error("the `Locks` was closed")]
+    Closed,
 }
 
 /// Why a step of a hold did not succeed.

@@ -102,3 +102,8 @@ pub(crate) fn deadlock(key: &LockKey, hold: HoldId, error: &LockError) {
 pub(crate) fn deadlock_search_failed(key: &LockKey, hold: HoldId, error: &StoreError) {
     warn!(target: TARGET, key = key.as_str(), %hold, error = chain(error), "deadlock_search_failed");
 }
+
+/// A `Locks` was closed, with so many locks still held and so many requests without an end.
+pub(crate) fn closed(held: usize, in_flight: usize) {
+    debug!(target: TARGET, held, in_flight, "closed");
+}

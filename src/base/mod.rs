@@ -1,5 +1,6 @@
 //! What every other floor stands on: names, errors, options, time, and what is reported.
 
+pub(crate) mod activity;
 pub(crate) mod background;
 pub(crate) mod backoff;
 pub(crate) mod deadline;

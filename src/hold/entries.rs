@@ -161,6 +161,9 @@ impl Entries {
                 .iter()
                 .map(|(hold, release)| (hold.key().clone(), *release));
             let releasing = renewals.queues().release_all(releases.collect());
+            // Each release is counted for itself from now on.
+            let activity = renewals.queues().activity();
+            ended.iter().for_each(|_| activity.end());
             works.push(Handover::new(runtime, async move {
                 let holds = ended.into_iter().map(|(hold, _)| hold);
                 let released = holds.zip(releasing.await);

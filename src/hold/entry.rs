@@ -50,6 +50,7 @@ impl Entry {
     ) -> Self {
         let place = (group, runtime.id());
         let hold = Hold::new(cohort, key, graph, terms, disconnects, place);
+        renewals.queues().activity().begin();
         // From here on whatever panics ends the hold.
         let entry = Self::of(hold, renewals, terms.depth_sync);
         renewals.push(&entry.hold, runtime);
@@ -128,7 +129,10 @@ impl Entry {
         match self.hold.rise() {
             Remains::Nothing => match finish(&self.hold, &self.renewals) {
                 Some((release, runtime)) => Left::Hold(release, runtime),
-                None => Left::Level(None),
+                None => {
+                    self.renewals.queues().activity().end();
+                    Left::Level(None)
+                }
             },
             remains => Left::Level(self.follow(remains)),
         }

@@ -32,14 +32,19 @@ pub(crate) trait Occupant {
 
 /// Ends the hold. The next waiter of this process goes on with it in memory, or it is released.
 pub(super) fn end(hold: &Arc<Hold>, renewals: &Arc<RenewalSchedule>) -> Option<Leaving> {
-    let (release, runtime) = finish(hold, renewals)?;
-    let releasing = renewals.queues().release(hold.key(), release);
-    let hold = Arc::clone(hold);
-    Some(Handover::new(runtime, async move {
-        let released = releasing.await;
-        hold.found(&released);
-        released
-    }))
+    let queues = renewals.queues();
+    let leaving = finish(hold, renewals).map(|(release, runtime)| {
+        let releasing = queues.release(hold.key(), release);
+        let hold = Arc::clone(hold);
+        Handover::new(runtime, async move {
+            let released = releasing.await;
+            hold.found(&released);
+            released
+        })
+    });
+    // A release that is on its way is counted for itself.
+    queues.activity().end();
+    leaving
 }
 
 /// Ends the hold. Returns its release and where that is to run, unless the next waiter goes on with the hold.

@@ -227,7 +227,7 @@ impl Hold {
     }
 
     /// Marks the lock as lost; the first reason stands.
-    pub(super) fn lose(&self, reason: LostReason) {
+    pub(crate) fn lose(&self, reason: LostReason) {
         self.change(|state| state.lease.lose(reason));
     }
 

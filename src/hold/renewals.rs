@@ -163,6 +163,14 @@ impl RenewalSchedule {
         }
     }
 
+    /// The holds that have not ended.
+    pub(crate) fn holds(&self) -> Vec<Arc<Hold>> {
+        let runtimes = self.runtimes.lock();
+        let entries = runtimes.iter().flat_map(|of| of.holds.iter());
+        let holds = entries.flat_map(|renewed| renewed.holds().as_slice().to_vec());
+        holds.collect()
+    }
+
     /// Where a hold is renewed; `None` if that runtime has ended.
     pub(super) fn runtime(&self, hold: &Arc<Hold>) -> Option<Handle> {
         let mut runtimes = self.runtimes.lock();

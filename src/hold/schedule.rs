@@ -73,6 +73,11 @@ impl<T> Schedule<T> {
         slot
     }
 
+    /// All that is there.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.slots.iter().filter_map(|entry| entry.value.as_ref())
+    }
+
     /// What stands there, if anything.
     pub(super) fn get(&self, slot: Slot) -> Option<&T> {
         self.slots.get(slot.at())?.value.as_ref()

@@ -42,6 +42,7 @@ pub(super) fn start(queues: &Arc<LocalQueues>, key: &LockKey, runtime: Option<&H
         })
     };
     if let Some(signal) = signal {
+        queues.activity().begin();
         let driver = Driver {
             queues: Arc::clone(queues),
             key: key.clone(),
@@ -143,6 +144,7 @@ impl Drop for Driver {
             });
         self.queues.apply(&self.key, effects, None);
         self.queues.desert(&self.key);
+        self.queues.activity().end();
     }
 }
 

@@ -18,12 +18,7 @@ use super::{
 };
 use crate::{
     base::{
-        error::{Failure, StoreError},
-        events,
-        id::HoldId,
-        key::LockKey,
-        mode::Mode,
-        mutex::Mutex,
+        activity::Activity, error::StoreError, events, key::LockKey, mode::Mode, mutex::Mutex,
         options::Queueing,
     },
     store::{Store, Successor},
@@ -34,6 +29,7 @@ pub(crate) struct LocalQueues {
     pub(super) requests: Arc<Requests>,
     pub(super) queueing: Queueing,
     pub(super) lines: Mutex<Lines>,
+    activity: Activity,
     pub(super) this: Weak<Self>,
 }
 
@@ -43,6 +39,7 @@ impl LocalQueues {
             requests: Arc::new(Requests::new(store)),
             queueing,
             lines: Mutex::new(Lines::new(queueing)),
+            activity: Activity::default(),
             this: Weak::clone(this),
         })
     }
@@ -51,43 +48,8 @@ impl LocalQueues {
         self.requests.store()
     }
 
-    /// Ends a hold. Fails if the lock turns out to have been lost before, or if it could not be released
-    /// at all and stands until its lease ends.
-    ///
-    /// The release is sent when this is polled first: then it names the first waiter, who has no need to ask
-    /// until then. Should this be dropped before its end, since its runtime ends, then no waiter of another
-    /// one waits for it.
-    pub(crate) fn release(
-        self: &Arc<Self>,
-        key: &LockKey,
-        release: Release,
-    ) -> impl Future<Output = Result<(), Failure>> + Send + use<> {
-        let mut releasing = Releasing::new(self, key, release.hold);
-        async move {
-            let ending = releasing.queues.ending(&releasing.key, release);
-            releasing.end(ending).await
-        }
-    }
-
-    /// Takes a hold out of its line.
-    pub(super) fn ending(&self, key: &LockKey, release: Release) -> Ending {
-        let mut effects = Effects::default();
-        let mut lines = self.lines.lock();
-        match lines.of.get(key) {
-            Some(Slot::Line(_)) => self.work(key, &mut lines, &mut effects, |line, effects| {
-                self.step(key, line, Input::Release(release), effects);
-            }),
-            Some(Slot::Alone(Alone::Held { hold, .. })) if *hold == release.hold => {
-                lines.of.remove(key);
-                return Ending::Alone(release);
-            }
-            // Another hold has the lock, or asks for it: this one has lost it before.
-            _ => return Ending::Alone(release),
-        }
-        drop(lines);
-        let ending = effects.ending.take().unwrap_or(Ending::Alone(release));
-        self.apply(key, effects, None);
-        ending
+    pub(crate) fn activity(&self) -> &Activity {
+        &self.activity
     }
 
     /// Takes a step for a key that is held or waited for.
@@ -141,7 +103,7 @@ impl LocalQueues {
         self.work(key, &mut self.lines.lock(), effects, work)
     }
 
-    fn work<T>(
+    pub(super) fn work<T>(
         &self,
         key: &LockKey,
         lines: &mut Lines,
@@ -226,8 +188,7 @@ impl LocalQueues {
         for ending in effects.undoing {
             let hold = ending.hold();
             events::acquire_undone(key, hold);
-            let mut releasing = Releasing::new(&queues, key, hold);
-            drop(runtime.spawn(async move { releasing.end(ending).await }));
+            drop(runtime.spawn(queues.finish(key, ending)));
         }
     }
 
@@ -337,52 +298,6 @@ impl Drop for Report {
     fn drop(&mut self) {
         if let (Some(unread), Some(queues)) = (self.unread, self.queues.upgrade()) {
             queues.input(&self.key, Input::Answered(queues.no_answer(unread)));
-        }
-    }
-}
-
-/// The release of a hold, for the task that polls it.
-pub(super) struct Releasing {
-    queues: Arc<LocalQueues>,
-    key: LockKey,
-    hold: HoldId,
-    flight: Option<Flight>,
-    pub(super) has_ended: bool,
-}
-
-impl Releasing {
-    pub(super) fn new(queues: &Arc<LocalQueues>, key: &LockKey, hold: HoldId) -> Self {
-        Self {
-            queues: Arc::clone(queues),
-            key: key.clone(),
-            hold,
-            flight: None,
-            has_ended: false,
-        }
-    }
-
-    pub(super) async fn end(&mut self, ending: Ending) -> Result<(), Failure> {
-        let Self { queues, key, .. } = &*self;
-        let ended = match ending {
-            Ending::Alone(release) => {
-                let (ended, _) = queues.requests.release(key, release, None).await;
-                queues.input(key, Input::MaybeFree);
-                ended
-            }
-            Ending::HandingOver(_, flight) => self.flight.insert(flight).await,
-        };
-        self.has_ended = true;
-        ended
-    }
-}
-
-impl Drop for Releasing {
-    fn drop(&mut self) {
-        if !self.has_ended {
-            self.flight = None;
-            // It is not by this that the first waiter will get the lock.
-            self.queues.input(&self.key, Input::Lost(self.hold));
-            self.queues.desert(&self.key);
         }
     }
 }

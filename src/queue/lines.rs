@@ -98,6 +98,22 @@ impl Lines {
         waited_for
     }
 
+    /// The wakers of all callers that wait for an answer, but those that poll the request in flight of their line.
+    pub(super) fn wakers(&mut self) -> Vec<Waker> {
+        let mut wakers = Vec::new();
+        for slot in self.of.values_mut() {
+            match slot {
+                Slot::Alone(Alone::Held { .. }) => {}
+                Slot::Alone(Alone::Asking(asking)) => wakers.extend(asking.waker.take()),
+                Slot::Line(line) => {
+                    let callers = line.callers.iter_mut();
+                    wakers.extend(callers.filter_map(|caller| caller.waker.take()));
+                }
+            }
+        }
+        wakers
+    }
+
     /// The line of a key, if there is one.
     pub(super) fn line(&mut self, key: &LockKey) -> Option<&mut Line> {
         match self.of.get_mut(key)? {

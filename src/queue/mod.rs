@@ -9,6 +9,7 @@ mod keys;
 mod line;
 mod lines;
 mod queue;
+mod releasing;
 mod request;
 mod several;
 mod step;

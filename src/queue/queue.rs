@@ -32,7 +32,7 @@
 //! The map of the lines is the one mutex. Under it neither the store is called, nor a runtime, nor a waker, and
 //! no waker is dropped: any of them may run code that comes back here.
 
-use std::{sync::Arc, time::Duration};
+use std::{sync::Arc, task::Waker, time::Duration};
 
 use tokio::{runtime::Handle, time::Instant};
 
@@ -114,6 +114,7 @@ impl LocalQueues {
             }
             Err(Refusal::PassedOver) => Ok(None),
             Err(Refusal::Busy) => Err(LockError::Busy { key: name() }),
+            Err(Refusal::Closed) => Err(LockError::Closed { key: name() }),
             Err(Refusal::Failed(source)) => Err(LockError::Store {
                 key: Some(name()),
                 source,
@@ -124,6 +125,13 @@ impl LocalQueues {
                 source,
             }),
         }
+    }
+
+    /// No caller waits from now on: each that does is woken, and gives up.
+    pub(crate) fn close(&self) {
+        self.activity().close();
+        let wakers = self.lines.lock().wakers();
+        wakers.into_iter().for_each(Waker::wake);
     }
 
     /// How many wait in this process, besides the one that holds the lock.

@@ -17,8 +17,9 @@ use tokio::{runtime::Handle, time::Instant};
 use super::{
     cohort::Cohort,
     effects::{Effects, Ending},
-    keys::{LocalQueues, Releasing},
+    keys::LocalQueues,
     lines::{Alone, Asking, Slot},
+    releasing::Releasing,
     request::{Acquiring, AskedTogether, ReleasedTogether},
     step::{Input, Refusal, Release},
     wait::Wait,

@@ -154,6 +154,8 @@ pub(super) enum Refusal {
     Failed(StoreError),
     /// It had the lock for a while, and was not polled.
     PassedOver,
+    /// No caller waits any more.
+    Closed,
 }
 
 /// What the store told last when it was asked for a lock.

@@ -196,12 +196,8 @@ impl<'q> Wait<'q> {
         // The request in flight is to be answered all the same.
         driver::start(self.queues, self.key, Some(self.runtime));
     }
-}
 
-impl Future for Wait<'_> {
-    type Output = Result<Cohort, Refusal>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+    fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<Result<Cohort, Refusal>> {
         match self.poll_alone(cx) {
             Progress::Pending => return Poll::Pending,
             Progress::Granted(grant) => return Poll::Ready(Ok(Cohort::from(grant))),
@@ -234,6 +230,19 @@ impl Future for Wait<'_> {
         };
         self.stage = Stage::Answered;
         Poll::Ready(answer)
+    }
+}
+
+impl Future for Wait<'_> {
+    type Output = Result<Cohort, Refusal>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let polled = self.poll_answer(cx);
+        // Asked once it is registered: who closes wakes those that are.
+        if polled.is_pending() && self.queues.activity().is_closed() {
+            return Poll::Ready(Err(Refusal::Closed));
+        }
+        polled
     }
 }
 

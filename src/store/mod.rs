@@ -112,6 +112,9 @@ pub(crate) trait Store: fmt::Debug + Send + Sync {
         answered_by.is_some_and(|answered_by| answered_by <= limit)
     }
 
+    /// Closes its connections. A request after that fails.
+    fn close(&self) {}
+
     /// Changes whenever the connection was lost, so that every hold that rests on it is verified.
     fn disconnects(&self) -> watch::Receiver<u64>;
 

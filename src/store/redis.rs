@@ -290,6 +290,11 @@ impl Store for RedisStore {
         self.inbox.iter().for_each(Inbox::check_subscription);
     }
 
+    fn close(&self) {
+        self.connector.close();
+        self.inbox.iter().for_each(Inbox::close);
+    }
+
     fn suspect(&self, since: Instant) {
         self.connector.suspect(since);
     }

@@ -31,6 +31,7 @@ mod calls {
     mod abrupt_end;
     mod branches;
     mod call_graph;
+    mod close;
     mod depth;
     mod depth_background;
     mod exclusion;

@@ -275,7 +275,7 @@ impl Ledger {
             LostReason::Unconfirmed => !self.climate.answers(),
             LostReason::MaxHold => true,
             // An error names the lock that was lost first, and how.
-            LostReason::WithAnother => false,
+            LostReason::WithAnother | LostReason::Closed => false,
         };
         self.unless(fine, || format!("{key}: {reason:?} without a cause"));
     }

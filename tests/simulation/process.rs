@@ -30,6 +30,7 @@ pub(super) struct World {
 pub(super) struct Process {
     number: usize,
     pub(super) link: Link,
+    locks: Locks,
     tasks: JoinSet<()>,
 }
 
@@ -92,6 +93,7 @@ impl Process {
         Self {
             number,
             link,
+            locks,
             tasks,
         }
     }
@@ -104,11 +106,12 @@ impl Process {
         self.tasks.abort_all();
     }
 
-    /// Waits until all its tasks have ended.
+    /// Waits until all its tasks have ended, and what they left in the background.
     pub(super) async fn ended(&mut self) {
         while let Some(ended) = self.tasks.join_next().await {
             ended.expect("a task that does not panic");
         }
+        self.locks.close().await;
     }
 
     /// Some of its connections end.

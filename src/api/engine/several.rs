@@ -40,9 +40,11 @@ impl Engine {
         let terms = options.resolve(self.defaults)?;
         let runtime = present_runtime()?;
         let (entries, mut keys) = self.reenter(keys, options, terms).await?;
+        let queues = self.renewals.queues();
+        let _acquiring = queues.activity().during();
         if terms.wait == Wait::Never {
             // Who does not wait need not keep the order, and begins with what is probably not free.
-            keys.sort_by_key(|key| self.renewals.queues().is_vacant(key));
+            keys.sort_by_key(|key| queues.is_vacant(key));
         }
         let mut taking = Taking::new(self, entries, terms, runtime, keys.len());
         taking.take_all(&keys).await?;
@@ -166,6 +168,7 @@ impl<'a> Taking<'a> {
         // Readers of a key enter together, which is worth more to them than one request for all keys.
         let mut one_by_one = self.terms.mode == Mode::Shared;
         while let Some(key) = keys.get(at) {
+            self.engine.check_open(key)?;
             let end = busy.min(at.saturating_add(MOST_TOGETHER));
             let run = keys.get(at..end).unwrap_or_default();
             if one_by_one || run.len() < 2 {

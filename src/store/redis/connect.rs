@@ -316,6 +316,15 @@ impl Connector {
         }
     }
 
+    /// Closes the connection. A pool of our own makes no other one; one that was given stays as it is.
+    pub(super) fn close(&self) {
+        if !self.borrowed {
+            self.pool.close();
+        }
+        let connection = self.state.lock().connection.take();
+        drop(connection);
+    }
+
     /// Forgets the present connection if it owes the answer to a request that was sent at `since`. Requests on
     /// it may still be answered.
     pub(super) fn suspect(&self, since: Instant) {

@@ -98,6 +98,13 @@ impl Inbox {
         true
     }
 
+    /// Closes the inbox. The next waiter would open it again.
+    pub(super) fn close(&self) {
+        if let Some(subscription) = self.subscription.lock().take() {
+            subscription.task.abort();
+        }
+    }
+
     /// The subscription is checked, and made anew if its connection is dead.
     pub(super) fn check_subscription(&self) {
         let since = *self.check.since.lock().get_or_insert_with(Instant::now);
@@ -114,9 +121,7 @@ impl Inbox {
 
 impl Drop for Inbox {
     fn drop(&mut self) {
-        if let Some(subscription) = self.subscription.lock().take() {
-            subscription.task.abort();
-        }
+        self.close();
     }
 }
 

@@ -206,6 +206,7 @@ impl Story {
                     Refusal::Late(Some(_)) => "late and failed",
                     Refusal::Failed(_) => "failed",
                     Refusal::PassedOver => "passed over",
+                    Refusal::Closed => "closed",
                 };
                 format!("refuse {}: {why}", letter(hold))
             }

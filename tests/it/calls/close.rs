@@ -1,0 +1,325 @@
+//! A `Locks` that is closed takes nothing new, and leaves nothing behind.
+
+use std::future::{pending, ready};
+use std::time::Duration;
+
+use crate::support::sweep::poll_times;
+use crate::support::{
+    DEADLINE, RedisServer, Rig, connect, eventually, on_both_stores, patient, waiters, within,
+};
+use reentry::{LockError, Locks, LostReason, OnLost};
+use tokio::runtime::Builder;
+use tokio::sync::oneshot;
+use tokio::task::{JoinSet, yield_now};
+
+/// How long a body has to finish where it is to be ended.
+const SOON: Duration = Duration::from_millis(20);
+/// How long the store has to answer where something is left.
+const SHORT: Duration = Duration::from_millis(200);
+
+on_both_stores!(
+    a_closed_one_takes_nothing_new,
+    bodies_finish_and_re_enter_their_locks,
+    callers_that_wait_give_up,
+    callers_that_wait_for_several_give_back_what_they_have,
+    a_body_that_takes_too_long_is_ended_as_by_a_loss,
+    spawned_work_is_waited_for,
+    closing_twice_is_the_same_as_once,
+    a_close_that_is_dropped_leaves_it_closed,
+);
+
+async fn a_closed_one_takes_nothing_new(locks: Locks) {
+    let clone = locks.clone();
+    assert!(locks.close().await.is_clean());
+    let refused = [
+        clone.with_lock("key", async {}).await.unwrap_err(),
+        clone.lock("key").no_wait().await.unwrap_err(),
+        clone.lock("key").shared().await.unwrap_err(),
+        clone.lock_all(["key", "key"]).await.unwrap_err(),
+        clone.with_permit("key", 2, async {}).await.unwrap_err(),
+        clone.inspect("key").await.unwrap_err(),
+        clone.force_release("key").await.unwrap_err(),
+    ];
+    for error in refused {
+        assert!(matches!(error, LockError::Closed { .. }), "{error}");
+        assert!(error.is_closed() && error.key() == Some("key"), "{error}");
+    }
+}
+
+async fn bodies_finish_and_re_enter_their_locks(locks: Locks) {
+    let (go, gone) = oneshot::channel();
+    let (inside, entered) = oneshot::channel();
+    let closing = locks.clone();
+    let body = tokio::spawn({
+        let locks = locks.clone();
+        async move {
+            let body = async {
+                inside.send(()).unwrap();
+                gone.await.unwrap();
+                locks.with_lock("key", async {}).await.unwrap();
+                locks.with_lock("other", async {}).await.unwrap_err()
+            };
+            locks.with_lock("key", body).await
+        }
+    });
+    entered.await.unwrap();
+    let closing = tokio::spawn(async move { closing.close().await });
+    let is_closed = async || locks.inspect("key").await.is_err();
+    eventually(DEADLINE, "it is closed", is_closed).await;
+    assert!(!closing.is_finished());
+    go.send(()).unwrap();
+    let refused = within(DEADLINE, "the body ends", body).await;
+    assert!(refused.unwrap().unwrap().is_closed());
+    assert!(closing.await.unwrap().is_clean());
+}
+
+async fn callers_that_wait_give_up(locks: Locks) {
+    let holder = locks.lock("key").await.unwrap();
+    let mut waiting = JoinSet::new();
+    for count in 1..=3 {
+        waiting.spawn(locks.with_lock("key", async {}));
+        let waits = async || waiters(&locks, "key").await == Some(count);
+        eventually(DEADLINE, "it waits", waits).await;
+    }
+    let closing = locks.clone();
+    let closing = tokio::spawn(async move { closing.close().await });
+    while let Some(done) = within(DEADLINE, "they give up", waiting.join_next()).await {
+        let error = done.unwrap().unwrap_err();
+        assert!(matches!(error, LockError::Closed { .. }), "{error}");
+    }
+    assert!(!closing.is_finished());
+    holder.release().await.unwrap();
+    let report = within(DEADLINE, "it is closed", closing).await;
+    assert!(report.unwrap().is_clean());
+}
+
+async fn callers_that_wait_for_several_give_back_what_they_have(locks: Locks) {
+    let holder = locks.lock("b").await.unwrap();
+    let waiting = tokio::spawn(locks.lock_all(["a", "b", "c"]).run(async {}));
+    let waits = async || waiters(&locks, "b").await == Some(1);
+    eventually(DEADLINE, "they wait", waits).await;
+    let closing = locks.clone();
+    let closing = tokio::spawn(async move { closing.close().await });
+    let error = within(DEADLINE, "they give up", waiting).await;
+    assert!(error.unwrap().unwrap_err().is_closed());
+    drop(holder);
+    let report = within(DEADLINE, "it is closed", closing).await;
+    assert!(report.unwrap().is_clean());
+}
+
+async fn a_body_that_takes_too_long_is_ended_as_by_a_loss(locks: Locks) {
+    let (inside, entered) = oneshot::channel();
+    let body = tokio::spawn(locks.with_lock("key", async move {
+        inside.send(()).unwrap();
+        pending::<()>().await;
+    }));
+    entered.await.unwrap();
+    let report = within(DEADLINE, "it is closed", locks.close_within(SOON)).await;
+    assert!(report.is_clean(), "{report}");
+    let error = body.await.unwrap().unwrap_err();
+    let LockError::Lost { reason, .. } = &error else {
+        panic!("not a loss, but {error:?}");
+    };
+    assert_eq!(*reason, LostReason::Closed);
+    assert!(error.is_closed() && error.is_lost());
+}
+
+async fn spawned_work_is_waited_for(locks: Locks) {
+    let (go, gone) = oneshot::channel::<()>();
+    let body = locks.with_lock("key", async {
+        drop(reentry::spawn(async move { gone.await.unwrap() }));
+    });
+    body.await.unwrap();
+    let closing = locks.clone();
+    let closing = tokio::spawn(async move { closing.close().await });
+    let is_closed = async || locks.inspect("key").await.is_err();
+    eventually(DEADLINE, "it is closed", is_closed).await;
+    assert!(!closing.is_finished());
+    go.send(()).unwrap();
+    let report = within(DEADLINE, "it is closed", closing).await;
+    assert!(report.unwrap().is_clean());
+}
+
+async fn closing_twice_is_the_same_as_once(locks: Locks) {
+    drop(locks.lock("key").await.unwrap());
+    let reports = tokio::join!(locks.close(), locks.close_within(SOON));
+    assert!(reports.0.is_clean() && reports.1.is_clean());
+    assert!(locks.close().await.is_clean());
+}
+
+async fn a_close_that_is_dropped_leaves_it_closed(locks: Locks) {
+    let guard = locks.lock("key").await.unwrap();
+    {
+        let closing = poll_times(1, locks.close()).await;
+        assert!(closing.is_none());
+    }
+    assert!(locks.lock("other").await.unwrap_err().is_closed());
+    guard.release().await.unwrap();
+    assert!(locks.close().await.is_clean());
+}
+
+/// How a program comes to its end while it has a lock.
+const ENDINGS: [&str; 8] = [
+    "the body loses a select",
+    "a guard is dropped",
+    "a task is aborted",
+    "a task still holds",
+    "a set of tasks is dropped",
+    "a timeout ends the body",
+    "a guard is in a task that is not awaited",
+    "a nested body is dropped",
+];
+
+async fn end(locks: &Locks, ending: &str) {
+    let hold = locks.with_lock("key", pending::<()>());
+    match ending {
+        "the body loses a select" => {
+            tokio::select! {
+                biased;
+                _ = hold => {}
+                () = held(locks) => {}
+            }
+        }
+        "a guard is dropped" => drop(locks.lock("key").await.unwrap()),
+        "a task is aborted" => {
+            let task = tokio::spawn(hold);
+            held(locks).await;
+            task.abort();
+        }
+        "a task still holds" => {
+            drop(tokio::spawn(hold));
+            held(locks).await;
+        }
+        "a set of tasks is dropped" => {
+            let mut tasks = JoinSet::new();
+            tasks.spawn(hold);
+            held(locks).await;
+        }
+        "a timeout ends the body" => {
+            let timeout = tokio::time::timeout(SOON, hold);
+            assert!(timeout.await.is_err());
+        }
+        "a guard is in a task that is not awaited" => {
+            let guard = locks.lock("key").await.unwrap();
+            drop(tokio::spawn(async move {
+                yield_now().await;
+                drop(guard);
+            }));
+        }
+        _ => {
+            let nested = locks.with_lock("key", locks.with_lock("key", pending::<()>()));
+            tokio::select! {
+                biased;
+                _ = nested => {}
+                () = ready(()) => {}
+            }
+        }
+    }
+}
+
+async fn held(locks: &Locks) {
+    let held = async || locks.inspect("key").await.unwrap().is_some();
+    eventually(DEADLINE, "the lock is held", held).await;
+}
+
+#[test]
+fn a_program_that_closes_at_its_end_leaves_no_lock() {
+    let ground = Builder::new_multi_thread().enable_all().build().unwrap();
+    let server = ground.block_on(RedisServer::start());
+    for ending in ENDINGS {
+        for workers in [0, 2] {
+            let mut builder = match workers {
+                0 => Builder::new_current_thread(),
+                _ => Builder::new_multi_thread(),
+            };
+            let runtime = builder.enable_all().build().unwrap();
+            runtime.block_on(async {
+                let locks = connect(&server).await;
+                end(&locks, ending).await;
+                let report = locks.close_within(SOON).await;
+                assert!(report.is_clean(), "{ending}: {report}");
+            });
+            runtime.shutdown_background();
+            let left = ground.block_on(server.leftovers());
+            assert!(left.is_empty(), "{ending}: {left:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn it_closes_its_connections() {
+    let server = RedisServer::start().await;
+    let clients = async || server.ask("CLIENT LIST TYPE normal").await.lines().count();
+    let subscribers = async || server.ask("CLIENT LIST TYPE pubsub").await.lines().count();
+    let before = (clients().await, subscribers().await);
+    let locks = connect(&server).await;
+    let holder = locks.lock("key").await.unwrap();
+    let waiting = tokio::spawn(locks.with_lock("key", async {}));
+    let subscribed = async || subscribers().await > before.1;
+    eventually(DEADLINE, "the inbox is open", subscribed).await;
+    holder.release().await.unwrap();
+    waiting.await.unwrap().unwrap();
+    assert!(locks.close().await.is_clean());
+    let closed = async || (clients().await, subscribers().await) == before;
+    eventually(DEADLINE, "its connections are closed", closed).await;
+}
+
+/// The place that it had in the queue would keep the next process waiting for two heartbeats.
+#[tokio::test]
+async fn a_process_that_waits_leaves_the_queue() {
+    let server = RedisServer::start().await;
+    let [locks, other] = [connect(&server).await, connect(&server).await];
+    let holder = other.lock("key").await.unwrap();
+    let waiting = tokio::spawn(locks.with_lock("key", async {}));
+    let waits = async || server.ask("EXISTS reentry:queue:{key}:key").await == "1";
+    eventually(DEADLINE, "it has a place", waits).await;
+    assert!(locks.close().await.is_clean());
+    assert!(waiting.await.unwrap().unwrap_err().is_closed());
+    let entries = async || server.ask("HLEN reentry:entries:{key}:key").await;
+    assert_eq!(entries().await, "0");
+    holder.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_cannot_be_ended_is_reported() {
+    let rig = Rig::build(|builder| builder.response_timeout(SHORT)).await;
+    let locks = &rig.locks;
+    let guard = locks.lock("b").await.unwrap();
+    let (inside, entered) = oneshot::channel();
+    let request = locks.lock("a").on_lost(OnLost::KeepRunning);
+    let body = tokio::spawn(request.run(async move {
+        inside.send(()).unwrap();
+        pending::<()>().await;
+    }));
+    entered.await.unwrap();
+    let report = locks.close_within(SOON).await;
+    assert_eq!(report.held(), ["a", "b"]);
+    assert!(!report.is_clean());
+    assert_eq!(guard.held().lost().await, LostReason::Closed);
+    drop((guard, body));
+}
+
+/// What the store does not take in is told, and the lease ends it.
+#[tokio::test]
+async fn a_store_that_does_not_answer_does_not_keep_it() {
+    let rig = Rig::build(|builder| builder.response_timeout(SHORT)).await;
+    let guard = rig.locks.lock("key").await.unwrap();
+    rig.proxy.blackhole();
+    drop(guard);
+    let report = within(DEADLINE, "it is closed", rig.locks.close_within(SOON)).await;
+    assert!(
+        report.held().is_empty() && report.in_flight() > 0,
+        "{report}"
+    );
+    let text = report.to_string();
+    assert!(text.contains("in flight"), "{text}");
+}
+
+/// A program may close one and go on with another.
+#[tokio::test]
+async fn another_one_is_not_closed() {
+    let server = RedisServer::start().await;
+    let other = patient(&server).build().await.unwrap();
+    assert!(connect(&server).await.close().await.is_clean());
+    other.with_lock("key", async {}).await.unwrap();
+}
