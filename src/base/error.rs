@@ -1,14 +1,53 @@
 //! What can go wrong, as far as callers would act differently on it.
 
-use std::{error::Error, fmt, sync::Arc, time::Duration};
+use std::{fmt, time::Duration};
 
 use crate::base::id::OwnerId;
+pub(crate) use crate::base::store_error::Effect;
+pub use crate::base::store_error::StoreError;
 
 /// Why a lock could not be taken, kept or found.
 ///
 /// Variants about one lock name its key as the caller wrote it, without the prefix. No message holds
-/// a password. What the store said is the [`source`](Error::source): print the whole chain, as
+/// a password. What the store said is the [`source`](std::error::Error::source): print the whole chain, as
 /// `{:#}` of the usual error reporters does.
+///
+/// # What to do
+///
+/// | error | ask | what to do | HTTP status |
+/// |---|---|---|---|
+/// | `Busy`, `Timeout` | [`is_contended`](Self::is_contended) | try again later: another caller has the lock | 409 |
+/// | `Store`, `Timeout` with a source | [`is_unavailable`](Self::is_unavailable) | try again later: the store is away | 503 |
+/// | `Closed`, `Lost` for that reason | [`is_closed`](Self::is_closed) | try at another replica: this one leaves | 503 |
+/// | `Deadlock` | [`is_deadlock`](Self::is_deadlock) | run the outermost section again | 409 |
+/// | `Lost` | [`is_lost`](Self::is_lost) | the body did not come to its end: look at what it has done, then run it again | 500 |
+/// | `AlreadyHeld`, `Upgrade`, `InUse`, `InvalidKey`, `Config`, `NoLocks`, `AlreadyInstalled` | | mend the program | 500 |
+///
+/// # Examples
+///
+/// ```
+/// use reentry::LockError;
+///
+/// /// The status of a request that failed so.
+/// fn status(error: &LockError) -> u16 {
+///     if error.is_contended() || error.is_deadlock() {
+///         409
+///     } else if error.is_unavailable() || error.is_closed() {
+///         503
+///     } else {
+///         500
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), LockError> {
+/// let locks = reentry::Locks::in_memory();
+/// let _elsewhere = locks.lock("order:42").await?;
+/// let busy = locks.lock("order:42").no_wait().await.unwrap_err();
+/// assert_eq!(status(&busy), 409);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockError {
@@ -135,6 +174,21 @@ impl LockError {
     #[must_use]
     pub fn is_contended(&self) -> bool {
         matches!(self, Self::Busy { .. } | Self::Timeout { source: None, .. })
+    }
+
+    /// Whether the store failed or did not answer, so that nothing is known of another holder.
+    ///
+    /// False for a lock that was held and lost; see [`is_lost`](Self::is_lost).
+    #[must_use]
+    pub fn is_unavailable(&self) -> bool {
+        matches!(
+            self,
+            Self::Store { .. }
+                | Self::Timeout {
+                    source: Some(_),
+                    ..
+                }
+        )
     }
 
     /// Whether the lock was held and then lost.
@@ -271,80 +325,5 @@ impl Failure {
                 source,
             },
         }
-    }
-}
-
-/// An error of the store: the connection failed, the server refused, or its answer cannot be read.
-///
-/// Opaque on purpose: its [`source`](Error::source) is a text, so that the types of the driver are no part
-/// of this interface.
-#[derive(Clone)]
-pub struct StoreError(Arc<StoreFault>);
-
-struct StoreFault {
-    step: &'static str,
-    endpoint: Arc<str>,
-    effect: Effect,
-    cause: Box<dyn Error + Send + Sync>,
-}
-
-/// What a failed request may have done, and whether to send it again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Effect {
-    /// It may have been executed, or may be later.
-    Unknown,
-    /// It was not executed, and may be another time.
-    None,
-    /// It was not executed, and never will be: asking again is no use.
-    Refused,
-}
-
-impl StoreError {
-    pub(crate) fn new(
-        step: &'static str,
-        endpoint: &Arc<str>,
-        effect: Effect,
-        cause: impl Into<Box<dyn Error + Send + Sync>>,
-    ) -> Self {
-        let endpoint = Arc::clone(endpoint);
-        Self(Arc::new(StoreFault {
-            step,
-            endpoint,
-            effect,
-            cause: cause.into(),
-        }))
-    }
-
-    pub(crate) fn effect(&self) -> Effect {
-        self.0.effect
-    }
-
-    /// Whether the request may have been executed although no answer came.
-    #[must_use]
-    pub fn is_outcome_unknown(&self) -> bool {
-        self.effect() == Effect::Unknown
-    }
-}
-
-impl fmt::Display for StoreError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} failed at {}", self.0.step, self.0.endpoint)
-    }
-}
-
-impl fmt::Debug for StoreError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StoreError")
-            .field("step", &self.0.step)
-            .field("endpoint", &self.0.endpoint)
-            .field("effect", &self.0.effect)
-            .field("cause", &self.0.cause)
-            .finish()
-    }
-}
-
-impl Error for StoreError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        Some(&*self.0.cause)
     }
 }

@@ -12,4 +12,5 @@ pub(crate) mod mode;
 pub(crate) mod mutex;
 pub(crate) mod options;
 pub(crate) mod slot;
+pub(crate) mod store_error;
 pub(crate) mod timer;

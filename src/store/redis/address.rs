@@ -12,6 +12,20 @@ use crate::base::{error::LockError, options::config};
 #[path = "../../../tests/properties/address.rs"]
 pub(super) mod properties;
 
+const ACCEPTED: &str = "what is accepted is `redis://host:port/database`, `rediss://…` for TLS, `unix:///path`, \
+                        and `memory:`";
+
+/// Why this is no URL of a server.
+fn mistake(url: &str) -> &'static str {
+    if url.is_empty() {
+        "it is empty"
+    } else if url.contains("://") {
+        "it is no URL of a Redis server"
+    } else {
+        "it does not begin with `redis://`"
+    }
+}
+
 /// A checked URL. Every connection to it speaks RESP3, which carries pushes: the message that a lock
 /// has moved, and the report that the connection has ended.
 #[derive(Clone)]
@@ -27,8 +41,13 @@ impl Address {
         #[cfg(feature = "tls")]
         provide_crypto();
         let Some(parsed) = parse_redis_url(url) else {
-            return Err(refused("it is no URL of a Redis server"));
+            return Err(refused(&format!("{}; {ACCEPTED}", mistake(url))));
         };
+        if cfg!(not(feature = "tls")) && matches!(parsed.scheme(), "rediss" | "valkeys") {
+            return Err(refused(
+                "it asks for TLS, which is the feature `tls` of this crate",
+            ));
+        }
         // What stands before the last `@` is meant as user name and password. One of these letters
         // ends it too soon, and then its beginning is taken for the host.
         let login = url

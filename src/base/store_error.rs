@@ -1,0 +1,78 @@
+//! What the store said, or that it said nothing.
+
+use std::{error::Error, fmt, sync::Arc};
+
+/// An error of the store: the connection failed, the server refused, or its answer cannot be read.
+///
+/// Opaque on purpose: its [`source`](Error::source) is a text, so that the types of the driver are no part
+/// of this interface.
+#[derive(Clone)]
+pub struct StoreError(Arc<StoreFault>);
+
+struct StoreFault {
+    step: &'static str,
+    endpoint: Arc<str>,
+    effect: Effect,
+    cause: Box<dyn Error + Send + Sync>,
+}
+
+/// What a failed request may have done, and whether to send it again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// It may have been executed, or may be later.
+    Unknown,
+    /// It was not executed, and may be another time.
+    None,
+    /// It was not executed, and never will be: asking again is no use.
+    Refused,
+}
+
+impl StoreError {
+    pub(crate) fn new(
+        step: &'static str,
+        endpoint: &Arc<str>,
+        effect: Effect,
+        cause: impl Into<Box<dyn Error + Send + Sync>>,
+    ) -> Self {
+        let endpoint = Arc::clone(endpoint);
+        Self(Arc::new(StoreFault {
+            step,
+            endpoint,
+            effect,
+            cause: cause.into(),
+        }))
+    }
+
+    pub(crate) fn effect(&self) -> Effect {
+        self.0.effect
+    }
+
+    /// Whether the request may have been executed although no answer came.
+    #[must_use]
+    pub fn is_outcome_unknown(&self) -> bool {
+        self.effect() == Effect::Unknown
+    }
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} failed at {}", self.0.step, self.0.endpoint)
+    }
+}
+
+impl fmt::Debug for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StoreError")
+            .field("step", &self.0.step)
+            .field("endpoint", &self.0.endpoint)
+            .field("effect", &self.0.effect)
+            .field("cause", &self.0.cause)
+            .finish()
+    }
+}
+
+impl Error for StoreError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&*self.0.cause)
+    }
+}
