@@ -10,7 +10,7 @@ use tokio::{runtime::Handle, time::Instant};
 
 use crate::{
     base::{
-        error::LockError,
+        error::{LockError, LostReason},
         id::HoldId,
         key::LockKey,
         options::{Options, Queueing, Reentrancy, Terms, Wait, config},
@@ -93,6 +93,30 @@ impl Engine {
             return Err(LockError::Closed { key });
         }
         Ok(())
+    }
+
+    /// A lock was taken away from the holders of these fields. Those in this process learn it at once, the others when
+    /// they contact the store next.
+    ///
+    /// They are told by a task of its own: the caller may be one of their bodies, which is dropped from its outermost
+    /// level on.
+    pub(super) fn taken_away(&self, key: &LockKey, fields: &[Vec<u8>]) {
+        let mut holds = self.renewals.holds();
+        holds.retain(|hold| {
+            let field = hold.id().to_string();
+            hold.key() == key && fields.iter().any(|seen| *seen == field.as_bytes())
+        });
+        let queues = Arc::clone(self.renewals.queues());
+        let tell = move || {
+            for hold in holds {
+                hold.lose(LostReason::Gone);
+                queues.lost(hold.key(), hold.id());
+            }
+        };
+        match Handle::try_current() {
+            Ok(runtime) => drop(runtime.spawn(async move { tell() })),
+            Err(_) => tell(),
+        }
     }
 
     /// How many callers wait for the key in this process.

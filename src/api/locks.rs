@@ -250,9 +250,9 @@ impl Locks {
 
     /// Takes the lock away from its present holder, or from all its readers. Returns false if the lock is free.
     ///
-    /// The holder learns of it at its next renewal, or at its deadline where it does not renew or the
-    /// store is silent, and may work on until then. Use it as an operator, or for a holder that is
-    /// known to be dead. A hold that began after this call looked at the lock is left alone.
+    /// A holder of this `Locks` learns of it at once. One elsewhere learns of it at its next renewal, or at its deadline
+    /// where it does not renew or the store is silent, and may work on until then. Use it as an operator, or for a
+    /// holder that is known to be dead. A hold that began after this call looked at the lock is left alone.
     ///
     /// It also removes what another program has written into the lock. A key that holds something other
     /// than a lock is left as it is.
@@ -284,8 +284,14 @@ impl Locks {
         let snapshot = store.inspect(&key).await.map_err(on(&key))?;
         match snapshot {
             Some(snapshot) => {
-                let forced = store.force_release(&key, snapshot.seen()).await;
-                forced.map_err(on(&key))
+                let seen = snapshot.seen();
+                let fields = seen.fields.clone();
+                let forced = store.force_release(&key, seen).await;
+                let forced = forced.map_err(on(&key))?;
+                if forced {
+                    self.engine.taken_away(&key, &fields);
+                }
+                Ok(forced)
             }
             None => Ok(false),
         }

@@ -101,3 +101,19 @@ async fn a_url_that_makes_no_sense_is_refused_before_anything_is_sent() {
         assert!(!all_of(&error).contains("hush"), "{error:?}");
     }
 }
+
+#[tokio::test]
+async fn a_url_that_is_refused_tells_what_is_accepted() {
+    for (url, mistake) in [
+        ("", "it is empty"),
+        ("localhost:6379", "it does not begin with `redis://`"),
+        ("127.0.0.1", "it does not begin with `redis://`"),
+        ("http://localhost", "it is no URL of a Redis server"),
+    ] {
+        let error = Locks::connect(url).await.unwrap_err().to_string();
+        assert!(error.contains(mistake), "{url}: {error}");
+        for accepted in ["redis://host:port", "rediss://", "unix://", "memory:"] {
+            assert!(error.contains(accepted), "{url}: {error}");
+        }
+    }
+}
