@@ -19,7 +19,7 @@ async fn main() -> Result<(), LockError> {
 async fn ship(locks: &Locks) -> Result<(), LockError> {
     locks
         .with_lock("order:42", async {
-            if let Some(held) = reentry::held("order:42") {
+            if let Some(held) = reentry::current() {
                 println!(
                     "shipping under {} at depth {}",
                     held.hold_id(),

@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use reentry::{FencingToken, Locks, held, locked};
+use reentry::{FencingToken, Locks, locked};
 use tokio::{task::JoinSet, time::sleep};
 
 const READERS: u32 = 8;
@@ -37,7 +37,7 @@ impl Cache {
 }
 
 /// Several readers are in here at once, and never the writer. The token tells which edition was read.
-#[locked("report:{year}", read, locks = locks)]
+#[locked("report:{year}", read, locks = locks, held = lock)]
 async fn read(locks: &Locks, cache: &Cache, year: u32) -> Result<FencingToken, Failure> {
     let inside = cache.inside.fetch_add(1, Relaxed) + 1;
     cache.most_inside.fetch_max(inside, Relaxed);
@@ -49,18 +49,16 @@ async fn read(locks: &Locks, cache: &Cache, year: u32) -> Result<FencingToken, F
     if revenue != costs {
         return Err(format!("half a report: {revenue} and {costs}").into());
     }
-    let held = held(format!("report:{year}")).ok_or("no lock")?;
-    Ok(held.fencing_token())
+    Ok(lock.fencing_token())
 }
 
 /// Writes the report alone, and then reads it with the others without a gap in between.
-#[locked("report:{year}", locks = locks)]
+#[locked("report:{year}", locks = locks, held = lock)]
 async fn write(locks: &Locks, cache: &Cache, year: u32, edition: u32) -> Result<(), Failure> {
     *Cache::part(&cache.revenue) = edition;
     sleep(Duration::from_millis(2)).await;
     *Cache::part(&cache.costs) = edition;
-    let held = held(format!("report:{year}")).ok_or("no lock")?;
-    held.downgrade().await?;
+    lock.downgrade().await?;
     let token = read(locks, cache, year).await?;
     println!(
         "edition {edition}: written and read under token {token}; {} reads so far, at most {} at a time",

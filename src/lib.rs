@@ -47,7 +47,7 @@ pub use self::{
     },
     hold::{
         held::Held,
-        scope::{current_owner, held},
+        scope::{current, current_owner, held},
     },
 };
 

@@ -18,9 +18,10 @@ use crate::{
     names,
 };
 
-const NAMES: [&str; 9] = [
+const NAMES: [&str; 10] = [
     "key",
     "locks",
+    "held",
     "ttl",
     "wait",
     "max_hold",
@@ -34,8 +35,9 @@ const NAMES: [&str; 9] = [
 const READ: &str = "read";
 
 /// The names that other lock libraries give to some of these.
-const SYNONYMS: [(&str, &str); 5] = [
+const SYNONYMS: [(&str, &str); 6] = [
     ("shared", READ),
+    ("hold", "max_hold"),
     ("timeout", "wait"),
     ("lease", "ttl"),
     ("expiry", "ttl"),
@@ -48,6 +50,8 @@ pub(crate) struct Arguments {
     /// What is locked: one key, or several that are templates. None only if there was a mistake.
     pub(crate) keys: Vec<Key>,
     pub(crate) locks: Option<Expr>,
+    /// The name under which the body has its lock.
+    pub(crate) held: Option<Ident>,
     /// The setters to call on the request, each as `.name(value)`.
     pub(crate) setters: TokenStream,
 }
@@ -184,6 +188,9 @@ impl Reader<'_> {
             self.arguments.keys.extend(self.errors.keep(key));
         } else if name == "locks" {
             self.arguments.locks = Some(value);
+        } else if name == "held" {
+            let held = self.binding(&value);
+            self.arguments.held = self.errors.keep(held);
         } else if name == "ttl" || name == "wait" || name == "max_hold" {
             let setter = self.duration(name, &value);
             let setter = self.errors.keep(setter);
@@ -191,6 +198,20 @@ impl Reader<'_> {
         } else {
             self.arguments.setters.extend(quote!(.#name(#value)));
         }
+    }
+
+    /// The name that a lock gets in the body.
+    fn binding(&self, value: &Expr) -> syn::Result<Ident> {
+        let name = match value {
+            Expr::Path(path) => path.path.get_ident(),
+            _ => None,
+        };
+        match name {
+            Some(name) if !self.is_several => return Ok(name.clone()),
+            Some(_) => Err("`held` goes with one key; `reentry::held(…)` shows each of several"),
+            None => Err("`held` takes a name that the lock has in the body: `held = lock`"),
+        }
+        .map_err(|mistake| syn::Error::new_spanned(value, mistake))
     }
 
     /// The setter for a duration: a string is read now, anything else is an expression.

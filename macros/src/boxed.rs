@@ -13,7 +13,7 @@ use syn::{
 
 use crate::{
     args::Arguments,
-    emit::{anchor, run},
+    emit::{anchor, binding, run},
     errors::Errors,
     function::{Bindings, Function, check_result},
 };
@@ -68,7 +68,8 @@ impl Boxed {
         }
         let anchor = anchor(&self.output);
         let capture = &future.capture;
-        let body = quote!(async #capture { #anchor #(#inner)* });
+        let binding = binding(&arguments);
+        let body = quote!(async #capture { #anchor #binding #(#inner)* });
         let run = run(&arguments, &self.output, &body);
         let outer = quote!(#anchor #(#unpacked)* #run);
         future.block.stmts = vec![Stmt::Expr(Expr::Verbatim(outer), None)];

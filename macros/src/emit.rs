@@ -19,6 +19,7 @@ pub(crate) fn run(arguments: &Arguments, declared: &Type, body: &TokenStream) ->
         keys,
         locks,
         setters,
+        held: _,
     } = arguments;
     let at = place_of(declared);
     let [found, request, future, output, error] =
@@ -89,6 +90,12 @@ pub(crate) fn anchor(declared: &Type) -> TokenStream {
             return #never;
         }
     }
+}
+
+/// The lock, under the name that the attribute gives to it.
+pub(crate) fn binding(arguments: &Arguments) -> TokenStream {
+    let held = arguments.held.iter();
+    quote!(#(let #held = ::reentry::__private::held();)*)
 }
 
 /// Puts `_` for `impl Trait`, which cannot be named in a body.

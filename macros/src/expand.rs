@@ -7,7 +7,7 @@ use syn::Ident;
 use crate::{
     args::Arguments,
     boxed::Boxed,
-    emit::{anchor, run},
+    emit::{anchor, binding, run},
     errors::Errors,
     function::{Binding, Bindings, Function, mentions, result_type},
 };
@@ -45,8 +45,9 @@ fn expand_async(function: &Function, arguments: TokenStream, errors: &mut Errors
     let declared = errors.keep(result_type(&function.signature));
     let captures = captures(&bindings, &function.body, &arguments);
     let anchor = declared.map(anchor);
+    let binding = binding(&arguments);
     let body = &function.body;
-    let block = function.braces(&quote!(#captures #anchor #body));
+    let block = function.braces(&quote!(#captures #anchor #binding #body));
     let asyncness = &function.signature.asyncness;
     // Boxed, so that the function may call itself; and a box of its own type and not a
     // `dyn Future`, so that it is `Send` exactly if the body is.
@@ -68,6 +69,7 @@ fn captures(bindings: &Bindings, body: &TokenStream, arguments: &Arguments) -> T
         keys,
         locks,
         setters,
+        held: _,
     } = arguments;
     let used = quote!(#body #(#keys)* #locks #setters);
     let is_used = |name: &Ident| {

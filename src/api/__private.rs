@@ -5,11 +5,17 @@ use std::{rc::Rc, sync::Arc};
 use crate::{
     api::{installed, locks::Locks},
     base::error::LockError,
+    hold::{held::Held, scope},
 };
 
 /// The `Locks` in scope, else the installed one.
 pub fn locks() -> Result<Locks, LockError> {
     installed::current()
+}
+
+/// The lock of the body that begins now.
+pub fn held() -> Held {
+    scope::current().unwrap_or_else(|| unreachable!("the body runs under its lock"))
 }
 
 /// Mentions an argument, so that the body takes it along.

@@ -214,6 +214,31 @@ pub fn held(key: impl AsRef<str>) -> Option<Held> {
     Some(frame.locks.held(&hold))
 }
 
+/// The innermost lock that the calling code runs under, on any [`Locks`](crate::Locks); of several that were taken
+/// together the first one.
+///
+/// `None` where [`held`] has none.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), reentry::LockError> {
+/// let locks = reentry::Locks::in_memory();
+/// let key = locks
+///     .with_lock("order:42", async { reentry::current().map(|held| held.key().to_owned()) })
+///     .await?;
+/// assert_eq!(key.as_deref(), Some("order:42"));
+/// assert!(reentry::current().is_none());
+/// # Ok(())
+/// # }
+/// ```
+#[must_use]
+pub fn current() -> Option<Held> {
+    let (frame, hold) = find(|_, _| true)?;
+    Some(frame.locks.held(&hold))
+}
+
 /// The identity of the call graph that the calling code belongs to; `None` while it holds no lock.
 ///
 /// # Examples

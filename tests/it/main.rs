@@ -141,6 +141,7 @@ mod setup {
 mod macros {
     mod arguments;
     mod functions;
+    mod held;
     mod locked;
     mod methods;
     mod options;
