@@ -28,7 +28,9 @@ async fn main() -> Result<(), LockError> {
     match std::env::var("REDIS_URL") {
         Ok(url) => {
             let name = std::process::id().to_string();
-            let locks = connect(&url).await?;
+            // Redis may be down when the process starts.
+            let builder = Locks::builder().url(url).ttl(Duration::from_secs(2));
+            let locks = builder.wait_forever().build_lazy()?;
             tokio::select! {
                 ended = replica(&locks, &name, |_tick| {}) => ended?,
                 () = shutdown() => println!("{name}: stopping"),
@@ -59,20 +61,6 @@ async fn shutdown() {
     tokio::select! {
         _ = interrupted => {}
         () = terminated => {}
-    }
-}
-
-/// Redis may be down when the process starts.
-async fn connect(url: &str) -> Result<Locks, LockError> {
-    loop {
-        let builder = Locks::builder().url(url).ttl(Duration::from_secs(2));
-        match builder.wait_forever().build().await {
-            Err(error @ LockError::Store { .. }) => {
-                println!("no Redis yet: {}", chain(&error));
-                sleep(TICK).await;
-            }
-            result => return result,
-        }
     }
 }
 

@@ -36,6 +36,11 @@ pub(crate) const TOMBSTONE_LIFE: Duration = Duration::from_secs(600);
 
 /// Where locks live.
 pub(crate) trait Store: fmt::Debug + Send + Sync {
+    /// Connects, unless it is connected. Every request does so that needs to.
+    fn connect(&self) -> Answer<()> {
+        Box::pin(async { Ok(()) })
+    }
+
     /// Takes the lock for a hold if it is free and no live process waits for it. Repeating it for a
     /// hold that already has the lock answers with the same token and a lease of at least the TTL.
     /// Otherwise a request with an entry enters the queue, or keeps its process's place there.

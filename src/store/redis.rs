@@ -27,7 +27,7 @@ use super::{
     waits::{Claim, Look, Publication, Published, Waits, lateness},
 };
 use crate::base::{
-    error::{LockError, StoreError},
+    error::LockError,
     id::{HoldId, InboxId, OwnerId},
     key::LockKey,
     mode::Mode,
@@ -61,31 +61,22 @@ pub(crate) struct RedisStore {
 }
 
 impl RedisStore {
-    pub(crate) async fn connect(address: Address, timeouts: Timeouts) -> Result<Self, LockError> {
+    /// A server at this address. Connects when it is asked first.
+    pub(crate) fn open(address: Address, timeouts: Timeouts) -> Result<Self, LockError> {
         let connector = Connector::open(&address, timeouts)?;
-        let store = Self::ready(connector, Some(address), timeouts).await;
-        store.map_err(|source| LockError::Store { key: None, source })
+        Ok(Self::new(connector, Some(address), timeouts))
     }
 
     /// All commands go over the pool; without an address there is no inbox.
-    pub(crate) async fn over(
-        pool: Pool,
-        address: Option<Address>,
-        timeouts: Timeouts,
-    ) -> Result<Self, StoreError> {
-        Self::ready(Connector::over(pool, timeouts), address, timeouts).await
+    pub(crate) fn over(pool: Pool, address: Option<Address>, timeouts: Timeouts) -> Self {
+        Self::new(Connector::over(pool, timeouts), address, timeouts)
     }
 
-    async fn ready(
-        connector: Connector,
-        address: Option<Address>,
-        timeouts: Timeouts,
-    ) -> Result<Self, StoreError> {
+    fn new(connector: Connector, address: Option<Address>, timeouts: Timeouts) -> Self {
         let connector = Arc::new(connector);
-        connector.connect().await?;
         let disconnects = connector.disconnects().clone();
         let inbox = address.map(|address| Inbox::new(address, timeouts, disconnects));
-        Ok(Self { connector, inbox })
+        Self { connector, inbox }
     }
 
     fn run<T: 'static>(
@@ -105,6 +96,11 @@ fn lock_and_line(script: &'static Script, key: &LockKey) -> Call {
 }
 
 impl Store for RedisStore {
+    fn connect(&self) -> Answer<()> {
+        let connector = Arc::clone(&self.connector);
+        Box::pin(async move { connector.connect().await })
+    }
+
     fn acquire(&self, key: &LockKey, request: AcquireRequest) -> Answer<AcquireReply> {
         let ttl = request.ttl;
         let call = lock_and_line(&ACQUIRE, key)

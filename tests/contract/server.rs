@@ -5,7 +5,10 @@ use std::{fmt, time::Duration};
 use deadpool_redis::redis::{AsyncCommands, Script, aio::MultiplexedConnection};
 
 use crate::{
-    store::redis::{Address, RedisStore, Timeouts},
+    store::{
+        Store,
+        redis::{Address, RedisStore, Timeouts},
+    },
     support::{DEADLINE, RedisServer},
 };
 
@@ -31,8 +34,10 @@ impl Server {
             response: DEADLINE,
         };
         let address = Address::parse(&self.process.url()).expect("a URL");
-        let store = RedisStore::connect(address, timeouts).await;
-        store.expect("a store on the test's own server")
+        let store = RedisStore::open(address, timeouts).expect("a store");
+        let connected = store.connect().await;
+        connected.expect("a connection to the test's own server");
+        store
     }
 
     /// Brings every expiry nearer by `span`, those in the lines and their entries too; what has none keeps

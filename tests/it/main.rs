@@ -130,6 +130,7 @@ mod setup {
     mod classic_neighbours;
     mod inspection;
     mod layers;
+    mod lazy;
     mod reliability;
     mod secrets;
     mod support_proxy_works;

@@ -112,6 +112,35 @@ impl LocksBuilder {
     /// # }
     /// ```
     pub async fn build(self) -> Result<Locks, LockError> {
+        let locks = self.build_lazy()?;
+        let connected = locks.engine().store().connect().await;
+        connected.map_err(|source| LockError::Store { key: None, source })?;
+        Ok(locks)
+    }
+
+    /// The same without a connection: that is made by the first call which needs one, and by every later one until it
+    /// is there. So a service can start before its Redis.
+    ///
+    /// An acquisition that finds no server goes on trying until its [`wait`](crate::LockRequest::wait) is over. A server
+    /// that refuses the credentials is [`LockError::Store`] at the first acquisition.
+    ///
+    /// It may be called outside of a runtime.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Config`], as [`build`](Self::build).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), reentry::LockError> {
+    /// // No server is there yet, and none is asked.
+    /// let locks = reentry::Locks::builder().url("redis://localhost:1").build_lazy()?;
+    /// # drop(locks);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn build_lazy(self) -> Result<Locks, LockError> {
         let timeouts = Timeouts {
             connect: self.connect_timeout.unwrap_or(CONNECT_TIMEOUT),
             response: self.response_timeout.unwrap_or(RESPONSE_TIMEOUT),
@@ -133,13 +162,10 @@ impl LocksBuilder {
             }
             (Some(pool), url) => {
                 let address = url.map(Address::parse).transpose()?;
-                let store = RedisStore::over(pool.clone(), address, timeouts).await;
-                Arc::new(store.map_err(|source| LockError::Store { key: None, source })?)
+                Arc::new(RedisStore::over(pool.clone(), address, timeouts))
             }
             (None, Some(MEMORY)) => Arc::new(MemoryStore::new()),
-            (None, Some(url)) => {
-                Arc::new(RedisStore::connect(Address::parse(url)?, timeouts).await?)
-            }
+            (None, Some(url)) => Arc::new(RedisStore::open(Address::parse(url)?, timeouts)?),
             (None, None) => return Err(config("neither a URL nor a pool was given".to_owned())),
         };
         Ok(self.over(store, timeouts.response))

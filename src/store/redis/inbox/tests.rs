@@ -41,10 +41,10 @@ impl Process {
         };
         let address = Address::parse(&server.url()).expect("a URL");
         let (sender, woken) = unbounded_channel();
+        let store = RedisStore::open(address, timeouts).expect("a store");
+        store.connect().await.expect("a connection");
         Self {
-            store: RedisStore::connect(address, timeouts)
-                .await
-                .expect("a store"),
+            store,
             id: InboxId::new(),
             listener: Arc::new(Waiting(sender)),
             woken,
