@@ -13,7 +13,7 @@ use std::{
     thread,
 };
 
-use reentry::{LockError, Locks, locked};
+use reentry::{Locks, locked};
 use tokio::{
     task::{JoinSet, spawn_blocking},
     time::Instant,
@@ -131,7 +131,7 @@ impl Bank {
         let mut request = "write".to_owned();
         for (account, balance) in writes {
             let held = reentry::held(format!("account:{account}"));
-            let token = held.ok_or(LockError::NoLocks)?.fencing_token();
+            let token = held.ok_or("no lock")?.fencing_token();
             request += &format!(" {account} {balance} {token}");
         }
         self.ask(request).await.map(drop)

@@ -70,7 +70,8 @@ impl Boxed {
         let capture = &future.capture;
         let binding = binding(&arguments);
         let body = quote!(async #capture { #anchor #binding #(#inner)* });
-        let run = run(&arguments, &self.output, &body);
+        let name = &function.signature.ident;
+        let run = run(name, &arguments, &self.output, &body);
         let outer = quote!(#anchor #(#unpacked)* #run);
         future.block.stmts = vec![Stmt::Expr(Expr::Verbatim(outer), None)];
         let statements = &self.statements;

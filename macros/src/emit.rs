@@ -4,6 +4,7 @@ use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::{
     Ident, Type,
+    ext::IdentExt,
     spanned::Spanned,
     visit_mut::{self, VisitMut},
 };
@@ -14,7 +15,12 @@ use crate::args::Arguments;
 ///
 /// The keys and the options are computed first, from the arguments as they were passed; after that
 /// the body may move them.
-pub(crate) fn run(arguments: &Arguments, declared: &Type, body: &TokenStream) -> TokenStream {
+pub(crate) fn run(
+    function: &Ident,
+    arguments: &Arguments,
+    declared: &Type,
+    body: &TokenStream,
+) -> TokenStream {
     let Arguments {
         keys,
         locks,
@@ -24,6 +30,8 @@ pub(crate) fn run(arguments: &Arguments, declared: &Type, body: &TokenStream) ->
     let at = place_of(declared);
     let [found, request, future, output, error] =
         ["locks", "request", "future", "output", "error"].map(|name| local(name, at));
+    let function = function.unraw().to_string();
+    let first = keys.first();
     let run_on = |locks: &TokenStream| {
         let asked = match &keys[..] {
             [key] => quote!(::reentry::Locks::lock(#locks, #key)),
@@ -43,8 +51,10 @@ pub(crate) fn run(arguments: &Arguments, declared: &Type, body: &TokenStream) ->
             let run = run_on(&quote!(&#found));
             quote! {
                 match ::reentry::__private::locks() {
-                    ::core::result::Result::Ok(#found) => { #run }
-                    ::core::result::Result::Err(#error) => ::core::result::Result::Err(#error),
+                    ::core::option::Option::Some(#found) => { #run }
+                    ::core::option::Option::None => ::core::result::Result::Err(
+                        ::reentry::__private::no_locks(#function, #first),
+                    ),
                 }
             }
         }

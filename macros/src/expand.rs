@@ -53,7 +53,9 @@ fn expand_async(function: &Function, arguments: TokenStream, errors: &mut Errors
     // `dyn Future`, so that it is `Send` exactly if the body is.
     let body = quote!(::std::boxed::Box::pin(#asyncness move #block));
     function.with_body(&match declared {
-        Some(declared) if errors.is_empty() => run(&arguments, declared, &body),
+        Some(declared) if errors.is_empty() => {
+            run(&function.signature.ident, &arguments, declared, &body)
+        }
         _ => quote!(#body.await),
     })
 }

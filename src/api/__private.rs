@@ -9,8 +9,14 @@ use crate::{
 };
 
 /// The `Locks` in scope, else the installed one.
-pub fn locks() -> Result<Locks, LockError> {
+pub fn locks() -> Option<Locks> {
     installed::current()
+}
+
+/// There is none for this function, which would lock the key.
+pub fn no_locks(function: &'static str, key: impl AsRef<str>) -> LockError {
+    let key = key.as_ref().to_owned();
+    LockError::NoLocks { function, key }
 }
 
 /// The lock of the body that begins now.

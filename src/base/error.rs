@@ -159,8 +159,17 @@ pub enum LockError {
     },
     /// `#[locked]` ran outside every [`Locks::scope`](crate::Locks::scope), and no
     /// [`Locks`](crate::Locks) is [installed](crate::Locks::install).
-    #[error("no `Locks` in scope: call `Locks::install` at start-up or run inside `Locks::scope`")]
-    NoLocks,
+    #[error(
+        "no `Locks` in scope for `{function}` to lock `{key}`: call `Locks::install` at start-up or run \
+         inside `Locks::scope`"
+    )]
+    #[non_exhaustive]
+    NoLocks {
+        /// The function with the attribute.
+        function: &'static str,
+        /// The key that it would lock; of several the first in the attribute.
+        key: String,
+    },
     /// [`Locks::install`](crate::Locks::install) was called a second time.
     #[error("a `Locks` is already installed in this process")]
     AlreadyInstalled,
@@ -226,9 +235,10 @@ impl LockError {
             | Self::InUse { key }
             | Self::Deadlock { key, .. }
             | Self::Closed { key }
+            | Self::NoLocks { key, .. }
             | Self::InvalidKey { key, .. } => Some(key),
             Self::Store { key, .. } => key.as_deref(),
-            Self::Config { .. } | Self::NoLocks | Self::AlreadyInstalled => None,
+            Self::Config { .. } | Self::AlreadyInstalled => None,
         }
     }
 }

@@ -67,7 +67,7 @@ async fn recursion_reenters_the_lock_and_needs_no_box() {
 async fn parse(text: &str) -> Result<u32, ShipError> {
     let number = text.parse()?;
     if number == 0 {
-        return Err(LockError::NoLocks.into());
+        return Err(LockError::AlreadyInstalled.into());
     }
     Ok(number)
 }
@@ -107,9 +107,13 @@ async fn dropping_the_call_releases_the_lock() {
 
 #[tokio::test]
 async fn without_locks_it_is_an_error_that_the_function_can_return() {
-    let error = ship(1, 0).await.unwrap_err();
-    assert!(
-        matches!(error, ShipError::NotLocked(LockError::NoLocks)),
-        "{error:?}"
-    );
+    let ShipError::NotLocked(error) = ship(1, 0).await.unwrap_err() else {
+        panic!("not the error of the lock");
+    };
+    let LockError::NoLocks { function, key, .. } = &error else {
+        panic!("not that there is none, but {error:?}");
+    };
+    assert_eq!((*function, &**key), ("ship", "order:1"));
+    assert_eq!(error.key(), Some("order:1"));
+    assert!(error.to_string().contains("`ship`"), "{error}");
 }
