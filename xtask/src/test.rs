@@ -3,7 +3,10 @@
 use crate::install;
 use crate::run::{cargo, run_to_the_end};
 use anyhow::Result;
-use std::process::Command;
+use std::{num::NonZero, process::Command, thread};
+
+/// How many tests run at a time.
+const THREADS: &str = "RUST_TEST_THREADS";
 
 /// Installs what the tests need, then runs them all; `args` go to the test binaries.
 pub(crate) fn all(args: &[String]) -> Result<()> {
@@ -22,6 +25,11 @@ fn commands(args: &[String]) -> [Command; 2] {
     [&BINARIES[..], &EXAMPLES].map(|targets| {
         let mut command = cargo(&["test", "--all-features", "--no-fail-fast"]);
         command.args(targets);
+        // Most of them wait for a server or a lease for most of their time.
+        if std::env::var_os(THREADS).is_none() {
+            let cores = thread::available_parallelism().map_or(1, NonZero::get);
+            command.env(THREADS, (2 * cores).to_string());
+        }
         if !args.is_empty() {
             command.arg("--").args(args);
         }
