@@ -206,12 +206,12 @@ impl Reader<'_> {
             Expr::Path(path) => path.path.get_ident(),
             _ => None,
         };
-        match name {
+        let mistake = match name {
             Some(name) if !self.is_several => return Ok(name.clone()),
-            Some(_) => Err("`held` goes with one key; `reentry::held(…)` shows each of several"),
-            None => Err("`held` takes a name that the lock has in the body: `held = lock`"),
-        }
-        .map_err(|mistake| syn::Error::new_spanned(value, mistake))
+            Some(_) => "`held` goes with one key; `reentry::held(…)` shows each of several",
+            None => "`held` takes a name that the lock has in the body: `held = lock`",
+        };
+        Err(syn::Error::new_spanned(value, mistake))
     }
 
     /// The setter for a duration: a string is read now, anything else is an expression.

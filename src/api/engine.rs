@@ -103,8 +103,8 @@ impl Engine {
     pub(super) fn taken_away(&self, key: &LockKey, fields: &[Vec<u8>]) {
         let mut holds = self.renewals.holds();
         holds.retain(|hold| {
-            let field = hold.id().to_string();
-            hold.key() == key && fields.iter().any(|seen| *seen == field.as_bytes())
+            let is_seen = |field: &Vec<u8>| *field == hold.id().to_string().as_bytes();
+            hold.key() == key && fields.iter().any(is_seen)
         });
         let queues = Arc::clone(self.renewals.queues());
         let tell = move || {

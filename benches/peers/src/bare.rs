@@ -41,6 +41,27 @@ impl Script {
     }
 }
 
+/// Two scripts on one multiplexed connection.
+#[derive(Clone)]
+pub(crate) struct LockScripts {
+    pub(crate) connection: MultiplexedConnection,
+    pub(crate) lock: Script,
+    pub(crate) unlock: Script,
+}
+
+impl LockScripts {
+    pub(crate) async fn connect(url: &str, lock: &str, unlock: &str) -> Result<Self> {
+        let mut connection = connect(url).await?;
+        let lock = Script::load(&mut connection, lock).await?;
+        let unlock = Script::load(&mut connection, unlock).await?;
+        Ok(Self {
+            connection,
+            lock,
+            unlock,
+        })
+    }
+}
+
 /// A name for one hold that no other process has, in the form of a classic field.
 pub(crate) fn owner() -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);

@@ -62,7 +62,7 @@ async fn two_branches_of_one_owner_are_no_ring_among_processes() {
     let lasts = eventually(DEADLINE, "the walks", walked);
     within(
         2 * DEADLINE,
-        "nobody gives way",
+        "no caller gives way",
         branches(&one, &other, lasts),
     )
     .await;

@@ -2,9 +2,8 @@
 
 use anyhow::{Result, ensure};
 use async_trait::async_trait;
-use redis::aio::MultiplexedConnection;
 
-use crate::bare::{self, Script};
+use crate::bare::{self, LockScripts};
 use crate::contestant::{Contestant, Held};
 
 /// nil, or the milliseconds that the lock is busy for.
@@ -25,31 +24,21 @@ redis.call('del', KEYS[1])
 return 1";
 pub(crate) const TTL_MS: &str = "30000";
 
-/// Two scripts on one multiplexed connection.
+/// The two scripts.
 #[derive(Clone)]
-pub(crate) struct Classic {
-    connection: MultiplexedConnection,
-    lock: Script,
-    unlock: Script,
-}
+pub(crate) struct Classic(LockScripts);
 
 impl Classic {
     pub(crate) async fn connect(url: &str) -> Result<Self> {
-        let mut connection = bare::connect(url).await?;
-        let lock = Script::load(&mut connection, LOCK).await?;
-        let unlock = Script::load(&mut connection, UNLOCK).await?;
-        Ok(Self {
-            connection,
-            lock,
-            unlock,
-        })
+        Ok(Self(LockScripts::connect(url, LOCK, UNLOCK).await?))
     }
 
     /// One round trip: an unlock of a lock that is not held.
     pub(crate) async fn round_trip(&self) -> Result<()> {
         let args = [TTL_MS, "nobody"];
-        self.unlock
-            .call(&self.connection, &["nothing"], &args)
+        self.0
+            .unlock
+            .call(&self.0.connection, &["nothing"], &args)
             .await
     }
 
@@ -57,16 +46,16 @@ impl Classic {
     pub(crate) async fn pair(&self, key: &str) -> Result<()> {
         let owner = bare::owner();
         let args = [TTL_MS, owner.as_str()];
-        let busy: Option<i64> = self.lock.call(&self.connection, &[key], &args).await?;
+        let busy: Option<i64> = self.0.lock.call(&self.0.connection, &[key], &args).await?;
         ensure!(busy.is_none(), "{key} is busy, and no worker waits here");
-        self.unlock.call(&self.connection, &[key], &args).await
+        self.0.unlock.call(&self.0.connection, &[key], &args).await
     }
 
     /// Takes a lock that must be free.
     pub(crate) async fn take(&self, key: &str) -> Result<Hold> {
         let owner = bare::owner();
         let args = [TTL_MS, owner.as_str()];
-        let busy: Option<i64> = self.lock.call(&self.connection, &[key], &args).await?;
+        let busy: Option<i64> = self.0.lock.call(&self.0.connection, &[key], &args).await?;
         ensure!(busy.is_none(), "{key} is busy, and no worker waits here");
         Ok(Hold {
             classic: self.clone(),
@@ -97,11 +86,11 @@ pub(crate) struct Hold {
 impl Hold {
     /// A nested entry and its exit.
     pub(crate) async fn nested(&self) -> Result<()> {
-        let Classic {
+        let LockScripts {
             lock,
             unlock,
             connection,
-        } = &self.classic;
+        } = &self.classic.0;
         let args = [TTL_MS, self.owner.as_str()];
         let busy: Option<i64> = lock.call(connection, &[&self.key], &args).await?;
         ensure!(busy.is_none(), "{} is not held any more", self.key);
@@ -113,9 +102,9 @@ impl Hold {
 impl Held for Hold {
     async fn release(self: Box<Self>) -> Result<()> {
         let args = [TTL_MS, self.owner.as_str()];
-        let Classic {
+        let LockScripts {
             unlock, connection, ..
-        } = &self.classic;
+        } = &self.classic.0;
         unlock.call(connection, &[&self.key], &args).await
     }
 }

@@ -2,10 +2,9 @@
 //! all of them, and a flag by which a writer that waits keeps new readers out.
 
 use anyhow::{Result, ensure};
-use redis::aio::MultiplexedConnection;
 
 use super::classic::TTL_MS;
-use crate::bare::{self, Script};
+use crate::bare::{self, LockScripts};
 
 /// nil, or the milliseconds that a writer keeps readers out for.
 const LOCK: &str = "
@@ -23,24 +22,13 @@ if redis.call('hincrby', KEYS[1], ARGV[1], -1) == 0 then
 end
 return 1";
 
-/// Two scripts on one multiplexed connection.
+/// The two scripts.
 #[derive(Clone)]
-pub(crate) struct ClassicReaders {
-    connection: MultiplexedConnection,
-    lock: Script,
-    unlock: Script,
-}
+pub(crate) struct ClassicReaders(LockScripts);
 
 impl ClassicReaders {
     pub(crate) async fn connect(url: &str) -> Result<Self> {
-        let mut connection = bare::connect(url).await?;
-        let lock = Script::load(&mut connection, LOCK).await?;
-        let unlock = Script::load(&mut connection, UNLOCK).await?;
-        Ok(Self {
-            connection,
-            lock,
-            unlock,
-        })
+        Ok(Self(LockScripts::connect(url, LOCK, UNLOCK).await?))
     }
 
     /// A section of a reader. It must not meet a writer: no caller waits here.
@@ -48,9 +36,12 @@ impl ClassicReaders {
         let (owner, intent) = (bare::owner(), format!("{key}:intent"));
         let args = [TTL_MS, owner.as_str()];
         let keys = [key, intent.as_str()];
-        let busy: Option<i64> = self.lock.call(&self.connection, &keys, &args).await?;
+        let busy: Option<i64> = self.0.lock.call(&self.0.connection, &keys, &args).await?;
         ensure!(busy.is_none(), "{key} is busy, and no reader waits here");
         body.await;
-        self.unlock.call(&self.connection, &[key], &args[1..]).await
+        self.0
+            .unlock
+            .call(&self.0.connection, &[key], &args[1..])
+            .await
     }
 }
