@@ -46,4 +46,14 @@ if not pcall(move) then
   pcall(move)
 end
 tell()
+-- Their process may be any that has an open connection; a field with a space or a comma is that of another program.
+local forced = {}
+for _, hold in ipairs(inside) do
+  if not string.find(hold, '[ ,]') then
+    table.insert(forced, hold)
+  end
+end
+if forced[1] then
+  redis.pcall('PUBLISH', 'reentry:inbox:all', 'forced ' .. table.concat(forced, ',') .. ' ' .. lock)
+end
 return 1

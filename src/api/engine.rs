@@ -2,7 +2,7 @@
 
 use std::{
     fmt,
-    sync::{Arc, atomic::AtomicBool},
+    sync::{Arc, Weak, atomic::AtomicBool},
     time::Duration,
 };
 
@@ -10,10 +10,10 @@ use tokio::{runtime::Handle, time::Instant};
 
 use crate::{
     base::{
-        error::{LockError, LostReason},
+        error::LockError,
         id::HoldId,
         key::LockKey,
-        options::{Options, Queueing, Reentrancy, Terms, Wait, config},
+        options::{Options, Queueing, Reentrancy, Terms, Wait, Wake, config},
     },
     hold::{
         deadlock::{PublishedCount, Waiting, watched},
@@ -23,7 +23,7 @@ use crate::{
         scope::{self, LocksId},
     },
     queue::LocalQueues,
-    store::Store,
+    store::{ForcedMessage, Holders as _, Store},
 };
 
 mod several;
@@ -55,6 +55,10 @@ impl Engine {
             queueing,
         } = setup;
         let renewals = RenewalSchedule::new(LocalQueues::new(store, queueing), response_timeout);
+        if queueing.wake == Wake::Notify {
+            let holders: Weak<RenewalSchedule> = Arc::downgrade(&renewals);
+            renewals.store().watch(holders);
+        }
         Arc::new(Self {
             id: LocksId::of(&renewals),
             prefix,
@@ -95,28 +99,13 @@ impl Engine {
         Ok(())
     }
 
-    /// A lock was taken away from the holders of these fields. Those in this process learn it at once, the others when
-    /// they contact the store next.
-    ///
-    /// They are told by a task of its own: the caller may be one of their bodies, which is dropped from its outermost
-    /// level on.
+    /// A lock was taken away from the holders of these fields. Those in this process learn it at once.
     pub(super) fn taken_away(&self, key: &LockKey, fields: &[Vec<u8>]) {
-        let mut holds = self.renewals.holds();
-        holds.retain(|hold| {
-            let is_seen = |field: &Vec<u8>| *field == hold.id().to_string().as_bytes();
-            hold.key() == key && fields.iter().any(is_seen)
+        let holds = fields.iter().filter_map(|field| str::from_utf8(field).ok());
+        self.renewals.forced(ForcedMessage {
+            key: key.as_str().to_owned(),
+            holds: holds.filter_map(|hold| hold.parse().ok()).collect(),
         });
-        let queues = Arc::clone(self.renewals.queues());
-        let tell = move || {
-            for hold in holds {
-                hold.lose(LostReason::Gone);
-                queues.lost(hold.key(), hold.id());
-            }
-        };
-        match Handle::try_current() {
-            Ok(runtime) => drop(runtime.spawn(async move { tell() })),
-            Err(_) => tell(),
-        }
     }
 
     /// How many callers wait for the key in this process.

@@ -250,9 +250,10 @@ impl Locks {
 
     /// Takes the lock away from its present holder, or from all its readers. Returns false if the lock is free.
     ///
-    /// A holder of this `Locks` learns of it at once. One elsewhere learns of it at its next renewal, or at its deadline
-    /// where it does not renew or the store is silent, and may work on until then. Use it as an operator, or for a
-    /// holder that is known to be dead. A hold that began after this call looked at the lock is left alone.
+    /// A holder of this `Locks` learns of it at once, and so does one elsewhere, by a message. Where the message cannot
+    /// come (over a [pool](crate::LocksBuilder::pool), without [`Wake::Notify`](crate::Wake::Notify), or because it is lost)
+    /// it learns of it at its next renewal, or at its deadline, and may work on until then. Use it as an operator, or for
+    /// a holder that is known to be dead. A hold that began after this call looked at the lock is left alone.
     ///
     /// It also removes what another program has written into the lock. A key that holds something other
     /// than a lock is left as it is.

@@ -26,7 +26,7 @@ use tokio::{
 
 use self::of_runtime::OfRuntime;
 use crate::{
-    base::{mutex::Mutex, timer::sleep_until},
+    base::{error::LostReason, mutex::Mutex, timer::sleep_until},
     hold::{
         hold::Hold,
         readers::Readers,
@@ -35,7 +35,7 @@ use crate::{
         schedule::{Schedule, Slot},
     },
     queue::LocalQueues,
-    store::Store,
+    store::{ForcedMessage, Holders, Store},
 };
 
 mod of_runtime;
@@ -319,6 +319,31 @@ impl Drop for Task {
     fn drop(&mut self) {
         if let Some(renewals) = self.renewals.upgrade() {
             renewals.end(&self.signal);
+        }
+    }
+}
+
+impl Holders for RenewalSchedule {
+    /// They are told by a task of its own: the caller may be one of their bodies, which is dropped from its outermost
+    /// level on.
+    fn forced(&self, message: ForcedMessage) {
+        let mut holds = self.holds();
+        holds.retain(|hold| {
+            hold.key().as_str() == message.key && message.holds.contains(&hold.id())
+        });
+        if holds.is_empty() {
+            return;
+        }
+        let queues = Arc::clone(&self.queues);
+        let tell = move || {
+            for hold in holds {
+                hold.lose(LostReason::Gone);
+                queues.lost(hold.key(), hold.id());
+            }
+        };
+        match Handle::try_current() {
+            Ok(runtime) => drop(runtime.spawn(async move { tell() })),
+            Err(_) => tell(),
         }
     }
 }

@@ -11,9 +11,9 @@ use tokio::{sync::watch, time::Instant};
 
 use self::state::{Message, State};
 use super::{
-    AcquireAllReply, AcquireReply, AcquireRequest, Answer, DepthChange, Downgrading, HoldOf,
-    Keeping, Listener, Presence, ReleaseReply, ReleaseRequest, Renewal, Seen, ShareRequest,
-    Snapshot, Store,
+    AcquireAllReply, AcquireReply, AcquireRequest, Answer, DepthChange, Downgrading, ForcedMessage,
+    HoldOf, Holders, Keeping, Listener, Presence, ReleaseReply, ReleaseRequest, Renewal, Seen,
+    ShareRequest, Snapshot, Store,
     waits::{Claim, Look, Publication, Published, Waits},
 };
 use crate::base::{
@@ -39,6 +39,7 @@ pub(crate) struct MemoryStore {
 struct Shared {
     state: Mutex<State>,
     inboxes: Mutex<HashMap<InboxId, Weak<dyn Listener>>>,
+    holders: Mutex<Vec<Weak<dyn Holders>>>,
 }
 
 impl MemoryStore {
@@ -59,16 +60,19 @@ impl MemoryStore {
         Box::pin(async move {
             // Nothing here ever waits, so a loop around a lock would starve its neighbours.
             tokio::task::coop::consume_budget().await;
-            let (answer, messages) = {
+            let (answer, messages, forced) = {
                 let mut state = shared.state.lock();
                 let now = state.now();
                 state.sweep(now);
                 let answer = step(&mut state, now);
-                (answer, state.take_messages())
+                (answer, state.take_messages(), state.take_forced())
             };
             messages
                 .into_iter()
                 .for_each(|(inbox, message)| shared.tell(inbox, message));
+            forced
+                .into_iter()
+                .for_each(|message| shared.tell_all(message));
             Ok::<_, StoreError>(answer)
         })
     }
@@ -96,6 +100,18 @@ impl Shared {
             (Message::Contended(key), Some(listener)) => listener.contended(&key),
             (_, None) => {}
         }
+    }
+
+    fn tell_all(&self, message: ForcedMessage) {
+        let holders: Vec<_> = self
+            .holders
+            .lock()
+            .iter()
+            .filter_map(Weak::upgrade)
+            .collect();
+        holders
+            .iter()
+            .for_each(|holders| holders.forced(message.clone()));
     }
 }
 
@@ -185,6 +201,12 @@ impl Store for MemoryStore {
             listener.missed();
         }
         true
+    }
+
+    fn watch(&self, holders: Weak<dyn Holders>) {
+        let mut known = self.shared.holders.lock();
+        known.retain(|holders| holders.strong_count() > 0);
+        known.push(holders);
     }
 
     fn check_subscription(&self) {}

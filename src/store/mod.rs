@@ -98,6 +98,10 @@ pub(crate) trait Store: fmt::Debug + Send + Sync {
     /// listener is woken whenever that changes.
     fn listen(&self, inbox: InboxId, listener: Weak<dyn Listener>) -> bool;
 
+    /// `holders` are told which holds were ended by force, be it by another process, over every connection that is made
+    /// from now on. A message may be lost.
+    fn watch(&self, _holders: Weak<dyn Holders>) {}
+
     /// The inbox may be dead: a waiter had to ask although a message should have come.
     fn check_subscription(&self);
 
@@ -126,6 +130,12 @@ pub(crate) trait Store: fmt::Debug + Send + Sync {
     /// Changes with every new connection: times of the store from before and after must not be
     /// compared, since it may be another server that answers.
     fn connection_epoch(&self) -> u64;
+}
+
+/// The receiver of the messages that go to all processes.
+pub(crate) trait Holders: Send + Sync {
+    /// Holds were ended by force; those of other processes and of other `Locks` are among them.
+    fn forced(&self, message: ForcedMessage);
 }
 
 /// The receiver of the messages that a lock has moved.

@@ -25,6 +25,14 @@ pub(crate) struct HandoffMessage {
     pub(crate) lease: Duration,
 }
 
+/// The message, to all processes, that holds were ended by force.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct ForcedMessage {
+    /// The key in the store.
+    pub(crate) key: String,
+    pub(crate) holds: Vec<HoldId>,
+}
+
 /// The clock of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct StoreTime {

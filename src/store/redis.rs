@@ -22,8 +22,8 @@ use self::{
 };
 use super::{
     AcquireAllReply, AcquireReply, AcquireRequest, Answer, DepthChange, Downgrading, HoldOf,
-    Keeping, Listener, MOST_TOGETHER, Order, Presence, ReleaseReply, ReleaseRequest, Renewal,
-    SHOWN, Seen, ShareRequest, Snapshot, Store,
+    Holders, Keeping, Listener, MOST_TOGETHER, Order, Presence, ReleaseReply, ReleaseRequest,
+    Renewal, SHOWN, Seen, ShareRequest, Snapshot, Store,
     waits::{Claim, Look, Publication, Published, Waits, lateness},
 };
 use crate::base::{
@@ -39,6 +39,7 @@ mod in_flight;
 mod inbox;
 mod names;
 mod pace;
+mod pushes;
 mod reply;
 mod script;
 mod traffic;
@@ -280,6 +281,10 @@ impl Store for RedisStore {
     fn listen(&self, inbox: InboxId, listener: Weak<dyn Listener>) -> bool {
         let channel = self.inbox.as_ref();
         channel.is_some_and(|channel| channel.open(inbox, listener))
+    }
+
+    fn watch(&self, holders: Weak<dyn Holders>) {
+        self.connector.watch(holders);
     }
 
     fn check_subscription(&self) {

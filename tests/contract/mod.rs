@@ -35,6 +35,7 @@ mod depth;
 mod end;
 mod expiry;
 mod faults;
+mod forced;
 pub(super) mod inbox;
 mod lease;
 mod leave;

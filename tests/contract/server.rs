@@ -1,16 +1,21 @@
 //! A server of the test's own, and the means to let its time pass.
 
-use std::{fmt, time::Duration};
+use std::{fmt, sync::Weak, time::Duration};
 
 use deadpool_redis::redis::{AsyncCommands, Script, aio::MultiplexedConnection};
 
 use crate::{
     store::{
-        Store,
+        Holders, Store,
         redis::{Address, RedisStore, Timeouts},
     },
     support::{DEADLINE, RedisServer},
 };
+
+async fn connect(store: &RedisStore) {
+    let connected = store.connect().await;
+    connected.expect("a connection to the test's own server");
+}
 
 /// A server of the test's own, whose time passes on command: expiries move, its clock does not.
 pub(crate) struct Server {
@@ -29,15 +34,26 @@ impl Server {
     }
 
     pub(crate) async fn store(&self) -> RedisStore {
+        let store = self.unconnected();
+        connect(&store).await;
+        store
+    }
+
+    /// The store of a process that is told of holds which were ended by force.
+    pub(crate) async fn watching_store(&self, holders: Weak<dyn Holders>) -> RedisStore {
+        let store = self.unconnected();
+        store.watch(holders);
+        connect(&store).await;
+        store
+    }
+
+    fn unconnected(&self) -> RedisStore {
         let timeouts = Timeouts {
             connect: DEADLINE,
             response: DEADLINE,
         };
         let address = Address::parse(&self.process.url()).expect("a URL");
-        let store = RedisStore::open(address, timeouts).expect("a store");
-        let connected = store.connect().await;
-        connected.expect("a connection to the test's own server");
-        store
+        RedisStore::open(address, timeouts).expect("a store")
     }
 
     /// Brings every expiry nearer by `span`, those in the lines and their entries too; what has none keeps

@@ -124,6 +124,11 @@ impl World {
         self.server.as_ref().expect("a store on a server")
     }
 
+    /// The same, where there is one.
+    pub(crate) fn any_server(&self) -> Option<&Server> {
+        self.server.as_ref()
+    }
+
     /// Lets the store's time pass, and what ends within it.
     pub(crate) async fn pass(&self, span: Duration) {
         match &self.server {

@@ -50,6 +50,7 @@ mod calls {
 mod leases {
     mod fencing;
     mod fencing_moves;
+    mod forced;
     mod holder_dies;
     mod loss;
     mod max_hold;

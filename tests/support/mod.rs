@@ -7,6 +7,7 @@
 //! | file | gives |
 //! |---|---|
 //! | `server` | [`RedisServer`]: a `redis-server` of the test's own |
+//! | `clients` | the connections of the crate to that server, and their ends |
 //! | `stats` | which commands that server has executed |
 //! | `tls` | [`TlsRedisServer`]: the same behind TLS, with certificates of its own |
 //! | `proxy` | [`Proxy`]: cuts, delays, holds back and loses bytes on the way |
@@ -37,6 +38,7 @@
 pub mod admin;
 pub mod child;
 pub mod classic;
+pub mod clients;
 pub mod dice;
 pub mod ports;
 pub mod process;

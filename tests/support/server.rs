@@ -200,16 +200,6 @@ impl RedisServer {
             .unwrap_or_else(|error| panic!("{command}: {error}"))
     }
 
-    /// The channels that have a subscriber.
-    pub async fn subscriptions(&self) -> Vec<String> {
-        let mut connection = self.connection().await;
-        let channels = cmd("PUBSUB").arg("CHANNELS").to_owned();
-        channels
-            .query_async(&mut connection)
-            .await
-            .expect("the channels")
-    }
-
     /// How many tombstones there are: holds that ended while an acquire of theirs was unanswered.
     pub async fn tombstones(&self) -> usize {
         let mut connection = self.connection().await;

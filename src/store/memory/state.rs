@@ -19,8 +19,9 @@ use crate::{
         mode::Mode,
     },
     store::{
-        AcquireReply, AcquireRequest, DepthChange, HandoffMessage, Presence, ReleaseReply,
-        ReleaseRequest, Renewal, Seen, SeenHolder, Snapshot, StoreTime, TOMBSTONE_LIFE,
+        AcquireReply, AcquireRequest, DepthChange, ForcedMessage, HandoffMessage, Presence,
+        ReleaseReply, ReleaseRequest, Renewal, Seen, SeenHolder, Snapshot, StoreTime,
+        TOMBSTONE_LIFE,
     },
 };
 
@@ -38,6 +39,8 @@ pub(super) struct State {
     next_sweep: Instant,
     /// What is to be sent to which inbox once the operation is over.
     messages: Vec<(InboxId, Message)>,
+    /// What is to be sent to all processes.
+    forced: Vec<ForcedMessage>,
 }
 
 #[derive(Debug)]
@@ -114,6 +117,7 @@ impl Default for State {
             clock: Clock::new(),
             next_sweep: Instant::now(),
             messages: Vec::new(),
+            forced: Vec::new(),
         }
     }
 }
@@ -161,6 +165,10 @@ impl State {
         let lock = self.locks.get(key).filter(|lock| now < lock.expires);
         let fields = lock.map(|lock| &lock.fields[..]).unwrap_or_default();
         fields.iter().map(|(hold, _)| *hold).collect()
+    }
+
+    pub(super) fn take_forced(&mut self) -> Vec<ForcedMessage> {
+        std::mem::take(&mut self.forced)
     }
 
     pub(super) fn take_messages(&mut self) -> Vec<(InboxId, Message)> {
@@ -344,13 +352,15 @@ impl State {
         } else {
             self.locks.remove(key);
         }
-        for hold in holds {
+        for &hold in &holds {
             self.line(key, now, |line| {
                 line.forget_reader(hold);
                 line.forget_changes(hold);
             });
         }
         self.settle_and_admit(key, token, now);
+        let key = key.as_str().to_owned();
+        self.forced.push(ForcedMessage { key, holds });
         true
     }
 }

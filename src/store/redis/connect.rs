@@ -11,14 +11,14 @@ use std::{
     future::poll_fn,
     io,
     pin::{Pin, pin},
-    sync::Arc,
+    sync::{Arc, Weak},
     time::Duration,
 };
 
 use deadpool_redis::{
     Manager, Pool, PoolError, Runtime,
     redis::{
-        AsyncConnectionConfig, ErrorKind, PushInfo, PushKind, RedisError, ServerErrorKind, Value,
+        AsyncConnectionConfig, ErrorKind, RedisError, ServerErrorKind, Value,
         aio::MultiplexedConnection,
     },
 };
@@ -31,15 +31,19 @@ use tokio::{sync::watch, time::Instant};
 use super::{
     address::{Address, unusable},
     pace::Pace,
+    pushes::{self, Watched},
     reply::Unexpected,
-    script::{self, Call},
+    script::{self, Call, DriverError},
     traffic::Traffic,
 };
-use crate::base::{
-    error::{Effect, LockError, StoreError},
-    mutex::Mutex,
-    options::config as config_error,
-    timer::{Elapsed, timeout},
+use crate::{
+    base::{
+        error::{Effect, LockError, StoreError},
+        mutex::Mutex,
+        options::config as config_error,
+        timer::{Elapsed, timeout},
+    },
+    store::Holders,
 };
 
 /// How many connections our own pool may open at a time; each is taken out of it at once.
@@ -56,6 +60,8 @@ pub(super) struct Connector {
     borrowed: bool,
     state: Mutex<State>,
     disconnects: watch::Sender<u64>,
+    /// Who is told of the messages to all processes. A caller's pool brings none.
+    watched: Watched,
 }
 
 #[derive(Debug, Default)]
@@ -92,10 +98,11 @@ impl Connector {
     /// A pool of our own, whose connections report their end. Connects nowhere yet.
     pub(super) fn open(address: &Address, timeouts: Timeouts) -> Result<Self, LockError> {
         let disconnects = watch::Sender::new(0);
+        let watched = Watched::default();
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(timeouts.connect))
             .set_response_timeout(None)
-            .set_push_sender(report_disconnects(disconnects.clone()));
+            .set_push_sender(pushes::read(disconnects.clone(), Arc::clone(&watched)));
         let manager = Manager::new_with_config(address.info.clone(), config).map_err(unusable)?;
         let pool = Pool::builder(manager)
             .max_size(POOL_SIZE)
@@ -109,6 +116,7 @@ impl Connector {
             borrowed: false,
             state: Mutex::default(),
             disconnects,
+            watched,
         })
     }
 
@@ -121,7 +129,14 @@ impl Connector {
             borrowed: true,
             state: Mutex::default(),
             disconnects: watch::Sender::new(0),
+            watched: Watched::default(),
         }
+    }
+
+    /// Tells these holders of the messages to all processes, over every connection that is made from now on.
+    pub(super) fn watch(&self, holders: Weak<dyn Holders>) {
+        // There is one for each `Locks`.
+        let _ = self.watched.set(holders);
     }
 
     /// Counts the connections that were lost. The inbox adds the losses of its own.
@@ -254,6 +269,10 @@ impl Connector {
             let begun = Instant::now();
             let driver = connector.take_from_pool().await;
             let pace = Pace::new(begun.elapsed());
+            let watches = connector.watched.get().is_some() && !connector.borrowed;
+            if let (Ok(driver), true) = (&driver, watches) {
+                pushes::subscribe(driver, connector.timeouts.response).await;
+            }
             let connection = driver.map(|driver| Connection {
                 driver,
                 number,
@@ -365,12 +384,6 @@ impl fmt::Debug for Connector {
     }
 }
 
-/// An error of the driver as a text: it repeats itself in its own sources, and its type is no part
-/// of our interface.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub(super) struct DriverError(pub(super) RedisError);
-
 /// Whether the next command should get a new connection: after the end of this one, after a silence,
 /// and when the server is a replica now.
 fn is_connection_done(error: &RedisError) -> bool {
@@ -379,16 +392,4 @@ fn is_connection_done(error: &RedisError) -> bool {
         || error.is_timeout()
         || error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly)
         || script::condition(error) == Some("READONLY")
-}
-
-fn report_disconnects(
-    disconnects: watch::Sender<u64>,
-) -> impl Fn(PushInfo) -> Result<(), deadpool_redis::redis::aio::SendError> + Send + Sync + 'static
-{
-    move |push| {
-        if push.kind == PushKind::Disconnection {
-            disconnects.send_modify(|count| *count += 1);
-        }
-        Ok(())
-    }
 }

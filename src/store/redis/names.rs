@@ -14,6 +14,9 @@ use crate::base::{
 #[path = "../../../tests/properties/names.rs"]
 pub(super) mod properties;
 
+/// The channel of the messages to all processes.
+pub(super) const TO_ALL: &str = "reentry:inbox:all";
+
 /// The hash of what each process in the line waits for, and of the last depth changes. The line itself is
 /// [`LockKey::line`].
 #[derive(Clone, Copy, Debug)]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use deadpool_redis::redis::Value;
+use deadpool_redis::redis::{FromRedisValue, PushInfo, Value};
 
 use crate::{
     base::{
@@ -10,8 +10,8 @@ use crate::{
         mode::Mode,
     },
     store::{
-        AcquireAllReply, AcquireReply, HandoffMessage, Presence, ReleaseReply, SeenHolder,
-        ShareRequest, Snapshot, StoreTime,
+        AcquireAllReply, AcquireReply, ForcedMessage, HandoffMessage, Presence, ReleaseReply,
+        SeenHolder, ShareRequest, Snapshot, StoreTime,
     },
 };
 
@@ -324,13 +324,32 @@ pub(super) enum Message {
     Handoff(HandoffMessage),
     /// Another process has come to wait for a lock: `contended`, key.
     Contended(String),
+    /// Holds were ended by force: `forced`, holds, joined by commas, key.
+    Forced(ForcedMessage),
+}
+
+/// The message that the server has sent to a channel.
+pub(super) fn pushed(push: &PushInfo) -> Option<Message> {
+    let text = push.data.get(1).map(String::from_redis_value_ref);
+    message(&text?.ok()?)
 }
 
 pub(super) fn message(text: &str) -> Option<Message> {
-    match text.strip_prefix("contended ") {
-        Some(key) => Some(Message::Contended(key.to_owned())),
-        None => handoff(text).map(Message::Handoff),
+    match text.split_once(' ')? {
+        ("contended", key) => Some(Message::Contended(key.to_owned())),
+        ("forced", text) => forced(text).map(Message::Forced),
+        _ => handoff(text).map(Message::Handoff),
     }
+}
+
+/// Holders of other programs may be among them.
+fn forced(text: &str) -> Option<ForcedMessage> {
+    let (holds, key) = text.split_once(' ')?;
+    let holds = holds.split(',').filter_map(|hold| hold.parse().ok());
+    Some(ForcedMessage {
+        key: key.to_owned(),
+        holds: holds.collect(),
+    })
 }
 
 fn handoff(text: &str) -> Option<HandoffMessage> {

@@ -201,6 +201,12 @@ pub(super) fn condition(error: &RedisError) -> Option<&'static str> {
     })
 }
 
+/// An error of the driver as a text: it repeats itself in its own sources, and its type is no part
+/// of our interface.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct DriverError(pub(super) RedisError);
+
 #[cfg(test)]
 mod tests {
     use super::*;

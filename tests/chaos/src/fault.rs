@@ -90,10 +90,10 @@ kinds! {
     Network Twice "requests executed twice",
     /// Pub/sub messages are lost.
     Network LoseMessages "messages lost",
-    /// CLIENT KILL TYPE normal.
-    Server KillNormal "CLIENT KILL TYPE normal",
-    /// CLIENT KILL TYPE pubsub.
-    Server KillPubsub "CLIENT KILL TYPE pubsub",
+    /// CLIENT KILL of the connections for commands.
+    Server KillCommands "CLIENT KILL of commands",
+    /// CLIENT KILL of the inboxes.
+    Server KillInboxes "CLIENT KILL of inboxes",
     /// CLIENT PAUSE … ALL.
     Server PauseAll "CLIENT PAUSE ALL",
     /// CLIENT PAUSE … WRITE.

@@ -10,6 +10,9 @@ use crate::support::{
 };
 use reentry::{Locks, LocksBuilder};
 
+/// A subscription of an inbox, by the length of its name.
+const TO_INBOX: &[u8] = b"SUBSCRIBE\r\n$50\r\n";
+
 const HEARTBEAT: Duration = Duration::from_secs(60);
 
 /// A process in strict order, so that each of its waiters has the lock by a message, or by asking.
@@ -42,7 +45,7 @@ async fn until_subscribed(server: &RedisServer, count: usize) {
 /// Refuses subscriptions from now on, and ends those that there are.
 async fn silence(server: &RedisServer) {
     server.ask("ACL SETUSER default -subscribe").await;
-    server.ask("CLIENT KILL TYPE pubsub").await;
+    server.kill_inboxes().await;
 }
 
 /// Their drivers are in the pause of a heartbeat when the inboxes die.
@@ -64,7 +67,7 @@ async fn waiters_get_in_though_their_inboxes_die_and_do_not_come_back() {
 async fn waiters_get_in_though_every_subscription_is_cut_before_it_is_confirmed() {
     let server = RedisServer::start().await;
     let proxy = Proxy::start(server.port());
-    proxy.on_every(ToServer, b"SUBSCRIBE", Action::CutAtAnswer(Cut::Reset));
+    proxy.on_every(ToServer, TO_INBOX, Action::CutAtAnswer(Cut::Reset));
     let crowded = processes::<2>(&process(&server).url(proxy.url())).await;
     let [holder] = processes(&process(&server)).await;
     let guard = holder.lock(KEY).await.unwrap();
@@ -112,8 +115,7 @@ async fn turns_go_on_while_every_inbox_is_killed_as_soon_as_it_stands() {
     let mut killed = 0;
     let kills = async {
         loop {
-            let count = server.ask("CLIENT KILL TYPE pubsub").await;
-            killed += count.parse::<u32>().unwrap();
+            killed += server.kill_inboxes().await;
             tokio::task::yield_now().await;
         }
     };

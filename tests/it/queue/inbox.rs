@@ -9,7 +9,6 @@ use crate::support::{
     Action, Cut, DEADLINE, Direction::ToClient, Proxy, RedisServer, Turns, eventually, patient,
     patient_at, until_queued, waiters, within,
 };
-use deadpool_redis::redis::cmd;
 use reentry::Locks;
 
 const HEARTBEAT: Duration = Duration::from_millis(500);
@@ -53,13 +52,13 @@ async fn a_hundred_waiters_get_in_though_their_inboxes_are_killed_again_and_agai
     let mut turns = crowd(&holder, [&one, &other], 50).await;
     let open = async || server.subscriptions().await.len() == 2;
     eventually(DEADLINE, "both inboxes are open", open).await;
-    let killed = server.ask("CLIENT KILL TYPE pubsub").await;
-    assert_eq!(killed, "2");
+    let killed = server.kill_inboxes().await;
+    assert_eq!(killed, 2);
     guard.release().await.unwrap();
     for count in [1, 20, 40, 60, 80] {
         let on = async || turns.so_far().len() >= count;
         eventually(DEADLINE, &format!("{count} have got in"), on).await;
-        server.ask("CLIENT KILL TYPE pubsub").await;
+        server.kill_inboxes().await;
     }
     assert_eq!(turns.all().await.len(), 100);
 }
@@ -179,12 +178,9 @@ async fn a_subscription_that_dies_again_and_again_is_not_made_anew_at_once() {
     ];
     let guard = there.lock(KEY).await.unwrap();
     let waiting = tokio::spawn(here.lock(KEY).wait_forever().run(async {}));
-    let mut admin = server.connection().await;
     let (mut start, mut kills) = (None, 0);
     while kills < 7 {
-        let mut kill = cmd("CLIENT");
-        kill.arg("KILL").arg("TYPE").arg("pubsub");
-        let killed: u64 = kill.query_async(&mut admin).await.unwrap();
+        let killed = server.kill_inboxes().await;
         kills += killed;
         if killed > 0 {
             start.get_or_insert_with(tokio::time::Instant::now);

@@ -7,7 +7,7 @@ use std::{
 };
 
 use deadpool_redis::redis::{
-    AsyncConnectionConfig, Client, FromRedisValue, PushInfo, PushKind, RedisError,
+    AsyncConnectionConfig, Client, PushInfo, PushKind, RedisError,
     aio::{MultiplexedConnection, SendError},
     cmd,
 };
@@ -24,9 +24,9 @@ use crate::{
         Listener,
         redis::{
             address::Address,
-            connect::{DriverError, Timeouts},
-            reply::{self, Message},
-            script,
+            connect::Timeouts,
+            reply::{Message, pushed},
+            script::{self, DriverError},
         },
     },
 };
@@ -182,18 +182,11 @@ fn deliver(
 ) -> impl Fn(PushInfo) -> Result<(), SendError> + Send + Sync + 'static {
     move |push| {
         match push.kind {
-            PushKind::Message => {
-                let text = push.data.get(1).map(String::from_redis_value_ref);
-                let message = text
-                    .and_then(Result::ok)
-                    .as_deref()
-                    .and_then(reply::message);
-                match (message, listener.upgrade()) {
-                    (Some(Message::Handoff(message)), Some(listener)) => listener.handoff(message),
-                    (Some(Message::Contended(key)), Some(listener)) => listener.contended(&key),
-                    _ => {}
-                }
-            }
+            PushKind::Message => match (pushed(&push), listener.upgrade()) {
+                (Some(Message::Handoff(message)), Some(listener)) => listener.handoff(message),
+                (Some(Message::Contended(key)), Some(listener)) => listener.contended(&key),
+                _ => {}
+            },
             PushKind::Disconnection => ended.notify_one(),
             _ => {}
         }

@@ -76,7 +76,7 @@ async fn the_waiters_have_to_ask_from_the_death_of_the_inbox_until_it_is_open_ag
     assert!(process.listen());
 
     server.ask("ACL SETUSER default -subscribe").await;
-    server.ask("CLIENT KILL TYPE pubsub").await;
+    server.kill_inboxes().await;
     process.woken().await;
     assert!(!process.listen());
 

@@ -14,8 +14,8 @@ const BUSY: &str = "local function now() local t = redis.call('TIME') return t[1
 pub(super) async fn strike(server: &RedisServer, kind: Kind, deck: &mut Deck) -> Target {
     let while_out = deck.millis(200, 1_500);
     match kind {
-        Kind::KillNormal => drop(server.ask("CLIENT KILL TYPE normal").await),
-        Kind::KillPubsub => drop(server.ask("CLIENT KILL TYPE pubsub").await),
+        Kind::KillCommands => drop(server.kill_command_connections().await),
+        Kind::KillInboxes => drop(server.kill_inboxes().await),
         Kind::PauseAll | Kind::PauseWrites => {
             let whom = if kind == Kind::PauseAll {
                 "ALL"

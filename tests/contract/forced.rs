@@ -1,0 +1,92 @@
+//! The message to all processes that holds were ended by force.
+
+use std::sync::{Arc, Weak};
+
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use super::world::{MINUTE, World, field_of, some_hold};
+use crate::{
+    base::id::HoldId,
+    store::{ForcedMessage, Holders, Seen, redis::RedisStore},
+    support::{DEADLINE, within},
+};
+
+on_every_store!(
+    every_process_is_told_which_holds_were_ended,
+    a_lock_that_is_not_ended_is_not_told_of,
+);
+
+/// A process that writes down what it is told.
+struct Recorder(UnboundedSender<ForcedMessage>);
+
+impl Holders for Recorder {
+    fn forced(&self, message: ForcedMessage) {
+        let _ = self.0.send(message);
+    }
+}
+
+/// A process, and what it is told.
+struct Watching {
+    told: UnboundedReceiver<ForcedMessage>,
+    /// A store only refers to those who are told.
+    _holders: Arc<dyn Holders>,
+    /// That of the process, where it is not the one of the test.
+    _store: Option<RedisStore>,
+}
+
+async fn watch(world: &World) -> Watching {
+    let (sender, told) = unbounded_channel();
+    let recorder: Arc<dyn Holders> = Arc::new(Recorder(sender));
+    let holders: Weak<dyn Holders> = Arc::downgrade(&recorder);
+    let store = match world.any_server() {
+        Some(server) => Some(server.watching_store(holders).await),
+        None => {
+            world.store.watch(holders);
+            None
+        }
+    };
+    Watching {
+        told,
+        _holders: recorder,
+        _store: store,
+    }
+}
+
+async fn next(watching: &mut Watching) -> Vec<HoldId> {
+    let told = watching.told.recv();
+    let message = within(DEADLINE, "the process is told", told).await;
+    let ForcedMessage { key, holds } = message.expect("a message");
+    assert_eq!(key, "app:order");
+    holds
+}
+
+async fn every_process_is_told_which_holds_were_ended(world: World) {
+    let mut process = watch(&world).await;
+    for _ in 0..2 {
+        let holder = some_hold();
+        world.take(holder, MINUTE).await;
+        assert!(world.force_release(world.seen().await).await);
+        assert_eq!(next(&mut process).await, [holder]);
+    }
+    let readers = [some_hold(), some_hold()];
+    world.read(&readers, MINUTE).await;
+    assert!(world.force_release(world.seen().await).await);
+    let mut ended = next(&mut process).await;
+    ended.sort_unstable();
+    let mut readers = Vec::from(readers);
+    readers.sort_unstable();
+    assert_eq!(ended, readers);
+}
+
+async fn a_lock_that_is_not_ended_is_not_told_of(world: World) {
+    let mut process = watch(&world).await;
+    let (holder, other) = (some_hold(), some_hold());
+    world.take(holder, MINUTE).await;
+    let wrong = Seen {
+        fields: vec![field_of(other)],
+        token: None,
+    };
+    assert!(!world.force_release(wrong).await);
+    assert!(world.force_release(world.seen().await).await);
+    assert_eq!(next(&mut process).await, [holder]);
+}

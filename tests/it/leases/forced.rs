@@ -1,0 +1,100 @@
+//! P6 where an operator takes a lock away: its holder is told at once, in whichever process it is.
+
+use std::{future::pending, sync::Arc, time::Duration};
+
+use reentry::{LockError, LostReason, OnLost};
+use tokio::sync::Notify;
+
+use crate::support::rig::KEY;
+use crate::support::{DEADLINE, RedisServer, eventually, patient, processes, within};
+
+/// So long that a renewal, which would find the loss as well, is not due within the test.
+const TTL: Duration = Duration::from_secs(3_600);
+
+fn is_gone<T>(result: &Result<T, LockError>) -> bool {
+    let gone = LostReason::Gone;
+    matches!(result, Err(LockError::Lost { reason, key, .. }) if *reason == gone && key == KEY)
+}
+
+/// The connections for commands listen from the first moment on, but nobody waits for that.
+async fn until_listening(server: &RedisServer, count: usize) {
+    let listens = async || server.listeners().await == count;
+    eventually(DEADLINE, "each process listens", listens).await;
+}
+
+#[tokio::test]
+async fn a_body_in_another_process_is_dropped_before_the_next_renewal() {
+    let server = RedisServer::start().await;
+    let [holder, operator] = processes(&patient(&server).ttl(TTL)).await;
+    until_listening(&server, 2).await;
+    let inside = Arc::<Notify>::default();
+    let entered = Arc::clone(&inside);
+    let body = tokio::spawn(holder.with_lock(KEY, async move {
+        entered.notify_one();
+        pending::<()>().await;
+    }));
+    inside.notified().await;
+    assert!(operator.force_release(KEY).await.unwrap());
+    let ended = within(DEADLINE, "the body is dropped", body).await.unwrap();
+    assert!(is_gone(&ended), "{ended:?}");
+}
+
+#[tokio::test]
+async fn all_readers_are_told_wherever_they_are() {
+    let server = RedisServer::start().await;
+    let [one, other, operator] = processes(&patient(&server).ttl(TTL)).await;
+    until_listening(&server, 3).await;
+    let mut guards = Vec::new();
+    for locks in [&one, &one, &other] {
+        guards.push(locks.lock(KEY).shared().await.unwrap());
+    }
+    assert!(operator.force_release(KEY).await.unwrap());
+    for guard in &guards {
+        let held = guard.held();
+        within(DEADLINE, "it is told", held.lost()).await;
+    }
+}
+
+/// The lock of the next holder, and those on other keys, stay.
+#[tokio::test]
+async fn holders_of_other_locks_are_not_disturbed() {
+    let server = RedisServer::start().await;
+    let [holder, operator] = processes(&patient(&server).ttl(TTL)).await;
+    until_listening(&server, 2).await;
+    let keep = holder.lock(KEY).on_lost(OnLost::KeepRunning);
+    let (taken, beside) = (keep.await.unwrap(), holder.lock("beside").await.unwrap());
+    assert!(operator.force_release(KEY).await.unwrap());
+    within(DEADLINE, "it is told", taken.held().lost()).await;
+    let next = holder.lock(KEY).await.unwrap();
+    taken.release().await.unwrap();
+    next.release().await.unwrap();
+    beside.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_process_that_has_lost_its_connection_listens_again() {
+    let server = RedisServer::start().await;
+    let [holder, operator] = processes(&patient(&server).ttl(TTL)).await;
+    let guard = holder.lock(KEY).await.unwrap();
+    operator.with_lock("beside", async {}).await.unwrap();
+    until_listening(&server, 2).await;
+    assert_eq!(server.kill_command_connections().await, 2);
+    // The hold is verified over a new connection.
+    operator.with_lock("beside", async {}).await.unwrap();
+    until_listening(&server, 2).await;
+    assert!(!guard.held().is_lost());
+    assert!(operator.force_release(KEY).await.unwrap());
+    within(DEADLINE, "it is told", guard.held().lost()).await;
+}
+
+/// The rights to it are no more than those to the inbox, and locks do not depend on them.
+#[tokio::test]
+async fn a_process_that_may_not_subscribe_has_its_locks() {
+    let server = RedisServer::start().await;
+    server.ask("ACL SETUSER default -subscribe").await;
+    let [holder, operator] = processes(&patient(&server).ttl(Duration::from_secs(3))).await;
+    let guard = holder.lock(KEY).await.unwrap();
+    assert!(operator.force_release(KEY).await.unwrap());
+    within(DEADLINE, "a renewal finds it", guard.held().lost()).await;
+    assert_eq!(server.listeners().await, 0);
+}

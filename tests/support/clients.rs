@@ -1,0 +1,57 @@
+//! The connections of the crate, as a server sees them.
+//!
+//! All of them are subscribed to something: those for commands to the messages to all processes, an inbox to its own.
+
+use super::server::RedisServer;
+use deadpool_redis::redis::cmd;
+
+/// The channel of the messages to all processes.
+pub const TO_ALL: &str = "reentry:inbox:all";
+
+impl RedisServer {
+    /// The inboxes that are open.
+    pub async fn subscriptions(&self) -> Vec<String> {
+        let mut connection = self.connection().await;
+        let channels = cmd("PUBSUB").arg("CHANNELS").to_owned();
+        let channels = channels.query_async(&mut connection).await;
+        let mut channels: Vec<String> = channels.expect("the channels");
+        channels.retain(|channel| channel != TO_ALL);
+        channels
+    }
+
+    /// How many connections for commands listen to the messages to all processes.
+    pub async fn listeners(&self) -> usize {
+        let mut connection = self.connection().await;
+        let counts = cmd("PUBSUB").arg("NUMSUB").arg(TO_ALL).to_owned();
+        let counts = counts.query_async(&mut connection).await;
+        let (_, count): (String, usize) = counts.expect("the count");
+        count
+    }
+
+    /// Ends the connections of the inboxes. Returns how many there were.
+    pub async fn kill_inboxes(&self) -> usize {
+        self.kill(|client| !runs_scripts(client)).await
+    }
+
+    /// Ends the connections for commands that have run a script.
+    pub async fn kill_command_connections(&self) -> usize {
+        self.kill(runs_scripts).await
+    }
+
+    async fn kill(&self, is_meant: impl Fn(&str) -> bool) -> usize {
+        let clients = self.ask("CLIENT LIST TYPE pubsub").await;
+        let mut killed = 0;
+        for client in clients.lines().filter(|client| is_meant(client)) {
+            let id = client.strip_prefix("id=").unwrap_or_default();
+            let id = id.split(' ').next().unwrap_or_default();
+            let count = self.ask(&format!("CLIENT KILL ID {id}")).await;
+            killed += count.parse::<usize>().expect("a count");
+        }
+        killed
+    }
+}
+
+/// Whether the last command of a client was a script.
+fn runs_scripts(client: &str) -> bool {
+    client.contains(" cmd=eval")
+}
