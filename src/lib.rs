@@ -41,6 +41,7 @@ pub use self::{
     },
     base::{
         error::{Blocked, LockError, LostReason, StoreError},
+        held_by::HeldBy,
         id::{FencingToken, HoldId, OwnerId, ParseHoldIdError},
         mode::{Fairness, Mode},
         options::{DepthSync, HandOff, OnLost, Reentrancy, Wake},

@@ -193,3 +193,64 @@ async fn a_search_that_the_server_refuses_is_told_once() -> Result<(), LockError
     assert_eq!(told[0]["key"], "b");
     Ok(())
 }
+
+/// Those that wait for a lock that another one has, for as long as it takes them to report it.
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_waits_for_long_tells_who_holds_the_lock() {
+    let (events, _guard) = Events::of_this_test();
+    let locks = Locks::in_memory();
+    let guard = locks.lock(KEY).await.unwrap();
+    let late = locks.lock(KEY).wait(Duration::from_secs(21)).await;
+    let told = events.named("waiting");
+    let waited: Vec<_> = told.iter().map(|event| &*event["waited"]).collect();
+    assert_eq!(waited, ["5s", "10s", "20s"]);
+    let held = guard.held();
+    for event in &told {
+        assert_eq!(event["held_by"], held.hold_id().to_string());
+        assert_eq!(event["owner"], held.owner().to_string());
+        assert_eq!(event["is_here"], "true");
+        assert_eq!(event["held"], event["waited"]);
+    }
+    let timed_out = &events.named("timed_out")[0];
+    assert_eq!(timed_out["held_by"], held.hold_id().to_string());
+    assert_eq!(timed_out["waited"], "21s");
+    let error = late.unwrap_err().to_string();
+    let expected = format!(
+        "no lock on `{KEY}` after waiting 21.0s: held by {}",
+        held.hold_id()
+    );
+    assert!(error.starts_with(&expected), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_waits_for_less_reports_nothing() {
+    let (events, _guard) = Events::of_this_test();
+    let locks = Locks::builder().url("memory:");
+    let locks = locks.report_waiting_after(Duration::from_secs(60));
+    let locks = locks.build().await.unwrap();
+    let _elsewhere = locks.lock(KEY).await.unwrap();
+    let late = locks.lock(KEY).wait(Duration::from_secs(59)).await;
+    assert!(late.is_err());
+    assert!(events.named("waiting").is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn spans_of_time_are_told_with_the_events() {
+    let (events, _guard) = Events::of_this_test();
+    let locks = Locks::in_memory();
+    let second = Duration::from_secs(1);
+    let guard = locks.lock(KEY).await.unwrap();
+    let next = tokio::spawn({
+        let locks = locks.clone();
+        async move {
+            let nested = async { locks.with_lock(KEY, async {}).await };
+            locks.with_lock(KEY, nested).await
+        }
+    });
+    tokio::time::sleep(3 * second).await;
+    guard.release().await.unwrap();
+    next.await.unwrap().unwrap().unwrap();
+    assert_eq!(events.named("acquired")[1]["waited"], "3s");
+    assert_eq!(events.named("released")[0]["held"], "3s");
+    assert_eq!(events.named("reentered")[0]["depth"], "2");
+}

@@ -17,7 +17,7 @@ use crate::{
     },
     hold::{
         deadlock::{PublishedCount, Waiting, watched},
-        entry::Entry,
+        entry::{Entry, Won},
         hold::Hold,
         renewals::RenewalSchedule,
         scope::{self, LocksId},
@@ -154,15 +154,15 @@ impl Engine {
         // The one that it was asked for on may have ended.
         let runtime = Handle::try_current().unwrap_or(runtime);
         let place = (&self.renewals, &runtime);
-        Ok(Entry::outermost(
+        let won = Won {
             cohort,
-            &key,
+            key: &key,
             graph,
             terms,
             disconnects,
-            None,
-            place,
-        ))
+            since,
+        };
+        Ok(Entry::outermost(won, None, place))
     }
 
     /// An acquisition of this hold, as far as the search for deadlocks knows it; with the holds that it has already, if

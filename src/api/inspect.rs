@@ -29,6 +29,9 @@ pub struct LockInfo {
     /// those who go on with the hold have greater ones. So use it to tell holds apart; for a resource, use
     /// [`Held::fencing_token`](crate::Held::fencing_token).
     pub token: Option<FencingToken>,
+    /// For how long the lock has been held, on the server's clock; of readers since the first of them, or since the
+    /// writer who is a reader now. `None` without a token, and where the clock was set back.
+    pub held_for: Option<Duration>,
     /// How many callers wait for it in this process through this [`Locks`](crate::Locks) and its clones.
     pub waiters: usize,
     /// How many processes wait in the lock's queue. This one may be among them. A process whose waiters
@@ -64,7 +67,9 @@ impl LockInfo {
                 remaining: seen.remaining,
             }
         };
+        let held_for = snapshot.held_for();
         Self {
+            held_for,
             holders: snapshot.holders.into_iter().map(holder).collect(),
             mode: snapshot.mode,
             remaining: snapshot.remaining,

@@ -2,9 +2,9 @@
 
 use std::{fmt, time::Duration};
 
-use crate::base::id::OwnerId;
 pub(crate) use crate::base::store_error::Effect;
 pub use crate::base::store_error::StoreError;
+use crate::base::{held_by::HeldBy, id::OwnerId};
 
 /// Why a lock could not be taken, kept or found.
 ///
@@ -53,13 +53,16 @@ pub use crate::base::store_error::StoreError;
 pub enum LockError {
     /// The lock could not be taken within `wait`, or before the attempts of
     /// [`Wake::Poll`](crate::Wake::Poll) were used up.
-    #[error("no lock on `{key}` after waiting {waited:.1?}")]
+    #[error("no lock on `{key}` after waiting {waited:.1?}{}", InTheWay(.holder))]
     #[non_exhaustive]
     Timeout {
         /// The key that was waited for.
         key: String,
         /// How long the caller waited.
         waited: Duration,
+        /// Who held the lock shortly before the end of the wait; `None` if the store failed in the end, or did not say
+        /// it in time.
+        holder: Option<Box<HeldBy>>,
         /// The last error of the store, or that it gave no answer, if the store failed in the end; `None`
         /// if it answered.
         source: Option<StoreError>,
@@ -239,6 +242,18 @@ impl LockError {
             | Self::InvalidKey { key, .. } => Some(key),
             Self::Store { key, .. } => key.as_deref(),
             Self::Config { .. } | Self::AlreadyInstalled => None,
+        }
+    }
+}
+
+/// Says who held the lock, where that is known.
+struct InTheWay<'a>(&'a Option<Box<HeldBy>>);
+
+impl fmt::Display for InTheWay<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(holder) => write!(f, ": held by {holder}"),
+            None => Ok(()),
         }
     }
 }

@@ -2,13 +2,22 @@
 //! `reentry` and the same field names.
 //!
 //! Fields: `key` as it stands in the store, `hold` as it stands in the hash, `error`, `reason`,
-//! `token`, `inbox`.
+//! `token`, `inbox`, `depth`; `waited` and `held` are spans of time. Of a holder that another one waits for: `held_by`,
+//! `owner`, `is_here`, `held`.
 
-use tracing::{debug, warn};
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tracing::{
+    debug,
+    field::{DebugValue, DisplayValue, debug, display},
+    warn,
+};
 
 use crate::base::{
     error::{LockError, LostReason, StoreError},
-    id::{FencingToken, HoldId, InboxId},
+    held_by::HeldBy,
+    id::{FencingToken, HoldId, InboxId, OwnerId},
     key::LockKey,
 };
 
@@ -23,8 +32,56 @@ fn chain(error: &StoreError) -> String {
     }
 }
 
-pub(crate) fn acquired(key: &LockKey, hold: HoldId, token: FencingToken) {
-    debug!(target: TARGET, key = key.as_str(), %hold, token = token.0, "acquired");
+/// The caller waits since then.
+pub(crate) fn acquired(key: &LockKey, hold: HoldId, token: FencingToken, since: Instant) {
+    let waited = || since.elapsed();
+    debug!(target: TARGET, key = key.as_str(), %hold, token = token.0, waited = ?waited(), "acquired");
+}
+
+pub(crate) fn reentered(key: &LockKey, hold: HoldId, depth: u32) {
+    debug!(target: TARGET, key = key.as_str(), %hold, depth, "reentered");
+}
+
+/// A caller waits for long.
+pub(crate) fn waiting(key: &LockKey, hold: HoldId, waited: Duration, holder: Option<&HeldBy>) {
+    let In {
+        held_by,
+        owner,
+        is_here,
+        held,
+    } = In::the_way(holder);
+    warn!(target: TARGET, key = key.as_str(), %hold, ?waited, held_by, owner, is_here, held, "waiting");
+}
+
+/// The caller has its error. Where the holder is not named the store failed.
+pub(crate) fn timed_out(key: &LockKey, hold: HoldId, waited: Duration, holder: Option<&HeldBy>) {
+    let In {
+        held_by,
+        owner,
+        is_here,
+        held,
+    } = In::the_way(holder);
+    debug!(target: TARGET, key = key.as_str(), %hold, ?waited, held_by, owner, is_here, held, "timed_out");
+}
+
+/// The fields of a holder that stands in the way.
+#[derive(Default)]
+struct In<'a> {
+    held_by: Option<&'a str>,
+    owner: Option<DisplayValue<OwnerId>>,
+    is_here: Option<bool>,
+    held: Option<DebugValue<Duration>>,
+}
+
+impl<'a> In<'a> {
+    fn the_way(holder: Option<&'a HeldBy>) -> Self {
+        holder.map_or_else(Self::default, |holder| Self {
+            held_by: Some(&holder.hold_id),
+            owner: holder.owner.map(display),
+            is_here: Some(holder.is_here),
+            held: holder.held_for.map(debug),
+        })
+    }
 }
 
 pub(crate) fn acquire_retried(key: &LockKey, error: &StoreError) {
@@ -66,12 +123,17 @@ pub(crate) fn renewal_retried(key: &LockKey, hold: HoldId, error: Option<&StoreE
     warn!(target: TARGET, key = key.as_str(), %hold, error, "renewal_retried");
 }
 
-pub(crate) fn lost(key: &LockKey, hold: HoldId, reason: LostReason) {
-    warn!(target: TARGET, key = key.as_str(), %hold, %reason, "lost");
+pub(crate) fn lost(key: &LockKey, hold: HoldId, reason: LostReason, since: Option<Instant>) {
+    warn!(target: TARGET, key = key.as_str(), %hold, %reason, held = span(since), "lost");
 }
 
-pub(crate) fn released(key: &LockKey, hold: HoldId) {
-    debug!(target: TARGET, key = key.as_str(), %hold, "released");
+pub(crate) fn released(key: &LockKey, hold: HoldId, since: Option<Instant>) {
+    debug!(target: TARGET, key = key.as_str(), %hold, held = span(since), "released");
+}
+
+/// How long ago that is.
+fn span(since: Option<Instant>) -> Option<DebugValue<Duration>> {
+    since.map(|since| debug(since.elapsed()))
 }
 
 /// The lock went to the next waiter of this process, in memory.

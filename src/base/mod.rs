@@ -6,6 +6,7 @@ pub(crate) mod backoff;
 pub(crate) mod deadline;
 pub(crate) mod error;
 pub(crate) mod events;
+pub(crate) mod held_by;
 pub(crate) mod id;
 pub(crate) mod key;
 pub(crate) mod mode;

@@ -111,6 +111,8 @@ pub(crate) struct Queueing {
     pub(crate) local_handoffs: u32,
     pub(crate) handoff: HandOff,
     pub(crate) fairness: Fairness,
+    /// After how long a caller reports that it waits.
+    pub(crate) report_after: Duration,
 }
 
 impl Default for Queueing {
@@ -121,6 +123,7 @@ impl Default for Queueing {
             local_handoffs: 16,
             handoff: HandOff::default(),
             fairness: Fairness::default(),
+            report_after: Duration::from_secs(5),
         }
     }
 }

@@ -10,19 +10,16 @@ use crate::{
         background::Handover,
         error::{Failure, LockError},
         events,
-        key::LockKey,
-        options::Terms,
         timer::timeout,
     },
     hold::{
         abort::must_abort,
-        entry::{Entry, Left},
+        entry::{Entry, Left, Won},
         exit::Occupant,
         group::Group,
         hold::{CallGraph, Hold},
         renewals::RenewalSchedule,
     },
-    queue::Cohort,
 };
 
 /// The entries up to now, in the order in which they were made. Dropping it takes one level off each of them in the
@@ -55,17 +52,8 @@ impl Entries {
     }
 
     /// Enters a lock that was won; see [`Entry::outermost`].
-    pub(crate) fn enter(
-        &mut self,
-        cohort: Cohort,
-        key: &LockKey,
-        graph: CallGraph,
-        terms: Terms,
-        disconnects: u64,
-        place: (&Arc<RenewalSchedule>, &Handle),
-    ) {
-        let group = self.group.clone();
-        let entry = Entry::outermost(cohort, key, graph, terms, disconnects, group, place);
+    pub(crate) fn enter(&mut self, won: Won<'_>, place: (&Arc<RenewalSchedule>, &Handle)) {
+        let entry = Entry::outermost(won, self.group.clone(), place);
         self.holds.push(Arc::clone(entry.hold()));
         self.entries.push(entry);
     }

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use tokio::runtime::Handle;
+use tokio::{runtime::Handle, time::Instant};
 
 use crate::{
     base::{
@@ -27,6 +27,18 @@ use crate::{
 #[cfg(test)]
 mod tests;
 
+/// A lock that was won, and by whom.
+pub(crate) struct Won<'k> {
+    pub(crate) cohort: Cohort,
+    pub(crate) key: &'k LockKey,
+    pub(crate) graph: CallGraph,
+    pub(crate) terms: Terms,
+    /// How many disconnects there were before the request that won it.
+    pub(crate) disconnects: u64,
+    /// Since when the caller has waited.
+    pub(crate) since: Instant,
+}
+
 /// One entry of a hold. Dropping it takes one level off in the background.
 pub(crate) struct Entry {
     hold: Arc<Hold>,
@@ -37,24 +49,27 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// Occupant a lock that was won by a request before which there were so many disconnects. It is renewed from
-    /// now on, on this runtime.
+    /// Enters a lock that was won. It is renewed from now on, on this runtime.
     pub(crate) fn outermost(
-        cohort: Cohort,
-        key: &LockKey,
-        graph: CallGraph,
-        terms: Terms,
-        disconnects: u64,
+        won: Won<'_>,
         group: Option<Arc<Group<Hold>>>,
         (renewals, runtime): (&Arc<RenewalSchedule>, &Handle),
     ) -> Self {
+        let Won {
+            cohort,
+            key,
+            graph,
+            terms,
+            disconnects,
+            since,
+        } = won;
         let place = (group, runtime.id());
         let hold = Hold::new(cohort, key, graph, terms, disconnects, place);
         renewals.queues().activity().begin();
         // From here on whatever panics ends the hold.
         let entry = Self::of(hold, renewals, terms.depth_sync);
         renewals.push(&entry.hold, runtime);
-        events::acquired(key, entry.hold.id(), entry.hold.token());
+        events::acquired(key, entry.hold.id(), entry.hold.token(), since);
         if cohort.depth.depth != Some(1) {
             // The last change of the call graph before was not answered.
             entry.sync_later();
@@ -91,7 +106,10 @@ impl Entry {
             }
         };
         Some(match entered {
-            Ok(()) => Ok(entry),
+            Ok(()) => {
+                events::reentered(entry.hold.key(), entry.hold.id(), entry.hold.depth());
+                Ok(entry)
+            }
             Err(failure) => Err(entry.hold.error(failure)),
         })
     }

@@ -306,7 +306,7 @@ impl Hold {
         let lost = state.lease.lost().filter(|_| before.is_none());
         drop(state);
         if let Some(reason) = lost {
-            events::lost(&self.key, self.id, reason);
+            events::lost(&self.key, self.id, reason, self.tokens.since());
             self.over.notify_waiters();
             self.lose_others(reason);
         }

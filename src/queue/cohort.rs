@@ -109,6 +109,7 @@ impl Cohort {
             open: self.is_open,
             deadline: self.lease.deadline,
             ttl: self.lease.ttl,
+            since: self.tokens.since(),
         }
     }
 }

@@ -16,6 +16,7 @@ use super::{
     effects::Effects,
     keys::LocalQueues,
     lines::{Caller, Driven, Line},
+    patience::{Look, look},
     request::Flight,
     step::Input,
 };
@@ -65,6 +66,7 @@ struct Driver {
 /// What a driver waits for.
 struct Turn {
     flight: Option<Flight>,
+    looking: Option<Look>,
     due: Option<Instant>,
 }
 
@@ -72,10 +74,21 @@ impl Driver {
     /// Runs until the line has no work for it any more.
     async fn run(mut self) {
         self.has_begun = true;
-        while let Some(Turn { flight, due }) = self.turn() {
+        while let Some(Turn {
+            flight,
+            looking,
+            due,
+        }) = self.turn()
+        {
             let answered = async {
                 match flight {
                     Some(flight) => drop(flight.await),
+                    None => pending().await,
+                }
+            };
+            let has_looked = async {
+                match looking {
+                    Some(looking) => drop(looking.await),
                     None => pending().await,
                 }
             };
@@ -89,6 +102,7 @@ impl Driver {
                 biased;
                 () = self.signal.notified() => {}
                 () = answered => {}
+                () = has_looked => {}
                 () = is_due => {}
             }
         }
@@ -107,13 +121,18 @@ impl Driver {
         let turn = queues.change(key, &mut effects, |line, effects| {
             is_driven(line, signal).then_some(())?;
             queues.step(key, line, Input::Listening(listens), effects);
-            if line.queue.due().is_some_and(|due| due <= Instant::now()) {
+            let now = Instant::now();
+            if line.queue.due().is_some_and(|due| due <= now) {
                 queues.step(key, line, Input::Due, effects);
             }
-            let due = line.queue.due();
+            if line.has_to_look(now, effects) {
+                line.looking = Some(look(queues.store(), key));
+            }
+            let due = line.due();
             line.driver.as_mut()?.sleeps_until = due;
             Some(Turn {
                 flight: line.flight.clone(),
+                looking: line.looking.clone(),
                 due,
             })
         });

@@ -6,6 +6,7 @@ use tokio::sync::Notify;
 
 use super::{
     cohort::Cohort,
+    patience::Report,
     request::Flight,
     step::{Action, Release},
 };
@@ -23,6 +24,8 @@ pub(super) struct Effects {
     /// Releases that no caller waits for.
     pub(super) undoing: Vec<Ending>,
     pub(super) check_subscription: bool,
+    /// That callers wait for long.
+    pub(super) reports: Vec<Report>,
     pub(super) actions: Vec<Action>,
 }
 

@@ -129,7 +129,7 @@ impl LocalQueues {
             // The driver's work ends here.
             effects.signal = line.driver.take().map(|driver| driver.signal);
         } else if let Some(driver) = &line.driver
-            && let Some(due) = line.queue.due()
+            && let Some(due) = line.due()
             && driver.sleeps_until.is_none_or(|until| due < until)
         {
             effects.signal = Some(Arc::clone(&driver.signal));
@@ -169,6 +169,10 @@ impl LocalQueues {
     pub(super) fn apply(&self, key: &LockKey, effects: Effects, runtime: Option<&Handle>) {
         effects.wakers.into_iter().for_each(Waker::wake);
         effects.signal.iter().for_each(|signal| signal.notify_one());
+        effects
+            .reports
+            .into_iter()
+            .for_each(|report| report.tell(key));
         if effects.check_subscription {
             self.store().check_subscription();
         }

@@ -14,6 +14,7 @@ use super::{
     cohort::Cohort,
     effects::Effects,
     line::LocalQueue,
+    patience::{Look, Patience, held_by},
     request::{Acquiring, Flight},
     step::{Action, Refusal},
     waiter::Waiter,
@@ -181,6 +182,8 @@ pub(super) struct Asking {
     pub(super) acquiring: Option<Acquiring>,
     /// That of the caller, once the request has been polled.
     pub(super) waker: Option<Waker>,
+    /// None once it stands in a line.
+    pub(super) patience: Option<Patience>,
 }
 
 impl Alone {
@@ -202,11 +205,12 @@ impl Alone {
                 let queue = LocalQueue::asking(queueing, asking.waiter.clone());
                 let mut line = Line::new(queue);
                 effects.wakers.extend(asking.waker.take());
-                line.callers.push_back(Caller {
+                line.join(Caller {
                     waiter: asking.waiter.request.hold,
                     waker: None,
                     runtime: Some(asking.runtime),
                     answer: None,
+                    patience: asking.patience.take().unwrap_or_else(Patience::none),
                 });
                 (line, asking.acquiring.take())
             }
@@ -221,6 +225,9 @@ pub(super) struct Line {
     pub(super) callers: VecDeque<Caller>,
     pub(super) flight: Option<Flight>,
     pub(super) driver: Option<Driven>,
+    /// When the first of the callers looks who holds the lock, as far as none has left.
+    look_at: Option<Instant>,
+    pub(super) looking: Option<Look>,
 }
 
 /// The caller of one waiter.
@@ -232,6 +239,7 @@ pub(super) struct Caller {
     /// Where it was polled last.
     pub(super) runtime: Option<runtime::Id>,
     pub(super) answer: Option<Result<Cohort, Refusal>>,
+    pub(super) patience: Patience,
 }
 
 impl Line {
@@ -241,6 +249,8 @@ impl Line {
             callers: VecDeque::new(),
             flight: None,
             driver: None,
+            look_at: None,
+            looking: None,
         }
     }
 
@@ -259,6 +269,42 @@ impl Line {
             handoffs,
             is_contended,
         })
+    }
+
+    /// A caller waits in it from now on, behind all others.
+    pub(super) fn join(&mut self, caller: Caller) {
+        self.look_at = self.look_at.into_iter().chain(caller.patience.due()).min();
+        self.callers.push_back(caller);
+    }
+
+    /// When its driver has something to do, if nothing happens before.
+    pub(super) fn due(&self) -> Option<Instant> {
+        let look_at = self.look_at.filter(|_| self.looking.is_none());
+        self.queue.due().into_iter().chain(look_at).min()
+    }
+
+    /// Takes in a look that is answered. Returns whether a caller has to look now.
+    pub(super) fn has_to_look(&mut self, now: Instant, effects: &mut Effects) -> bool {
+        if let Some(looking) = &self.looking {
+            let Some(seen) = looking.peek().cloned() else {
+                return false;
+            };
+            self.looking = None;
+            let is_held_here = |hold| self.queue.is_held_by(hold);
+            let holder = seen.and_then(|seen| held_by(&seen, is_held_here));
+            for caller in &mut self.callers {
+                if caller.patience.due().is_some_and(|due| due <= now) {
+                    let report = caller.patience.look(caller.waiter, holder.as_ref(), now);
+                    effects.reports.extend(report);
+                }
+            }
+        }
+        if self.look_at.is_some_and(|due| due <= now) {
+            // Those who were due may have left.
+            let callers = self.callers.iter();
+            self.look_at = callers.filter_map(|caller| caller.patience.due()).min();
+        }
+        self.look_at.is_some_and(|due| due <= now)
     }
 
     /// What wakes its driver, if it has one.

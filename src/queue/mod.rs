@@ -8,6 +8,7 @@ mod effects;
 mod keys;
 mod line;
 mod lines;
+mod patience;
 mod queue;
 mod releasing;
 mod request;

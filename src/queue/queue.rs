@@ -90,8 +90,9 @@ impl LocalQueues {
             asks_once,
             may_inherit: terms.may_inherit && terms.mode == Mode::Exclusive,
         };
-        let mut wait = Wait::new(self, key, wish, runtime);
-        let answer = match terms.wait.limit(since) {
+        let limit = terms.wait.limit(since);
+        let mut wait = Wait::new(self, key, wish, runtime, (since, limit));
+        let answer = match limit {
             Some(limit) => {
                 // A caller that is alone wakes with the answer to its request.
                 let is_answered = self.store().answers_by(Instant::now(), limit);
@@ -119,11 +120,17 @@ impl LocalQueues {
                 key: Some(name()),
                 source,
             }),
-            Err(Refusal::Late(source)) => Err(LockError::Timeout {
-                key: name(),
-                waited: since.elapsed(),
-                source,
-            }),
+            Err(Refusal::Late(source)) => {
+                let waited = since.elapsed();
+                let holder = wait.take_seen().filter(|_| source.is_none());
+                events::timed_out(key, hold, waited, holder.as_deref());
+                Err(LockError::Timeout {
+                    key: name(),
+                    waited,
+                    holder,
+                    source,
+                })
+            }
         }
     }
 

@@ -182,14 +182,18 @@ impl Requests {
         successor: Option<Successor>,
     ) -> (Result<(), Failure>, Answer) {
         let (request, give_up) = self.request(release, successor);
-        let (released, answer) = self.try_release(key, request).await;
+        let sending = self.try_release(key, request, release.since);
+        let (released, answer) = sending.await;
         match released {
             Ok(Presence::Gone) if Instant::now() < release.deadline => {
                 (Err(Failure::Lost(LostReason::Gone)), answer)
             }
             Ok(_) => (Ok(()), answer),
             // Boxed, since it is rarely there.
-            Err(error) => Box::pin(self.repeat(key, request, give_up, (error, answer))).await,
+            Err(error) => {
+                let failed = (error, answer);
+                Box::pin(self.repeat(key, (request, release.since), give_up, failed)).await
+            }
         }
     }
 
@@ -224,11 +228,6 @@ impl Requests {
         let requests = Arc::clone(self);
         let asked = async move {
             let released = requests.store.release_all(&holds).await;
-            for ((key, hold), released) in holds.iter().zip(released.iter().flatten()) {
-                if *released {
-                    events::released(key, *hold);
-                }
-            }
             Arc::new(released)
         };
         asked.boxed().shared()
@@ -244,6 +243,7 @@ impl Requests {
         let (request, give_up) = self.request(release, None);
         let moment = self.moment();
         let answer = self.answer(moment.sent, moment.epoch, Reply::Unsure(None));
+        let request = (request, release.since);
         self.repeat(key, request, give_up, (error, answer)).await.0
     }
 
@@ -251,7 +251,7 @@ impl Requests {
     async fn repeat(
         &self,
         key: &LockKey,
-        request: ReleaseRequest,
+        (request, since): (ReleaseRequest, Option<Instant>),
         give_up: Instant,
         mut failed: (StoreError, Answer),
     ) -> (Result<(), Failure>, Answer) {
@@ -275,7 +275,7 @@ impl Requests {
             // that is answered lets the next follow at once.
             drop(repetition.take());
             repetition = self.repetitions.acquire().await.ok();
-            failed = match self.try_release(key, request).await {
+            failed = match self.try_release(key, request, since).await {
                 (Ok(_), answer) => return (Ok(()), answer),
                 (Err(error), answer) => (error, answer),
             };
@@ -287,6 +287,7 @@ impl Requests {
         &self,
         key: &LockKey,
         request: ReleaseRequest,
+        since: Option<Instant>,
     ) -> (Result<Presence, StoreError>, Answer) {
         let (sent, sent_epoch) = (Instant::now(), self.store.connection_epoch());
         let (released, reply) = match self.store.release(key, request).await {
@@ -295,7 +296,7 @@ impl Requests {
                 successor,
             }) => {
                 if presence == Presence::Present {
-                    events::released(key, request.hold);
+                    events::released(key, request.hold, since);
                 }
                 let reply = successor.map_or(Reply::Unsure(None), Reply::Acquire);
                 (Ok(presence), reply)

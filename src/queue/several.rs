@@ -29,6 +29,7 @@ use super::{
 use crate::{
     base::{
         error::{Failure, LockError, StoreError},
+        events,
         id::HoldId,
         key::LockKey,
         mode::Mode,
@@ -105,6 +106,7 @@ impl LocalQueues {
                     return Err(LockError::Timeout {
                         key: first.map(LockKey::name).unwrap_or_default().to_owned(),
                         waited: since.elapsed(),
+                        holder: None,
                         source: first.and_then(|key| self.heard(key).failure()),
                     });
                 }
@@ -139,6 +141,7 @@ impl LocalQueues {
                 runtime: runtime.id(),
                 acquiring: Some(Acquiring::part(&asked, index, moment)),
                 waker: None,
+                patience: None,
             };
             let slot = Slot::Alone(Alone::Asking(Box::new(asking)));
             lines.of.insert(key.clone(), slot);
@@ -192,7 +195,10 @@ impl LocalQueues {
             return releasing.end(ending).await;
         };
         let ended = match &*asked.await {
-            Ok(released) if released.get(index) == Some(&true) => Ok(()),
+            Ok(released) if released.get(index) == Some(&true) => {
+                events::released(&key, release.hold, release.since);
+                Ok(())
+            }
             Ok(_) => return releasing.end(ending).await,
             Err(error) => {
                 let again = self.requests.release_again(&key, *release, error.clone());

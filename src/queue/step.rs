@@ -87,6 +87,8 @@ pub(crate) struct Release {
     pub(crate) deadline: Instant,
     /// How long the lock may stand in the store after the last request about it.
     pub(crate) ttl: Duration,
+    /// Since when it has had the lock, as far as is known.
+    pub(crate) since: Option<Instant>,
 }
 
 /// What the store said to the request in flight.

@@ -36,6 +36,11 @@ impl TokenSeries {
         FencingToken(self.first.0.saturating_add(u64::from(self.turns)))
     }
 
+    /// When it was told that the lock was taken.
+    pub(crate) fn since(self) -> Option<Instant> {
+        self.since
+    }
+
     /// For how long the lock has gone on without the server.
     pub(crate) fn age(self, now: Instant) -> Option<Duration> {
         Some(now.saturating_duration_since(self.since?))

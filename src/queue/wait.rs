@@ -7,7 +7,7 @@ use std::{
     task::{Context, Poll, Waker, ready},
 };
 
-use tokio::runtime::Handle;
+use tokio::{runtime::Handle, time::Instant};
 
 use super::{
     alone::Progress,
@@ -16,12 +16,13 @@ use super::{
     effects::Effects,
     keys::LocalQueues,
     lines::{Asking, Caller},
+    patience::Patience,
     request::Flight,
     step::{Input, Refusal},
     waiter::Waiter,
     wish::Wish,
 };
-use crate::base::{id::HoldId, key::LockKey, timer::require_timers};
+use crate::base::{held_by::HeldBy, id::HoldId, key::LockKey, timer::require_timers};
 
 /// Waits for a lock in the local queue. Dropping it leaves the queue, and undoes whatever the store may
 /// have granted by then.
@@ -32,6 +33,10 @@ pub(super) struct Wait<'q> {
     stage: Stage,
     /// Where the work goes that outlives the caller.
     runtime: &'q Handle,
+    /// Since when it waits, and until when.
+    span: (Instant, Option<Instant>),
+    /// Who held the lock when the caller looked last, if it has left the line since.
+    seen: Option<Box<HeldBy>>,
 }
 
 enum Stage {
@@ -49,6 +54,7 @@ impl<'q> Wait<'q> {
         key: &'q LockKey,
         wish: Wish,
         runtime: &'q Handle,
+        span: (Instant, Option<Instant>),
     ) -> Self {
         Self {
             queues,
@@ -56,6 +62,8 @@ impl<'q> Wait<'q> {
             wish,
             stage: Stage::New,
             runtime,
+            span,
+            seen: None,
         }
     }
 
@@ -66,11 +74,9 @@ impl<'q> Wait<'q> {
         wish: Wish,
         runtime: &'q Handle,
     ) -> Self {
-        let stage = Stage::Alone;
-        Self {
-            stage,
-            ..Self::new(queues, key, wish, runtime)
-        }
+        let mut wait = Self::new(queues, key, wish, runtime, (Instant::now(), None));
+        wait.stage = Stage::Alone;
+        wait
     }
 
     fn hold(&self) -> HoldId {
@@ -80,6 +86,23 @@ impl<'q> Wait<'q> {
     /// Whether it polls its own request.
     pub(super) fn is_alone(&self) -> bool {
         matches!(self.stage, Stage::Alone)
+    }
+
+    fn patience(&self) -> Patience {
+        let (since, limit) = self.span;
+        if self.wish.asks_once {
+            return Patience::none();
+        }
+        Patience::new(since, limit, self.queues.queueing.report_after)
+    }
+
+    /// Who held the lock when the caller looked last.
+    pub(super) fn take_seen(&mut self) -> Option<Box<HeldBy>> {
+        let mut lines = self.queues.lines.lock();
+        let line = lines.line(self.key);
+        let caller = line.and_then(|line| line.caller(self.hold()));
+        let seen = caller.and_then(|caller| caller.patience.take_seen());
+        seen.or_else(|| self.seen.take())
     }
 
     /// Goes on without a line, as long as no other caller has come.
@@ -107,6 +130,7 @@ impl<'q> Wait<'q> {
             runtime: self.runtime.id(),
             acquiring: None,
             waker: None,
+            patience: Some(self.patience()),
         };
         self.queues.enter_alone(self.key, asking)
     }
@@ -121,10 +145,11 @@ impl<'q> Wait<'q> {
             waker: None,
             runtime: Some(self.runtime.id()),
             answer: None,
+            patience: self.patience(),
         };
         let mut effects = Effects::default();
         let joined = self.queues.begin(self.key, &mut effects, |line, effects| {
-            line.callers.push_back(caller);
+            line.join(caller);
             let was_asked = line.flight.is_some();
             self.queues.step(self.key, line, Input::Join(wish), effects);
             let flight = line.flight.clone().filter(|_| !was_asked);
@@ -141,7 +166,7 @@ impl<'q> Wait<'q> {
     }
 
     /// Takes the answer, if there is one.
-    fn take_answer(&self) -> Option<Result<Cohort, Refusal>> {
+    fn take_answer(&mut self) -> Option<Result<Cohort, Refusal>> {
         let waiter = self.hold();
         let mut effects = Effects::default();
         let answered = self.queues.change(self.key, &mut effects, |line, effects| {
@@ -154,7 +179,9 @@ impl<'q> Wait<'q> {
             Some(caller)
         });
         self.queues.apply(self.key, effects, None);
-        answered.flatten()?.answer
+        let mut caller = answered.flatten()?;
+        self.seen = caller.patience.take_seen();
+        caller.answer
     }
 
     /// Has the caller woken by the answer. Returns whether it has come before.

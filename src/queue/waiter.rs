@@ -241,6 +241,7 @@ impl Waiter {
             open: false,
             deadline: now,
             ttl: self.request.ttl,
+            since: None,
         }
     }
 }

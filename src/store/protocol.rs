@@ -218,6 +218,8 @@ pub(crate) struct Snapshot {
     pub(crate) token: Option<FencingToken>,
     /// How many processes stand in the queue.
     pub(crate) waiting: u64,
+    /// When it stood so.
+    pub(crate) at: StoreTime,
 }
 
 /// One field of a lock.
@@ -239,6 +241,12 @@ pub(crate) struct Seen {
 }
 
 impl Snapshot {
+    /// How long ago the lock was taken: its token is the time of that. `None` if the clock was set back since.
+    pub(crate) fn held_for(&self) -> Option<Duration> {
+        let token = self.token?;
+        self.at.since(StoreTime { micros: token.0 })
+    }
+
     /// The holders with the token of the lock.
     pub(crate) fn seen(self) -> Seen {
         let holders = self.holders.into_iter();

@@ -65,6 +65,7 @@ impl Reply {
                     let left = holder.remaining.map(|left| left.as_secs().div_ceil(60));
                     holder.remaining = left.map(Duration::from_secs);
                 }
+                snapshot.at.micros = 0;
                 (snapshot.remaining.take(), snapshot.token.take())
             }
             Self::Message(_, message) => {

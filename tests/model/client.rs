@@ -220,6 +220,7 @@ impl Client<'_> {
             open,
             deadline: now() + span(won.left),
             ttl: span(ticks::TTL),
+            since: None,
         };
         self.step(hold.process, Input::Release(release));
     }

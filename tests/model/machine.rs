@@ -52,6 +52,7 @@ pub(crate) fn new(config: &Config) -> LocalQueue {
         local_handoffs: config.local_handoffs.into(),
         handoff: HandOff::InStore,
         fairness: Fairness::Fifo,
+        report_after: Duration::MAX,
     });
     queue.listens = true;
     queue

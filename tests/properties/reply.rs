@@ -123,6 +123,7 @@ fn says_snapshot(reply: &Value, seen: Option<&Snapshot>) -> bool {
         Value::Int(waiting),
         Value::Int(token),
         Value::Int(is_shared),
+        Value::Int(_),
         fields @ ..,
     ] = &values[..]
     else {
@@ -278,7 +279,7 @@ mod tests {
             1 => (-2i64..3).prop_map(Value::Int),
         ];
         let fields = prop::collection::vec(value, 0..7);
-        let head = [-2i64..3, -1..3, -1..3, 0..2].map(|number| number.prop_map(Value::Int));
+        let head = [-2i64..3, -1..3, -1..3, 0..2, -1..3].map(|number| number.prop_map(Value::Int));
         (head, fields)
             .prop_map(|(head, fields)| Value::Array(head.into_iter().chain(fields).collect()))
     }

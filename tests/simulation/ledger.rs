@@ -11,7 +11,7 @@ use std::{
 use tokio::time::Instant;
 
 use super::climate::Climate;
-use crate::{FencingToken, Held, HoldId, LostReason, Mode, OnLost, base::mutex::Mutex};
+use crate::{FencingToken, Held, HoldId, LockError, LostReason, Mode, OnLost, base::mutex::Mutex};
 
 /// Longer than a release takes in any case, and so longer than a lock may stand without a holder.
 const LONG: Duration = Duration::from_secs(25);
@@ -110,6 +110,13 @@ impl Ledger {
             start: Instant::now(),
             state: Mutex::default(),
         })
+    }
+
+    /// Without the holder that it may name, whose id is left to chance.
+    pub(super) fn note_error(&self, process: usize, error: &LockError) {
+        let text = error.to_string();
+        let text = text.split(": held by").next().unwrap_or_default();
+        self.note(format_args!("p{process}: {text}"));
     }
 
     pub(super) fn note(&self, what: impl Display) {

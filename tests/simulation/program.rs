@@ -186,7 +186,7 @@ impl Program {
             }
             Err(error) => {
                 let process = self.process;
-                self.ledger.note(format_args!("p{process}: {error}"));
+                self.ledger.note_error(process, &error);
                 let fine = match error {
                     LockError::Busy { .. } | LockError::Timeout { .. } => true,
                     LockError::Store { .. } => !self.climate.answers(),

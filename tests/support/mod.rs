@@ -58,7 +58,7 @@ pub use proxy::{Action, Cut, Direction, Proxy};
 pub use rig::Rig;
 pub use server::RedisServer;
 pub(crate) use stores::on_both_stores;
-pub use stores::{Section, connect, depths, patient, patient_at, waiters};
+pub use stores::{Section, connect, depths, patient, patient_at, patient_over_pool, waiters};
 pub use tls::TlsRedisServer;
 pub use trio::Trio;
 pub use turns::{Stay, Turns, processes, queued, unhurried, until_queued};

@@ -6,7 +6,7 @@ use super::process::Process;
 use super::stats::{self, Calls};
 use super::wait::DEADLINE;
 use deadpool_redis::redis::aio::MultiplexedConnection;
-use deadpool_redis::redis::{AsyncCommands, AsyncConnectionConfig, Client, cmd};
+use deadpool_redis::redis::{AsyncCommands, AsyncConnectionConfig, Client};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

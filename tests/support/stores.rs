@@ -45,6 +45,14 @@ pub fn patient_at(url: impl Into<String>) -> LocksBuilder {
     builder.connect_timeout(DEADLINE).response_timeout(DEADLINE)
 }
 
+/// The same over a pool: then the inbox is all that subscribes to anything, and can be told from the connection for
+/// commands.
+pub fn patient_over_pool(server: &RedisServer) -> LocksBuilder {
+    let pool = deadpool_redis::Config::from_url(server.url())
+        .create_pool(Some(deadpool_redis::Runtime::Tokio1));
+    patient(server).pool(pool.expect("a pool"))
+}
+
 /// The same with the defaults otherwise.
 pub async fn connect(server: &RedisServer) -> Locks {
     let locks = patient(server).build().await;

@@ -21,7 +21,7 @@ use crate::{
     hold::{
         deadlock::watched,
         entries::Entries,
-        entry::Entry,
+        entry::{Entry, Won},
         hold::{CallGraph, Hold},
         scope,
     },
@@ -248,8 +248,15 @@ impl<'a> Taking<'a> {
             &self.engine.renewals,
             runtime.as_ref().unwrap_or(&self.runtime),
         );
-        let (entries, terms) = (&mut self.entries, self.terms);
-        entries.enter(cohort, key, graph, terms, disconnects, place);
+        let won = Won {
+            cohort,
+            key,
+            graph,
+            terms: self.terms,
+            disconnects,
+            since: self.since,
+        };
+        self.entries.enter(won, place);
     }
 
     /// Fails if the caller does not want to wait for a lock that is not free.

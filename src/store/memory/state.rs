@@ -20,11 +20,11 @@ use crate::{
     },
     store::{
         AcquireReply, AcquireRequest, DepthChange, ForcedMessage, HandoffMessage, Presence,
-        ReleaseReply, ReleaseRequest, Renewal, Seen, SeenHolder, Snapshot, StoreTime,
-        TOMBSTONE_LIFE,
+        ReleaseReply, ReleaseRequest, Renewal, StoreTime, TOMBSTONE_LIFE,
     },
 };
 
+mod looking;
 mod moves;
 mod several;
 mod sharing;
@@ -306,68 +306,6 @@ impl State {
             },
         }
     }
-
-    pub(super) fn inspect(&mut self, key: &LockKey, now: Instant) -> Option<Snapshot> {
-        let waiting = self.line(key, now, |line| line.waiting(now));
-        let is_shared = self.latest(key, now).is_some();
-        let fields = self.live_lock(key, now)?.fields.clone();
-        let holders = fields.into_iter().map(|(hold, depth)| {
-            let lasts = self.line(key, now, |line| line.reader(hold));
-            SeenHolder {
-                field: field(hold),
-                depth: u64::from(depth),
-                remaining: lasts.filter(|_| is_shared).map(|lasts| lasts - now),
-            }
-        });
-        let holders = holders.collect();
-        let lock = self.live_lock(key, now)?;
-        Some(Snapshot {
-            holders,
-            mode: if is_shared {
-                Mode::Shared
-            } else {
-                Mode::Exclusive
-            },
-            remaining: Some(lock.expires - now),
-            token: Some(FencingToken(lock.token)),
-            waiting,
-        })
-    }
-
-    pub(super) fn force_release(&mut self, key: &LockKey, seen: &Seen, now: Instant) -> bool {
-        let Some(lock) = self.live_lock(key, now) else {
-            return false;
-        };
-        let token = lock.token;
-        let was_seen = |hold: &HoldId| seen.fields.contains(&field(*hold));
-        let holds = lock.fields.iter().map(|(hold, _)| *hold);
-        let holds: Vec<_> = holds.filter(was_seen).collect();
-        if holds.is_empty() || seen.token.is_some_and(|seen| seen.0 != token) {
-            return false;
-        }
-        if self.latest(key, now).is_some() {
-            for hold in &holds {
-                self.take_out(key, *hold, now);
-            }
-        } else {
-            self.locks.remove(key);
-        }
-        for &hold in &holds {
-            self.line(key, now, |line| {
-                line.forget_reader(hold);
-                line.forget_changes(hold);
-            });
-        }
-        self.settle_and_admit(key, token, now);
-        let key = key.as_str().to_owned();
-        self.forced.push(ForcedMessage { key, holds });
-        true
-    }
-}
-
-/// A hold as an inspection shows it.
-fn field(hold: HoldId) -> Vec<u8> {
-    hold.to_string().into_bytes()
 }
 
 impl Lock {

@@ -274,6 +274,7 @@ fn parse_snapshot(reply: &Value) -> Option<Option<Snapshot>> {
         Value::Int(waiting),
         Value::Int(token),
         Value::Int(is_shared @ 0..=1),
+        Value::Int(at),
         fields @ ..,
     ] = &values[..]
     else {
@@ -281,6 +282,7 @@ fn parse_snapshot(reply: &Value) -> Option<Option<Snapshot>> {
     };
     let waiting = u64::try_from(*waiting).ok()?;
     let token = FencingToken(u64::try_from(*token).ok()?);
+    let at = micros(*at)?;
     let (fields, []) = fields.as_chunks::<3>() else {
         return None;
     };
@@ -314,6 +316,7 @@ fn parse_snapshot(reply: &Value) -> Option<Option<Snapshot>> {
         remaining: millis(*remaining),
         token: (token.0 > 0).then_some(token),
         waiting,
+        at,
     }))
 }
 

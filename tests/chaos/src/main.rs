@@ -44,6 +44,7 @@ mod worker;
 )]
 mod support {
     pub mod admin;
+    pub mod clients;
     pub mod dice;
     pub mod ports;
     pub mod process;

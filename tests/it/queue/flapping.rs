@@ -5,19 +5,18 @@ use std::time::Duration;
 
 use crate::support::rig::KEY;
 use crate::support::{
-    Action, Cut, DEADLINE, Direction::ToServer, Proxy, RedisServer, Turns, eventually, patient,
-    processes, queued, until_queued, waiters,
+    Action, Cut, DEADLINE, Direction::ToServer, Proxy, RedisServer, Turns, eventually,
+    patient_over_pool, processes, queued, until_queued, waiters,
 };
 use reentry::{Locks, LocksBuilder};
-
-/// A subscription of an inbox, by the length of its name.
-const TO_INBOX: &[u8] = b"SUBSCRIBE\r\n$50\r\n";
 
 const HEARTBEAT: Duration = Duration::from_secs(60);
 
 /// A process in strict order, so that each of its waiters has the lock by a message, or by asking.
 fn process(server: &RedisServer) -> LocksBuilder {
-    let builder = patient(server).ttl(10 * HEARTBEAT).heartbeat(HEARTBEAT);
+    let builder = patient_over_pool(server)
+        .ttl(10 * HEARTBEAT)
+        .heartbeat(HEARTBEAT);
     builder.local_handoffs(0).wait_forever()
 }
 
@@ -67,7 +66,7 @@ async fn waiters_get_in_though_their_inboxes_die_and_do_not_come_back() {
 async fn waiters_get_in_though_every_subscription_is_cut_before_it_is_confirmed() {
     let server = RedisServer::start().await;
     let proxy = Proxy::start(server.port());
-    proxy.on_every(ToServer, TO_INBOX, Action::CutAtAnswer(Cut::Reset));
+    proxy.on_every(ToServer, b"SUBSCRIBE", Action::CutAtAnswer(Cut::Reset));
     let crowded = processes::<2>(&process(&server).url(proxy.url())).await;
     let [holder] = processes(&process(&server)).await;
     let guard = holder.lock(KEY).await.unwrap();

@@ -7,9 +7,9 @@ use crate::support::rig::{KEY, RESPONSE_TIMEOUT};
 use crate::support::turns::TTL;
 use crate::support::{
     Action, Cut, DEADLINE, Direction::ToClient, Proxy, RedisServer, Turns, eventually, patient,
-    patient_at, until_queued, waiters, within,
+    patient_at, patient_over_pool, until_queued, waiters, within,
 };
-use reentry::Locks;
+use reentry::{Locks, LocksBuilder};
 
 const HEARTBEAT: Duration = Duration::from_millis(500);
 
@@ -18,8 +18,17 @@ const MESSAGE: &[u8] = b"$7\r\nmessage\r\n";
 
 /// A process in strict order, so that each of its waiters has the lock by a message.
 async fn process(server: &RedisServer, url: String) -> Locks {
-    let builder = patient(server).url(url).ttl(TTL).heartbeat(HEARTBEAT);
-    builder.local_handoffs(0).build().await.unwrap()
+    build(patient(server).url(url)).await
+}
+
+/// One of which nothing but the inbox is subscribed, to be killed by that.
+async fn process_over_pool(server: &RedisServer) -> Locks {
+    build(patient_over_pool(server)).await
+}
+
+async fn build(builder: LocksBuilder) -> Locks {
+    let builder = builder.ttl(TTL).heartbeat(HEARTBEAT).local_handoffs(0);
+    builder.build().await.unwrap()
 }
 
 /// So many waiters of either process, behind `holder`.
@@ -45,9 +54,9 @@ async fn crowd(holder: &Locks, processes: [&Locks; 2], each: usize) -> Turns {
 #[tokio::test]
 async fn a_hundred_waiters_get_in_though_their_inboxes_are_killed_again_and_again() {
     let server = RedisServer::start().await;
-    let one = process(&server, server.url()).await;
-    let other = process(&server, server.url()).await;
-    let holder = process(&server, server.url()).await;
+    let one = process_over_pool(&server).await;
+    let other = process_over_pool(&server).await;
+    let holder = process_over_pool(&server).await;
     let guard = holder.lock(KEY).await.unwrap();
     let mut turns = crowd(&holder, [&one, &other], 50).await;
     let open = async || server.subscriptions().await.len() == 2;
@@ -173,8 +182,8 @@ async fn a_subscription_that_was_refused_is_made_when_it_is_allowed() {
 async fn a_subscription_that_dies_again_and_again_is_not_made_anew_at_once() {
     let server = RedisServer::start().await;
     let [here, there] = [
-        process(&server, server.url()).await,
-        process(&server, server.url()).await,
+        process_over_pool(&server).await,
+        process_over_pool(&server).await,
     ];
     let guard = there.lock(KEY).await.unwrap();
     let waiting = tokio::spawn(here.lock(KEY).wait_forever().run(async {}));

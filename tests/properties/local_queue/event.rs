@@ -108,5 +108,6 @@ pub(super) fn any_queueing() -> impl Strategy<Value = Queueing> {
         local_handoffs,
         fairness: Fairness::Fifo,
         handoff: HandOff::InProcess,
+        report_after: Duration::MAX,
     })
 }

@@ -150,6 +150,7 @@ impl Shell {
             tombstone: grant.unanswered,
             deadline: deadline(grant.sent, grant.lease),
             ttl: grant.ttl,
+            since: None,
         }));
     }
 

@@ -250,6 +250,7 @@ pub(super) fn release(holder: char) -> Event {
             open: true,
             deadline: deadline(grant.sent, grant.lease),
             ttl: grant.ttl,
+            since: None,
         }))
     })
 }

@@ -41,6 +41,7 @@ pub(super) const NOTIFY: Queueing = Queueing {
     local_handoffs: 16,
     handoff: HandOff::InStore,
     fairness: Fairness::Fifo,
+    report_after: Duration::MAX,
 };
 pub(super) const BACKOFF: Queueing = Queueing {
     wake: Wake::Backoff,
