@@ -70,9 +70,8 @@ impl Child {
         let (sender, said) = unbounded_channel();
         std::thread::spawn(move || {
             for line in BufReader::new(output).lines().map_while(Result::ok) {
-                if let Some((_, words)) = line.split_once(MARK)
-                    && sender.send(words.to_owned()).is_err()
-                {
+                let words = line.split_once(MARK).map_or(&*line, |(_, words)| words);
+                if sender.send(words.to_owned()).is_err() {
                     return;
                 }
             }
@@ -85,7 +84,7 @@ impl Child {
         }
     }
 
-    /// The next line the role says that begins with `prefix`: what follows the prefix, trimmed.
+    /// The next line the role says or prints that begins with `prefix`: what follows the prefix, trimmed.
     ///
     /// Lines before it are skipped for good.
     ///
@@ -138,6 +137,11 @@ impl Child {
     /// SIGKILL, and waits until it is gone.
     pub fn sigkill(&mut self) {
         self.process.kill();
+    }
+
+    /// SIGTERM.
+    pub fn sigterm(&self) {
+        self.process.terminate();
     }
 
     /// SIGSTOP, and waits until it has taken effect.

@@ -63,6 +63,11 @@ impl Process {
         self.child.wait().expect("our child to end");
     }
 
+    /// SIGTERM.
+    pub fn terminate(&self) {
+        self.signal(Signal::TERM);
+    }
+
     /// SIGSTOP, and waits until it has taken effect.
     pub fn pause(&self) {
         self.signal(Signal::STOP);
