@@ -11,6 +11,7 @@
 //! | `faults` | dropped futures, lost and repeated requests, lost data |
 //! | `setup` | permissions, secrets, TLS, neighbours, and the repository itself |
 //! | `macros` | `#[locked]` |
+//! | `examples` | those of the examples that are services, in processes of their own |
 //!
 //! They share one process, so none of them changes what belongs to it: an installed `Locks`, a panic
 //! hook, a subscriber of events. A test that does is a binary of its own, in the folder above.
@@ -149,4 +150,13 @@ mod macros {
     mod options;
     mod readers;
     mod several;
+}
+
+// They use `#[locked]`.
+#[cfg(feature = "macros")]
+mod examples {
+    mod axum_orders;
+    mod client;
+    mod clock;
+    mod worker;
 }
