@@ -48,6 +48,10 @@ impl Locks {
     /// ends, is in the report: a guard that is kept, a body with [`OnLost::KeepRunning`](crate::OnLost::KeepRunning), a
     /// lock that the store did not release in time.
     ///
+    /// A service calls it as soon as it is asked to end, and awaits its requests or jobs after that: so those that wait
+    /// for a lock do not delay its end. `cargo run --example axum_orders` shows it for a web service, `cargo run --example
+    /// worker` for jobs.
+    ///
     /// # Cancel safety
     ///
     /// As for [`close`](Self::close).
