@@ -18,13 +18,14 @@ use crate::{
     names,
 };
 
-const NAMES: [&str; 10] = [
+const NAMES: [&str; 11] = [
     "key",
     "locks",
     "held",
     "ttl",
     "wait",
     "max_hold",
+    "min_hold",
     "on_lost",
     "reentrancy",
     "depth_sync",
@@ -191,7 +192,7 @@ impl Reader<'_> {
         } else if name == "held" {
             let held = self.binding(&value);
             self.arguments.held = self.errors.keep(held);
-        } else if name == "ttl" || name == "wait" || name == "max_hold" {
+        } else if name == "ttl" || name == "wait" || name == "max_hold" || name == "min_hold" {
             let setter = self.duration(name, &value);
             let setter = self.errors.keep(setter);
             self.arguments.setters.extend(setter);
@@ -230,7 +231,7 @@ impl Reader<'_> {
             ("wait", text) => duration::parse(text)
                 .map_err(|message| format!("{message}; or `none`, or `forever`")),
             (name, text) => duration::parse(text).and_then(|duration| {
-                if duration.is_zero() {
+                if duration.is_zero() && name != "min_hold" {
                     Err(format!("a `{name}` of zero would lose the lock at once"))
                 } else {
                     Ok(duration)

@@ -170,6 +170,37 @@ impl<K> LockRequest<K> {
         self
     }
 
+    /// How long the lock is held at least, counted from its acquisition (default: no longer than it is in use).
+    ///
+    /// If it is released earlier, it stands until then, and no other caller gets it; a caller that waits enters within a
+    /// heartbeat after that. This makes a scheduled job run at most once in a period, however many machines try it,
+    /// though their clocks differ. The TTL is no shorter than this, so it holds if the holder dies: then the lock stands
+    /// for the TTL, counted from its last renewal. Only a holder that was handed the lock, and dies before its first
+    /// renewal, leaves it earlier.
+    ///
+    /// Not above [`max_hold`](Self::max_hold), and not for a lock that is shared. The outermost acquisition decides.
+    /// After a [downgrade](crate::Held::downgrade) it has no effect.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let hourly = locks.lock("job:report").min_hold(Duration::from_secs(3600)).no_wait();
+    /// hourly.clone().run(async { /* the job, for a second or two */ }).await?;
+    /// assert!(hourly.clone().run(async {}).await.unwrap_err().is_contended());
+    /// tokio::time::sleep(Duration::from_secs(3600)).await;
+    /// hourly.run(async { /* the next run */ }).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn min_hold(mut self, min_hold: Duration) -> Self {
+        self.options.min_hold = Some(min_hold);
+        self
+    }
+
     /// What happens to the body when the lock is lost (default: it is dropped). The outermost
     /// acquisition decides.
     ///

@@ -182,6 +182,7 @@ pub(crate) struct Options {
     pub(crate) ttl: Option<Duration>,
     pub(crate) wait: Option<Wait>,
     pub(crate) max_hold: Option<Duration>,
+    pub(crate) min_hold: Option<Duration>,
     pub(crate) on_lost: Option<OnLost>,
     pub(crate) reentrancy: Option<Reentrancy>,
     pub(crate) depth_sync: Option<DepthSync>,
@@ -194,10 +195,12 @@ pub(crate) struct Options {
 /// Options that are complete and agree with each other.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
-    /// The lease to ask for: the TTL, or `max_hold` if that is shorter.
+    /// The lease to ask for: the TTL, or `max_hold` if that is shorter, or `min_hold` if that is longer.
     pub(crate) ttl: Duration,
     pub(crate) wait: Wait,
     pub(crate) max_hold: Option<Duration>,
+    /// How long the lock is held at least. The lease is no shorter, so that it is kept if the holder dies.
+    pub(crate) min_hold: Option<Duration>,
     /// Whether it may go on with the hold of another call graph in memory.
     pub(crate) may_inherit: bool,
     pub(crate) on_lost: OnLost,
@@ -221,6 +224,7 @@ impl Options {
     /// Completes the options with `defaults` and checks them against each other.
     pub(crate) fn resolve(self, defaults: Self) -> Result<Terms, LockError> {
         let ttl = self.ttl.or(defaults.ttl).unwrap_or(Self::DEFAULT_TTL);
+        let ttl = ttl.max(self.min_hold.unwrap_or_default());
         let max_hold = self.max_hold.or(defaults.max_hold);
         if !(Self::MIN_TTL..=Self::MAX_TTL).contains(&ttl) {
             return Err(config(format!(
@@ -234,6 +238,16 @@ impl Options {
                 "a max_hold of {max_hold:?} is below a third of the TTL of {ttl:?}"
             )));
         }
+        if let Some(min_hold) = self.min_hold {
+            if self.mode == Mode::Shared {
+                return Err(config("a lock that is shared has no `min_hold`".to_owned()));
+            }
+            if max_hold.is_some_and(|max_hold| max_hold < min_hold) {
+                return Err(config(format!(
+                    "a min_hold of {min_hold:?} is above the max_hold"
+                )));
+            }
+        }
         if self.permits == Some(0) {
             return Err(config("a semaphore has one permit at least".to_owned()));
         }
@@ -244,7 +258,8 @@ impl Options {
                 .or(defaults.wait)
                 .unwrap_or(Wait::AtMost(Self::DEFAULT_WAIT)),
             max_hold,
-            may_inherit: max_hold.is_none(),
+            min_hold: self.min_hold,
+            may_inherit: max_hold.is_none() && self.min_hold.is_none(),
             on_lost: self.on_lost.or(defaults.on_lost).unwrap_or_default(),
             reentrancy: self.reentrancy.or(defaults.reentrancy).unwrap_or_default(),
             depth_sync: self.depth_sync.or(defaults.depth_sync).unwrap_or_default(),
@@ -291,6 +306,7 @@ mod tests {
         Options {
             ttl: Some(ttl),
             max_hold,
+            min_hold: None,
             wait: None,
             on_lost: None,
             reentrancy: None,

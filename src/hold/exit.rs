@@ -54,12 +54,18 @@ pub(super) fn finish(
 ) -> Option<(Release, Option<Handle>)> {
     let removed = renewals.remove(hold);
     let (cohort, is_open) = hold.end(renewals.disconnects());
+    let min_hold = hold.min_hold();
+    let may_hand_on = is_open && min_hold.is_none() && hold.group().is_none();
     if !removed.was_waiting {
         hold.call_off();
-    } else if is_open && hold.group().is_none() && renewals.queues().hand_on(hold.key(), cohort) {
+    } else if may_hand_on && renewals.queues().hand_on(hold.key(), cohort) {
         return None;
     }
-    Some((cohort.release(), removed.runtime))
+    let release = Release {
+        min_hold,
+        ..cohort.release()
+    };
+    Some((release, removed.runtime))
 }
 
 /// Waits for the store to take in that an entry or a member has left, but no longer than the response timeout:

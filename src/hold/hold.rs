@@ -5,6 +5,7 @@
 
 use std::{
     fmt,
+    num::NonZeroU64,
     sync::{Arc, OnceLock},
     time::Duration,
 };
@@ -44,6 +45,8 @@ pub(crate) struct Hold {
     group: Option<Arc<Group<Self>>>,
     /// Whether some acquire of the hold was never answered.
     unanswered: bool,
+    /// How long the lock is held at least, in ms.
+    min_hold: Option<NonZeroU64>,
     /// Where it is renewed and released, and its place in the schedule there.
     runtime: runtime::Id,
     slot: OnceLock<Slot>,
@@ -117,6 +120,10 @@ impl Hold {
             on_lost: terms.on_lost,
             group,
             unanswered: cohort.unanswered,
+            min_hold: terms.min_hold.and_then(|min_hold| {
+                let millis = u64::try_from(min_hold.as_millis()).unwrap_or(u64::MAX);
+                NonZeroU64::new(millis)
+            }),
             runtime,
             slot: OnceLock::new(),
             state: Mutex::new(state),
@@ -282,6 +289,15 @@ impl Hold {
                 *mode == Mode::Exclusive && lease.is_open(disconnects) && !depth.is_lengthening(),
             )
         })
+    }
+
+    /// How long the lock is held at least, unless it was for certain.
+    pub(super) fn min_hold(&self) -> Option<Duration> {
+        let min_hold = Duration::from_millis(self.min_hold?.get());
+        let since = self.tokens.since();
+        // One per cent is for clocks that differ in rate.
+        let is_over = since.is_some_and(|since| since.elapsed() >= min_hold + min_hold / 100);
+        (!is_over && self.mode() == Mode::Exclusive).then_some(min_hold)
     }
 
     /// A renewal that was sent after so many disconnects is confirmed.

@@ -110,6 +110,7 @@ impl Cohort {
             deadline: self.lease.deadline,
             ttl: self.lease.ttl,
             since: self.tokens.since(),
+            min_hold: None,
         }
     }
 }

@@ -209,6 +209,7 @@ impl Requests {
             // The take or the grant has removed it, and none comes back while the lease lasts.
             placeless: release.open && now < release.deadline,
             successor,
+            min_hold: release.min_hold,
         };
         let patience = if release.tombstone {
             release.ttl.max(TOMBSTONE_LIFE)

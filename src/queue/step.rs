@@ -89,6 +89,8 @@ pub(crate) struct Release {
     pub(crate) ttl: Duration,
     /// Since when it has had the lock, as far as is known.
     pub(crate) since: Option<Instant>,
+    /// How long it has the lock at least, if it had it for less.
+    pub(crate) min_hold: Option<Duration>,
 }
 
 /// What the store said to the request in flight.

@@ -242,6 +242,7 @@ impl Waiter {
             deadline: now,
             ttl: self.request.ttl,
             since: None,
+            min_hold: None,
         }
     }
 }

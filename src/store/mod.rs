@@ -66,7 +66,8 @@ pub(crate) trait Store: fmt::Debug + Send + Sync {
     fn downgrade(&self, key: &LockKey, downgrading: Downgrading) -> Answer<Presence>;
 
     /// Ends a hold, whether it stands in the lock or in the queue, or an unanswered acquire may still
-    /// put it there. The lock moves on: to the successor, or to the process that has waited longest.
+    /// put it there. The lock moves on: to the successor, or to the process that has waited longest. Where it is to be
+    /// held for longer than it was, it stands until then, and ends by itself.
     fn release(&self, key: &LockKey, request: ReleaseRequest) -> Answer<ReleaseReply>;
 
     /// Takes several locks for one hold, or none of them, with leases of this TTL. It takes those alone that are free and

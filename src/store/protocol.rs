@@ -135,12 +135,19 @@ pub(crate) struct ReleaseRequest {
     pub(crate) placeless: bool,
     /// Only of a hold that has the lock alone.
     pub(crate) successor: Option<Successor>,
+    /// How long the lock is held at least, counted from its token: until then it stands, and nobody follows. Only of a
+    /// hold that has the lock alone.
+    pub(crate) min_hold: Option<Duration>,
 }
 
 impl ReleaseRequest {
     /// Whether nothing but its field can be there of the hold, and none follows it.
     pub(crate) fn is_short(&self) -> bool {
-        self.placeless && !self.tombstone && !self.nested && self.successor.is_none()
+        self.placeless
+            && !self.tombstone
+            && !self.nested
+            && self.successor.is_none()
+            && self.min_hold.is_none()
     }
 }
 

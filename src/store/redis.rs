@@ -16,8 +16,8 @@ use self::{
     reply::Unexpected,
     script::{
         ACQUIRE, ACQUIRE_ALL, Call, DEPTH, DOWNGRADE, FORCE_RELEASE, HOLDS, INSPECT, KEEP, LOOK,
-        RELEASE, RELEASE_ALL, RENEW, RENEW_ALL, SHARE, Script, UNSHARE, VICTIM, WAIT, WITHDRAW,
-        millis,
+        RELEASE, RELEASE_ALL, RENEW, RENEW_ALL, RETAIN, SHARE, Script, UNSHARE, VICTIM, WAIT,
+        WITHDRAW, millis,
     },
 };
 use super::{
@@ -78,6 +78,13 @@ impl RedisStore {
         let disconnects = connector.disconnects().clone();
         let inbox = address.map(|address| Inbox::new(address, timeouts, disconnects));
         Self { connector, inbox }
+    }
+
+    /// Lets a lock stand until it was held for so long. False if it was already, or the hold is not in it.
+    fn retain(&self, key: &LockKey, request: ReleaseRequest, min_hold: Duration) -> Answer<bool> {
+        let marks = if request.tombstone { "x" } else { "" };
+        let call = lock_and_line(&RETAIN, key).arg(Field(request.hold));
+        self.run(call.millis(min_hold).arg(marks), reply::flag)
     }
 
     fn run<T: 'static>(
@@ -213,7 +220,22 @@ impl Store for RedisStore {
                 .told(successor.entry);
         }
         let ttl = request.successor.map(|successor| successor.ttl);
-        self.run(call, move |reply| reply::released(reply, ttl))
+        let released = self.run(call, move |reply| reply::released(reply, ttl));
+        match request.min_hold {
+            None => released,
+            Some(min_hold) => {
+                let retained = self.retain(key, request, min_hold);
+                Box::pin(async move {
+                    if retained.await? {
+                        return Ok(ReleaseReply {
+                            presence: Presence::Present,
+                            successor: None,
+                        });
+                    }
+                    released.await
+                })
+            }
+        }
     }
 
     fn acquire_all(

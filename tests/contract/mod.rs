@@ -44,6 +44,7 @@ mod moves;
 mod odd_data;
 mod queue;
 mod readers;
+mod retain;
 pub(super) mod server;
 mod several;
 mod take;

@@ -93,6 +93,7 @@ pub(crate) fn release_request(hold: HoldId) -> ReleaseRequest {
         nested: false,
         placeless: false,
         successor: None,
+        min_hold: None,
     }
 }
 

@@ -139,6 +139,7 @@ impl Names {
                     nested,
                     placeless,
                     successor: next.map(|next| self.successor(inbox, next)),
+                    min_hold: None,
                 };
                 store.release(key, request).await.map(Reply::Released)
             }

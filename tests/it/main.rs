@@ -55,6 +55,7 @@ mod leases {
     mod holder_dies;
     mod loss;
     mod max_hold;
+    mod min_hold;
     mod outage;
     mod silence;
     mod watchdog;

@@ -221,6 +221,7 @@ impl Client<'_> {
             deadline: now() + span(won.left),
             ttl: span(ticks::TTL),
             since: None,
+            min_hold: None,
         };
         self.step(hold.process, Input::Release(release));
     }

@@ -42,7 +42,7 @@ const PARTS: [(&str, &str); 5] = [
 ];
 
 /// Every script is known to the server, so that each operation is one EVALSHA.
-const SCRIPTS: [&str; 18] = [
+const SCRIPTS: [&str; 19] = [
     include_str!("../../lua/acquire.lua"),
     include_str!("../../lua/acquire_all.lua"),
     include_str!("../../lua/depth.lua"),
@@ -56,6 +56,7 @@ const SCRIPTS: [&str; 18] = [
     include_str!("../../lua/release_all.lua"),
     include_str!("../../lua/renew.lua"),
     include_str!("../../lua/renew_all.lua"),
+    include_str!("../../lua/retain.lua"),
     include_str!("../../lua/share.lua"),
     include_str!("../../lua/unshare.lua"),
     include_str!("../../lua/victim.lua"),

@@ -90,6 +90,10 @@ impl LocalQueue {
     /// has it alone to another one. Readers who are first ask at once instead.
     pub(super) fn end(&mut self, release: &Release) -> Option<Successor> {
         self.forget_holder(release.hold);
+        if release.min_hold.is_some() {
+            // Nobody has it next until then: the first one asks.
+            return None;
+        }
         let first = self.waiters.front().filter(|_| self.flight.is_none())?;
         if release.mode == Mode::Shared {
             return None;

@@ -280,8 +280,17 @@ impl State {
             tombstone,
             nested,
             successor,
+            min_hold,
             ..
         } = request;
+        if let Some(min_hold) = min_hold
+            && self.retain(key, (hold, tombstone), min_hold, now)
+        {
+            return ReleaseReply {
+                presence: Presence::Present,
+                successor: None,
+            };
+        }
         let token = self.held(key, hold, now).map(|lock| lock.token);
         if token.is_some() {
             self.locks.remove(key);

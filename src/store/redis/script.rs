@@ -50,6 +50,7 @@ script!(DEPTH, "depth");
 script!(RENEW, "renew");
 script!(RENEW_ALL, "renew_all");
 script!(RELEASE, "release");
+script!(RETAIN, "retain");
 script!(SHARE, "share");
 script!(KEEP, "keep");
 script!(DOWNGRADE, "downgrade");
@@ -222,6 +223,7 @@ mod tests {
             &RENEW_ALL,
             &RELEASE,
             &RELEASE_ALL,
+            &RETAIN,
             &SHARE,
             &KEEP,
             &DOWNGRADE,

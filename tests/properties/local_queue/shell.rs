@@ -151,6 +151,7 @@ impl Shell {
             deadline: deadline(grant.sent, grant.lease),
             ttl: grant.ttl,
             since: None,
+            min_hold: None,
         }));
     }
 

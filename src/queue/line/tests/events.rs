@@ -251,6 +251,7 @@ pub(super) fn release(holder: char) -> Event {
             deadline: deadline(grant.sent, grant.lease),
             ttl: grant.ttl,
             since: None,
+            min_hold: None,
         }))
     })
 }

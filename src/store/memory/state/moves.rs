@@ -13,10 +13,35 @@ use crate::{
         id::{FencingToken, HoldId, InboxId},
         key::LockKey,
     },
-    store::{AcquireReply, Order, Successor},
+    store::{AcquireReply, Order, StoreTime, Successor},
 };
 
 impl State {
+    /// A lock stands until it was held for so long. False if it was already, or the hold is not in it.
+    pub(super) fn retain(
+        &mut self,
+        key: &LockKey,
+        (hold, tombstone): (HoldId, bool),
+        min_hold: Duration,
+        now: Instant,
+    ) -> bool {
+        let time = self.clock.at(now);
+        let Some(lock) = self.held(key, hold, now) else {
+            return false;
+        };
+        let token = StoreTime { micros: lock.token };
+        let held_for = time.since(token).unwrap_or_default();
+        let left = min_hold.saturating_sub(held_for);
+        if left.is_zero() {
+            return false;
+        }
+        lock.expires = now + left;
+        if tombstone {
+            self.line(key, now, |line| line.bury(now, hold));
+        }
+        true
+    }
+
     /// A free lock moves: to the successor, or to the process that has waited longest.
     pub(super) fn move_on(
         &mut self,

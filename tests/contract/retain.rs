@@ -1,0 +1,110 @@
+//! A lock that is held for a while at least, also after its release.
+
+use std::time::Duration;
+
+use super::world::{MINUTE, World, acquire_request, entry_of, near, release_request, some_hold};
+use crate::{
+    base::id::{HoldId, InboxId},
+    store::{AcquireReply, Presence, ReleaseReply, ReleaseRequest},
+};
+
+on_every_store!(
+    a_released_lock_stands_until_it_was_held_for_so_long,
+    it_stands_for_longer_than_its_lease_if_it_has_to,
+    it_ends_at_the_same_time_however_often_it_is_released,
+    one_that_was_held_for_so_long_is_free,
+    one_that_another_hold_has_is_left_alone,
+    a_tombstone_refuses_an_acquire_that_comes_late,
+    the_next_in_the_line_has_it_when_it_ends,
+);
+
+/// The end of a hold whose lock is held for so long at least.
+fn end_after(hold: HoldId, min_hold: Duration) -> ReleaseRequest {
+    ReleaseRequest {
+        min_hold: Some(min_hold),
+        ..release_request(hold)
+    }
+}
+
+impl World {
+    async fn retain(&self, hold: HoldId, min_hold: Duration) -> Presence {
+        let ended = self.end(end_after(hold, min_hold)).await;
+        assert_eq!(ended.successor, None);
+        ended.presence
+    }
+}
+
+async fn a_released_lock_stands_until_it_was_held_for_so_long(world: World) {
+    let hold = some_hold();
+    world.take(hold, 9 * MINUTE).await;
+    assert_eq!(world.retain(hold, 4 * MINUTE).await, Presence::Present);
+    assert!(near(world.remaining().await, 4 * MINUTE));
+    let other = world.acquire(some_hold(), MINUTE).await;
+    assert!(matches!(other, AcquireReply::Busy { .. }), "{other:?}");
+    world.pass(5 * MINUTE).await;
+    world.take(some_hold(), MINUTE).await;
+}
+
+async fn it_stands_for_longer_than_its_lease_if_it_has_to(world: World) {
+    let hold = some_hold();
+    world.take(hold, MINUTE).await;
+    assert_eq!(world.retain(hold, 4 * MINUTE).await, Presence::Present);
+    assert!(near(world.remaining().await, 4 * MINUTE));
+}
+
+/// Its end is counted from its token, and not from the request.
+async fn it_ends_at_the_same_time_however_often_it_is_released(world: World) {
+    let hold = some_hold();
+    world.take(hold, MINUTE).await;
+    for _ in 0..3 {
+        assert_eq!(world.retain(hold, 4 * MINUTE).await, Presence::Present);
+        assert!(near(world.remaining().await, 4 * MINUTE));
+    }
+    world.pass(5 * MINUTE).await;
+    assert_eq!(world.retain(hold, 4 * MINUTE).await, Presence::Gone);
+    assert_eq!(world.inspect().await, None);
+}
+
+async fn one_that_was_held_for_so_long_is_free(world: World) {
+    let hold = some_hold();
+    world.take(hold, MINUTE).await;
+    assert_eq!(world.retain(hold, Duration::ZERO).await, Presence::Present);
+    assert_eq!(world.inspect().await, None);
+}
+
+async fn one_that_another_hold_has_is_left_alone(world: World) {
+    let (hold, other) = (some_hold(), some_hold());
+    world.take(hold, MINUTE).await;
+    assert_eq!(world.retain(other, 9 * MINUTE).await, Presence::Gone);
+    assert!(near(world.remaining().await, MINUTE));
+    assert_eq!(world.holders().await, [(hold.to_string(), 1)]);
+}
+
+async fn a_tombstone_refuses_an_acquire_that_comes_late(world: World) {
+    let hold = some_hold();
+    world.take(hold, 9 * MINUTE).await;
+    let request = ReleaseRequest {
+        tombstone: true,
+        ..end_after(hold, MINUTE)
+    };
+    let kept = ReleaseReply {
+        presence: Presence::Present,
+        successor: None,
+    };
+    assert_eq!(world.end(request).await, kept);
+    let late = acquire_request(hold, 9 * MINUTE);
+    assert_eq!(world.ask(late).await, AcquireReply::Ended);
+    assert!(near(world.remaining().await, MINUTE));
+}
+
+async fn the_next_in_the_line_has_it_when_it_ends(world: World) {
+    let (hold, next) = (some_hold(), some_hold());
+    let entry = entry_of(InboxId::new());
+    world.take(hold, 9 * MINUTE).await;
+    world.wait(next, 9 * MINUTE, entry).await;
+    assert_eq!(world.retain(hold, 4 * MINUTE).await, Presence::Present);
+    world.wait(next, 9 * MINUTE, entry).await;
+    world.pass(5 * MINUTE).await;
+    let had = world.queue(next, 9 * MINUTE, entry).await;
+    assert!(matches!(had, AcquireReply::Held { .. }), "{had:?}");
+}
