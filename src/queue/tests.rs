@@ -11,7 +11,6 @@ use std::{
 
 use tokio::{
     runtime::{Builder, Runtime},
-    sync::watch,
     task::JoinHandle,
     time::{Instant, sleep, timeout},
 };
@@ -23,14 +22,14 @@ use super::step::unanswered;
 use crate::{
     LockError, Locks,
     base::{
-        id::{HoldId, InboxId, Owner},
+        id::{InboxId, Owner},
         key::LockKey,
         mutex::Mutex,
     },
     store::{
-        AcquireAllReply, AcquireReply, AcquireRequest, Answer, DepthChange, Downgrading, HoldOf,
-        Keeping, Listener, Presence, ReleaseReply, ReleaseRequest, Renewal, Seen, ShareRequest,
-        Snapshot, Store, memory::MemoryStore, waits::Waits,
+        AcquireReply, AcquireRequest, Answer, Listener, Store,
+        memory::MemoryStore,
+        through::{Through, Verb},
     },
     support::{DEADLINE, eventually},
 };
@@ -60,12 +59,9 @@ impl Counting {
     fn once_polled(&self, happens: impl FnOnce() + Send + 'static) {
         *self.meanwhile.lock() = Some(Box::new(happens));
     }
-}
 
-impl Store for Counting {
-    fn acquire(&self, key: &LockKey, request: AcquireRequest) -> Answer<AcquireReply> {
+    fn pass_acquire<T: Send + 'static>(&self, request: Answer<T>) -> Answer<T> {
         self.asked.fetch_add(1, Relaxed);
-        let answer = self.store.acquire(key, request);
         let is_slow = self.is_slow.load(Relaxed);
         let is_to_panic = self.is_to_panic.swap(false, Relaxed);
         let meanwhile = self.meanwhile.lock().take();
@@ -77,87 +73,34 @@ impl Store for Counting {
             if is_slow {
                 sleep(SECOND / 20).await;
             }
-            answer.await
+            request.await
         })
     }
+}
 
-    fn depth(&self, key: &LockKey, change: DepthChange) -> Answer<Presence> {
-        self.store.depth(key, change)
+impl Through for Counting {
+    fn inner(&self) -> &MemoryStore {
+        &self.store
     }
 
-    fn renew(&self, key: &LockKey, renewal: Renewal) -> Answer<Presence> {
-        self.renewed.fetch_add(1, Relaxed);
-        self.store.renew(key, renewal)
-    }
-
-    fn share(&self, key: &LockKey, request: ShareRequest) -> Answer<Vec<AcquireReply>> {
-        self.store.share(key, request)
-    }
-
-    fn keep(&self, key: &LockKey, keeping: Keeping) -> Answer<Vec<HoldId>> {
-        self.store.keep(key, keeping)
-    }
-
-    fn downgrade(&self, key: &LockKey, downgrading: Downgrading) -> Answer<Presence> {
-        self.store.downgrade(key, downgrading)
-    }
-
-    fn release(&self, key: &LockKey, request: ReleaseRequest) -> Answer<ReleaseReply> {
-        self.released.fetch_add(1, Relaxed);
-        if self.is_silent.load(Relaxed) {
-            return Box::pin(async { Err(unanswered("a silent store")) });
+    fn pass<T: Send + 'static>(&self, verb: Verb, request: Answer<T>) -> Answer<T> {
+        match verb {
+            Verb::Acquire => return self.pass_acquire(request),
+            Verb::Renew => drop(self.renewed.fetch_add(1, Relaxed)),
+            Verb::Release => {
+                self.released.fetch_add(1, Relaxed);
+                if self.is_silent.load(Relaxed) {
+                    return Box::pin(async { Err(unanswered("a silent store")) });
+                }
+            }
+            _ => {}
         }
-        self.store.release(key, request)
-    }
-
-    fn acquire_all(
-        &self,
-        keys: &[LockKey],
-        hold: HoldId,
-        ttl: Duration,
-    ) -> Answer<AcquireAllReply> {
-        self.store.acquire_all(keys, hold, ttl)
-    }
-
-    fn renew_all(&self, holds: &[HoldOf], ttl: Duration) -> Answer<Option<usize>> {
-        self.store.renew_all(holds, ttl)
-    }
-
-    fn release_all(&self, holds: &[HoldOf]) -> Answer<Vec<bool>> {
-        self.store.release_all(holds)
-    }
-
-    fn inspect(&self, key: &LockKey) -> Answer<Option<Snapshot>> {
-        self.store.inspect(key)
-    }
-
-    fn force_release(&self, key: &LockKey, seen: Seen) -> Answer<bool> {
-        self.store.force_release(key, seen)
-    }
-
-    fn waits(&self) -> &dyn Waits {
-        self.store.waits()
+        request
     }
 
     fn listen(&self, _: InboxId, listener: Weak<dyn Listener>) -> bool {
         *self.listener.lock() = Some(listener);
         !self.is_broken.load(Relaxed)
-    }
-
-    fn check_subscription(&self) {}
-
-    fn suspect(&self, _: Instant) {}
-
-    fn answers_within(&self) -> Duration {
-        self.store.answers_within()
-    }
-
-    fn disconnects(&self) -> watch::Receiver<u64> {
-        self.store.disconnects()
-    }
-
-    fn connection_epoch(&self) -> u64 {
-        self.store.connection_epoch()
     }
 }
 

@@ -27,6 +27,8 @@ mod differential;
 pub(crate) mod memory;
 mod protocol;
 pub(crate) mod redis;
+#[cfg(test)]
+pub(crate) mod through;
 pub(crate) mod waits;
 
 pub(crate) use self::{answer::Answer, protocol::*};

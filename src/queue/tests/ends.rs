@@ -10,7 +10,7 @@ use std::{
 use tokio::{runtime::Handle, task::yield_now};
 
 use super::*;
-use crate::{HandOff, support::waiters};
+use crate::{HandOff, store::Snapshot, support::waiters};
 
 /// It goes on by itself.
 fn running() -> Runtime {
