@@ -24,6 +24,7 @@ use crate::base::{
     mutex::Mutex,
 };
 
+mod clock;
 mod line;
 mod state;
 mod waits;
@@ -86,9 +87,12 @@ impl MemoryStore {
         self.shared.state.lock().forget();
     }
 
-    /// Sets its clock to so much ahead of tokio's.
-    pub(crate) fn set_clock_ahead(&self, by: Duration) {
-        self.shared.state.lock().set_clock_ahead(by);
+    pub(crate) fn step_clock_forward(&self, by: Duration) {
+        self.shared.state.lock().clock().step_forward(by);
+    }
+
+    pub(crate) fn step_clock_back(&self, by: Duration) {
+        self.shared.state.lock().clock().step_back(by);
     }
 }
 

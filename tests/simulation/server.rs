@@ -9,9 +9,6 @@ use crate::{
     store::{Answer, Listener, Store, memory::MemoryStore},
 };
 
-/// So far ahead of the tokio clock the server's is at the start, so that it can be set back.
-const AHEAD: Duration = Duration::from_secs(3600);
-
 #[derive(Debug)]
 pub(super) struct Server {
     store: MemoryStore,
@@ -24,24 +21,20 @@ struct Condition {
     down: bool,
     /// Until when a slow script runs on it.
     blocked: Instant,
-    ahead: Duration,
     /// Until when nothing goes wrong.
     calm: Instant,
 }
 
 impl Server {
     pub(super) fn new() -> Self {
-        let store = MemoryStore::new();
-        store.set_clock_ahead(AHEAD);
         let now = Instant::now();
         let condition = Condition {
             down: false,
             blocked: now,
-            ahead: AHEAD,
             calm: now,
         };
         Self {
-            store,
+            store: MemoryStore::new(),
             condition: Mutex::new(condition),
         }
     }
@@ -79,15 +72,11 @@ impl Server {
     }
 
     pub(super) fn set_clock_ahead(&self, step: Duration) {
-        let mut condition = self.condition.lock();
-        condition.ahead += step;
-        self.store.set_clock_ahead(condition.ahead);
+        self.store.step_clock_forward(step);
     }
 
     pub(super) fn set_clock_back(&self, step: Duration) {
-        let mut condition = self.condition.lock();
-        condition.ahead = condition.ahead.saturating_sub(step);
-        self.store.set_clock_ahead(condition.ahead);
+        self.store.step_clock_back(step);
     }
 
     /// For so long nothing goes wrong. False where something is wrong already.

@@ -1,14 +1,12 @@
 //! What the in-memory store remembers, and its operations on it.
 
-use std::{
-    collections::HashMap,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::{collections::HashMap, time::Duration};
 
 use foldhash::fast::RandomState;
 use tokio::time::Instant;
 
 use super::{
+    clock::Clock,
     line::{Line, Want},
     waits::PublishedWaits,
 };
@@ -60,54 +58,6 @@ struct Lock {
     expires: Instant,
 }
 
-/// The wall clock, carried on by the tokio clock, so that it stands still when tokio's does.
-#[derive(Clone, Copy, Debug)]
-struct Clock {
-    start: Instant,
-    start_micros: u64,
-    /// How far it was set ahead of the tokio clock.
-    ahead: Duration,
-    /// When it was last read for a token, and that token.
-    last: (u64, u64),
-}
-
-impl Clock {
-    fn new() -> Self {
-        let since_epoch = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default();
-        Self {
-            start: Instant::now(),
-            start_micros: micros(since_epoch),
-            ahead: Duration::ZERO,
-            last: (0, 0),
-        }
-    }
-
-    fn at(&self, now: Instant) -> StoreTime {
-        let passed = micros(now.saturating_duration_since(self.start));
-        let micros = self.start_micros.saturating_add(passed);
-        StoreTime { micros }
-    }
-
-    /// The time, as a token. Between two of them a microsecond passes, as it does on a server, also where the
-    /// tokio clock stands still.
-    fn token(&mut self, now: StoreTime) -> u64 {
-        let (read, given) = self.last;
-        let token = if (read..=given).contains(&now.micros) {
-            given.saturating_add(1)
-        } else {
-            now.micros
-        };
-        self.last = (now.micros, token);
-        token
-    }
-}
-
-fn micros(duration: Duration) -> u64 {
-    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
-}
-
 impl Default for State {
     fn default() -> Self {
         Self {
@@ -122,6 +72,7 @@ impl Default for State {
     }
 }
 
+/// What can happen to a real server.
 #[cfg(test)]
 impl State {
     pub(super) fn forget(&mut self) {
@@ -131,14 +82,14 @@ impl State {
         };
     }
 
-    pub(super) fn set_clock_ahead(&mut self, by: Duration) {
-        self.clock.ahead = by;
+    pub(super) fn clock(&mut self) -> &mut Clock {
+        &mut self.clock
     }
 }
 
 impl State {
     pub(super) fn now(&self) -> Instant {
-        Instant::now() + self.clock.ahead
+        self.clock.now()
     }
 
     /// Forgets what has expired. Reads check expiry themselves; this only bounds the memory.

@@ -1,0 +1,75 @@
+//! The clock of the in-memory store.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tokio::time::Instant;
+
+use crate::store::StoreTime;
+
+/// How far it can be stepped either way, all steps taken together: ten years.
+const ROOM: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
+
+/// The wall clock, carried on by the tokio clock, so that it stands still when tokio's does.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Clock {
+    start: Instant,
+    start_micros: u64,
+    /// How far it is ahead of the tokio clock. It begins at [`ROOM`], so that it can be stepped back.
+    ahead: Duration,
+    /// When it was last read for a token, and that token.
+    last: (u64, u64),
+}
+
+impl Clock {
+    pub(super) fn new() -> Self {
+        let since_epoch = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        Self {
+            start: Instant::now(),
+            start_micros: micros(since_epoch.saturating_sub(ROOM)),
+            ahead: ROOM,
+            last: (0, 0),
+        }
+    }
+
+    pub(super) fn now(&self) -> Instant {
+        Instant::now() + self.ahead
+    }
+
+    /// What it shows then.
+    pub(super) fn at(&self, now: Instant) -> StoreTime {
+        let passed = micros(now.saturating_duration_since(self.start));
+        let micros = self.start_micros.saturating_add(passed);
+        StoreTime { micros }
+    }
+
+    /// The time, as a token. Between two of them a microsecond passes, as it does on a server, also where the
+    /// tokio clock stands still.
+    pub(super) fn token(&mut self, now: StoreTime) -> u64 {
+        let (read, given) = self.last;
+        let token = if (read..=given).contains(&now.micros) {
+            given.saturating_add(1)
+        } else {
+            now.micros
+        };
+        self.last = (now.micros, token);
+        token
+    }
+}
+
+/// What can happen to that of a real server.
+#[cfg(test)]
+impl Clock {
+    pub(super) fn step_forward(&mut self, by: Duration) {
+        self.ahead = self.ahead.saturating_add(by).min(2 * ROOM);
+    }
+
+    pub(super) fn step_back(&mut self, by: Duration) {
+        self.ahead = self.ahead.saturating_sub(by);
+    }
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
