@@ -52,6 +52,10 @@ pub use self::{
     },
 };
 
+#[cfg(any(test, feature = "test-util"))]
+#[cfg_attr(docsrs, doc(cfg(feature = "test-util")))]
+pub use self::api::testing;
+
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub use self::api::__fuzz;

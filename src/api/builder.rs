@@ -5,6 +5,8 @@ use std::{fmt, time::Duration};
 use deadpool_redis::Pool;
 
 use crate::base::options::{DepthSync, OnLost, Options, Queueing, Reentrancy, Wait};
+#[cfg(any(test, feature = "test-util"))]
+use crate::store::server::MemoryServer;
 
 mod open;
 mod queueing;
@@ -33,6 +35,8 @@ mod queueing;
 pub struct LocksBuilder {
     url: Option<String>,
     pool: Option<Pool>,
+    #[cfg(any(test, feature = "test-util"))]
+    pub(super) server: Option<MemoryServer>,
     prefix: String,
     pub(super) options: Options,
     pub(super) queueing: Queueing,

@@ -80,7 +80,7 @@ impl MemoryStore {
 }
 
 /// What can happen to a real server.
-#[cfg(test)]
+#[cfg(any(test, feature = "test-util"))]
 impl MemoryStore {
     /// Loses all data, as by FLUSHALL or a restart without persistence.
     pub(crate) fn forget(&self) {

@@ -27,7 +27,9 @@ mod differential;
 pub(crate) mod memory;
 mod protocol;
 pub(crate) mod redis;
-#[cfg(test)]
+#[cfg(any(test, feature = "test-util"))]
+pub(crate) mod server;
+#[cfg(any(test, feature = "test-util"))]
 pub(crate) mod through;
 pub(crate) mod waits;
 

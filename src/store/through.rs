@@ -75,6 +75,31 @@ pub(crate) enum Verb {
     WithdrawWait,
 }
 
+impl Verb {
+    /// The script that asks Redis for it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Acquire => "acquire",
+            Self::Share => "share",
+            Self::Depth => "depth",
+            Self::Renew => "renew",
+            Self::Keep => "keep",
+            Self::Downgrade => "downgrade",
+            Self::Release => "release",
+            Self::AcquireAll => "acquire_all",
+            Self::RenewAll => "renew_all",
+            Self::ReleaseAll => "release_all",
+            Self::Inspect => "inspect",
+            Self::ForceRelease => "force_release",
+            Self::PublishWait => "wait",
+            Self::WaitsOf => "look",
+            Self::HoldsIn => "holds",
+            Self::ClaimVictim => "victim",
+            Self::WithdrawWait => "withdraw",
+        }
+    }
+}
+
 impl<S: Through> Store for S {
     fn connect(&self) -> Answer<()> {
         Through::connect(self)

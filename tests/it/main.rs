@@ -9,6 +9,7 @@
 //! | `several_keys` | several locks that are taken together |
 //! | `deadlocks` | call graphs that wait for each other, and what finding them costs |
 //! | `faults` | dropped futures, lost and repeated requests, lost data |
+//! | `testing` | the server in memory for users' tests |
 //! | `setup` | permissions, secrets, TLS, neighbours, and the repository itself |
 //! | `macros` | `#[locked]` |
 //! | `examples` | those of the examples that are services, in processes of their own |
@@ -126,6 +127,14 @@ mod several_keys {
     mod order;
     mod shared;
     mod taking;
+}
+
+mod testing {
+    mod data_and_clock;
+    mod partitioned;
+    mod paused;
+    mod replicas;
+    mod stopped;
 }
 
 mod setup {

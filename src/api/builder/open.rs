@@ -141,10 +141,7 @@ impl LocksBuilder {
     /// # }
     /// ```
     pub fn build_lazy(self) -> Result<Locks, LockError> {
-        let timeouts = Timeouts {
-            connect: self.connect_timeout.unwrap_or(CONNECT_TIMEOUT),
-            response: self.response_timeout.unwrap_or(RESPONSE_TIMEOUT),
-        };
+        let timeouts = self.timeouts();
         if timeouts.connect.is_zero() || timeouts.response.is_zero() {
             return Err(config("a timeout must not be zero".to_owned()));
         }
@@ -156,6 +153,15 @@ impl LocksBuilder {
         }
         self.queueing.check()?;
         self.options.resolve(Options::default())?;
+        #[cfg(any(test, feature = "test-util"))]
+        if let Some(server) = &self.server {
+            if self.pool.is_some() || self.url.is_some() {
+                let reason = "a server in memory excludes a URL and a pool";
+                return Err(config(reason.to_owned()));
+            }
+            let store = server.open(timeouts);
+            return Ok(self.over(store, timeouts.response));
+        }
         let store: Arc<dyn Store> = match (&self.pool, self.url.as_deref()) {
             (Some(_), Some(MEMORY)) => {
                 return Err(config("a pool and `memory:` exclude each other".to_owned()));
@@ -169,6 +175,13 @@ impl LocksBuilder {
             (None, None) => return Err(config("neither a URL nor a pool was given".to_owned())),
         };
         Ok(self.over(store, timeouts.response))
+    }
+
+    pub(in crate::api) fn timeouts(&self) -> Timeouts {
+        Timeouts {
+            connect: self.connect_timeout.unwrap_or(CONNECT_TIMEOUT),
+            response: self.response_timeout.unwrap_or(RESPONSE_TIMEOUT),
+        }
     }
 
     pub(crate) fn over(self, store: Arc<dyn Store>, response_timeout: Duration) -> Locks {

@@ -59,7 +59,7 @@ impl Clock {
 }
 
 /// What can happen to that of a real server.
-#[cfg(test)]
+#[cfg(any(test, feature = "test-util"))]
 impl Clock {
     pub(super) fn step_forward(&mut self, by: Duration) {
         self.ahead = self.ahead.saturating_add(by).min(2 * ROOM);

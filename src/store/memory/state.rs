@@ -73,7 +73,7 @@ impl Default for State {
 }
 
 /// What can happen to a real server.
-#[cfg(test)]
+#[cfg(any(test, feature = "test-util"))]
 impl State {
     pub(super) fn forget(&mut self) {
         *self = Self {
