@@ -130,6 +130,7 @@ mod several_keys {
 }
 
 mod testing {
+    mod as_redis;
     mod data_and_clock;
     mod partitioned;
     mod paused;

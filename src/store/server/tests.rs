@@ -65,6 +65,11 @@ fn the_epoch_changes_with_every_connection_and_every_loss() {
     assert_eq!(effect(&store), Ok(()));
     assert!(is_new(&store));
     server.partition(&store);
+    server.stop();
+    assert!(
+        !disconnects.has_changed().expect("it is there"),
+        "it cannot know"
+    );
     server.heal(&store);
     assert!(is_new(&store) && disconnects.has_changed().expect("it is there"));
     // Of none that is lost, nothing is told.

@@ -135,6 +135,7 @@ async fn a_message_to_it_is_lost_and_its_turn_passes() {
         (SECOND..=2 * SECOND + SECOND / 10).contains(&waited),
         "{waited:?}"
     );
+    assert!(!cut_off.is_finished(), "it was told");
     server.heal(&a);
     sleep(SECOND / 10).await;
     // It stands in the queue again.
