@@ -6,8 +6,8 @@ use tokio::{sync::watch, time::Instant};
 
 use super::{
     AcquireAllReply, AcquireReply, AcquireRequest, Answer, DepthChange, Downgrading, HoldOf,
-    Keeping, Listener, Presence, ReleaseReply, ReleaseRequest, Renewal, Seen, ShareRequest,
-    Snapshot, Store,
+    Holders, Keeping, Listener, Presence, ReleaseReply, ReleaseRequest, Renewal, Seen,
+    ShareRequest, Snapshot, Store,
     memory::MemoryStore,
     waits::{Claim, Look, Publication, Published, Waits},
 };
@@ -34,6 +34,10 @@ pub(crate) trait Through: fmt::Debug + Send + Sync {
 
     fn listen(&self, inbox: InboxId, listener: Weak<dyn Listener>) -> bool {
         self.inner().listen(inbox, listener)
+    }
+
+    fn watch(&self, holders: Weak<dyn Holders>) {
+        self.inner().watch(holders);
     }
 
     fn suspect(&self, _since: Instant) {}
@@ -164,6 +168,10 @@ impl<S: Through> Store for S {
 
     fn listen(&self, inbox: InboxId, listener: Weak<dyn Listener>) -> bool {
         Through::listen(self, inbox, listener)
+    }
+
+    fn watch(&self, holders: Weak<dyn Holders>) {
+        Through::watch(self, holders);
     }
 
     fn check_subscription(&self) {}

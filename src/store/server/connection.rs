@@ -12,7 +12,7 @@ use super::{host::Host, wire::Wire};
 use crate::{
     base::id::InboxId,
     store::{
-        Answer, Listener,
+        Answer, Holders, Listener,
         memory::MemoryStore,
         redis::Timeouts,
         through::{Through, Verb},
@@ -52,6 +52,10 @@ impl Through for Connection {
 
     fn listen(&self, inbox: InboxId, listener: Weak<dyn Listener>) -> bool {
         self.0.listen(inbox, listener)
+    }
+
+    fn watch(&self, holders: Weak<dyn Holders>) {
+        self.0.watch(holders);
     }
 
     fn suspect(&self, _since: Instant) {

@@ -26,7 +26,7 @@ use crate::{
         mutex::Mutex,
         timer::{Elapsed, timeout},
     },
-    store::{Answer, HandoffMessage, Listener, Store, redis::Timeouts},
+    store::{Answer, ForcedMessage, HandoffMessage, Holders, Listener, Store, redis::Timeouts},
 };
 
 pub(super) struct Wire {
@@ -48,6 +48,8 @@ struct Ends {
     /// How many of them were made.
     connections: u64,
     inbox: Option<Inbox>,
+    /// Who is told of the messages to all processes, over the connection for requests.
+    holders: Option<Weak<dyn Holders>>,
 }
 
 struct Inbox {
@@ -240,6 +242,13 @@ impl Wire {
         is_open
     }
 
+    /// Passes on the messages to all processes.
+    pub(super) fn watch(self: &Arc<Self>, holders: Weak<dyn Holders>) {
+        self.ends.lock().holders = Some(holders);
+        let wire: Weak<dyn Holders> = Arc::<Self>::downgrade(self);
+        self.host.store.watch(wire);
+    }
+
     pub(super) fn close(&self) {
         {
             let mut ends = self.ends.lock();
@@ -269,6 +278,20 @@ impl Wire {
         let open = ends.inbox.as_ref().filter(|inbox| inbox.is_open);
         let heard = open.filter(|_| !ends.is_partitioned);
         heard.and_then(|inbox| inbox.listener.upgrade())
+    }
+}
+
+impl Holders for Wire {
+    fn forced(&self, message: ForcedMessage) {
+        let holders = {
+            let ends = self.ends.lock();
+            let is_heard = ends.connection.is_some() && !ends.is_partitioned;
+            let holders = ends.holders.as_ref().filter(|_| is_heard);
+            holders.and_then(Weak::upgrade)
+        };
+        if let Some(holders) = holders {
+            holders.forced(message);
+        }
     }
 }
 

@@ -167,3 +167,67 @@ async fn an_error_names_the_step_and_its_cause() {
     assert_eq!(source.to_string(), "connect failed at the server in memory");
     assert_eq!(source.source().unwrap().to_string(), "connection refused");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_timeout_names_the_holder_of_another_replica() {
+    let server = Server::new();
+    let (holder, waiting) = (server.locks(), server.locks());
+    let guard = holder.lock(KEY).await.unwrap();
+    sleep(3 * SECOND).await;
+    for wait in [SECOND / 10, SECOND, 10 * SECOND] {
+        let late = waiting.lock(KEY).wait(wait).await.unwrap_err();
+        let LockError::Timeout { holder, .. } = &late else {
+            panic!("{late}");
+        };
+        let held_by = holder.as_ref().unwrap();
+        assert_eq!(held_by.hold_id, guard.held().hold_id().to_string());
+        assert_eq!(held_by.owner, Some(guard.held().owner()));
+        assert!(!held_by.is_here && held_by.others == 0);
+        let text = late.to_string();
+        assert!(text.contains(": held by "), "{text}");
+    }
+}
+
+/// Where the store does not answer nothing is known of a holder.
+#[tokio::test(start_paused = true)]
+async fn a_timeout_without_the_store_names_nobody() {
+    let server = Server::new();
+    let (holder, waiting) = (server.locks(), server.locks());
+    let _guard = holder.lock(KEY).await.unwrap();
+    server.pause();
+    let late = waiting.lock(KEY).wait(10 * SECOND).await.unwrap_err();
+    assert!(late.is_unavailable());
+    assert!(matches!(late, LockError::Timeout { holder: None, .. }));
+}
+
+/// A message goes to all of them, and not to the one that is cut off.
+#[tokio::test(start_paused = true)]
+async fn a_forced_release_ends_the_bodies_of_all_replicas() {
+    let server = Server::new();
+    let replicas = [server.locks(), server.locks(), server.locks()];
+    let start = Instant::now();
+    let readers = replicas.clone().map(|locks| {
+        let reader = locks.lock(KEY).shared();
+        tokio::spawn(async move { reader.run(pending::<()>()).await })
+    });
+    while server
+        .locks()
+        .inspect(KEY)
+        .await
+        .unwrap()
+        .is_none_or(|info| info.holders.len() < 3)
+    {
+        tokio::task::yield_now().await;
+    }
+    server.partition(&replicas[2]);
+    assert!(server.locks().force_release(KEY).await.unwrap());
+    let mut ended = Vec::new();
+    for reader in readers {
+        let lost = reader.await.unwrap().unwrap_err();
+        assert!(lost.is_lost(), "{lost}");
+        ended.push(start.elapsed());
+    }
+    assert_eq!(ended[..2], [Duration::ZERO; 2]);
+    // Its deadline.
+    assert!(ended[2] >= 29 * SECOND, "{ended:?}");
+}
