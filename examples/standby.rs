@@ -1,7 +1,7 @@
 //! Hot standby: of several processes one does a periodic job, and another takes over when it dies
 //! or loses Redis.
 //!
-//! Start it in several terminals, stop the one that works by Ctrl-C, kill the next one, stop and start Redis:
+//! Start it in several terminals, stop the one that leads by Ctrl-C, kill the next one, stop and start Redis:
 //!
 //! ```text
 //! REDIS_URL=redis://127.0.0.1:6379 cargo run --example standby
@@ -11,37 +11,57 @@
 //! then the next one waits until the lease ends.
 //!
 //! Without `REDIS_URL` three replicas run as tasks of this process on the in-memory store, and each
-//! that works is killed after its third tick.
+//! that leads is killed after its third tick.
 
-use std::{
-    collections::HashMap, convert::Infallible, error::Error, future::pending, time::Duration,
-};
+use std::{collections::HashMap, future::pending, time::Duration};
 
-use reentry::{LockError, Locks};
+use reentry::{LockError, Locks, Term};
 use tokio::{sync::mpsc, task::JoinHandle, time::sleep};
 
-const KEY: &str = "standby:report";
 const TICK: Duration = Duration::from_millis(500);
 
 #[tokio::main]
 async fn main() -> Result<(), LockError> {
-    match std::env::var("REDIS_URL") {
-        Ok(url) => {
-            let name = std::process::id().to_string();
-            // Redis may be down when the process starts.
-            let builder = Locks::builder().url(url).ttl(Duration::from_secs(2));
-            let locks = builder.wait_forever().build_lazy()?;
-            tokio::select! {
-                ended = replica(&locks, &name, |_tick| {}) => ended?,
-                () = shutdown() => println!("{name}: stopping"),
-            }
-            println!(
-                "{name}: {}",
-                locks.close_within(Duration::from_secs(1)).await
-            );
-            Ok(())
-        }
-        Err(_) => rehearse().await,
+    let Ok(url) = std::env::var("REDIS_URL") else {
+        return rehearse().await;
+    };
+    let name = std::process::id().to_string();
+    // Redis may be down when the process starts, and later.
+    let builder = Locks::builder().url(url).ttl(Duration::from_secs(2));
+    let locks = builder.build_lazy()?;
+    tokio::select! {
+        ended = replica(&locks, &name, |_tick| {}) => ended?,
+        () = shutdown() => println!("{name}: stopping"),
+    }
+    let report = locks.close_within(Duration::from_secs(1)).await;
+    println!("{name}: {report}");
+    Ok(())
+}
+
+/// Stands by until it leads, leads until it loses Redis or is dropped, and stands by again. Only an error that waiting
+/// cannot mend ends it.
+async fn replica(locks: &Locks, name: &str, ticked: impl Fn(u32)) -> Result<(), LockError> {
+    println!("{name}: standing by");
+    let campaign = locks.leader("standby:report");
+    campaign.run(|term| job(name, term, &ticked)).await
+}
+
+/// The job never ends by itself: it is dropped at once when the lead is lost.
+async fn job(name: &str, term: Term, ticked: impl Fn(u32)) {
+    let _stepping_down = SteppingDown(name);
+    for tick in 1.. {
+        println!("{name}: tick {tick} under token {}", term.fencing_token());
+        ticked(tick);
+        sleep(TICK).await;
+    }
+}
+
+/// Tells of the end of a term, however it comes.
+struct SteppingDown<'a>(&'a str);
+
+impl Drop for SteppingDown<'_> {
+    fn drop(&mut self) {
+        println!("{}: leads no more", self.0);
     }
 }
 
@@ -64,50 +84,9 @@ async fn shutdown() {
     }
 }
 
-/// An error and its causes; the innermost names the host and the port.
-fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text += &format!(": {error}");
-        cause = error.source();
-    }
-    text
-}
-
-/// Waits for its turn, works until it loses the lock, and waits again. Only an error that waiting
-/// cannot mend ends it.
-async fn replica(locks: &Locks, name: &str, ticked: impl Fn(u32)) -> Result<(), LockError> {
-    loop {
-        println!("{name}: standing by");
-        match locks.with_lock(KEY, job(name, &ticked)).await {
-            Ok(never) => match never {},
-            Err(error) if error.is_lost() => println!("{name}: stepped down: {}", chain(&error)),
-            Err(error) => return Err(error),
-        }
-    }
-}
-
-/// The job never ends by itself: it is dropped at once when the lock is lost.
-async fn job(name: &str, ticked: impl Fn(u32)) -> Infallible {
-    let token =
-        reentry::held(KEY).map_or_else(String::new, |held| held.fencing_token().to_string());
-    let mut tick = 0;
-    loop {
-        tick += 1;
-        println!("{name}: tick {tick} under token {token}");
-        ticked(tick);
-        sleep(TICK).await;
-    }
-}
-
-/// Three replicas in one process. Whichever works is killed after its third tick.
+/// Three replicas in one process. Whichever leads is killed after its third tick.
 async fn rehearse() -> Result<(), LockError> {
-    let locks = Locks::builder()
-        .url("memory:")
-        .wait_forever()
-        .build()
-        .await?;
+    let locks = Locks::in_memory();
     let (ticks, mut ticked) = mpsc::unbounded_channel();
     let mut replicas: HashMap<_, JoinHandle<_>> = ["anna", "bert", "cleo"]
         .into_iter()
@@ -124,10 +103,10 @@ async fn rehearse() -> Result<(), LockError> {
     drop(ticks);
     while let Some((name, tick)) = ticked.recv().await {
         if tick == 3
-            && let Some(working) = replicas.remove(name)
+            && let Some(leading) = replicas.remove(name)
         {
-            working.abort();
             println!("{name}: killed");
+            leading.abort();
         }
     }
     Ok(())

@@ -33,6 +33,7 @@ pub use self::{
         inspect::{Holder, LockInfo},
         installed::LocksScope,
         keys::{OneKey, SeveralKeys},
+        leader::{Campaign, Term},
         lock_all::{LockAllGuard, LockAllRequest},
         locks::Locks,
         request::LockRequest,

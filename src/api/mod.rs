@@ -9,6 +9,7 @@ pub(crate) mod in_current_call;
 pub(crate) mod inspect;
 pub(crate) mod installed;
 pub(crate) mod keys;
+pub(crate) mod leader;
 pub(crate) mod lock_all;
 pub(crate) mod locks;
 mod readers;

@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 pub(crate) struct Activity {
     count: AtomicUsize,
     is_closed: AtomicBool,
+    closed: Notify,
     /// Told when nothing is left, once it is closed.
     over: Notify,
 }
@@ -41,6 +42,18 @@ impl Activity {
     /// Nothing new begins from now on.
     pub(crate) fn close(&self) {
         self.is_closed.store(true, Ordering::SeqCst);
+        self.closed.notify_waiters();
+    }
+
+    /// Resolves when it is closed.
+    pub(crate) async fn until_closed(&self) {
+        let closed = self.closed.notified();
+        tokio::pin!(closed);
+        // Registered before the check, so that an end between the two still wakes us.
+        closed.as_mut().enable();
+        if !self.is_closed() {
+            closed.await;
+        }
     }
 
     pub(crate) fn is_closed(&self) -> bool {

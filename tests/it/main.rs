@@ -54,6 +54,7 @@ mod leases {
     mod fencing_moves;
     mod forced;
     mod holder_dies;
+    mod leader;
     mod loss;
     mod max_hold;
     mod min_hold;

@@ -1,0 +1,235 @@
+//! Of all processes one does a job, for as long as it can; then another one takes over.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::select;
+
+use crate::{
+    api::{engine::Engine, keys::OneKey, locks::Locks, request::LockRequest},
+    base::{
+        error::{LockError, LostReason},
+        id::FencingToken,
+        options::{OnLost, Reentrancy},
+    },
+    hold::held::Held,
+};
+
+impl Locks {
+    /// Campaigns for the leadership `key`: of all that do, one leads at a time.
+    ///
+    /// The leadership is a lock of this name, in the same name space as all others. Nothing is sent before
+    /// [`run`](Campaign::run).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let reports = locks.leader("reports").run(|term| async move {
+    ///     // Goes on for as long as it leads; here for one report.
+    ///     format!("report under token {}", term.fencing_token())
+    /// });
+    /// println!("{}", reports.await?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn leader(&self, key: impl AsRef<str>) -> Campaign {
+        let request = self.lock(key).wait_forever();
+        Campaign {
+            request: request.reentrancy(Reentrancy::Forbid),
+        }
+    }
+}
+
+/// A campaign for a leadership; made by [`Locks::leader`].
+///
+/// # Examples
+///
+/// ```
+/// # use std::time::Duration;
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), reentry::LockError> {
+/// let locks = reentry::Locks::in_memory();
+/// let campaign = locks.leader("reports").ttl(Duration::from_secs(5));
+/// let leading = tokio::spawn(campaign.run(|_term| std::future::pending::<()>()));
+/// tokio::time::sleep(Duration::from_secs(60)).await;
+/// // It resigns, and the next one leads at once.
+/// locks.close().await;
+/// assert!(leading.await.expect("it does not panic").unwrap_err().is_closed());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a campaign does nothing until it is run"]
+pub struct Campaign {
+    request: LockRequest<OneKey>,
+}
+
+impl Campaign {
+    /// How soon another one leads if the leader dies (default: that of the `Locks`, 30 s if not set): the
+    /// [TTL](LockRequest::ttl) of the lock. One that is closed, or returns, is followed at once.
+    ///
+    /// # Examples
+    ///
+    /// See [`Campaign`].
+    pub fn ttl(self, ttl: Duration) -> Self {
+        let request = self.request.ttl(ttl);
+        Self { request }
+    }
+
+    /// What happens to the work of a term when the leadership is lost (default: it is dropped at once).
+    ///
+    /// With [`OnLost::KeepRunning`] the work has to see to it, by [`Term::lost`], and another leader may be at work
+    /// beside it. The campaign goes on when it has returned.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use reentry::OnLost;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let campaign = locks.leader("reports").on_lost(OnLost::KeepRunning);
+    /// let mut terms = 0;
+    /// let told = campaign.run(|term| {
+    ///     terms += 1;
+    ///     let (locks, is_last) = (&locks, terms == 2);
+    ///     async move {
+    ///         if !is_last {
+    ///             locks.force_release("reports").await.expect("a store that answers");
+    ///             let reason = term.lost().await;
+    ///             println!("told of the loss: {reason}");
+    ///         }
+    ///     }
+    /// });
+    /// told.await?;
+    /// assert_eq!(terms, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn on_lost(self, on_lost: OnLost) -> Self {
+        let request = self.request.on_lost(on_lost);
+        Self { request }
+    }
+
+    /// Waits until it leads, does the work of the term, and campaigns again when the leadership was lost meanwhile. It
+    /// ends when the work returns: it resigns then, and its output is returned. Work that is to go on for ever does not
+    /// return.
+    ///
+    /// While the store is away it goes on waiting. [`Locks::close`] makes it resign at once: the work is dropped at its
+    /// next `.await`, and not awaited as other bodies are, since it may have no end.
+    ///
+    /// The work runs under the lock: it may re-enter it by its name, and each term has a greater
+    /// [token](Term::fencing_token) than those before.
+    ///
+    /// # Errors
+    ///
+    /// [`Closed`](LockError::Closed), [`InvalidKey`](LockError::InvalidKey) and [`Config`](LockError::Config),
+    /// [`Store`](LockError::Store) if the store refuses for good, and [`AlreadyHeld`](LockError::AlreadyHeld) inside of a
+    /// call that holds the lock. Never [`Timeout`](LockError::Timeout), and never [`Lost`](LockError::Lost) but for the
+    /// reason [`Closed`](LostReason::Closed).
+    ///
+    /// # Panics
+    ///
+    /// As for [`Locks::with_lock`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future resigns in the background, or leaves the queue.
+    ///
+    /// # Examples
+    ///
+    /// See [`Locks::leader`].
+    pub async fn run<F, Work>(self, mut lead: F) -> Result<Work::Output, LockError>
+    where
+        F: FnMut(Term) -> Work,
+        Work: Future,
+    {
+        let Self { request } = self;
+        let engine = Arc::clone(&request.engine);
+        loop {
+            let guard = request.clone().acquire().await?;
+            let term = Term {
+                held: guard.held().clone(),
+            };
+            let led = guard.scope(until_closed(&engine, lead(term))).await;
+            let is_lost = guard.held().is_lost();
+            // What is lost is lost, and what is left ends with its lease.
+            let _ = guard.release().await;
+            match led {
+                Ok(Some(_)) if is_lost => {}
+                Ok(Some(output)) => return Ok(output),
+                Ok(None) => {
+                    let key = request.keys.0;
+                    return Err(LockError::Closed { key });
+                }
+                Err(LockError::Lost { reason, .. }) if reason != LostReason::Closed => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+/// Does the work; `None` if the `Locks` is closed before its end.
+async fn until_closed<T>(engine: &Engine, work: impl Future<Output = T>) -> Option<T> {
+    let activity = engine.renewals().queues().activity();
+    select! {
+        biased;
+        () = activity.until_closed() => None,
+        output = work => Some(output),
+    }
+}
+
+/// The time for which one leads without a break.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), reentry::LockError> {
+/// let locks = reentry::Locks::in_memory();
+/// let key = locks.leader("reports").run(|term| async move { term.held().key().to_owned() });
+/// assert_eq!(key.await?, "reports");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Term {
+    held: Held,
+}
+
+impl Term {
+    /// Greater than that of every term before. Send it with each write, and let the resource refuse smaller ones.
+    ///
+    /// # Examples
+    ///
+    /// See [`Locks::leader`].
+    #[must_use]
+    pub fn fencing_token(&self) -> FencingToken {
+        self.held.fencing_token()
+    }
+
+    /// The lock behind it.
+    ///
+    /// # Examples
+    ///
+    /// See [`Term`].
+    #[must_use]
+    pub fn held(&self) -> &Held {
+        &self.held
+    }
+
+    /// Resolves when the leadership is lost. Never after the work has returned.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing.
+    ///
+    /// # Examples
+    ///
+    /// See [`Campaign::on_lost`].
+    pub async fn lost(&self) -> LostReason {
+        self.held.lost().await
+    }
+}

@@ -1,0 +1,226 @@
+//! Leading: of all that campaign one leads at a time, and another one takes over when it ends, in whatever way.
+
+use std::future::pending;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::support::Section;
+use reentry::testing::Server;
+use reentry::{LockError, Locks, OnLost, Term};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, timeout};
+
+const KEY: &str = "reports";
+const SECOND: Duration = Duration::from_secs(1);
+const TTL: Duration = Duration::from_secs(30);
+
+/// Whose term has begun, and its token.
+type Terms = UnboundedReceiver<(usize, u64)>;
+
+/// Campaigns, and leads for ever.
+fn campaign(
+    locks: &Locks,
+    name: usize,
+    terms: &UnboundedSender<(usize, u64)>,
+) -> JoinHandle<Result<(), LockError>> {
+    let (campaign, terms) = (locks.leader(KEY), terms.clone());
+    tokio::spawn(campaign.run(move |term| {
+        let _ = terms.send((name, term.fencing_token().into()));
+        pending()
+    }))
+}
+
+/// Three replicas that campaign, one after the other; the first leads.
+async fn three(server: &Server) -> (Vec<(Locks, JoinHandle<Result<(), LockError>>)>, Terms) {
+    let (terms, mut begun) = unbounded_channel();
+    let mut replicas = Vec::new();
+    for name in 0..3 {
+        let locks = server.locks();
+        let leading = campaign(&locks, name, &terms);
+        if name == 0 {
+            assert_eq!(begun.recv().await.unwrap().0, 0);
+        } else {
+            crate::support::eventually(TTL, "it waits", async || {
+                crate::support::waiters(&locks, KEY).await == Some(1)
+            })
+            .await;
+        }
+        replicas.push((locks, leading));
+    }
+    (replicas, begun)
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_one_leads_when_the_lease_of_a_dead_leader_has_ended() {
+    let server = Server::new();
+    let (mut replicas, mut begun) = three(&server).await;
+    for next in [1, 2] {
+        let (locks, leading) = replicas.remove(0);
+        let killed = Instant::now();
+        server.partition(&locks);
+        leading.abort();
+        assert_eq!(begun.recv().await.unwrap().0, next);
+        assert!(killed.elapsed() <= TTL + SECOND, "{:?}", killed.elapsed());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_is_closed_resigns_at_once_and_the_next_one_leads() {
+    let server = Server::new();
+    let (mut replicas, mut begun) = three(&server).await;
+    let mut last = 0;
+    for next in [1, 2] {
+        let (locks, leading) = replicas.remove(0);
+        let closed = Instant::now();
+        let report = locks.close().await;
+        assert!(report.is_clean(), "{report}");
+        let ended = leading.await.unwrap();
+        assert!(ended.unwrap_err().is_closed());
+        let (name, token) = begun.recv().await.unwrap();
+        assert_eq!((name, closed.elapsed()), (next, Duration::ZERO));
+        assert!(token > last);
+        last = token;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_that_returns_resigns_and_its_output_is_returned() {
+    let server = Server::new();
+    let (one, other) = (server.locks(), server.locks());
+    let section = Section::default();
+    let start = Instant::now();
+    let lead = async |locks: &Locks| {
+        let work = |_| async {
+            section.visit().await;
+            6 * 7
+        };
+        locks.leader(KEY).run(work).await
+    };
+    let (first, second) = tokio::join!(lead(&one), lead(&other));
+    assert_eq!((first.unwrap(), second.unwrap()), (42, 42));
+    assert_eq!(section.visits(), 2);
+    assert!(start.elapsed() < SECOND);
+    assert!(one.inspect(KEY).await.unwrap().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_loses_its_lock_is_dropped_and_campaigns_again() {
+    let locks = Locks::in_memory();
+    let (mut last, mut terms) = (0, 0);
+    let work = |term: Term| {
+        let token = term.fencing_token().into();
+        assert!(token > last);
+        last = token;
+        terms += 1;
+        let (locks, is_last) = (&locks, terms == 5);
+        async move {
+            if !is_last {
+                assert!(locks.force_release(KEY).await.unwrap());
+                pending::<()>().await;
+            }
+        }
+    };
+    locks.leader(KEY).run(work).await.unwrap();
+    assert_eq!(terms, 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_campaigns_while_the_store_is_away() {
+    let server = Server::new();
+    server.stop();
+    let locks = server.locks();
+    let leading = tokio::spawn(locks.leader(KEY).run(|_| async {}));
+    sleep(3_600 * SECOND).await;
+    assert!(!leading.is_finished());
+    server.start();
+    timeout(TTL, leading).await.unwrap().unwrap().unwrap();
+}
+
+/// It knows from its own clock.
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_is_cut_off_ends_before_another_one_leads() {
+    let server = Server::new();
+    let (section, terms) = (Arc::new(Section::default()), Arc::<AtomicU64>::default());
+    let replicas = [server.locks(), server.locks()];
+    let leading = replicas.clone().map(|locks| {
+        let (section, terms) = (Arc::clone(&section), Arc::clone(&terms));
+        tokio::spawn(locks.leader(KEY).run(move |_| {
+            terms.fetch_add(1, Ordering::Relaxed);
+            let section = Arc::clone(&section);
+            // It panics if two are inside.
+            async move { section.visit_until(pending()).await }
+        }))
+    });
+    sleep(SECOND).await;
+    for _ in 0..5 {
+        for locks in &replicas {
+            server.partition(locks);
+            sleep(2 * TTL).await;
+            server.heal(locks);
+            sleep(2 * TTL).await;
+        }
+    }
+    assert_eq!(terms.load(Ordering::Relaxed), 11);
+    for leading in leading {
+        assert!(!leading.is_finished());
+        leading.abort();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_may_re_enter_the_lock_and_does_not_campaign_inside_of_it() {
+    let locks = Locks::in_memory();
+    let work = |_| async {
+        let depth = locks.with_lock(KEY, async { reentry::held(KEY).map(|held| held.depth()) });
+        assert_eq!(depth.await.unwrap(), Some(2));
+        locks.leader(KEY).run(|_| async {}).await
+    };
+    let inner = locks.leader(KEY).run(work).await.unwrap();
+    assert!(
+        matches!(inner, Err(LockError::AlreadyHeld { .. })),
+        "{inner:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn on_request_the_work_goes_on_and_is_told_of_the_loss() {
+    let locks = Locks::in_memory();
+    let mut terms = 0;
+    let work = |term: Term| {
+        terms += 1;
+        let (locks, number) = (&locks, terms);
+        async move {
+            if number < 3 {
+                assert!(locks.force_release(KEY).await.unwrap());
+                term.lost().await;
+            }
+            number
+        }
+    };
+    let campaign = locks.leader(KEY).on_lost(OnLost::KeepRunning);
+    assert_eq!(campaign.run(work).await.unwrap(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_that_panics_or_is_dropped_leaves_no_leader() {
+    for panics in [true, false] {
+        let locks = Locks::in_memory();
+        let leading = tokio::spawn(locks.leader(KEY).run(move |_| async move {
+            assert!(!panics, "on purpose");
+            pending::<()>().await
+        }));
+        sleep(SECOND).await;
+        leading.abort();
+        assert!(leading.await.is_err());
+        locks
+            .lock(KEY)
+            .wait(SECOND)
+            .await
+            .unwrap()
+            .release()
+            .await
+            .unwrap();
+    }
+}
