@@ -13,7 +13,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use reentry::{LockError, Locks, OnLost};
+use reentry::{Held, LockError, Locks, OnLost};
 use support::{DEADLINE, RedisServer, Rig, eventually, patient};
 use tokio::sync::Barrier;
 use tracing::field::{Field, Visit};
@@ -232,6 +232,44 @@ async fn one_that_waits_for_less_reports_nothing() {
     let late = locks.lock(KEY).wait(Duration::from_secs(59)).await;
     assert!(late.is_err());
     assert!(events.named("waiting").is_empty());
+}
+
+/// As [`Held::remaining`] says: less 1 % for clocks that differ.
+#[tokio::test(start_paused = true)]
+async fn a_renewal_tells_how_long_the_lease_lasts_from_then_on() {
+    let (events, _guard) = Events::of_this_test();
+    let locks = Locks::in_memory();
+    let second = Duration::from_secs(1);
+    let request = |key: &str, seconds| locks.lock(key).ttl(seconds * second);
+    let alone = request("alone", 30).await.unwrap();
+    // Its renewal reaches no further than it may be held.
+    let ending = request("ending", 30).max_hold(35 * second).await.unwrap();
+    // Readers of one lock with leases of their own.
+    let long = request("shared", 30).shared().await.unwrap();
+    let short = request("shared", 20).shared().await.unwrap();
+    // The renewal of the first one is that of the other one too, which is not due by then.
+    let [early, late] = ["together"; 2].map(|key| request(key, 30).shared());
+    let early = early.await.unwrap();
+    let several = locks.lock_all(["one", "other"]).ttl(30 * second);
+    let several = several.await.unwrap();
+    tokio::time::sleep(second / 4).await;
+    let late = late.await.unwrap();
+
+    tokio::time::sleep(Duration::from_millis(9_800)).await;
+    let told = |held: &Held| {
+        let id = held.hold_id().to_string();
+        let mut renewals = events.named("renewed");
+        renewals.retain(|event| event["hold"] == id && event["key"] == held.key());
+        renewals.remove(0).remove("remaining").unwrap()
+    };
+    let guards = [&alone, &long, &early, &late];
+    let told_of = guards.map(|guard| told(guard.held()));
+    assert_eq!(told_of, ["29.7s"; 4]);
+    assert_eq!(told(ending.held()), "25s");
+    assert_eq!(told(short.held()), "19.8s");
+    for held in several.iter() {
+        assert_eq!(told(held), "29.7s");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,7 +2,7 @@
 //! `reentry` and the same field names.
 //!
 //! Fields: `key` as it stands in the store, `hold` as it stands in the hash, `error`, `reason`,
-//! `token`, `inbox`, `depth`; `waited` and `held` are spans of time. Of a holder that another one waits for: `held_by`,
+//! `token`, `inbox`, `depth`; `waited`, `held` and `remaining` are spans of time. Of a holder that another one waits for: `held_by`,
 //! `owner`, `is_here`, `held`.
 
 use std::time::Duration;
@@ -114,8 +114,10 @@ pub(crate) fn depth_refused(key: &LockKey, hold: HoldId, error: &StoreError) {
     warn!(target: TARGET, key = key.as_str(), %hold, error = chain(error), "depth_refused");
 }
 
-pub(crate) fn renewed(key: &LockKey, hold: HoldId) {
-    debug!(target: TARGET, key = key.as_str(), %hold, "renewed");
+/// The lease is certain to last until then.
+pub(crate) fn renewed(key: &LockKey, hold: HoldId, until: Instant) {
+    let remaining = || until.saturating_duration_since(Instant::now());
+    debug!(target: TARGET, key = key.as_str(), %hold, remaining = ?remaining(), "renewed");
 }
 
 pub(crate) fn renewal_retried(key: &LockKey, hold: HoldId, error: Option<&StoreError>) {

@@ -69,7 +69,7 @@ pub(super) async fn renew(
                 for hold in holds.as_slice() {
                     if !gone.iter().any(|gone| Arc::ptr_eq(gone, hold)) {
                         hold.confirm(sent, ttl, seen);
-                        events::renewed(hold.key(), hold.id());
+                        events::renewed(hold.key(), hold.id(), hold.deadline());
                     } else if hold.depth() > 0 {
                         hold.lose(LostReason::Gone);
                     }
