@@ -12,7 +12,7 @@
 //! | `testing` | the server in memory for users' tests |
 //! | `setup` | permissions, secrets, TLS, neighbours, and the repository itself |
 //! | `macros` | `#[locked]` |
-//! | `examples` | those of the examples that are services, in processes of their own |
+//! | `examples` | those of the examples that are services, and the first one, in processes of their own |
 //!
 //! They share one process, so none of them changes what belongs to it: an installed `Locks`, a panic
 //! hook, a subscriber of events. A test that does is a binary of its own, in the folder above.
@@ -170,5 +170,6 @@ mod examples {
     mod axum_orders;
     mod client;
     mod clock;
+    mod recursive;
     mod worker;
 }

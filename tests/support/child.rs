@@ -60,11 +60,14 @@ impl Child {
         command
             .args(["--exact", &test, "--nocapture", "--test-threads=1"])
             .env(ROLE, role)
-            .envs(variables.iter().copied())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped());
-        let mut process =
-            Process::spawn(&mut command, None).expect("the test binary to start again");
+            .envs(variables.iter().copied());
+        Child::run(role, &mut command)
+    }
+
+    /// Starts a program that is no role, and what it prints is read as that of one.
+    pub fn run(name: &str, command: &mut Command) -> Child {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut process = Process::spawn(command, None).expect("the program to start");
         let orders = process.take_stdin().expect("a piped input");
         let output = process.take_stdout().expect("a piped output");
         let (sender, said) = unbounded_channel();
@@ -77,7 +80,7 @@ impl Child {
             }
         });
         Child {
-            role: role.to_owned(),
+            role: name.to_owned(),
             process,
             orders,
             said,
@@ -107,6 +110,16 @@ impl Child {
             process.kill();
             panic!("{role} ended before it said {prefix:?} (is there a test of that name?)")
         })
+    }
+
+    /// The next line the role says or prints; `None` once it has ended.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the deadline passes.
+    pub async fn next_line(&mut self) -> Option<String> {
+        let Child { role, said, .. } = self;
+        within(DEADLINE, &format!("{role} says more"), said.recv()).await
     }
 
     /// Sends the role a line, which [`Role::order`] gives it.
@@ -142,6 +155,11 @@ impl Child {
     /// SIGTERM.
     pub fn sigterm(&self) {
         self.process.terminate();
+    }
+
+    /// SIGINT to all processes of its group, as Ctrl-C in a terminal. It leads a group of its own.
+    pub fn ctrl_c(&self) {
+        self.process.interrupt_group();
     }
 
     /// SIGSTOP, and waits until it has taken effect.

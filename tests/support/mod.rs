@@ -11,7 +11,7 @@
 //! | `stats` | which commands that server has executed |
 //! | `tls` | [`TlsRedisServer`]: the same behind TLS, with certificates of its own |
 //! | `proxy` | [`Proxy`]: cuts, delays, holds back and loses bytes on the way |
-//! | `child` | [`Child`]: a part of the test in a process of its own, to be killed, stopped or asked to end |
+//! | `child` | [`Child`]: a part of the test, or a program, in a process of its own, to be killed, stopped or asked to end |
 //! | `classic` | the well-known lock and unlock scripts, as other programs use them |
 //! | `dice` | chance that can be repeated |
 //! | `wait` | [`eventually`] and [`within`] |

@@ -1,7 +1,9 @@
 //! A process that lives no longer than its test.
 
 use rustix::io::retry_on_intr;
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid,
+};
 use std::io;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
@@ -66,6 +68,11 @@ impl Process {
     /// SIGTERM.
     pub fn terminate(&self) {
         self.signal(Signal::TERM);
+    }
+
+    /// SIGINT to its group, which it leads.
+    pub fn interrupt_group(&self) {
+        kill_process_group(self.rustix_pid(), Signal::INT).expect("a signal to our child's group");
     }
 
     /// SIGSTOP, and waits until it has taken effect.
