@@ -1,5 +1,5 @@
-//! Two contenders for one lock. Each takes it in an outermost call, and the calls below re-enter it. Printed is who has
-//! the lock, who waits and behind whom, and whose lease is renewed and to what.
+//! Two contenders for one lock. Each takes it in an outermost call, and the calls below re-enter it. It prints who has
+//! the lock, who waits and behind whom, and whose lease is renewed and for how long.
 //!
 //! ```text
 //! cargo run --example recursive                              # two tasks, on the in-memory store
@@ -112,7 +112,7 @@ async fn main() -> Result<(), Failure> {
     ended
 }
 
-/// A contender that waits gives up then, one at work is dropped where it stands, and its lock is released.
+/// Then a contender that waits gives up, and one at work is dropped where it stands and its lock released.
 async fn close_at_ctrl_c(locks: Locks) {
     if ctrl_c().await.is_ok() {
         locks.close_within(Duration::ZERO).await;

@@ -18,9 +18,10 @@ pub struct Process {
     tether: Child,
 }
 
-/// `$0` is the process, `$1` its folder; signals to the whole group (Ctrl-C) must not end the
-/// tether first.
-const TETHER: &str = r#"trap "" INT TERM HUP; read -r _; kill -9 "$0"; rm -rf -- "$1""#;
+/// `$0` is the process, and its group if it leads one, `$1` its folder; signals to the whole group
+/// (Ctrl-C) must not end the tether first.
+const TETHER: &str =
+    r#"trap "" INT TERM HUP; read -r _; kill -9 "-$0"; kill -9 "$0"; rm -rf -- "$1""#;
 
 impl Process {
     /// Starts `command` and its tether. If the test process is killed, `folder` goes too.
@@ -57,10 +58,14 @@ impl Process {
         status
     }
 
-    /// SIGKILL, and waits until it is gone. Does nothing if it has ended before.
+    /// SIGKILL, also to its group if it leads one, and waits until it is gone. Does nothing if it has ended before.
     pub fn kill(&mut self) {
         // The tether first: once the process is reaped, its id may belong to another one.
         self.untie();
+        if self.child.try_wait().is_ok_and(|ended| ended.is_none()) {
+            // Most lead none.
+            let _ = kill_process_group(self.rustix_pid(), Signal::KILL);
+        }
         self.child.kill().expect("SIGKILL to our child");
         self.child.wait().expect("our child to end");
     }
