@@ -40,6 +40,7 @@ async fn ship(locks: Locks, first: First) -> Result<(), LockError> {
         }
         work("reads the order").await;
         charge(42).await?;
+        work("prints the label").await;
         pack(42, 1).await?;
         work("ships the order").await;
         Ok(())

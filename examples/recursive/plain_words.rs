@@ -54,6 +54,7 @@ impl<S: Subscriber> Layer<S> for PlainWords {
                 get("remaining")
             ),
             "released" => format!("has released the lock after {}", get("held")),
+            "acquire_undone" => "has taken its request back".to_owned(),
             "lost" => format!("has lost the lock: {}", get("reason")),
             "closed" => return,
             other => format!("{other} {}", get("error")),
