@@ -75,7 +75,7 @@ impl LocksBuilder {
     /// pool on which it has selected another database.
     ///
     /// A pool does not give its client away: name the [`url`](Self::url) beside it, so that waiters
-    /// can be told that it is their turn. Without it they ask, as with [`Wake::Backoff`].
+    /// can be told that it is their turn. Without it they ask, as with [`Wake::Backoff`](crate::Wake::Backoff).
     ///
     /// # Examples
     ///

@@ -25,7 +25,7 @@ pub(crate) fn current() -> Option<Locks> {
 }
 
 impl Locks {
-    /// Makes this the `Locks` that [`#[locked]`](macro@crate::locked) uses in the whole process,
+    /// Makes this the `Locks` that `#[locked]` uses in the whole process,
     /// outside of every [`scope`](Self::scope).
     ///
     /// # Errors
@@ -45,7 +45,7 @@ impl Locks {
             .map_err(|_| LockError::AlreadyInstalled)
     }
 
-    /// Runs `body`; inside it [`#[locked]`](macro@crate::locked) uses this `Locks`. As with every
+    /// Runs `body`; inside it `#[locked]` uses this `Locks`. As with every
     /// task-local, a spawned task does not inherit it.
     ///
     /// # Cancel safety
