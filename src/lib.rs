@@ -1,7 +1,10 @@
+// The first definition of a label counts: in the documentation that of links.md, in the repository that of the page.
+#![doc = include_str!("links.md")]
+#![doc = ""]
 #![cfg_attr(feature = "macros", doc = include_str!("../README.md"))]
 #![cfg_attr(
     not(feature = "macros"),
-    doc = "A reentrant distributed lock for async Rust."
+    doc = "A reentrant distributed lock for async Rust. How to use it is in the [guide]; its examples need the feature `macros`."
 )]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -11,6 +14,7 @@ extern crate self as reentry;
 
 mod api;
 mod base;
+pub mod guide;
 mod hold;
 mod queue;
 #[cfg(test)]

@@ -10,6 +10,9 @@ use std::path::{Path, PathBuf};
 /// The folders of `src`, from the ground up. A file imports from its own floor and from those below.
 const FLOORS: [&str; 5] = ["base", "store", "queue", "hold", "api"];
 
+/// The pages of the guide: documentation alone, beside the floors.
+const PAGES: &str = "guide";
+
 /// The folders of code, each with the module that stands for it in its crate.
 const FOLDERS: [(&str, &[&str]); 12] = [
     ("../src", &[]),
@@ -32,7 +35,9 @@ const LONGEST: usize = 400;
 
 /// The files of the crate itself.
 fn crate_sources() -> Vec<Source> {
-    sources(Path::new("../src"), &[])
+    let mut sources = sources(Path::new("../src"), &[]);
+    sources.retain(|source| source.module != [PAGES]);
+    sources
 }
 
 /// `lib.rs` stands above all floors.
@@ -60,6 +65,18 @@ fn imports_point_only_downward() {
         }
     }
     assert!(upward.is_empty(), "from a floor above: {upward:#?}");
+}
+
+#[test]
+fn the_guide_is_documentation_alone() {
+    let sources = sources(Path::new("../src"), &[]);
+    let guide = sources.iter().find(|source| source.module == [PAGES]);
+    let code = guide.unwrap().code.lines();
+    let is_page = |line: &str| line.starts_with("pub mod ") && line.ends_with(" {}");
+    let others: Vec<_> = code
+        .filter(|line| !line.is_empty() && !line.starts_with("#[doc = ") && !is_page(line))
+        .collect();
+    assert!(others.is_empty(), "{others:?}");
 }
 
 #[test]

@@ -1,0 +1,102 @@
+//! How to use the crate, one subject on each page, and how it works.
+//!
+//! New here? Read [`concepts`] and [`call_graph`] first. Before production: [`times`], [`loss`] and [`shutdown`].
+//!
+//! # Examples
+//!
+//! The package has programs that run as they are, each on the in-memory store or with `REDIS_URL` on a server:
+//!
+//! | `cargo run --example …` | shows |
+//! |---|---|
+//! | `quickstart` | a handler and its helper, which both take one lock |
+//! | `recursive` | two contenders that re-enter one lock, and what stands in the store meanwhile |
+//! | `guard` | a lock as a value: its scope, its loss, its release |
+//! | `transfer` | two locks at once, in many processes |
+//! | `report_cache` | readers and a writer |
+//! | `fenced_writes` | a resource that refuses a stale token |
+//! | `axum_orders` | a web service that ends in order |
+//! | `worker` | jobs in the background, one at a time for each account |
+//! | `standby` | one active replica of several |
+//!
+//! # Other documents
+//!
+//! The package has some documents that are not shown here, beside [`design`] and [`reliability`]: `docs/performance.md`
+//! (how fast it is, and how that was measured), `docs/decisions` (why it is built so), `SECURITY.md` and `CHANGELOG.md`.
+//! `CONTRIBUTING.md` and the fuzz targets are in the repository alone.
+
+/// The words that the other pages use, and how a lock goes from one process to another.
+#[doc = ""]
+#[doc = include_str!("links.md")]
+#[doc = ""]
+#[doc = include_str!("../docs/guide/concepts.md")]
+pub mod concepts {}
+
+/// Which code is inside of a lock that its caller holds, and which is not.
+#[doc = ""]
+#[doc = include_str!("links.md")]
+#[doc = ""]
+#[doc = include_str!("../docs/guide/call_graph.md")]
+pub mod call_graph {}
+
+/// How to choose `ttl`, `wait` and `max_hold`.
+#[doc = ""]
+#[doc = include_str!("links.md")]
+#[doc = ""]
+#[doc = include_str!("../docs/guide/times.md")]
+pub mod times {}
+
+/// What happens when a lock is lost, and how fencing tokens protect what it guards.
+#[doc = ""]
+#[doc = include_str!("links.md")]
+#[doc = ""]
+#[doc = include_str!("../docs/guide/loss.md")]
+pub mod loss {}
+
+/// How a program ends so that no lock is left behind.
+#[doc = ""]
+#[doc = include_str!("links.md")]
+#[doc = ""]
+#[doc = include_str!("../docs/guide/shutdown.md")]
+pub mod shutdown {}
+
+/// Patterns for axum, tonic, workers and periodic jobs.
+#[doc = ""]
+#[doc = include_str!("links.md")]
+#[doc = ""]
+#[doc = include_str!("../docs/guide/services.md")]
+pub mod services {}
+
+/// How to test code that takes locks.
+#[doc = ""]
+#[doc = include_str!("links.md")]
+#[doc = ""]
+#[doc = include_str!("../docs/guide/testing.md")]
+pub mod testing {}
+
+/// What each option gains and costs, with figures.
+#[doc = ""]
+#[doc = include_str!("links.md")]
+#[doc = ""]
+#[doc = include_str!("../docs/guide/tuning.md")]
+pub mod tuning {}
+
+/// How to come from `rslock`, Redlock crates, Redisson, or the lock of redis-py.
+#[doc = ""]
+#[doc = include_str!("links.md")]
+#[doc = ""]
+#[doc = include_str!("../docs/guide/moving.md")]
+pub mod moving {}
+
+/// How the crate works: its promises, what stands in Redis, and what happens in the process.
+#[doc = ""]
+#[doc = include_str!("links.md")]
+#[doc = ""]
+#[doc = include_str!("../docs/design.md")]
+pub mod design {}
+
+/// What can go wrong, what a user then sees, which events tell of it, and how it is tested.
+#[doc = ""]
+#[doc = include_str!("links.md")]
+#[doc = ""]
+#[doc = include_str!("../docs/reliability.md")]
+pub mod reliability {}
