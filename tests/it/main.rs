@@ -145,6 +145,7 @@ mod setup {
     mod inspection;
     mod layers;
     mod lazy;
+    mod links;
     mod reliability;
     mod secrets;
     mod support_proxy_works;

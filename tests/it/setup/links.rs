@@ -1,0 +1,115 @@
+//! The documents lead somewhere: in the repository by their own links, in the documentation by those of `src/links.md`.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::ROOT;
+
+/// The documents below a folder of the repository, but for its subfolders.
+fn documents(folder: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(Path::new(ROOT).join(folder)).unwrap();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    paths
+        .filter(|path| path.extension().is_some_and(|it| it == "md"))
+        .collect()
+}
+
+/// Those that the documentation shows.
+fn shown() -> Vec<PathBuf> {
+    let pages = ["README.md", "docs/design.md", "docs/reliability.md"];
+    let mut pages: Vec<_> = pages
+        .iter()
+        .map(|page| Path::new(ROOT).join(page))
+        .collect();
+    pages.extend(documents("docs/guide"));
+    pages
+}
+
+/// The text without blocks and spans of code.
+fn prose(path: &Path) -> String {
+    let text = fs::read_to_string(path).unwrap();
+    let outside = text.split("```").step_by(2).collect::<String>();
+    outside.split('`').step_by(2).collect()
+}
+
+/// The definitions of links: what is in brackets, and where it leads.
+fn definitions(path: &Path) -> Vec<(String, String)> {
+    let text = fs::read_to_string(path).unwrap();
+    let lines = text.lines().filter_map(|line| {
+        let (label, target) = line.strip_prefix('[')?.split_once("]: ")?;
+        Some((label.to_owned(), target.to_owned()))
+    });
+    lines.collect()
+}
+
+/// Where links inside of the text lead.
+fn inline(path: &Path) -> Vec<String> {
+    let prose = prose(path);
+    let links = prose.split("](").skip(1);
+    links
+        .map(|link| link.split(')').next().unwrap().to_owned())
+        .collect()
+}
+
+/// As a heading is named in a link.
+fn anchor(heading: &str) -> String {
+    let heading = heading.trim_start_matches('#').trim().to_lowercase();
+    let kept = heading
+        .chars()
+        .filter(|&c| c.is_alphanumeric() || "-_ ".contains(c));
+    kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+fn is_there(from: &Path, target: &str) -> bool {
+    let (file, fragment) = target.split_once('#').unwrap_or((target, ""));
+    let path = if file.is_empty() {
+        from.to_owned()
+    } else {
+        from.parent().unwrap().join(file)
+    };
+    let has_heading = || {
+        let text = fs::read_to_string(&path).unwrap();
+        let mut headings = text.lines().filter(|line| line.starts_with('#'));
+        headings.any(|heading| anchor(heading) == fragment)
+    };
+    path.exists() && (fragment.is_empty() || has_heading())
+}
+
+#[test]
+fn every_link_leads_to_a_file_of_the_repository() {
+    let folders = [".", "docs", "docs/guide", "docs/decisions"];
+    for path in folders.iter().flat_map(|folder| documents(folder)) {
+        let defined = definitions(&path).into_iter().map(|(_, target)| target);
+        for target in defined.chain(inline(&path)) {
+            let is_there = target.starts_with("https://") || is_there(&path, &target);
+            assert!(is_there, "{}: {target}", path.display());
+        }
+    }
+}
+
+/// A path of the repository would be a dead link in the documentation.
+#[test]
+fn a_page_of_the_documentation_links_by_labels_alone() {
+    for path in shown() {
+        for target in inline(&path) {
+            let anywhere = target.starts_with("https://") || target.starts_with('#');
+            assert!(anywhere, "{}: {target}", path.display());
+        }
+    }
+}
+
+/// In the documentation the first definition of a label counts, which is that of `links.md`.
+#[test]
+fn every_label_leads_somewhere_in_the_documentation() {
+    let links = definitions(&Path::new(ROOT).join("src/links.md"));
+    let known: BTreeSet<_> = links.iter().map(|(label, _)| label).collect();
+    let pages = shown();
+    let used: Vec<_> = pages.iter().flat_map(|page| definitions(page)).collect();
+    for (label, target) in &used {
+        assert!(known.contains(label), "[{label}]: {target}");
+    }
+    let used: BTreeSet<_> = used.iter().map(|(label, _)| label).collect();
+    let unused: Vec<_> = known.difference(&used).collect();
+    assert!(unused.is_empty(), "{unused:?}");
+}
