@@ -117,6 +117,36 @@ impl IntoFuture for LockRequest {
 /// calls that should re-enter the lock inside [`scope`](Self::scope). Nor can it stop the caller when
 /// the lock is lost; see [`Held::lost`].
 ///
+/// **Keep it in a variable.** In `let _ = locks.lock("order:42").await?;` there is none: the guard is dropped, and the lock
+/// released, at the end of that statement. Write `let _guard = …`. No lint that is on by default finds this. These do:
+///
+/// | lint | of | finds |
+/// |---|---|---|
+/// | `let_underscore_drop` | rustc | `let _ =` and `_ =` with a guard, an `Option` or `Result` of one, a request |
+/// | `clippy::let_underscore_must_use` | Clippy | `let _ =` with a guard, a `Result` of one, a request; no `Option`, no `_ =` |
+/// | `unused_must_use`, on by default | rustc | `locks.lock("order:42").await?;` alone |
+/// | `clippy::let_underscore_future`, on by default | Clippy | `let _ =` with a future that is not awaited |
+///
+/// Turn one of the first two on with `#![warn(let_underscore_drop)]`, or in `[lints.rust]` of `Cargo.toml`; both also find
+/// other values that you drop in this way on purpose: write `drop(…)` there. `clippy::let_underscore_lock` does not know
+/// this guard.
+///
+/// ```compile_fail
+/// #![deny(let_underscore_drop)]
+/// # async fn example(locks: reentry::Locks) -> Result<(), reentry::LockError> {
+/// let _ = locks.lock("order:42").await?; // error: non-binding let on a type that has a destructor
+/// # Ok(())
+/// # }
+/// ```
+///
+/// ```
+/// #![deny(let_underscore_drop)]
+/// # async fn example(locks: reentry::Locks) -> Result<(), reentry::LockError> {
+/// let _guard = locks.lock("order:42").await?;
+/// # Ok(())
+/// # }
+/// ```
+///
 /// # Cancel safety
 ///
 /// Dropping it releases the lock in the background, also outside of a runtime. If the runtime shuts
@@ -137,7 +167,7 @@ impl IntoFuture for LockRequest {
 /// # }
 /// ```
 #[derive(Debug)]
-#[must_use = "the lock is released when the guard is dropped"]
+#[must_use = "the lock is released at once if the guard is not kept: `let _guard = …`, and not `let _ = …`"]
 pub struct LockGuard {
     locks: LocksId,
     entry: Entry,
@@ -251,6 +281,21 @@ impl LockGuard {
 /// # Cancel safety
 ///
 /// Dropping it drops the body; the lock stays with the guard.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), reentry::LockError> {
+/// use reentry::{GuardScope, Locks};
+///
+/// let locks = Locks::in_memory();
+/// let guard = locks.lock("order:42").acquire().await?;
+/// let scope: GuardScope<'_, _> = guard.scope(async { reentry::current().is_some() });
+/// assert!(scope.await?);
+/// # Ok(())
+/// # }
+/// ```
 #[pin_project]
 #[must_use = "futures do nothing unless awaited"]
 pub struct GuardScope<'a, F> {

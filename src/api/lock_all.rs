@@ -125,7 +125,8 @@ impl IntoFuture for LockAllRequest {
 /// Several locks that are held until this is dropped or [released](Self::release).
 ///
 /// As with a [`LockGuard`](crate::LockGuard), nested calls re-enter its locks only inside [`scope`](Self::scope), and it
-/// cannot stop the caller when one of them is lost: then all of them count as lost, and are not renewed any more.
+/// cannot stop the caller when one of them is lost: then all of them count as lost, and are not renewed any more. Keep it in a
+/// variable: `let _ = …` drops it at once.
 ///
 /// # Cancel safety
 ///
@@ -146,7 +147,7 @@ impl IntoFuture for LockAllRequest {
 /// # Ok(())
 /// # }
 /// ```
-#[must_use = "the locks are released when the guard is dropped"]
+#[must_use = "the locks are released at once if the guard is not kept: `let _guard = …`, and not `let _ = …`"]
 pub struct LockAllGuard {
     locks: LocksId,
     entries: Entries,

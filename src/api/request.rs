@@ -17,7 +17,8 @@ use crate::{
 /// A request for a lock, with options of its own; made by [`Locks::lock`](crate::Locks::lock).
 ///
 /// An option that is not set comes from the [`LocksBuilder`](crate::LocksBuilder). A request can be
-/// cloned and used again. Awaiting it is the same as [`acquire`](Self::acquire).
+/// cloned and used again. Awaiting it is the same as [`acquire`](Self::acquire): keep the [guard](crate::LockGuard) that
+/// comes out of it, since `let _ = locks.lock(…).await?` releases the lock at once.
 ///
 /// # Examples
 ///
