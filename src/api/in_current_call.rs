@@ -84,6 +84,23 @@ impl<F: Future> FutureExt for F {}
 ///
 /// Dropping it, polled or not, drops the future. Where it was the last one in a lock, that lock is released in the
 /// background. If the runtime shuts down before that, the lock stands until its lease ends.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), reentry::LockError> {
+/// use reentry::{FutureExt, InCurrentCall, Locks};
+///
+/// let locks = Locks::in_memory();
+/// let body = async {
+///     let work: InCurrentCall<_> = async { reentry::held("order:42").is_some() }.in_current_call();
+///     tokio::spawn(work).await.expect("no panic")
+/// };
+/// assert!(locks.with_lock("order:42", body).await??);
+/// # Ok(())
+/// # }
+/// ```
 #[pin_project]
 #[must_use = "futures do nothing unless awaited, and this one keeps the locks that it was made under"]
 pub struct InCurrentCall<F: Future> {

@@ -11,6 +11,20 @@ use crate::{
 };
 
 /// A lock as it stood in the store at one moment; see [`Locks::inspect`](crate::Locks::inspect).
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), reentry::LockError> {
+/// let locks = reentry::Locks::in_memory();
+/// let guard = locks.lock("order:42").acquire().await?;
+/// let info = locks.inspect("order:42").await?.expect("it is held");
+/// assert_eq!(info.token, Some(guard.held().fencing_token()));
+/// assert_eq!((info.holders.len(), info.waiters), (1, 0));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LockInfo {
@@ -40,6 +54,21 @@ pub struct LockInfo {
 }
 
 /// One field of a lock's hash.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), reentry::LockError> {
+/// let locks = reentry::Locks::in_memory();
+/// let guard = locks.lock("order:42").acquire().await?;
+/// let info = locks.inspect("order:42").await?.expect("it is held");
+/// let [holder] = &info.holders[..] else { panic!("one call has it") };
+/// assert_eq!(holder.owner, Some(guard.held().owner()));
+/// assert_eq!(holder.depth, 1);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Holder {

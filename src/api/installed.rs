@@ -82,6 +82,19 @@ impl Locks {
 /// # Cancel safety
 ///
 /// Dropping it drops the body.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), reentry::LockError> {
+/// use reentry::{Locks, LocksScope};
+///
+/// let scope: LocksScope<_> = Locks::in_memory().scope(async { 6 * 7 });
+/// assert_eq!(scope.await, 42);
+/// # Ok(())
+/// # }
+/// ```
 #[pin_project]
 #[must_use = "futures do nothing unless awaited"]
 pub struct LocksScope<F>(#[pin] TaskLocalFuture<Locks, F>);

@@ -40,6 +40,21 @@ type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 /// is lost. While the body runs, the body is dropped first, and then the lock is released in the
 /// background. If the runtime shuts down before that, the lock stands until its lease ends: await
 /// the body's end before leaving `main`.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), reentry::LockError> {
+/// use reentry::{Locks, WithLock};
+///
+/// let locks = Locks::in_memory();
+/// // It borrows nothing from its `Locks`, so it may be a task.
+/// let task: WithLock<_> = locks.with_lock("order:42", async { 6 * 7 });
+/// assert_eq!(tokio::spawn(task).await.expect("no panic")?, 42);
+/// # Ok(())
+/// # }
+/// ```
 #[pin_project(PinnedDrop, project = WithLockProjection)]
 #[must_use = "futures do nothing unless awaited"]
 pub struct WithLock<F: Future> {
@@ -224,6 +239,21 @@ impl<F: Future> fmt::Debug for WithLock<F> {
 /// # Cancel safety
 ///
 /// As for [`WithLock`].
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), reentry::LockError> {
+/// use reentry::{LockError, Locks, WithLockFlat};
+///
+/// let locks = Locks::in_memory();
+/// let body = async { Ok::<_, LockError>(6 * 7) };
+/// let flat: WithLockFlat<_> = locks.with_lock_flat("order:42", body);
+/// assert_eq!(flat.await?, 42);
+/// # Ok(())
+/// # }
+/// ```
 #[pin_project]
 #[must_use = "futures do nothing unless awaited"]
 pub struct WithLockFlat<F: Future>(#[pin] WithLock<F>);

@@ -276,6 +276,21 @@ impl fmt::Display for StoreFailed<'_> {
 ///
 /// Keys are named without the prefix of the [`Locks`](crate::Locks) that found the deadlock; those that do not have
 /// that prefix are named in full.
+///
+/// # Examples
+///
+/// ```
+/// use reentry::{Blocked, LockError};
+///
+/// /// The keys of a deadlock, for a log.
+/// fn ring(error: &LockError) -> Vec<&str> {
+///     match error {
+///         LockError::Deadlock { cycle, .. } => cycle.iter().map(|it: &Blocked| &*it.holds).collect(),
+///         _ => Vec::new(),
+///     }
+/// }
+/// # assert!(ring(&LockError::AlreadyInstalled).is_empty());
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Blocked {
@@ -312,6 +327,21 @@ impl fmt::Display for Ring<'_> {
 }
 
 /// How a lock was lost.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), reentry::LockError> {
+/// use reentry::{Locks, LostReason};
+///
+/// let locks = Locks::in_memory();
+/// let guard = locks.lock("order:42").acquire().await?;
+/// locks.force_release("order:42").await?;
+/// assert_eq!(guard.held().lost().await, LostReason::Gone);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum LostReason {

@@ -17,6 +17,19 @@ pub(crate) mod properties;
 ///
 /// It is made when a call graph takes its first lock. Every lock that is taken further down in the
 /// same call graph shows the same owner in Redis.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), reentry::LockError> {
+/// let locks = reentry::Locks::in_memory();
+/// let order = locks.lock("order:42").acquire().await?;
+/// let stock = order.scope(locks.lock("stock:7").acquire()).await??;
+/// assert_eq!(stock.held().owner(), order.held().owner());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct OwnerId(Uuid);
 
@@ -146,6 +159,15 @@ impl fmt::Debug for HoldId {
 }
 
 /// The text is not of the form `<uuid>:<integer>` that a [`HoldId`] prints as.
+///
+/// # Examples
+///
+/// ```
+/// use reentry::{HoldId, ParseHoldIdError};
+///
+/// let parsed: Result<HoldId, ParseHoldIdError> = "order:42".parse();
+/// assert_eq!(parsed.unwrap_err().to_string(), "a hold id has the form `<uuid>:<integer>`");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a hold id has the form `<uuid>:<integer>`")]
 pub struct ParseHoldIdError(());
@@ -219,6 +241,23 @@ impl fmt::Debug for InboxId {
 /// differ by less than that time. After a lease that expired it grows even then, since the lock expires by the
 /// clock that made its token: that is when an old holder may still write. It is less than 2^53 until the
 /// year 2255, so it fits an `i64`, and a number of JSON.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), reentry::LockError> {
+/// let locks = reentry::Locks::in_memory();
+/// let mut seen = None; // by the resource
+/// for _ in 0..2 {
+///     let guard = locks.lock("order:42").acquire().await?;
+///     let token = guard.held().fencing_token();
+///     assert!(seen.is_none_or(|seen| seen < token));
+///     seen = Some(token);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FencingToken(pub u64);
 

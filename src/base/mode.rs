@@ -1,6 +1,22 @@
 //! Whether a lock has one holder or several.
 
 /// How a hold has its lock: alone, or together with other readers.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), reentry::LockError> {
+/// use reentry::{Locks, Mode};
+///
+/// let locks = Locks::in_memory();
+/// let guard = locks.lock("report:2026").acquire().await?;
+/// assert_eq!(guard.held().mode(), Mode::Exclusive);
+/// guard.held().downgrade().await?;
+/// assert_eq!(guard.held().mode(), Mode::Shared);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Mode {
@@ -12,6 +28,15 @@ pub enum Mode {
 }
 
 /// Who goes first where readers and writers wait for one lock.
+///
+/// # Examples
+///
+/// ```
+/// use reentry::{Fairness, Locks};
+///
+/// let builder = Locks::builder().url("memory:").fairness(Fairness::PreferWriters);
+/// # assert!(builder.build_lazy().is_ok());
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Fairness {

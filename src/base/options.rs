@@ -10,6 +10,15 @@ use crate::base::{
 };
 
 /// What happens to a body whose lock is lost.
+///
+/// # Examples
+///
+/// ```
+/// use reentry::{Locks, OnLost};
+///
+/// let builder = Locks::builder().url("memory:").on_lost(OnLost::KeepRunning);
+/// # assert!(builder.build_lazy().is_ok());
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum OnLost {
@@ -24,6 +33,15 @@ pub enum OnLost {
 }
 
 /// What happens when an enclosing call already holds the key.
+///
+/// # Examples
+///
+/// ```
+/// use reentry::{Locks, Reentrancy};
+///
+/// let builder = Locks::builder().url("memory:").reentrancy(Reentrancy::Forbid);
+/// # assert!(builder.build_lazy().is_ok());
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Reentrancy {
@@ -38,6 +56,15 @@ pub enum Reentrancy {
 ///
 /// It decides what other programs see in the hash, not who may enter: the lock itself is
 /// held in the meantime.
+///
+/// # Examples
+///
+/// ```
+/// use reentry::{DepthSync, Locks};
+///
+/// let builder = Locks::builder().url("memory:").depth_sync(DepthSync::Background);
+/// # assert!(builder.build_lazy().is_ok());
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum DepthSync {
@@ -56,6 +83,17 @@ pub enum DepthSync {
 /// In one process only the first waiter of a key talks to the store; the others stand behind it. It
 /// takes a place in the lock's queue there, keeps it alive by asking once in every
 /// [heartbeat](crate::LocksBuilder::heartbeat), and asks at the end of the lease that it knows of.
+///
+/// # Examples
+///
+/// ```
+/// use reentry::{Locks, Wake};
+/// use std::time::Duration;
+///
+/// let poll = Wake::Poll { interval: Duration::from_millis(200), attempts: None };
+/// let builder = Locks::builder().url("memory:").wake(poll);
+/// # assert!(builder.build_lazy().is_ok());
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Wake {
@@ -84,6 +122,15 @@ pub enum Wake {
 }
 
 /// How a lock goes from one call graph to the next one in the same process.
+///
+/// # Examples
+///
+/// ```
+/// use reentry::{HandOff, Locks};
+///
+/// let builder = Locks::builder().url("memory:").handoff(HandOff::InProcess);
+/// # assert!(builder.build_lazy().is_ok());
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum HandOff {

@@ -6,6 +6,22 @@ use std::{error::Error, fmt, sync::Arc};
 ///
 /// Opaque on purpose: its [`source`](Error::source) is a text, so that the types of the driver are no part
 /// of this interface.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), reentry::LockError> {
+/// use reentry::{LockError, Locks};
+/// use std::error::Error;
+///
+/// let away = Locks::connect("redis://127.0.0.1:1").await;
+/// let Err(LockError::Store { source, .. }) = away else { panic!("no server is there") };
+/// println!("{source}"); // connecting failed at 127.0.0.1:1
+/// assert!(source.source().is_some());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct StoreError(Arc<StoreFault>);
 

@@ -22,6 +22,19 @@ use crate::{
 ///
 /// A view, not a guard: it keeps nothing alive, no task and no connection. After the lock was released it
 /// still shows what it was, with a [`depth`](Self::depth) of 0.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), reentry::LockError> {
+/// let locks = reentry::Locks::in_memory();
+/// let held = locks.with_lock("order:42", async { reentry::held("order:42") }).await?;
+/// let held = held.expect("the body runs under it");
+/// assert_eq!((held.key(), held.depth()), ("order:42", 0));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Held {
     hold: Arc<Hold>,
