@@ -2,6 +2,7 @@
 
 use std::{future::pending, sync::Arc, time::Duration};
 
+use deadpool_redis::redis::AsyncCommands;
 use reentry::{LockError, LostReason, OnLost};
 use tokio::sync::Notify;
 
@@ -97,4 +98,31 @@ async fn a_process_that_may_not_subscribe_has_its_locks() {
     assert!(operator.force_release(KEY).await.unwrap());
     within(DEADLINE, "a renewal finds it", guard.held().lost()).await;
     assert_eq!(server.listeners().await, 0);
+}
+
+/// What docs/reliability.md says of users who do not trust each other.
+#[tokio::test]
+async fn a_forged_end_is_believed_and_lets_no_caller_in_beside_the_holder() {
+    let server = RedisServer::start().await;
+    let [holder, other] = processes(&patient(&server).ttl(TTL)).await;
+    until_listening(&server, 2).await;
+    let inside = Arc::<Notify>::default();
+    let entered = Arc::clone(&inside);
+    let body = tokio::spawn(holder.with_lock(KEY, async move {
+        entered.notify_one();
+        pending::<()>().await;
+    }));
+    inside.notified().await;
+    let hold = &other.inspect(KEY).await.unwrap().unwrap().holders[0].hold_id;
+    let forged = format!("forced {hold} {KEY}");
+    let mut connection = server.connection().await;
+    let _: () = connection
+        .publish("reentry:inbox:all", forged)
+        .await
+        .unwrap();
+    let ended = within(DEADLINE, "the body is dropped", body).await.unwrap();
+    assert!(is_gone(&ended), "{ended:?}");
+    // The lock is released, so the next caller has it before the lease ends.
+    let next = within(DEADLINE, "it is free", other.lock(KEY).acquire()).await;
+    next.unwrap().release().await.unwrap();
 }
