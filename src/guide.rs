@@ -17,6 +17,7 @@
 //! | `axum_orders` | a web service that ends in order |
 //! | `worker` | jobs in the background, one at a time for each account |
 //! | `standby` | one active replica of several |
+//! | `service_tests`, with `--features test-util` | how a service tests what it does when its locks fail |
 //!
 //! # Other documents
 //!
