@@ -16,6 +16,7 @@
 //! | `fenced_writes` | a resource that refuses a stale token |
 //! | `axum_orders` | a web service that ends in order |
 //! | `worker` | jobs in the background, one at a time for each account |
+//! | `cron` | a periodic job, which one of several machines runs |
 //! | `standby` | one active replica of several |
 //! | `service_tests`, with `--features test-util` | how a service tests what it does when its locks fail |
 //!

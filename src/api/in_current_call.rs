@@ -17,6 +17,20 @@ use crate::{
 };
 
 /// What this crate adds to every [`Future`].
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use reentry::FutureExt;
+///
+/// let locks = reentry::Locks::in_memory();
+/// let body = async { tokio::spawn(async { reentry::current().is_some() }.in_current_call()).await };
+/// assert!(locks.with_lock("order:42", body).await???);
+/// # Ok(())
+/// # }
+/// ```
 pub trait FutureExt: Future + Sized {
     /// Makes the future a part of the call graph in which this is called, wherever it is polled.
     ///
