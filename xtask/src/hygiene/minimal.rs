@@ -6,9 +6,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// What the crate is made of; of the manifests a part is left out.
-const PARTS: [&str; 6] = [
+const PARTS: [&str; 7] = [
     "Cargo.toml",
     "README.md",
+    "docs",
     "lua",
     "src",
     "macros/Cargo.toml",
