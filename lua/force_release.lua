@@ -46,10 +46,10 @@ if not pcall(move) then
   pcall(move)
 end
 tell()
--- Their process may be any that has an open connection; a field with a space or a comma is that of another program.
+-- Their process may be any; what does not look like a hold is that of another program.
 local forced = {}
 for _, hold in ipairs(inside) do
-  if not string.find(hold, '[ ,]') then
+  if string.find(hold, '^%x+%-%x+%-%x+%-%x+%-%x+:%d+$') then
     table.insert(forced, hold)
   end
 end

@@ -292,3 +292,16 @@ async fn spans_of_time_are_told_with_the_events() {
     assert_eq!(events.named("released")[0]["held"], "3s");
     assert_eq!(events.named("reentered")[0]["depth"], "2");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_reports_at_once_does_not_report_without_a_pause() {
+    let (events, _guard) = Events::of_this_test();
+    let locks = Locks::builder().url("memory:");
+    let locks = locks.report_waiting_after(Duration::ZERO);
+    let locks = locks.build().await.unwrap();
+    let _elsewhere = locks.lock(KEY).await.unwrap();
+    let late = locks.lock(KEY).wait(Duration::from_secs(10)).await;
+    assert!(late.is_err());
+    let reports = events.named("waiting").len();
+    assert!((2..=20).contains(&reports), "{reports}");
+}

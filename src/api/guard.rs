@@ -203,6 +203,11 @@ impl LockGuard {
         &self.held
     }
 
+    /// Whether a loss ends the body of a [`scope`](Self::scope).
+    pub(super) fn aborts_on_loss(&self) -> bool {
+        self.entry.hold().aborts_on_loss()
+    }
+
     /// Runs `body` under the lock: nested calls re-enter it, and its loss ends the body as in
     /// [`Locks::with_lock`](crate::Locks::with_lock). The lock stays held afterwards.
     ///

@@ -126,8 +126,8 @@ impl Campaign {
     /// # Errors
     ///
     /// [`Closed`](LockError::Closed), [`InvalidKey`](LockError::InvalidKey) and [`Config`](LockError::Config),
-    /// [`Store`](LockError::Store) if the store refuses for good, and [`AlreadyHeld`](LockError::AlreadyHeld) inside of a
-    /// call that holds the lock. Never [`Timeout`](LockError::Timeout), and never [`Lost`](LockError::Lost) but for the
+    /// [`Store`](LockError::Store) if the store refuses for good, and, inside of a call that holds locks,
+    /// [`AlreadyHeld`](LockError::AlreadyHeld) and [`Deadlock`](LockError::Deadlock). Never [`Timeout`](LockError::Timeout), and never [`Lost`](LockError::Lost) but for the
     /// reason [`Closed`](LostReason::Closed).
     ///
     /// # Panics
@@ -149,12 +149,18 @@ impl Campaign {
         let Self { request } = self;
         let engine = Arc::clone(&request.engine);
         loop {
-            let guard = request.clone().acquire().await?;
+            let guard = match request.clone().acquire().await {
+                Ok(guard) => guard,
+                // It has asked as often as it may; see `Wake::Poll`.
+                Err(LockError::Timeout { .. }) => continue,
+                Err(error) => return Err(error),
+            };
             let term = Term {
                 held: guard.held().clone(),
             };
             let led = guard.scope(until_closed(&engine, lead(term))).await;
-            let is_lost = guard.held().is_lost();
+            // Otherwise the loss ends the work.
+            let is_lost = !guard.aborts_on_loss() && guard.held().is_lost();
             // What is lost is lost, and what is left ends with its lease.
             let _ = guard.release().await;
             match led {

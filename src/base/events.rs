@@ -38,8 +38,8 @@ pub(crate) fn acquired(key: &LockKey, hold: HoldId, token: FencingToken, since: 
     debug!(target: TARGET, key = key.as_str(), %hold, token = token.0, waited = ?waited(), "acquired");
 }
 
-pub(crate) fn reentered(key: &LockKey, hold: HoldId, depth: u32) {
-    debug!(target: TARGET, key = key.as_str(), %hold, depth, "reentered");
+pub(crate) fn reentered(key: &LockKey, hold: HoldId, depth: impl Fn() -> u32) {
+    debug!(target: TARGET, key = key.as_str(), %hold, depth = depth(), "reentered");
 }
 
 /// A caller waits for long.

@@ -107,7 +107,7 @@ impl Entry {
         };
         Some(match entered {
             Ok(()) => {
-                events::reentered(entry.hold.key(), entry.hold.id(), entry.hold.depth());
+                events::reentered(entry.hold.key(), entry.hold.id(), || entry.hold.depth());
                 Ok(entry)
             }
             Err(failure) => Err(entry.hold.error(failure)),

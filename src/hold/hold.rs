@@ -5,8 +5,10 @@
 
 use std::{
     fmt,
-    num::NonZeroU64,
-    sync::{Arc, OnceLock},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
     time::Duration,
 };
 
@@ -46,7 +48,7 @@ pub(crate) struct Hold {
     /// Whether some acquire of the hold was never answered.
     unanswered: bool,
     /// How long the lock is held at least, in ms.
-    min_hold: Option<NonZeroU64>,
+    min_hold: AtomicU64,
     /// Where it is renewed and released, and its place in the schedule there.
     runtime: runtime::Id,
     slot: OnceLock<Slot>,
@@ -120,10 +122,7 @@ impl Hold {
             on_lost: terms.on_lost,
             group,
             unanswered: cohort.unanswered,
-            min_hold: terms.min_hold.and_then(|min_hold| {
-                let millis = u64::try_from(min_hold.as_millis()).unwrap_or(u64::MAX);
-                NonZeroU64::new(millis)
-            }),
+            min_hold: AtomicU64::new(millis(terms.min_hold)),
             runtime,
             slot: OnceLock::new(),
             state: Mutex::new(state),
@@ -293,11 +292,18 @@ impl Hold {
 
     /// How long the lock is held at least, unless it was for certain.
     pub(super) fn min_hold(&self) -> Option<Duration> {
-        let min_hold = Duration::from_millis(self.min_hold?.get());
+        let min_hold = Duration::from_millis(self.min_hold.load(Relaxed));
         let since = self.tokens.since();
         // One per cent is for clocks that differ in rate.
         let is_over = since.is_some_and(|since| since.elapsed() >= min_hold + min_hold / 100);
-        (!is_over && self.mode() == Mode::Exclusive).then_some(min_hold)
+        let is_kept = !min_hold.is_zero() && !is_over && self.mode() == Mode::Exclusive;
+        is_kept.then_some(min_hold)
+    }
+
+    /// The lock is held for so long at least, from its acquisition on. One of several is not before all of them are
+    /// there: until then whatever ends the attempt releases it.
+    pub(crate) fn set_min_hold(&self, min_hold: Option<Duration>) {
+        self.min_hold.store(millis(min_hold), Relaxed);
     }
 
     /// A renewal that was sent after so many disconnects is confirmed.
@@ -328,6 +334,12 @@ impl Hold {
         }
         output
     }
+}
+
+/// 0 for none.
+fn millis(span: Option<Duration>) -> u64 {
+    let millis = span.unwrap_or_default().as_millis();
+    u64::try_from(millis).unwrap_or(u64::MAX)
 }
 
 impl fmt::Debug for Hold {

@@ -6,7 +6,7 @@ use tokio::sync::Notify;
 
 use super::{
     cohort::Cohort,
-    patience::Report,
+    patience::{Look, Report},
     request::Flight,
     step::{Action, Release},
 };
@@ -24,6 +24,8 @@ pub(super) struct Effects {
     /// Releases that no caller waits for.
     pub(super) undoing: Vec<Ending>,
     pub(super) check_subscription: bool,
+    /// A look that nobody waits for any more.
+    pub(super) looking: Option<Look>,
     /// That callers wait for long.
     pub(super) reports: Vec<Report>,
     pub(super) actions: Vec<Action>,

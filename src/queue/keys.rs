@@ -128,6 +128,7 @@ impl LocalQueues {
         if !line.queue.is_active() {
             // The driver's work ends here.
             effects.signal = line.driver.take().map(|driver| driver.signal);
+            effects.looking = line.looking.take();
         } else if let Some(driver) = &line.driver
             && let Some(due) = line.due()
             && driver.sleeps_until.is_none_or(|until| due < until)

@@ -5,6 +5,7 @@ use std::{
     mem,
     sync::Arc,
     task::Waker,
+    time::Duration,
 };
 
 use foldhash::fast::RandomState;
@@ -19,7 +20,7 @@ use super::{
     step::{Action, Refusal},
     waiter::Waiter,
 };
-use crate::base::{id::HoldId, key::LockKey, mode::Mode, options::Queueing};
+use crate::base::{held_by::HeldBy, id::HoldId, key::LockKey, mode::Mode, options::Queueing};
 
 /// The driver of a line.
 pub(super) struct Driven {
@@ -182,8 +183,6 @@ pub(super) struct Asking {
     pub(super) acquiring: Option<Acquiring>,
     /// That of the caller, once the request has been polled.
     pub(super) waker: Option<Waker>,
-    /// None once it stands in a line.
-    pub(super) patience: Option<Patience>,
 }
 
 impl Alone {
@@ -210,7 +209,8 @@ impl Alone {
                     waker: None,
                     runtime: Some(asking.runtime),
                     answer: None,
-                    patience: asking.patience.take().unwrap_or_else(Patience::none),
+                    // It brings its own when it is polled next.
+                    patience: Patience::none(),
                 });
                 (line, asking.acquiring.take())
             }
@@ -228,6 +228,8 @@ pub(super) struct Line {
     /// When the first of the callers looks who holds the lock, as far as none has left.
     look_at: Option<Instant>,
     pub(super) looking: Option<Look>,
+    /// Who had the lock at the last look, and when that was.
+    seen: Option<(Instant, Option<HeldBy>)>,
 }
 
 /// The caller of one waiter.
@@ -251,6 +253,7 @@ impl Line {
             driver: None,
             look_at: None,
             looking: None,
+            seen: None,
         }
     }
 
@@ -273,8 +276,21 @@ impl Line {
 
     /// A caller waits in it from now on, behind all others.
     pub(super) fn join(&mut self, caller: Caller) {
-        self.look_at = self.look_at.into_iter().chain(caller.patience.due()).min();
+        self.look_by(caller.patience.due());
         self.callers.push_back(caller);
+    }
+
+    /// A caller has begun to wait, which was alone up to now.
+    pub(super) fn be_patient(&mut self, waiter: HoldId, patience: Patience) {
+        let due = patience.due();
+        if let Some(caller) = self.caller(waiter) {
+            caller.patience = patience;
+            self.look_by(due);
+        }
+    }
+
+    fn look_by(&mut self, due: Option<Instant>) {
+        self.look_at = self.look_at.into_iter().chain(due).min();
     }
 
     /// When its driver has something to do, if nothing happens before.
@@ -283,8 +299,14 @@ impl Line {
         self.queue.due().into_iter().chain(look_at).min()
     }
 
-    /// Takes in a look that is answered. Returns whether a caller has to look now.
-    pub(super) fn has_to_look(&mut self, now: Instant, effects: &mut Effects) -> bool {
+    /// Takes in a look that is answered. Returns whether there has to be another one, for a caller that is due: not if
+    /// the last one was less than a heartbeat ago.
+    pub(super) fn has_to_look(
+        &mut self,
+        now: Instant,
+        heartbeat: Duration,
+        effects: &mut Effects,
+    ) -> bool {
         if let Some(looking) = &self.looking {
             let Some(seen) = looking.peek().cloned() else {
                 return false;
@@ -292,18 +314,24 @@ impl Line {
             self.looking = None;
             let is_held_here = |hold| self.queue.is_held_by(hold);
             let holder = seen.and_then(|seen| held_by(&seen, is_held_here));
-            for caller in &mut self.callers {
+            self.seen = Some((now, holder));
+        }
+        if self.look_at.is_none_or(|due| due > now) {
+            return false;
+        }
+        let seen = self.seen.as_ref();
+        if let Some((_, holder)) = seen.filter(|(at, _)| now < *at + heartbeat) {
+            let waits = |caller: &&mut Caller| caller.answer.is_none();
+            for caller in self.callers.iter_mut().filter(waits) {
                 if caller.patience.due().is_some_and(|due| due <= now) {
                     let report = caller.patience.look(caller.waiter, holder.as_ref(), now);
                     effects.reports.extend(report);
                 }
             }
         }
-        if self.look_at.is_some_and(|due| due <= now) {
-            // Those who were due may have left.
-            let callers = self.callers.iter();
-            self.look_at = callers.filter_map(|caller| caller.patience.due()).min();
-        }
+        // Those who were due may have left, or have their answers.
+        let waiting = self.callers.iter().filter(|caller| caller.answer.is_none());
+        self.look_at = waiting.filter_map(|caller| caller.patience.due()).min();
         self.look_at.is_some_and(|due| due <= now)
     }
 

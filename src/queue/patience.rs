@@ -24,6 +24,9 @@ use crate::{
 /// How long before the end of its wait a caller looks who holds the lock; of a short wait the last quarter.
 const LAST_LOOK: Duration = Duration::from_millis(250);
 
+/// The shortest time between two reports of a caller.
+const SHORTEST: Duration = Duration::from_millis(10);
+
 /// A look at a lock. `None` if the store does not answer.
 pub(super) type Look = Shared<Pin<Box<dyn Future<Output = Option<Arc<Snapshot>>> + Send>>>;
 
@@ -58,8 +61,8 @@ pub(super) struct Patience {
     /// `None` if its wait has no limit, and once it has looked.
     last_look: Option<Instant>,
     seen: Option<Box<HeldBy>>,
-    /// Where it waits.
-    span: Span,
+    /// Where it waits. Its clones run no code of others.
+    span: Option<Arc<Span>>,
 }
 
 /// That a caller waits.
@@ -67,7 +70,7 @@ pub(super) struct Report {
     hold: HoldId,
     waited: Duration,
     holder: Option<HeldBy>,
-    span: Span,
+    span: Option<Arc<Span>>,
 }
 
 impl Patience {
@@ -82,7 +85,7 @@ impl Patience {
             report_at: since.checked_add(report_after),
             last_look,
             seen: None,
-            span: Span::current(),
+            span: Some(Arc::new(Span::current())),
         }
     }
 
@@ -93,7 +96,7 @@ impl Patience {
             report_at: None,
             last_look: None,
             seen: None,
-            span: Span::none(),
+            span: None,
         }
     }
 
@@ -109,12 +112,14 @@ impl Patience {
         holder: Option<&HeldBy>,
         now: Instant,
     ) -> Option<Report> {
+        // It may have the lock by now, and not know it.
+        let holder = holder.filter(|holder| holder.hold_id != hold.to_string());
         self.seen = holder.cloned().map(Box::new);
         self.last_look.take_if(|at| *at <= now);
         self.report_at.filter(|at| *at <= now)?;
         let waited = now.saturating_duration_since(self.since);
         // The next time when it has waited for twice as long.
-        self.report_at = Some(after(now, waited));
+        self.report_at = Some(after(now, waited.max(SHORTEST)));
         Some(Report {
             hold,
             waited,
@@ -138,6 +143,10 @@ impl Report {
             holder,
             span,
         } = self;
-        span.in_scope(|| events::waiting(key, hold, waited, holder.as_ref()));
+        let tell = || events::waiting(key, hold, waited, holder.as_ref());
+        match span {
+            Some(span) => span.in_scope(tell),
+            None => tell(),
+        }
     }
 }

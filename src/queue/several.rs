@@ -141,7 +141,6 @@ impl LocalQueues {
                 runtime: runtime.id(),
                 acquiring: Some(Acquiring::part(&asked, index, moment)),
                 waker: None,
-                patience: None,
             };
             let slot = Slot::Alone(Alone::Asking(Box::new(asking)));
             lines.of.insert(key.clone(), slot);

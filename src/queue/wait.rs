@@ -96,6 +96,19 @@ impl<'q> Wait<'q> {
         Patience::new(since, limit, self.queues.queueing.report_after)
     }
 
+    /// A line has begun for it.
+    fn be_patient(&self) {
+        let mut patience = Some(self.patience());
+        let mut effects = Effects::default();
+        self.queues.change(self.key, &mut effects, |line, effects| {
+            if let Some(patience) = patience.take() {
+                line.be_patient(self.hold(), patience);
+                effects.signal = line.signal();
+            }
+        });
+        self.queues.apply(self.key, effects, None);
+    }
+
     /// Who held the lock when the caller looked last.
     pub(super) fn take_seen(&mut self) -> Option<Box<HeldBy>> {
         let mut lines = self.queues.lines.lock();
@@ -118,7 +131,10 @@ impl<'q> Wait<'q> {
         match progress {
             Progress::Pending => {}
             Progress::Granted(_) => self.stage = Stage::Answered,
-            Progress::InLine => self.stage = Stage::Joined(None),
+            Progress::InLine => {
+                self.stage = Stage::Joined(None);
+                self.be_patient();
+            }
         }
         progress
     }
@@ -130,7 +146,6 @@ impl<'q> Wait<'q> {
             runtime: self.runtime.id(),
             acquiring: None,
             waker: None,
-            patience: Some(self.patience()),
         };
         self.queues.enter_alone(self.key, asking)
     }

@@ -92,7 +92,8 @@ impl LocksBuilder {
     /// After how long a caller reports that it still waits (default 5 s), and again each time it has waited for twice as
     /// long: the event `waiting`, with who holds the lock. [`Duration::MAX`] for never.
     ///
-    /// It asks the store who that is, once in a heartbeat for all callers of this process that wait for the lock.
+    /// For this the store is asked who that is, at most once in a heartbeat for all callers of this process that wait for
+    /// the lock. Reports of one caller are 10 ms apart at least.
     ///
     /// # Examples
     ///

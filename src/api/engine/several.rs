@@ -46,8 +46,11 @@ impl Engine {
             // Who does not wait need not keep the order, and begins with what is probably not free.
             keys.sort_by_key(|key| queues.is_vacant(key));
         }
+        let nested = entries.holds().len();
         let mut taking = Taking::new(self, entries, terms, runtime, keys.len());
         taking.take_all(&keys).await?;
+        let begun = taking.entries.holds().iter().skip(nested);
+        begun.for_each(|hold| hold.set_min_hold(terms.min_hold));
         Ok(taking.entries)
     }
 
@@ -137,6 +140,7 @@ impl<'a> Taking<'a> {
             engine,
             terms: Terms {
                 may_inherit: terms.may_inherit && !is_several,
+                min_hold: None,
                 ..terms
             },
             runtime,

@@ -271,7 +271,8 @@ impl Connector {
             let pace = Pace::new(begun.elapsed());
             let watches = connector.watched.get().is_some() && !connector.borrowed;
             if let (Ok(driver), true) = (&driver, watches) {
-                pushes::subscribe(driver, connector.timeouts.response).await;
+                let Timeouts { connect, response } = connector.timeouts;
+                pushes::subscribe(driver, connect.min(response)).await;
             }
             let connection = driver.map(|driver| Connection {
                 driver,

@@ -224,3 +224,20 @@ async fn work_that_panics_or_is_dropped_leaves_no_leader() {
             .unwrap();
     }
 }
+
+/// One that may ask a few times only goes on all the same.
+#[tokio::test(start_paused = true)]
+async fn it_campaigns_for_ever_however_it_asks() {
+    let server = Server::new();
+    let wake = reentry::Wake::Poll {
+        interval: SECOND,
+        attempts: Some(3),
+    };
+    let locks = server.builder().wake(wake).build().await.unwrap();
+    let elsewhere = server.locks().lock(KEY).await.unwrap();
+    let leading = tokio::spawn(locks.leader(KEY).run(|_| async {}));
+    sleep(3_600 * SECOND).await;
+    assert!(!leading.is_finished());
+    elsewhere.release().await.unwrap();
+    timeout(TTL, leading).await.unwrap().unwrap().unwrap();
+}

@@ -168,3 +168,20 @@ async fn of_several_processes_one_runs_the_job() {
     assert!(left > HOUR / 2 && left <= HOUR, "{left:?}");
     assert_eq!(server.ask("DBSIZE").await, "1");
 }
+
+/// Whatever ends the attempt: what it had taken is free at once.
+#[tokio::test(start_paused = true)]
+async fn several_locks_that_are_not_all_taken_are_not_kept() {
+    let locks = Locks::in_memory();
+    let elsewhere = locks.lock("other").await.unwrap();
+    let both = || locks.lock_all([KEY, "other"]).min_hold(HOUR).wait(SECOND);
+    let late = both().run(async {}).await.unwrap_err();
+    assert!(late.is_contended(), "{late}");
+    let dropped = tokio::time::timeout(SECOND / 2, both().run(async {})).await;
+    assert!(dropped.is_err());
+    elsewhere.release().await.unwrap();
+    sleep(SECOND / 100).await;
+    assert!(is_free(&locks).await);
+    both().run(async {}).await.unwrap();
+    assert!(!is_free(&locks).await);
+}
