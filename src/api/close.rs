@@ -11,8 +11,9 @@ impl Locks {
     /// Takes no more locks, and waits until all that are held have been released.
     ///
     /// From now on acquisitions fail with [`LockError::Closed`](crate::LockError::Closed), also those that wait; in all
-    /// clones. Bodies finish: they re-enter what they hold, and take nothing else. Work that goes on in the background,
-    /// as the release of a guard that was dropped, is awaited. Then the connections are closed.
+    /// clones. Bodies finish: they re-enter what they hold, and take nothing else. [Leaders](Self::leader) resign at once.
+    /// Work that goes on in the background, as the release of a guard that was dropped, is awaited. Then the connections
+    /// are closed.
     ///
     /// Without it, what is left to do in the background ends with the runtime: a lock whose guard is dropped in the last
     /// line of `main` stands until its lease ends.

@@ -25,7 +25,7 @@ use crate::base::id::OwnerId;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct HeldBy {
     /// The hold; of readers the first that the store names. What another program has written as its name is shown as it
