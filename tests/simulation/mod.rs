@@ -50,7 +50,7 @@ mod waits;
 mod wire;
 
 /// How many seeds each kind of run has.
-const SEEDS: u64 = 300;
+const SEEDS: u64 = 150;
 
 fn number(variable: &str) -> Option<u64> {
     let value = env::var(variable).ok()?;
