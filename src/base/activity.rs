@@ -47,13 +47,7 @@ impl Activity {
 
     /// Resolves when it is closed.
     pub(crate) async fn until_closed(&self) {
-        let closed = self.closed.notified();
-        tokio::pin!(closed);
-        // Registered before the check, so that an end between the two still wakes us.
-        closed.as_mut().enable();
-        if !self.is_closed() {
-            closed.await;
-        }
+        until(&self.closed, || self.is_closed()).await;
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -62,16 +56,21 @@ impl Activity {
 
     /// Resolves when nothing goes on any more. It has to be closed before.
     pub(crate) async fn until_over(&self) {
-        loop {
-            let over = self.over.notified();
-            tokio::pin!(over);
-            // Registered before the check, so that an end between the two still wakes us.
-            over.as_mut().enable();
-            if self.count() == 0 {
-                return;
-            }
-            over.await;
+        until(&self.over, || self.count() == 0).await;
+    }
+}
+
+/// Resolves when this is so, which is told whenever it becomes so.
+async fn until(told: &Notify, is_so: impl Fn() -> bool) {
+    loop {
+        let told = told.notified();
+        tokio::pin!(told);
+        // Registered before the check, so that a change between the two still wakes us.
+        told.as_mut().enable();
+        if is_so() {
+            return;
         }
+        told.await;
     }
 }
 

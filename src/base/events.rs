@@ -10,14 +10,14 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tracing::{
     debug,
-    field::{DebugValue, DisplayValue, debug, display},
+    field::{DebugValue, debug},
     warn,
 };
 
 use crate::base::{
     error::{LockError, LostReason, StoreError},
     held_by::HeldBy,
-    id::{FencingToken, HoldId, InboxId, OwnerId},
+    id::{FencingToken, HoldId, InboxId},
     key::LockKey,
 };
 
@@ -42,46 +42,32 @@ pub(crate) fn reentered(key: &LockKey, hold: HoldId, depth: impl Fn() -> u32) {
     debug!(target: TARGET, key = key.as_str(), %hold, depth = depth(), "reentered");
 }
 
+/// An event of a caller that waits, with the holder that stands in its way, as far as one is known.
+macro_rules! in_the_way {
+    ($level:ident, $name:literal, $key:expr, $hold:expr, $waited:expr, $holder:expr) => {{
+        let (hold, waited, holder): (HoldId, Duration, Option<&HeldBy>) = ($hold, $waited, $holder);
+        $level!(
+            target: TARGET,
+            key = $key.as_str(),
+            %hold,
+            ?waited,
+            held_by = holder.map(|holder| &*holder.hold_id),
+            owner = holder.and_then(|holder| holder.owner).map(display),
+            is_here = holder.map(|holder| holder.is_here),
+            held = holder.and_then(|holder| holder.held_for).map(debug),
+            $name
+        );
+    }};
+}
+
 /// A caller waits for long.
 pub(crate) fn waiting(key: &LockKey, hold: HoldId, waited: Duration, holder: Option<&HeldBy>) {
-    let In {
-        held_by,
-        owner,
-        is_here,
-        held,
-    } = In::the_way(holder);
-    warn!(target: TARGET, key = key.as_str(), %hold, ?waited, held_by, owner, is_here, held, "waiting");
+    in_the_way!(warn, "waiting", key, hold, waited, holder);
 }
 
 /// The caller has its error. Where the holder is not named the store failed.
 pub(crate) fn timed_out(key: &LockKey, hold: HoldId, waited: Duration, holder: Option<&HeldBy>) {
-    let In {
-        held_by,
-        owner,
-        is_here,
-        held,
-    } = In::the_way(holder);
-    debug!(target: TARGET, key = key.as_str(), %hold, ?waited, held_by, owner, is_here, held, "timed_out");
-}
-
-/// The fields of a holder that stands in the way.
-#[derive(Default)]
-struct In<'a> {
-    held_by: Option<&'a str>,
-    owner: Option<DisplayValue<OwnerId>>,
-    is_here: Option<bool>,
-    held: Option<DebugValue<Duration>>,
-}
-
-impl<'a> In<'a> {
-    fn the_way(holder: Option<&'a HeldBy>) -> Self {
-        holder.map_or_else(Self::default, |holder| Self {
-            held_by: Some(&holder.hold_id),
-            owner: holder.owner.map(display),
-            is_here: Some(holder.is_here),
-            held: holder.held_for.map(debug),
-        })
-    }
+    in_the_way!(debug, "timed_out", key, hold, waited, holder);
 }
 
 pub(crate) fn acquire_retried(key: &LockKey, error: &StoreError) {

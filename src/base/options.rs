@@ -166,7 +166,8 @@ impl Options {
                 .or(defaults.wait)
                 .unwrap_or(Wait::AtMost(Self::DEFAULT_WAIT)),
             max_hold,
-            min_hold: self.min_hold,
+            // The store counts it in milliseconds.
+            min_hold: self.min_hold.filter(|it| it.as_millis() > 0),
             may_inherit: max_hold.is_none() && self.min_hold.is_none(),
             on_lost: self.on_lost.or(defaults.on_lost).unwrap_or_default(),
             reentrancy: self.reentrancy.or(defaults.reentrancy).unwrap_or_default(),

@@ -38,16 +38,20 @@ pub(super) fn downgrade(
     renewals: &Arc<RenewalSchedule>,
 ) -> Result<Handover<Result<(), Failure>>, Settled> {
     let now = Instant::now();
-    hold.change(|State { lease, depth, mode }| match lease.lost_by(now) {
-        Some(reason) => Err(Settled::Lost(reason)),
-        None if depth.wanted() == 0 => Err(Settled::Lost(LostReason::Gone)),
-        None if *mode == Mode::Shared => Err(Settled::Shared),
-        None if !depth.is_single() => Err(Settled::InUse),
-        None => {
-            *mode = Mode::Shared;
-            Ok(())
-        }
-    })?;
+    hold.change(
+        |State {
+             lease, depth, mode, ..
+         }| match lease.lost_by(now) {
+            Some(reason) => Err(Settled::Lost(reason)),
+            None if depth.wanted() == 0 => Err(Settled::Lost(LostReason::Gone)),
+            None if *mode == Mode::Shared => Err(Settled::Shared),
+            None if !depth.is_single() => Err(Settled::InUse),
+            None => {
+                *mode = Mode::Shared;
+                Ok(())
+            }
+        },
+    )?;
     let (runtime, hold, renewals) = (
         renewals.runtime(hold),
         Arc::clone(hold),

@@ -5,10 +5,7 @@
 
 use std::{
     fmt,
-    sync::{
-        Arc, OnceLock,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 
@@ -47,8 +44,6 @@ pub(crate) struct Hold {
     group: Option<Arc<Group<Self>>>,
     /// Whether some acquire of the hold was never answered.
     unanswered: bool,
-    /// How long the lock is held at least, in ms.
-    min_hold: AtomicU64,
     /// Where it is renewed and released, and its place in the schedule there.
     runtime: runtime::Id,
     slot: OnceLock<Slot>,
@@ -63,6 +58,8 @@ pub(super) struct State {
     pub(super) depth: Depth,
     /// Shared from the moment on at which a downgrade is sent.
     pub(super) mode: Mode,
+    /// How long the lock is held at least.
+    min_hold: Option<Duration>,
 }
 
 /// What became of an attempt to enter a hold once more.
@@ -113,6 +110,7 @@ impl Hold {
             lease: Lease::new(cohort.lease, disconnects, terms.max_hold),
             depth: Depth::new(cohort.depth),
             mode: cohort.mode,
+            min_hold: terms.min_hold,
         };
         Arc::new(Self {
             key: key.clone(),
@@ -122,7 +120,6 @@ impl Hold {
             on_lost: terms.on_lost,
             group,
             unanswered: cohort.unanswered,
-            min_hold: AtomicU64::new(millis(terms.min_hold)),
             runtime,
             slot: OnceLock::new(),
             state: Mutex::new(state),
@@ -239,18 +236,22 @@ impl Hold {
 
     /// One level more, and a lease of at least `ttl`.
     pub(super) fn deepen(&self, wanted: Mode, ttl: Option<Duration>) -> Reentry {
-        self.change(|State { lease, depth, mode }| {
-            if depth.wanted() > 0 && wanted == Mode::Exclusive && *mode == Mode::Shared {
-                return Reentry::Upgrade;
-            }
-            if !depth.deepen() {
-                return Reentry::Ended;
-            }
-            if ttl.is_some_and(|ttl| lease.raise_ttl(ttl)) {
-                depth.lengthen();
-            }
-            Reentry::Entered
-        })
+        self.change(
+            |State {
+                 lease, depth, mode, ..
+             }| {
+                if depth.wanted() > 0 && wanted == Mode::Exclusive && *mode == Mode::Shared {
+                    return Reentry::Upgrade;
+                }
+                if !depth.deepen() {
+                    return Reentry::Ended;
+                }
+                if ttl.is_some_and(|ttl| lease.raise_ttl(ttl)) {
+                    depth.lengthen();
+                }
+                Reentry::Entered
+            },
+        )
     }
 
     /// One level less.
@@ -271,39 +272,47 @@ impl Hold {
     /// Ends the hold. Returns what another call graph would be given that goes on with it, and whether one
     /// may, after so many disconnects.
     pub(super) fn end(&self, disconnects: u64) -> (Cohort, bool) {
-        self.change(|State { lease, depth, mode }| {
-            lease.end(Instant::now());
-            let cohort = Cohort {
-                hold: self.id,
-                mode: *mode,
-                tokens: self.tokens,
-                lease: lease.leased(),
-                depth: depth.stored(),
-                unanswered: self.unanswered,
-                is_open: lease.lost().is_none(),
-                disconnects: Some(lease.disconnects()),
-            };
-            (
-                cohort,
-                *mode == Mode::Exclusive && lease.is_open(disconnects) && !depth.is_lengthening(),
-            )
-        })
+        self.change(
+            |State {
+                 lease, depth, mode, ..
+             }| {
+                lease.end(Instant::now());
+                let cohort = Cohort {
+                    hold: self.id,
+                    mode: *mode,
+                    tokens: self.tokens,
+                    lease: lease.leased(),
+                    depth: depth.stored(),
+                    unanswered: self.unanswered,
+                    is_open: lease.lost().is_none(),
+                    disconnects: Some(lease.disconnects()),
+                };
+                (
+                    cohort,
+                    *mode == Mode::Exclusive
+                        && lease.is_open(disconnects)
+                        && !depth.is_lengthening(),
+                )
+            },
+        )
     }
 
     /// How long the lock is held at least, unless it was for certain.
     pub(super) fn min_hold(&self) -> Option<Duration> {
-        let min_hold = Duration::from_millis(self.min_hold.load(Relaxed));
+        let min_hold = {
+            let state = self.state.lock();
+            state.min_hold.filter(|_| state.mode == Mode::Exclusive)
+        }?;
         let since = self.tokens.since();
         // One per cent is for clocks that differ in rate.
         let is_over = since.is_some_and(|since| since.elapsed() >= min_hold + min_hold / 100);
-        let is_kept = !min_hold.is_zero() && !is_over && self.mode() == Mode::Exclusive;
-        is_kept.then_some(min_hold)
+        (!is_over).then_some(min_hold)
     }
 
     /// The lock is held for so long at least, from its acquisition on. One of several is not before all of them are
     /// there: until then whatever ends the attempt releases it.
     pub(crate) fn set_min_hold(&self, min_hold: Option<Duration>) {
-        self.min_hold.store(millis(min_hold), Relaxed);
+        self.state.lock().min_hold = min_hold;
     }
 
     /// A renewal that was sent after so many disconnects is confirmed.
@@ -334,12 +343,6 @@ impl Hold {
         }
         output
     }
-}
-
-/// 0 for none.
-fn millis(span: Option<Duration>) -> u64 {
-    let millis = span.unwrap_or_default().as_millis();
-    u64::try_from(millis).unwrap_or(u64::MAX)
 }
 
 impl fmt::Debug for Hold {

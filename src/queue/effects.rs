@@ -24,7 +24,7 @@ pub(super) struct Effects {
     /// Releases that no caller waits for.
     pub(super) undoing: Vec<Ending>,
     pub(super) check_subscription: bool,
-    /// A look that nobody waits for any more.
+    /// A look that no caller waits for any more.
     pub(super) looking: Option<Look>,
     /// That callers wait for long.
     pub(super) reports: Vec<Report>,

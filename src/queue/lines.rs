@@ -210,7 +210,7 @@ impl Alone {
                     runtime: Some(asking.runtime),
                     answer: None,
                     // It brings its own when it is polled next.
-                    patience: Patience::none(),
+                    patience: None,
                 });
                 (line, asking.acquiring.take())
             }
@@ -241,7 +241,16 @@ pub(super) struct Caller {
     /// Where it was polled last.
     pub(super) runtime: Option<runtime::Id>,
     pub(super) answer: Option<Result<Cohort, Refusal>>,
-    pub(super) patience: Patience,
+    /// `None` if it asks once.
+    pub(super) patience: Option<Patience>,
+}
+
+impl Caller {
+    /// When it looks who holds the lock. One that has its answer does not.
+    fn looks_at(&self) -> Option<Instant> {
+        let patience = self.patience.as_ref().filter(|_| self.answer.is_none());
+        patience.and_then(Patience::due)
+    }
 }
 
 impl Line {
@@ -276,7 +285,7 @@ impl Line {
 
     /// A caller waits in it from now on, behind all others.
     pub(super) fn join(&mut self, caller: Caller) {
-        self.look_by(caller.patience.due());
+        self.look_by(caller.looks_at());
         self.callers.push_back(caller);
     }
 
@@ -284,7 +293,7 @@ impl Line {
     pub(super) fn be_patient(&mut self, waiter: HoldId, patience: Patience) {
         let due = patience.due();
         if let Some(caller) = self.caller(waiter) {
-            caller.patience = patience;
+            caller.patience = Some(patience);
             self.look_by(due);
         }
     }
@@ -321,17 +330,17 @@ impl Line {
         }
         let seen = self.seen.as_ref();
         if let Some((_, holder)) = seen.filter(|(at, _)| now < *at + heartbeat) {
-            let waits = |caller: &&mut Caller| caller.answer.is_none();
-            for caller in self.callers.iter_mut().filter(waits) {
-                if caller.patience.due().is_some_and(|due| due <= now) {
-                    let report = caller.patience.look(caller.waiter, holder.as_ref(), now);
+            for caller in &mut self.callers {
+                if caller.looks_at().is_some_and(|due| due <= now) {
+                    let patience = caller.patience.as_mut();
+                    let report = patience
+                        .and_then(|patience| patience.look(caller.waiter, holder.as_ref(), now));
                     effects.reports.extend(report);
                 }
             }
         }
         // Those who were due may have left, or have their answers.
-        let waiting = self.callers.iter().filter(|caller| caller.answer.is_none());
-        self.look_at = waiting.filter_map(|caller| caller.patience.due()).min();
+        self.look_at = self.callers.iter().filter_map(Caller::looks_at).min();
         self.look_at.is_some_and(|due| due <= now)
     }
 

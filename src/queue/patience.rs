@@ -62,7 +62,7 @@ pub(super) struct Patience {
     last_look: Option<Instant>,
     seen: Option<Box<HeldBy>>,
     /// Where it waits. Its clones run no code of others.
-    span: Option<Arc<Span>>,
+    span: Arc<Span>,
 }
 
 /// That a caller waits.
@@ -70,7 +70,7 @@ pub(super) struct Report {
     hold: HoldId,
     waited: Duration,
     holder: Option<HeldBy>,
-    span: Option<Arc<Span>>,
+    span: Arc<Span>,
 }
 
 impl Patience {
@@ -85,18 +85,7 @@ impl Patience {
             report_at: since.checked_add(report_after),
             last_look,
             seen: None,
-            span: Some(Arc::new(Span::current())),
-        }
-    }
-
-    /// That of a caller which does not wait.
-    pub(super) fn none() -> Self {
-        Self {
-            since: Instant::now(),
-            report_at: None,
-            last_look: None,
-            seen: None,
-            span: None,
+            span: Arc::new(Span::current()),
         }
     }
 
@@ -143,10 +132,6 @@ impl Report {
             holder,
             span,
         } = self;
-        let tell = || events::waiting(key, hold, waited, holder.as_ref());
-        match span {
-            Some(span) => span.in_scope(tell),
-            None => tell(),
-        }
+        span.in_scope(|| events::waiting(key, hold, waited, holder.as_ref()));
     }
 }

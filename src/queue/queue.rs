@@ -91,7 +91,8 @@ impl LocalQueues {
             may_inherit: terms.may_inherit && terms.mode == Mode::Exclusive,
         };
         let limit = terms.wait.limit(since);
-        let mut wait = Wait::new(self, key, wish, runtime, (since, limit));
+        let span = (!asks_once).then_some((since, limit));
+        let mut wait = Wait::new(self, key, wish, runtime, span);
         let answer = match limit {
             Some(limit) => {
                 // A caller that is alone wakes with the answer to its request.

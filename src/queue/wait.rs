@@ -33,8 +33,8 @@ pub(super) struct Wait<'q> {
     stage: Stage,
     /// Where the work goes that outlives the caller.
     runtime: &'q Handle,
-    /// Since when it waits, and until when.
-    span: (Instant, Option<Instant>),
+    /// Since when it waits, and until when; `None` if it asks once.
+    span: Option<(Instant, Option<Instant>)>,
     /// Who held the lock when the caller looked last, if it has left the line since.
     seen: Option<Box<HeldBy>>,
 }
@@ -54,7 +54,7 @@ impl<'q> Wait<'q> {
         key: &'q LockKey,
         wish: Wish,
         runtime: &'q Handle,
-        span: (Instant, Option<Instant>),
+        span: Option<(Instant, Option<Instant>)>,
     ) -> Self {
         Self {
             queues,
@@ -74,7 +74,7 @@ impl<'q> Wait<'q> {
         wish: Wish,
         runtime: &'q Handle,
     ) -> Self {
-        let mut wait = Self::new(queues, key, wish, runtime, (Instant::now(), None));
+        let mut wait = Self::new(queues, key, wish, runtime, None);
         wait.stage = Stage::Alone;
         wait
     }
@@ -88,23 +88,21 @@ impl<'q> Wait<'q> {
         matches!(self.stage, Stage::Alone)
     }
 
-    fn patience(&self) -> Patience {
-        let (since, limit) = self.span;
-        if self.wish.asks_once {
-            return Patience::none();
-        }
-        Patience::new(since, limit, self.queues.queueing.report_after)
+    fn patience(&self) -> Option<Patience> {
+        let (since, limit) = self.span?;
+        let report_after = self.queues.queueing.report_after;
+        Some(Patience::new(since, limit, report_after))
     }
 
     /// A line has begun for it.
     fn be_patient(&self) {
-        let mut patience = Some(self.patience());
+        let Some(patience) = self.patience() else {
+            return;
+        };
         let mut effects = Effects::default();
         self.queues.change(self.key, &mut effects, |line, effects| {
-            if let Some(patience) = patience.take() {
-                line.be_patient(self.hold(), patience);
-                effects.signal = line.signal();
-            }
+            line.be_patient(self.hold(), patience);
+            effects.signal = line.signal();
         });
         self.queues.apply(self.key, effects, None);
     }
@@ -114,7 +112,7 @@ impl<'q> Wait<'q> {
         let mut lines = self.queues.lines.lock();
         let line = lines.line(self.key);
         let caller = line.and_then(|line| line.caller(self.hold()));
-        let seen = caller.and_then(|caller| caller.patience.take_seen());
+        let seen = caller.and_then(|caller| caller.patience.as_mut()?.take_seen());
         seen.or_else(|| self.seen.take())
     }
 
@@ -195,7 +193,7 @@ impl<'q> Wait<'q> {
         });
         self.queues.apply(self.key, effects, None);
         let mut caller = answered.flatten()?;
-        self.seen = caller.patience.take_seen();
+        self.seen = caller.patience.as_mut().and_then(Patience::take_seen);
         caller.answer
     }
 

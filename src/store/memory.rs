@@ -61,19 +61,16 @@ impl MemoryStore {
         Box::pin(async move {
             // Nothing here ever waits, so a loop around a lock would starve its neighbours.
             tokio::task::coop::consume_budget().await;
-            let (answer, messages, forced) = {
+            let (answer, messages) = {
                 let mut state = shared.state.lock();
                 let now = state.now();
                 state.sweep(now);
                 let answer = step(&mut state, now);
-                (answer, state.take_messages(), state.take_forced())
+                (answer, state.take_messages())
             };
             messages
                 .into_iter()
-                .for_each(|(inbox, message)| shared.tell(inbox, message));
-            forced
-                .into_iter()
-                .for_each(|message| shared.tell_all(message));
+                .for_each(|message| shared.tell(message));
             Ok::<_, StoreError>(answer)
         })
     }
@@ -97,16 +94,27 @@ impl MemoryStore {
 }
 
 impl Shared {
-    fn tell(&self, inbox: InboxId, message: Message) {
-        let listener = self.inboxes.lock().get(&inbox).and_then(Weak::upgrade);
-        match (message, listener) {
-            (Message::Handoff(message), Some(listener)) => listener.handoff(message),
-            (Message::Contended(key), Some(listener)) => listener.contended(&key),
-            (_, None) => {}
+    fn tell(&self, message: Message) {
+        match message {
+            Message::Handoff(inbox, message) => {
+                if let Some(listener) = self.listener(inbox) {
+                    listener.handoff(message);
+                }
+            }
+            Message::Contended(inbox, key) => {
+                if let Some(listener) = self.listener(inbox) {
+                    listener.contended(&key);
+                }
+            }
+            Message::Forced(message) => self.tell_all(&message),
         }
     }
 
-    fn tell_all(&self, message: ForcedMessage) {
+    fn listener(&self, inbox: InboxId) -> Option<Arc<dyn Listener>> {
+        self.inboxes.lock().get(&inbox).and_then(Weak::upgrade)
+    }
+
+    fn tell_all(&self, message: &ForcedMessage) {
         let holders: Vec<_> = self
             .holders
             .lock()

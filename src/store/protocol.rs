@@ -135,7 +135,7 @@ pub(crate) struct ReleaseRequest {
     pub(crate) placeless: bool,
     /// Only of a hold that has the lock alone.
     pub(crate) successor: Option<Successor>,
-    /// How long the lock is held at least, counted from its token: until then it stands, and nobody follows. Only of a
+    /// How long the lock is held at least, counted from its token: until then it stands, and no hold follows. Only of a
     /// hold that has the lock alone.
     pub(crate) min_hold: Option<Duration>,
 }

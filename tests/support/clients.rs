@@ -3,6 +3,7 @@
 //! All of them are subscribed to something: those for commands to the messages to all processes, an inbox to its own.
 
 use super::server::RedisServer;
+use super::wait::{DEADLINE, eventually};
 use deadpool_redis::redis::cmd;
 
 /// The channel of the messages to all processes.
@@ -26,6 +27,12 @@ impl RedisServer {
         let counts = counts.query_async(&mut connection).await;
         let (_, count): (String, usize) = counts.expect("the count");
         count
+    }
+
+    /// Waits until so many do.
+    pub async fn until_listening(&self, count: usize) {
+        let listens = async || self.listeners().await == count;
+        eventually(DEADLINE, "each process listens", listens).await;
     }
 
     /// Ends the connections of the inboxes. Returns how many there were.

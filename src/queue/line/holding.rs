@@ -91,7 +91,7 @@ impl LocalQueue {
     pub(super) fn end(&mut self, release: &Release) -> Option<Successor> {
         self.forget_holder(release.hold);
         if release.min_hold.is_some() {
-            // Nobody has it next until then: the first one asks.
+            // No waiter has it next until then: the first one asks.
             return None;
         }
         let first = self.waiters.front().filter(|_| self.flight.is_none())?;

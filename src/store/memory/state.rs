@@ -35,17 +35,18 @@ pub(super) struct State {
     pub(super) waits: PublishedWaits,
     clock: Clock,
     next_sweep: Instant,
-    /// What is to be sent to which inbox once the operation is over.
-    messages: Vec<(InboxId, Message)>,
-    /// What is to be sent to all processes.
-    forced: Vec<ForcedMessage>,
+    /// What is to be sent once the operation is over.
+    messages: Vec<Message>,
 }
 
 #[derive(Debug)]
 pub(super) enum Message {
-    Handoff(HandoffMessage),
+    /// A lock has moved to holds of the process with this inbox.
+    Handoff(InboxId, HandoffMessage),
     /// Another process has come to wait for this key.
-    Contended(String),
+    Contended(InboxId, String),
+    /// To all processes.
+    Forced(ForcedMessage),
 }
 
 #[derive(Debug)]
@@ -67,7 +68,6 @@ impl Default for State {
             clock: Clock::new(),
             next_sweep: Instant::now(),
             messages: Vec::new(),
-            forced: Vec::new(),
         }
     }
 }
@@ -118,11 +118,7 @@ impl State {
         fields.iter().map(|(hold, _)| *hold).collect()
     }
 
-    pub(super) fn take_forced(&mut self) -> Vec<ForcedMessage> {
-        std::mem::take(&mut self.forced)
-    }
-
-    pub(super) fn take_messages(&mut self) -> Vec<(InboxId, Message)> {
+    pub(super) fn take_messages(&mut self) -> Vec<Message> {
         std::mem::take(&mut self.messages)
     }
 

@@ -3,11 +3,11 @@
 use std::{future::pending, sync::Arc, time::Duration};
 
 use deadpool_redis::redis::AsyncCommands;
-use reentry::{LockError, LostReason, OnLost};
-use tokio::sync::Notify;
+use reentry::{LockError, Locks, LostReason, OnLost};
+use tokio::{sync::Notify, task::JoinHandle};
 
 use crate::support::rig::KEY;
-use crate::support::{DEADLINE, RedisServer, eventually, patient, processes, within};
+use crate::support::{DEADLINE, RedisServer, patient, processes, within};
 
 /// So long that a renewal, which would find the loss as well, is not due within the test.
 const TTL: Duration = Duration::from_secs(3_600);
@@ -17,17 +17,8 @@ fn is_gone<T>(result: &Result<T, LockError>) -> bool {
     matches!(result, Err(LockError::Lost { reason, key, .. }) if *reason == gone && key == KEY)
 }
 
-/// The connections for commands listen from the first moment on, but nobody waits for that.
-async fn until_listening(server: &RedisServer, count: usize) {
-    let listens = async || server.listeners().await == count;
-    eventually(DEADLINE, "each process listens", listens).await;
-}
-
-#[tokio::test]
-async fn a_body_in_another_process_is_dropped_before_the_next_renewal() {
-    let server = RedisServer::start().await;
-    let [holder, operator] = processes(&patient(&server).ttl(TTL)).await;
-    until_listening(&server, 2).await;
+/// A body that holds the lock, and has no end.
+async fn hold_for_ever(holder: &Locks) -> JoinHandle<Result<(), LockError>> {
     let inside = Arc::<Notify>::default();
     let entered = Arc::clone(&inside);
     let body = tokio::spawn(holder.with_lock(KEY, async move {
@@ -35,6 +26,15 @@ async fn a_body_in_another_process_is_dropped_before_the_next_renewal() {
         pending::<()>().await;
     }));
     inside.notified().await;
+    body
+}
+
+#[tokio::test]
+async fn a_body_in_another_process_is_dropped_before_the_next_renewal() {
+    let server = RedisServer::start().await;
+    let [holder, operator] = processes(&patient(&server).ttl(TTL)).await;
+    server.until_listening(2).await;
+    let body = hold_for_ever(&holder).await;
     assert!(operator.force_release(KEY).await.unwrap());
     let ended = within(DEADLINE, "the body is dropped", body).await.unwrap();
     assert!(is_gone(&ended), "{ended:?}");
@@ -44,7 +44,7 @@ async fn a_body_in_another_process_is_dropped_before_the_next_renewal() {
 async fn all_readers_are_told_wherever_they_are() {
     let server = RedisServer::start().await;
     let [one, other, operator] = processes(&patient(&server).ttl(TTL)).await;
-    until_listening(&server, 3).await;
+    server.until_listening(3).await;
     let mut guards = Vec::new();
     for locks in [&one, &one, &other] {
         guards.push(locks.lock(KEY).shared().await.unwrap());
@@ -61,7 +61,7 @@ async fn all_readers_are_told_wherever_they_are() {
 async fn holders_of_other_locks_are_not_disturbed() {
     let server = RedisServer::start().await;
     let [holder, operator] = processes(&patient(&server).ttl(TTL)).await;
-    until_listening(&server, 2).await;
+    server.until_listening(2).await;
     let keep = holder.lock(KEY).on_lost(OnLost::KeepRunning);
     let (taken, beside) = (keep.await.unwrap(), holder.lock("beside").await.unwrap());
     assert!(operator.force_release(KEY).await.unwrap());
@@ -78,11 +78,11 @@ async fn a_process_that_has_lost_its_connection_listens_again() {
     let [holder, operator] = processes(&patient(&server).ttl(TTL)).await;
     let guard = holder.lock(KEY).await.unwrap();
     operator.with_lock("beside", async {}).await.unwrap();
-    until_listening(&server, 2).await;
+    server.until_listening(2).await;
     assert_eq!(server.kill_command_connections().await, 2);
     // The hold is verified over a new connection.
     operator.with_lock("beside", async {}).await.unwrap();
-    until_listening(&server, 2).await;
+    server.until_listening(2).await;
     assert!(!guard.held().is_lost());
     assert!(operator.force_release(KEY).await.unwrap());
     within(DEADLINE, "it is told", guard.held().lost()).await;
@@ -105,14 +105,8 @@ async fn a_process_that_may_not_subscribe_has_its_locks() {
 async fn a_forged_end_is_believed_and_lets_no_caller_in_beside_the_holder() {
     let server = RedisServer::start().await;
     let [holder, other] = processes(&patient(&server).ttl(TTL)).await;
-    until_listening(&server, 2).await;
-    let inside = Arc::<Notify>::default();
-    let entered = Arc::clone(&inside);
-    let body = tokio::spawn(holder.with_lock(KEY, async move {
-        entered.notify_one();
-        pending::<()>().await;
-    }));
-    inside.notified().await;
+    server.until_listening(2).await;
+    let body = hold_for_ever(&holder).await;
     let hold = &other.inspect(KEY).await.unwrap().unwrap().holders[0].hold_id;
     let forged = format!("forced {hold} {KEY}");
     let mut connection = server.connection().await;

@@ -126,7 +126,7 @@ async fn a_process_has_one_subscription_for_all_its_keys() {
     let [holder] = processes(&unhurried(&server)).await;
     let waiting: [Locks; 4] = processes(&unhurried(&server)).await;
     let guards = hold_all(&holder, KEYS).await;
-    until_listening(&server, 5).await;
+    server.until_listening(5).await;
     let before = server.commandstats().await;
     let tasks = wait_for_all(&waiting, KEYS);
     let queued = async || number(&server, "DBSIZE").await == 3 * KEYS;
@@ -140,18 +140,12 @@ async fn a_process_has_one_subscription_for_all_its_keys() {
     assert_eq!(number(&server, "DBSIZE").await, 0);
 }
 
-/// The connections for commands have subscriptions of their own, which come and go with them.
-async fn until_listening(server: &RedisServer, count: usize) {
-    let listens = async || server.listeners().await == count;
-    eventually(DEADLINE, "each process listens", listens).await;
-}
-
 /// Waiters come and go while the inbox is about to close.
 #[tokio::test]
 async fn an_inbox_that_was_closed_is_opened_again_for_the_next_one_who_waits() {
     let server = RedisServer::start().await;
     let [holder, waiting] = processes(&unhurried(&server)).await;
-    until_listening(&server, 2).await;
+    server.until_listening(2).await;
     let connected = server.commandstats().await;
     let before = alive();
     for round in 1..=2 {

@@ -2,7 +2,7 @@
 
 use tokio::time::Instant;
 
-use super::State;
+use super::{Message, State};
 use crate::{
     base::{
         id::{FencingToken, HoldId},
@@ -77,7 +77,8 @@ impl State {
         }
         self.settle_and_admit(key, token, now);
         let key = key.as_str().to_owned();
-        self.forced.push(ForcedMessage { key, holds });
+        let message = ForcedMessage { key, holds };
+        self.messages.push(Message::Forced(message));
         true
     }
 }

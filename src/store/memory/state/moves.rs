@@ -194,8 +194,8 @@ impl State {
         inbox: InboxId,
     ) {
         if let Some(holder) = holder.filter(|holder| is_first && *holder != inbox) {
-            let message = Message::Contended(key.as_str().to_owned());
-            self.messages.push((holder, message));
+            let message = Message::Contended(holder, key.as_str().to_owned());
+            self.messages.push(message);
         }
     }
 }

@@ -326,7 +326,7 @@ impl State {
                     at: self.clock.at(now),
                     lease,
                 };
-                self.messages.push((inbox, Message::Handoff(message)));
+                self.messages.push(Message::Handoff(inbox, message));
             }
             if matches!(want, Want::Alone { .. }) {
                 break;
