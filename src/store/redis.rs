@@ -19,6 +19,7 @@ use self::{
         RELEASE, RELEASE_ALL, RENEW, RENEW_ALL, RETAIN, SHARE, Script, UNSHARE, VICTIM, WAIT,
         WITHDRAW, millis,
     },
+    source::Source,
 };
 use super::{
     AcquireAllReply, AcquireReply, AcquireRequest, Answer, DepthChange, Downgrading, HoldOf,
@@ -27,7 +28,6 @@ use super::{
     waits::{Claim, Look, Publication, Published, Waits, lateness},
 };
 use crate::base::{
-    error::LockError,
     id::{HoldId, InboxId, OwnerId},
     key::LockKey,
     mode::Mode,
@@ -42,10 +42,11 @@ mod pace;
 mod pushes;
 mod reply;
 mod script;
+mod source;
 mod traffic;
 mod waits;
 
-pub(crate) use self::{address::Address, connect::Timeouts};
+pub(crate) use self::{address::Address, source::Timeouts};
 #[cfg(any(test, fuzzing))]
 pub(crate) use self::{
     address::properties::url,
@@ -63,20 +64,24 @@ pub(crate) struct RedisStore {
 
 impl RedisStore {
     /// A server at this address. Connects when it is asked first.
-    pub(crate) fn open(address: Address, timeouts: Timeouts) -> Result<Self, LockError> {
-        let connector = Connector::open(&address, timeouts)?;
-        Ok(Self::new(connector, Some(address), timeouts))
+    pub(crate) fn open(address: Address, timeouts: Timeouts) -> Self {
+        let source = Source::Server(Arc::new(address));
+        Self::new(source.clone(), Some(source), timeouts)
     }
 
     /// All commands go over the pool; without an address there is no inbox.
     pub(crate) fn over(pool: Pool, address: Option<Address>, timeouts: Timeouts) -> Self {
-        Self::new(Connector::over(pool, timeouts), address, timeouts)
+        Self::new(
+            Source::Pool(pool),
+            address.map(|address| Source::Server(Arc::new(address))),
+            timeouts,
+        )
     }
 
-    fn new(connector: Connector, address: Option<Address>, timeouts: Timeouts) -> Self {
-        let connector = Arc::new(connector);
-        let disconnects = connector.disconnects().clone();
-        let inbox = address.map(|address| Inbox::new(address, timeouts, disconnects));
+    fn new(commands: Source, messages: Option<Source>, timeouts: Timeouts) -> Self {
+        let connector = Arc::new(Connector::new(commands, timeouts));
+        let disconnects = connector.disconnects();
+        let inbox = messages.map(|source| Inbox::new(source, timeouts, disconnects.clone()));
         Self { connector, inbox }
     }
 

@@ -53,7 +53,7 @@ impl Server {
             response: DEADLINE,
         };
         let address = Address::parse(&self.process.url()).expect("a URL");
-        RedisStore::open(address, timeouts).expect("a store")
+        RedisStore::open(address, timeouts)
     }
 
     /// Brings every expiry nearer by `span`, those in the lines and their entries too; what has none keeps

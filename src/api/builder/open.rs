@@ -171,7 +171,7 @@ impl LocksBuilder {
                 Arc::new(RedisStore::over(pool.clone(), address, timeouts))
             }
             (None, Some(MEMORY)) => Arc::new(MemoryStore::new()),
-            (None, Some(url)) => Arc::new(RedisStore::open(Address::parse(url)?, timeouts)?),
+            (None, Some(url)) => Arc::new(RedisStore::open(Address::parse(url)?, timeouts)),
             (None, None) => return Err(config("neither a URL nor a pool was given".to_owned())),
         };
         Ok(self.over(store, timeouts.response))

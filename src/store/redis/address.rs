@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use deadpool_redis::redis::{
-    ConnectionInfo, IntoConnectionInfo, ProtocolVersion, RedisError, parse_redis_url,
-};
+use deadpool_redis::redis::{ConnectionInfo, IntoConnectionInfo, ProtocolVersion, parse_redis_url};
 
 use crate::base::{error::LockError, options::config};
 
@@ -75,10 +73,6 @@ impl Address {
             info: info.set_redis_settings(settings),
         })
     }
-}
-
-pub(super) fn unusable(error: RedisError) -> LockError {
-    refused(&error.to_string())
 }
 
 fn refused(reason: &str) -> LockError {

@@ -1,9 +1,7 @@
-//! Connections to the server: multiplexed, taken out of the pool, kept until they fail.
+//! The connection for commands: multiplexed, cloned for every command, kept until it fails.
 //!
-//! Going to the pool costs a round trip of its own, since it checks a connection before it hands it
-//! out. So one connection is taken out of it for good and cloned for every command, and the pool is
-//! asked again only after a failure. For good, since a caller's own pool would lend it to other code
-//! too, which may select another database on it, or block it.
+//! That of a caller's pool is taken out of it for good: the pool checks a connection with a round trip before it hands it
+//! out, and would lend it to other code too, which may select another database on it, or block it.
 
 use std::{
     error::Error,
@@ -15,12 +13,8 @@ use std::{
     time::Duration,
 };
 
-use deadpool_redis::{
-    Manager, Pool, PoolError, Runtime,
-    redis::{
-        AsyncConnectionConfig, ErrorKind, RedisError, ServerErrorKind, Value,
-        aio::MultiplexedConnection,
-    },
+use deadpool_redis::redis::{
+    ErrorKind, RedisError, ServerErrorKind, Value, aio::MultiplexedConnection,
 };
 use futures_util::{
     FutureExt,
@@ -29,35 +23,26 @@ use futures_util::{
 use tokio::{sync::watch, time::Instant};
 
 use super::{
-    address::{Address, unusable},
     pace::Pace,
     pushes::{self, Watched},
     reply::Unexpected,
     script::{self, Call, DriverError},
+    source::{Limit, Opened, Source, Timeouts},
     traffic::Traffic,
 };
 use crate::{
     base::{
-        error::{Effect, LockError, StoreError},
+        error::{Effect, StoreError},
         mutex::Mutex,
-        options::config as config_error,
         timer::{Elapsed, timeout},
     },
     store::Holders,
 };
 
-/// How many connections our own pool may open at a time; each is taken out of it at once.
-const POOL_SIZE: usize = 2;
-
-/// Where commands go.
+/// Keeps a connection for commands.
 pub(super) struct Connector {
-    pool: Pool,
-    /// Host and port for messages; never the password.
-    endpoint: Arc<str>,
+    source: Source,
     timeouts: Timeouts,
-    /// Whether the connections come from a caller's pool. They have timers of their own, which must
-    /// not be polled by another runtime than the one that made them.
-    borrowed: bool,
     state: Mutex<State>,
     disconnects: watch::Sender<u64>,
     /// Who is told of the messages to all processes. A caller's pool brings none.
@@ -67,6 +52,7 @@ pub(super) struct Connector {
 #[derive(Debug, Default)]
 struct State {
     connection: Option<Connection>,
+    is_closed: bool,
     connecting: Option<Connecting>,
     /// How many attempts to connect there have been.
     attempts: u64,
@@ -80,6 +66,7 @@ type Connecting =
 #[derive(Clone, Debug)]
 struct Connection {
     driver: MultiplexedConnection,
+    endpoint: Arc<str>,
     /// Tells a connection from its successor.
     number: u64,
     /// The count of disconnects when the connection was made: once that has grown, the connection is suspect.
@@ -87,46 +74,12 @@ struct Connection {
     traffic: Arc<Traffic>,
 }
 
-/// The timeouts of a connection.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Timeouts {
-    pub(crate) connect: Duration,
-    pub(crate) response: Duration,
-}
-
 impl Connector {
-    /// A pool of our own, whose connections report their end. Connects nowhere yet.
-    pub(super) fn open(address: &Address, timeouts: Timeouts) -> Result<Self, LockError> {
-        let disconnects = watch::Sender::new(0);
-        let watched = Watched::default();
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(timeouts.connect))
-            .set_response_timeout(None)
-            .set_push_sender(pushes::read(disconnects.clone(), Arc::clone(&watched)));
-        let manager = Manager::new_with_config(address.info.clone(), config).map_err(unusable)?;
-        let pool = Pool::builder(manager)
-            .max_size(POOL_SIZE)
-            .runtime(Runtime::Tokio1)
-            .build()
-            .map_err(|error| config_error(error.to_string()))?;
-        Ok(Self {
-            pool,
-            endpoint: Arc::clone(&address.endpoint),
-            timeouts,
-            borrowed: false,
-            state: Mutex::default(),
-            disconnects,
-            watched,
-        })
-    }
-
-    /// The caller's pool. Its connections do not report their end; the next command finds out.
-    pub(super) fn over(pool: Pool, timeouts: Timeouts) -> Self {
+    /// Connects nowhere yet.
+    pub(super) fn new(source: Source, timeouts: Timeouts) -> Self {
         Self {
-            pool,
-            endpoint: Arc::from("the given pool"),
+            source,
             timeouts,
-            borrowed: true,
             state: Mutex::default(),
             disconnects: watch::Sender::new(0),
             watched: Watched::default(),
@@ -153,7 +106,7 @@ impl Connector {
     /// How long a request that is sent now may take. Where there is no connection, it may have to be made more
     /// than once.
     pub(super) fn answers_within(&self) -> Duration {
-        if self.state.lock().connection.is_some() && !self.borrowed {
+        if self.state.lock().connection.is_some() && !self.source.is_pool() {
             self.timeouts.response
         } else {
             Duration::MAX
@@ -173,18 +126,22 @@ impl Connector {
     ) -> Result<T, StoreError> {
         let Connection {
             driver,
+            endpoint,
             number,
             traffic,
             ..
         } = self.connection().await?;
         let verb = call.verb();
+        let failed = |effect, cause: Box<dyn Error + Send + Sync>| {
+            StoreError::new(verb, &endpoint, effect, cause)
+        };
         let limit = self.timeouts.response;
         let mut request = traffic.request(limit);
         let mut answer = pin!(self.send(call, driver));
         match poll_fn(|cx| request.poll(answer.as_mut(), cx)).await {
             Ok(Ok(reply)) => {
                 request.answered();
-                read(reply).map_err(|cause| self.error(verb, Effect::Unknown, cause))
+                read(reply).map_err(|cause| failed(Effect::Unknown, cause.into()))
             }
             Ok(Err(error)) => {
                 if is_connection_done(&error) {
@@ -192,14 +149,14 @@ impl Connector {
                 } else {
                     request.answered();
                 }
-                Err(self.error(verb, script::effect(&error), DriverError(error)))
+                Err(failed(script::effect(&error), DriverError(error).into()))
             }
             Err(Elapsed) => {
                 if request.meets_silence() {
                     self.discard(number);
                 }
                 let cause = format!("no answer within {limit:?}");
-                Err(self.error(verb, Effect::Unknown, cause))
+                Err(failed(Effect::Unknown, cause.into()))
             }
         }
     }
@@ -212,7 +169,7 @@ impl Connector {
         driver: MultiplexedConnection,
     ) -> impl Future<Output = Result<Value, RedisError>> + use<> {
         let sending = call.send(driver);
-        if !self.borrowed {
+        if !self.source.is_pool() {
             return Either::Left(sending);
         }
         let sending = tokio::spawn(sending);
@@ -235,6 +192,9 @@ impl Connector {
                     .filter(|connection| connection.disconnects == disconnects)
                 {
                     return Ok(connection.clone());
+                }
+                if state.is_closed {
+                    return Err(self.error(Effect::Refused, "it was closed"));
                 }
                 if state.connecting.is_none() {
                     state.attempts += 1;
@@ -266,37 +226,16 @@ impl Connector {
     fn start_connecting(self: &Arc<Self>, number: u64, disconnects: u64) -> Connecting {
         let connector = Arc::clone(self);
         let task = tokio::spawn(async move {
-            let begun = Instant::now();
-            let driver = connector.take_from_pool().await;
-            let pace = Pace::new(begun.elapsed());
-            let watches = connector.watched.get().is_some() && !connector.borrowed;
-            if let (Ok(driver), true) = (&driver, watches) {
-                let Timeouts { connect, response } = connector.timeouts;
-                pushes::subscribe(driver, connect.min(response)).await;
-            }
-            let connection = driver.map(|driver| Connection {
-                driver,
-                number,
-                disconnects,
-                traffic: if connector.borrowed {
-                    Traffic::unchecked(pace)
-                } else {
-                    Traffic::checked(pace)
-                },
-            });
+            let connection = connector.open(number, disconnects).await;
             let mut state = connector.state.lock();
             // An attempt that was given up must not replace what came after it.
             if state.attempts == number {
                 state.connecting = None;
-                state.connection = connection.clone().ok();
+                state.connection = connection.clone().ok().filter(|_| !state.is_closed);
             }
             connection
         });
-        let panicked = self.error(
-            "connect",
-            Effect::Refused,
-            "the attempt to connect panicked",
-        );
+        let panicked = self.error(Effect::Refused, "the attempt to connect panicked");
         let result: Pin<Box<dyn Future<Output = _> + Send>> = Box::pin(async {
             match task.await {
                 Ok(result) => Some(result),
@@ -306,42 +245,43 @@ impl Connector {
         result.shared()
     }
 
-    async fn take_from_pool(&self) -> Result<MultiplexedConnection, StoreError> {
-        let limit = self.timeouts.connect;
-        match timeout(limit, self.pool.get()).await {
-            Ok(Ok(pooled)) => {
-                let mut connection = deadpool_redis::Connection::take(pooled);
-                if self.borrowed {
-                    // The limit is our own: this one only ends the task that waits for the answer.
-                    connection.set_response_timeout(self.timeouts.response.saturating_mul(2));
-                }
-                Ok(connection)
-            }
-            Ok(Err(PoolError::Backend(error))) => {
-                // A connection that could not be made has executed nothing, whatever the error.
-                let effect = match script::effect(&error) {
-                    Effect::Refused => Effect::Refused,
-                    Effect::None | Effect::Unknown => Effect::None,
-                };
-                Err(self.error("connect", effect, DriverError(error)))
-            }
-            Ok(Err(error @ PoolError::Closed)) => {
-                Err(self.error("connect", Effect::Refused, error.to_string()))
-            }
-            Ok(Err(error)) => Err(self.error("connect", Effect::None, error.to_string())),
-            Err(Elapsed) => {
-                let cause = format!("no connection within {limit:?}");
-                Err(self.error("connect", Effect::None, cause))
-            }
+    async fn open(&self, number: u64, disconnects: u64) -> Result<Connection, StoreError> {
+        let begun = Instant::now();
+        let receiver = {
+            let disconnects = self.disconnects.clone();
+            pushes::to_holders(Arc::clone(&self.watched), move || {
+                disconnects.send_modify(|count| *count += 1);
+            })
+        };
+        let opening = self.source.open(self.timeouts, Limit::None, &receiver);
+        let Opened { driver, endpoint } = opening.await?;
+        let pace = Pace::new(begun.elapsed());
+        let is_pool = self.source.is_pool();
+        if self.watched.get().is_some() && !is_pool {
+            let Timeouts { connect, response } = self.timeouts;
+            pushes::subscribe(&driver, connect.min(response)).await;
         }
+        let traffic = if is_pool {
+            Traffic::unchecked(pace)
+        } else {
+            Traffic::checked(pace)
+        };
+        Ok(Connection {
+            driver,
+            endpoint,
+            number,
+            disconnects,
+            traffic,
+        })
     }
 
-    /// Closes the connection. A pool of our own makes no other one; one that was given stays as it is.
+    /// Closes the connection, and makes no other one. A pool that was given stays as it is.
     pub(super) fn close(&self) {
-        if !self.borrowed {
-            self.pool.close();
-        }
-        let connection = self.state.lock().connection.take();
+        let connection = {
+            let mut state = self.state.lock();
+            state.is_closed = true;
+            state.connection.take()
+        };
         drop(connection);
     }
 
@@ -365,21 +305,16 @@ impl Connector {
         }
     }
 
-    fn error(
-        &self,
-        step: &'static str,
-        effect: Effect,
-        cause: impl Into<Box<dyn Error + Send + Sync>>,
-    ) -> StoreError {
-        StoreError::new(step, &self.endpoint, effect, cause)
+    fn error(&self, effect: Effect, cause: &'static str) -> StoreError {
+        StoreError::new("connect", &self.source.endpoint(), effect, cause)
     }
 }
 
-/// Without the pool, which knows the password.
+/// Without the source, which knows the password.
 impl fmt::Debug for Connector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Connector")
-            .field("endpoint", &self.endpoint)
+            .field("endpoint", &self.source.endpoint())
             .field("timeouts", &self.timeouts)
             .finish_non_exhaustive()
     }

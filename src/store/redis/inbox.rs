@@ -20,7 +20,7 @@ use self::{
     stage::Stage,
     subscriber::{Check, Subscriber},
 };
-use super::{address::Address, connect::Timeouts};
+use super::source::{Source, Timeouts};
 use crate::{
     base::{id::InboxId, mutex::Mutex},
     store::Listener,
@@ -36,7 +36,7 @@ mod tests;
 const DEAF: Duration = Duration::from_secs(1);
 
 pub(super) struct Inbox {
-    address: Address,
+    source: Source,
     timeouts: Timeouts,
     disconnects: watch::Sender<u64>,
     check: Arc<Check>,
@@ -60,13 +60,9 @@ impl Subscription {
 }
 
 impl Inbox {
-    pub(super) fn new(
-        address: Address,
-        timeouts: Timeouts,
-        disconnects: watch::Sender<u64>,
-    ) -> Self {
+    pub(super) fn new(source: Source, timeouts: Timeouts, disconnects: watch::Sender<u64>) -> Self {
         Self {
-            address,
+            source,
             timeouts,
             disconnects,
             check: Arc::default(),
@@ -87,7 +83,7 @@ impl Inbox {
         let subscriber = Subscriber {
             id,
             listener,
-            address: self.address.clone(),
+            source: self.source.clone(),
             timeouts: self.timeouts,
             disconnects: self.disconnects.clone(),
             check: Arc::clone(&self.check),
@@ -125,11 +121,11 @@ impl Drop for Inbox {
     }
 }
 
-/// Without the address, which knows the password.
+/// Without the source, which knows the password.
 impl fmt::Debug for Inbox {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Inbox")
-            .field("endpoint", &self.address.endpoint)
+            .field("endpoint", &self.source.endpoint())
             .finish_non_exhaustive()
     }
 }

@@ -1,8 +1,9 @@
-//! What the server sends unasked over the connection for commands: that the connection has ended, and the messages to
-//! all processes, to which every connection of our own subscribes.
+//! What the server sends unasked over a connection: the messages of the channels that it has subscribed to, and that it
+//! has ended.
 //!
-//! The [inbox](super::inbox) has a connection of its own, which is there only while callers wait. These messages are for
-//! holders, and come so seldom that they need none.
+//! Every connection for commands of our own subscribes to the messages to all processes. The [inbox](super::inbox) has a
+//! connection of its own, which is there only while callers wait. The messages to all are for holders, and come so seldom
+//! that they need none.
 
 use std::{
     sync::{Arc, OnceLock, Weak},
@@ -13,7 +14,6 @@ use deadpool_redis::redis::{
     PushInfo, PushKind,
     aio::{MultiplexedConnection, SendError},
 };
-use tokio::sync::watch;
 
 use super::{
     names::TO_ALL,
@@ -24,29 +24,47 @@ use crate::{base::timer::timeout, store::Holders};
 /// Who is told of the messages to all processes, once it is there.
 pub(super) type Watched = Arc<OnceLock<Weak<dyn Holders>>>;
 
+/// Who is told what comes over a connection, in the task that reads it.
+#[derive(Clone)]
+pub(super) struct Receiver {
+    pub(super) message: Arc<dyn Fn(Message) + Send + Sync>,
+    /// The connection has ended.
+    pub(super) ended: Arc<dyn Fn() + Send + Sync>,
+}
+
+impl Receiver {
+    pub(super) fn push_sender(
+        &self,
+    ) -> impl Fn(PushInfo) -> Result<(), SendError> + Send + Sync + 'static {
+        let Self { message, ended } = self.clone();
+        move |push| {
+            match push.kind {
+                PushKind::Message => pushed(&push).into_iter().for_each(|it| message(it)),
+                PushKind::Disconnection => ended(),
+                _ => {}
+            }
+            Ok(())
+        }
+    }
+}
+
+/// The receiver of a connection for commands.
+pub(super) fn to_holders(watched: Watched, ended: impl Fn() + Send + Sync + 'static) -> Receiver {
+    let message = move |message| {
+        let holders = watched.get().and_then(Weak::upgrade);
+        if let (Some(holders), Message::Forced(message)) = (holders, message) {
+            holders.forced(message);
+        }
+    };
+    Receiver {
+        message: Arc::new(message),
+        ended: Arc::new(ended),
+    }
+}
+
 /// Subscribes to the messages to all processes. Where there is no answer in time the connection is used without them, and
 /// so it is where the server does not allow it, which says the same to the inbox.
 pub(super) async fn subscribe(connection: &MultiplexedConnection, limit: Duration) {
     let mut connection = connection.clone();
     let _ = timeout(limit, connection.subscribe(TO_ALL)).await;
-}
-
-/// Runs in the task that reads the connection.
-pub(super) fn read(
-    disconnects: watch::Sender<u64>,
-    watched: Watched,
-) -> impl Fn(PushInfo) -> Result<(), SendError> + Send + Sync + 'static {
-    move |push| {
-        match push.kind {
-            PushKind::Disconnection => disconnects.send_modify(|count| *count += 1),
-            PushKind::Message => {
-                let holders = watched.get().and_then(Weak::upgrade);
-                if let (Some(holders), Some(Message::Forced(message))) = (holders, pushed(&push)) {
-                    holders.forced(message);
-                }
-            }
-            _ => {}
-        }
-        Ok(())
-    }
 }

@@ -6,11 +6,7 @@ use std::{
     time::Duration,
 };
 
-use deadpool_redis::redis::{
-    AsyncConnectionConfig, Client, PushInfo, PushKind, RedisError,
-    aio::{MultiplexedConnection, SendError},
-    cmd,
-};
+use deadpool_redis::redis::{aio::MultiplexedConnection, cmd};
 use tokio::{
     select,
     sync::{Notify, watch},
@@ -23,10 +19,10 @@ use crate::{
     store::{
         Listener,
         redis::{
-            address::Address,
-            connect::Timeouts,
-            reply::{Message, pushed},
+            pushes::Receiver,
+            reply::Message,
             script::{self, DriverError},
+            source::{Limit, Opened, Source, Timeouts},
         },
     },
 };
@@ -71,7 +67,7 @@ enum End {
 pub(super) struct Subscriber {
     pub(super) id: InboxId,
     pub(super) listener: Weak<dyn Listener>,
-    pub(super) address: Address,
+    pub(super) source: Source,
     pub(super) timeouts: Timeouts,
     pub(super) disconnects: watch::Sender<u64>,
     pub(super) check: Arc<Check>,
@@ -98,9 +94,6 @@ impl Subscriber {
                     pace.died(began.elapsed())
                 }
                 Err(error) => {
-                    let effect = script::effect(&error);
-                    let error = DriverError(error);
-                    let error = StoreError::new("subscribe", &self.address.endpoint, effect, error);
                     events::subscribe_retried(self.id, &error);
                     self.enter(Stage::Broken);
                     pace.failed()
@@ -151,17 +144,19 @@ impl Subscriber {
         }
     }
 
-    async fn subscribe(&self, ended: &Arc<Notify>) -> Result<MultiplexedConnection, RedisError> {
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(self.timeouts.connect))
-            .set_response_timeout(Some(self.timeouts.response))
-            .set_push_sender(deliver(Weak::clone(&self.listener), Arc::clone(ended)));
-        let client = Client::open(self.address.info.clone())?;
-        let mut connection = client
-            .get_multiplexed_async_connection_with_config(&config)
-            .await?;
-        connection.subscribe(self.id.to_string()).await?;
-        Ok(connection)
+    async fn subscribe(&self, ended: &Arc<Notify>) -> Result<MultiplexedConnection, StoreError> {
+        let receiver = deliver(Weak::clone(&self.listener), Arc::clone(ended));
+        let opening = self.source.open(self.timeouts, Limit::Response, &receiver);
+        let Opened {
+            mut driver,
+            endpoint,
+        } = opening.await?;
+        let subscribed = driver.subscribe(self.id.to_string()).await;
+        subscribed.map_err(|error| {
+            let effect = script::effect(&error);
+            StoreError::new("subscribe", &endpoint, effect, DriverError(error))
+        })?;
+        Ok(driver)
     }
 }
 
@@ -176,20 +171,19 @@ impl Drop for Ending<'_> {
 }
 
 /// Tells the listener on the spot, in the task that reads the connection.
-fn deliver(
-    listener: Weak<dyn Listener>,
-    ended: Arc<Notify>,
-) -> impl Fn(PushInfo) -> Result<(), SendError> + Send + Sync + 'static {
-    move |push| {
-        match push.kind {
-            PushKind::Message => match (pushed(&push), listener.upgrade()) {
-                (Some(Message::Handoff(message)), Some(listener)) => listener.handoff(message),
-                (Some(Message::Contended(key)), Some(listener)) => listener.contended(&key),
-                _ => {}
-            },
-            PushKind::Disconnection => ended.notify_one(),
-            _ => {}
+fn deliver(listener: Weak<dyn Listener>, ended: Arc<Notify>) -> Receiver {
+    let message = move |message| {
+        let Some(listener) = listener.upgrade() else {
+            return;
+        };
+        match message {
+            Message::Handoff(message) => listener.handoff(message),
+            Message::Contended(key) => listener.contended(&key),
+            Message::Forced(_) => {}
         }
-        Ok(())
+    };
+    Receiver {
+        message: Arc::new(message),
+        ended: Arc::new(move || ended.notify_one()),
     }
 }

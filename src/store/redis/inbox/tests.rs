@@ -4,7 +4,10 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::*;
 use crate::{
-    store::{HandoffMessage, Store, redis::RedisStore},
+    store::{
+        HandoffMessage, Store,
+        redis::{Address, RedisStore},
+    },
     support::{DEADLINE, RedisServer, eventually, within},
 };
 
@@ -41,7 +44,7 @@ impl Process {
         };
         let address = Address::parse(&server.url()).expect("a URL");
         let (sender, woken) = unbounded_channel();
-        let store = RedisStore::open(address, timeouts).expect("a store");
+        let store = RedisStore::open(address, timeouts);
         store.connect().await.expect("a connection");
         Self {
             store,
