@@ -20,7 +20,7 @@
 //! | `sweep` | dropping a future after its n-th poll, for every n |
 //! | `turns` | several processes at one lock, and the [`Turns`] of their waiters |
 //! | `trio` | [`Trio`]: three of them, one of which has a waiter that leaves |
-//! | `process`, `ports`, `admin` | what the others are made of |
+//! | `process`, `ports`, `admin`, `program` | what the others are made of |
 
 #![allow(
     dead_code,
@@ -42,6 +42,7 @@ pub mod clients;
 pub mod dice;
 pub mod ports;
 pub mod process;
+pub mod program;
 pub mod proxy;
 pub mod rig;
 pub mod server;

@@ -3,6 +3,7 @@
 use super::admin::Admin;
 use super::ports::Port;
 use super::process::Process;
+use super::program::program;
 use super::stats::{self, Calls};
 use super::wait::DEADLINE;
 use deadpool_redis::redis::aio::MultiplexedConnection;
@@ -292,38 +293,4 @@ impl RedisServer {
     fn process(&self) -> MutexGuard<'_, Option<Process>> {
         self.process.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// The server program of this machine: Redis, or Valkey, which speaks the same.
-///
-/// # Panics
-///
-/// Panics with the command that installs it if there is none.
-fn program() -> PathBuf {
-    ["redis-server", "valkey-server"]
-        .into_iter()
-        .find_map(find)
-        .unwrap_or_else(|| panic!("no redis-server on this machine; {}", remedy()))
-}
-
-fn find(program: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path)
-        .map(|folder| folder.join(program))
-        .find(|candidate| candidate.is_file())
-}
-
-fn remedy() -> String {
-    let by_hand = [
-        ("apt-get", "sudo apt-get install redis-server"),
-        ("dnf", "sudo dnf install redis"),
-        ("yum", "sudo yum install redis"),
-        ("apk", "sudo apk add redis"),
-        ("pacman", "sudo pacman -S valkey"),
-        ("zypper", "sudo zypper install redis"),
-        ("brew", "brew install redis"),
-    ];
-    let command = by_hand.iter().find(|(manager, _)| find(manager).is_some());
-    let command = command.map_or("install Redis 6.2 or later", |(_, command)| command);
-    format!("run `{command}`, or `cargo xtask test`, which does it for you")
 }

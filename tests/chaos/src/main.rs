@@ -48,6 +48,7 @@ mod support {
     pub mod dice;
     pub mod ports;
     pub mod process;
+    pub mod program;
     pub mod proxy;
     pub mod server;
     pub mod stats;
