@@ -20,7 +20,7 @@ pub struct Admin<'a> {
 impl Admin<'_> {
     /// Sends `command` (words without spaces in them) on a new connection; the answer as text.
     ///
-    /// Good for answers that are a status, a number or one string. An error answer is an `Err`.
+    /// An array, with the arrays in it, is one line for each element. An error answer is an `Err`.
     pub async fn call(&self, command: &str) -> io::Result<String> {
         let mut stream = BufReader::new(UnixStream::connect(self.socket).await?);
         if let Some(password) = self.password {
@@ -33,18 +33,28 @@ impl Admin<'_> {
 async fn exchange(stream: &mut BufReader<UnixStream>, command: &str) -> io::Result<String> {
     let request = format!("{command}\r\n");
     stream.write_all(request.as_bytes()).await?;
-    let mut line = String::new();
-    stream.read_line(&mut line).await?;
-    let line = line.trim_end();
-    match line.split_at_checked(1) {
-        Some(("+" | ":", rest)) => Ok(rest.to_owned()),
-        Some(("$", length)) => {
-            let length: usize = length.parse().map_err(io::Error::other)?;
-            let mut text = vec![0; length + 2];
-            stream.read_exact(&mut text).await?;
-            text.truncate(length);
-            String::from_utf8(text).map_err(io::Error::other)
+    let mut answer = Vec::new();
+    let mut awaited = 1;
+    while awaited > 0 {
+        awaited -= 1;
+        let mut line = String::new();
+        stream.read_line(&mut line).await?;
+        let line = line.trim_end();
+        match line.split_at_checked(1) {
+            Some(("+" | ":", rest)) => answer.push(rest.to_owned()),
+            Some(("$" | "*", "-1")) => answer.push(String::new()),
+            Some(("$", length)) => answer.push(bulk(stream, length).await?),
+            Some(("*", count)) => awaited += count.parse::<usize>().map_err(io::Error::other)?,
+            _ => return Err(io::Error::other(format!("{command}: {line}"))),
         }
-        _ => Err(io::Error::other(format!("{command}: {line}"))),
     }
+    Ok(answer.join("\n"))
+}
+
+async fn bulk(stream: &mut BufReader<UnixStream>, length: &str) -> io::Result<String> {
+    let length: usize = length.parse().map_err(io::Error::other)?;
+    let mut text = vec![0; length + 2];
+    stream.read_exact(&mut text).await?;
+    text.truncate(length);
+    String::from_utf8(text).map_err(io::Error::other)
 }

@@ -20,7 +20,7 @@
 //! | `sweep` | dropping a future after its n-th poll, for every n |
 //! | `turns` | several processes at one lock, and the [`Turns`] of their waiters |
 //! | `trio` | [`Trio`]: three of them, one of which has a waiter that leaves |
-//! | `process`, `ports`, `admin`, `program` | what the others are made of |
+//! | `process`, `ports`, `admin`, `config`, `program` | what the others are made of |
 
 #![allow(
     dead_code,
@@ -39,6 +39,7 @@ pub mod admin;
 pub mod child;
 pub mod classic;
 pub mod clients;
+pub mod config;
 pub mod dice;
 pub mod ports;
 pub mod process;

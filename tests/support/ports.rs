@@ -6,18 +6,22 @@ use std::fs::{self, File};
 use std::hash::{BuildHasher, Hasher};
 use std::net::{Ipv4Addr, TcpListener};
 use std::ops::Range;
+use std::path::Path;
 
 /// Below the range from which the kernel picks ports for outgoing connections. A port from that
 /// range could be taken by any client while its server restarts, and a client that reconnects to
 /// a server that is down could even be connected to itself.
 const RANGE: Range<u16> = 15_000..32_000;
 
+/// How far above its port a node of a cluster listens for the other nodes.
+const BUS: u16 = 10_000;
+
 /// A port on 127.0.0.1 which no other test takes for as long as this value lives.
 #[derive(Debug)]
 pub struct Port {
     /// The number to listen on.
     pub number: u16,
-    _lock: File,
+    _locks: Vec<File>,
 }
 
 impl Port {
@@ -26,24 +30,40 @@ impl Port {
     /// Tests of this crate, in any process of this user, never get the same one. Another program may
     /// still take it, so the listener must be ready to hear that the address is in use.
     pub fn reserve() -> Port {
+        Port::among(RANGE, &[0])
+    }
+
+    /// Reserves a port for a node of a cluster, and with it the port 10000 above.
+    pub fn reserve_with_bus() -> Port {
+        Port::among(RANGE.start..RANGE.end - BUS, &[0, BUS])
+    }
+
+    /// Reserves a port in `range`, and those that are this far above it.
+    fn among(range: Range<u16>, offsets: &[u16]) -> Port {
         let user = rustix::process::getuid().as_raw();
         let folder = std::env::temp_dir().join(format!("reentry-ports-{user}"));
         fs::create_dir_all(&folder).expect("a folder for the reserved ports");
         for _ in 0..1_000 {
-            let number = RANGE.start + random() % (RANGE.end - RANGE.start);
-            let path = folder.join(number.to_string());
-            let lock = File::create(path).expect("a file for the reserved port");
-            if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok()
-                && TcpListener::bind((Ipv4Addr::LOCALHOST, number)).is_ok()
-            {
+            let number = range.start + random() % (range.end - range.start);
+            let locks = offsets.iter().map(|offset| lock(&folder, number + offset));
+            if let Some(locks) = locks.collect() {
                 return Port {
                     number,
-                    _lock: lock,
+                    _locks: locks,
                 };
             }
         }
-        panic!("no free port among {RANGE:?}");
+        panic!("no free port among {range:?}");
     }
+}
+
+/// The lock on one port, if no other test has it and no program listens there.
+fn lock(folder: &Path, number: u16) -> Option<File> {
+    let path = folder.join(number.to_string());
+    let lock = File::create(path).expect("a file for the reserved port");
+    let is_ours = flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok();
+    let is_free = || TcpListener::bind((Ipv4Addr::LOCALHOST, number)).is_ok();
+    (is_ours && is_free()).then_some(lock)
 }
 
 /// Every `RandomState` hashes with keys of its own.

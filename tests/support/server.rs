@@ -1,16 +1,18 @@
 //! A real `redis-server` that belongs to one test.
 
 use super::admin::Admin;
+use super::config;
 use super::ports::Port;
 use super::process::Process;
 use super::program::program;
 use super::stats::{self, Calls};
-use super::wait::DEADLINE;
+use super::wait::{DEADLINE, eventually};
 use deadpool_redis::redis::aio::MultiplexedConnection;
 use deadpool_redis::redis::{AsyncCommands, AsyncConnectionConfig, Client};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -18,7 +20,21 @@ use tempfile::TempDir;
 /// The least score of a tombstone in a line.
 const TOMBSTONES: &str = "4503599627370496";
 
+/// What a server is, beside its options.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// It holds data: alone, or as a primary or a replica.
+    Data,
+    /// It holds some slots of a cluster, and listens on a second port for the other nodes.
+    ClusterNode,
+    /// It watches primaries and replicas.
+    Sentinel,
+}
+
 /// A `redis-server` on a port and in a folder of its own, without persistence.
+///
+/// Its options stand in a file in that folder. What the server itself writes there (CONFIG REWRITE,
+/// and the state of a sentinel) holds over restarts.
 ///
 /// It is killed on drop and when the test process dies, and its folder is removed. The support
 /// itself talks to it over a unix socket, so that the TCP side carries nothing but the test.
@@ -26,9 +42,10 @@ const TOMBSTONES: &str = "4503599627370496";
 pub struct RedisServer {
     // Fields drop in this order: the process must be gone before its port and its folder are.
     process: Mutex<Option<Process>>,
+    paused: AtomicBool,
     port: Port,
     dir: TempDir,
-    config: Vec<String>,
+    kind: Kind,
     password: Option<String>,
 }
 
@@ -52,32 +69,41 @@ impl RedisServer {
     ///
     /// A `--requirepass` is heeded by [`url`](Self::url) and everything else here.
     pub async fn start_with(config: &[&str]) -> RedisServer {
+        RedisServer::start_as(Kind::Data, config).await
+    }
+
+    /// Starts a server of this kind with further options.
+    pub(super) async fn start_as(kind: Kind, config: &[&str]) -> RedisServer {
         let dir = TempDir::with_prefix("reentry-").expect("a temporary folder");
         let listen = |port: u16| vec!["--port".to_owned(), port.to_string()];
-        RedisServer::launch(dir, listen, config).await
+        RedisServer::launch(dir, kind, listen, config).await
     }
 
     /// Starts a server in `dir` whose listening options depend on the port.
     pub(super) async fn launch(
         dir: TempDir,
+        kind: Kind,
         listen: impl Fn(u16) -> Vec<String>,
         config: &[&str],
     ) -> RedisServer {
-        let given = config.iter().map(|&word| word.to_owned());
+        let reserve = match kind {
+            Kind::Data | Kind::Sentinel => Port::reserve,
+            Kind::ClusterNode => Port::reserve_with_bus,
+        };
         let password = config.windows(2).find(|pair| pair[0] == "--requirepass");
         let mut server = RedisServer {
             process: Mutex::new(None),
-            port: Port::reserve(),
-            config: Vec::new(),
+            paused: AtomicBool::new(false),
+            port: reserve(),
+            kind,
             password: password.map(|pair| pair[1].to_owned()),
             dir,
         };
         for _ in 0..10 {
-            server.config = listen(server.port.number);
-            server.config.extend(given.clone());
+            server.write_config(&listen(server.port.number), config);
             match server.run().await {
                 Ok(()) => return server,
-                Err(NotUp::AddressInUse) => server.port = Port::reserve(),
+                Err(NotUp::AddressInUse) => server.port = reserve(),
                 Err(NotUp::Other(why)) => panic!("redis-server does not come up: {why}"),
             }
         }
@@ -104,9 +130,34 @@ impl RedisServer {
         self.dir.path()
     }
 
+    /// `127.0.0.1:PORT`.
+    pub fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port())
+    }
+
     /// Kills it (SIGKILL). What it had not saved is lost; the port stays reserved.
     pub fn stop(&self) {
         self.process().take();
+        self.paused.store(false, Ordering::Relaxed);
+    }
+
+    /// Asks it to end without saving, and waits until it has.
+    ///
+    /// Since Redis 7.0 a primary first waits, for up to ten seconds, until its replicas have what it has.
+    pub async fn shut_down(&self) {
+        // The answer is the end of the connection.
+        let _ = self.try_ask("SHUTDOWN NOSAVE").await;
+        let ended = async || !self.is_running();
+        eventually(DEADLINE, "the server shuts down", ended).await;
+        self.stop();
+    }
+
+    /// Whether it can answer: it was started, has not ended and is not paused.
+    pub fn is_running(&self) -> bool {
+        let mut process = self.process();
+        let has_ended = |process: &mut Process| process.ended().is_some();
+        let is_there = process.as_mut().is_some_and(|process| !has_ended(process));
+        is_there && !self.paused.load(Ordering::Relaxed)
     }
 
     /// Starts it again after [`stop`](Self::stop), with the data that lies in its folder.
@@ -148,11 +199,13 @@ impl RedisServer {
     /// SIGSTOP: connections stay open, nothing is answered.
     pub fn pause(&self) {
         self.process().as_ref().expect("a running server").pause();
+        self.paused.store(true, Ordering::Relaxed);
     }
 
     /// SIGCONT: everything that arrived meanwhile is executed now.
     pub fn resume(&self) {
         self.process().as_ref().expect("a running server").resume();
+        self.paused.store(false, Ordering::Relaxed);
     }
 
     /// A connection for the test itself, over the unix socket, past any proxy.
@@ -229,7 +282,8 @@ impl RedisServer {
         left
     }
 
-    async fn try_ask(&self, command: &str) -> std::io::Result<String> {
+    /// The same for a server that may be busy, or go down meanwhile: without a panic, or a deadline.
+    pub(super) async fn try_ask(&self, command: &str) -> std::io::Result<String> {
         let socket = self.socket();
         let password = self.password.as_deref();
         Admin {
@@ -272,18 +326,22 @@ impl RedisServer {
         let output = File::create(log).expect("a log file");
         let errors = output.try_clone().expect("the same log file");
         let mut command = Command::new(program());
-        command
-            .args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
-            .args(["--daemonize", "no", "--supervised", "no"])
-            .arg("--dir")
-            .arg(self.dir())
-            .arg("--unixsocket")
-            .arg(self.socket())
-            .args(&self.config)
-            .stdin(Stdio::null())
-            .stdout(output)
-            .stderr(errors);
+        command.arg(self.config());
+        if self.kind == Kind::Sentinel {
+            command.arg("--sentinel");
+        }
+        command.stdin(Stdio::null()).stdout(output).stderr(errors);
         Process::spawn(&mut command, Some(self.dir())).expect("redis-server to start")
+    }
+
+    /// Writes the file from which the server starts.
+    fn write_config(&self, listen: &[String], further: &[&str]) {
+        let text = config::text(self.dir(), &self.socket(), listen, further);
+        fs::write(self.config(), text).expect("a configuration file");
+    }
+
+    fn config(&self) -> PathBuf {
+        self.dir().join("redis.conf")
     }
 
     fn socket(&self) -> PathBuf {

@@ -1,6 +1,6 @@
 //! A `redis-server` behind TLS, with a certificate authority of its own.
 
-use super::server::RedisServer;
+use super::server::{Kind, RedisServer};
 use rcgen::{
     BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose,
@@ -39,7 +39,7 @@ impl TlsRedisServer {
             ];
             options.concat().into_iter().map(str::to_owned).collect()
         };
-        let server = RedisServer::launch(dir, listen, &[]).await;
+        let server = RedisServer::launch(dir, Kind::Data, listen, &[]).await;
         TlsRedisServer { server, ca_file }
     }
 

@@ -45,6 +45,7 @@ mod worker;
 mod support {
     pub mod admin;
     pub mod clients;
+    pub mod config;
     pub mod dice;
     pub mod ports;
     pub mod process;

@@ -1,0 +1,42 @@
+//! The file from which a server starts.
+
+use std::path::Path;
+
+/// What every server is told, before what a test adds.
+const COMMON: [&str; 10] = [
+    "--bind",
+    "127.0.0.1",
+    "--save",
+    "",
+    "--appendonly",
+    "no",
+    "--daemonize",
+    "no",
+    "--supervised",
+    "no",
+];
+
+/// The text of the file. Of an option that comes twice, the later one counts.
+pub fn text(dir: &Path, socket: &Path, listen: &[String], further: &[&str]) -> String {
+    let (dir, socket) = (dir.to_str(), socket.to_str());
+    let places = [
+        "--dir",
+        dir.expect(UTF_8),
+        "--unixsocket",
+        socket.expect(UTF_8),
+    ];
+    let listen = listen.iter().map(String::as_str);
+    let words = COMMON.into_iter().chain(places).chain(listen);
+    lines(words.chain(further.iter().copied()))
+}
+
+const UTF_8: &str = "a temporary folder whose path is UTF-8";
+
+/// A word with two dashes names an option and begins a line; the words after it are its values.
+fn lines<'a>(words: impl Iterator<Item = &'a str>) -> String {
+    let line = |word: &str| match word.strip_prefix("--") {
+        Some(option) => format!("\n{option}"),
+        None => format!(" {word:?}"),
+    };
+    words.map(line).collect::<String>() + "\n"
+}
