@@ -8,6 +8,8 @@
 //! |---|---|
 //! | `server` | [`RedisServer`]: a `redis-server` of the test's own |
 //! | `clients` | the connections of the crate to that server, and their ends |
+//! | `replication` | whether a replica is linked, and cutting it off |
+//! | `sentinel` | [`SentinelSet`]: a primary, its replicas, and the sentinels that fail over |
 //! | `stats` | which commands that server has executed |
 //! | `tls` | [`TlsRedisServer`]: the same behind TLS, with certificates of its own |
 //! | `proxy` | [`Proxy`]: cuts, delays, holds back and loses bytes on the way |
@@ -45,7 +47,9 @@ pub mod ports;
 pub mod process;
 pub mod program;
 pub mod proxy;
+pub mod replication;
 pub mod rig;
+pub mod sentinel;
 pub mod server;
 pub mod stats;
 pub mod stores;
@@ -58,6 +62,7 @@ pub mod wait;
 pub use child::Child;
 pub use proxy::{Action, Cut, Direction, Proxy};
 pub use rig::Rig;
+pub use sentinel::SentinelSet;
 pub use server::RedisServer;
 pub(crate) use stores::on_both_stores;
 pub use stores::{Section, connect, depths, patient, patient_at, patient_over_pool, waiters};

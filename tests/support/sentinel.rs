@@ -1,0 +1,252 @@
+//! A primary and its replicas, with the sentinels that watch them.
+
+use super::replication::{PROMPT, password};
+use super::server::{Kind, RedisServer};
+use super::wait::eventually;
+use futures_util::future::join_all;
+use std::time::Duration;
+
+/// The name by which the sentinels know the primary.
+pub const NAME: &str = "orders";
+
+/// How long a failover may take. Sentinels that vote for each other vote again after twice the
+/// failover timeout.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How a set is started.
+#[derive(Clone, Copy, Debug)]
+pub struct Config<'a> {
+    /// Further options of the nodes that hold data. A `--requirepass` among them is also what the
+    /// replicas and the sentinels say.
+    pub nodes: &'a [&'a str],
+    /// Further options of the sentinels. A `--requirepass` is also what they say to each other.
+    pub sentinels: &'a [&'a str],
+    /// After this silence a sentinel takes a node for down.
+    pub down_after: Duration,
+    /// `failover-timeout` of the sentinels.
+    pub failover_timeout: Duration,
+}
+
+impl Default for Config<'_> {
+    fn default() -> Self {
+        Config {
+            nodes: &[],
+            sentinels: &[],
+            down_after: Duration::from_secs(1),
+            failover_timeout: Duration::from_secs(10),
+        }
+    }
+}
+
+/// One primary, two replicas and three sentinels, two of which have to agree on a failover.
+///
+/// Each is a [`RedisServer`], to be stopped, shut down, paused and started again by itself. A node
+/// that comes back has the role that it had last; the sentinels make a replica of a primary that
+/// they have replaced, about ten seconds after it came back.
+#[derive(Debug)]
+pub struct SentinelSet {
+    /// The primary, which is the first at the start, and the replicas.
+    pub nodes: Vec<RedisServer>,
+    /// The sentinels.
+    pub sentinels: Vec<RedisServer>,
+    /// The options of the sentinels but for which primary they watch.
+    options: Vec<String>,
+}
+
+impl SentinelSet {
+    /// Starts a set, and waits until it is ready for a failover.
+    pub async fn start() -> SentinelSet {
+        SentinelSet::start_with(Config::default()).await
+    }
+
+    /// Starts a set with options.
+    pub async fn start_with(config: Config<'_>) -> SentinelSet {
+        let mut options = PROMPT.to_vec();
+        options.extend(config.nodes);
+        if let Some(password) = password(config.nodes) {
+            options.extend(["--masterauth", password]);
+        }
+        let primary = RedisServer::start_with(&options).await;
+        let port = primary.port().to_string();
+        options.extend(["--replicaof", "127.0.0.1", &port]);
+        let replicas = (0..2).map(|_| RedisServer::start_with(&options));
+        let replicas = join_all(replicas).await;
+        let linked = async || all(&replicas, RedisServer::is_linked).await;
+        eventually(PATIENCE, "the replicas are linked", linked).await;
+
+        let mut set = SentinelSet {
+            nodes: [primary].into_iter().chain(replicas).collect(),
+            sentinels: Vec::new(),
+            options: watching(&config),
+        };
+        let sentinels = join_all((0..3).map(|_| set.sentinel(0))).await;
+        set.sentinels = sentinels;
+        set.introduce().await;
+        set.until_settled().await;
+        set
+    }
+
+    /// The addresses of the sentinels: `host:port,host:port,host:port`.
+    pub fn addresses(&self) -> String {
+        let addresses: Vec<_> = self.sentinels.iter().map(RedisServer::address).collect();
+        addresses.join(",")
+    }
+
+    /// The node that a majority of the sentinels names as the primary, as soon as there is one.
+    pub async fn primary(&self) -> usize {
+        let mut primary = None;
+        let named = async || {
+            primary = self.named().await;
+            primary.is_some()
+        };
+        eventually(PATIENCE, "a majority of the sentinels agrees", named).await;
+        primary.expect("the node that was named")
+    }
+
+    /// Tells one sentinel to fail over (`SENTINEL FAILOVER`) while all is well. Returns the new
+    /// primary when it is one and all sentinels that run say so.
+    ///
+    /// The primary until then takes writes for some seconds more, and loses them, until the
+    /// sentinels make a replica of it.
+    pub async fn failover(&self) -> usize {
+        let from = self.primary().await;
+        let sentinel = self.sentinels.iter().find(|it| it.is_running());
+        let sentinel = sentinel.expect("a sentinel that runs");
+        sentinel.ask(&format!("SENTINEL FAILOVER {NAME}")).await;
+        self.until_failed_over(from).await
+    }
+
+    /// Waits until all sentinels that run name one primary, which is not `from`, and which says
+    /// itself that it is one. Returns which.
+    pub async fn until_failed_over(&self, from: usize) -> usize {
+        let mut to = from;
+        let over = async || {
+            let running = self.sentinels.iter().filter(|it| it.is_running());
+            let named = join_all(running.map(|sentinel| self.named_by(sentinel))).await;
+            let Some(&Some(first)) = named.first() else {
+                return false;
+            };
+            to = first;
+            let agreed = first != from && named.iter().all(|&node| node == Some(first));
+            agreed && self.nodes[first].is_running() && self.nodes[first].is_primary().await
+        };
+        eventually(PATIENCE, "the sentinels agree on another primary", over).await;
+        to
+    }
+
+    /// Waits until every node and every sentinel runs, and each sentinel sees all others, and every
+    /// replica linked to the primary.
+    pub async fn until_settled(&self) {
+        let settled = async || {
+            let replicas = self.nodes.len() - 1;
+            let others = self.sentinels.len() - 1;
+            let seen = all(&self.sentinels, async |it: &RedisServer| {
+                sees(it, replicas, others).await
+            })
+            .await;
+            seen && self.named().await.is_some()
+        };
+        eventually(PATIENCE, "each sentinel sees all others", settled).await;
+    }
+
+    /// Starts one more sentinel, and waits until all see it. Returns its place in `sentinels`.
+    ///
+    /// How many have to agree stays the same.
+    pub async fn add_sentinel(&mut self) -> usize {
+        let sentinel = self.sentinel(self.primary().await).await;
+        self.sentinels.push(sentinel);
+        self.introduce().await;
+        self.until_settled().await;
+        self.sentinels.len() - 1
+    }
+
+    /// A sentinel that watches this node, and does not know the others yet.
+    async fn sentinel(&self, primary: usize) -> RedisServer {
+        let port = self.nodes[primary].port().to_string();
+        let monitor = ["--sentinel", "monitor", NAME, "127.0.0.1", &port, "2"];
+        let options = self.options.iter().map(String::as_str);
+        let options: Vec<_> = monitor.into_iter().chain(options).collect();
+        RedisServer::start_as(Kind::Sentinel, &options).await
+    }
+
+    /// Tells each sentinel of all others, which would otherwise take them some seconds.
+    async fn introduce(&self) {
+        let primary = match self.named().await {
+            Some(primary) => self.nodes[primary].port(),
+            None => self.nodes[0].port(),
+        };
+        for sentinel in &self.sentinels {
+            let (port, id) = (sentinel.port(), sentinel.ask("SENTINEL MYID").await);
+            // The two epochs are 0, so that it changes nothing but who is known.
+            let hello = format!("127.0.0.1,{port},{id},0,{NAME},127.0.0.1,{primary},0");
+            let others = self.sentinels.iter().filter(|it| it.port() != port);
+            for other in others {
+                other
+                    .ask(&format!("PUBLISH __sentinel__:hello {hello}"))
+                    .await;
+            }
+        }
+    }
+
+    /// The node that more than half of all sentinels name.
+    async fn named(&self) -> Option<usize> {
+        let running = self.sentinels.iter().filter(|it| it.is_running());
+        let named = join_all(running.map(|sentinel| self.named_by(sentinel))).await;
+        let votes = |node: usize| named.iter().filter(|&&it| it == Some(node)).count();
+        (0..self.nodes.len()).find(|&node| votes(node) * 2 > self.sentinels.len())
+    }
+
+    async fn named_by(&self, sentinel: &RedisServer) -> Option<usize> {
+        let command = format!("SENTINEL GET-MASTER-ADDR-BY-NAME {NAME}");
+        let address = sentinel.try_ask(&command).await.ok()?;
+        let port: u16 = address.lines().nth(1)?.parse().ok()?;
+        self.nodes.iter().position(|node| node.port() == port)
+    }
+}
+
+/// The options of a sentinel but for which primary it watches.
+fn watching(config: &Config<'_>) -> Vec<String> {
+    let mut options: Vec<_> = config.sentinels.iter().map(|&it| it.to_owned()).collect();
+    let mut set = |option: &str, value: &str| {
+        options.extend(["--sentinel", option, NAME, value].map(str::to_owned));
+    };
+    let milliseconds = |time: Duration| time.as_millis().to_string();
+    set("down-after-milliseconds", &milliseconds(config.down_after));
+    set("failover-timeout", &milliseconds(config.failover_timeout));
+    set("parallel-syncs", "2");
+    if let Some(password) = password(config.nodes) {
+        set("auth-pass", password);
+    }
+    options
+}
+
+/// Whether this sentinel sees so many replicas and other sentinels, and all of them well.
+async fn sees(sentinel: &RedisServer, replicas: usize, others: usize) -> bool {
+    let ask = async |what: &str| {
+        let answer = sentinel.try_ask(&format!("SENTINEL {what} {NAME}")).await;
+        answer.unwrap_or_default()
+    };
+    let all_are = |answer: &str, field: &str, expected: &str, count: usize| {
+        let lines: Vec<_> = answer.lines().collect();
+        let fields = lines.chunks(2).filter(|pair| pair[0] == field);
+        let values: Vec<_> = fields.filter_map(|pair| pair.get(1)).collect();
+        values.len() == count && values.iter().all(|&&value| value == expected)
+    };
+    let primary = ask("MASTER").await;
+    let followers = ask("REPLICAS").await;
+    all_are(&primary, "flags", "master", 1)
+        && all_are(&primary, "num-slaves", &replicas.to_string(), 1)
+        && all_are(&primary, "num-other-sentinels", &others.to_string(), 1)
+        && all_are(&followers, "flags", "slave", replicas)
+        && all_are(&followers, "master-link-status", "ok", replicas)
+        && all_are(&ask("SENTINELS").await, "flags", "sentinel", others)
+}
+
+async fn all(servers: &[RedisServer], holds: impl AsyncFn(&RedisServer) -> bool) -> bool {
+    for server in servers {
+        if !server.is_running() || !holds(server).await {
+            return false;
+        }
+    }
+    true
+}

@@ -1,0 +1,14 @@
+//! Tests on servers that are several: a primary with sentinels, and a cluster.
+//!
+//! A binary of its own, since each test starts six servers.
+
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "a test ends where its ground gives way"
+)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod sentinel_works;
