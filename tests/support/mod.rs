@@ -10,6 +10,8 @@
 //! | `clients` | the connections of the crate to that server, and their ends |
 //! | `replication` | whether a replica is linked, and cutting it off |
 //! | `sentinel` | [`SentinelSet`]: a primary, its replicas, and the sentinels that fail over |
+//! | `cluster` | [`Cluster`]: primaries that share the slots, with replicas, and their failovers |
+//! | `resharding` | a slot of a cluster goes to another primary, step by step |
 //! | `stats` | which commands that server has executed |
 //! | `tls` | [`TlsRedisServer`]: the same behind TLS, with certificates of its own |
 //! | `proxy` | [`Proxy`]: cuts, delays, holds back and loses bytes on the way |
@@ -41,6 +43,7 @@ pub mod admin;
 pub mod child;
 pub mod classic;
 pub mod clients;
+pub mod cluster;
 pub mod config;
 pub mod dice;
 pub mod ports;
@@ -48,6 +51,7 @@ pub mod process;
 pub mod program;
 pub mod proxy;
 pub mod replication;
+pub mod resharding;
 pub mod rig;
 pub mod sentinel;
 pub mod server;
@@ -60,6 +64,7 @@ pub mod turns;
 pub mod wait;
 
 pub use child::Child;
+pub use cluster::Cluster;
 pub use proxy::{Action, Cut, Direction, Proxy};
 pub use rig::Rig;
 pub use sentinel::SentinelSet;

@@ -11,4 +11,5 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod cluster_works;
 mod sentinel_works;

@@ -1,0 +1,238 @@
+//! A cluster: three primaries that share the slots, and a replica of each.
+
+mod view;
+
+use super::replication::{PROMPT, password};
+use super::server::{Kind, RedisServer};
+use super::wait::eventually;
+use futures_util::future::join_all;
+use std::time::Duration;
+use view::View;
+
+/// How many slots there are.
+pub const SLOTS: u16 = 16_384;
+
+const PRIMARIES: usize = 3;
+
+/// How long a failover may take, and everything else for which the nodes have to hear of each other.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How a cluster is started.
+#[derive(Clone, Copy, Debug)]
+pub struct Config<'a> {
+    /// Further options of every node. A `--requirepass` is also what the replicas say.
+    pub nodes: &'a [&'a str],
+    /// After this silence the nodes take one of them for failing.
+    pub node_timeout: Duration,
+}
+
+impl Default for Config<'_> {
+    fn default() -> Self {
+        Config {
+            nodes: &[],
+            node_timeout: Duration::from_secs(2),
+        }
+    }
+}
+
+/// Three primaries with a third of the slots each, and a replica of each.
+///
+/// Each is a [`RedisServer`], to be stopped, shut down, paused and started again by itself. A node
+/// that comes back remembers the cluster, but has no data until it is a replica.
+#[derive(Debug)]
+pub struct Cluster {
+    /// At the start the primaries in the order of their slots, then their replicas in the same order.
+    pub nodes: Vec<RedisServer>,
+    pub(super) ids: Vec<String>,
+    pub(super) password: Option<String>,
+}
+
+impl Cluster {
+    /// Starts a cluster, and waits until every node sees it whole.
+    pub async fn start() -> Cluster {
+        Cluster::start_with(Config::default()).await
+    }
+
+    /// Starts a cluster with options.
+    pub async fn start_with(config: Config<'_>) -> Cluster {
+        let timeout = config.node_timeout.as_millis().to_string();
+        let mut options = PROMPT.to_vec();
+        options.extend(["--cluster-enabled", "yes"]);
+        options.extend(["--cluster-node-timeout", &timeout]);
+        options.extend(config.nodes);
+        let password = password(config.nodes);
+        if let Some(password) = password {
+            options.extend(["--masterauth", password]);
+        }
+        let start = |_| RedisServer::start_as(Kind::ClusterNode, &options);
+        let nodes = join_all((0..2 * PRIMARIES).map(start)).await;
+        let ids = nodes
+            .iter()
+            .map(async |node| node.ask("CLUSTER MYID").await);
+        let cluster = Cluster {
+            ids: join_all(ids).await,
+            nodes,
+            password: password.map(str::to_owned),
+        };
+        cluster.join().await;
+        cluster.until_settled().await;
+        cluster
+    }
+
+    /// The addresses of all nodes: `host:port,host:port,…`.
+    pub fn seeds(&self) -> String {
+        let addresses: Vec<_> = self.nodes.iter().map(RedisServer::address).collect();
+        addresses.join(",")
+    }
+
+    /// The slot of a key.
+    pub async fn slot_of(&self, key: &str) -> u16 {
+        let node = self.nodes.iter().find(|node| node.is_running());
+        let node = node.expect("a node that runs");
+        let slot = node.ask(&format!("CLUSTER KEYSLOT {key:?}")).await;
+        slot.parse().expect("a slot")
+    }
+
+    /// The node that has the key, as soon as all nodes that run agree.
+    pub async fn owner_of(&self, key: &str) -> usize {
+        self.owner_of_slot(self.slot_of(key).await).await
+    }
+
+    /// The node that has the slot, as soon as all nodes that run agree.
+    pub async fn owner_of_slot(&self, slot: u16) -> usize {
+        self.until_owner(slot, |_| true).await
+    }
+
+    /// Waits until all nodes that run agree that one of them other than `from` has the slot, and say
+    /// that the cluster is well. Returns which.
+    pub async fn until_failed_over(&self, slot: u16, from: usize) -> usize {
+        let owner = self.until_owner(slot, |owner| owner != from).await;
+        let running = self.running();
+        let well = async || join_all(running.iter().map(|node| is_well(node))).await;
+        let well = async || well().await.into_iter().all(|is_well| is_well);
+        eventually(PATIENCE, "the cluster is well again", well).await;
+        owner
+    }
+
+    /// A replica of the node, which is a primary.
+    pub async fn replica_of(&self, primary: usize) -> usize {
+        let view = View::of(&self.nodes[primary]).await.expect("its view");
+        let replica = view.replica_of(&self.ids[primary]).expect("a replica");
+        self.place(replica).expect("a node of this cluster")
+    }
+
+    /// Tells the replica to take over from its primary, which works (`CLUSTER FAILOVER`), and waits
+    /// until all nodes that run say that it has. Nothing is lost.
+    pub async fn failover(&self, replica: usize) {
+        self.nodes[replica].ask("CLUSTER FAILOVER").await;
+        let id = &self.ids[replica];
+        let over = async || {
+            let views = self.views().await;
+            views.is_some_and(|views| views.iter().all(|view| view.is_primary(id)))
+        };
+        eventually(PATIENCE, "the replica takes over", over).await;
+    }
+
+    /// Waits until every node runs and sees all others well and the same owner of every slot, and
+    /// every replica is linked.
+    pub async fn until_settled(&self) {
+        let settled = async || {
+            let running = self.running();
+            let well = join_all(running.iter().map(|node| is_well(node))).await;
+            let Some(views) = self.views().await else {
+                return false;
+            };
+            let table = views[0].table();
+            let whole =
+                |view: &View| view.is_whole(self.nodes.len(), PRIMARIES) && view.table() == table;
+            running.len() == self.nodes.len()
+                && well.into_iter().all(|is_well| is_well)
+                && views.iter().all(whole)
+                && self.is_linked(&views[0]).await
+        };
+        eventually(PATIENCE, "every node sees the whole cluster", settled).await;
+    }
+
+    /// Makes a cluster of nodes that do not know each other.
+    async fn join(&self) {
+        for (place, node) in self.nodes.iter().enumerate() {
+            node.ask(&format!("CLUSTER SET-CONFIG-EPOCH {}", place + 1))
+                .await;
+            if place < PRIMARIES {
+                let share = SLOTS as usize / PRIMARIES;
+                let last = place == PRIMARIES - 1;
+                let end = if last {
+                    SLOTS as usize
+                } else {
+                    (place + 1) * share
+                };
+                let slots: Vec<_> = (place * share..end).map(|slot| slot.to_string()).collect();
+                node.ask(&format!("CLUSTER ADDSLOTS {}", slots.join(" ")))
+                    .await;
+            }
+            // All pairs, since hearing of a node from another one takes longer.
+            for other in &self.nodes[place + 1..] {
+                node.ask(&format!("CLUSTER MEET 127.0.0.1 {}", other.port()))
+                    .await;
+            }
+        }
+        let count = self.nodes.len();
+        let met = async || {
+            let views = self.views().await;
+            views.is_some_and(|views| views.iter().all(|view| view.is_whole(count, count)))
+        };
+        eventually(PATIENCE, "the nodes know each other", met).await;
+        let (primaries, replicas) = self.nodes.split_at(PRIMARIES);
+        for (replica, (_, id)) in replicas.iter().zip(primaries.iter().zip(&self.ids)) {
+            replica.ask(&format!("CLUSTER REPLICATE {id}")).await;
+        }
+    }
+
+    /// Waits until all nodes that run agree on an owner of the slot that is meant. Returns which.
+    pub(super) async fn until_owner(&self, slot: u16, is_meant: impl Fn(usize) -> bool) -> usize {
+        let mut owner = None;
+        let agreed = async || {
+            owner = self.agreed_owner(slot).await;
+            owner.is_some_and(&is_meant)
+        };
+        eventually(PATIENCE, "the nodes agree who has the slot", agreed).await;
+        owner.expect("the owner that was agreed on")
+    }
+
+    /// The node that has the slot in the view of every node that runs.
+    async fn agreed_owner(&self, slot: u16) -> Option<usize> {
+        let views = self.views().await?;
+        let owner = views.first()?.owner_of(slot)?;
+        let agreed = views.iter().all(|view| view.owner_of(slot) == Some(owner));
+        if agreed { self.place(owner) } else { None }
+    }
+
+    /// The views of all nodes that run, if all answer.
+    async fn views(&self) -> Option<Vec<View>> {
+        let running = self.running();
+        let views = join_all(running.into_iter().map(View::of)).await;
+        views.into_iter().collect()
+    }
+
+    /// Whether the replicas of this view are linked.
+    async fn is_linked(&self, view: &View) -> bool {
+        let places = view.replicas().filter_map(|id| self.place(id));
+        let linked = join_all(places.map(|place| self.nodes[place].is_linked())).await;
+        linked.into_iter().all(|is_linked| is_linked)
+    }
+
+    fn running(&self) -> Vec<&RedisServer> {
+        self.nodes.iter().filter(|node| node.is_running()).collect()
+    }
+
+    fn place(&self, id: &str) -> Option<usize> {
+        self.ids.iter().position(|it| it == id)
+    }
+}
+
+/// Whether the node says that every slot is served.
+async fn is_well(node: &RedisServer) -> bool {
+    let info = node.try_ask("CLUSTER INFO").await.unwrap_or_default();
+    let has = |line: &str| info.lines().any(|it| it.trim_end() == line);
+    has("cluster_state:ok") && has(&format!("cluster_slots_ok:{SLOTS}"))
+}
