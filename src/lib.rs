@@ -55,6 +55,7 @@ pub use self::{
         held::Held,
         scope::{current, current_owner, held},
     },
+    store::redis::Servers,
 };
 
 #[cfg(any(test, feature = "test-util"))]

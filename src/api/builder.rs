@@ -4,9 +4,12 @@ use std::{fmt, time::Duration};
 
 use deadpool_redis::Pool;
 
-use crate::base::options::{DepthSync, OnLost, Options, Queueing, Reentrancy, Wait};
 #[cfg(any(test, feature = "test-util"))]
 use crate::store::server::MemoryServer;
+use crate::{
+    base::options::{DepthSync, OnLost, Options, Queueing, Reentrancy, Wait},
+    store::redis::Servers,
+};
 
 mod open;
 mod queueing;
@@ -34,6 +37,7 @@ mod queueing;
 #[must_use = "a builder does nothing until `build` is called"]
 pub struct LocksBuilder {
     url: Option<String>,
+    servers: Option<Servers>,
     pool: Option<Pool>,
     #[cfg(any(test, feature = "test-util"))]
     pub(super) server: Option<MemoryServer>,
@@ -45,7 +49,17 @@ pub struct LocksBuilder {
 }
 
 impl LocksBuilder {
-    /// Where the locks live: `redis://…`, `rediss://…` (feature `tls`), `unix://…`, or `memory:`.
+    /// Where the locks live:
+    ///
+    /// | URL | |
+    /// |---|---|
+    /// | `redis://user:password@host:port/database` | one server |
+    /// | `rediss://…` | the same by TLS (feature `tls`); also `rediss+sentinel` |
+    /// | `unix:///path` | one server on this machine |
+    /// | `redis+sentinel://user:password@host:port,host:port/primary` | the primary that [sentinels](Servers::sentinel) watch; `?db=2`, `sentinel_username`, `sentinel_password` and `sentinel_tls=false` say more |
+    /// | `memory:` | the memory of this process |
+    ///
+    /// In a user name, a password and a parameter, letters that mean something in a URL are percent-encoded.
     ///
     /// Beside a [`pool`](Self::pool) it serves only the subscription on which waiters are told that it is
     /// their turn; all commands go through the pool.
@@ -64,6 +78,25 @@ impl LocksBuilder {
     /// ```
     pub fn url(mut self, url: impl Into<String>) -> Self {
         self.url = Some(url.into());
+        self
+    }
+
+    /// Several servers as one place for locks. The [URL](Self::url) can say the same.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), reentry::LockError> {
+    /// use reentry::{Locks, Servers};
+    ///
+    /// let servers = Servers::sentinel(["sentinel-1", "sentinel-2", "sentinel-3"], "orders");
+    /// let locks = Locks::builder().servers(servers).build_lazy()?;
+    /// # drop(locks);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn servers(mut self, servers: Servers) -> Self {
+        self.servers = Some(servers);
         self
     }
 

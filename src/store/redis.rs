@@ -42,17 +42,20 @@ mod pace;
 mod pushes;
 mod reply;
 mod script;
+mod sentinels;
+mod servers;
 mod source;
 mod traffic;
 mod waits;
 
-pub(crate) use self::{address::Address, source::Timeouts};
+pub use self::servers::Servers;
 #[cfg(any(test, fuzzing))]
 pub(crate) use self::{
     address::properties::url,
     names::properties::key,
     reply::properties::{message, reply},
 };
+pub(crate) use self::{servers::Origin, source::Timeouts};
 
 /// A Redis server.
 #[derive(Debug)]
@@ -63,17 +66,17 @@ pub(crate) struct RedisStore {
 }
 
 impl RedisStore {
-    /// A server at this address. Connects when it is asked first.
-    pub(crate) fn open(address: Address, timeouts: Timeouts) -> Self {
-        let source = Source::Server(Arc::new(address));
+    /// Connects when it is asked first.
+    pub(crate) fn open(origin: Origin, timeouts: Timeouts) -> Self {
+        let Origin(source) = origin;
         Self::new(source.clone(), Some(source), timeouts)
     }
 
-    /// All commands go over the pool; without an address there is no inbox.
-    pub(crate) fn over(pool: Pool, address: Option<Address>, timeouts: Timeouts) -> Self {
+    /// All commands go over the pool; without an origin there is no inbox.
+    pub(crate) fn over(pool: Pool, origin: Option<Origin>, timeouts: Timeouts) -> Self {
         Self::new(
             Source::Pool(pool),
-            address.map(|address| Source::Server(Arc::new(address))),
+            origin.map(|Origin(source)| source),
             timeouts,
         )
     }

@@ -7,7 +7,7 @@ use deadpool_redis::redis::{AsyncCommands, Script, aio::MultiplexedConnection};
 use crate::{
     store::{
         Holders, Store,
-        redis::{Address, RedisStore, Timeouts},
+        redis::{Origin, RedisStore, Timeouts},
     },
     support::{DEADLINE, RedisServer},
 };
@@ -52,8 +52,8 @@ impl Server {
             connect: DEADLINE,
             response: DEADLINE,
         };
-        let address = Address::parse(&self.process.url()).expect("a URL");
-        RedisStore::open(address, timeouts)
+        let origin = Origin::parse(&self.process.url()).expect("a URL");
+        RedisStore::open(origin, timeouts)
     }
 
     /// Brings every expiry nearer by `span`, those in the lines and their entries too; what has none keeps

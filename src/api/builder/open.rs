@@ -16,7 +16,7 @@ use crate::{
     store::{
         Store,
         memory::MemoryStore,
-        redis::{Address, RedisStore, Timeouts},
+        redis::{Origin, RedisStore, Timeouts},
     },
 };
 
@@ -155,25 +155,36 @@ impl LocksBuilder {
         self.options.resolve(Options::default())?;
         #[cfg(any(test, feature = "test-util"))]
         if let Some(server) = &self.server {
-            if self.pool.is_some() || self.url.is_some() {
-                let reason = "a server in memory excludes a URL and a pool";
+            if self.pool.is_some() || self.url.is_some() || self.servers.is_some() {
+                let reason = "a server in memory excludes a URL, servers and a pool";
                 return Err(config(reason.to_owned()));
             }
             let store = server.open(timeouts);
             return Ok(self.over(store, timeouts.response));
         }
-        let store: Arc<dyn Store> = match (&self.pool, self.url.as_deref()) {
-            (Some(_), Some(MEMORY)) => {
+        let origin = match (&self.servers, self.url.as_deref()) {
+            (Some(_), Some(_)) => {
+                return Err(config("a URL and servers exclude each other".to_owned()));
+            }
+            (None, Some(MEMORY)) if self.pool.is_none() => {
+                return Ok(self.over(Arc::new(MemoryStore::new()), timeouts.response));
+            }
+            (None, Some(MEMORY)) => {
                 return Err(config("a pool and `memory:` exclude each other".to_owned()));
             }
-            (Some(pool), url) => {
-                let address = url.map(Address::parse).transpose()?;
-                Arc::new(RedisStore::over(pool.clone(), address, timeouts))
-            }
-            (None, Some(MEMORY)) => Arc::new(MemoryStore::new()),
-            (None, Some(url)) => Arc::new(RedisStore::open(Address::parse(url)?, timeouts)),
-            (None, None) => return Err(config("neither a URL nor a pool was given".to_owned())),
+            (Some(servers), None) => Some(servers.resolve()?),
+            (None, Some(url)) => Some(Origin::parse(url)?),
+            (None, None) => None,
         };
+        let store = match (&self.pool, origin) {
+            (Some(pool), origin) => RedisStore::over(pool.clone(), origin, timeouts),
+            (None, Some(origin)) => RedisStore::open(origin, timeouts),
+            (None, None) => {
+                let reason = "neither a URL nor servers nor a pool were given";
+                return Err(config(reason.to_owned()));
+            }
+        };
+        let store: Arc<dyn Store> = Arc::new(store);
         Ok(self.over(store, timeouts.response))
     }
 

@@ -1,8 +1,10 @@
 //! Where a server is, taken from its URL.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
-use deadpool_redis::redis::{ConnectionInfo, IntoConnectionInfo, ProtocolVersion, parse_redis_url};
+use deadpool_redis::redis::{
+    ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion, parse_redis_url,
+};
 
 use crate::base::{error::LockError, options::config};
 
@@ -11,7 +13,7 @@ use crate::base::{error::LockError, options::config};
 pub(super) mod properties;
 
 const ACCEPTED: &str = "what is accepted is `redis://host:port/database`, `rediss://…` for TLS, `unix:///path`, \
-                        and `memory:`";
+                        `redis+sentinel://host:port,host:port/primary`, and `memory:`";
 
 /// Why this is no URL of a server.
 fn mistake(url: &str) -> &'static str {
@@ -21,6 +23,23 @@ fn mistake(url: &str) -> &'static str {
         "it is no URL of a Redis server"
     } else {
         "it does not begin with `redis://`"
+    }
+}
+
+/// Where a server listens.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    pub(super) host: String,
+    pub(super) port: u16,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.host.contains(':') {
+            write!(f, "[{}]:{}", self.host, self.port)
+        } else {
+            write!(f, "{}:{}", self.host, self.port)
+        }
     }
 }
 
@@ -36,15 +55,11 @@ pub(crate) struct Address {
 impl Address {
     /// Connects nowhere; an error says why the URL cannot be used, without showing it.
     pub(crate) fn parse(url: &str) -> Result<Self, LockError> {
-        #[cfg(feature = "tls")]
-        provide_crypto();
         let Some(parsed) = parse_redis_url(url) else {
             return Err(refused(&format!("{}; {ACCEPTED}", mistake(url))));
         };
-        if cfg!(not(feature = "tls")) && matches!(parsed.scheme(), "rediss" | "valkeys") {
-            return Err(refused(
-                "it asks for TLS, which is the feature `tls` of this crate",
-            ));
+        if matches!(parsed.scheme(), "rediss" | "valkeys") {
+            provide_tls()?;
         }
         // What stands before the last `@` is meant as user name and password. One of these letters
         // ends it too soon, and then its beginning is taken for the host.
@@ -52,11 +67,8 @@ impl Address {
             .rsplit_once('@')
             .and_then(|(login, _)| login.split_once(':'));
         let login = login.map(|(_, login)| login.trim_start_matches(['/', '\t', '\r', '\n']));
-        let is_cut = login.is_some_and(|login| login.contains(['/', '?', '#']));
-        if is_cut && parsed.host_str().is_some_and(|host| !host.is_empty()) {
-            return Err(refused(
-                "in a user name or password, `/`, `?` and `#` are written `%2F`, `%3F` and `%23`",
-            ));
+        if login.is_some_and(is_cut) && parsed.host_str().is_some_and(|host| !host.is_empty()) {
+            return Err(refused(LETTERS));
         }
         let info = parsed.into_connection_info().map_err(|error| {
             // The detail quotes the URL.
@@ -73,18 +85,55 @@ impl Address {
             info: info.set_redis_settings(settings),
         })
     }
+
+    /// Another server, which is connected to in the same way.
+    pub(super) fn at(&self, place: &Place) -> Self {
+        let Place { host, port } = place.clone();
+        let addr = match self.info.addr() {
+            ConnectionAddr::TcpTls {
+                insecure,
+                tls_params,
+                ..
+            } => ConnectionAddr::TcpTls {
+                host,
+                port,
+                insecure: *insecure,
+                tls_params: tls_params.clone(),
+            },
+            _ => ConnectionAddr::Tcp(host, port),
+        };
+        Self {
+            endpoint: place.to_string().into(),
+            info: self.info.clone().set_addr(addr),
+        }
+    }
 }
 
-fn refused(reason: &str) -> LockError {
+pub(super) fn refused(reason: &str) -> LockError {
     config(format!("the URL cannot be used: {reason}"))
+}
+
+pub(super) const LETTERS: &str =
+    "in a user name or password, `/`, `?` and `#` are written `%2F`, `%3F` and `%23`";
+
+/// Whether one of these letters ends a user name or password too soon.
+pub(super) fn is_cut(login: &str) -> bool {
+    login.contains(['/', '?', '#'])
 }
 
 /// TLS takes its crypto provider from the process. Without this it is found only where exactly one
 /// was compiled into the program, and everything else is a panic.
 #[cfg(feature = "tls")]
-fn provide_crypto() {
+pub(super) fn provide_tls() -> Result<(), LockError> {
     if rustls::crypto::CryptoProvider::get_default().is_none() {
         // Another thread may be faster: then there is one.
         drop(rustls::crypto::ring::default_provider().install_default());
     }
+    Ok(())
+}
+
+#[cfg(not(feature = "tls"))]
+pub(super) fn provide_tls() -> Result<(), LockError> {
+    let reason = "it asks for TLS, which is the feature `tls` of this crate";
+    Err(refused(reason))
 }

@@ -27,7 +27,7 @@ use super::{
     pushes::{self, Watched},
     reply::Unexpected,
     script::{self, Call, DriverError},
-    source::{Limit, Opened, Source, Timeouts},
+    source::{Following, Limit, Opened, Source, Timeouts},
     traffic::Traffic,
 };
 use crate::{
@@ -72,6 +72,7 @@ struct Connection {
     /// The count of disconnects when the connection was made: once that has grown, the connection is suspect.
     disconnects: u64,
     traffic: Arc<Traffic>,
+    _following: Option<Arc<Following>>,
 }
 
 impl Connector {
@@ -144,7 +145,7 @@ impl Connector {
                 read(reply).map_err(|cause| failed(Effect::Unknown, cause.into()))
             }
             Ok(Err(error)) => {
-                if is_connection_done(&error) {
+                if self.is_connection_done(&error) {
                     self.discard(number);
                 } else {
                     request.answered();
@@ -254,7 +255,11 @@ impl Connector {
             })
         };
         let opening = self.source.open(self.timeouts, Limit::None, &receiver);
-        let Opened { driver, endpoint } = opening.await?;
+        let Opened {
+            driver,
+            endpoint,
+            following,
+        } = opening.await?;
         let pace = Pace::new(begun.elapsed());
         let is_pool = self.source.is_pool();
         if self.watched.get().is_some() && !is_pool {
@@ -272,6 +277,7 @@ impl Connector {
             number,
             disconnects,
             traffic,
+            _following: following.map(Arc::new),
         })
     }
 
@@ -305,6 +311,20 @@ impl Connector {
         }
     }
 
+    /// Whether the next command should get a new connection: after the end of this one, after a silence,
+    /// and when another server is the primary now, or may be soon.
+    fn is_connection_done(&self, error: &RedisError) -> bool {
+        error.is_unrecoverable_error()
+            || error.is_io_error()
+            || error.is_timeout()
+            || error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly)
+            || match script::condition(error) {
+                Some("READONLY") => true,
+                Some("NOREPLICAS") => self.source.may_move(),
+                _ => false,
+            }
+    }
+
     fn error(&self, effect: Effect, cause: &'static str) -> StoreError {
         StoreError::new("connect", &self.source.endpoint(), effect, cause)
     }
@@ -318,14 +338,4 @@ impl fmt::Debug for Connector {
             .field("timeouts", &self.timeouts)
             .finish_non_exhaustive()
     }
-}
-
-/// Whether the next command should get a new connection: after the end of this one, after a silence,
-/// and when the server is a replica now.
-fn is_connection_done(error: &RedisError) -> bool {
-    error.is_unrecoverable_error()
-        || error.is_io_error()
-        || error.is_timeout()
-        || error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly)
-        || script::condition(error) == Some("READONLY")
 }

@@ -7,10 +7,13 @@ use deadpool_redis::{
     redis::{AsyncConnectionConfig, Client, RedisError, aio::MultiplexedConnection},
 };
 
+use tokio::task::{AbortHandle, JoinHandle};
+
 use super::{
     address::Address,
     pushes::Receiver,
     script::{self, DriverError},
+    sentinels::Sentinels,
 };
 use crate::base::{
     error::{Effect, StoreError},
@@ -32,6 +35,8 @@ pub(super) enum Source {
     /// A pool of the caller. Its connections do not report their end, and have timers of their own, which must not be
     /// polled by another runtime than the one that made them.
     Pool(Pool),
+    /// Whichever server the sentinels say is the primary.
+    Primary(Arc<Sentinels>),
 }
 
 /// A connection that was made just now.
@@ -39,6 +44,24 @@ pub(super) struct Opened {
     pub(super) driver: MultiplexedConnection,
     /// Where it leads, for messages; never the password.
     pub(super) endpoint: Arc<str>,
+    /// What gives it up once it leads to the wrong server.
+    pub(super) following: Option<Following>,
+}
+
+/// A task that ends with the connection that it is about.
+#[derive(Debug)]
+pub(super) struct Following(AbortHandle);
+
+impl Following {
+    pub(super) fn new(task: &JoinHandle<()>) -> Self {
+        Self(task.abort_handle())
+    }
+}
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 /// Whether the driver limits the time of each answer.
@@ -50,6 +73,11 @@ pub(super) enum Limit {
 }
 
 impl Source {
+    /// Whether the next connection may lead to another server.
+    pub(super) fn may_move(&self) -> bool {
+        matches!(self, Self::Primary(_))
+    }
+
     pub(super) fn is_pool(&self) -> bool {
         matches!(self, Self::Pool(_))
     }
@@ -59,6 +87,7 @@ impl Source {
         match self {
             Self::Server(address) => Arc::clone(&address.endpoint),
             Self::Pool(_) => Arc::from("the given pool"),
+            Self::Primary(sentinels) => sentinels.endpoint(),
         }
     }
 
@@ -78,9 +107,13 @@ impl Source {
                     let mut driver = deadpool_redis::Connection::take(pooled);
                     // The limit is our own: this one only ends the task that waits for the answer.
                     driver.set_response_timeout(timeouts.response.saturating_mul(2));
-                    let endpoint = self.endpoint();
-                    Ok(Opened { driver, endpoint })
+                    Ok(Opened {
+                        driver,
+                        endpoint: self.endpoint(),
+                        following: None,
+                    })
                 }
+                Self::Primary(sentinels) => sentinels.open(timeouts, limit, receiver).await,
             }
         };
         match timeout(within, opening).await {
@@ -106,7 +139,7 @@ impl Source {
 }
 
 /// Connects to one server.
-async fn open(
+pub(super) async fn open(
     address: &Address,
     timeouts: Timeouts,
     limit: Limit,
@@ -127,6 +160,7 @@ async fn open(
     Ok(Opened {
         driver,
         endpoint: Arc::clone(endpoint),
+        following: None,
     })
 }
 

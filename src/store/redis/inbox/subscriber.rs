@@ -22,7 +22,7 @@ use crate::{
             pushes::Receiver,
             reply::Message,
             script::{self, DriverError},
-            source::{Limit, Opened, Source, Timeouts},
+            source::{Following, Limit, Opened, Source, Timeouts},
         },
     },
 };
@@ -81,7 +81,7 @@ impl Subscriber {
         while !self.is_idle() {
             let ended = Arc::new(Notify::new());
             let pause = match self.check.settled_by(self.subscribe(&ended)).await {
-                Ok(mut connection) => {
+                Ok((mut connection, _following)) => {
                     let began = Instant::now();
                     // For what moved until now no message has come.
                     self.enter(Stage::Open);
@@ -144,19 +144,23 @@ impl Subscriber {
         }
     }
 
-    async fn subscribe(&self, ended: &Arc<Notify>) -> Result<MultiplexedConnection, StoreError> {
+    async fn subscribe(
+        &self,
+        ended: &Arc<Notify>,
+    ) -> Result<(MultiplexedConnection, Option<Following>), StoreError> {
         let receiver = deliver(Weak::clone(&self.listener), Arc::clone(ended));
         let opening = self.source.open(self.timeouts, Limit::Response, &receiver);
         let Opened {
             mut driver,
             endpoint,
+            following,
         } = opening.await?;
         let subscribed = driver.subscribe(self.id.to_string()).await;
         subscribed.map_err(|error| {
             let effect = script::effect(&error);
             StoreError::new("subscribe", &endpoint, effect, DriverError(error))
         })?;
-        Ok(driver)
+        Ok((driver, following))
     }
 }
 

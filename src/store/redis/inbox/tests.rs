@@ -6,7 +6,7 @@ use super::*;
 use crate::{
     store::{
         HandoffMessage, Store,
-        redis::{Address, RedisStore},
+        redis::{Origin, RedisStore},
     },
     support::{DEADLINE, RedisServer, eventually, within},
 };
@@ -42,9 +42,9 @@ impl Process {
             connect: DEADLINE,
             response: DEADLINE,
         };
-        let address = Address::parse(&server.url()).expect("a URL");
+        let origin = Origin::parse(&server.url()).expect("a URL");
         let (sender, woken) = unbounded_channel();
-        let store = RedisStore::open(address, timeouts);
+        let store = RedisStore::open(origin, timeouts);
         store.connect().await.expect("a connection");
         Self {
             store,

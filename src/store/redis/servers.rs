@@ -1,0 +1,264 @@
+//! Several servers as one place for locks: those that sentinels watch, and those of a cluster.
+
+use std::{fmt, sync::Arc};
+
+use deadpool_redis::redis::{
+    ConnectionAddr, IntoConnectionInfo, ProtocolVersion, RedisConnectionInfo,
+};
+
+use super::{
+    address::{Address, Place, provide_tls, refused},
+    sentinels::Sentinels,
+    source::Source,
+};
+use crate::base::{error::LockError, options::config};
+
+mod url;
+
+/// Where sentinels listen by default, and where servers do.
+const SENTINEL_PORT: u16 = 26_379;
+const SERVER_PORT: u16 = 6_379;
+
+/// Several servers as one place for locks: a primary that sentinels watch, or a cluster. For
+/// [`LocksBuilder::servers`](crate::LocksBuilder::servers); the [URL](crate::LocksBuilder::url) says the same in one line.
+///
+/// An address is `host:port`, or `host` with the usual port: 26379 of a sentinel, 6379 of a server of a cluster. One that
+/// answers is enough, since it names the others.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> Result<(), reentry::LockError> {
+/// use reentry::{Locks, Servers};
+///
+/// let servers = Servers::sentinel(["sentinel-1", "sentinel-2", "sentinel-3"], "orders")
+///     .username("app")
+///     .password("secret");
+/// let locks = Locks::builder().servers(servers).build_lazy()?;
+/// // The same as one line.
+/// let url = "redis+sentinel://app:secret@sentinel-1,sentinel-2,sentinel-3/orders";
+/// let same = Locks::builder().url(url).build_lazy()?;
+/// # drop((locks, same));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+#[must_use = "servers do nothing until a `Locks` is built with them"]
+pub struct Servers {
+    addresses: Vec<String>,
+    kind: Kind,
+    is_tls: bool,
+    database: i64,
+    login: Login,
+    sentinel_login: Login,
+    /// Whether the sentinels are spoken to by TLS; as the servers, if it is not said.
+    is_sentinel_tls: Option<bool>,
+}
+
+#[derive(Clone, Debug)]
+enum Kind {
+    Sentinel { primary: String },
+    Cluster,
+}
+
+#[derive(Clone, Default)]
+struct Login {
+    username: Option<String>,
+    password: Option<String>,
+}
+
+/// Where a URL leads, and where servers are: checked, but not asked yet.
+pub(crate) struct Origin(pub(super) Source);
+
+impl Servers {
+    /// The primary of this name, as these sentinels know it.
+    ///
+    /// They are asked where it is, and followed from then on: a failover moves the connection as soon as one of them tells
+    /// of it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), reentry::LockError> {
+    /// let servers = reentry::Servers::sentinel(["10.0.0.1:26379", "10.0.0.2:26379"], "orders");
+    /// let locks = reentry::Locks::builder().servers(servers).build_lazy()?;
+    /// # drop(locks);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn sentinel(
+        addresses: impl IntoIterator<Item = impl Into<String>>,
+        primary: impl Into<String>,
+    ) -> Self {
+        let primary = primary.into();
+        Self::new(addresses, Kind::Sentinel { primary })
+    }
+
+    fn new(addresses: impl IntoIterator<Item = impl Into<String>>, kind: Kind) -> Self {
+        Self {
+            addresses: addresses.into_iter().map(Into::into).collect(),
+            kind,
+            is_tls: false,
+            database: 0,
+            login: Login::default(),
+            sentinel_login: Login::default(),
+            is_sentinel_tls: None,
+        }
+    }
+
+    /// The user of the servers (default: none, which means `default`).
+    pub fn username(mut self, username: impl Into<String>) -> Self {
+        self.login.username = Some(username.into());
+        self
+    }
+
+    /// The password of the servers (default: none).
+    pub fn password(mut self, password: impl Into<String>) -> Self {
+        self.login.password = Some(password.into());
+        self
+    }
+
+    /// The user of the sentinels (default: none). They have logins of their own.
+    pub fn sentinel_username(mut self, username: impl Into<String>) -> Self {
+        self.sentinel_login.username = Some(username.into());
+        self
+    }
+
+    /// The password of the sentinels (default: none).
+    pub fn sentinel_password(mut self, password: impl Into<String>) -> Self {
+        self.sentinel_login.password = Some(password.into());
+        self
+    }
+
+    /// TLS to the servers and to the sentinels (default: none). It needs the feature `tls`.
+    pub fn tls(mut self) -> Self {
+        self.is_tls = true;
+        self
+    }
+
+    /// Whether the sentinels are spoken to by TLS (default: as the servers are).
+    pub fn sentinel_tls(mut self, is_tls: bool) -> Self {
+        self.is_sentinel_tls = Some(is_tls);
+        self
+    }
+
+    /// The number of the database (default 0). A cluster has no other.
+    pub fn database(mut self, database: u32) -> Self {
+        self.database = database.into();
+        self
+    }
+
+    /// Checks it all. Connects nowhere.
+    pub(crate) fn resolve(&self) -> Result<Origin, LockError> {
+        let port = match self.kind {
+            Kind::Sentinel { .. } => SENTINEL_PORT,
+            Kind::Cluster => SERVER_PORT,
+        };
+        let places = self.addresses.iter().map(|address| place(address, port));
+        let seeds = places.collect::<Option<Vec<_>>>();
+        let seeds = seeds.filter(|seeds| !seeds.is_empty());
+        let Some(seeds) = seeds else {
+            return Err(refused("an address of a server is `host:port`"));
+        };
+        let server = address(&seeds, self.is_tls, &self.login, self.database)?;
+        match &self.kind {
+            Kind::Sentinel { primary } => {
+                let is_named =
+                    |letter: char| letter.is_ascii_alphanumeric() || ".-_".contains(letter);
+                if primary.is_empty() || !primary.chars().all(is_named) {
+                    let reason =
+                        "the name of a primary consists of letters, digits, `.`, `-` and `_`";
+                    return Err(refused(reason));
+                }
+                let is_tls = self.is_sentinel_tls.unwrap_or(self.is_tls);
+                let sentinel = address(&seeds, is_tls, &self.sentinel_login, 0)?;
+                let sentinels = Sentinels::new(primary, sentinel, server, seeds);
+                Ok(Origin(Source::Primary(Arc::new(sentinels))))
+            }
+            Kind::Cluster => Err(config(DATABASE.to_owned())),
+        }
+    }
+}
+
+const DATABASE: &str = "a cluster has database 0 alone";
+
+/// `host:port`, `host`, `[v6]:port` or `[v6]`.
+fn place(address: &str, port: u16) -> Option<Place> {
+    let (host, port) = match address.rsplit_once(':') {
+        Some((host, number)) if !address.ends_with(']') => (host, number.parse().ok()?),
+        _ => (address, port),
+    };
+    let bare = host
+        .strip_prefix('[')
+        .and_then(|host| host.strip_suffix(']'));
+    let is_plain = |host: &&str| {
+        !host.is_empty()
+            && !host.contains(|letter: char| letter.is_whitespace() || ":/?#@[]".contains(letter))
+    };
+    let host = bare.or_else(|| Some(host).filter(is_plain))?;
+    (!host.is_empty()).then(|| Place {
+        host: host.to_owned(),
+        port,
+    })
+}
+
+/// How servers are connected to: the first of them stands for all.
+fn address(
+    seeds: &[Place],
+    is_tls: bool,
+    login: &Login,
+    database: i64,
+) -> Result<Address, LockError> {
+    if is_tls {
+        provide_tls()?;
+    }
+    let mut settings = RedisConnectionInfo::default()
+        .set_protocol(ProtocolVersion::RESP3)
+        .set_db(database);
+    if let Some(username) = &login.username {
+        settings = settings.set_username(username);
+    }
+    if let Some(password) = &login.password {
+        settings = settings.set_password(password);
+    }
+    let (host, port) = match seeds {
+        [first, ..] => (first.host.clone(), first.port),
+        [] => (String::new(), 0),
+    };
+    let addr = if is_tls {
+        ConnectionAddr::TcpTls {
+            host,
+            port,
+            insecure: false,
+            tls_params: None,
+        }
+    } else {
+        ConnectionAddr::Tcp(host, port)
+    };
+    let info = addr.into_connection_info();
+    let info = info.map_err(|error| refused(&error.to_string()))?;
+    Ok(Address {
+        endpoint: info.addr().to_string().into(),
+        info: info.set_redis_settings(settings),
+    })
+}
+
+impl Origin {
+    /// Reads the URL of one server, or of several. Connects nowhere.
+    pub(crate) fn parse(url: &str) -> Result<Self, LockError> {
+        match Servers::parse(url) {
+            Some(servers) => servers?.resolve(),
+            None => Address::parse(url).map(|address| Self(Source::Server(Arc::new(address)))),
+        }
+    }
+}
+
+/// Without the passwords.
+impl fmt::Debug for Servers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Servers")
+            .field("kind", &self.kind)
+            .field("addresses", &self.addresses)
+            .finish_non_exhaustive()
+    }
+}
