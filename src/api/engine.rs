@@ -140,7 +140,7 @@ impl Engine {
         let _acquiring = queues.activity().during();
         let (graph, since) = (scope::call_graph(), Instant::now());
         // Read before the request, so that no disconnect falls between it and the first renewal.
-        let disconnects = self.renewals.disconnects();
+        let disconnects = self.renewals.disconnects_of(&key);
         let detects = detects(terms) && graph.has_begun();
         let cohort = loop {
             self.check_open(&key)?;

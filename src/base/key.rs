@@ -96,9 +96,14 @@ impl LockKey {
         &self.line
     }
 
+    /// The slot of a Redis Cluster in which all keys of the lock lie.
+    pub(crate) fn slot(&self) -> u16 {
+        slot::of(self.as_str().as_bytes())
+    }
+
     /// Where it stands among several keys that are taken together: in the same place in every process.
     pub(crate) fn order(&self) -> impl Ord {
-        (slot::of_tag(hash_tag(self.as_str())), self.as_str())
+        (self.slot(), self.as_str())
     }
 
     /// What the keys beside the lock have in common: their kind comes before it.

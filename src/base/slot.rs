@@ -1,12 +1,23 @@
 //! The slot of a Redis Cluster in which a key lies: the first part of the order in which several locks are taken.
 
 /// How many slots a cluster has.
-const SLOTS: u16 = 1 << 14;
+pub(crate) const SLOTS: u16 = 1 << 14;
+
+/// The slot of a key.
+pub(crate) fn of(key: &[u8]) -> u16 {
+    let position = |of: u8, within: &[u8]| within.iter().position(|&byte| byte == of);
+    let tag = position(b'{', key).and_then(|open| {
+        let rest = key.get(open + 1..)?;
+        rest.get(..position(b'}', rest)?)
+            .filter(|tag| !tag.is_empty())
+    });
+    of_tag(tag.unwrap_or(key))
+}
 
 /// The slot of the keys with this hash tag, as the
 /// [cluster specification](https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/) has it.
-pub(crate) fn of_tag(tag: &str) -> u16 {
-    tag.bytes().fold(0, crc16) % SLOTS
+fn of_tag(tag: &[u8]) -> u16 {
+    tag.iter().copied().fold(0, crc16) % SLOTS
 }
 
 /// CRC-16/XMODEM.
@@ -30,7 +41,20 @@ mod tests {
             ("foo", 12_182),
             ("bar", 5_061),
         ] {
-            assert_eq!(of_tag(tag), slot, "{tag}");
+            assert_eq!(of_tag(tag.as_bytes()), slot, "{tag}");
+        }
+    }
+
+    #[test]
+    fn what_stands_in_the_first_braces_decides() {
+        for (key, tag) in [
+            ("order:{foo}", "foo"),
+            ("{foo}{bar}", "foo"),
+            ("{}foo", "{}foo"),
+            ("{foo", "{foo"),
+            ("{{foo}}", "{foo"),
+        ] {
+            assert_eq!(of(key.as_bytes()), of_tag(tag.as_bytes()), "{key}");
         }
     }
 }

@@ -107,7 +107,8 @@ impl Entries {
         let work = join_all(self.leave());
         let limit = renewals.response_timeout();
         // It wakes with the answer to its first request.
-        let is_answered = renewals.store().answers_within() <= limit;
+        let within = |hold: &Arc<Hold>| renewals.store().answers_within(hold.key());
+        let is_answered = self.holds.iter().all(|hold| within(hold) <= limit);
         let limited = timeout(limit, work).sparing(is_answered, |_| true);
         Box::pin(async move {
             let Ok(outcomes) = limited.await else {

@@ -53,7 +53,7 @@ pub(super) fn finish(
     renewals: &Arc<RenewalSchedule>,
 ) -> Option<(Release, Option<Handle>)> {
     let removed = renewals.remove(hold);
-    let (cohort, is_open) = hold.end(renewals.disconnects());
+    let (cohort, is_open) = hold.end(renewals.disconnects_of(hold.key()));
     let min_hold = hold.min_hold();
     let may_hand_on = is_open && min_hold.is_none() && hold.group().is_none();
     if !removed.was_waiting {
@@ -86,7 +86,7 @@ impl<T: Occupant> Exit<T> {
         let renewals = leaver.renewals();
         let limit = renewals.response_timeout();
         // It wakes with the answer to its first request.
-        let is_answered = renewals.store().answers_within() <= limit;
+        let is_answered = renewals.store().answers_within(leaver.hold().key()) <= limit;
         let limited = |work| timeout(limit, work).sparing(is_answered, |_| true);
         let work = leave(&leaver).map(limited);
         Self { leaver, work }

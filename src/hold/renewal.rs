@@ -29,7 +29,6 @@ pub(super) async fn renew(
     together: &Together,
     store: &Arc<dyn Store>,
     response_timeout: Duration,
-    disconnects: impl Fn() -> u64,
 ) -> Result<(), LostReason> {
     let mut pauses = pauses();
     let mut attempts = FuturesUnordered::new();
@@ -50,11 +49,14 @@ pub(super) async fn renew(
         if next <= now {
             if let Some(since) = silent {
                 retried(&holds, None);
-                store.suspect(since);
+                for hold in holds.as_slice() {
+                    store.suspect(hold.key(), since);
+                }
             }
             silent = silent.or(Some(now));
             let ttl = holds.ttl();
-            let seen = disconnects();
+            let seen = holds.as_slice().iter();
+            let seen: Vec<_> = seen.map(|hold| store.disconnects_of(hold.key())).collect();
             let asked = holds.ask(&**store, ttl);
             attempts.push(async move { (now, seen, ttl, asked.answer(&holds).await, holds) });
             next = now + patience;
@@ -66,7 +68,7 @@ pub(super) async fn renew(
         };
         match answer {
             Ok(gone) if gone.is_empty() || matches!(holds, Holds::Readers(_)) => {
-                for hold in holds.as_slice() {
+                for (hold, &seen) in holds.as_slice().iter().zip(&seen) {
                     if !gone.iter().any(|gone| Arc::ptr_eq(gone, hold)) {
                         hold.confirm(sent, ttl, seen);
                         events::renewed(hold.key(), hold.id(), hold.deadline());

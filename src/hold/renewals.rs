@@ -26,7 +26,7 @@ use tokio::{
 
 use self::of_runtime::OfRuntime;
 use crate::{
-    base::{error::LostReason, mutex::Mutex, timer::sleep_until},
+    base::{error::LostReason, key::LockKey, mutex::Mutex, timer::sleep_until},
     hold::{
         hold::Hold,
         readers::Readers,
@@ -85,9 +85,9 @@ impl RenewalSchedule {
         self.response_timeout
     }
 
-    /// How often the connection was lost up to now.
-    pub(crate) fn disconnects(&self) -> u64 {
-        *self.disconnects.borrow()
+    /// How many lost connections concern a lock up to now.
+    pub(crate) fn disconnects_of(&self, key: &LockKey) -> u64 {
+        self.store().disconnects_of(key)
     }
 
     /// A hold is to be renewed on this runtime from now on; one of several, with those that were taken before it.
@@ -109,8 +109,7 @@ impl RenewalSchedule {
                 runtimes.len() - 1
             });
             let of = &mut runtimes[at];
-            // A disconnect that it has not heard of yet makes all holds due, this one included.
-            let due = hold.due(of.disconnects);
+            let due = hold.due(self.disconnects_of(hold.key()));
             let slot = of.holds.push(renewed, due);
             match hold.group() {
                 None => hold.set_slot(slot),
@@ -193,7 +192,8 @@ impl RenewalSchedule {
                 }
                 of.look_at = now + LOOKS;
             }
-            of.take_due(disconnects, now, &mut due, &mut lost);
+            let disconnects_of = |key: &LockKey| self.disconnects_of(key);
+            of.take_due((disconnects, &disconnects_of), now, &mut due, &mut lost);
             let until = of.holds.earliest();
             let until = until.map_or(of.look_at, |until| until.min(of.look_at));
             of.sleeps_until = Some(until);
@@ -210,8 +210,7 @@ impl RenewalSchedule {
     }
 
     async fn renew(&self, together: &Together) {
-        let disconnects = || self.disconnects();
-        let renewal = renew(together, self.store(), self.response_timeout, disconnects);
+        let renewal = renew(together, self.store(), self.response_timeout);
         let outcome = select! {
             biased;
             () = together.until_ended() => return,
@@ -260,7 +259,7 @@ impl RenewalSchedule {
         let signal = {
             let mut runtimes = self.runtimes.lock();
             find(&mut runtimes, renewed).and_then(|(of, slot)| {
-                let due = renewed.due(of.disconnects)?;
+                let due = renewed.due(|key| self.disconnects_of(key))?;
                 set(&mut of.holds, slot, due).then_some(())?;
                 of.wake_by(due)
             })

@@ -12,6 +12,7 @@ use crate::{
     base::{
         error::{LostReason, StoreError},
         id::HoldId,
+        key::LockKey,
         mode::Mode,
     },
     hold::{group::Group, hold::Hold, lease::Due, schedule::Slot},
@@ -82,23 +83,29 @@ impl Renewed {
     }
 
     /// When the first of the leases is to be looked after.
-    pub(super) fn due(&self, disconnects: u64) -> Option<Instant> {
+    pub(super) fn due(&self, disconnects_of: impl Fn(&LockKey) -> u64) -> Option<Instant> {
+        let due = |hold: &Arc<Hold>| hold.due(disconnects_of(hold.key()));
         match self {
-            Self::One(hold) => Some(hold.due(disconnects)),
+            Self::One(hold) => Some(due(hold)),
             Self::Several(group) => {
                 let members = group.members();
-                members.iter().map(|hold| hold.due(disconnects)).min()
+                members.iter().map(due).min()
             }
         }
     }
 
     /// What is to be done for the leases. It reports no loss; see [`Hold::look`].
-    pub(super) fn look(&self, disconnects: u64, now: Instant) -> Option<Due> {
+    pub(super) fn look(
+        &self,
+        disconnects_of: impl Fn(&LockKey) -> u64,
+        now: Instant,
+    ) -> Option<Due> {
+        let look = |hold: &Arc<Hold>| hold.look(disconnects_of(hold.key()), now);
         match self {
-            Self::One(hold) => Some(hold.look(disconnects, now)),
+            Self::One(hold) => Some(look(hold)),
             Self::Several(group) => {
                 let members = group.members();
-                let looks = members.iter().map(|hold| hold.look(disconnects, now));
+                let looks = members.iter().map(look);
                 looks.reduce(|one, other| match (one, other) {
                     (Due::Lost, _) | (_, Due::Lost) => Due::Lost,
                     (Due::Renewal, _) | (_, Due::Renewal) => Due::Renewal,

@@ -36,7 +36,7 @@ async fn sync_to(hold: &Hold, store: &Arc<dyn Store>, wish: u64) -> Result<(), F
             return Err(Failure::Lost(reason));
         }
         let deadline = hold.deadline();
-        let is_answered = store.answers_by(Instant::now(), deadline);
+        let is_answered = store.answers_by(hold.key(), Instant::now(), deadline);
         let limited = timeout_at(deadline, flight.answer.clone());
         match limited.sparing(is_answered, |_| true).await {
             Ok(Ok(Presence::Present)) => {

@@ -150,7 +150,7 @@ impl<'a> Polling<'a> {
 impl Drop for Polling<'_> {
     fn drop(&mut self) {
         if !self.is_over {
-            let answer = self.queues.no_answer(Reply::Unanswered);
+            let answer = self.queues.no_answer(self.key, Reply::Unanswered);
             self.queues.input(self.key, Input::Answered(answer));
         }
     }

@@ -263,8 +263,8 @@ impl LocalQueues {
     }
 
     /// There is no answer to the request in flight, and will be none.
-    pub(super) fn no_answer(&self, reply: fn(StoreError) -> Reply) -> Answer {
-        let epoch = self.store().connection_epoch();
+    pub(super) fn no_answer(&self, key: &LockKey, reply: fn(StoreError) -> Reply) -> Answer {
+        let epoch = self.store().connection_epoch(key);
         Answer {
             sent: Instant::now(),
             sent_epoch: epoch,
@@ -302,7 +302,8 @@ impl Report {
 impl Drop for Report {
     fn drop(&mut self) {
         if let (Some(unread), Some(queues)) = (self.unread, self.queues.upgrade()) {
-            queues.input(&self.key, Input::Answered(queues.no_answer(unread)));
+            let answer = queues.no_answer(&self.key, unread);
+            queues.input(&self.key, Input::Answered(answer));
         }
     }
 }

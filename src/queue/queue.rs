@@ -96,7 +96,7 @@ impl LocalQueues {
         let answer = match limit {
             Some(limit) => {
                 // A caller that is alone wakes with the answer to its request.
-                let is_answered = self.store().answers_by(Instant::now(), limit);
+                let is_answered = self.store().answers_by(key, Instant::now(), limit);
                 let limited = timeout_at(limit, &mut wait);
                 match limited.sparing(is_answered, |wait| wait.is_alone()).await {
                     Ok(answer) => answer,
@@ -243,8 +243,8 @@ impl LocalQueues {
 
 impl Listener for LocalQueues {
     fn handoff(&self, message: HandoffMessage) {
-        let epoch = self.store().connection_epoch();
         if let Some(key) = self.known(&message.key) {
+            let epoch = self.store().connection_epoch(&key);
             self.input(&key, Input::Handoff { message, epoch });
         }
     }

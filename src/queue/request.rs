@@ -121,7 +121,7 @@ impl Requests {
     pub(super) fn ask(&self, key: &LockKey, ask: Ask) -> Acquiring {
         Acquiring {
             sent: Instant::now(),
-            epoch: self.store.connection_epoch(),
+            epoch: self.store.connection_epoch(key),
             reply: match ask {
                 Ask::Acquire(request) => Replying::Acquire(self.store.acquire(key, request)),
                 Ask::Share(request) => Replying::Share(self.store.share(key, request)),
@@ -129,10 +129,10 @@ impl Requests {
         }
     }
 
-    pub(super) fn moment(&self) -> Moment {
+    pub(super) fn moment(&self, key: &LockKey) -> Moment {
         Moment {
             sent: Instant::now(),
-            epoch: self.store.connection_epoch(),
+            epoch: self.store.connection_epoch(key),
         }
     }
 
@@ -166,7 +166,8 @@ impl Requests {
                 Reply::Unanswered(error)
             }
         };
-        Poll::Ready(self.answer(acquiring.sent, acquiring.epoch, reply))
+        let Acquiring { sent, epoch, .. } = *acquiring;
+        Poll::Ready(self.answer(key, Moment { sent, epoch }, reply))
     }
 
     /// Ends a hold, and tells what has become of the successor.
@@ -242,8 +243,8 @@ impl Requests {
         error: StoreError,
     ) -> Result<(), Failure> {
         let (request, give_up) = self.request(release, None);
-        let moment = self.moment();
-        let answer = self.answer(moment.sent, moment.epoch, Reply::Unsure(None));
+        let moment = self.moment(key);
+        let answer = self.answer(key, moment, Reply::Unsure(None));
         let request = (request, release.since);
         self.repeat(key, request, give_up, (error, answer)).await.0
     }
@@ -290,7 +291,7 @@ impl Requests {
         request: ReleaseRequest,
         since: Option<Instant>,
     ) -> (Result<Presence, StoreError>, Answer) {
-        let (sent, sent_epoch) = (Instant::now(), self.store.connection_epoch());
+        let moment = self.moment(key);
         let (released, reply) = match self.store.release(key, request).await {
             Ok(ReleaseReply {
                 presence,
@@ -304,14 +305,14 @@ impl Requests {
             }
             Err(error) => (Err(error.clone()), Reply::Unsure(Some(error))),
         };
-        (released, self.answer(sent, sent_epoch, reply))
+        (released, self.answer(key, moment, reply))
     }
 
-    fn answer(&self, sent: Instant, sent_epoch: u64, reply: Reply) -> Answer {
+    fn answer(&self, key: &LockKey, moment: Moment, reply: Reply) -> Answer {
         Answer {
-            sent,
-            sent_epoch,
-            epoch: self.store.connection_epoch(),
+            sent: moment.sent,
+            sent_epoch: moment.epoch,
+            epoch: self.store.connection_epoch(key),
             reply,
         }
     }

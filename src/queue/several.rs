@@ -98,7 +98,8 @@ impl LocalQueues {
         };
         match terms.wait.limit(since) {
             Some(limit) => {
-                let is_answered = self.store().answers_by(Instant::now(), limit);
+                let by = |key| self.store().answers_by(key, Instant::now(), limit);
+                let is_answered = keys.iter().all(by);
                 let limited = timeout_at(limit, &mut parts);
                 let limited = limited.sparing(is_answered, |parts| parts.are_alone());
                 if limited.await.is_err() {
@@ -129,7 +130,7 @@ impl LocalQueues {
         wish: Wish,
         runtime: &Handle,
     ) -> Option<(AskedTogether, usize)> {
-        let moment = self.requests.moment();
+        let moment = self.requests.moment(keys.first()?);
         let mut lines = self.lines.lock();
         let vacant = keys.iter().take_while(|key| !lines.of.contains_key(*key));
         let keys = keys.get(..vacant.count()).filter(|keys| keys.len() > 1)?;

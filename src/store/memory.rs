@@ -223,9 +223,9 @@ impl Store for MemoryStore {
 
     fn check_subscription(&self) {}
 
-    fn suspect(&self, _since: Instant) {}
+    fn suspect(&self, _key: &LockKey, _since: Instant) {}
 
-    fn answers_within(&self) -> Duration {
+    fn answers_within(&self, _key: &LockKey) -> Duration {
         Duration::ZERO
     }
 
@@ -233,7 +233,15 @@ impl Store for MemoryStore {
         self.disconnects.subscribe()
     }
 
-    fn connection_epoch(&self) -> u64 {
+    fn disconnects_of(&self, _key: &LockKey) -> u64 {
+        *self.disconnects.borrow()
+    }
+
+    fn connection_epoch(&self, _key: &LockKey) -> u64 {
+        0
+    }
+
+    fn connection_epochs(&self) -> u64 {
         0
     }
 }

@@ -110,31 +110,42 @@ pub(crate) trait Store: fmt::Debug + Send + Sync {
     /// The inbox may be dead: a waiter had to ask although a message should have come.
     fn check_subscription(&self);
 
-    /// A request that was sent at `since` has no answer, and its sender cannot wait for long. Where the
+    /// A request about the lock that was sent at `since` has no answer, and its sender cannot wait for long. Where the
     /// connection has been silent since then, the next request gets another one.
-    fn suspect(&self, since: Instant);
+    fn suspect(&self, key: &LockKey, since: Instant);
 
-    /// How long a request that is sent now may take until it is answered or fails, in any runtime that goes on
+    /// How long a request about the lock that is sent now may take until it is answered or fails, in any runtime that goes on
     /// polling it.
-    fn answers_within(&self) -> Duration {
+    fn answers_within(&self, _key: &LockKey) -> Duration {
         Duration::MAX
     }
 
     /// Whether a request that is sent at `sent` is answered, or has failed, at the limit.
-    fn answers_by(&self, sent: Instant, limit: Instant) -> bool {
-        let answered_by = sent.checked_add(self.answers_within());
+    fn answers_by(&self, key: &LockKey, sent: Instant, limit: Instant) -> bool {
+        let answered_by = sent.checked_add(self.answers_within(key));
         answered_by.is_some_and(|answered_by| answered_by <= limit)
     }
 
     /// Closes its connections. A request after that fails.
     fn close(&self) {}
 
-    /// Changes whenever the connection was lost, so that every hold that rests on it is verified.
+    /// Changes whenever a connection was lost, so that every hold that rests on it is verified.
     fn disconnects(&self) -> watch::Receiver<u64>;
 
-    /// Changes with every new connection: times of the store from before and after must not be
-    /// compared, since it may be another server that answers.
-    fn connection_epoch(&self) -> u64;
+    /// How many of them concern the lock.
+    fn disconnects_of(&self, key: &LockKey) -> u64;
+
+    /// Changes with every new connection over which the lock is asked for: times of the store from before and after must
+    /// not be compared, since it may be another server that answers.
+    fn connection_epoch(&self, key: &LockKey) -> u64;
+
+    /// Changes with every new connection.
+    fn connection_epochs(&self) -> u64;
+
+    /// Whether one request may be about both of these locks.
+    fn spans(&self, _one: &LockKey, _other: &LockKey) -> bool {
+        true
+    }
 }
 
 /// The receiver of the messages that go to all processes.

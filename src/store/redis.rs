@@ -1,7 +1,7 @@
 //! Locks in Redis: each operation is one Lua script in `lua/`.
 
 use std::{
-    sync::{Arc, Weak},
+    sync::{Arc, Weak, atomic::Ordering::Relaxed},
     time::Duration,
 };
 
@@ -10,9 +10,10 @@ use futures_util::future;
 use tokio::{sync::watch, time::Instant};
 
 use self::{
-    connect::Connector,
+    connect::Common,
     inbox::Inbox,
     names::{Entries, Field, Fields, Victim, WaitsOf},
+    outages::Outages,
     reply::Unexpected,
     script::{
         ACQUIRE, ACQUIRE_ALL, Call, DEPTH, DOWNGRADE, FORCE_RELEASE, HOLDS, INSPECT, KEEP, LOOK,
@@ -20,6 +21,7 @@ use self::{
         WITHDRAW, millis,
     },
     source::Source,
+    topology::Topology,
 };
 use super::{
     AcquireAllReply, AcquireReply, AcquireRequest, Answer, DepthChange, Downgrading, HoldOf,
@@ -34,10 +36,14 @@ use crate::base::{
 };
 
 mod address;
+mod attempt;
+mod cluster;
 mod connect;
+mod connection;
 mod in_flight;
 mod inbox;
 mod names;
+mod outages;
 mod pace;
 mod pushes;
 mod reply;
@@ -45,6 +51,7 @@ mod script;
 mod sentinels;
 mod servers;
 mod source;
+mod topology;
 mod traffic;
 mod waits;
 
@@ -57,10 +64,11 @@ pub(crate) use self::{
 };
 pub(crate) use self::{servers::Origin, source::Timeouts};
 
-/// A Redis server.
+/// Redis: one server, the one that is the primary, or a cluster.
 #[derive(Debug)]
 pub(crate) struct RedisStore {
-    connector: Arc<Connector>,
+    topology: Topology,
+    common: Common,
     /// None where only a pool is known, which does not give its client away.
     inbox: Option<Inbox>,
 }
@@ -68,24 +76,35 @@ pub(crate) struct RedisStore {
 impl RedisStore {
     /// Connects when it is asked first.
     pub(crate) fn open(origin: Origin, timeouts: Timeouts) -> Self {
-        let Origin(source) = origin;
-        Self::new(source.clone(), Some(source), timeouts)
+        let common = Common::new(timeouts, origin.outages());
+        let source = origin.source(&common);
+        Self::new(source.clone(), Some(source), common)
     }
 
     /// All commands go over the pool; without an origin there is no inbox.
     pub(crate) fn over(pool: Pool, origin: Option<Origin>, timeouts: Timeouts) -> Self {
-        Self::new(
-            Source::Pool(pool),
-            origin.map(|Origin(source)| source),
-            timeouts,
-        )
+        let common = Common::new(timeouts, Outages::of_one());
+        let messages = origin.map(|origin| origin.source(&common));
+        Self::new(Source::Pool(pool), messages, common)
     }
 
-    fn new(commands: Source, messages: Option<Source>, timeouts: Timeouts) -> Self {
-        let connector = Arc::new(Connector::new(commands, timeouts));
-        let disconnects = connector.disconnects();
-        let inbox = messages.map(|source| Inbox::new(source, timeouts, disconnects.clone()));
-        Self { connector, inbox }
+    fn new(commands: Source, messages: Option<Source>, common: Common) -> Self {
+        let topology = Topology::new(commands, common.clone());
+        let inbox = messages.map(|source| {
+            let lost = {
+                let (topology, outages) = (topology.clone(), Arc::clone(&common.outages));
+                move || match &topology {
+                    Topology::One(connector) => connector.lose(),
+                    Topology::Cluster(_) => outages.everywhere(),
+                }
+            };
+            Inbox::new(source, common.timeouts, Arc::new(lost))
+        });
+        Self {
+            topology,
+            common,
+            inbox,
+        }
     }
 
     /// Lets a lock stand until it was held for so long. False if it was already, or the hold is not in it.
@@ -95,13 +114,22 @@ impl RedisStore {
         self.run(call.millis(min_hold).arg(marks), reply::flag)
     }
 
+    /// The holds that one request may be about, in their order.
+    fn runs<'h>(&self, holds: &'h [HoldOf]) -> impl Iterator<Item = &'h [HoldOf]> + use<'h> {
+        let spans_slots = self.topology.spans_slots();
+        let together =
+            move |(one, _): &HoldOf, (other, _): &HoldOf| spans_slots || one.slot() == other.slot();
+        let runs = holds.chunk_by(together);
+        runs.flat_map(|run| run.chunks(MOST_TOGETHER))
+    }
+
     fn run<T: 'static>(
         &self,
         call: Call,
         read: impl FnOnce(Value) -> Result<T, Unexpected> + Send + 'static,
     ) -> Answer<T> {
-        let connector = Arc::clone(&self.connector);
-        Box::pin(async move { connector.run(call, read).await })
+        let topology = self.topology.clone();
+        Box::pin(async move { topology.run(call, read).await })
     }
 }
 
@@ -113,8 +141,8 @@ fn lock_and_line(script: &'static Script, key: &LockKey) -> Call {
 
 impl Store for RedisStore {
     fn connect(&self) -> Answer<()> {
-        let connector = Arc::clone(&self.connector);
-        Box::pin(async move { connector.connect().await })
+        let topology = self.topology.clone();
+        Box::pin(async move { topology.connect().await })
     }
 
     fn acquire(&self, key: &LockKey, request: AcquireRequest) -> Answer<AcquireReply> {
@@ -261,23 +289,29 @@ impl Store for RedisStore {
     }
 
     fn renew_all(&self, holds: &[HoldOf], ttl: Duration) -> Answer<Option<usize>> {
-        let runs = holds.chunks(MOST_TOGETHER).map(|run| {
+        let runs = self.runs(holds).map(|run| {
             let count = run.len();
             let keys = run.iter().map(|(key, _)| key.as_str());
             let call = keys.fold(RENEW_ALL.call(count), Call::arg).millis(ttl);
             let call = fields(call, run);
-            self.run(call, move |reply| reply::renewed_all(reply, count))
+            let renewed = self.run(call, move |reply| reply::renewed_all(reply, count));
+            async move { Ok((count, renewed.await?)) }
         });
         let answers = future::try_join_all(runs.collect::<Vec<_>>());
         Box::pin(async move {
-            let gone = answers.await?.into_iter().enumerate();
-            let mut gone = gone.filter_map(|(run, gone)| Some(run * MOST_TOGETHER + gone?));
-            Ok(gone.next())
+            let mut before = 0;
+            for (count, gone) in answers.await? {
+                if let Some(gone) = gone {
+                    return Ok(Some(before + gone));
+                }
+                before += count;
+            }
+            Ok(None)
         })
     }
 
     fn release_all(&self, holds: &[HoldOf]) -> Answer<Vec<bool>> {
-        let runs = holds.chunks(MOST_TOGETHER).map(|run| {
+        let runs = self.runs(holds).map(|run| {
             let count = run.len();
             let call = run
                 .iter()
@@ -314,7 +348,8 @@ impl Store for RedisStore {
     }
 
     fn watch(&self, holders: Weak<dyn Holders>) {
-        self.connector.watch(holders);
+        // There is one for each `Locks`.
+        let _ = self.common.watched.set(holders);
     }
 
     fn check_subscription(&self) {
@@ -322,24 +357,36 @@ impl Store for RedisStore {
     }
 
     fn close(&self) {
-        self.connector.close();
+        self.topology.close();
         self.inbox.iter().for_each(Inbox::close);
     }
 
-    fn suspect(&self, since: Instant) {
-        self.connector.suspect(since);
+    fn suspect(&self, key: &LockKey, since: Instant) {
+        self.topology.suspect(key, since);
     }
 
-    fn answers_within(&self) -> Duration {
-        self.connector.answers_within()
+    fn answers_within(&self, key: &LockKey) -> Duration {
+        self.topology.answers_within(key)
     }
 
     fn disconnects(&self) -> watch::Receiver<u64> {
-        self.connector.disconnects().subscribe()
+        self.common.outages.watch()
     }
 
-    fn connection_epoch(&self) -> u64 {
-        self.connector.connection_epoch()
+    fn disconnects_of(&self, key: &LockKey) -> u64 {
+        self.common.outages.of(|| key.slot())
+    }
+
+    fn connection_epoch(&self, key: &LockKey) -> u64 {
+        self.topology.epoch(key)
+    }
+
+    fn connection_epochs(&self) -> u64 {
+        self.common.epochs.load(Relaxed)
+    }
+
+    fn spans(&self, one: &LockKey, other: &LockKey) -> bool {
+        self.topology.spans_slots() || one.slot() == other.slot()
     }
 }
 

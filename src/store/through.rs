@@ -43,7 +43,7 @@ pub(crate) trait Through: fmt::Debug + Send + Sync {
     fn suspect(&self, _since: Instant) {}
 
     fn answers_within(&self) -> Duration {
-        self.inner().answers_within()
+        Duration::MAX
     }
 
     fn close(&self) {}
@@ -53,7 +53,7 @@ pub(crate) trait Through: fmt::Debug + Send + Sync {
     }
 
     fn connection_epoch(&self) -> u64 {
-        self.inner().connection_epoch()
+        self.inner().connection_epochs()
     }
 }
 
@@ -176,11 +176,11 @@ impl<S: Through> Store for S {
 
     fn check_subscription(&self) {}
 
-    fn suspect(&self, since: Instant) {
+    fn suspect(&self, _key: &LockKey, since: Instant) {
         Through::suspect(self, since);
     }
 
-    fn answers_within(&self) -> Duration {
+    fn answers_within(&self, _key: &LockKey) -> Duration {
         Through::answers_within(self)
     }
 
@@ -192,7 +192,15 @@ impl<S: Through> Store for S {
         Through::disconnects(self)
     }
 
-    fn connection_epoch(&self) -> u64 {
+    fn disconnects_of(&self, _key: &LockKey) -> u64 {
+        *Through::disconnects(self).borrow()
+    }
+
+    fn connection_epoch(&self, _key: &LockKey) -> u64 {
+        Through::connection_epoch(self)
+    }
+
+    fn connection_epochs(&self) -> u64 {
         Through::connection_epoch(self)
     }
 }

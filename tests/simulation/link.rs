@@ -374,7 +374,7 @@ impl Store for Link {
         }
     }
 
-    fn suspect(&self, _since: Instant) {
+    fn suspect(&self, _key: &LockKey, _since: Instant) {
         self.0.connections.fetch_add(1, Relaxed);
     }
 
@@ -382,7 +382,15 @@ impl Store for Link {
         self.0.watch()
     }
 
-    fn connection_epoch(&self) -> u64 {
+    fn disconnects_of(&self, _key: &LockKey) -> u64 {
+        self.0.disconnects.load(Relaxed)
+    }
+
+    fn connection_epoch(&self, _key: &LockKey) -> u64 {
+        self.connection_epochs()
+    }
+
+    fn connection_epochs(&self) -> u64 {
         self.0.connections.load(Relaxed) + self.0.disconnects.load(Relaxed)
     }
 }

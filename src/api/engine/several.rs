@@ -174,7 +174,10 @@ impl<'a> Taking<'a> {
         while let Some(key) = keys.get(at) {
             self.engine.check_open(key)?;
             let end = busy.min(at.saturating_add(MOST_TOGETHER));
+            let store = self.engine.store();
             let run = keys.get(at..end).unwrap_or_default();
+            let together = run.iter().take_while(|other| store.spans(key, other));
+            let run = run.get(..together.count()).unwrap_or_default();
             if one_by_one || run.len() < 2 {
                 self.take(key).await?;
                 at += 1;
@@ -196,8 +199,7 @@ impl<'a> Taking<'a> {
                 End::Failed(failure) => {
                     busy = at;
                     self.begin_anew();
-                    // Who asks for one lock learns which of them it is, and may be allowed what is refused for several:
-                    // a cluster refuses keys of several slots.
+                    // Who asks for one lock learns which of them it is, and may be allowed what is refused for several.
                     let is_refused = |error: &StoreError| error.effect() == Effect::Refused;
                     one_by_one = failure.as_ref().is_some_and(is_refused);
                     if !one_by_one {
@@ -213,7 +215,7 @@ impl<'a> Taking<'a> {
     /// enclose the caller.
     async fn take(&mut self, key: &LockKey) -> Result<(), LockError> {
         let queues = self.engine.renewals.queues();
-        let disconnects = self.engine.renewals.disconnects();
+        let disconnects = self.engine.renewals.disconnects_of(key);
         // There is none to begin with once the first hold has it.
         let is_enclosed = self.graph.as_ref().is_none_or(CallGraph::has_begun);
         let detects = is_enclosed && detects(self.terms);
@@ -234,11 +236,15 @@ impl<'a> Taking<'a> {
     /// Takes the locks of several keys if they are free. Returns how many of the first ones it has got.
     async fn take_together(&mut self, keys: &[LockKey]) -> Result<(usize, End), LockError> {
         let queues = self.engine.renewals.queues();
-        let disconnects = self.engine.renewals.disconnects();
+        let disconnects = keys
+            .iter()
+            .map(|key| self.engine.renewals.disconnects_of(key));
+        let disconnects: Vec<_> = disconnects.collect();
         let acquired = queues.acquire_all(keys, self.hold, self.terms, self.since, &self.runtime);
         let together = self.entries.unless_lost(acquired).await?;
         let count = together.taken.len();
-        for (cohort, key) in together.taken.into_iter().zip(keys) {
+        let taken = together.taken.into_iter().zip(keys);
+        for ((cohort, key), disconnects) in taken.zip(disconnects) {
             self.enter(cohort, key, disconnects);
         }
         Ok((count, together.end))

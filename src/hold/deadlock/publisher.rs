@@ -125,7 +125,7 @@ impl<'a> Publisher<'a> {
             return Ok(false);
         };
         let store = self.waiting.queues.store();
-        let epoch = store.connection_epoch();
+        let epoch = store.connection_epochs();
         let known = self.record(owner).known;
         let publication = Publication {
             owner,

@@ -80,7 +80,7 @@ impl<'a> Search<'a> {
 
     /// Returns the cycle that is a deadlock, if this wait is its victim.
     async fn walk(&self) -> Result<Option<Cycle>, StoreError> {
-        let epoch = self.store().connection_epoch();
+        let epoch = self.store().connection_epochs();
         let Some(wait) = self.waiting.wait() else {
             return Ok(None);
         };
@@ -100,7 +100,7 @@ impl<'a> Search<'a> {
             sleep_until(next).await;
             next = after(Instant::now(), beat / 4);
             match self.second_walk(&cycle, ended).await? {
-                Verdict::Deadlock if self.store().connection_epoch() == epoch => {
+                Verdict::Deadlock if self.store().connection_epochs() == epoch => {
                     return Ok(self.claim(&cycle, beat).await?.then_some(cycle));
                 }
                 Verdict::Unsure => {}

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::{runtime::Handle, sync::Notify, time::Instant};
 
 use crate::{
-    base::mode::Mode,
+    base::{key::LockKey, mode::Mode},
     hold::{
         lease::Due,
         readers::Readers,
@@ -41,7 +41,7 @@ impl OfRuntime {
 
     pub(super) fn take_due(
         &mut self,
-        disconnects: u64,
+        (disconnects, disconnects_of): (u64, &dyn Fn(&LockKey) -> u64),
         now: Instant,
         due: &mut Vec<Together>,
         lost: &mut Vec<Renewed>,
@@ -49,13 +49,13 @@ impl OfRuntime {
         if self.disconnects != disconnects {
             self.disconnects = disconnects;
             self.holds
-                .reschedule(|renewed, due| renewed.due(disconnects).unwrap_or(due));
+                .reschedule(|renewed, due| renewed.due(disconnects_of).unwrap_or(due));
         }
         while let Some(slot) = self.holds.pop_due(now) {
             let Some(renewed) = self.holds.get(slot).cloned() else {
                 continue;
             };
-            match renewed.look(disconnects, now) {
+            match renewed.look(disconnects_of, now) {
                 Some(Due::At(at)) => self.holds.set_due(slot, at),
                 Some(Due::Renewal) => due.push(self.together(renewed)),
                 Some(Due::Lost) => lost.push(renewed),

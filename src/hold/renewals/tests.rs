@@ -228,7 +228,7 @@ fn hold(renewals: &RenewalSchedule, confirmed: Instant) -> Result<Arc<Hold>, Loc
     let key = LockKey::new("", "order:42")?;
     let graph = CallGraph::New(owner);
     let runtime = Handle::current().id();
-    let disconnects = renewals.disconnects();
+    let disconnects = renewals.disconnects_of(&key);
     Ok(Hold::new(
         cohort,
         &key,

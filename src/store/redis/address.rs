@@ -13,7 +13,7 @@ use crate::base::{error::LockError, options::config};
 pub(super) mod properties;
 
 const ACCEPTED: &str = "what is accepted is `redis://host:port/database`, `rediss://…` for TLS, `unix:///path`, \
-                        `redis+sentinel://host:port,host:port/primary`, and `memory:`";
+                        `redis+sentinel://host:port,host:port/primary`, `redis+cluster://host:port,host:port`, and `memory:`";
 
 /// Why this is no URL of a server.
 fn mistake(url: &str) -> &'static str {

@@ -4,49 +4,70 @@
 //! out, and would lend it to other code too, which may select another database on it, or block it.
 
 use std::{
-    error::Error,
     fmt,
-    future::poll_fn,
-    io,
-    pin::{Pin, pin},
-    sync::{Arc, Weak},
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
     time::Duration,
 };
 
-use deadpool_redis::redis::{
-    ErrorKind, RedisError, ServerErrorKind, Value, aio::MultiplexedConnection,
-};
-use futures_util::{
-    FutureExt,
-    future::{Either, Shared},
-};
+use deadpool_redis::redis::Value;
+use futures_util::{FutureExt, future::Shared};
 use tokio::{sync::watch, time::Instant};
 
 use super::{
+    connection::{Cause, Connection, Fault},
+    outages::Outages,
     pace::Pace,
     pushes::{self, Watched},
     reply::Unexpected,
-    script::{self, Call, DriverError},
-    source::{Following, Limit, Opened, Source, Timeouts},
+    script::{self, Call, Way},
+    source::{Limit, Opened, Source, Timeouts},
     traffic::Traffic,
 };
-use crate::{
-    base::{
-        error::{Effect, StoreError},
-        mutex::Mutex,
-        timer::{Elapsed, timeout},
-    },
-    store::Holders,
+use crate::base::{
+    error::{Effect, StoreError},
+    mutex::Mutex,
+    timer::timeout,
 };
 
 /// Keeps a connection for commands.
 pub(super) struct Connector {
     source: Source,
-    timeouts: Timeouts,
+    common: Common,
     state: Mutex<State>,
-    disconnects: watch::Sender<u64>,
+    /// Counts the connections that were lost.
+    losses: AtomicU64,
+    /// Counts those that were lost or given up.
+    ends: watch::Sender<u64>,
+    /// Changes with each loss, and with every attempt to connect; unique among all connectors.
+    epoch: AtomicU64,
+    /// Is told when a connection was lost.
+    lost: Box<dyn Fn() + Send + Sync>,
+}
+
+/// What the connectors of one store have in common.
+#[derive(Clone, Debug)]
+pub(super) struct Common {
+    pub(super) timeouts: Timeouts,
     /// Who is told of the messages to all processes. A caller's pool brings none.
-    watched: Watched,
+    pub(super) watched: Watched,
+    pub(super) outages: Arc<Outages>,
+    /// The latest epoch of all.
+    pub(super) epochs: Arc<AtomicU64>,
+}
+
+impl Common {
+    pub(super) fn new(timeouts: Timeouts, outages: Outages) -> Self {
+        Self {
+            timeouts,
+            outages: Arc::new(outages),
+            watched: Watched::default(),
+            epochs: Arc::default(),
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -63,60 +84,59 @@ struct State {
 type Connecting =
     Shared<Pin<Box<dyn Future<Output = Option<Result<Connection, StoreError>>> + Send>>>;
 
-#[derive(Clone, Debug)]
-struct Connection {
-    driver: MultiplexedConnection,
-    endpoint: Arc<str>,
-    /// Tells a connection from its successor.
-    number: u64,
-    /// The count of disconnects when the connection was made: once that has grown, the connection is suspect.
-    disconnects: u64,
-    traffic: Arc<Traffic>,
-    _following: Option<Arc<Following>>,
-}
-
 impl Connector {
     /// Connects nowhere yet.
-    pub(super) fn new(source: Source, timeouts: Timeouts) -> Self {
+    pub(super) fn new(
+        source: Source,
+        common: Common,
+        lost: impl Fn() + Send + Sync + 'static,
+    ) -> Self {
         Self {
             source,
-            timeouts,
+            common,
             state: Mutex::default(),
-            disconnects: watch::Sender::new(0),
-            watched: Watched::default(),
+            losses: AtomicU64::new(0),
+            ends: watch::Sender::new(0),
+            epoch: AtomicU64::new(0),
+            lost: Box::new(lost),
         }
     }
 
-    /// Tells these holders of the messages to all processes, over every connection that is made from now on.
-    pub(super) fn watch(&self, holders: Weak<dyn Holders>) {
-        // There is one for each `Locks`.
-        let _ = self.watched.set(holders);
+    /// A connection was lost. The present one is suspect from now on.
+    pub(super) fn lose(&self) {
+        self.begin_epoch();
+        self.losses.fetch_add(1, Relaxed);
+        self.ends.send_modify(|count| *count += 1);
+        (self.lost)();
     }
 
-    /// Counts the connections that were lost. The inbox adds the losses of its own.
-    pub(super) fn disconnects(&self) -> &watch::Sender<u64> {
-        &self.disconnects
+    /// Changes whenever a connection was lost or given up.
+    pub(super) fn ends(&self) -> watch::Receiver<u64> {
+        self.ends.subscribe()
     }
 
-    /// Grows with every loss and with every attempt to connect.
-    pub(super) fn connection_epoch(&self) -> u64 {
-        let attempts = self.state.lock().attempts;
-        attempts + *self.disconnects.borrow()
+    fn begin_epoch(&self) {
+        let epoch = self.common.epochs.fetch_add(1, Relaxed) + 1;
+        self.epoch.store(epoch, Relaxed);
+    }
+
+    /// Changes with every loss and with every attempt to connect.
+    pub(super) fn epoch(&self) -> u64 {
+        self.epoch.load(Relaxed)
+    }
+
+    pub(super) fn is_connected(&self) -> bool {
+        self.state.lock().connection.is_some()
     }
 
     /// How long a request that is sent now may take. Where there is no connection, it may have to be made more
     /// than once.
     pub(super) fn answers_within(&self) -> Duration {
-        if self.state.lock().connection.is_some() && !self.source.is_pool() {
-            self.timeouts.response
+        if self.is_connected() && !self.source.is_pool() {
+            self.common.timeouts.response
         } else {
             Duration::MAX
         }
-    }
-
-    /// Connects, unless a connection is there already.
-    pub(super) async fn connect(self: &Arc<Self>) -> Result<(), StoreError> {
-        self.connection().await.map(drop)
     }
 
     /// Runs one script and reads its reply.
@@ -125,73 +145,54 @@ impl Connector {
         call: Call,
         read: impl FnOnce(Value) -> Result<T, Unexpected>,
     ) -> Result<T, StoreError> {
-        let Connection {
-            driver,
-            endpoint,
-            number,
-            traffic,
-            ..
-        } = self.connection().await?;
-        let verb = call.verb();
-        let failed = |effect, cause: Box<dyn Error + Send + Sync>| {
-            StoreError::new(verb, &endpoint, effect, cause)
-        };
-        let limit = self.timeouts.response;
-        let mut request = traffic.request(limit);
-        let mut answer = pin!(self.send(call, driver));
-        match poll_fn(|cx| request.poll(answer.as_mut(), cx)).await {
-            Ok(Ok(reply)) => {
-                request.answered();
-                read(reply).map_err(|cause| failed(Effect::Unknown, cause.into()))
+        let connection = self.connection().await?;
+        let limit = self.common.timeouts.response;
+        match self.ask(&connection, &call, Way::Plain, limit).await {
+            Ok(reply) => {
+                read(reply).map_err(|cause| connection.error(&call, Effect::Unknown, cause))
             }
-            Ok(Err(error)) => {
-                if self.is_connection_done(&error) {
-                    self.discard(number);
-                } else {
-                    request.answered();
-                }
-                Err(failed(script::effect(&error), DriverError(error).into()))
-            }
-            Err(Elapsed) => {
-                if request.meets_silence() {
-                    self.discard(number);
-                }
-                let cause = format!("no answer within {limit:?}");
-                Err(failed(Effect::Unknown, cause.into()))
-            }
+            Err(cause) => Err(connection.failed(&call, cause)),
         }
     }
 
-    /// Sends a script over a connection. The future has no timers, or leaves them to a task of the runtime
-    /// that made them: any runtime may poll it, also after another one that did has ended.
-    fn send(
+    /// Sends a call over a connection of this one, which is given up where the answer says so.
+    pub(super) async fn ask(
         &self,
-        call: Call,
-        driver: MultiplexedConnection,
-    ) -> impl Future<Output = Result<Value, RedisError>> + use<> {
-        let sending = call.send(driver);
-        if !self.source.is_pool() {
-            return Either::Left(sending);
-        }
-        let sending = tokio::spawn(sending);
-        Either::Right(async {
-            sending.await.unwrap_or_else(|_ended| {
-                let cause = "the runtime that sent the request has ended";
-                Err(io::Error::new(io::ErrorKind::ConnectionAborted, cause).into())
-            })
+        connection: &Connection,
+        call: &Call,
+        way: Way,
+        limit: Duration,
+    ) -> Result<Value, Cause> {
+        let asked = connection.ask(call, way, limit).await;
+        asked.map_err(|Fault { cause, is_done }| {
+            // Another server may be the primary now, or soon.
+            let lacks_replicas = || match &cause {
+                Cause::Driver(error) => script::condition(error) == Some("NOREPLICAS"),
+                Cause::Silence(_) => false,
+            };
+            if is_done || self.source.may_move() && lacks_replicas() {
+                self.discard(connection.number);
+            }
+            cause
         })
     }
 
-    async fn connection(self: &Arc<Self>) -> Result<Connection, StoreError> {
+    /// The connection that is there.
+    pub(super) fn present(&self) -> Option<Connection> {
+        let losses = self.losses.load(Relaxed);
+        let state = self.state.lock();
+        let present = state.connection.as_ref();
+        present.filter(|it| it.losses == losses).cloned()
+    }
+
+    /// The connection that is there, or another one.
+    pub(super) async fn connection(self: &Arc<Self>) -> Result<Connection, StoreError> {
         loop {
             let connecting = {
                 let mut state = self.state.lock();
-                let disconnects = *self.disconnects.borrow();
-                if let Some(connection) = state
-                    .connection
-                    .as_ref()
-                    .filter(|connection| connection.disconnects == disconnects)
-                {
+                let losses = self.losses.load(Relaxed);
+                let present = state.connection.as_ref();
+                if let Some(connection) = present.filter(|it| it.losses == losses) {
                     return Ok(connection.clone());
                 }
                 if state.is_closed {
@@ -199,7 +200,8 @@ impl Connector {
                 }
                 if state.connecting.is_none() {
                     state.attempts += 1;
-                    state.connecting = Some(self.start_connecting(state.attempts, disconnects));
+                    self.begin_epoch();
+                    state.connecting = Some(self.start_connecting(state.attempts, losses));
                 }
                 state.connecting.clone()
             };
@@ -207,7 +209,7 @@ impl Connector {
                 continue;
             };
             // It has a limit of its own, but never reaches it in a runtime that is not driven.
-            let limit = self.timeouts.connect.saturating_mul(2);
+            let limit = self.common.timeouts.connect.saturating_mul(2);
             let result = timeout(limit, connecting.clone()).await;
             if let Ok(Some(Ok(connection))) = result {
                 return Ok(connection);
@@ -224,10 +226,10 @@ impl Connector {
         }
     }
 
-    fn start_connecting(self: &Arc<Self>, number: u64, disconnects: u64) -> Connecting {
+    fn start_connecting(self: &Arc<Self>, number: u64, losses: u64) -> Connecting {
         let connector = Arc::clone(self);
         let task = tokio::spawn(async move {
-            let connection = connector.open(number, disconnects).await;
+            let connection = connector.open(number, losses).await;
             let mut state = connector.state.lock();
             // An attempt that was given up must not replace what came after it.
             if state.attempts == number {
@@ -246,27 +248,30 @@ impl Connector {
         result.shared()
     }
 
-    async fn open(&self, number: u64, disconnects: u64) -> Result<Connection, StoreError> {
+    async fn open(self: &Arc<Self>, number: u64, losses: u64) -> Result<Connection, StoreError> {
         let begun = Instant::now();
+        let Common {
+            timeouts, watched, ..
+        } = &self.common;
         let receiver = {
-            let disconnects = self.disconnects.clone();
-            pushes::to_holders(Arc::clone(&self.watched), move || {
-                disconnects.send_modify(|count| *count += 1);
+            let connector = Arc::downgrade(self);
+            pushes::to_holders(Arc::clone(watched), move || {
+                connector.upgrade().iter().for_each(|it| it.lose());
             })
         };
-        let opening = self.source.open(self.timeouts, Limit::None, &receiver);
+        let opening = self.source.open(*timeouts, Limit::None, &receiver);
         let Opened {
             driver,
             endpoint,
             following,
         } = opening.await?;
         let pace = Pace::new(begun.elapsed());
-        let is_pool = self.source.is_pool();
-        if self.watched.get().is_some() && !is_pool {
-            let Timeouts { connect, response } = self.timeouts;
+        let is_pooled = self.source.is_pool();
+        if watched.get().is_some() && !is_pooled {
+            let Timeouts { connect, response } = *timeouts;
             pushes::subscribe(&driver, connect.min(response)).await;
         }
-        let traffic = if is_pool {
+        let traffic = if is_pooled {
             Traffic::unchecked(pace)
         } else {
             Traffic::checked(pace)
@@ -275,8 +280,9 @@ impl Connector {
             driver,
             endpoint,
             number,
-            disconnects,
+            losses,
             traffic,
+            is_pooled,
             _following: following.map(Arc::new),
         })
     }
@@ -295,34 +301,20 @@ impl Connector {
     /// it may still be answered.
     pub(super) fn suspect(&self, since: Instant) {
         let mut state = self.state.lock();
-        let late = |connection: &mut Connection| connection.traffic.is_late(since);
-        drop(state.connection.take_if(late));
+        drop(
+            state
+                .connection
+                .take_if(|connection| connection.is_late(since)),
+        );
     }
 
     /// Forgets a connection that failed, unless it has been replaced already.
     fn discard(&self, failed: u64) {
-        let mut state = self.state.lock();
-        if state
-            .connection
-            .as_ref()
-            .is_some_and(|connection| connection.number == failed)
-        {
-            state.connection = None;
+        let is_failed = |connection: &mut Connection| connection.number == failed;
+        let discarded = self.state.lock().connection.take_if(is_failed);
+        if discarded.is_some() {
+            self.ends.send_modify(|count| *count += 1);
         }
-    }
-
-    /// Whether the next command should get a new connection: after the end of this one, after a silence,
-    /// and when another server is the primary now, or may be soon.
-    fn is_connection_done(&self, error: &RedisError) -> bool {
-        error.is_unrecoverable_error()
-            || error.is_io_error()
-            || error.is_timeout()
-            || error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly)
-            || match script::condition(error) {
-                Some("READONLY") => true,
-                Some("NOREPLICAS") => self.source.may_move(),
-                _ => false,
-            }
     }
 
     fn error(&self, effect: Effect, cause: &'static str) -> StoreError {
@@ -335,7 +327,7 @@ impl fmt::Debug for Connector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Connector")
             .field("endpoint", &self.source.endpoint())
-            .field("timeouts", &self.timeouts)
+            .field("timeouts", &self.common.timeouts)
             .finish_non_exhaustive()
     }
 }

@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::{sync::watch, task::AbortHandle, time::Instant};
+use tokio::{task::AbortHandle, time::Instant};
 
 use self::{
     stage::Stage,
@@ -35,10 +35,13 @@ mod tests;
 /// A task that has not taken a request to check for so long stands still with its runtime.
 const DEAF: Duration = Duration::from_secs(1);
 
+/// Is told when the connection of an inbox was lost.
+pub(super) type Lost = Arc<dyn Fn() + Send + Sync>;
+
 pub(super) struct Inbox {
     source: Source,
     timeouts: Timeouts,
-    disconnects: watch::Sender<u64>,
+    lost: Lost,
     check: Arc<Check>,
     subscription: Mutex<Option<Subscription>>,
 }
@@ -60,11 +63,11 @@ impl Subscription {
 }
 
 impl Inbox {
-    pub(super) fn new(source: Source, timeouts: Timeouts, disconnects: watch::Sender<u64>) -> Self {
+    pub(super) fn new(source: Source, timeouts: Timeouts, lost: Lost) -> Self {
         Self {
             source,
             timeouts,
-            disconnects,
+            lost,
             check: Arc::default(),
             subscription: Mutex::default(),
         }
@@ -85,7 +88,7 @@ impl Inbox {
             listener,
             source: self.source.clone(),
             timeouts: self.timeouts,
-            disconnects: self.disconnects.clone(),
+            lost: Arc::clone(&self.lost),
             check: Arc::clone(&self.check),
             stage: Arc::clone(&stage),
         };

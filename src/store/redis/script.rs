@@ -4,10 +4,13 @@ use std::{sync::LazyLock, time::Duration};
 
 use deadpool_redis::redis::{
     Arg, Cmd, ErrorKind, RedisError, ServerErrorKind, ToRedisArgs, Value,
-    aio::MultiplexedConnection, cmd,
+    aio::MultiplexedConnection, cmd, pipe,
 };
 
-use crate::{base::error::Effect, store::QueueEntry};
+use crate::{
+    base::{error::Effect, slot},
+    store::QueueEntry,
+};
 
 /// A script and its SHA-1, under which the server caches it.
 pub(super) struct Script {
@@ -70,9 +73,11 @@ fn sha(source: &str) -> String {
         .to_owned()
 }
 
-/// One call of a script: its keys, then its arguments.
+/// One call of a script: its keys, then its arguments; or a command that is no script.
+#[derive(Clone)]
 pub(super) struct Call {
-    script: &'static Script,
+    verb: &'static str,
+    script: Option<&'static Script>,
     command: Cmd,
 }
 
@@ -83,7 +88,8 @@ impl Script {
         let mut command = Cmd::with_capacity(16, 512);
         command.arg("EVALSHA").arg(&*self.sha).arg(keys);
         Call {
-            script: self,
+            verb: self.verb,
+            script: Some(self),
             command,
         }
     }
@@ -95,8 +101,26 @@ pub(super) fn millis(duration: Duration) -> u64 {
 }
 
 impl Call {
+    /// A command that is no script.
+    pub(super) fn command(verb: &'static str, command: Cmd) -> Self {
+        Self {
+            verb,
+            script: None,
+            command,
+        }
+    }
+
     pub(super) fn verb(&self) -> &'static str {
-        self.script.verb
+        self.verb
+    }
+
+    /// The slot of a cluster in which the keys of a script lie.
+    pub(super) fn slot(&self) -> u16 {
+        // Behind the name of the command, the script and the count of the keys.
+        match self.command.args_iter().nth(3) {
+            Some(Arg::Simple(key)) => slot::of(key),
+            _ => 0,
+        }
     }
 
     /// Appends a key or an argument.
@@ -136,26 +160,58 @@ impl Call {
     /// Not through the driver's own `Script`: in a cluster that loads the script on every node and
     /// fails if one of them is down. `NOSCRIPT` proves that nothing was executed.
     pub(super) async fn send(
-        self,
-        mut connection: MultiplexedConnection,
+        &self,
+        connection: &mut MultiplexedConnection,
+        way: Way,
     ) -> Result<Value, RedisError> {
-        match self.command.query_async(&mut connection).await {
-            Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
-                self.in_full().query_async(&mut connection).await
+        match (way.send(&self.command, connection).await, self.script) {
+            (Err(error), Some(script))
+                if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) =>
+            {
+                way.send(&self.in_full(script), connection).await
             }
-            reply => reply,
+            (reply, _) => reply,
         }
     }
 
-    fn in_full(&self) -> Cmd {
+    fn in_full(&self, script: &Script) -> Cmd {
         let mut command = cmd("EVAL");
-        command.arg(&*self.script.source);
+        command.arg(&*script.source);
         for arg in self.command.args_iter().skip(2) {
             if let Arg::Simple(arg) = arg {
                 command.arg(arg);
             }
         }
         command
+    }
+}
+
+/// How a command is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    Plain,
+    /// To the server to which the slot is being moved: `ASKING` goes before it, in one piece, so that no other command
+    /// on the connection comes in between.
+    Asking,
+}
+
+impl Way {
+    async fn send(
+        self,
+        command: &Cmd,
+        connection: &mut MultiplexedConnection,
+    ) -> Result<Value, RedisError> {
+        match self {
+            Self::Plain => command.query_async(connection).await,
+            Self::Asking => {
+                let mut both = pipe();
+                both.cmd("ASKING").add_command(command.clone());
+                // The second reply alone.
+                let replies = connection.send_packed_commands(&both, 1, 1).await?;
+                let reply = replies.into_iter().next().unwrap_or_default();
+                reply.extract_error()
+            }
+        }
     }
 }
 
@@ -173,6 +229,8 @@ pub(super) fn effect(error: &RedisError) -> Effect {
             | Server::MasterDown
             | Server::NotBusy,
         ) => Effect::None,
+        // The slot of the script moved away while it ran: what it wrote before that stands.
+        _ if meets_foreign_key(error) => Effect::Unknown,
         // A script that runs into one of these has met it at its first write.
         _ if condition(error).is_some() => Effect::None,
         ErrorKind::Server(_)
@@ -200,6 +258,12 @@ pub(super) fn condition(error: &RedisError) -> Option<&'static str> {
                 .last()
                 .is_some_and(|text| text.starts_with(condition))
     })
+}
+
+/// Whether a script was broken off, maybe in the middle, since a key of it is on another server of the cluster by now.
+fn meets_foreign_key(error: &RedisError) -> bool {
+    let detail = error.detail().unwrap_or_default();
+    detail.contains("attempted to access a non local key")
 }
 
 /// An error of the driver as a text: it repeats itself in its own sources, and its type is no part

@@ -8,6 +8,9 @@ use deadpool_redis::redis::{
 
 use super::{
     address::{Address, Place, provide_tls, refused},
+    cluster::Cluster,
+    connect::Common,
+    outages::Outages,
     sentinels::Sentinels,
     source::Source,
 };
@@ -68,7 +71,16 @@ struct Login {
 }
 
 /// Where a URL leads, and where servers are: checked, but not asked yet.
-pub(crate) struct Origin(pub(super) Source);
+pub(crate) struct Origin(Of);
+
+enum Of {
+    Server(Arc<Address>),
+    Sentinels(Arc<Sentinels>),
+    Cluster {
+        server: Arc<Address>,
+        seeds: Vec<Place>,
+    },
+}
 
 impl Servers {
     /// The primary of this name, as these sentinels know it.
@@ -92,6 +104,25 @@ impl Servers {
     ) -> Self {
         let primary = primary.into();
         Self::new(addresses, Kind::Sentinel { primary })
+    }
+
+    /// A cluster. Any of its servers will do: they name the others.
+    ///
+    /// Each lock lies in one slot, and so on one server at a time; a slot that moves, and a replica that is promoted, are
+    /// followed. A request that was redirected takes as long as both servers need.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), reentry::LockError> {
+    /// let servers = reentry::Servers::cluster(["10.0.0.1:7000", "10.0.0.2:7000"]);
+    /// let locks = reentry::Locks::builder().servers(servers).build_lazy()?;
+    /// # drop(locks);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn cluster(addresses: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self::new(addresses, Kind::Cluster)
     }
 
     fn new(addresses: impl IntoIterator<Item = impl Into<String>>, kind: Kind) -> Self {
@@ -173,9 +204,13 @@ impl Servers {
                 let is_tls = self.is_sentinel_tls.unwrap_or(self.is_tls);
                 let sentinel = address(&seeds, is_tls, &self.sentinel_login, 0)?;
                 let sentinels = Sentinels::new(primary, sentinel, server, seeds);
-                Ok(Origin(Source::Primary(Arc::new(sentinels))))
+                Ok(Origin(Of::Sentinels(Arc::new(sentinels))))
             }
-            Kind::Cluster => Err(config(DATABASE.to_owned())),
+            Kind::Cluster if self.database != 0 => Err(config(DATABASE.to_owned())),
+            Kind::Cluster => Ok(Origin(Of::Cluster {
+                server: Arc::new(server),
+                seeds,
+            })),
         }
     }
 }
@@ -248,7 +283,26 @@ impl Origin {
     pub(crate) fn parse(url: &str) -> Result<Self, LockError> {
         match Servers::parse(url) {
             Some(servers) => servers?.resolve(),
-            None => Address::parse(url).map(|address| Self(Source::Server(Arc::new(address)))),
+            None => Ok(Self(Of::Server(Arc::new(Address::parse(url)?)))),
+        }
+    }
+
+    /// How its lost connections are counted: those of a cluster for each slot.
+    pub(super) fn outages(&self) -> Outages {
+        match &self.0 {
+            Of::Server(_) | Of::Sentinels(_) => Outages::of_one(),
+            Of::Cluster { .. } => Outages::of_slots(),
+        }
+    }
+
+    pub(super) fn source(self, common: &Common) -> Source {
+        match self.0 {
+            Of::Server(address) => Source::Server(address),
+            Of::Sentinels(sentinels) => Source::Primary(sentinels),
+            Of::Cluster { server, seeds } => {
+                let cluster = Cluster::new(Address::clone(&server), seeds, common.clone());
+                Source::Cluster(Arc::new(cluster))
+            }
         }
     }
 }

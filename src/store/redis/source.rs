@@ -11,6 +11,7 @@ use tokio::task::{AbortHandle, JoinHandle};
 
 use super::{
     address::Address,
+    cluster::Cluster,
     pushes::Receiver,
     script::{self, DriverError},
     sentinels::Sentinels,
@@ -37,6 +38,8 @@ pub(super) enum Source {
     Pool(Pool),
     /// Whichever server the sentinels say is the primary.
     Primary(Arc<Sentinels>),
+    /// The servers of a cluster: for messages, whichever of them.
+    Cluster(Arc<Cluster>),
 }
 
 /// A connection that was made just now.
@@ -88,6 +91,7 @@ impl Source {
             Self::Server(address) => Arc::clone(&address.endpoint),
             Self::Pool(_) => Arc::from("the given pool"),
             Self::Primary(sentinels) => sentinels.endpoint(),
+            Self::Cluster(cluster) => cluster.endpoint(),
         }
     }
 
@@ -114,6 +118,7 @@ impl Source {
                     })
                 }
                 Self::Primary(sentinels) => sentinels.open(timeouts, limit, receiver).await,
+                Self::Cluster(cluster) => cluster.open_any(timeouts, limit, receiver).await,
             }
         };
         match timeout(within, opening).await {

@@ -20,8 +20,12 @@ const TIMEOUTS: Timeouts = Timeouts {
     response: Duration::from_secs(1),
 };
 
+fn key() -> LockKey {
+    LockKey::new("", "order:42").expect("a key")
+}
+
 fn inspect(store: &Arc<dyn Store>) -> Answer<Option<Snapshot>> {
-    store.inspect(&LockKey::new("", "order:42").expect("a key"))
+    store.inspect(&key())
 }
 
 /// What a request has come to that is answered at its first poll.
@@ -38,7 +42,7 @@ fn while_all_is_well_a_request_is_answered_at_its_first_poll() {
         for _ in 0..1_000 {
             assert_eq!(effect(&store), Ok(()));
         }
-        assert_eq!(store.answers_within(), TIMEOUTS.response);
+        assert_eq!(store.answers_within(&key()), TIMEOUTS.response);
     }
 }
 
@@ -46,11 +50,15 @@ fn while_all_is_well_a_request_is_answered_at_its_first_poll() {
 fn the_epoch_changes_with_every_connection_and_every_loss() {
     let server = MemoryServer::new();
     let store = server.open(TIMEOUTS);
-    assert_eq!(store.answers_within(), Duration::MAX, "it has to connect");
-    let mut epochs = vec![store.connection_epoch()];
+    assert_eq!(
+        store.answers_within(&key()),
+        Duration::MAX,
+        "it has to connect"
+    );
+    let mut epochs = vec![store.connection_epochs()];
     let mut disconnects = store.disconnects();
     let mut is_new = |store: &Arc<dyn Store>| {
-        let epoch = store.connection_epoch();
+        let epoch = store.connection_epochs();
         let is_new = !epochs.contains(&epoch);
         epochs.push(epoch);
         is_new
@@ -110,12 +118,12 @@ async fn who_waits_for_a_connection_learns_that_the_store_is_closed() {
 async fn a_connection_that_is_suspected_is_left_only_while_it_is_silent() {
     let server = MemoryServer::new();
     let store = server.connect(TIMEOUTS);
-    let epoch = store.connection_epoch();
-    store.suspect(tokio::time::Instant::now());
+    let epoch = store.connection_epochs();
+    store.suspect(&key(), tokio::time::Instant::now());
     assert_eq!(effect(&store), Ok(()));
-    assert_eq!(store.connection_epoch(), epoch);
+    assert_eq!(store.connection_epochs(), epoch);
     server.pause();
-    store.suspect(tokio::time::Instant::now());
+    store.suspect(&key(), tokio::time::Instant::now());
     let error = inspect(&store).await.expect_err("the server is paused");
     assert_eq!(error.effect(), Effect::None);
 }

@@ -7,13 +7,9 @@ use std::{
 };
 
 use deadpool_redis::redis::{aio::MultiplexedConnection, cmd};
-use tokio::{
-    select,
-    sync::{Notify, watch},
-    time::Instant,
-};
+use tokio::{select, sync::Notify, time::Instant};
 
-use super::{pace::Pace, stage::Stage};
+use super::{Lost, pace::Pace, stage::Stage};
 use crate::{
     base::{error::StoreError, events, id::InboxId, mutex::Mutex, timer::sleep},
     store::{
@@ -69,7 +65,7 @@ pub(super) struct Subscriber {
     pub(super) listener: Weak<dyn Listener>,
     pub(super) source: Source,
     pub(super) timeouts: Timeouts,
-    pub(super) disconnects: watch::Sender<u64>,
+    pub(super) lost: Lost,
     pub(super) check: Arc<Check>,
     pub(super) stage: Arc<Mutex<Stage>>,
 }
@@ -88,7 +84,7 @@ impl Subscriber {
                     match self.keep(&mut connection, &ended).await {
                         End::Idle => return,
                         // The server may have lost its data together with the connection.
-                        End::Dead => self.disconnects.send_modify(|count| *count += 1),
+                        End::Dead => (self.lost)(),
                     }
                     self.enter(Stage::Broken);
                     pace.died(began.elapsed())

@@ -2,7 +2,7 @@
 
 use deadpool_redis::redis::parse_redis_url;
 
-use super::{DATABASE, Kind, Login, Servers};
+use super::{DATABASE, Login, Servers};
 use crate::{
     base::error::LockError,
     store::redis::address::{Address, LETTERS, is_cut, refused},
@@ -47,7 +47,7 @@ impl Servers {
                 return Err(refused(reason));
             }
             (true, primary) => Self::sentinel(hosts, primary),
-            (false, "" | "0") => Self::new(hosts, Kind::Cluster),
+            (false, "" | "0") => Self::cluster(hosts),
             (false, _) => return Err(refused(DATABASE)),
         };
         servers.login = Login::parse(login)?;

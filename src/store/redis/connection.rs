@@ -1,0 +1,128 @@
+//! One connection to one server, and what becomes of a request on it.
+
+use std::{error::Error, future::poll_fn, io, pin::pin, sync::Arc, time::Duration};
+
+use deadpool_redis::redis::{
+    ErrorKind, RedisError, ServerErrorKind, Value, aio::MultiplexedConnection,
+};
+use futures_util::future::Either;
+use tokio::time::Instant;
+
+use super::{
+    script::{self, Call, DriverError, Way},
+    source::Following,
+    traffic::Traffic,
+};
+use crate::base::{
+    error::{Effect, StoreError},
+    timer::Elapsed,
+};
+
+/// A connection that is cloned for every request.
+#[derive(Clone, Debug)]
+pub(super) struct Connection {
+    pub(super) driver: MultiplexedConnection,
+    /// Where it leads, for messages; never the password.
+    pub(super) endpoint: Arc<str>,
+    /// Tells a connection from its successor.
+    pub(super) number: u64,
+    /// How many connections had been lost when it was made: once there are more, it is suspect.
+    pub(super) losses: u64,
+    pub(super) traffic: Arc<Traffic>,
+    /// Whether it is that of a caller's pool.
+    pub(super) is_pooled: bool,
+    pub(super) _following: Option<Arc<Following>>,
+}
+
+/// Why a request was not answered, or was refused.
+#[derive(Debug)]
+pub(super) struct Fault {
+    pub(super) cause: Cause,
+    /// Whether the next request should get another connection.
+    pub(super) is_done: bool,
+}
+
+#[derive(Debug)]
+pub(super) enum Cause {
+    Driver(RedisError),
+    /// There was no answer within so long.
+    Silence(Duration),
+}
+
+impl Connection {
+    /// Sends a call, and waits for the answer for so long.
+    pub(super) async fn ask(&self, call: &Call, way: Way, limit: Duration) -> Result<Value, Fault> {
+        let mut request = self.traffic.request(limit);
+        let mut answer = pin!(self.send(call, way));
+        match poll_fn(|cx| request.poll(answer.as_mut(), cx)).await {
+            Ok(Ok(reply)) => {
+                request.answered();
+                Ok(reply)
+            }
+            Ok(Err(error)) => {
+                let is_done = is_done(&error);
+                if !is_done {
+                    request.answered();
+                }
+                let cause = Cause::Driver(error);
+                Err(Fault { cause, is_done })
+            }
+            Err(Elapsed) => Err(Fault {
+                is_done: request.meets_silence(),
+                cause: Cause::Silence(limit),
+            }),
+        }
+    }
+
+    /// The future has no timers, or leaves them to a task of the runtime that made them: any runtime may poll it, also
+    /// after another one that did has ended.
+    fn send(&self, call: &Call, way: Way) -> impl Future<Output = Result<Value, RedisError>> {
+        let mut driver = self.driver.clone();
+        if !self.is_pooled {
+            return Either::Left(async move { call.send(&mut driver, way).await });
+        }
+        let call = call.clone();
+        let sending = tokio::spawn(async move { call.send(&mut driver, way).await });
+        Either::Right(async {
+            sending.await.unwrap_or_else(|_ended| {
+                let cause = "the runtime that sent the request has ended";
+                Err(io::Error::new(io::ErrorKind::ConnectionAborted, cause).into())
+            })
+        })
+    }
+
+    /// Whether it owes the answer to a request that was sent at `since`.
+    pub(super) fn is_late(&self, since: Instant) -> bool {
+        self.traffic.is_late(since)
+    }
+
+    pub(super) fn error(
+        &self,
+        call: &Call,
+        effect: Effect,
+        cause: impl Into<Box<dyn Error + Send + Sync>>,
+    ) -> StoreError {
+        StoreError::new(call.verb(), &self.endpoint, effect, cause)
+    }
+
+    /// What the caller of a call is told.
+    pub(super) fn failed(&self, call: &Call, cause: Cause) -> StoreError {
+        match cause {
+            Cause::Driver(error) => self.error(call, script::effect(&error), DriverError(error)),
+            Cause::Silence(limit) => {
+                let cause = format!("no answer within {limit:?}");
+                self.error(call, Effect::Unknown, cause)
+            }
+        }
+    }
+}
+
+/// Whether the next request should get a new connection: after the end of this one, and when the server is a replica
+/// now.
+fn is_done(error: &RedisError) -> bool {
+    error.is_unrecoverable_error()
+        || error.is_io_error()
+        || error.is_timeout()
+        || error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly)
+        || script::condition(error) == Some("READONLY")
+}

@@ -1,0 +1,91 @@
+//! The servers of one store: one at a time, or those of a cluster.
+
+use std::{sync::Arc, time::Duration};
+
+use deadpool_redis::redis::Value;
+use tokio::time::Instant;
+
+use super::{
+    cluster::Cluster,
+    connect::{Common, Connector},
+    reply::Unexpected,
+    script::Call,
+    source::Source,
+};
+use crate::base::{error::StoreError, key::LockKey};
+
+/// Where requests go.
+#[derive(Clone, Debug)]
+pub(super) enum Topology {
+    One(Arc<Connector>),
+    Cluster(Arc<Cluster>),
+}
+
+impl Topology {
+    pub(super) fn new(source: Source, common: Common) -> Self {
+        match source {
+            Source::Cluster(cluster) => Self::Cluster(cluster),
+            source => {
+                let outages = Arc::clone(&common.outages);
+                let lost = move || outages.everywhere();
+                Self::One(Arc::new(Connector::new(source, common, lost)))
+            }
+        }
+    }
+
+    /// Connects, unless a connection is there already.
+    pub(super) async fn connect(&self) -> Result<(), StoreError> {
+        match self {
+            Self::One(connector) => connector.connection().await.map(drop),
+            Self::Cluster(cluster) => cluster.connect().await,
+        }
+    }
+
+    /// Runs one script and reads its reply.
+    pub(super) async fn run<T>(
+        &self,
+        call: Call,
+        read: impl FnOnce(Value) -> Result<T, Unexpected>,
+    ) -> Result<T, StoreError> {
+        match self {
+            Self::One(connector) => connector.run(call, read).await,
+            Self::Cluster(cluster) => cluster.run(call, read).await,
+        }
+    }
+
+    /// Whether one script may have keys of several slots.
+    pub(super) fn spans_slots(&self) -> bool {
+        matches!(self, Self::One(_))
+    }
+
+    /// How long a request about a lock that is sent now may take.
+    pub(super) fn answers_within(&self, key: &LockKey) -> Duration {
+        match self {
+            Self::One(connector) => connector.answers_within(),
+            Self::Cluster(cluster) => cluster.answers_within(key.slot()),
+        }
+    }
+
+    /// Changes whenever another connection, or another server, answers for a lock.
+    pub(super) fn epoch(&self, key: &LockKey) -> u64 {
+        match self {
+            Self::One(connector) => connector.epoch(),
+            Self::Cluster(cluster) => cluster.epoch(key.slot()),
+        }
+    }
+
+    /// Forgets the connection for a lock if it owes the answer to a request that was sent at `since`.
+    pub(super) fn suspect(&self, key: &LockKey, since: Instant) {
+        match self {
+            Self::One(connector) => connector.suspect(since),
+            Self::Cluster(cluster) => cluster.suspect(key.slot(), since),
+        }
+    }
+
+    pub(super) fn close(&self) {
+        match self {
+            Self::One(connector) => connector.close(),
+            Self::Cluster(cluster) => cluster.close(),
+        }
+    }
+}
