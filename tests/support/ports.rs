@@ -21,7 +21,8 @@ const BUS: u16 = 10_000;
 pub struct Port {
     /// The number to listen on.
     pub number: u16,
-    _locks: Vec<File>,
+    _lock: File,
+    _bus: Option<File>,
 }
 
 impl Port {
@@ -30,26 +31,34 @@ impl Port {
     /// Tests of this crate, in any process of this user, never get the same one. Another program may
     /// still take it, so the listener must be ready to hear that the address is in use.
     pub fn reserve() -> Port {
-        Port::among(RANGE, &[0])
+        let of = |folder: &Path, number| Some((lock(folder, number)?, None));
+        Port::among(RANGE, of)
     }
 
     /// Reserves a port for a node of a cluster, and with it the port 10000 above.
     pub fn reserve_with_bus() -> Port {
-        Port::among(RANGE.start..RANGE.end - BUS, &[0, BUS])
+        let of = |folder: &Path, number| {
+            let bus = lock(folder, number + BUS)?;
+            Some((lock(folder, number)?, Some(bus)))
+        };
+        Port::among(RANGE.start..RANGE.end - BUS, of)
     }
 
-    /// Reserves a port in `range`, and those that are this far above it.
-    fn among(range: Range<u16>, offsets: &[u16]) -> Port {
+    /// Reserves a port in `range`, with the locks that `locks` gets for it.
+    fn among(
+        range: Range<u16>,
+        locks: impl Fn(&Path, u16) -> Option<(File, Option<File>)>,
+    ) -> Port {
         let user = rustix::process::getuid().as_raw();
         let folder = std::env::temp_dir().join(format!("reentry-ports-{user}"));
         fs::create_dir_all(&folder).expect("a folder for the reserved ports");
         for _ in 0..1_000 {
             let number = range.start + random() % (range.end - range.start);
-            let locks = offsets.iter().map(|offset| lock(&folder, number + offset));
-            if let Some(locks) = locks.collect() {
+            if let Some((lock, bus)) = locks(&folder, number) {
                 return Port {
                     number,
-                    _locks: locks,
+                    _lock: lock,
+                    _bus: bus,
                 };
             }
         }
