@@ -4,9 +4,10 @@ mod view;
 
 use super::replication::{PROMPT, password};
 use super::server::{Kind, RedisServer};
-use super::wait::eventually;
+use super::wait::{eventually, within};
 use futures_util::future::join_all;
 use std::time::Duration;
+use tokio::time::timeout;
 use view::View;
 
 /// How many slots there are.
@@ -16,6 +17,10 @@ const PRIMARIES: usize = 3;
 
 /// How long a failover may take, and everything else for which the nodes have to hear of each other.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A replica that was told to take over gives up after five seconds without the votes, and has to be
+/// told again.
+const ATTEMPT: Duration = Duration::from_secs(6);
 
 /// How a cluster is started.
 #[derive(Clone, Copy, Debug)]
@@ -123,14 +128,25 @@ impl Cluster {
 
     /// Tells the replica to take over from its primary, which works (`CLUSTER FAILOVER`), and waits
     /// until all nodes that run say that it has. Nothing is lost.
+    ///
+    /// The other primaries vote for a replica of one node once in two node timeouts, so a second
+    /// failover of the same node may take some seconds.
     pub async fn failover(&self, replica: usize) {
-        self.nodes[replica].ask("CLUSTER FAILOVER").await;
         let id = &self.ids[replica];
         let over = async || {
             let views = self.views().await;
             views.is_some_and(|views| views.iter().all(|view| view.is_primary(id)))
         };
-        eventually(PATIENCE, "the replica takes over", over).await;
+        within(PATIENCE, "the replica takes over", async {
+            loop {
+                self.nodes[replica].ask("CLUSTER FAILOVER").await;
+                let over = eventually(PATIENCE, "the replica takes over", &over);
+                if timeout(ATTEMPT, over).await.is_ok() {
+                    return;
+                }
+            }
+        })
+        .await;
     }
 
     /// Waits until every node runs and sees all others well and the same owner of every slot, and
@@ -155,25 +171,24 @@ impl Cluster {
 
     /// Makes a cluster of nodes that do not know each other.
     async fn join(&self) {
+        // Only a node that knows no other one can be given an epoch.
         for (place, node) in self.nodes.iter().enumerate() {
-            node.ask(&format!("CLUSTER SET-CONFIG-EPOCH {}", place + 1))
-                .await;
-            if place < PRIMARIES {
-                let share = SLOTS as usize / PRIMARIES;
-                let last = place == PRIMARIES - 1;
-                let end = if last {
-                    SLOTS as usize
-                } else {
-                    (place + 1) * share
-                };
-                let slots: Vec<_> = (place * share..end).map(|slot| slot.to_string()).collect();
-                node.ask(&format!("CLUSTER ADDSLOTS {}", slots.join(" ")))
-                    .await;
-            }
-            // All pairs, since hearing of a node from another one takes longer.
+            let epoch = place + 1;
+            node.ask(&format!("CLUSTER SET-CONFIG-EPOCH {epoch}")).await;
+        }
+        for (place, node) in self.nodes.iter().take(PRIMARIES).enumerate() {
+            let start = |place: usize| place * usize::from(SLOTS) / PRIMARIES;
+            let slots: Vec<_> = (start(place)..start(place + 1))
+                .map(|slot| slot.to_string())
+                .collect();
+            let slots = slots.join(" ");
+            node.ask(&format!("CLUSTER ADDSLOTS {slots}")).await;
+        }
+        // All pairs, since hearing of a node from another one takes longer.
+        for (place, node) in self.nodes.iter().enumerate() {
             for other in &self.nodes[place + 1..] {
-                node.ask(&format!("CLUSTER MEET 127.0.0.1 {}", other.port()))
-                    .await;
+                let meet = format!("CLUSTER MEET 127.0.0.1 {}", other.port());
+                node.ask(&meet).await;
             }
         }
         let count = self.nodes.len();
