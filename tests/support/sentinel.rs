@@ -41,8 +41,9 @@ impl Default for Config<'_> {
 /// One primary, two replicas and three sentinels, two of which have to agree on a failover.
 ///
 /// Each is a [`RedisServer`], to be stopped, shut down, paused and started again by itself. A node
-/// that comes back has the role that it had last; the sentinels make a replica of a primary that
-/// they have replaced, about ten seconds after it came back.
+/// that comes back has the role that it had last, and a primary comes back without data. The
+/// sentinels make a replica of a primary that they have replaced about ten seconds after they see
+/// it again; until then it takes writes, and loses them.
 #[derive(Debug)]
 pub struct SentinelSet {
     /// The primary, which is the first at the start, and the replicas.
@@ -106,8 +107,8 @@ impl SentinelSet {
     /// Tells one sentinel to fail over (`SENTINEL FAILOVER`) while all is well. Returns the new
     /// primary when it is one and all sentinels that run say so.
     ///
-    /// The primary until then takes writes for some seconds more, and loses them, until the
-    /// sentinels make a replica of it.
+    /// The old primary still takes writes for about ten seconds, and loses them: the sentinels do not
+    /// tell it sooner. Use [`RedisServer::is_linked`] to wait for its end as a primary.
     pub async fn failover(&self) -> usize {
         let from = self.primary().await;
         let sentinel = self.sentinels.iter().find(|it| it.is_running());
@@ -135,7 +136,8 @@ impl SentinelSet {
     }
 
     /// Waits until every node and every sentinel runs, and each sentinel sees all others, and every
-    /// replica linked to the primary.
+    /// replica linked to the primary. After a failover this takes up to 20 seconds, since sentinels
+    /// ask a node that is well once in ten.
     pub async fn until_settled(&self) {
         let settled = async || {
             let replicas = self.nodes.len() - 1;

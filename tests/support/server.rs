@@ -283,7 +283,7 @@ impl RedisServer {
     }
 
     /// The same for a server that may be busy, or go down meanwhile: without a panic, or a deadline.
-    pub(super) async fn try_ask(&self, command: &str) -> std::io::Result<String> {
+    pub async fn try_ask(&self, command: &str) -> std::io::Result<String> {
         let socket = self.socket();
         let password = self.password.as_deref();
         Admin {
