@@ -70,6 +70,35 @@ async fn a_server_that_does_not_come_up_says_why() {
 }
 
 #[tokio::test]
+async fn child_with_a_server_that_is_named() {
+    let Some(role) = child::role("child_with_a_server_that_is_named") else {
+        return;
+    };
+    let started = tokio::spawn(RedisServer::start()).await;
+    role.say(match started {
+        Ok(server) => format!("running: {}", server.is_running()),
+        Err(panic) => format!("panic: {panic}"),
+    });
+}
+
+#[tokio::test]
+async fn a_named_server_is_started_and_one_that_is_missing_is_told() {
+    let path = std::env::var_os("PATH").unwrap();
+    let programs = ["redis-server", "valkey-server"];
+    let candidates = std::env::split_paths(&path).flat_map(|it| programs.map(|name| it.join(name)));
+    let there = candidates.into_iter().find(|program| program.is_file());
+    let there = there.unwrap().display().to_string();
+    for (named, answer) in [(&*there, "running: true"), ("/no/such/server", "panic: ")] {
+        let variables = [("REENTRY_SERVER", named)];
+        let role = "child_with_a_server_that_is_named";
+        let mut child = Child::spawn(module_path!(), role, &variables);
+        let told = child.wait_for_line(answer).await;
+        let missing = "REENTRY_SERVER names \"/no/such/server\", which is no file";
+        assert!(told.is_empty() || told.contains(missing), "{told}");
+    }
+}
+
+#[tokio::test]
 async fn a_paused_server_keeps_what_arrives_until_it_is_resumed() {
     let server = RedisServer::start().await;
     let mut connection = server.connection().await;
