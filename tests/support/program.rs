@@ -12,11 +12,11 @@ const VARIABLE: &str = "REENTRY_SERVER";
 ///
 /// Panics if there is no file where the variable says, or, without it, with the command that
 /// installs a server if the machine has none.
-pub(super) fn program() -> PathBuf {
+pub fn program() -> PathBuf {
     if let Some(named) = std::env::var_os(VARIABLE) {
         let path = PathBuf::from(named);
-        let is_there = path.is_file();
-        assert!(is_there, "{VARIABLE} names {path:?}, which is no file");
+        let place = path.display();
+        assert!(path.is_file(), "{VARIABLE} names {place}, which is no file");
         return path;
     }
     ["redis-server", "valkey-server"]

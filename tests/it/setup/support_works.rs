@@ -2,6 +2,7 @@
 //! The proxy has a file of its own, `support_proxy_works.rs`.
 
 use crate::support::classic::{Unlocked, classic_lock, classic_unlock};
+use crate::support::program::program;
 use crate::support::{Child, DEADLINE, RedisServer, TlsRedisServer, child, eventually, within};
 use deadpool_redis::redis::{AsyncCommands, Client, cmd};
 use std::collections::BTreeMap;
@@ -70,32 +71,28 @@ async fn a_server_that_does_not_come_up_says_why() {
 }
 
 #[tokio::test]
-async fn child_with_a_server_that_is_named() {
-    let Some(role) = child::role("child_with_a_server_that_is_named") else {
+async fn child_with_a_named_server() {
+    let Some(role) = child::role("child_with_a_named_server") else {
         return;
     };
-    let started = tokio::spawn(RedisServer::start()).await;
-    role.say(match started {
-        Ok(server) => format!("running: {}", server.is_running()),
-        Err(panic) => format!("panic: {panic}"),
-    });
+    match tokio::spawn(RedisServer::start()).await {
+        Ok(server) => role.say(format!("answers {}", server.ask("PING").await)),
+        Err(panic) => role.say(format!("panics {panic}")),
+    }
 }
 
 #[tokio::test]
-async fn a_named_server_is_started_and_one_that_is_missing_is_told() {
-    let path = std::env::var_os("PATH").unwrap();
-    let programs = ["redis-server", "valkey-server"];
-    let candidates = std::env::split_paths(&path).flat_map(|it| programs.map(|name| it.join(name)));
-    let there = candidates.into_iter().find(|program| program.is_file());
-    let there = there.unwrap().display().to_string();
-    for (named, answer) in [(&*there, "running: true"), ("/no/such/server", "panic: ")] {
-        let variables = [("REENTRY_SERVER", named)];
-        let role = "child_with_a_server_that_is_named";
-        let mut child = Child::spawn(module_path!(), role, &variables);
-        let told = child.wait_for_line(answer).await;
-        let missing = "REENTRY_SERVER names \"/no/such/server\", which is no file";
-        assert!(told.is_empty() || told.contains(missing), "{told}");
-    }
+async fn a_named_server_is_started_and_a_missing_one_is_told() {
+    let said = async |server: &str, prefix| {
+        let variables = [("REENTRY_SERVER", server)];
+        let mut child = Child::spawn(module_path!(), "child_with_a_named_server", &variables);
+        child.wait_for_line(prefix).await
+    };
+    let program = program().display().to_string();
+    assert_eq!(said(&program, "answers").await, "PONG");
+    let panic = said("/no/such/server", "panics").await;
+    let told = "REENTRY_SERVER names /no/such/server, which is no file";
+    assert!(panic.contains(told), "{panic}");
 }
 
 #[tokio::test]
