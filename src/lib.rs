@@ -45,6 +45,7 @@ pub use self::{
         with_lock::{WithLock, WithLockFlat},
     },
     base::{
+        confirm::Replicas,
         error::{Blocked, LockError, LostReason, StoreError},
         held_by::HeldBy,
         id::{FencingToken, HoldId, OwnerId, ParseHoldIdError},

@@ -16,6 +16,7 @@ use crate::{
         options::{Options, Queueing, Reentrancy, Terms, Wait, Wake, config},
     },
     hold::{
+        confirm,
         deadlock::{PublishedCount, Waiting, watched},
         entry::{Entry, Won},
         hold::Hold,
@@ -141,6 +142,7 @@ impl Engine {
         let (graph, since) = (scope::call_graph(), Instant::now());
         // Read before the request, so that no disconnect falls between it and the first renewal.
         let disconnects = self.renewals.disconnects_of(&key);
+        let epoch = terms.confirm.map(|_| self.store().connection_epoch(&key));
         let detects = detects(terms) && graph.has_begun();
         let cohort = loop {
             self.check_open(&key)?;
@@ -162,7 +164,24 @@ impl Engine {
             disconnects,
             since,
         };
-        Ok(Entry::outermost(won, None, place))
+        let entry = Entry::outermost(won, None, place);
+        if epoch.is_some() {
+            // Boxed, since it is rarely there.
+            return Box::pin(self.confirmed(entry, epoch)).await;
+        }
+        Ok(entry)
+    }
+
+    /// Waits until the replicas have the lock, or gives it back.
+    async fn confirmed(&self, entry: Entry, epoch: Option<u64>) -> Result<Entry, LockError> {
+        match confirm::taken(entry.hold(), self.store(), epoch).await {
+            Ok(()) => Ok(entry),
+            Err(unconfirmed) => {
+                // What the release came to does not matter: it is repeated in the background.
+                let _ = entry.exit().await;
+                Err(unconfirmed)
+            }
+        }
     }
 
     /// An acquisition of this hold, as far as the search for deadlocks knows it; with the holds that it has already, if

@@ -9,6 +9,7 @@ use crate::{
         with_lock::{WithLock, WithLockFlat},
     },
     base::{
+        confirm::Replicas,
         error::LockError,
         options::{DepthSync, OnLost, Options, Reentrancy, Wait},
     },
@@ -199,6 +200,28 @@ impl<K> LockRequest<K> {
     /// ```
     pub fn min_hold(mut self, min_hold: Duration) -> Self {
         self.options.min_hold = Some(min_hold);
+        self
+    }
+
+    /// The lock counts only once so many replicas have it; see [`LocksBuilder::confirm`](crate::LocksBuilder::confirm).
+    /// The outermost acquisition decides.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// # let locks = reentry::Locks::in_memory();
+    /// use reentry::Replicas;
+    ///
+    /// let payment = locks.lock("payment:7").confirm(Replicas::all(), Duration::from_millis(500));
+    /// payment.run(async { /* what must not happen twice */ }).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn confirm(mut self, replicas: Replicas, within: Duration) -> Self {
+        self.options.confirm = Some((replicas, within));
         self
     }
 

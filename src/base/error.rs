@@ -17,7 +17,7 @@ use crate::base::{held_by::HeldBy, id::OwnerId};
 /// | error | ask | what to do | HTTP status |
 /// |---|---|---|---|
 /// | `Busy`, `Timeout` | [`is_contended`](Self::is_contended) | try again later: another caller has the lock | 409 |
-/// | `Store`, `Timeout` with a source | [`is_unavailable`](Self::is_unavailable) | try again later: the store is away | 503 |
+/// | `Store`, `Unconfirmed`, `Timeout` with a source | [`is_unavailable`](Self::is_unavailable) | try again later: the store, or a replica, is away | 503 |
 /// | `Closed`, `Lost` for that reason | [`is_closed`](Self::is_closed) | try at another replica: this one leaves | 503 |
 /// | `Deadlock` | [`is_deadlock`](Self::is_deadlock) | run the outermost section again | 409 |
 /// | `Lost` | [`is_lost`](Self::is_lost) | the body did not come to its end: look at what it has done, then run it again | 500 |
@@ -155,6 +155,16 @@ pub enum LockError {
         /// What the store said.
         source: StoreError,
     },
+    /// The lock was taken, but too few replicas had it in time; see
+    /// [`LocksBuilder::confirm`](crate::LocksBuilder::confirm). It was given back before the body began.
+    #[error("too few replicas had the lock on `{key}` within {within:?}")]
+    #[non_exhaustive]
+    Unconfirmed {
+        /// The key that was asked for.
+        key: String,
+        /// How long the replicas were waited for.
+        within: Duration,
+    },
     /// The [`Locks`](crate::Locks) is [closed](crate::Locks::close), and takes no more locks.
     #[error("`{key}` is not taken, since the `Locks` is closed")]
     #[non_exhaustive]
@@ -190,7 +200,7 @@ impl LockError {
         matches!(self, Self::Busy { .. } | Self::Timeout { source: None, .. })
     }
 
-    /// Whether the store failed or did not answer, so that nothing is known of another holder.
+    /// Whether the store failed or did not answer, or its replicas did not, so that nothing is known of another holder.
     ///
     /// False for a lock that was held and lost; see [`is_lost`](Self::is_lost).
     #[must_use]
@@ -198,6 +208,7 @@ impl LockError {
         matches!(
             self,
             Self::Store { .. }
+                | Self::Unconfirmed { .. }
                 | Self::Timeout {
                     source: Some(_),
                     ..
@@ -240,6 +251,7 @@ impl LockError {
             | Self::InUse { key }
             | Self::Deadlock { key, .. }
             | Self::Closed { key }
+            | Self::Unconfirmed { key, .. }
             | Self::NoLocks { key, .. }
             | Self::InvalidKey { key, .. } => Some(key),
             Self::Store { key, .. } => key.as_deref(),

@@ -4,6 +4,7 @@ pub(crate) mod activity;
 pub(crate) mod background;
 pub(crate) mod backoff;
 pub(crate) mod choice;
+pub(crate) mod confirm;
 pub(crate) mod deadline;
 pub(crate) mod error;
 pub(crate) mod events;

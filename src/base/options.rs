@@ -6,6 +6,7 @@ use tokio::time::Instant;
 
 pub use crate::base::choice::{DepthSync, HandOff, OnLost, Reentrancy, Wake};
 use crate::base::{
+    confirm::{Confirm, Replicas},
     error::LockError,
     mode::{Fairness, Mode},
 };
@@ -98,6 +99,8 @@ pub(crate) struct Options {
     /// How many holders may have the lock together, where each of them takes a permit.
     pub(crate) permits: Option<u32>,
     pub(crate) detect_deadlocks: Option<bool>,
+    /// How many replicas must have the lock before it counts, and how soon.
+    pub(crate) confirm: Option<(Replicas, Duration)>,
 }
 
 /// Options that are complete and agree with each other.
@@ -118,6 +121,7 @@ pub(crate) struct Terms {
     /// How many holders may have the lock together, where each of them takes a permit.
     pub(crate) permits: Option<u32>,
     pub(crate) detect_deadlocks: bool,
+    pub(crate) confirm: Option<Confirm>,
 }
 
 impl Options {
@@ -159,7 +163,15 @@ impl Options {
         if self.permits == Some(0) {
             return Err(config("a semaphore has one permit at least".to_owned()));
         }
+        let confirm = self.confirm.or(defaults.confirm).map(|(replicas, within)| {
+            Confirm::new(replicas, within).ok_or_else(|| {
+                config(format!(
+                    "replicas cannot confirm within {within:?}: from 1 ms to 49 days"
+                ))
+            })
+        });
         Ok(Terms {
+            confirm: confirm.transpose()?,
             ttl: max_hold.map_or(ttl, |max_hold| max_hold.min(ttl)),
             wait: self
                 .wait
@@ -223,6 +235,7 @@ mod tests {
             mode: Mode::Exclusive,
             permits: None,
             detect_deadlocks: None,
+            confirm: None,
         }
     }
 

@@ -13,6 +13,7 @@ use tokio::{runtime, sync::Notify, time::Instant};
 
 use crate::{
     base::{
+        confirm::Confirm,
         error::LostReason,
         events,
         id::{FencingToken, HoldId, Owner, OwnerId},
@@ -44,6 +45,8 @@ pub(crate) struct Hold {
     group: Option<Arc<Group<Self>>>,
     /// Whether some acquire of the hold was never answered.
     unanswered: bool,
+    /// How many replicas must have it before it counts.
+    pub(super) confirm: Option<Confirm>,
     /// Where it is renewed and released, and its place in the schedule there.
     runtime: runtime::Id,
     slot: OnceLock<Slot>,
@@ -120,6 +123,7 @@ impl Hold {
             on_lost: terms.on_lost,
             group,
             unanswered: cohort.unanswered,
+            confirm: terms.confirm,
             runtime,
             slot: OnceLock::new(),
             state: Mutex::new(state),

@@ -1,6 +1,7 @@
 //! A lock that is held: how deep, for how long, and by which call graph.
 
 pub(crate) mod abort;
+pub(crate) mod confirm;
 pub(crate) mod deadlock;
 pub(crate) mod depth;
 mod downgrade;

@@ -8,11 +8,16 @@ use tokio::{select, time::Instant};
 use crate::{
     base::{
         backoff::pauses,
+        confirm::Confirm,
         error::{LostReason, StoreError},
         events,
         timer::sleep_until,
     },
-    hold::renewed::{Holds, Together},
+    hold::{
+        confirm,
+        hold::Hold,
+        renewed::{Holds, Together},
+    },
     store::Store,
 };
 
@@ -57,8 +62,15 @@ pub(super) async fn renew(
             let ttl = holds.ttl();
             let seen = holds.as_slice().iter();
             let seen: Vec<_> = seen.map(|hold| store.disconnects_of(hold.key())).collect();
+            let confirms: Vec<_> = confirms(&holds, store);
             let asked = holds.ask(&**store, ttl);
-            attempts.push(async move { (now, seen, ttl, asked.answer(&holds).await, holds) });
+            attempts.push(async move {
+                let answer = match asked.answer(&holds).await {
+                    Ok(gone) => confirm::renewed(confirms, store).await.map(|()| gone),
+                    failed => failed,
+                };
+                (now, seen, ttl, answer, holds)
+            });
             next = now + patience;
         }
         let (sent, seen, ttl, answer, holds) = select! {
@@ -94,6 +106,19 @@ pub(super) async fn renew(
         }
         silent = None;
     }
+}
+
+/// What replicas have to confirm, and the epoch of each connection.
+fn confirms(holds: &Holds, store: &Arc<dyn Store>) -> Vec<(Arc<Hold>, Confirm, u64)> {
+    let holds = holds.as_slice().iter().filter_map(|hold| {
+        let confirm = hold.confirm?;
+        Some((
+            Arc::clone(hold),
+            confirm,
+            store.connection_epoch(hold.key()),
+        ))
+    });
+    holds.collect()
 }
 
 fn retried(holds: &Holds, error: Option<&StoreError>) {

@@ -83,7 +83,8 @@ fn flight(hold: &Hold, store: &Arc<dyn Store>, wish: u64) -> Option<Flight> {
 
 fn confirm(hold: &Hold, flight: &Flight) {
     let change = flight.change;
-    if change.lengthen {
+    // Where replicas must have it, the next renewal lengthens the lease.
+    if change.lengthen && hold.confirm.is_none() {
         hold.change(|state| state.lease.confirm(flight.sent, change.ttl, Instant::now()));
     }
     land(hold, flight, Some(change.target));

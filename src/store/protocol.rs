@@ -169,6 +169,16 @@ pub(crate) enum Order {
     QueueFirst,
 }
 
+/// Whether replicas have what the server has executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Confirmation {
+    Confirmed,
+    /// Too few of them had it in time.
+    Late,
+    /// The connection has failed, or is another one now.
+    Unknown,
+}
+
 /// What the end of a hold came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ReleaseReply {

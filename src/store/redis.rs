@@ -12,25 +12,24 @@ use tokio::{sync::watch, time::Instant};
 use self::{
     connect::Common,
     inbox::Inbox,
-    names::{Entries, Field, Fields, Victim, WaitsOf},
+    names::{Entries, Field, Fields},
     outages::Outages,
     reply::Unexpected,
     script::{
-        ACQUIRE, ACQUIRE_ALL, Call, DEPTH, DOWNGRADE, FORCE_RELEASE, HOLDS, INSPECT, KEEP, LOOK,
-        RELEASE, RELEASE_ALL, RENEW, RENEW_ALL, RETAIN, SHARE, Script, UNSHARE, VICTIM, WAIT,
-        WITHDRAW, millis,
+        ACQUIRE, ACQUIRE_ALL, Call, DEPTH, DOWNGRADE, FORCE_RELEASE, INSPECT, KEEP, RELEASE_ALL,
+        RENEW, RENEW_ALL, SHARE, lock_and_line,
     },
-    source::Source,
+    source::{Pooled, Source},
     topology::Topology,
 };
 use super::{
-    AcquireAllReply, AcquireReply, AcquireRequest, Answer, DepthChange, Downgrading, HoldOf,
-    Holders, Keeping, Listener, MOST_TOGETHER, Order, Presence, ReleaseReply, ReleaseRequest,
-    Renewal, SHOWN, Seen, ShareRequest, Snapshot, Store,
-    waits::{Claim, Look, Publication, Published, Waits, lateness},
+    AcquireAllReply, AcquireReply, AcquireRequest, Answer, Confirmation, DepthChange, Downgrading,
+    HoldOf, Holders, Keeping, Listener, MOST_TOGETHER, Presence, ReleaseReply, ReleaseRequest,
+    Renewal, SHOWN, Seen, ShareRequest, Snapshot, Store, waits::Waits,
 };
 use crate::base::{
-    id::{HoldId, InboxId, OwnerId},
+    confirm::Replicas,
+    id::{HoldId, InboxId},
     key::LockKey,
     mode::Mode,
 };
@@ -38,6 +37,7 @@ use crate::base::{
 mod address;
 mod attempt;
 mod cluster;
+mod confirmer;
 mod connect;
 mod connection;
 mod in_flight;
@@ -46,6 +46,8 @@ mod names;
 mod outages;
 mod pace;
 mod pushes;
+mod recent;
+mod release;
 mod reply;
 mod script;
 mod sentinels;
@@ -77,19 +79,19 @@ impl RedisStore {
     /// Connects when it is asked first.
     pub(crate) fn open(origin: Origin, timeouts: Timeouts) -> Self {
         let common = Common::new(timeouts, origin.outages());
-        let source = origin.source(&common);
-        Self::new(source.clone(), Some(source), common)
+        let (topology, messages) = origin.open(&common);
+        Self::new(topology, Some(messages), common)
     }
 
     /// All commands go over the pool; without an origin there is no inbox.
     pub(crate) fn over(pool: Pool, origin: Option<Origin>, timeouts: Timeouts) -> Self {
         let common = Common::new(timeouts, Outages::of_one());
-        let messages = origin.map(|origin| origin.source(&common));
-        Self::new(Source::Pool(pool), messages, common)
+        let messages = origin.map(|origin| origin.open(&common).1);
+        let topology = Topology::one(Arc::new(Pooled(pool)), common.clone());
+        Self::new(topology, messages, common)
     }
 
-    fn new(commands: Source, messages: Option<Source>, common: Common) -> Self {
-        let topology = Topology::new(commands, common.clone());
+    fn new(topology: Topology, messages: Option<Arc<dyn Source>>, common: Common) -> Self {
         let inbox = messages.map(|source| {
             let lost = {
                 let (topology, outages) = (topology.clone(), Arc::clone(&common.outages));
@@ -105,13 +107,6 @@ impl RedisStore {
             common,
             inbox,
         }
-    }
-
-    /// Lets a lock stand until it was held for so long. False if it was already, or the hold is not in it.
-    fn retain(&self, key: &LockKey, request: ReleaseRequest, min_hold: Duration) -> Answer<bool> {
-        let marks = if request.tombstone { "x" } else { "" };
-        let call = lock_and_line(&RETAIN, key).arg(Field(request.hold));
-        self.run(call.millis(min_hold).arg(marks), reply::flag)
     }
 
     /// The holds that one request may be about, in their order.
@@ -131,12 +126,6 @@ impl RedisStore {
         let topology = self.topology.clone();
         Box::pin(async move { topology.run(call, read).await })
     }
-}
-
-/// The call of a script that sees all three keys of a lock.
-fn lock_and_line(script: &'static Script, key: &LockKey) -> Call {
-    let call = script.call(3).arg(key.as_str());
-    call.arg(key.line()).arg(Entries(key))
 }
 
 impl Store for RedisStore {
@@ -231,47 +220,22 @@ impl Store for RedisStore {
     }
 
     fn release(&self, key: &LockKey, request: ReleaseRequest) -> Answer<ReleaseReply> {
-        let script = match request.mode {
-            Mode::Exclusive => &RELEASE,
-            Mode::Shared => &UNSHARE,
-        };
-        let mut call = lock_and_line(script, key).arg(Field(request.hold));
-        if !request.is_short() {
-            let marks = match (request.tombstone, request.nested) {
-                (true, true) => "xd",
-                (true, false) => "x",
-                (false, true) => "d",
-                (false, false) => "",
-            };
-            call = call.arg(marks).arg(request.inbox.as_bytes());
-        }
-        if let Some(successor) = request.successor {
-            let pass = u8::from(successor.order == Order::QueueFirst);
-            let preferred = u8::from(successor.entry.is_preferred);
-            let [lease, life] = [successor.entry.grant, successor.entry.life].map(millis);
-            call = call
-                .arg(Field(successor.hold))
-                .millis(successor.ttl)
-                .arg(format!("{pass} {lease} {life} {preferred}"))
-                .told(successor.entry);
-        }
         let ttl = request.successor.map(|successor| successor.ttl);
-        let released = self.run(call, move |reply| reply::released(reply, ttl));
-        match request.min_hold {
-            None => released,
-            Some(min_hold) => {
-                let retained = self.retain(key, request, min_hold);
-                Box::pin(async move {
-                    if retained.await? {
-                        return Ok(ReleaseReply {
-                            presence: Presence::Present,
-                            successor: None,
-                        });
-                    }
-                    released.await
-                })
+        let release = release::release(key, request);
+        let released = self.run(release, move |reply| reply::released(reply, ttl));
+        let Some(retain) = release::retain(key, request) else {
+            return released;
+        };
+        let retained = self.run(retain, reply::flag);
+        Box::pin(async move {
+            if retained.await? {
+                return Ok(ReleaseReply {
+                    presence: Presence::Present,
+                    successor: None,
+                });
             }
-        }
+            released.await
+        })
     }
 
     fn acquire_all(
@@ -323,6 +287,17 @@ impl Store for RedisStore {
         });
         let answers = future::try_join_all(runs.collect::<Vec<_>>());
         Box::pin(async move { Ok(answers.await?.concat()) })
+    }
+
+    fn confirm(
+        &self,
+        key: &LockKey,
+        replicas: Replicas,
+        within: Duration,
+        epoch: u64,
+    ) -> Answer<Confirmation> {
+        let (topology, key) = (self.topology.clone(), key.clone());
+        Box::pin(async move { Ok(topology.confirm(&key, replicas, within, epoch).await) })
     }
 
     fn inspect(&self, key: &LockKey) -> Answer<Option<Snapshot>> {
@@ -387,50 +362,6 @@ impl Store for RedisStore {
 
     fn spans(&self, one: &LockKey, other: &LockKey) -> bool {
         self.topology.spans_slots() || one.slot() == other.slot()
-    }
-}
-
-/// Each script touches what belongs to one owner, or the victim of one cycle, or the fields of one lock.
-impl Waits for RedisStore {
-    fn publish_wait(&self, publication: Publication) -> Answer<Published> {
-        let Publication {
-            owner,
-            wait,
-            life,
-            known,
-        } = publication;
-        let call = WAIT
-            .call(1)
-            .arg(WaitsOf(owner))
-            .arg(Field(wait.id))
-            .arg(waits::written(&wait))
-            .millis(life)
-            .millis(lateness(life))
-            .arg(known.map_or(0, |known| known.micros));
-        self.run(call, waits::published)
-    }
-
-    fn waits_of(&self, hold: HoldId) -> Answer<Look> {
-        let call = LOOK.call(1).arg(WaitsOf(hold.owner())).arg(Field(hold));
-        self.run(call, move |reply| waits::look(reply, hold))
-    }
-
-    fn holds_in(&self, key: &str) -> Answer<Vec<HoldId>> {
-        self.run(HOLDS.call(1).arg(key), waits::holds)
-    }
-
-    fn claim_victim(&self, claim: Claim) -> Answer<bool> {
-        let call = VICTIM
-            .call(1)
-            .arg(Victim(claim.cycle))
-            .arg(Field(claim.victim))
-            .millis(claim.life);
-        self.run(call, reply::flag)
-    }
-
-    fn withdraw_wait(&self, owner: OwnerId, wait: HoldId) -> Answer<()> {
-        let call = WITHDRAW.call(1).arg(WaitsOf(owner)).arg(Field(wait));
-        self.run(call, |reply| reply::flag(reply).map(drop))
     }
 }
 

@@ -12,4 +12,6 @@
 mod support;
 
 mod cluster_works;
+mod confirmation;
+mod releases;
 mod sentinel_works;

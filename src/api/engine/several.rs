@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use futures_util::future::join_all;
+use futures_util::future::{join_all, try_join_all};
 use tokio::{runtime::Handle, time::Instant};
 
 use super::{Engine, detects, present_runtime};
@@ -19,6 +19,7 @@ use crate::{
         options::{Options, Reentrancy, Terms, Wait, config},
     },
     hold::{
+        confirm,
         deadlock::watched,
         entries::Entries,
         entry::{Entry, Won},
@@ -51,6 +52,15 @@ impl Engine {
         taking.take_all(&keys).await?;
         let begun = taking.entries.holds().iter().skip(nested);
         begun.for_each(|hold| hold.set_min_hold(terms.min_hold));
+        let begun = taking.entries.holds().iter().skip(nested);
+        // Each of them is renewed first, so that there is one request to wait for.
+        let confirms = begun.map(|hold| confirm::taken(hold, self.store(), None));
+        let confirmed = try_join_all(confirms).await.map(drop);
+        if let Err(unconfirmed) = confirmed {
+            // What the release came to does not matter: it is repeated in the background.
+            let _ = taking.entries.exit().await;
+            return Err(unconfirmed);
+        }
         Ok(taking.entries)
     }
 

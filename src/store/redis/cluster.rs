@@ -8,47 +8,38 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
     sync::{
-        Arc,
+        Arc, Weak,
         atomic::{AtomicUsize, Ordering::Relaxed},
     },
     time::Duration,
 };
 
-use deadpool_redis::redis::{ErrorKind, ServerErrorKind, Value, cmd};
-use futures_util::{
-    future::join,
-    stream::{FuturesUnordered, StreamExt},
-};
+use deadpool_redis::redis::{ErrorKind, ServerErrorKind, Value};
 use tokio::{select, time::Instant};
 
-use self::map::{SlotMap, redirected};
+use self::map::redirected;
 use super::{
     address::{Address, Place},
     attempt::Attempt,
-    connect::{Common, Connector},
+    connect::{Common, Connector, Role},
     connection::{Cause, Connection},
     pushes::Receiver,
     reply::Unexpected,
     script::{Call, Way},
-    source::{Following, Limit, Opened, Source, Timeouts, open},
+    source::{Following, Limit, Opened, Opening, Source, Timeouts, open_at},
 };
 use crate::base::{
     error::{Effect, StoreError},
     mutex::Mutex,
     slot::SLOTS,
-    timer::{Elapsed, after, sleep, sleep_until, timeout_at},
+    timer::{Elapsed, after, sleep, timeout_at},
 };
 
+mod learning;
 mod map;
 
 /// How many redirections a request follows.
 const REDIRECTIONS: usize = 5;
-
-/// How many servers are asked for the map at once.
-const ASKED: usize = 5;
-
-/// How long the answers of the other servers are waited for once most of them have answered.
-const GRACE: Duration = Duration::from_millis(100);
 
 /// The least pause between two attempts to learn the map.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -98,12 +89,6 @@ impl Cluster {
         }
     }
 
-    /// For messages.
-    pub(super) fn endpoint(&self) -> Arc<str> {
-        let seeds: Vec<_> = self.seeds.iter().map(Place::to_string).collect();
-        format!("the cluster of {}", seeds.join(",")).into()
-    }
-
     /// Learns the map, unless it is there, and connects to one of the servers.
     pub(super) async fn connect(self: &Arc<Self>) -> Result<(), StoreError> {
         if self.nodes().is_empty() {
@@ -129,10 +114,7 @@ impl Cluster {
         for _ in 0..REDIRECTIONS {
             let limit = until.saturating_duration_since(Instant::now());
             let cause = match node.connector.ask(&connection, &call, way, limit).await {
-                Ok(reply) => {
-                    let read = read(reply);
-                    return read.map_err(|cause| connection.error(&call, Effect::Unknown, cause));
-                }
+                Ok(reply) => return self.common.read(&connection, call, reply, read),
                 Err(cause) => cause,
             };
             (node, way) = match redirection(&cause, &node.place) {
@@ -222,10 +204,12 @@ impl Cluster {
     }
 
     fn new_node(self: &Arc<Self>, place: &Place) -> Arc<Node> {
-        let source = Source::Server(Arc::new(self.server.at(place)));
-        let (cluster, lost) = (Arc::downgrade(self), place.clone());
-        let lost = move || cluster.upgrade().iter().for_each(|it| it.lost(&lost));
-        let connector = Connector::new(source, self.common.clone(), lost);
+        let source = Arc::new(self.server.at(place));
+        let role = OneOfMany {
+            cluster: Arc::downgrade(self),
+            place: place.clone(),
+        };
+        let connector = Connector::new(source, self.common.clone(), role);
         Arc::new(Node {
             place: place.clone(),
             connector: Arc::new(connector),
@@ -266,137 +250,9 @@ impl Cluster {
         node
     }
 
-    /// Learns the map, or waits for the attempt that is under way.
-    async fn learn(self: &Arc<Self>) -> Result<(), StoreError> {
-        let limit = self.common.timeouts.connect.saturating_mul(4);
-        let begin = || {
-            let cluster = Arc::clone(self);
-            async move { cluster.ask_for_map().await }
-        };
-        self.learning.outcome(limit, begin).await
-    }
-
-    async fn ask_for_map(self: Arc<Self>) -> Result<(), StoreError> {
-        let learnt = self.known.lock().learnt;
-        if let Some(learnt) = learnt {
-            sleep_until(after(learnt, PAUSE)).await;
-        }
-        let nodes = self.to_ask();
-        let asked = nodes.iter().map(|node| self.map_of(node));
-        let mut asked = asked.collect::<FuturesUnordered<_>>();
-        let (mut map, mut answers, mut error) = (SlotMap::default(), 0, None);
-        let mut until = after(Instant::now(), self.common.timeouts.connect);
-        while let Ok(Some(answer)) = timeout_at(until, asked.next()).await {
-            match answer {
-                Ok(other) => {
-                    map.merge(other);
-                    answers += 1;
-                    if answers == nodes.len() / 2 + 1 {
-                        until = until.min(after(Instant::now(), GRACE));
-                    }
-                }
-                Err(failed) => error = Some(failed),
-            }
-        }
-        drop(asked);
-        let mut known = self.known.lock();
-        known.learnt = Some(Instant::now());
-        if known.is_closed {
-            return Err(self.failed("it was closed"));
-        }
-        if map.is_empty() {
-            return Err(error.unwrap_or_else(|| self.failed("no server of it answers")));
-        }
-        let changed = self.replace(&mut known, &map, nodes);
-        drop(known);
-        self.common.outages.at(changed);
-        Ok(())
-    }
-
-    /// Some of all servers: first those that have slots and a connection, then the others in turn.
-    fn to_ask(self: &Arc<Self>) -> Vec<Arc<Node>> {
-        let (nodes, others) = {
-            let known = self.known.lock();
-            let places = known.places.iter().chain(&self.seeds);
-            let others: BTreeSet<_> = places.cloned().collect();
-            let others: Vec<Place> = others.into_iter().collect();
-            let nodes: Vec<_> = known.nodes.values().cloned().collect();
-            (nodes, others)
-        };
-        let connected = nodes
-            .into_iter()
-            .filter(|node| node.connector.is_connected());
-        let mut asked: Vec<_> = connected.take(ASKED - 1).collect();
-        let turn = self.turn.fetch_add(1, Relaxed);
-        let count = others.len();
-        let others = others
-            .into_iter()
-            .cycle()
-            .skip(turn % count.max(1))
-            .take(count);
-        for place in others {
-            if asked.len() < ASKED && !asked.iter().any(|node| node.place == place) {
-                asked.push(self.node(&place));
-            }
-        }
-        asked
-    }
-
-    async fn map_of(&self, node: &Arc<Node>) -> Result<SlotMap, StoreError> {
-        let connection = node.connector.connection().await?;
-        let limit = self.common.timeouts.response;
-        let ask = async |verb| {
-            let command = cmd("CLUSTER").arg(verb).to_owned();
-            let call = Call::command("cluster", command);
-            let asked = node
-                .connector
-                .ask(&connection, &call, Way::Plain, limit)
-                .await;
-            asked.map_err(|cause| connection.failed(&call, cause))
-        };
-        let (slots, nodes) = join(ask("SLOTS"), ask("NODES")).await;
-        // Without the epochs, which a user may not be allowed to see, the first answer counts.
-        let nodes = nodes.unwrap_or_default();
-        let map = SlotMap::read(&slots?, &nodes, &node.place);
-        map.ok_or_else(|| self.failed("the answer to CLUSTER SLOTS cannot be read"))
-    }
-
-    /// Puts a map in place of the present one. Returns the slots that have another owner.
-    fn replace(
-        self: &Arc<Self>,
-        known: &mut Known,
-        map: &SlotMap,
-        asked: Vec<Arc<Node>>,
-    ) -> Vec<u16> {
-        // What was connected for the question is used further.
-        let asked: BTreeMap<_, _> = asked
-            .into_iter()
-            .map(|node| (node.place.clone(), node))
-            .collect();
-        let before = std::mem::take(&mut known.nodes);
-        let mut nodes = BTreeMap::<Place, Arc<Node>>::new();
-        let slots = map.owners().into_iter().map(|place| {
-            let place = place?;
-            let node = nodes.entry(place.clone()).or_insert_with(|| {
-                let node = before.get(place).or_else(|| asked.get(place)).cloned();
-                node.unwrap_or_else(|| self.new_node(place))
-            });
-            Some(Arc::clone(node))
-        });
-        let slots: Vec<_> = slots.collect();
-        let pairs = (0..SLOTS).zip(known.slots.iter().zip(&slots));
-        let place = |node: &Option<Arc<Node>>| node.as_ref().map(|node| node.place.clone());
-        let changed = pairs.filter(|(_, (before, now))| place(before) != place(now));
-        let changed = changed.map(|(slot, _)| slot).collect();
-        known.places = map.places();
-        known.nodes = nodes;
-        known.slots = slots;
-        changed
-    }
-
     /// A connection to one of the servers, for messages: they reach each of them. The receiver is told that it has
     /// ended as soon as that server proves to be away.
-    pub(super) async fn open_any(
+    async fn open_any(
         self: &Arc<Self>,
         timeouts: Timeouts,
         limit: Limit,
@@ -409,7 +265,8 @@ impl Cluster {
             return Err(self.failed("no server of it has slots"));
         };
         let mut ends = node.connector.ends();
-        let opened = open(&self.server.at(&node.place), timeouts, limit, receiver).await?;
+        let address = Arc::new(self.server.at(&node.place));
+        let opened = open_at(address, timeouts, limit, receiver.clone()).await?;
         let ended = Arc::clone(&receiver.ended);
         drop(node);
         let following = tokio::spawn(async move {
@@ -422,6 +279,11 @@ impl Cluster {
             following,
             ..opened
         })
+    }
+
+    /// The connection to the server that has a slot, if there is one.
+    pub(super) fn present(&self, slot: u16) -> Option<Connection> {
+        self.owner(slot)?.connector.present()
     }
 
     /// How long a request about a slot that is sent now may take.
@@ -453,6 +315,44 @@ impl Cluster {
 
     fn failed(&self, cause: &'static str) -> StoreError {
         StoreError::new("connect", &self.endpoint(), Effect::None, cause)
+    }
+}
+
+/// For messages: whichever of the servers.
+impl Source for Cluster {
+    fn endpoint(&self) -> Arc<str> {
+        let seeds: Vec<_> = self.seeds.iter().map(Place::to_string).collect();
+        format!("the cluster of {}", seeds.join(",")).into()
+    }
+
+    fn open(self: Arc<Self>, timeouts: Timeouts, limit: Limit, receiver: Receiver) -> Opening {
+        Box::pin(async move { self.open_any(timeouts, limit, &receiver).await })
+    }
+
+    fn may_move(&self) -> bool {
+        true
+    }
+}
+
+/// A server of a cluster.
+struct OneOfMany {
+    cluster: Weak<Cluster>,
+    place: Place,
+}
+
+impl Role for OneOfMany {
+    fn lost(&self) {
+        if let Some(cluster) = self.cluster.upgrade() {
+            cluster.lost(&self.place);
+        }
+    }
+
+    fn has(&self, slot: u16) -> bool {
+        let owner = self
+            .cluster
+            .upgrade()
+            .and_then(|cluster| cluster.owner(slot));
+        owner.is_some_and(|node| node.place == self.place)
     }
 }
 

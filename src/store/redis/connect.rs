@@ -14,17 +14,22 @@ use std::{
 };
 
 use deadpool_redis::redis::Value;
-use futures_util::{FutureExt, future::Shared};
+use futures_util::{
+    FutureExt,
+    future::{Shared, join},
+};
 use tokio::{sync::watch, time::Instant};
 
 use super::{
+    confirmer::{Confirmer, history},
     connection::{Cause, Connection, Fault},
     outages::Outages,
     pace::Pace,
     pushes::{self, Watched},
+    recent::Recent,
     reply::Unexpected,
     script::{self, Call, Way},
-    source::{Limit, Opened, Source, Timeouts},
+    source::{Limit, Opened, Source, Timeouts, open},
     traffic::Traffic,
 };
 use crate::base::{
@@ -35,7 +40,7 @@ use crate::base::{
 
 /// Keeps a connection for commands.
 pub(super) struct Connector {
-    source: Source,
+    source: Arc<dyn Source>,
     common: Common,
     state: Mutex<State>,
     /// Counts the connections that were lost.
@@ -44,8 +49,16 @@ pub(super) struct Connector {
     ends: watch::Sender<u64>,
     /// Changes with each loss, and with every attempt to connect; unique among all connectors.
     epoch: AtomicU64,
-    /// Is told when a connection was lost.
-    lost: Box<dyn Fn() + Send + Sync>,
+    role: Box<dyn Role>,
+}
+
+/// What its server is among those of the store.
+pub(super) trait Role: Send + Sync {
+    /// A connection was lost.
+    fn lost(&self);
+
+    /// Whether it has a slot.
+    fn has(&self, slot: u16) -> bool;
 }
 
 /// What the connectors of one store have in common.
@@ -57,6 +70,7 @@ pub(super) struct Common {
     pub(super) outages: Arc<Outages>,
     /// The latest epoch of all.
     pub(super) epochs: Arc<AtomicU64>,
+    pub(super) recent: Arc<Recent>,
 }
 
 impl Common {
@@ -66,7 +80,24 @@ impl Common {
             outages: Arc::new(outages),
             watched: Watched::default(),
             epochs: Arc::default(),
+            recent: Arc::default(),
         }
+    }
+
+    /// Reads the answer to a call.
+    pub(super) fn read<T>(
+        &self,
+        connection: &Connection,
+        call: Call,
+        reply: Value,
+        read: impl FnOnce(Value) -> Result<T, Unexpected>,
+    ) -> Result<T, StoreError> {
+        let read = read(reply);
+        let read = read.map_err(|cause| connection.error(&call, Effect::Unknown, cause))?;
+        if call.is_release() {
+            self.recent.answered(call, &connection.history);
+        }
+        Ok(read)
     }
 }
 
@@ -86,11 +117,7 @@ type Connecting =
 
 impl Connector {
     /// Connects nowhere yet.
-    pub(super) fn new(
-        source: Source,
-        common: Common,
-        lost: impl Fn() + Send + Sync + 'static,
-    ) -> Self {
+    pub(super) fn new(source: Arc<dyn Source>, common: Common, role: impl Role + 'static) -> Self {
         Self {
             source,
             common,
@@ -98,7 +125,7 @@ impl Connector {
             losses: AtomicU64::new(0),
             ends: watch::Sender::new(0),
             epoch: AtomicU64::new(0),
-            lost: Box::new(lost),
+            role: Box::new(role),
         }
     }
 
@@ -107,7 +134,7 @@ impl Connector {
         self.begin_epoch();
         self.losses.fetch_add(1, Relaxed);
         self.ends.send_modify(|count| *count += 1);
-        (self.lost)();
+        self.role.lost();
     }
 
     /// Changes whenever a connection was lost or given up.
@@ -148,9 +175,7 @@ impl Connector {
         let connection = self.connection().await?;
         let limit = self.common.timeouts.response;
         match self.ask(&connection, &call, Way::Plain, limit).await {
-            Ok(reply) => {
-                read(reply).map_err(|cause| connection.error(&call, Effect::Unknown, cause))
-            }
+            Ok(reply) => self.common.read(&connection, call, reply, read),
             Err(cause) => Err(connection.failed(&call, cause)),
         }
     }
@@ -251,7 +276,10 @@ impl Connector {
     async fn open(self: &Arc<Self>, number: u64, losses: u64) -> Result<Connection, StoreError> {
         let begun = Instant::now();
         let Common {
-            timeouts, watched, ..
+            timeouts,
+            watched,
+            recent,
+            ..
         } = &self.common;
         let receiver = {
             let connector = Arc::downgrade(self);
@@ -259,32 +287,55 @@ impl Connector {
                 connector.upgrade().iter().for_each(|it| it.lose());
             })
         };
-        let opening = self.source.open(*timeouts, Limit::None, &receiver);
+        let opening = open(&self.source, *timeouts, Limit::None, receiver);
         let Opened {
             driver,
             endpoint,
+            again,
             following,
         } = opening.await?;
         let pace = Pace::new(begun.elapsed());
         let is_pooled = self.source.is_pool();
-        if watched.get().is_some() && !is_pooled {
-            let Timeouts { connect, response } = *timeouts;
-            pushes::subscribe(&driver, connect.min(response)).await;
-        }
+        let limit = timeouts.connect.min(timeouts.response);
+        let subscribing = async {
+            if watched.get().is_some() && !is_pooled {
+                pushes::subscribe(&driver, limit).await;
+            }
+        };
+        let (history, ()) = join(history(&driver, *timeouts), subscribing).await;
+        // Where it does not say so, it may be another one each time.
+        let history = history.unwrap_or_else(|| format!("{endpoint} {number}").into());
         let traffic = if is_pooled {
             Traffic::unchecked(pace)
         } else {
             Traffic::checked(pace)
         };
-        Ok(Connection {
+        let connection = Connection {
             driver,
             endpoint,
+            confirmer: Arc::new(Confirmer::new(again, *timeouts, Arc::clone(&history))),
+            history,
             number,
             losses,
             traffic,
             is_pooled,
             _following: following.map(Arc::new),
-        })
+        };
+        let has = |slot| self.role.has(slot);
+        let repeating = recent.repeat(&connection, has, timeouts.response);
+        repeating.await;
+        Ok(connection)
+    }
+
+    /// Repeats at a server that is connected already what another one has answered before it.
+    pub(super) async fn repeat_releases(&self) {
+        if let Some(connection) = self.present() {
+            let Common {
+                recent, timeouts, ..
+            } = &self.common;
+            let has = |slot| self.role.has(slot);
+            recent.repeat(&connection, has, timeouts.response).await;
+        }
     }
 
     /// Closes the connection, and makes no other one. A pool that was given stays as it is.

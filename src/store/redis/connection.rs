@@ -1,6 +1,6 @@
 //! One connection to one server, and what becomes of a request on it.
 
-use std::{error::Error, future::poll_fn, io, pin::pin, sync::Arc, time::Duration};
+use std::{error::Error, fmt, future::poll_fn, io, pin::pin, sync::Arc, time::Duration};
 
 use deadpool_redis::redis::{
     ErrorKind, RedisError, ServerErrorKind, Value, aio::MultiplexedConnection,
@@ -9,6 +9,7 @@ use futures_util::future::Either;
 use tokio::time::Instant;
 
 use super::{
+    confirmer::{Confirmer, History},
     script::{self, Call, DriverError, Way},
     source::Following,
     traffic::Traffic,
@@ -19,11 +20,14 @@ use crate::base::{
 };
 
 /// A connection that is cloned for every request.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Connection {
     pub(super) driver: MultiplexedConnection,
     /// Where it leads, for messages; never the password.
     pub(super) endpoint: Arc<str>,
+    /// Tells its server from those that answer in its place before and after it.
+    pub(super) history: History,
+    pub(super) confirmer: Arc<Confirmer>,
     /// Tells a connection from its successor.
     pub(super) number: u64,
     /// How many connections had been lost when it was made: once there are more, it is suspect.
@@ -125,4 +129,13 @@ fn is_done(error: &RedisError) -> bool {
         || error.is_timeout()
         || error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly)
         || script::condition(error) == Some("READONLY")
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection")
+            .field("endpoint", &self.endpoint)
+            .field("number", &self.number)
+            .finish_non_exhaustive()
+    }
 }

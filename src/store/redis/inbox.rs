@@ -39,7 +39,7 @@ const DEAF: Duration = Duration::from_secs(1);
 pub(super) type Lost = Arc<dyn Fn() + Send + Sync>;
 
 pub(super) struct Inbox {
-    source: Source,
+    source: Arc<dyn Source>,
     timeouts: Timeouts,
     lost: Lost,
     check: Arc<Check>,
@@ -63,7 +63,7 @@ impl Subscription {
 }
 
 impl Inbox {
-    pub(super) fn new(source: Source, timeouts: Timeouts, lost: Lost) -> Self {
+    pub(super) fn new(source: Arc<dyn Source>, timeouts: Timeouts, lost: Lost) -> Self {
         Self {
             source,
             timeouts,
@@ -86,7 +86,7 @@ impl Inbox {
         let subscriber = Subscriber {
             id,
             listener,
-            source: self.source.clone(),
+            source: Arc::clone(&self.source),
             timeouts: self.timeouts,
             lost: Arc::clone(&self.lost),
             check: Arc::clone(&self.check),

@@ -33,6 +33,14 @@ pub(super) struct Receiver {
 }
 
 impl Receiver {
+    /// Heeds nothing.
+    pub(super) fn deaf() -> Self {
+        Self {
+            message: Arc::new(drop),
+            ended: Arc::new(|| {}),
+        }
+    }
+
     pub(super) fn push_sender(
         &self,
     ) -> impl Fn(PushInfo) -> Result<(), SendError> + Send + Sync + 'static {

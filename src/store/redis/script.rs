@@ -7,8 +7,9 @@ use deadpool_redis::redis::{
     aio::MultiplexedConnection, cmd, pipe,
 };
 
+use super::names::Entries;
 use crate::{
-    base::{error::Effect, slot},
+    base::{error::Effect, key::LockKey, slot},
     store::QueueEntry,
 };
 
@@ -95,6 +96,12 @@ impl Script {
     }
 }
 
+/// The call of a script that sees all three keys of a lock.
+pub(super) fn lock_and_line(script: &'static Script, key: &LockKey) -> Call {
+    let call = script.call(3).arg(key.as_str());
+    call.arg(key.line()).arg(Entries(key))
+}
+
 /// A span as the scripts count it.
 pub(super) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
@@ -112,6 +119,18 @@ impl Call {
 
     pub(super) fn verb(&self) -> &'static str {
         self.verb
+    }
+
+    /// Whether it ends holds, and changes nothing but what they have left.
+    pub(super) fn is_release(&self) -> bool {
+        ["release", "unshare", "release_all"].contains(&self.verb)
+    }
+
+    /// What makes its script known to the server.
+    pub(super) fn load(&self) -> Option<Self> {
+        let mut load = cmd("SCRIPT");
+        load.arg("LOAD").arg(&*self.script?.source);
+        Some(Self::command("script", load))
     }
 
     /// The slot of a cluster in which the keys of a script lie.

@@ -23,7 +23,7 @@ use super::{
     address::{Address, Place},
     pushes::Receiver,
     script::{self, DriverError},
-    source::{Following, Limit, Opened, Timeouts, open},
+    source::{Following, Limit, Opened, Opening, Source, Timeouts, open_at},
 };
 use crate::base::{
     backoff::growing_pauses,
@@ -84,15 +84,9 @@ impl Sentinels {
         }
     }
 
-    /// For messages.
-    pub(super) fn endpoint(&self) -> Arc<str> {
-        let seeds: Vec<_> = self.seeds.iter().map(Place::to_string).collect();
-        format!("{} of the sentinels {}", self.name, seeds.join(",")).into()
-    }
-
     /// Connects to the primary. An attempt goes over to another server as soon as the sentinels name one. Once connected,
     /// the receiver is told that the connection has ended when they do.
-    pub(super) async fn open(
+    async fn open_primary(
         self: &Arc<Self>,
         timeouts: Timeouts,
         limit: Limit,
@@ -122,8 +116,8 @@ impl Sentinels {
         limit: Limit,
         receiver: &Receiver,
     ) -> Result<Opened, StoreError> {
-        let address = self.server.at(&named.place);
-        let opened = open(&address, timeouts, limit, receiver).await?;
+        let address = Arc::new(self.server.at(&named.place));
+        let opened = open_at(address, timeouts, limit, receiver.clone()).await?;
         let failed = |cause: Box<dyn Error + Send + Sync>| {
             StoreError::new("connect", &opened.endpoint, Effect::None, cause)
         };
@@ -231,6 +225,21 @@ impl Sentinels {
         if heard.answers > 1 {
             known.retain(|place, _| self.seeds.contains(place) || heard.others.contains(place));
         }
+    }
+}
+
+impl Source for Sentinels {
+    fn endpoint(&self) -> Arc<str> {
+        let seeds: Vec<_> = self.seeds.iter().map(Place::to_string).collect();
+        format!("{} of the sentinels {}", self.name, seeds.join(",")).into()
+    }
+
+    fn open(self: Arc<Self>, timeouts: Timeouts, limit: Limit, receiver: Receiver) -> Opening {
+        Box::pin(async move { self.open_primary(timeouts, limit, &receiver).await })
+    }
+
+    fn may_move(&self) -> bool {
+        true
     }
 }
 

@@ -13,6 +13,7 @@ use super::{
     outages::Outages,
     sentinels::Sentinels,
     source::Source,
+    topology::Topology,
 };
 use crate::base::{error::LockError, options::config};
 
@@ -295,15 +296,18 @@ impl Origin {
         }
     }
 
-    pub(super) fn source(self, common: &Common) -> Source {
-        match self.0 {
-            Of::Server(address) => Source::Server(address),
-            Of::Sentinels(sentinels) => Source::Primary(sentinels),
+    /// Where requests go, and where messages come from.
+    pub(super) fn open(self, common: &Common) -> (Topology, Arc<dyn Source>) {
+        let source: Arc<dyn Source> = match self.0 {
+            Of::Server(address) => address,
+            Of::Sentinels(sentinels) => sentinels,
             Of::Cluster { server, seeds } => {
                 let cluster = Cluster::new(Address::clone(&server), seeds, common.clone());
-                Source::Cluster(Arc::new(cluster))
+                let cluster = Arc::new(cluster);
+                return (Topology::Cluster(Arc::clone(&cluster)), cluster);
             }
-        }
+        };
+        (Topology::one(Arc::clone(&source), common.clone()), source)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Where connections come from: for commands and for the inbox.
 
-use std::{error::Error, sync::Arc, time::Duration};
+use std::{pin::Pin, sync::Arc, time::Duration};
 
 use deadpool_redis::{
     Pool, PoolError,
@@ -11,10 +11,8 @@ use tokio::task::{AbortHandle, JoinHandle};
 
 use super::{
     address::Address,
-    cluster::Cluster,
     pushes::Receiver,
     script::{self, DriverError},
-    sentinels::Sentinels,
 };
 use crate::base::{
     error::{Effect, StoreError},
@@ -29,17 +27,45 @@ pub(crate) struct Timeouts {
 }
 
 /// Where connections come from.
-#[derive(Clone)]
-pub(super) enum Source {
-    /// The server at an address.
-    Server(Arc<Address>),
-    /// A pool of the caller. Its connections do not report their end, and have timers of their own, which must not be
-    /// polled by another runtime than the one that made them.
-    Pool(Pool),
-    /// Whichever server the sentinels say is the primary.
-    Primary(Arc<Sentinels>),
-    /// The servers of a cluster: for messages, whichever of them.
-    Cluster(Arc<Cluster>),
+pub(super) trait Source: Send + Sync {
+    /// What connections are asked for, for messages; never the password.
+    fn endpoint(&self) -> Arc<str>;
+
+    /// Makes a connection. What the server sends over it unasked goes to the receiver, but for that of a pool.
+    fn open(self: Arc<Self>, timeouts: Timeouts, limit: Limit, receiver: Receiver) -> Opening;
+
+    /// Whether the next connection may lead to another server.
+    fn may_move(&self) -> bool {
+        false
+    }
+
+    /// Whether it is a pool of the caller. Its connections do not report their end, and have timers of their own, which
+    /// must not be polled by another runtime than the one that made them.
+    fn is_pool(&self) -> bool {
+        false
+    }
+}
+
+pub(super) type Opening = Pin<Box<dyn Future<Output = Result<Opened, StoreError>> + Send>>;
+
+/// Makes a connection within the connect timeout.
+pub(super) async fn open(
+    source: &Arc<dyn Source>,
+    timeouts: Timeouts,
+    limit: Limit,
+    receiver: Receiver,
+) -> Result<Opened, StoreError> {
+    let within = timeouts.connect;
+    let opening = Arc::clone(source).open(timeouts, limit, receiver);
+    timeout(within, opening).await.unwrap_or_else(|Elapsed| {
+        let cause = format!("no connection within {within:?}");
+        Err(StoreError::new(
+            "connect",
+            &source.endpoint(),
+            Effect::None,
+            cause,
+        ))
+    })
 }
 
 /// A connection that was made just now.
@@ -47,6 +73,8 @@ pub(super) struct Opened {
     pub(super) driver: MultiplexedConnection,
     /// Where it leads, for messages; never the password.
     pub(super) endpoint: Arc<str>,
+    /// Leads to the same server once more.
+    pub(super) again: Arc<dyn Source>,
     /// What gives it up once it leads to the wrong server.
     pub(super) following: Option<Following>,
 }
@@ -75,80 +103,59 @@ pub(super) enum Limit {
     Response,
 }
 
-impl Source {
-    /// Whether the next connection may lead to another server.
-    pub(super) fn may_move(&self) -> bool {
-        matches!(self, Self::Primary(_))
+/// One server.
+impl Source for Address {
+    fn endpoint(&self) -> Arc<str> {
+        Arc::clone(&self.endpoint)
     }
 
-    pub(super) fn is_pool(&self) -> bool {
-        matches!(self, Self::Pool(_))
+    fn open(self: Arc<Self>, timeouts: Timeouts, limit: Limit, receiver: Receiver) -> Opening {
+        Box::pin(open_at(self, timeouts, limit, receiver))
+    }
+}
+
+/// A pool of the caller.
+pub(super) struct Pooled(pub(super) Pool);
+
+impl Source for Pooled {
+    fn endpoint(&self) -> Arc<str> {
+        Arc::from("the given pool")
     }
 
-    /// What connections are asked for, for messages.
-    pub(super) fn endpoint(&self) -> Arc<str> {
-        match self {
-            Self::Server(address) => Arc::clone(&address.endpoint),
-            Self::Pool(_) => Arc::from("the given pool"),
-            Self::Primary(sentinels) => sentinels.endpoint(),
-            Self::Cluster(cluster) => cluster.endpoint(),
-        }
+    fn open(self: Arc<Self>, timeouts: Timeouts, _limit: Limit, _receiver: Receiver) -> Opening {
+        Box::pin(async move {
+            let endpoint = self.endpoint();
+            let failed = |effect, error: PoolError| {
+                StoreError::new("connect", &endpoint, effect, error.to_string())
+            };
+            let pooled = self.0.get().await.map_err(|error| match error {
+                PoolError::Backend(error) => refused(&endpoint, error),
+                PoolError::Closed => failed(Effect::Refused, error),
+                error => failed(Effect::None, error),
+            })?;
+            let mut driver = deadpool_redis::Connection::take(pooled);
+            // The limit is our own: this one only ends the task that waits for the answer.
+            driver.set_response_timeout(timeouts.response.saturating_mul(2));
+            Ok(Opened {
+                driver,
+                endpoint,
+                again: self,
+                following: None,
+            })
+        })
     }
 
-    /// Makes a connection. What the server sends over it unasked goes to `receiver`, but for that of a pool.
-    pub(super) async fn open(
-        &self,
-        timeouts: Timeouts,
-        limit: Limit,
-        receiver: &Receiver,
-    ) -> Result<Opened, StoreError> {
-        let within = timeouts.connect;
-        let opening = async {
-            match self {
-                Self::Server(address) => open(address, timeouts, limit, receiver).await,
-                Self::Pool(pool) => {
-                    let pooled = pool.get().await.map_err(|error| self.pool_failed(error))?;
-                    let mut driver = deadpool_redis::Connection::take(pooled);
-                    // The limit is our own: this one only ends the task that waits for the answer.
-                    driver.set_response_timeout(timeouts.response.saturating_mul(2));
-                    Ok(Opened {
-                        driver,
-                        endpoint: self.endpoint(),
-                        following: None,
-                    })
-                }
-                Self::Primary(sentinels) => sentinels.open(timeouts, limit, receiver).await,
-                Self::Cluster(cluster) => cluster.open_any(timeouts, limit, receiver).await,
-            }
-        };
-        match timeout(within, opening).await {
-            Ok(opened) => opened,
-            Err(Elapsed) => {
-                let cause = format!("no connection within {within:?}");
-                Err(self.failed(Effect::None, cause))
-            }
-        }
-    }
-
-    fn pool_failed(&self, error: PoolError) -> StoreError {
-        match error {
-            PoolError::Backend(error) => refused(&self.endpoint(), error),
-            PoolError::Closed => self.failed(Effect::Refused, error.to_string()),
-            error => self.failed(Effect::None, error.to_string()),
-        }
-    }
-
-    fn failed(&self, effect: Effect, cause: impl Into<Box<dyn Error + Send + Sync>>) -> StoreError {
-        StoreError::new("connect", &self.endpoint(), effect, cause)
+    fn is_pool(&self) -> bool {
+        true
     }
 }
 
 /// Connects to one server.
-pub(super) async fn open(
-    address: &Address,
+pub(super) async fn open_at(
+    address: Arc<Address>,
     timeouts: Timeouts,
     limit: Limit,
-    receiver: &Receiver,
+    receiver: Receiver,
 ) -> Result<Opened, StoreError> {
     let response = (limit == Limit::Response).then_some(timeouts.response);
     let config = AsyncConnectionConfig::new()
@@ -165,6 +172,7 @@ pub(super) async fn open(
     Ok(Opened {
         driver,
         endpoint: Arc::clone(endpoint),
+        again: address,
         following: None,
     })
 }

@@ -7,12 +7,16 @@ use tokio::time::Instant;
 
 use super::{
     cluster::Cluster,
-    connect::{Common, Connector},
+    connect::{Common, Connector, Role},
+    outages::Outages,
     reply::Unexpected,
     script::Call,
     source::Source,
 };
-use crate::base::{error::StoreError, key::LockKey};
+use crate::{
+    base::{confirm::Replicas, error::StoreError, key::LockKey},
+    store::Confirmation,
+};
 
 /// Where requests go.
 #[derive(Clone, Debug)]
@@ -22,15 +26,10 @@ pub(super) enum Topology {
 }
 
 impl Topology {
-    pub(super) fn new(source: Source, common: Common) -> Self {
-        match source {
-            Source::Cluster(cluster) => Self::Cluster(cluster),
-            source => {
-                let outages = Arc::clone(&common.outages);
-                let lost = move || outages.everywhere();
-                Self::One(Arc::new(Connector::new(source, common, lost)))
-            }
-        }
+    /// One server at a time.
+    pub(super) fn one(source: Arc<dyn Source>, common: Common) -> Self {
+        let role = TheOne(Arc::clone(&common.outages));
+        Self::One(Arc::new(Connector::new(source, common, role)))
     }
 
     /// Connects, unless a connection is there already.
@@ -50,6 +49,29 @@ impl Topology {
         match self {
             Self::One(connector) => connector.run(call, read).await,
             Self::Cluster(cluster) => cluster.run(call, read).await,
+        }
+    }
+
+    /// Waits until so many replicas have what was executed over the connection for a lock while it had this epoch.
+    pub(super) async fn confirm(
+        &self,
+        key: &LockKey,
+        replicas: Replicas,
+        within: Duration,
+        epoch: u64,
+    ) -> Confirmation {
+        let present = match self {
+            Self::One(connector) => connector.present(),
+            Self::Cluster(cluster) => cluster.present(key.slot()),
+        };
+        let Some(connection) = present.filter(|_| self.epoch(key) == epoch) else {
+            return Confirmation::Unknown;
+        };
+        let confirmation = connection.confirmer.confirm(key, replicas, within).await;
+        if self.epoch(key) == epoch {
+            confirmation
+        } else {
+            Confirmation::Unknown
         }
     }
 
@@ -87,5 +109,18 @@ impl Topology {
             Self::One(connector) => connector.close(),
             Self::Cluster(cluster) => cluster.close(),
         }
+    }
+}
+
+/// A server that has all locks.
+struct TheOne(Arc<Outages>);
+
+impl Role for TheOne {
+    fn lost(&self) {
+        self.0.everywhere();
+    }
+
+    fn has(&self, _slot: u16) -> bool {
+        true
     }
 }

@@ -8,12 +8,19 @@ use std::{fmt::Write, sync::Arc, time::Duration};
 
 use deadpool_redis::redis::Value;
 
-use super::reply::Unexpected;
+use super::{
+    RedisStore,
+    names::{Field, Victim, WaitsOf},
+    reply::{self, Unexpected},
+    script::{HOLDS, LOOK, VICTIM, WAIT, WITHDRAW},
+};
 use crate::{
-    base::id::HoldId,
+    base::id::{HoldId, OwnerId},
     store::{
-        StoreTime,
-        waits::{EnclosedWait, Enclosing, Look, Published, SeenWait},
+        Answer, StoreTime,
+        waits::{
+            Claim, EnclosedWait, Enclosing, Look, Publication, Published, SeenWait, Waits, lateness,
+        },
     },
 };
 
@@ -117,6 +124,50 @@ pub(super) fn holds(reply: Value) -> Result<Vec<HoldId>, Unexpected> {
         Some(holds)
     };
     parse().ok_or(Unexpected(reply))
+}
+
+/// Each script touches what belongs to one owner, or the victim of one cycle, or the fields of one lock.
+impl Waits for RedisStore {
+    fn publish_wait(&self, publication: Publication) -> Answer<Published> {
+        let Publication {
+            owner,
+            wait,
+            life,
+            known,
+        } = publication;
+        let call = WAIT
+            .call(1)
+            .arg(WaitsOf(owner))
+            .arg(Field(wait.id))
+            .arg(written(&wait))
+            .millis(life)
+            .millis(lateness(life))
+            .arg(known.map_or(0, |known| known.micros));
+        self.run(call, published)
+    }
+
+    fn waits_of(&self, hold: HoldId) -> Answer<Look> {
+        let call = LOOK.call(1).arg(WaitsOf(hold.owner())).arg(Field(hold));
+        self.run(call, move |reply| look(reply, hold))
+    }
+
+    fn holds_in(&self, key: &str) -> Answer<Vec<HoldId>> {
+        self.run(HOLDS.call(1).arg(key), holds)
+    }
+
+    fn claim_victim(&self, claim: Claim) -> Answer<bool> {
+        let call = VICTIM
+            .call(1)
+            .arg(Victim(claim.cycle))
+            .arg(Field(claim.victim))
+            .millis(claim.life);
+        self.run(call, reply::flag)
+    }
+
+    fn withdraw_wait(&self, owner: OwnerId, wait: HoldId) -> Answer<()> {
+        let call = WITHDRAW.call(1).arg(WaitsOf(owner)).arg(Field(wait));
+        self.run(call, |reply| reply::flag(reply).map(drop))
+    }
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use crate::{
             pushes::Receiver,
             reply::Message,
             script::{self, DriverError},
-            source::{Following, Limit, Opened, Source, Timeouts},
+            source::{Following, Limit, Opened, Source, Timeouts, open},
         },
     },
 };
@@ -63,7 +63,7 @@ enum End {
 pub(super) struct Subscriber {
     pub(super) id: InboxId,
     pub(super) listener: Weak<dyn Listener>,
-    pub(super) source: Source,
+    pub(super) source: Arc<dyn Source>,
     pub(super) timeouts: Timeouts,
     pub(super) lost: Lost,
     pub(super) check: Arc<Check>,
@@ -145,11 +145,12 @@ impl Subscriber {
         ended: &Arc<Notify>,
     ) -> Result<(MultiplexedConnection, Option<Following>), StoreError> {
         let receiver = deliver(Weak::clone(&self.listener), Arc::clone(ended));
-        let opening = self.source.open(self.timeouts, Limit::Response, &receiver);
+        let opening = open(&self.source, self.timeouts, Limit::Response, receiver);
         let Opened {
             mut driver,
             endpoint,
             following,
+            ..
         } = opening.await?;
         let subscribed = driver.subscribe(self.id.to_string()).await;
         subscribed.map_err(|error| {

@@ -1,0 +1,74 @@
+//! How many replicas must have a lock before it counts.
+
+use std::{num::NonZeroU32, time::Duration};
+
+/// How many replicas of the server must have a lock before it counts; for
+/// [`LocksBuilder::confirm`](crate::LocksBuilder::confirm).
+///
+/// A replica that is promoted brings what it has. Sentinels and clusters prefer the one that has the most, but only as far
+/// as they know: where two of three servers have a lock, the third one may be promoted. So [`all`](Self::all) is what a
+/// lock needs to outlive a failover; [`at_least`](Self::at_least) goes on while a replica is away.
+///
+/// # Examples
+///
+/// ```
+/// # use std::time::Duration;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), reentry::LockError> {
+/// use reentry::{Locks, Replicas};
+///
+/// let within = Duration::from_millis(500);
+/// let builder = Locks::builder().url("memory:").confirm(Replicas::all(), within);
+/// # builder.build().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Replicas(Option<NonZeroU32>);
+
+impl Replicas {
+    /// All of them, and one at the least: every replica that the server has had since it was connected to. One that is cut
+    /// off counts further, since it may be promoted; once it is gone for good, the next connection does without it.
+    #[must_use]
+    pub const fn all() -> Self {
+        Self(None)
+    }
+
+    /// So many of them; one if that is 0.
+    #[must_use]
+    pub const fn at_least(count: u32) -> Self {
+        match NonZeroU32::new(count) {
+            Some(count) => Self(Some(count)),
+            None => Self(Some(NonZeroU32::MIN)),
+        }
+    }
+
+    /// How many must have it where there are so many.
+    pub(crate) fn of(self, all: u32) -> u32 {
+        self.0.map_or(all.max(1), NonZeroU32::get)
+    }
+
+    pub(crate) fn are_all(self) -> bool {
+        self.0.is_none()
+    }
+}
+
+/// How many replicas must have a lock, and how soon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Confirm {
+    pub(crate) replicas: Replicas,
+    /// In milliseconds, since every hold has it.
+    within: NonZeroU32,
+}
+
+impl Confirm {
+    /// `None` if the time is none, or too long.
+    pub(crate) fn new(replicas: Replicas, within: Duration) -> Option<Self> {
+        let within = NonZeroU32::new(u32::try_from(within.as_millis()).ok()?)?;
+        Some(Self { replicas, within })
+    }
+
+    pub(crate) fn within(self) -> Duration {
+        Duration::from_millis(self.within.get().into())
+    }
+}

@@ -1,0 +1,93 @@
+//! Waits until replicas have a hold, where it is to count only then.
+//!
+//! An answer of the server proves nothing about its replicas. So the body waits for them after the acquisition, wherever
+//! that came from, and a renewal lengthens the lease only once they have it.
+
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use crate::{
+    base::{
+        backoff::pauses,
+        confirm::Confirm,
+        error::{Effect, LockError, StoreError},
+        timer::{after, sleep},
+    },
+    hold::{hold::Hold, renewed::Holds},
+    store::{Confirmation, Store},
+};
+
+/// Waits until the replicas have a hold that was taken by a request before which its connection had this epoch. Where
+/// that has changed meanwhile, the hold is renewed, so that there is a new request to wait for.
+///
+/// Fails if they do not have it in time. Then it may be in the lock, or not.
+pub(crate) async fn taken(
+    hold: &Arc<Hold>,
+    store: &Arc<dyn Store>,
+    mut epoch: Option<u64>,
+) -> Result<(), LockError> {
+    let Some(confirm) = hold.confirm else {
+        return Ok(());
+    };
+    let unconfirmed = || LockError::Unconfirmed {
+        key: hold.key().name().to_owned(),
+        within: confirm.within(),
+    };
+    let until = after(Instant::now(), confirm.within());
+    let mut pauses = pauses();
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() || hold.lost().is_some() {
+            return Err(unconfirmed());
+        }
+        if let Some(epoch) = epoch {
+            match store
+                .confirm(hold.key(), confirm.replicas, left, epoch)
+                .await
+            {
+                Ok(Confirmation::Confirmed) => return Ok(()),
+                Ok(Confirmation::Late) => return Err(unconfirmed()),
+                Ok(Confirmation::Unknown) | Err(_) => {
+                    sleep(pauses.next().unwrap_or_default().min(left)).await;
+                }
+            }
+        }
+        let present = store.connection_epoch(hold.key());
+        let holds = Holds::One(Arc::clone(hold));
+        let asked = holds.ask(&**store, hold.ttl());
+        epoch = match asked.answer(&holds).await {
+            Ok(gone) if gone.is_empty() => Some(present),
+            Ok(_) => return Err(unconfirmed()),
+            Err(_) => None,
+        };
+    }
+}
+
+/// Waits until the replicas have renewals that were answered, each sent when its connection had this epoch.
+pub(super) async fn renewed(
+    confirms: Vec<(Arc<Hold>, Confirm, u64)>,
+    store: &Arc<dyn Store>,
+) -> Result<(), StoreError> {
+    for (hold, confirm, epoch) in confirms {
+        let left = hold.deadline().saturating_duration_since(Instant::now());
+        let within = confirm.within().min(left);
+        match store
+            .confirm(hold.key(), confirm.replicas, within, epoch)
+            .await?
+        {
+            Confirmation::Confirmed => {}
+            Confirmation::Late | Confirmation::Unknown => {
+                let cause = "too few replicas have it";
+                let endpoint = Arc::from("the replicas");
+                return Err(StoreError::new(
+                    "confirm",
+                    &endpoint,
+                    Effect::Unknown,
+                    cause,
+                ));
+            }
+        }
+    }
+    Ok(())
+}

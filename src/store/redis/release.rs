@@ -1,0 +1,47 @@
+//! The requests that end a hold.
+
+use super::{
+    names::Field,
+    script::{Call, RELEASE, RETAIN, UNSHARE, lock_and_line, millis},
+};
+use crate::{
+    base::{key::LockKey, mode::Mode},
+    store::{Order, ReleaseRequest},
+};
+
+/// Lets a lock stand until it was held for so long, if it is to. It says whether it does: not if it was held for so long
+/// already, and not if the hold is not in it.
+pub(super) fn retain(key: &LockKey, request: ReleaseRequest) -> Option<Call> {
+    let marks = if request.tombstone { "x" } else { "" };
+    let call = lock_and_line(&RETAIN, key).arg(Field(request.hold));
+    Some(call.millis(request.min_hold?).arg(marks))
+}
+
+/// Ends a hold, and moves the lock on.
+pub(super) fn release(key: &LockKey, request: ReleaseRequest) -> Call {
+    let script = match request.mode {
+        Mode::Exclusive => &RELEASE,
+        Mode::Shared => &UNSHARE,
+    };
+    let mut call = lock_and_line(script, key).arg(Field(request.hold));
+    if !request.is_short() {
+        let marks = match (request.tombstone, request.nested) {
+            (true, true) => "xd",
+            (true, false) => "x",
+            (false, true) => "d",
+            (false, false) => "",
+        };
+        call = call.arg(marks).arg(request.inbox.as_bytes());
+    }
+    if let Some(successor) = request.successor {
+        let pass = u8::from(successor.order == Order::QueueFirst);
+        let preferred = u8::from(successor.entry.is_preferred);
+        let [lease, life] = [successor.entry.grant, successor.entry.life].map(millis);
+        call = call
+            .arg(Field(successor.hold))
+            .millis(successor.ttl)
+            .arg(format!("{pass} {lease} {life} {preferred}"))
+            .told(successor.entry);
+    }
+    call
+}

@@ -1,0 +1,169 @@
+//! A lock that counts only once replicas have it.
+
+use std::time::Duration;
+
+use reentry::{LockError, Locks, LocksBuilder, Replicas};
+
+use crate::support::{DEADLINE, RedisServer, SentinelSet, eventually, within};
+
+/// Far longer than replicas take that run.
+const LONG: Duration = Duration::from_secs(30);
+const SHORT: Duration = Duration::from_millis(200);
+
+fn builder(set: &SentinelSet) -> LocksBuilder {
+    let url = format!("redis+sentinel://{}/orders", set.addresses());
+    Locks::builder().url(url).wait(LONG)
+}
+
+fn is_unconfirmed<T>(result: Result<T, LockError>) -> bool {
+    let error = result.err();
+    error.is_some_and(|error| {
+        matches!(error, LockError::Unconfirmed { .. }) && error.is_unavailable()
+    })
+}
+
+/// Waits until nothing is left of the locks.
+async fn until_free(server: &RedisServer) {
+    let is_free = async || server.leftovers().await.is_empty();
+    eventually(DEADLINE, "the locks are free", is_free).await;
+}
+
+#[tokio::test]
+async fn a_lock_that_replicas_do_not_have_is_given_back() {
+    let set = SentinelSet::start().await;
+    let locks = builder(&set).build().await.expect("a primary");
+    let with = |replicas, within| locks.lock("order:42").confirm(replicas, within);
+    with(Replicas::all(), LONG)
+        .run(async {})
+        .await
+        .expect("both have it");
+    set.nodes[2].pause();
+    assert!(is_unconfirmed(with(Replicas::all(), SHORT).acquire().await));
+    until_free(&set.nodes[0]).await;
+    with(Replicas::at_least(1), LONG)
+        .run(async {})
+        .await
+        .expect("one has it");
+    set.nodes[1].pause();
+    assert!(is_unconfirmed(
+        with(Replicas::at_least(1), SHORT).no_wait().acquire().await
+    ));
+    until_free(&set.nodes[0]).await;
+    let both = locks
+        .lock_all(["order:1", "order:2"])
+        .confirm(Replicas::all(), SHORT);
+    assert!(is_unconfirmed(both.acquire().await));
+    until_free(&set.nodes[0]).await;
+    locks
+        .lock("order:42")
+        .run(async {})
+        .await
+        .expect("none is waited for");
+    set.nodes[1].resume();
+    set.nodes[2].resume();
+    with(Replicas::all(), LONG)
+        .run(async {})
+        .await
+        .expect("both have it");
+    let both = locks
+        .lock_all(["order:1", "order:2"])
+        .confirm(Replicas::all(), LONG);
+    both.run(async {}).await.expect("both have them");
+}
+
+#[tokio::test]
+async fn a_lock_that_was_moved_here_counts_only_once_replicas_have_it() {
+    let set = SentinelSet::start().await;
+    let [one, other] = [builder(&set), builder(&set).confirm(Replicas::all(), SHORT)];
+    let [one, other] = [
+        one.build().await.expect("a primary"),
+        other.build().await.expect("a primary"),
+    ];
+    let held = one.lock("order:42").await.expect("the lock");
+    let waiting = tokio::spawn(async move { other.lock("order:42").acquire().await });
+    let waits = async || {
+        one.inspect("order:42")
+            .await
+            .is_ok_and(|it| it.is_some_and(|it| it.waiting_processes == 1))
+    };
+    eventually(DEADLINE, "the other one waits", waits).await;
+    set.nodes[1].pause();
+    held.release().await.expect("it was held");
+    let moved = within(DEADLINE, "the waiter has its answer", waiting).await;
+    assert!(is_unconfirmed(moved.expect("no panic")));
+    until_free(&set.nodes[0]).await;
+}
+
+#[tokio::test]
+async fn a_renewal_that_replicas_do_not_have_is_not_believed() {
+    let set = SentinelSet::start().await;
+    let ttl = Duration::from_secs(3);
+    let builder = builder(&set)
+        .ttl(ttl)
+        .confirm(Replicas::all(), Duration::from_secs(1));
+    let locks = builder.build().await.expect("a primary");
+    let held = locks.lock("order:42").await.expect("both have it");
+    within(DEADLINE, "a renewal is confirmed", async {
+        let before = held.held().remaining();
+        let renewed = async || held.held().remaining() > before;
+        eventually(DEADLINE, "it is renewed", renewed).await;
+    })
+    .await;
+    set.nodes[1].pause();
+    within(DEADLINE, "the lease ends", held.held().lost()).await;
+    // The server has it yet: only this process does not believe so.
+    assert!(!set.nodes[0].leftovers().await.is_empty());
+}
+
+#[tokio::test]
+async fn callers_at_the_same_time_share_one_wait() {
+    let set = SentinelSet::start().await;
+    let locks = builder(&set)
+        .confirm(Replicas::all(), LONG)
+        .build()
+        .await
+        .expect("a primary");
+    locks
+        .with_lock("order:0", async {})
+        .await
+        .expect("both have it");
+    let before = set.nodes[0].commandstats().await;
+    let tasks = (0..64).map(|n| {
+        let locks = locks.clone();
+        tokio::spawn(async move {
+            for m in 0..10 {
+                let key = format!("order:{n}:{m}");
+                locks.with_lock(key, async {}).await.expect("both have it");
+            }
+        })
+    });
+    for task in tasks.collect::<Vec<_>>() {
+        task.await.expect("no panic");
+    }
+    let calls = set.nodes[0].calls_since(&before).await;
+    let waits = calls.get("wait").copied().unwrap_or_default();
+    assert!((1..=320).contains(&waits), "{calls:?}");
+}
+
+#[tokio::test]
+async fn a_server_without_replicas_confirms_nothing() {
+    let server = RedisServer::start().await;
+    let locks = Locks::connect(server.url()).await.expect("a server");
+    for replicas in [
+        Replicas::all(),
+        Replicas::at_least(1),
+        Replicas::at_least(0),
+    ] {
+        let request = locks.lock("order:42").confirm(replicas, SHORT);
+        assert!(is_unconfirmed(request.acquire().await));
+        until_free(&server).await;
+    }
+    let long = Duration::from_secs(u64::MAX);
+    for within in [Duration::ZERO, long] {
+        let request = locks.lock("order:42").confirm(Replicas::all(), within);
+        assert!(matches!(
+            request.acquire().await,
+            Err(LockError::Config { .. })
+        ));
+    }
+}

@@ -1,0 +1,95 @@
+//! Releases that a server answered, and did not pass on before it failed.
+
+use std::time::Duration;
+
+use reentry::{Locks, LocksBuilder};
+
+use crate::support::{Cluster, RedisServer, SentinelSet, within};
+
+const LONG: Duration = Duration::from_secs(60);
+
+fn builder(url: String) -> LocksBuilder {
+    // Without repetition the lock would stand for most of an hour.
+    Locks::builder()
+        .url(url)
+        .ttl(Duration::from_secs(3_600))
+        .wait(LONG)
+}
+
+#[tokio::test]
+async fn a_release_that_no_replica_has_is_repeated_at_the_new_primary() {
+    let set = SentinelSet::start().await;
+    let url = format!("redis+sentinel://{}/orders", set.addresses());
+    let locks = builder(url.clone()).build().await.expect("a primary");
+    let held = locks.lock("order:42").await.expect("the lock");
+    for replica in &set.nodes[1..] {
+        set.nodes[0].until_replicated_to(replica).await;
+    }
+    set.nodes[0].cut_replication().await;
+    held.release().await.expect("it was held");
+    set.nodes[0].stop();
+    within(LONG, "the new primary has heard of the release", async {
+        locks
+            .with_lock("order:7", async {})
+            .await
+            .expect("a new primary");
+    })
+    .await;
+    let other = builder(url).build().await.expect("a primary");
+    other
+        .lock("order:42")
+        .no_wait()
+        .run(async {})
+        .await
+        .expect("it is free");
+}
+
+#[tokio::test]
+async fn so_it_is_in_a_cluster() {
+    let cluster = Cluster::start().await;
+    let url = format!("redis+cluster://{}", cluster.seeds());
+    let locks = builder(url.clone()).build().await.expect("a cluster");
+    let held = locks.lock("order:42").await.expect("the lock");
+    let slot = cluster.slot_of("order:42").await;
+    let owner = cluster.owner_of_slot(slot).await;
+    let replica = cluster.replica_of(owner).await;
+    let primary = &cluster.nodes[owner];
+    primary.until_replicated_to(&cluster.nodes[replica]).await;
+    primary.cut_replication().await;
+    held.release().await.expect("it was held");
+    primary.stop();
+    within(LONG, "the new primary has heard of the release", async {
+        locks
+            .with_lock("{order:42}:7", async {})
+            .await
+            .expect("a new primary");
+    })
+    .await;
+    let other = builder(url).build().await.expect("a cluster");
+    other
+        .lock("order:42")
+        .no_wait()
+        .run(async {})
+        .await
+        .expect("it is free");
+}
+
+#[tokio::test]
+async fn a_server_that_stays_the_same_is_not_told_again() {
+    let server = RedisServer::start().await;
+    let locks = builder(server.url()).build().await.expect("a server");
+    for n in 0..20 {
+        locks
+            .with_lock(format!("order:{n}"), async {})
+            .await
+            .expect("the lock");
+    }
+    let before = server.commandstats().await;
+    server.kill_command_connections().await;
+    locks
+        .with_lock("order:42", async {})
+        .await
+        .expect("the lock");
+    let calls = server.calls_since(&before).await;
+    assert_eq!(calls.get("evalsha"), Some(&2), "{calls:?}");
+}
