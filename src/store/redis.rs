@@ -60,9 +60,9 @@ mod waits;
 pub use self::servers::Servers;
 #[cfg(any(test, fuzzing))]
 pub(crate) use self::{
-    address::properties::url,
     names::properties::key,
     reply::properties::{message, reply},
+    servers::properties::url,
 };
 pub(crate) use self::{servers::Origin, source::Timeouts};
 

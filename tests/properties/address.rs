@@ -4,8 +4,11 @@ use std::error::Error;
 
 use deadpool_redis::redis::{ConnectionAddr, ProtocolVersion};
 
-use super::Address;
-use crate::base::error::LockError;
+use super::Origin;
+use crate::{
+    base::error::LockError,
+    store::redis::{address::Address, source::Source},
+};
 
 const SECRET: &str = "hunter2zq9";
 
@@ -17,14 +20,19 @@ pub(crate) fn url(before: &str, after: &str) {
         return;
     }
     let url = format!("{before}{SECRET}{after}");
-    match Address::parse(&url) {
+    let source = match Origin::parse(&url) {
         Err(error) => {
             assert!(matches!(error, LockError::Config { .. }), "{error:?}");
             assert!(error.source().is_none(), "{error:?}");
             let shown = format!("{error} {error:?}");
             assert!(!shown.contains(SECRET), "{url:?}: {shown}");
+            return;
         }
-        Ok(Address { info, endpoint }) => {
+        Ok(Origin(source)) => source,
+    };
+    match source {
+        Source::Server(address) => {
+            let Address { info, endpoint } = &*address;
             let settings = info.redis_settings();
             assert_eq!(settings.protocol(), ProtocolVersion::RESP3);
             let is_socket = matches!(info.addr(), ConnectionAddr::Unix(_));
@@ -36,6 +44,12 @@ pub(crate) fn url(before: &str, after: &str) {
                 "{url:?}: {endpoint}"
             );
         }
+        Source::Primary(sentinels) => {
+            let is_name = !before.contains('?') && !after.contains('@');
+            let shown = format!("{} {sentinels:?}", sentinels.endpoint());
+            assert!(is_name || !shown.contains(SECRET), "{url:?}: {shown}");
+        }
+        Source::Pool(_) => unreachable!("no URL is a pool"),
     }
 }
 
@@ -46,7 +60,7 @@ mod tests {
     use super::*;
 
     fn refusal(url: &str) -> String {
-        let refused = Address::parse(url).map(|address| address.endpoint);
+        let refused = Origin::parse(url).map(|Origin(source)| source.endpoint());
         refused.expect_err(url).to_string()
     }
 
@@ -65,11 +79,18 @@ mod tests {
 
     #[test]
     fn what_is_refused_is_not_quoted() {
-        let said = refusal("redis://host?protocol=secret");
-        assert!(
-            said.contains("protocol") && !said.contains("secret"),
-            "{said}"
-        );
+        for (url, reason) in [
+            ("redis://host?protocol=secret", "protocol"),
+            ("redis+sentinel://host/orders?secret=1", "sentinel_password"),
+            ("redis+sentinel://host/orders?db=secret", "`db`"),
+            ("redis+sentinel://host/orders?sentinel_tls=secret", "`true`"),
+            ("redis+sentinel://host/orders:secret!", "name of a primary"),
+            ("redis+sentinel://host:secret/orders", "`host:port`"),
+            ("redis+sentinel://host?password=secret", "primary"),
+        ] {
+            let said = refusal(url);
+            assert!(said.contains(reason) && !said.contains("secret"), "{said}");
+        }
     }
 
     #[cfg(unix)]
@@ -80,7 +101,8 @@ mod tests {
     }
 
     fn scheme() -> impl Strategy<Value = String> {
-        "(redis|rediss|valkey|redis\\+unix|unix|http)(://|:///|:/)".prop_map(String::from)
+        "(redis|rediss|valkey|redis\\+unix|unix|http|redis\\+sentinel|valkey\\+sentinel)(://|:///|:/)"
+            .prop_map(String::from)
     }
 
     proptest! {
@@ -98,10 +120,23 @@ mod tests {
         }
 
         #[test]
+        fn a_password_of_sentinels_is_never_shown(
+            login in "([a-z]{0,4}:[0-9a-z%/?#:@]{0,6}@)?",
+            hosts in "[a-z0-9.]{1,9}(:[0-9]{1,5})?(,[a-z0-9.\\[\\]:]{0,9}){0,2}",
+            primary in "(/[a-z%]{0,5})?",
+            parameter in "(db=1&|[a-z]{0,3}=?&){0,2}(sentinel_password|sentinel_username|sentinel_tls|db|pass)",
+            before in "[0-9a-z%/?#:@&=]{0,6}",
+            after in "[0-9a-z%/?#:@&=]{0,6}",
+        ) {
+            let url_before = format!("redis+sentinel://{login}{hosts}{primary}?{parameter}=");
+            url(&format!("{url_before}{before}"), &after);
+        }
+
+        #[test]
         fn a_secret_anywhere_is_no_part_of_an_error(
             scheme in prop_oneof![scheme(), "\\PC{0,8}"],
-            before in "([a-z0-9:@/?&=#.%]|protocol=|pass=|\\PC){0,10}",
-            after in "([a-z0-9:@/?&=#.%]|protocol=|pass=|\\PC){0,10}",
+            before in "([a-z0-9:@/?&=#.%,]|protocol=|pass=|sentinel_password=|\\PC){0,10}",
+            after in "([a-z0-9:@/?&=#.%,]|protocol=|pass=|sentinel_password=|\\PC){0,10}",
         ) {
             url(&format!("{scheme}{before}"), &after);
         }

@@ -8,10 +8,6 @@ use deadpool_redis::redis::{
 
 use crate::base::{error::LockError, options::config};
 
-#[cfg(any(test, fuzzing))]
-#[path = "../../../tests/properties/address.rs"]
-pub(super) mod properties;
-
 const ACCEPTED: &str = "what is accepted is `redis://host:port/database`, `rediss://…` for TLS, `unix:///path`, \
                         `redis+sentinel://host:port,host:port/primary`, `redis+cluster://host:port,host:port`, and `memory:`";
 

@@ -1,6 +1,6 @@
 //! Several servers as one place for locks: those that sentinels watch, and those of a cluster.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, net::Ipv6Addr, sync::Arc};
 
 use deadpool_redis::redis::{
     ConnectionAddr, IntoConnectionInfo, ProtocolVersion, RedisConnectionInfo,
@@ -17,6 +17,11 @@ use super::{
 };
 use crate::base::{error::LockError, options::config};
 
+#[cfg(any(test, fuzzing))]
+#[path = "../../../tests/properties/address.rs"]
+pub(super) mod properties;
+#[cfg(test)]
+mod tests;
 mod url;
 
 /// Where sentinels listen by default, and where servers do.
@@ -180,14 +185,19 @@ impl Servers {
         self
     }
 
-    /// Checks it all. Connects nowhere.
-    pub(crate) fn resolve(&self) -> Result<Origin, LockError> {
+    /// What each address says; `None` for one that cannot be read.
+    fn places(&self) -> impl Iterator<Item = Option<Place>> {
         let port = match self.kind {
             Kind::Sentinel { .. } => SENTINEL_PORT,
             Kind::Cluster => SERVER_PORT,
         };
-        let places = self.addresses.iter().map(|address| place(address, port));
-        let seeds = places.collect::<Option<Vec<_>>>();
+        let addresses = self.addresses.iter();
+        addresses.map(move |address| place(address, port))
+    }
+
+    /// Checks it all. Connects nowhere.
+    pub(crate) fn resolve(&self) -> Result<Origin, LockError> {
+        let seeds = self.places().collect::<Option<Vec<_>>>();
         let seeds = seeds.filter(|seeds| !seeds.is_empty());
         let Some(seeds) = seeds else {
             return Err(refused("an address of a server is `host:port`"));
@@ -221,21 +231,26 @@ const DATABASE: &str = "a cluster has database 0 alone";
 /// `host:port`, `host`, `[v6]:port` or `[v6]`.
 fn place(address: &str, port: u16) -> Option<Place> {
     let (host, port) = match address.rsplit_once(':') {
-        Some((host, number)) if !address.ends_with(']') => (host, number.parse().ok()?),
+        Some((host, number)) if !address.ends_with(']') => {
+            // `parse` takes a sign.
+            let is_number = number.chars().all(|letter| letter.is_ascii_digit());
+            (host, is_number.then(|| number.parse().ok())??)
+        }
         _ => (address, port),
     };
     let bare = host
         .strip_prefix('[')
-        .and_then(|host| host.strip_suffix(']'));
+        .and_then(|host| host.strip_suffix(']'))
+        .filter(|host| {
+            let (address, zone) = host.split_once('%').unwrap_or((host, ""));
+            address.parse::<Ipv6Addr>().is_ok() && !zone.contains(['[', ']'])
+        });
     let is_plain = |host: &&str| {
         !host.is_empty()
             && !host.contains(|letter: char| letter.is_whitespace() || ":/?#@[]".contains(letter))
     };
-    let host = bare.or_else(|| Some(host).filter(is_plain))?;
-    (!host.is_empty()).then(|| Place {
-        host: host.to_owned(),
-        port,
-    })
+    let host = bare.or_else(|| Some(host).filter(is_plain))?.to_owned();
+    Some(Place { host, port })
 }
 
 /// How servers are connected to: the first of them stands for all.
@@ -311,12 +326,13 @@ impl Origin {
     }
 }
 
-/// Without the passwords.
+/// Without the passwords. There may also be one in an address that cannot be read.
 impl fmt::Debug for Servers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = |place: Option<Place>| place.map_or("?".to_owned(), |place| place.to_string());
         f.debug_struct("Servers")
             .field("kind", &self.kind)
-            .field("addresses", &self.addresses)
+            .field("addresses", &self.places().map(shown).collect::<Vec<_>>())
             .finish_non_exhaustive()
     }
 }

@@ -16,6 +16,7 @@ impl Servers {
     /// What a URL of several servers says; `None` if it is none of those.
     pub(super) fn parse(url: &str) -> Option<Result<Self, LockError>> {
         let (scheme, rest) = url.split_once("://")?;
+        let scheme = scheme.to_ascii_lowercase();
         let (scheme, kind) = scheme.split_once('+')?;
         let is_tls = match scheme {
             "redis" | "valkey" => false,
