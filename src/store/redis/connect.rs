@@ -346,6 +346,7 @@ impl Connector {
             state.connection.take()
         };
         drop(connection);
+        self.source.close();
     }
 
     /// Forgets the present connection if it owes the answer to a request that was sent at `since`. Requests on

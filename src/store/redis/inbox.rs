@@ -97,8 +97,9 @@ impl Inbox {
         true
     }
 
-    /// Closes the inbox. The next waiter would open it again.
+    /// Closes the inbox, and the connections to sentinels. The next waiter would open it again.
     pub(super) fn close(&self) {
+        self.source.close();
         if let Some(subscription) = self.subscription.lock().take() {
             subscription.task.abort();
         }

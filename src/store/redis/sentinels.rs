@@ -241,6 +241,10 @@ impl Source for Sentinels {
     fn may_move(&self) -> bool {
         true
     }
+
+    fn close(&self) {
+        self.known.lock().values().for_each(|it| it.close());
+    }
 }
 
 /// What was heard of the sentinels.

@@ -39,6 +39,9 @@ pub(super) trait Source: Send + Sync {
         false
     }
 
+    /// Keeps no connection of its own from now on.
+    fn close(&self) {}
+
     /// Whether it is a pool of the caller. Its connections do not report their end, and have timers of their own, which
     /// must not be polled by another runtime than the one that made them.
     fn is_pool(&self) -> bool {

@@ -1,6 +1,9 @@
 //! One sentinel: a connection to it, which is kept, and what it says.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+};
 
 use deadpool_redis::redis::{
     AsyncConnectionConfig, Client, Cmd, FromRedisValue, PushInfo, PushKind, RedisError,
@@ -10,7 +13,7 @@ use deadpool_redis::redis::{
 use tokio::{join, sync::watch};
 
 use crate::{
-    base::mutex::Mutex,
+    base::{mutex::Mutex, timer::timeout},
     store::redis::{
         address::{Address, Place},
         source::Timeouts,
@@ -24,9 +27,18 @@ const CHANNELS: [&str; 3] = ["+switch-master", "+promoted-slave", "+sentinel"];
 /// One sentinel.
 pub(super) struct Sentinel {
     address: Address,
-    connection: Mutex<Option<MultiplexedConnection>>,
+    kept: Mutex<Kept>,
     /// Counts what the sentinels tell unasked, and the connections to them that have ended.
     news: watch::Sender<u64>,
+}
+
+/// The connection that is kept.
+#[derive(Default)]
+struct Kept {
+    connection: Option<MultiplexedConnection>,
+    /// Tells it from its successor.
+    number: u64,
+    is_closed: bool,
 }
 
 /// What a sentinel says.
@@ -50,30 +62,58 @@ impl Sentinel {
     pub(super) fn new(address: Address, news: watch::Sender<u64>) -> Self {
         Self {
             address,
-            connection: Mutex::default(),
+            kept: Mutex::default(),
             news,
         }
     }
 
     /// Asks for the primary of this name, over the connection that is there, or another one if that has ended.
     pub(super) async fn ask(&self, name: &str, timeouts: Timeouts) -> Result<Answer, RedisError> {
-        let present = self.connection.lock().clone();
+        let (present, number) = {
+            let kept = self.kept.lock();
+            (kept.connection.clone(), kept.number)
+        };
         if let Some(connection) = present {
-            match ask(&connection, name).await {
-                Ok(answer) => return Ok(answer),
-                Err(error) => {
-                    *self.connection.lock() = None;
-                    // One that stands still would do so again.
-                    if error.is_timeout() {
-                        return Err(error);
-                    }
-                }
+            // The caller may have no more time than for one connection. Until then it is known whether this one stands
+            // still, be it for its sentinel, or for the runtime that made it.
+            let limit = timeouts.response.min(timeouts.connect / 2);
+            let answer = timeout(limit, ask(&connection, name)).await;
+            if let Ok(Ok(answer)) = answer {
+                return Ok(answer);
+            }
+            self.forget(number);
+            // The sentinel would do so again.
+            if answer.is_err() {
+                return Err(io::Error::from(io::ErrorKind::TimedOut).into());
             }
         }
         let connection = self.connect(timeouts).await?;
         let answer = ask(&connection, name).await?;
-        *self.connection.lock() = Some(connection);
+        self.keep(connection);
         Ok(answer)
+    }
+
+    fn keep(&self, connection: MultiplexedConnection) {
+        let mut kept = self.kept.lock();
+        if !kept.is_closed {
+            kept.number += 1;
+            kept.connection = Some(connection);
+        }
+    }
+
+    /// Forgets a connection, unless it has been replaced already.
+    fn forget(&self, number: u64) {
+        let mut kept = self.kept.lock();
+        if kept.number == number {
+            kept.connection = None;
+        }
+    }
+
+    /// Closes the connection, and keeps no other one.
+    pub(super) fn close(&self) {
+        let mut kept = self.kept.lock();
+        kept.is_closed = true;
+        kept.connection = None;
     }
 
     async fn connect(&self, timeouts: Timeouts) -> Result<MultiplexedConnection, RedisError> {
