@@ -37,6 +37,9 @@ mod sentinel;
 /// How long the answers of the other sentinels are waited for once most of them have answered.
 const GRACE: Duration = Duration::from_millis(100);
 
+/// Which part of the time for a connection they are waited for while fewer have answered.
+const FEW: u32 = 4;
+
 /// The least pause between two questions of one connection.
 const LEAST: Duration = Duration::from_millis(20);
 
@@ -59,7 +62,7 @@ pub(super) struct Sentinels {
 }
 
 /// What the sentinels say together.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Verdict {
     named: Named,
     /// Whether each of them has answered.
@@ -92,19 +95,21 @@ impl Sentinels {
         limit: Limit,
         receiver: &Receiver,
     ) -> Result<Opened, StoreError> {
-        let mut news = self.news.subscribe();
-        let Verdict { mut named, .. } = self.ask(timeouts, GRACE).await?;
+        let news = self.news.subscribe();
+        let mut verdict = self.ask(timeouts, GRACE).await?;
         loop {
-            let opening = self.open_at(&named, timeouts, limit, receiver);
-            let other = self.until_another(&named, &mut news, timeouts);
+            let opening = self.open_at(&verdict.named, timeouts, limit, receiver);
+            let another = Arc::clone(self).until_another(verdict.clone(), news.clone(), timeouts);
+            let mut another = Box::pin(another);
             select! {
                 biased;
                 opened = opening => {
                     let opened = opened?;
-                    let following = Some(self.follow(named, timeouts, receiver));
+                    // It goes on, since it may be asking because of what it was told already.
+                    let following = Some(follow(another, receiver));
                     return Ok(Opened { following, ..opened });
                 }
-                other = other => named = other,
+                other = &mut another => verdict = other,
             }
         }
     }
@@ -128,37 +133,21 @@ impl Sentinels {
         }
     }
 
-    /// The primary is followed as long as the result is there.
-    fn follow(
-        self: &Arc<Self>,
-        named: Named,
-        timeouts: Timeouts,
-        receiver: &Receiver,
-    ) -> Following {
-        let (sentinels, ended) = (Arc::clone(self), Arc::clone(&receiver.ended));
-        let mut news = self.news.subscribe();
-        let task = tokio::spawn(async move {
-            sentinels.until_another(&named, &mut news, timeouts).await;
-            ended();
-        });
-        Following::new(&task)
-    }
-
     /// Waits until the sentinels name another server.
     async fn until_another(
-        &self,
-        present: &Named,
-        news: &mut watch::Receiver<u64>,
+        self: Arc<Self>,
+        mut present: Verdict,
+        mut news: watch::Receiver<u64>,
         timeouts: Timeouts,
-    ) -> Named {
-        let mut present = present.clone();
+    ) -> Verdict {
         let mut pauses = growing_pauses(LONGEST, 2.0);
-        let mut pause = CALM;
         loop {
-            let told = async |news: &mut watch::Receiver<u64>| {
-                // The sender lives as long as this.
-                let _ = news.changed().await;
-                self.ask(timeouts, GRACE).await
+            let pause = if present.is_complete {
+                pauses = growing_pauses(LONGEST, 2.0);
+                CALM
+            } else {
+                // One that has not answered may know better, and tells nothing.
+                pauses.next().unwrap_or(LONGEST)
             };
             let unasked = async {
                 sleep(pause).await;
@@ -166,28 +155,26 @@ impl Sentinels {
             };
             let verdict = select! {
                 biased;
-                verdict = told(news) => verdict,
+                // What is told while they answer counts as well, so they are asked again then. The sender lives as long
+                // as this.
+                _ = news.changed() => self.ask(timeouts, GRACE).await,
                 verdict = unasked => verdict,
             };
-            pause = match verdict {
-                Ok(Verdict { named, .. })
-                    if named.place != present.place && named.epoch >= present.epoch =>
-                {
-                    return named;
+            present.is_complete = match verdict {
+                Ok(verdict) if verdict.is_another_than(&present.named) => return verdict,
+                Ok(verdict) => {
+                    present.named.epoch = present.named.epoch.max(verdict.named.epoch);
+                    verdict.is_complete
                 }
-                Ok(verdict) if verdict.is_complete => {
-                    present.epoch = present.epoch.max(verdict.named.epoch);
-                    pauses = growing_pauses(LONGEST, 2.0);
-                    CALM
-                }
-                _ => pauses.next().unwrap_or(LONGEST),
+                Err(_) => false,
             };
             // They may tell much at once.
             sleep(LEAST).await;
         }
     }
 
-    /// Asks all sentinels, and learns from them who they are. Once most of them have answered, the others have `grace`.
+    /// Asks all sentinels, and learns from them who they are. Once most of them have answered, the others have `grace`; and
+    /// a while longer once any has, since most of them may be out of reach.
     async fn ask(&self, timeouts: Timeouts, grace: Duration) -> Result<Verdict, StoreError> {
         let known: Vec<_> = self.known.lock().values().cloned().collect();
         let asked = known
@@ -202,19 +189,32 @@ impl Sentinels {
             () = sleep_until_some(until) => None,
         } {
             heard.hear(answer);
-            if heard.answers > known.len() / 2 {
-                until = until.or_else(|| Some(after(Instant::now(), grace)));
+            if heard.answers > 0 {
+                let is_most = heard.answers > known.len() / 2;
+                let few = if is_most {
+                    Duration::ZERO
+                } else {
+                    timeouts.connect / FEW
+                };
+                let at = after(Instant::now(), grace.max(few));
+                until = Some(until.map_or(at, |until: Instant| until.min(at)));
             }
         }
-        self.learn(&heard);
-        heard
-            .verdict(known.len())
+        let is_all = !self.learn(&heard);
+        let verdict = heard.verdict(known.len());
+        verdict
+            .map(|verdict| Verdict {
+                is_complete: verdict.is_complete && is_all,
+                ..verdict
+            })
             .map_err(|(effect, cause)| StoreError::new("connect", &self.endpoint(), effect, cause))
     }
 
-    /// Knows those that were named from now on, and forgets those that no sentinel names any more.
-    fn learn(&self, heard: &Heard) {
+    /// Knows those that were named from now on, and forgets those that no sentinel names any more. Returns whether there
+    /// are new ones, which tell nothing until they are asked.
+    fn learn(&self, heard: &Heard) -> bool {
         let mut known = self.known.lock();
+        let is_new = heard.others.iter().any(|it| !known.contains_key(it));
         for place in &heard.others {
             known.entry(place.clone()).or_insert_with(|| {
                 let address = self.sentinel.at(place);
@@ -225,6 +225,7 @@ impl Sentinels {
         if heard.answers > 1 {
             known.retain(|place, _| self.seeds.contains(place) || heard.others.contains(place));
         }
+        is_new
     }
 }
 
@@ -294,6 +295,26 @@ impl Heard {
             }
         }
     }
+}
+
+impl Verdict {
+    /// An earlier epoch counts where no sentinel knows of the later one any more: they were set up anew.
+    fn is_another_than(&self, present: &Named) -> bool {
+        self.named.place != present.place && (self.named.epoch >= present.epoch || self.is_complete)
+    }
+}
+
+/// The connection of the receiver is given up when this has named another server, as long as the result is there.
+fn follow(
+    another: impl Future<Output = Verdict> + Send + 'static,
+    receiver: &Receiver,
+) -> Following {
+    let ended = Arc::clone(&receiver.ended);
+    let task = tokio::spawn(async move {
+        another.await;
+        ended();
+    });
+    Following::new(&task)
 }
 
 async fn sleep_until_some(until: Option<Instant>) {
