@@ -15,3 +15,14 @@ mod cluster_works;
 mod confirmation;
 mod releases;
 mod sentinel_works;
+
+mod sentinel {
+    mod contended;
+    mod ground;
+    mod in_the_middle;
+    mod logins;
+    mod refusals;
+    mod runtimes;
+    mod unplanned;
+    mod watching;
+}

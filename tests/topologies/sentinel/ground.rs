@@ -1,0 +1,141 @@
+//! What these tests share: locks in the primary of a set, and what is looked at in its nodes.
+
+use std::time::{Duration, Instant};
+
+use crate::support::clients::TO_ALL;
+use crate::support::rig::KEY;
+use crate::support::sentinel::NAME;
+use crate::support::{DEADLINE, RedisServer, SentinelSet, eventually};
+use reentry::{Locks, LocksBuilder, Servers};
+
+/// How long a failover and what follows from it may take on a busy machine.
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A lease that outlasts a failover.
+pub(super) const TTL: Duration = Duration::from_secs(60);
+
+/// A heartbeat so slow that a waiter which enters within `SOON` has not asked because of it.
+pub(super) const RARELY: Duration = Duration::from_secs(20);
+
+/// How soon a waiter enters by a message.
+pub(super) const SOON: Duration = Duration::from_secs(10);
+
+/// The sentinels of a set, and their primary.
+pub(super) fn servers(set: &SentinelSet) -> Servers {
+    Servers::sentinel(set.sentinels.iter().map(RedisServer::address), NAME)
+}
+
+/// Locks in the primary of a set, which take a silence for an outage soon, and no pause of a busy machine for one.
+pub(super) fn builder(set: &SentinelSet) -> LocksBuilder {
+    built_with(servers(set))
+}
+
+pub(super) fn built_with(servers: Servers) -> LocksBuilder {
+    Locks::builder()
+        .servers(servers)
+        .ttl(TTL)
+        .wait(PATIENCE)
+        .connect_timeout(DEADLINE)
+        .response_timeout(Duration::from_secs(2))
+}
+
+/// The same whose waiters ask when something happens, and not because time passes.
+pub(super) fn unhurried(set: &SentinelSet) -> LocksBuilder {
+    builder(set).heartbeat(RARELY)
+}
+
+/// Waits until the replicas that run have what was written in the primary.
+pub(super) async fn until_replicated(set: &SentinelSet, primary: usize) {
+    let nodes = set.nodes.iter().enumerate();
+    let replicas = nodes.filter(|(index, node)| *index != primary && node.is_running());
+    for (_, replica) in replicas {
+        set.nodes[primary].until_replicated_to(replica).await;
+    }
+}
+
+/// Waits until nothing of any lock is left in this node.
+pub(super) async fn until_free(node: &RedisServer) {
+    let free = async || node.leftovers().await.is_empty();
+    eventually(PATIENCE, "all locks are free", free).await;
+}
+
+/// The inboxes that are open in this node. Those who watch it are subscribed to a channel of their own.
+pub(super) async fn inboxes(node: &RedisServer) -> usize {
+    let channels = node.ask("PUBSUB CHANNELS reentry:inbox:*").await;
+    let inboxes = channels
+        .lines()
+        .filter(|&it| !it.is_empty() && it != TO_ALL);
+    inboxes.count()
+}
+
+/// Waits until so many processes listen for hand-offs in this node.
+pub(super) async fn until_inboxes(node: &RedisServer, count: usize) {
+    let open = async || inboxes(node).await == count;
+    eventually(PATIENCE, "the inboxes are open", open).await;
+}
+
+/// The depth of the lock in this node, asked without a script.
+pub(super) async fn depth(node: &RedisServer, key: &str) -> u64 {
+    let fields = node.ask(&format!("HGETALL {key}")).await;
+    let fields: Vec<_> = fields.lines().collect();
+    let holds = fields.chunks(2).filter(|pair| pair[0] != "token");
+    let depths = holds.filter_map(|pair| pair.get(1)?.parse::<u64>().ok());
+    depths.sum()
+}
+
+pub(super) async fn until_depth(node: &RedisServer, depth: u64) {
+    let right = async || self::depth(node, KEY).await == depth;
+    eventually(PATIENCE, &format!("the depth is {depth}"), right).await;
+}
+
+/// Waits until the locks are taken in this node. Those that the old primary gives meanwhile are lost.
+pub(super) async fn until_taken_in(node: &RedisServer, locks: &Locks) {
+    let taken = async || {
+        let entered = locks.with_lock("probe", async { depth(node, "probe").await });
+        match entered.await {
+            Ok(depth) => depth == 1,
+            Err(error) if error.is_lost() => false,
+            Err(error) => panic!("{error:?}"),
+        }
+    };
+    eventually(PATIENCE, "the locks are in the new primary", taken).await;
+}
+
+/// What was left of the lease of the lock at a time.
+#[derive(Debug)]
+pub(super) struct Lease {
+    seen: Instant,
+    left: Duration,
+}
+
+impl Lease {
+    pub(super) async fn of(node: &RedisServer) -> Lease {
+        let left = node.ask(&format!("PTTL {KEY}")).await;
+        Lease {
+            seen: Instant::now(),
+            left: Duration::from_millis(left.parse().unwrap_or_default()),
+        }
+    }
+
+    /// Waits until it was renewed in this node.
+    pub(super) async fn until_renewed_in(&self, node: &RedisServer) {
+        let margin = Duration::from_millis(50);
+        let renewed = async || {
+            let spent = self.seen.elapsed();
+            Lease::of(node).await.left + spent > self.left + margin
+        };
+        eventually(PATIENCE, "the lease is renewed", renewed).await;
+    }
+}
+
+/// How many connections of programs a sentinel has: they are subscribed, unlike those of other sentinels.
+pub(super) async fn watchers(sentinel: &RedisServer) -> usize {
+    let clients = sentinel.ask("CLIENT LIST TYPE pubsub").await;
+    clients.lines().filter(|line| !line.is_empty()).count()
+}
+
+pub(super) async fn until_watched(sentinel: &RedisServer, count: usize) {
+    let watched = async || watchers(sentinel).await == count;
+    let what = format!("{count} connections watch");
+    eventually(PATIENCE, &what, watched).await;
+}

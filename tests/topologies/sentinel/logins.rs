@@ -1,0 +1,124 @@
+//! Users, passwords and the number of the database, by URL and by builder.
+
+use std::error::Error;
+
+use super::ground::{built_with, depth, servers, until_replicated};
+use crate::support::rig::KEY;
+use crate::support::sentinel::{Config, NAME};
+use crate::support::{DEADLINE, RedisServer, SentinelSet, eventually, patient_at, within};
+use reentry::{LockError, Locks};
+
+async fn protected() -> SentinelSet {
+    let config = Config {
+        nodes: &["--requirepass", "word"],
+        sentinels: &["--requirepass", "man"],
+        ..Config::default()
+    };
+    SentinelSet::start_with(config).await
+}
+
+/// Everything that the error says, also to a developer.
+fn all_of(error: &LockError) -> String {
+    let mut told = format!("{error} {error:?}");
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        told = format!("{told} {error} {error:?}");
+        cause = error.source();
+    }
+    told
+}
+
+/// How many keys there are in this database.
+async fn keys_in(node: &RedisServer, database: u8) -> u64 {
+    let keyspace = node.ask("INFO keyspace").await;
+    let prefix = format!("db{database}:keys=");
+    let counts = keyspace.lines().find_map(|line| line.strip_prefix(&prefix));
+    let count = counts.and_then(|counts| counts.split(',').next());
+    count.map_or(0, |count| count.parse().expect("a number"))
+}
+
+#[tokio::test]
+async fn passwords_and_the_database_hold_over_a_failover() {
+    let set = protected().await;
+    let addresses = set.addresses();
+    let url = format!("redis+sentinel://:word@{addresses}/{NAME}?db=2&sentinel_password=man");
+    let by_url = patient_at(url).build().await.unwrap();
+    let servers = servers(&set)
+        .password("word")
+        .sentinel_password("man")
+        .database(2);
+    let by_builder = built_with(servers).build().await.unwrap();
+
+    let guard = by_url.lock(KEY).await.unwrap();
+    assert_eq!(keys_in(&set.nodes[0], 2).await, 1);
+    assert_eq!(keys_in(&set.nodes[0], 0).await, 0);
+    assert!(by_builder.lock(KEY).try_acquire().await.unwrap().is_none());
+    until_replicated(&set, 0).await;
+    let new = set.failover().await;
+    let primary = &set.nodes[new];
+    for locks in [&by_url, &by_builder] {
+        // Beside the first lock. What the old primary gives meanwhile is lost.
+        let there = async || {
+            let entered = locks.with_lock("other", keys_in(primary, 2)).await;
+            entered.is_ok_and(|keys| keys == 2)
+        };
+        eventually(DEADLINE, "they are in the new primary", there).await;
+    }
+    assert!(by_builder.lock(KEY).try_acquire().await.unwrap().is_none());
+    assert!(!guard.held().is_lost());
+    guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn users_of_the_servers_and_of_the_sentinels_differ() {
+    let set = SentinelSet::start().await;
+    for node in &set.nodes {
+        let rules = "on >word ~* &* +@all -role -info -config";
+        node.ask(&format!("ACL SETUSER app {rules}")).await;
+    }
+    for sentinel in &set.sentinels {
+        sentinel.ask("ACL SETUSER watch on >man &* +@all").await;
+    }
+    let servers = servers(&set)
+        .username("app")
+        .password("word")
+        .sentinel_username("watch")
+        .sentinel_password("man");
+    let locks = built_with(servers).build().await.unwrap();
+    let entered = locks.with_lock(KEY, async { depth(&set.nodes[0], KEY).await });
+    assert_eq!(entered.await.unwrap(), 1);
+    for sentinel in &set.sentinels {
+        let clients = sentinel.ask("CLIENT LIST TYPE pubsub").await;
+        assert!(clients.contains("user=watch"), "{clients}");
+    }
+    let clients = set.nodes[0].ask("CLIENT LIST TYPE pubsub").await;
+    assert!(clients.contains("user=app"), "{clients}");
+}
+
+/// No attempt is made again, and no password is shown.
+#[tokio::test]
+async fn logins_that_are_refused_are_an_error_at_once() {
+    let set = protected().await;
+    let right = || servers(&set).password("word").sentinel_password("man");
+    for (wrong, said) in [
+        (right().sentinel_password("hush"), "WRONGPASS"),
+        (servers(&set).password("word"), "NOAUTH"),
+        (right().password("hush"), "WRONGPASS"),
+        (right().username("hush"), "WRONGPASS"),
+        (servers(&set).sentinel_password("man"), "NOAUTH"),
+    ] {
+        let builder = built_with(wrong).wait_forever();
+        assert!(!format!("{builder:?}").contains("man"), "{builder:?}");
+        let locks: Locks = builder.clone().build_lazy().unwrap();
+        let acquiring = within(DEADLINE, "an answer", locks.lock(KEY).acquire());
+        for error in [builder.build().await.map(drop), acquiring.await.map(drop)] {
+            let error = error.unwrap_err();
+            assert!(matches!(error, LockError::Store { .. }), "{error:?}");
+            let told = all_of(&error);
+            assert!(told.contains(said), "{said}: {told}");
+            for word in ["hush", "word\"", "man\""] {
+                assert!(!told.contains(word), "{told}");
+            }
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! The sentinels are watched, all of them, whichever come and go.
+
+use super::ground::{
+    PATIENCE, builder, built_with, depth, until_free, until_inboxes, until_replicated,
+    until_taken_in, until_watched, watchers,
+};
+use crate::support::rig::KEY;
+use crate::support::sentinel::NAME;
+use crate::support::{DEADLINE, RedisServer, SentinelSet, eventually, within};
+use reentry::{LockError, LostReason, Servers};
+use std::error::Error;
+use std::time::{Duration, Instant};
+
+/// A planned failover does not touch the old primary at once: only the sentinels tell of it.
+#[tokio::test]
+async fn one_sentinel_is_enough_to_be_told_of_the_others() {
+    let set = SentinelSet::start().await;
+    let seed = Servers::sentinel([set.sentinels[2].address()], NAME);
+    let locks = built_with(seed).build().await.unwrap();
+    for sentinel in &set.sentinels {
+        until_watched(sentinel, 1).await;
+    }
+    let guard = locks.lock(KEY).await.unwrap();
+    until_replicated(&set, 0).await;
+    set.sentinels[2].stop();
+    let new = set.failover().await;
+    until_taken_in(&set.nodes[new], &locks).await;
+    assert!(!guard.held().is_lost());
+    guard.release().await.unwrap();
+    until_free(&set.nodes[new]).await;
+}
+
+#[tokio::test]
+async fn a_sentinel_that_stands_still_delays_no_failover() {
+    let set = SentinelSet::start().await;
+    let locks = builder(&set).build().await.unwrap();
+    let guard = locks.lock(KEY).await.unwrap();
+    until_replicated(&set, 0).await;
+    set.sentinels[0].pause();
+    set.nodes[0].stop();
+    let new = set.until_failed_over(0).await;
+    let start = Instant::now();
+    within(PATIENCE, "it enters", locks.with_lock("other", async {}))
+        .await
+        .unwrap();
+    // No more than it takes to notice that nothing was said: far less than until a connection is given up.
+    assert!(start.elapsed() < DEADLINE, "{:?}", start.elapsed());
+    assert!(!guard.held().is_lost());
+    // A process that begins now is not delayed either.
+    let late = builder(&set).build().await.unwrap();
+    let taken = late.lock(KEY).try_acquire().await.unwrap();
+    assert!(taken.is_none());
+    guard.release().await.unwrap();
+    until_free(&set.nodes[new]).await;
+}
+
+/// Most of those that are known do not answer, and the one that does is enough.
+#[tokio::test]
+async fn one_sentinel_that_answers_is_enough_where_the_others_stand_still() {
+    let set = SentinelSet::start().await;
+    let locks = builder(&set).build().await.unwrap();
+    for sentinel in &set.sentinels {
+        until_watched(sentinel, 1).await;
+    }
+    set.sentinels[0].pause();
+    set.sentinels[1].pause();
+    set.nodes[0].kill_command_connections().await;
+    within(DEADLINE, "it enters", locks.with_lock(KEY, async {}))
+        .await
+        .unwrap();
+    let others = builder(&set).build().await.unwrap();
+    within(DEADLINE, "it enters", others.with_lock(KEY, async {}))
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn a_sentinel_that_is_added_is_enough_when_the_first_ones_are_gone() {
+    let mut set = SentinelSet::start().await;
+    let locks = builder(&set).build().await.unwrap();
+    let added = set.add_sentinel().await;
+    until_watched(&set.sentinels[added], 1).await;
+    for sentinel in &set.sentinels[..added] {
+        sentinel.stop();
+    }
+    let guard = locks.lock(KEY).await.unwrap();
+    let killed = set.nodes[0].kill_command_connections().await;
+    assert_eq!(killed, 1);
+    within(PATIENCE, "it enters", locks.with_lock("other", async {}))
+        .await
+        .unwrap();
+    guard.release().await.unwrap();
+    until_free(&set.nodes[0]).await;
+}
+
+#[tokio::test]
+async fn locks_go_on_without_sentinels_and_follow_those_that_come_back() {
+    let set = SentinelSet::start().await;
+    let locks = builder(&set).build().await.unwrap();
+    for sentinel in &set.sentinels {
+        until_watched(sentinel, 1).await;
+    }
+    set.sentinels.iter().for_each(RedisServer::stop);
+    let nested = locks.with_lock(KEY, async { depth(&set.nodes[0], KEY).await });
+    let entered = locks.with_lock(KEY, nested).await.unwrap();
+    assert_eq!(entered.unwrap(), 2);
+
+    let guard = locks.lock(KEY).await.unwrap();
+    for sentinel in &set.sentinels {
+        sentinel.start_again().await;
+    }
+    set.until_settled().await;
+    until_replicated(&set, 0).await;
+    let new = set.failover().await;
+    until_taken_in(&set.nodes[new], &locks).await;
+    assert!(!guard.held().is_lost());
+    guard.release().await.unwrap();
+    until_free(&set.nodes[new]).await;
+}
+
+#[tokio::test]
+async fn a_first_connection_without_sentinels_is_an_error_that_names_them() {
+    let set = SentinelSet::start().await;
+    set.sentinels.iter().for_each(RedisServer::stop);
+    let connecting = builder(&set).build();
+    let error = within(DEADLINE, "an answer", connecting).await.unwrap_err();
+    let LockError::Store {
+        key: None, source, ..
+    } = &error
+    else {
+        panic!("{error:?}");
+    };
+    let said = source.to_string();
+    assert!(
+        said.contains(&set.addresses()) && said.contains(NAME),
+        "{said}"
+    );
+    assert!(source.source().is_some());
+
+    // An acquisition goes on trying.
+    let locks = builder(&set).build_lazy().unwrap();
+    let waiting = locks.lock(KEY).wait(Duration::from_millis(200)).acquire();
+    let error = within(DEADLINE, "the wait ends", waiting)
+        .await
+        .unwrap_err();
+    assert!(matches!(error, LockError::Timeout { .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_name_that_the_sentinels_do_not_know_is_refused_at_once() {
+    let set = SentinelSet::start().await;
+    let addresses = set.sentinels.iter().map(RedisServer::address);
+    let unknown = built_with(Servers::sentinel(addresses, "payments"));
+    let error = unknown.clone().build().await.unwrap_err();
+    assert!(matches!(error, LockError::Store { .. }), "{error:?}");
+    // It is not tried again until the wait is over.
+    let locks = unknown.wait_forever().build_lazy().unwrap();
+    let acquiring = within(DEADLINE, "an answer", locks.lock(KEY).acquire());
+    let error = acquiring.await.unwrap_err();
+    assert!(matches!(error, LockError::Store { .. }), "{error:?}");
+    let cause = error.source().and_then(Error::source).unwrap().to_string();
+    assert!(cause.contains("no primary of this name"), "{cause}");
+    assert!(format!("{error:?}").contains("payments"), "{error:?}");
+}
+
+/// Sentinels that are set up anew count their epochs from the beginning.
+#[tokio::test]
+async fn sentinels_that_are_set_up_anew_are_followed() {
+    let set = SentinelSet::start().await;
+    let locks = builder(&set).build().await.unwrap();
+    let first = set.failover().await;
+    until_taken_in(&set.nodes[first], &locks).await;
+    let second = (0..3).find(|&node| node != first).unwrap();
+    // As an operator does it by hand.
+    for sentinel in &set.sentinels {
+        sentinel.ask(&format!("SENTINEL REMOVE {NAME}")).await;
+    }
+    set.nodes[second].ask("REPLICAOF NO ONE").await;
+    let port = set.nodes[second].port();
+    for sentinel in &set.sentinels {
+        let monitor = format!("SENTINEL MONITOR {NAME} 127.0.0.1 {port} 2");
+        sentinel.ask(&monitor).await;
+    }
+    until_taken_in(&set.nodes[second], &locks).await;
+}
+
+/// Nothing is left that watches, when the locks are gone or closed.
+#[tokio::test]
+async fn no_connection_outlives_the_locks_or_their_end() {
+    let set = SentinelSet::start().await;
+    let until_left = async || {
+        for sentinel in &set.sentinels {
+            until_watched(sentinel, 0).await;
+        }
+        set.nodes[0].until_listening(0).await;
+        until_inboxes(&set.nodes[0], 0).await;
+    };
+    let tasks = async || {
+        tokio::runtime::Handle::current()
+            .metrics()
+            .num_alive_tasks()
+    };
+    let before = tasks().await;
+    let until_ended = async || {
+        let ended = async || tasks().await == before;
+        eventually(DEADLINE, "the tasks end", ended).await;
+    };
+    let open = async || {
+        let locks = builder(&set).build().await.unwrap();
+        // Both connections follow the primary.
+        let guard = locks.lock(KEY).await.unwrap();
+        let waiting = tokio::spawn(locks.with_lock(KEY, async {}));
+        until_inboxes(&set.nodes[0], 1).await;
+        guard.release().await.unwrap();
+        waiting.await.unwrap().unwrap();
+        for sentinel in &set.sentinels {
+            assert_eq!(watchers(sentinel).await, 1);
+        }
+        locks
+    };
+    drop(open().await);
+    until_left().await;
+    until_ended().await;
+
+    let locks = open().await;
+    assert!(locks.close().await.is_clean());
+    until_left().await;
+    until_ended().await;
+    drop(locks);
+
+    // Also while they cannot be reached.
+    let locks = open().await;
+    set.nodes[0].pause();
+    set.sentinels.iter().for_each(RedisServer::pause);
+    drop(locks);
+    until_ended().await;
+}
+
+/// The lock is lost with its data, and with nothing else.
+#[tokio::test]
+async fn a_failover_that_a_sentinel_is_told_to_make_loses_nothing_that_was_replicated() {
+    let set = SentinelSet::start().await;
+    let locks = builder(&set).build().await.unwrap();
+    let kept = locks.lock(KEY).await.unwrap();
+    until_replicated(&set, 0).await;
+    set.nodes[0].cut_replication().await;
+    let lost = locks.lock("lost").await.unwrap();
+    let failing_over = set.failover();
+    let (new, reason) = tokio::join!(failing_over, lost.held().lost());
+    assert_eq!(reason, LostReason::Gone);
+    assert!(!kept.held().is_lost());
+    kept.release().await.unwrap();
+    until_free(&set.nodes[new]).await;
+}
