@@ -1,16 +1,16 @@
 //! P1, P3, P7 and P11 where several processes contend while the primary is replaced.
 //!
 //! A lock is granted by one server, and what that one has not replicated is lost with it. So from the outage on until the
-//! processes have left the old primary, two sections may meet, and the resource may refuse one of them. Before and after
-//! that none may. Tokens grow all the time, since the servers have one clock. A release may be lost as well: then the lock
-//! is free in the new primary when its lease has ended.
+//! processes have left the old primary, two sections may meet, and the resource may refuse one of them; before and after
+//! that only where the caller is told that it was lost. Tokens grow all the time, since the servers have one clock. A
+//! release may be lost as well: then the lock is free in the new primary when its lease has ended.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use super::ground::{PATIENCE, builder};
+use super::ground::{PATIENCE, builder, until_taken_in};
 use crate::support::{SentinelSet, eventually, processes, within};
 use reentry::{Locks, held};
 use tokio::task::{JoinSet, yield_now};
@@ -27,8 +27,10 @@ struct Section {
     token: u64,
     entered: Instant,
     left: Instant,
-    /// When the resource refused it.
-    refused: Option<Instant>,
+    /// Whether the resource refused it.
+    is_refused: bool,
+    /// Whether its caller was told afterwards that the lock was lost meanwhile.
+    is_lost: bool,
 }
 
 /// What the sections write to, which takes no smaller token after a greater one, and the sections so far.
@@ -50,59 +52,62 @@ impl Resource {
         takes
     }
 
-    async fn section(&self, key: &'static str) {
+    async fn section(&self, key: &'static str) -> Section {
         let lock = held(key).unwrap();
         let token = lock.fencing_token().0;
         let entered = Instant::now();
-        let mut refused = None;
+        let mut is_refused = false;
         for _ in 0..3 {
-            if !self.write(key, token) {
-                refused.get_or_insert_with(Instant::now);
-            }
+            is_refused |= !self.write(key, token);
             yield_now().await;
         }
-        // What comes after the loss is no section any more.
-        if !lock.is_lost() {
-            let section = Section {
-                key,
-                token,
-                entered,
-                left: Instant::now(),
-                refused,
-            };
-            self.sections.lock().unwrap().push(section);
+        Section {
+            key,
+            token,
+            entered,
+            left: Instant::now(),
+            is_refused,
+            is_lost: lock.is_lost(),
         }
     }
 
     async fn visit(&self, locks: &Locks, key: &'static str) {
+        let mut seen = Vec::new();
         let nested = async {
-            self.section(key).await;
-            locks.with_lock(key, self.section(key)).await
+            seen.push(self.section(key).await);
+            locks
+                .with_lock(key, async { seen.push(self.section(key).await) })
+                .await
         };
         let entered = locks.with_lock(key, nested).await;
-        match entered.and_then(|nested| nested) {
-            Ok(()) => {}
-            Err(error) if error.is_lost() => {
-                self.lost.fetch_add(1, Ordering::Relaxed);
-            }
+        let is_lost = match entered.and_then(|nested| nested) {
+            Ok(()) => false,
+            Err(error) if error.is_lost() => true,
             Err(error) => panic!("{error:?}"),
-        }
+        };
+        self.lost.fetch_add(usize::from(is_lost), Ordering::Relaxed);
+        let sections = seen.into_iter().map(|section| Section {
+            is_lost: is_lost || section.is_lost,
+            ..section
+        });
+        self.sections.lock().unwrap().extend(sections);
     }
 
     /// No violation but those that meet the outage, whose beginning and end are given.
     fn check(&self, from: Instant, to: Instant) {
         let mut sections = self.sections.lock().unwrap().clone();
         sections.sort_by_key(|section| section.entered);
-        let is_excused = |one: &Section| one.left >= from && one.entered <= to;
+        let is_excused = |one: &Section| one.is_lost || (one.left >= from && one.entered <= to);
         for key in KEYS {
             let of_key: Vec<_> = sections.iter().filter(|it| it.key == key).collect();
             assert!(!of_key.is_empty());
             for (index, one) in of_key.iter().enumerate() {
-                let refused = one.refused.is_none() || is_excused(one);
-                assert!(refused, "refused under a valid lease: {one:?}");
+                let is_fine = !one.is_refused || is_excused(one);
+                assert!(is_fine, "refused under a valid lease: {one:?}");
                 for other in &of_key[index + 1..] {
                     let meets = other.entered < one.left;
-                    let is_fine = !meets || other.token == one.token || is_excused(one);
+                    let is_fine =
+                        !meets || other.token == one.token || is_excused(one) || is_excused(other);
                     assert!(is_fine, "an overlap: {one:?} {other:?}");
                     let is_ordered = meets || one.token <= other.token;
                     assert!(is_ordered, "tokens: {one:?} {other:?}");
@@ -165,7 +170,9 @@ async fn contended_over(outage: Outage) {
         }
     };
     let new = &set.nodes[new];
-    new.until_listening(PROCESSES).await;
+    for locks in &processes {
+        until_taken_in(new, locks).await;
+    }
     if outage == Outage::StandsStill {
         // It takes itself for a primary until the sentinels have told it.
         old.resume();

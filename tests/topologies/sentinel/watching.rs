@@ -30,6 +30,23 @@ async fn one_sentinel_is_enough_to_be_told_of_the_others() {
     until_free(&set.nodes[new]).await;
 }
 
+/// Each of them is known twice, and one of them answers under neither.
+#[tokio::test]
+async fn sentinels_that_are_given_by_name_may_name_each_other_by_address() {
+    let set = SentinelSet::start().await;
+    let names = set.sentinels.iter();
+    let names = names.map(|sentinel| format!("localhost:{}", sentinel.port()));
+    let locks = built_with(Servers::sentinel(names, NAME));
+    let locks = locks.build().await.unwrap();
+    for sentinel in &set.sentinels {
+        until_watched(sentinel, 2).await;
+    }
+    set.sentinels[0].stop();
+    let new = set.failover().await;
+    until_taken_in(&set.nodes[new], &locks).await;
+    until_free(&set.nodes[new]).await;
+}
+
 #[tokio::test]
 async fn a_sentinel_that_stands_still_delays_no_failover() {
     let set = SentinelSet::start().await;
