@@ -44,10 +44,11 @@ mod map;
 /// How many redirections a request follows.
 const REDIRECTIONS: usize = 5;
 
-/// How many servers are asked for the map at once.
+/// How many servers are asked for the map at once, and one more for each that is away.
 const ASKED: usize = 5;
 
-/// How long the answers of the other servers are waited for once most of them have answered.
+/// How long the answers of the other servers are waited for once most of them have answered, and after which silence one
+/// more is asked.
 const GRACE: Duration = Duration::from_millis(100);
 
 /// The least pause between two attempts to learn the map.
@@ -104,16 +105,22 @@ impl Cluster {
         format!("the cluster of {}", seeds.join(",")).into()
     }
 
-    /// Learns the map, unless it is there, and connects to one of the servers.
+    /// Learns the map, unless it is there, and connects to one of the servers that have slots.
     pub(super) async fn connect(self: &Arc<Self>) -> Result<(), StoreError> {
         if self.nodes().is_empty() {
             self.learn().await?;
         }
-        let node = self.any_node();
-        let Some(node) = node else {
-            return Err(self.failed("no server of it has slots"));
-        };
-        node.connector.connection().await.map(drop)
+        let mut nodes = self.nodes();
+        nodes.sort_by_key(|node| !node.connector.is_connected());
+        let mut error = self.failed("no server of it has slots");
+        for node in nodes {
+            match node.connector.connection().await {
+                Ok(_) => return Ok(()),
+                // One of them may be away.
+                Err(failed) => error = failed,
+            }
+        }
+        Err(error)
     }
 
     /// Runs one script at the server that has the slot of its keys, and reads its reply.
@@ -281,21 +288,48 @@ impl Cluster {
         if let Some(learnt) = learnt {
             sleep_until(after(learnt, PAUSE)).await;
         }
-        let nodes = self.to_ask();
-        let asked = nodes.iter().map(|node| self.map_of(node));
+        let mut places = self.to_ask().into_iter();
+        let mut nodes: Vec<_> = places
+            .by_ref()
+            .take(ASKED)
+            .map(|it| self.node(&it))
+            .collect();
+        let most = nodes.len() / 2 + 1;
+        let asked = nodes.iter().map(|node| self.map_of(Arc::clone(node)));
         let mut asked = asked.collect::<FuturesUnordered<_>>();
         let (mut map, mut answers, mut error) = (SlotMap::default(), 0, None);
         let mut until = after(Instant::now(), self.common.timeouts.connect);
-        while let Ok(Some(answer)) = timeout_at(until, asked.next()).await {
-            match answer {
-                Ok(other) => {
+        loop {
+            let silence = after(Instant::now(), GRACE);
+            let patience = if answers == 0 {
+                until.min(silence)
+            } else {
+                until
+            };
+            match timeout_at(patience, asked.next()).await {
+                Ok(Some(Ok(other))) => {
                     map.merge(other);
                     answers += 1;
-                    if answers == nodes.len() / 2 + 1 {
+                    if answers == most {
                         until = until.min(after(Instant::now(), GRACE));
                     }
+                    continue;
                 }
-                Err(failed) => error = Some(failed),
+                Ok(Some(Err(failed))) => {
+                    let is_final = |known: &StoreError| known.effect() == Effect::Refused;
+                    if error.as_ref().is_none_or(is_final) {
+                        error = Some(failed);
+                    }
+                }
+                Ok(None) => break,
+                Err(Elapsed) if until <= Instant::now() => break,
+                Err(Elapsed) => {}
+            }
+            // Another one instead of one that is away.
+            if let Some(place) = places.next() {
+                let node = self.node(&place);
+                asked.push(self.map_of(Arc::clone(&node)));
+                nodes.push(node);
             }
         }
         drop(asked);
@@ -305,7 +339,10 @@ impl Cluster {
             return Err(self.failed("it was closed"));
         }
         if map.is_empty() {
-            return Err(error.unwrap_or_else(|| self.failed("no server of it answers")));
+            return Err(match error {
+                Some(error) => StoreError::new("connect", &self.endpoint(), error.effect(), error),
+                None => self.failed("no server of it answers"),
+            });
         }
         let changed = self.replace(&mut known, &map, nodes);
         drop(known);
@@ -313,36 +350,33 @@ impl Cluster {
         Ok(())
     }
 
-    /// Some of all servers: first those that have slots and a connection, then the others in turn.
-    fn to_ask(self: &Arc<Self>) -> Vec<Arc<Node>> {
+    /// All servers in the order in which they are asked: some of those that have slots and a connection, then all others
+    /// in turn.
+    fn to_ask(&self) -> Vec<Place> {
         let (nodes, others) = {
             let known = self.known.lock();
             let places = known.places.iter().chain(&self.seeds);
             let others: BTreeSet<_> = places.cloned().collect();
-            let others: Vec<Place> = others.into_iter().collect();
             let nodes: Vec<_> = known.nodes.values().cloned().collect();
             (nodes, others)
         };
         let connected = nodes
             .into_iter()
             .filter(|node| node.connector.is_connected());
+        let connected = connected.map(|node| node.place.clone());
         let mut asked: Vec<_> = connected.take(ASKED - 1).collect();
         let turn = self.turn.fetch_add(1, Relaxed);
-        let count = others.len();
-        let others = others
+        let others: Vec<_> = others
             .into_iter()
-            .cycle()
-            .skip(turn % count.max(1))
-            .take(count);
-        for place in others {
-            if asked.len() < ASKED && !asked.iter().any(|node| node.place == place) {
-                asked.push(self.node(&place));
-            }
-        }
+            .filter(|place| !asked.contains(place))
+            .collect();
+        let first = turn.checked_rem(others.len()).unwrap_or_default();
+        asked.extend_from_slice(others.get(first..).unwrap_or_default());
+        asked.extend_from_slice(others.get(..first).unwrap_or_default());
         asked
     }
 
-    async fn map_of(&self, node: &Arc<Node>) -> Result<SlotMap, StoreError> {
+    async fn map_of(&self, node: Arc<Node>) -> Result<SlotMap, StoreError> {
         let connection = node.connector.connection().await?;
         let limit = self.common.timeouts.response;
         let ask = async |verb| {
