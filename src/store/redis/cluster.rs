@@ -29,7 +29,7 @@ use super::{
     connection::{Cause, Connection},
     pushes::Receiver,
     reply::Unexpected,
-    script::{Call, Way},
+    script::{Call, Way, condition},
     source::{Following, Limit, Opened, Source, Timeouts, open},
 };
 use crate::base::{
@@ -145,7 +145,12 @@ impl Cluster {
             (node, way) = match redirection(&cause, &node.place) {
                 Some((place, Way::Plain)) => (self.moved(slot, &place), Way::Plain),
                 Some((place, Way::Asking)) => (self.node(&place), Way::Asking),
-                None => return Err(connection.failed(&call, cause)),
+                None => {
+                    if may_be_elsewhere(&cause) {
+                        self.learn_soon();
+                    }
+                    return Err(connection.failed(&call, cause));
+                }
             };
             connection = match timeout_at(until, node.connector.connection()).await {
                 Ok(connection) => connection?,
@@ -267,10 +272,14 @@ impl Cluster {
             }
         }
         self.common.outages.at([slot]);
-        let cluster = Arc::clone(self);
-        // It is tried again when the map proves wrong again.
-        drop(tokio::spawn(async move { cluster.learn().await }));
+        self.learn_soon();
         node
+    }
+
+    /// Learns the map in the background. Where that fails, it is tried again when the map proves wrong again.
+    fn learn_soon(self: &Arc<Self>) {
+        let cluster = Arc::clone(self);
+        drop(tokio::spawn(async move { cluster.learn().await }));
     }
 
     /// Learns the map, or waits for the attempt that is under way.
@@ -502,6 +511,19 @@ fn redirection(cause: &Cause, asked: &Place) -> Option<(Place, Way)> {
     };
     let (address, _) = error.redirect_node()?;
     Some((redirected(address, asked)?, way))
+}
+
+/// Whether another server may answer by now: this one has lost sight of most others, or is no primary any more.
+fn may_be_elsewhere(cause: &Cause) -> bool {
+    let Cause::Driver(error) = cause else {
+        return false;
+    };
+    matches!(
+        error.kind(),
+        ErrorKind::Server(
+            ServerErrorKind::ClusterDown | ServerErrorKind::MasterDown | ServerErrorKind::ReadOnly
+        )
+    ) || condition(error) == Some("READONLY")
 }
 
 /// Without what the address knows: the password.
