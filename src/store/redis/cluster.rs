@@ -69,7 +69,7 @@ pub(super) struct Cluster {
 /// What is known of the servers.
 #[derive(Debug, Default)]
 struct Known {
-    /// Those that have slots.
+    /// Those that have slots, and those to which a slot is being moved.
     nodes: BTreeMap<Place, Arc<Node>>,
     /// Who has each slot. Empty until the map was learnt.
     slots: Vec<Option<Arc<Node>>>,
@@ -79,7 +79,7 @@ struct Known {
     is_closed: bool,
 }
 
-/// A server that has slots.
+/// A server, and the connection to it.
 #[derive(Debug)]
 struct Node {
     place: Place,
@@ -144,7 +144,7 @@ impl Cluster {
             };
             (node, way) = match redirection(&cause, &node.place) {
                 Some((place, Way::Plain)) => (self.moved(slot, &place), Way::Plain),
-                Some((place, Way::Asking)) => (self.node(&place), Way::Asking),
+                Some((place, Way::Asking)) => (self.kept(&place), Way::Asking),
                 None => {
                     if may_be_elsewhere(&cause) {
                         self.learn_soon();
@@ -233,6 +233,16 @@ impl Cluster {
         known.unwrap_or_else(|| self.new_node(place))
     }
 
+    /// The same, which keeps its connection for the next request from now on.
+    fn kept(self: &Arc<Self>, place: &Place) -> Arc<Node> {
+        let node = self.new_node(place);
+        let mut known = self.known.lock();
+        if known.is_closed {
+            return node;
+        }
+        Arc::clone(known.nodes.entry(place.clone()).or_insert(node))
+    }
+
     fn new_node(self: &Arc<Self>, place: &Place) -> Arc<Node> {
         let source = Source::Server(Arc::new(self.server.at(place)));
         let (cluster, lost) = (Arc::downgrade(self), place.clone());
@@ -261,18 +271,24 @@ impl Cluster {
 
     /// A server says that another one has a slot. More slots may have moved.
     fn moved(self: &Arc<Self>, slot: u16, place: &Place) -> Arc<Node> {
-        let node = self.node(place);
-        {
+        let node = self.kept(place);
+        let before = {
             let mut known = self.known.lock();
-            if !known.is_closed {
-                known.nodes.insert(place.clone(), Arc::clone(&node));
-                if let Some(owner) = known.slots.get_mut(usize::from(slot)) {
-                    *owner = Some(Arc::clone(&node));
-                }
-            }
+            let is_open = !known.is_closed;
+            let owner = known.slots.get_mut(usize::from(slot));
+            // Of several requests that were on their way the first one tells of the move.
+            let is_news = |owner: &Option<_>| {
+                owner
+                    .as_ref()
+                    .is_none_or(|it: &Arc<Node>| it.place != *place)
+            };
+            let owner = owner.filter(|owner| is_open && is_news(owner));
+            owner.map(|owner| owner.replace(Arc::clone(&node)))
+        };
+        if before.is_some() {
+            self.common.outages.at([slot]);
+            self.learn_soon();
         }
-        self.common.outages.at([slot]);
-        self.learn_soon();
         node
     }
 
