@@ -300,6 +300,9 @@ impl Cluster {
 
     /// Learns the map, or waits for the attempt that is under way.
     async fn learn(self: &Arc<Self>) -> Result<(), StoreError> {
+        if self.known.lock().is_closed {
+            return Err(self.closed());
+        }
         let limit = self.common.timeouts.connect.saturating_mul(4);
         let begin = || {
             let cluster = Arc::clone(self);
@@ -361,7 +364,7 @@ impl Cluster {
         let mut known = self.known.lock();
         known.learnt = Some(Instant::now());
         if known.is_closed {
-            return Err(self.failed("it was closed"));
+            return Err(self.closed());
         }
         if map.is_empty() {
             return Err(match error {
@@ -512,6 +515,15 @@ impl Cluster {
 
     fn failed(&self, cause: &'static str) -> StoreError {
         StoreError::new("connect", &self.endpoint(), Effect::None, cause)
+    }
+
+    fn closed(&self) -> StoreError {
+        StoreError::new(
+            "connect",
+            &self.endpoint(),
+            Effect::Refused,
+            "it was closed",
+        )
     }
 }
 
