@@ -1,0 +1,200 @@
+//! How the map is learnt: from several servers at once, of which the latest word on each slot counts.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::Duration,
+};
+
+use deadpool_redis::redis::cmd;
+use futures_util::{
+    future::join,
+    stream::{FuturesUnordered, StreamExt},
+};
+use tokio::time::Instant;
+
+use super::{Cluster, Known, Node, PAUSE, map::SlotMap};
+use crate::{
+    base::{
+        error::{Effect, StoreError},
+        slot::SLOTS,
+        timer::{Elapsed, after, sleep_until, timeout_at},
+    },
+    store::redis::{
+        address::Place,
+        script::{Call, Way},
+    },
+};
+
+/// How many servers are asked for the map at once, and one more for each that is away.
+const ASKED: usize = 5;
+
+/// How long the answers of the other servers are waited for once most of them have answered, and after which silence one
+/// more is asked.
+const GRACE: Duration = Duration::from_millis(100);
+
+impl Cluster {
+    /// Learns the map in the background. Where that fails, it is tried again when the map proves wrong again.
+    pub(super) fn learn_soon(self: &Arc<Self>) {
+        let cluster = Arc::clone(self);
+        drop(tokio::spawn(async move { cluster.learn().await }));
+    }
+
+    /// Learns the map, or waits for the attempt that is under way.
+    pub(super) async fn learn(self: &Arc<Self>) -> Result<(), StoreError> {
+        if self.known.lock().is_closed {
+            return Err(self.closed());
+        }
+        let limit = self.common.timeouts.connect.saturating_mul(4);
+        let begin = || {
+            let cluster = Arc::clone(self);
+            async move { cluster.ask_for_map().await }
+        };
+        self.learning.outcome(limit, begin).await
+    }
+
+    async fn ask_for_map(self: Arc<Self>) -> Result<(), StoreError> {
+        let learnt = self.known.lock().learnt;
+        if let Some(learnt) = learnt {
+            sleep_until(after(learnt, PAUSE)).await;
+        }
+        let mut places = self.to_ask().into_iter();
+        let mut nodes: Vec<_> = places
+            .by_ref()
+            .take(ASKED)
+            .map(|it| self.node(&it))
+            .collect();
+        let most = nodes.len() / 2 + 1;
+        let asked = nodes.iter().map(|node| self.map_of(Arc::clone(node)));
+        let mut asked = asked.collect::<FuturesUnordered<_>>();
+        let (mut map, mut answers, mut error) = (SlotMap::default(), 0, None);
+        let mut until = after(Instant::now(), self.common.timeouts.connect);
+        loop {
+            let silence = after(Instant::now(), GRACE);
+            let patience = if answers == 0 {
+                until.min(silence)
+            } else {
+                until
+            };
+            match timeout_at(patience, asked.next()).await {
+                Ok(Some(Ok(other))) => {
+                    map.merge(other);
+                    answers += 1;
+                    if answers == most {
+                        until = until.min(after(Instant::now(), GRACE));
+                    }
+                    continue;
+                }
+                Ok(Some(Err(failed))) => {
+                    let is_final = |known: &StoreError| known.effect() == Effect::Refused;
+                    if error.as_ref().is_none_or(is_final) {
+                        error = Some(failed);
+                    }
+                }
+                Ok(None) => break,
+                Err(Elapsed) if until <= Instant::now() => break,
+                Err(Elapsed) => {}
+            }
+            // Another one instead of one that is away.
+            if let Some(place) = places.next() {
+                let node = self.node(&place);
+                asked.push(self.map_of(Arc::clone(&node)));
+                nodes.push(node);
+            }
+        }
+        drop(asked);
+        let mut known = self.known.lock();
+        known.learnt = Some(Instant::now());
+        if known.is_closed {
+            return Err(self.closed());
+        }
+        if map.is_empty() {
+            return Err(match error {
+                Some(error) => StoreError::new("connect", &self.endpoint(), error.effect(), error),
+                None => self.failed("no server of it answers"),
+            });
+        }
+        let changed = self.replace(&mut known, &map, nodes);
+        drop(known);
+        self.common.outages.at(changed);
+        Ok(())
+    }
+
+    /// All servers in the order in which they are asked: some of those that have slots and a connection, then all others
+    /// in turn.
+    fn to_ask(&self) -> Vec<Place> {
+        let (nodes, others) = {
+            let known = self.known.lock();
+            let places = known.places.iter().chain(&self.seeds);
+            let others: BTreeSet<_> = places.cloned().collect();
+            let nodes: Vec<_> = known.nodes.values().cloned().collect();
+            (nodes, others)
+        };
+        let connected = nodes
+            .into_iter()
+            .filter(|node| node.connector.is_connected());
+        let connected = connected.map(|node| node.place.clone());
+        let mut asked: Vec<_> = connected.take(ASKED - 1).collect();
+        let turn = self.turn.fetch_add(1, Relaxed);
+        let others: Vec<_> = others
+            .into_iter()
+            .filter(|place| !asked.contains(place))
+            .collect();
+        let first = turn.checked_rem(others.len()).unwrap_or_default();
+        asked.extend_from_slice(others.get(first..).unwrap_or_default());
+        asked.extend_from_slice(others.get(..first).unwrap_or_default());
+        asked
+    }
+
+    async fn map_of(&self, node: Arc<Node>) -> Result<SlotMap, StoreError> {
+        let connection = node.connector.connection().await?;
+        let limit = self.common.timeouts.response;
+        let ask = async |verb| {
+            let command = cmd("CLUSTER").arg(verb).to_owned();
+            let call = Call::command("cluster", command);
+            let asked = node
+                .connector
+                .ask(&connection, &call, Way::Plain, limit)
+                .await;
+            asked.map_err(|cause| connection.failed(&call, cause))
+        };
+        let (slots, nodes) = join(ask("SLOTS"), ask("NODES")).await;
+        // Without the epochs, which a user may not be allowed to see, the first answer counts.
+        let nodes = nodes.unwrap_or_default();
+        let map = SlotMap::read(&slots?, &nodes, &node.place);
+        map.ok_or_else(|| self.failed("the answer to CLUSTER SLOTS cannot be read"))
+    }
+
+    /// Puts a map in place of the present one. Returns the slots that have another owner.
+    fn replace(
+        self: &Arc<Self>,
+        known: &mut Known,
+        map: &SlotMap,
+        asked: Vec<Arc<Node>>,
+    ) -> Vec<u16> {
+        // What was connected for the question is used further.
+        let asked: BTreeMap<_, _> = asked
+            .into_iter()
+            .map(|node| (node.place.clone(), node))
+            .collect();
+        let before = std::mem::take(&mut known.nodes);
+        let mut nodes = BTreeMap::<Place, Arc<Node>>::new();
+        let slots = map.owners().into_iter().map(|place| {
+            let place = place?;
+            let node = nodes.entry(place.clone()).or_insert_with(|| {
+                let node = before.get(place).or_else(|| asked.get(place)).cloned();
+                node.unwrap_or_else(|| self.new_node(place))
+            });
+            Some(Arc::clone(node))
+        });
+        let slots: Vec<_> = slots.collect();
+        let pairs = (0..SLOTS).zip(known.slots.iter().zip(&slots));
+        let place = |node: &Option<Arc<Node>>| node.as_ref().map(|node| node.place.clone());
+        let changed = pairs.filter(|(_, (before, now))| place(before) != place(now));
+        let changed = changed.map(|(slot, _)| slot).collect();
+        known.places = map.places();
+        known.nodes = nodes;
+        known.slots = slots;
+        changed
+    }
+}
