@@ -11,6 +11,20 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod cluster {
+    mod access;
+    mod commands;
+    mod down;
+    mod failover;
+    mod features;
+    mod inbox;
+    mod kit;
+    mod moves;
+    mod outage;
+    mod seeds;
+    mod several;
+}
+
 mod cluster_works;
 mod confirmation;
 mod releases;

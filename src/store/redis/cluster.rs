@@ -14,15 +14,15 @@ use std::{
     time::Duration,
 };
 
-use deadpool_redis::redis::{ErrorKind, ServerErrorKind, Value};
+use deadpool_redis::redis::Value;
 use tokio::{select, time::Instant};
 
-use self::map::redirected;
+use self::redirection::{may_be_elsewhere, redirection};
 use super::{
     address::{Address, Place},
     attempt::Attempt,
     connect::{Common, Connector, Role},
-    connection::{Cause, Connection},
+    connection::Connection,
     pushes::Receiver,
     reply::Unexpected,
     script::{Call, Way},
@@ -37,6 +37,7 @@ use crate::base::{
 
 mod learning;
 mod map;
+mod redirection;
 
 /// How many redirections a request follows.
 const REDIRECTIONS: usize = 5;
@@ -59,7 +60,7 @@ pub(super) struct Cluster {
 /// What is known of the servers.
 #[derive(Debug, Default)]
 struct Known {
-    /// Those that have slots.
+    /// Those that have slots, and those to which a slot is being moved.
     nodes: BTreeMap<Place, Arc<Node>>,
     /// Who has each slot. Empty until the map was learnt.
     slots: Vec<Option<Arc<Node>>>,
@@ -69,7 +70,7 @@ struct Known {
     is_closed: bool,
 }
 
-/// A server that has slots.
+/// A server, and the connection to it.
 #[derive(Debug)]
 struct Node {
     place: Place,
@@ -89,16 +90,22 @@ impl Cluster {
         }
     }
 
-    /// Learns the map, unless it is there, and connects to one of the servers.
+    /// Learns the map, unless it is there, and connects to one of the servers that have slots.
     pub(super) async fn connect(self: &Arc<Self>) -> Result<(), StoreError> {
         if self.nodes().is_empty() {
             self.learn().await?;
         }
-        let node = self.any_node();
-        let Some(node) = node else {
-            return Err(self.failed("no server of it has slots"));
-        };
-        node.connector.connection().await.map(drop)
+        let mut nodes = self.nodes();
+        nodes.sort_by_key(|node| !node.connector.is_connected());
+        let mut error = self.failed("no server of it has slots");
+        for node in nodes {
+            match node.connector.connection().await {
+                Ok(_) => return Ok(()),
+                // One of them may be away.
+                Err(failed) => error = failed,
+            }
+        }
+        Err(error)
     }
 
     /// Runs one script at the server that has the slot of its keys, and reads its reply.
@@ -119,8 +126,13 @@ impl Cluster {
             };
             (node, way) = match redirection(&cause, &node.place) {
                 Some((place, Way::Plain)) => (self.moved(slot, &place), Way::Plain),
-                Some((place, Way::Asking)) => (self.node(&place), Way::Asking),
-                None => return Err(connection.failed(&call, cause)),
+                Some((place, Way::Asking)) => (self.kept(&place), Way::Asking),
+                None => {
+                    if may_be_elsewhere(&cause) {
+                        self.learn_soon();
+                    }
+                    return Err(connection.failed(&call, cause));
+                }
             };
             connection = match timeout_at(until, node.connector.connection()).await {
                 Ok(connection) => connection?,
@@ -203,6 +215,16 @@ impl Cluster {
         known.unwrap_or_else(|| self.new_node(place))
     }
 
+    /// The same, which keeps its connection for the next request from now on.
+    fn kept(self: &Arc<Self>, place: &Place) -> Arc<Node> {
+        let node = self.new_node(place);
+        let mut known = self.known.lock();
+        if known.is_closed {
+            return node;
+        }
+        Arc::clone(known.nodes.entry(place.clone()).or_insert(node))
+    }
+
     fn new_node(self: &Arc<Self>, place: &Place) -> Arc<Node> {
         let source = Arc::new(self.server.at(place));
         let role = OneOfMany {
@@ -233,20 +255,24 @@ impl Cluster {
 
     /// A server says that another one has a slot. More slots may have moved.
     fn moved(self: &Arc<Self>, slot: u16, place: &Place) -> Arc<Node> {
-        let node = self.node(place);
-        {
+        let node = self.kept(place);
+        let before = {
             let mut known = self.known.lock();
-            if !known.is_closed {
-                known.nodes.insert(place.clone(), Arc::clone(&node));
-                if let Some(owner) = known.slots.get_mut(usize::from(slot)) {
-                    *owner = Some(Arc::clone(&node));
-                }
-            }
+            let is_open = !known.is_closed;
+            let owner = known.slots.get_mut(usize::from(slot));
+            // Of several requests that were on their way the first one tells of the move.
+            let is_news = |owner: &Option<_>| {
+                owner
+                    .as_ref()
+                    .is_none_or(|it: &Arc<Node>| it.place != *place)
+            };
+            let owner = owner.filter(|owner| is_open && is_news(owner));
+            owner.map(|owner| owner.replace(Arc::clone(&node)))
+        };
+        if before.is_some() {
+            self.common.outages.at([slot]);
+            self.learn_soon();
         }
-        self.common.outages.at([slot]);
-        let cluster = Arc::clone(self);
-        // It is tried again when the map proves wrong again.
-        drop(tokio::spawn(async move { cluster.learn().await }));
         node
     }
 
@@ -316,6 +342,11 @@ impl Cluster {
     fn failed(&self, cause: &'static str) -> StoreError {
         StoreError::new("connect", &self.endpoint(), Effect::None, cause)
     }
+
+    fn closed(&self) -> StoreError {
+        let endpoint = self.endpoint();
+        StoreError::new("connect", &endpoint, Effect::Refused, "it was closed")
+    }
 }
 
 /// For messages: whichever of the servers.
@@ -354,20 +385,6 @@ impl Role for OneOfMany {
             .and_then(|cluster| cluster.owner(slot));
         owner.is_some_and(|node| node.place == self.place)
     }
-}
-
-/// Where a server says that a request is to go, and how.
-fn redirection(cause: &Cause, asked: &Place) -> Option<(Place, Way)> {
-    let Cause::Driver(error) = cause else {
-        return None;
-    };
-    let way = match error.kind() {
-        ErrorKind::Server(ServerErrorKind::Moved) => Way::Plain,
-        ErrorKind::Server(ServerErrorKind::Ask) => Way::Asking,
-        _ => return None,
-    };
-    let (address, _) = error.redirect_node()?;
-    Some((redirected(address, asked)?, way))
 }
 
 /// Without what the address knows: the password.

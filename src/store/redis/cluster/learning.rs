@@ -16,25 +16,36 @@ use tokio::time::Instant;
 use super::{Cluster, Known, Node, PAUSE, map::SlotMap};
 use crate::{
     base::{
-        error::StoreError,
+        error::{Effect, StoreError},
         slot::SLOTS,
-        timer::{after, sleep_until, timeout_at},
+        timer::{Elapsed, after, sleep_until, timeout_at},
     },
     store::redis::{
         address::Place,
         script::{Call, Way},
+        source::Source,
     },
 };
 
-/// How many servers are asked for the map at once.
+/// How many servers are asked for the map at once, and one more for each that is away.
 const ASKED: usize = 5;
 
-/// How long the answers of the other servers are waited for once most of them have answered.
+/// How long the answers of the other servers are waited for once most of them have answered, and after which silence one
+/// more is asked.
 const GRACE: Duration = Duration::from_millis(100);
 
 impl Cluster {
+    /// Learns the map in the background. Where that fails, it is tried again when the map proves wrong again.
+    pub(super) fn learn_soon(self: &Arc<Self>) {
+        let cluster = Arc::clone(self);
+        drop(tokio::spawn(async move { cluster.learn().await }));
+    }
+
     /// Learns the map, or waits for the attempt that is under way.
     pub(super) async fn learn(self: &Arc<Self>) -> Result<(), StoreError> {
+        if self.known.lock().is_closed {
+            return Err(self.closed());
+        }
         let limit = self.common.timeouts.connect.saturating_mul(4);
         let begin = || {
             let cluster = Arc::clone(self);
@@ -48,36 +59,65 @@ impl Cluster {
         if let Some(learnt) = learnt {
             sleep_until(after(learnt, PAUSE)).await;
         }
-        let nodes = self.to_ask();
-        let asked = nodes.iter().map(|node| self.map_of(node));
+        let mut places = self.to_ask().into_iter();
+        let mut nodes: Vec<_> = places
+            .by_ref()
+            .take(ASKED)
+            .map(|it| self.node(&it))
+            .collect();
+        let most = nodes.len() / 2 + 1;
+        let asked = nodes.iter().map(|node| self.map_of(Arc::clone(node)));
         let mut asked = asked.collect::<FuturesUnordered<_>>();
         let (mut map, mut answers, mut error) = (SlotMap::default(), 0, None);
         let mut until = after(Instant::now(), self.common.timeouts.connect);
-        while let Ok(Some(answer)) = timeout_at(until, asked.next()).await {
-            match answer {
-                Ok(other) => {
+        loop {
+            let silence = after(Instant::now(), GRACE);
+            let patience = if answers == 0 {
+                until.min(silence)
+            } else {
+                until
+            };
+            match timeout_at(patience, asked.next()).await {
+                Ok(Some(Ok(other))) => {
                     map.merge(other);
                     answers += 1;
-                    if answers == nodes.len() / 2 + 1 {
+                    if answers == most {
                         until = until.min(after(Instant::now(), GRACE));
                     }
+                    continue;
                 }
-                Err(failed) => error = Some(failed),
+                Ok(Some(Err(failed))) => {
+                    let is_final = |known: &StoreError| known.effect() == Effect::Refused;
+                    if error.as_ref().is_none_or(is_final) {
+                        error = Some(failed);
+                    }
+                }
+                Ok(None) => break,
+                Err(Elapsed) if until <= Instant::now() => break,
+                Err(Elapsed) => {}
+            }
+            // Another one instead of one that is away.
+            if let Some(place) = places.next() {
+                let node = self.node(&place);
+                asked.push(self.map_of(Arc::clone(&node)));
+                nodes.push(node);
             }
         }
         drop(asked);
         let mut known = self.known.lock();
         known.learnt = Some(Instant::now());
         if known.is_closed {
-            return Err(self.failed("it was closed"));
+            return Err(self.closed());
         }
         if map.is_empty() {
-            return Err(error.unwrap_or_else(|| self.failed("no server of it answers")));
+            return Err(match error {
+                Some(error) => StoreError::new("connect", &self.endpoint(), error.effect(), error),
+                None => self.failed("no server of it answers"),
+            });
         }
         let changed = self.replace(&mut known, &map, nodes);
-        let owners = changed
-            .iter()
-            .filter_map(|&slot| known.slots.get(usize::from(slot))?.clone());
+        let owner = |&slot: &u16| known.slots.get(usize::from(slot))?.clone();
+        let owners = changed.iter().filter_map(owner);
         let owners: BTreeMap<_, _> = owners.map(|node| (node.place.clone(), node)).collect();
         drop(known);
         self.common.outages.at(changed);
@@ -90,36 +130,33 @@ impl Cluster {
         Ok(())
     }
 
-    /// Some of all servers: first those that have slots and a connection, then the others in turn.
-    fn to_ask(self: &Arc<Self>) -> Vec<Arc<Node>> {
+    /// All servers in the order in which they are asked: some of those that have slots and a connection, then all others
+    /// in turn.
+    fn to_ask(&self) -> Vec<Place> {
         let (nodes, others) = {
             let known = self.known.lock();
             let places = known.places.iter().chain(&self.seeds);
             let others: BTreeSet<_> = places.cloned().collect();
-            let others: Vec<Place> = others.into_iter().collect();
             let nodes: Vec<_> = known.nodes.values().cloned().collect();
             (nodes, others)
         };
         let connected = nodes
             .into_iter()
             .filter(|node| node.connector.is_connected());
+        let connected = connected.map(|node| node.place.clone());
         let mut asked: Vec<_> = connected.take(ASKED - 1).collect();
         let turn = self.turn.fetch_add(1, Relaxed);
-        let count = others.len();
-        let others = others
+        let others: Vec<_> = others
             .into_iter()
-            .cycle()
-            .skip(turn % count.max(1))
-            .take(count);
-        for place in others {
-            if asked.len() < ASKED && !asked.iter().any(|node| node.place == place) {
-                asked.push(self.node(&place));
-            }
-        }
+            .filter(|place| !asked.contains(place))
+            .collect();
+        let first = turn.checked_rem(others.len()).unwrap_or_default();
+        asked.extend_from_slice(others.get(first..).unwrap_or_default());
+        asked.extend_from_slice(others.get(..first).unwrap_or_default());
         asked
     }
 
-    async fn map_of(&self, node: &Arc<Node>) -> Result<SlotMap, StoreError> {
+    async fn map_of(&self, node: Arc<Node>) -> Result<SlotMap, StoreError> {
         let connection = node.connector.connection().await?;
         let limit = self.common.timeouts.response;
         let ask = async |verb| {

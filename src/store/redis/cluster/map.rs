@@ -129,21 +129,11 @@ fn read_node(node: &Value, asked: &Place) -> Option<(Place, Option<String>)> {
 }
 
 /// The host that a server names, or else its own.
-fn named(host: &str, asked: &Place) -> String {
+pub(super) fn named(host: &str, asked: &Place) -> String {
     match host {
         "" | "?" => asked.host.clone(),
         host => host.to_owned(),
     }
-}
-
-/// The place in a redirection of the server at `asked`: `host:port`, or `:port` where it does not know its own name.
-pub(super) fn redirected(address: &str, asked: &Place) -> Option<Place> {
-    let (host, port) = address.rsplit_once(':')?;
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    Some(Place {
-        host: named(host, asked),
-        port: port.parse().ok()?,
-    })
 }
 
 #[cfg(test)]
@@ -199,14 +189,5 @@ mod tests {
             assert_eq!(owner(&one, 5).as_deref(), Some(has));
             assert_eq!(owner(&one, 4).as_deref(), Some("a:1"));
         }
-    }
-
-    #[test]
-    fn a_redirection_without_a_host_leads_to_another_port() {
-        let asked = place("asked", 1);
-        assert_eq!(redirected("10.0.0.1:7", &asked), Some(place("10.0.0.1", 7)));
-        assert_eq!(redirected("[::1]:7", &asked), Some(place("::1", 7)));
-        assert_eq!(redirected(":7", &asked), Some(place("asked", 7)));
-        assert_eq!(redirected("x", &asked), None);
     }
 }

@@ -1,0 +1,50 @@
+//! Passwords, and what a cluster does not have.
+
+use super::kit::{PATIENCE, keys, until_nothing_is_left};
+use crate::support::{Cluster, RedisServer, cluster, within};
+use reentry::{LockError, Locks, Servers};
+
+#[tokio::test]
+async fn every_node_is_told_the_password() {
+    let cluster = Cluster::start_with(cluster::Config {
+        nodes: &["--requirepass", "secret"],
+        ..cluster::Config::default()
+    })
+    .await;
+    let servers = || Servers::cluster(cluster.nodes.iter().map(RedisServer::address));
+    let keys = keys(&cluster).await;
+    let told = Locks::builder().servers(servers().password("secret"));
+    let url = format!("redis+cluster://:secret@{}", cluster.seeds());
+    for builder in [told, Locks::builder().url(url)] {
+        let locks = builder.wait(PATIENCE).build().await.unwrap();
+        for key in &keys {
+            locks.with_lock(key, async {}).await.unwrap();
+        }
+    }
+    let locks = Locks::builder().servers(servers().password("wrong"));
+    let locks = locks.wait(PATIENCE);
+    let built = within(PATIENCE, "the refusal", locks.clone().build()).await;
+    assert!(matches!(&built, Err(LockError::Store { .. })), "{built:?}");
+    assert!(!format!("{:?}", built.unwrap_err()).contains("wrong"));
+    // It is final: no caller waits for it to pass.
+    let refused = locks.build_lazy().unwrap();
+    let refused = refused.lock(&keys[0]).acquire();
+    let refused = within(PATIENCE / 2, "the refusal", refused).await;
+    assert!(
+        matches!(&refused, Err(LockError::Store { .. })),
+        "{refused:?}"
+    );
+    until_nothing_is_left(&cluster).await;
+}
+
+#[test]
+fn a_cluster_has_no_other_database() {
+    let servers = Servers::cluster(["127.0.0.1:1"]).database(1);
+    let by_servers = Locks::builder().servers(servers).build_lazy();
+    let by_url = Locks::builder().url("redis+cluster://127.0.0.1:1/1");
+    for refused in [by_servers, by_url.build_lazy()] {
+        let error = refused.unwrap_err();
+        assert!(matches!(error, LockError::Config { .. }), "{error:?}");
+        assert!(error.to_string().contains("database"), "{error}");
+    }
+}

@@ -1,0 +1,161 @@
+//! What a lock costs the servers of a cluster, counted by them: what it costs one server.
+
+use std::sync::Arc;
+
+use super::kit::{errors, key_on, keys, patient_in, until_queued};
+use crate::support::stats::Calls;
+use crate::support::turns::processes;
+use crate::support::{Cluster, RedisServer, Section, patient, wait::DEADLINE, within};
+use futures_util::future::join_all;
+use reentry::Locks;
+
+/// What clients send. Scripts, replication and the nodes themselves call other commands.
+const SENT: [&str; 12] = [
+    "eval",
+    "evalsha",
+    "script|load",
+    "asking",
+    "cluster|slots",
+    "cluster|nodes",
+    "cluster|shards",
+    "subscribe",
+    "unsubscribe",
+    "readonly",
+    "ping",
+    "multi",
+];
+
+/// What clients have sent to these servers. A replica executes what its primary has executed, and the primary asks it
+/// whether it is there, so of replicas only a part counts.
+async fn sent(servers: &[RedisServer]) -> Calls {
+    let mut sent = Calls::new();
+    for (place, calls) in join_all(servers.iter().map(RedisServer::commandstats))
+        .await
+        .into_iter()
+        .enumerate()
+    {
+        let is_replica = place >= 3;
+        let of_replication = |name: &str| is_replica && ["ping", "multi"].contains(&name);
+        for (name, count) in calls {
+            if SENT.contains(&&*name) && !of_replication(&name) {
+                *sent.entry(name).or_default() += count;
+            }
+        }
+    }
+    sent
+}
+
+/// What was sent since the start.
+fn since(before: &Calls, after: Calls) -> Calls {
+    let more = after.into_iter().map(|(name, count)| {
+        let earlier = before.get(&name).copied().unwrap_or_default();
+        (name, count - earlier)
+    });
+    more.filter(|&(_, count)| count > 0).collect()
+}
+
+/// Everything that a lock does but waiting.
+async fn sections(locks: &Locks, keys: &[String]) {
+    for key in keys {
+        locks.with_lock(key, async {}).await.unwrap();
+        locks.lock(key).no_wait().run(async {}).await.unwrap();
+        let nested = locks.with_lock(key, async {});
+        locks.with_lock(key, nested).await.unwrap().unwrap();
+        locks.with_read_lock(key, async {}).await.unwrap();
+        locks.with_permit(key, 3, async {}).await.unwrap();
+        let guard = locks.lock(key).await.unwrap();
+        assert!(locks.inspect(key).await.unwrap().is_some());
+        let busy = locks.lock(key).no_wait().await.unwrap_err();
+        assert!(busy.is_contended());
+        guard.release().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_section_costs_what_it_costs_on_one_server() {
+    let cluster = Cluster::start().await;
+    let server = RedisServer::start().await;
+    let keys = keys(&cluster).await;
+    let one = patient(&server).build().await.unwrap();
+    let many = patient_in(&cluster).build().await.unwrap();
+    sections(&one, &keys).await;
+    sections(&many, &keys).await;
+    let servers = [server];
+    let (of_one, of_many) = (sent(&servers).await, sent(&cluster.nodes).await);
+    let mut moved = 0;
+    for node in &cluster.nodes {
+        moved += errors(node, "MOVED").await;
+    }
+    for _ in 0..10 {
+        sections(&one, &keys).await;
+        sections(&many, &keys).await;
+    }
+    let of_one = since(&of_one, sent(&servers).await);
+    assert_eq!(since(&of_many, sent(&cluster.nodes).await), of_one);
+    assert_eq!(of_one.keys().collect::<Vec<_>>(), ["evalsha"]);
+    for node in &cluster.nodes {
+        moved -= errors(node, "MOVED").await;
+    }
+    assert_eq!(moved, 0, "a request went to the wrong server");
+}
+
+/// The lock goes to and fro between two processes: each turn is one request to wait, and the release of the one before.
+async fn turns(processes: &[Locks; 2], key: &str, node: &RedisServer) {
+    let section = Arc::<Section>::default();
+    let mut holder = processes[0].lock(key).await.unwrap();
+    for round in 1..=10 {
+        let next = &processes[round % 2];
+        let waiting = tokio::spawn(next.lock(key).acquire());
+        until_queued(node, key, 1).await;
+        holder.release().await.unwrap();
+        let next = within(DEADLINE, "the next one enters", waiting).await;
+        holder = next.unwrap().unwrap();
+        section.visit().await;
+    }
+    holder.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_hand_off_costs_what_it_costs_on_one_server() {
+    let cluster = Cluster::start().await;
+    let server = RedisServer::start().await;
+    let key = key_on(&cluster, 1).await;
+    let heartbeat = crate::support::turns::RARELY;
+    let one = processes(&patient(&server).heartbeat(heartbeat)).await;
+    let many = processes(&patient_in(&cluster).heartbeat(heartbeat)).await;
+    // The inboxes are open after this.
+    turns(&one, &key, &server).await;
+    turns(&many, &key, &cluster.nodes[1]).await;
+    let servers = [server];
+    let (of_one, of_many) = (sent(&servers).await, sent(&cluster.nodes).await);
+    turns(&one, &key, &servers[0]).await;
+    let of_one = since(&of_one, sent(&servers).await);
+    turns(&many, &key, &cluster.nodes[1]).await;
+    assert_eq!(since(&of_many, sent(&cluster.nodes).await), of_one);
+    assert_eq!(of_one.keys().collect::<Vec<_>>(), ["evalsha"]);
+}
+
+#[tokio::test]
+async fn a_script_is_sent_in_full_to_each_server_that_does_not_know_it() {
+    let cluster = Cluster::start().await;
+    let keys = keys(&cluster).await;
+    let locks = patient_in(&cluster).build().await.unwrap();
+    let full = async || {
+        let of = cluster
+            .nodes
+            .iter()
+            .map(|node| super::kit::calls(node, "eval"));
+        join_all(of).await
+    };
+    for _ in 0..2 {
+        for key in &keys {
+            locks.with_lock(key, async {}).await.unwrap();
+        }
+        assert_eq!(full().await, [2, 2, 2, 0, 0, 0], "acquire and release");
+    }
+    cluster.nodes[1].ask("SCRIPT FLUSH").await;
+    for key in &keys {
+        locks.with_lock(key, async {}).await.unwrap();
+    }
+    assert_eq!(full().await, [2, 4, 2, 0, 0, 0]);
+}

@@ -1,0 +1,95 @@
+//! A cluster that is down as a whole, and a node that believes that it is.
+
+use std::sync::Arc;
+
+use super::kit::{
+    PATIENCE, all_turns, caller, key_on, keys, locks_in, until_error, until_nothing_is_left,
+    until_there,
+};
+use crate::support::{Cluster, RedisServer, Section, eventually, processes, within};
+
+async fn until_down(node: &RedisServer) {
+    let down = async || {
+        node.ask("CLUSTER INFO")
+            .await
+            .contains("cluster_state:fail")
+    };
+    eventually(PATIENCE, "the node is down", down).await;
+}
+
+/// A primary and its replica are dead, and the others refuse to work without them.
+#[tokio::test]
+async fn a_cluster_that_is_down_is_waited_for() {
+    let cluster = Cluster::start().await;
+    let [locks, other] = processes(&locks_in(&cluster)).await;
+    let keys = keys(&cluster).await;
+    let guard = locks.lock(&keys[2]).await.unwrap();
+    cluster.nodes[cluster.replica_of(0).await].stop();
+    cluster.nodes[0].stop();
+    until_down(&cluster.nodes[1]).await;
+    for key in &keys {
+        let once = other.lock(key).no_wait().acquire();
+        let error = within(PATIENCE, "the refusal", once).await.unwrap_err();
+        assert!(error.is_unavailable() && !error.is_contended(), "{error:?}");
+    }
+    let section = Arc::<Section>::default();
+    let waiting = keys
+        .iter()
+        .take(2)
+        .map(|key| caller(&other, key, &Arc::default()));
+    let mut waiting: Vec<_> = waiting.collect();
+    waiting.push(caller(&other, &keys[2], &section));
+    // Nested entries of a lock that is held wait as well.
+    let before = super::kit::errors(&cluster.nodes[2], "CLUSTERDOWN").await;
+    let nested = tokio::spawn({
+        let (locks, key) = (locks.clone(), keys[2].clone());
+        let scope = async move {
+            let outcome = guard.scope(locks.with_lock(&key, async {})).await;
+            (guard, outcome)
+        };
+        scope
+    });
+    until_error(&cluster.nodes[2], "CLUSTERDOWN", before).await;
+    for node in &cluster.nodes {
+        if !node.is_running() {
+            node.start_again().await;
+        }
+    }
+    let (guard, outcome) = within(PATIENCE, "a nested entry", nested).await.unwrap();
+    outcome.unwrap().unwrap();
+    assert!(!guard.held().is_lost() && section.visits() == 0);
+    guard.release().await.unwrap();
+    all_turns(waiting).await;
+    until_nothing_is_left(&cluster).await;
+}
+
+/// The node has forgotten all others, and does not hear that its replica has taken over. It answers that the cluster is
+/// down, and would do so for ever.
+#[tokio::test]
+async fn a_node_that_is_cut_off_from_the_others_is_left() {
+    let cluster = Cluster::start().await;
+    let [locks, other] = processes(&locks_in(&cluster)).await;
+    let key = key_on(&cluster, 0).await;
+    let guard = locks.lock(&key).await.unwrap();
+    let old = &cluster.nodes[0];
+    let replica = cluster.replica_of(0).await;
+    let new = &cluster.nodes[replica];
+    until_there(old, &key, true).await;
+    old.until_replicated_to(new).await;
+    let nodes = old.ask("CLUSTER NODES").await;
+    for node in nodes.lines().filter(|node| !node.contains("myself")) {
+        let id = node.split(' ').next().unwrap();
+        old.ask(&format!("CLUSTER FORGET {id}")).await;
+    }
+    until_down(old).await;
+    new.ask("CLUSTER FAILOVER TAKEOVER").await;
+    let has_taken_over = async || new.is_primary().await;
+    eventually(PATIENCE, "the replica takes over", has_taken_over).await;
+    let section = Arc::<Section>::default();
+    let waiting = [&other, &locks].map(|locks| caller(locks, &key, &section));
+    super::kit::until_queued(new, &key, 2).await;
+    assert!(!guard.held().is_lost() && section.visits() == 0);
+    guard.release().await.unwrap();
+    all_turns(waiting).await;
+    assert!(new.leftovers().await.is_empty());
+}

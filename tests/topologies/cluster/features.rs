@@ -1,0 +1,161 @@
+//! Readers, permits, deadlocks, inspections and forced releases, where the locks are on several nodes.
+
+use std::future::pending;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::kit::{
+    PATIENCE, all_turns, caller, keys, patient_in, until_nothing_is_left, until_there,
+};
+use crate::support::{Cluster, Section, depths, eventually, processes, within};
+use futures_util::future::join_all;
+use reentry::{LockError, LostReason, Mode};
+use tokio::sync::Barrier;
+
+#[tokio::test]
+async fn readers_and_permits_are_shared_on_every_node() {
+    let cluster = Cluster::start().await;
+    let [one, other] = processes(&patient_in(&cluster)).await;
+    for key in keys(&cluster).await {
+        let readers = [
+            one.lock(&key).shared().await.unwrap(),
+            other.lock(&key).shared().await.unwrap(),
+        ];
+        assert_eq!(one.inspect(&key).await.unwrap().unwrap().mode, Mode::Shared);
+        let section = Arc::<Section>::default();
+        let writers = [&one, &other].map(|locks| caller(locks, &key, &section));
+        for reader in readers {
+            assert_eq!(section.visits(), 0);
+            reader.release().await.unwrap();
+        }
+        all_turns(writers).await;
+
+        let permits = [
+            one.semaphore(&key, 2).await.unwrap(),
+            other.semaphore(&key, 2).await.unwrap(),
+        ];
+        let third = other.semaphore(&key, 2).no_wait().await.unwrap_err();
+        assert!(third.is_contended(), "{third:?}");
+        for permit in permits {
+            permit.release().await.unwrap();
+        }
+    }
+    until_nothing_is_left(&cluster).await;
+}
+
+/// Each of three processes holds a lock on one node, and waits for the one on the next.
+#[tokio::test]
+async fn a_ring_over_several_nodes_is_found() {
+    let cluster = Cluster::start().await;
+    let heartbeat = Duration::from_millis(300);
+    let processes: [_; 3] = processes(&patient_in(&cluster).heartbeat(heartbeat)).await;
+    let keys = keys(&cluster).await;
+    let all_hold = Barrier::new(3);
+    let nest = |(at, locks): (usize, &reentry::Locks)| {
+        let (outer, inner) = (locks.lock(&keys[at]), locks.lock(&keys[(at + 1) % 3]));
+        let all_hold = &all_hold;
+        outer.run_flat(async move {
+            all_hold.wait().await;
+            inner.run(async {}).await
+        })
+    };
+    let ring = join_all(processes.iter().enumerate().map(nest));
+    let results = within(PATIENCE, "the ring is broken", ring).await;
+    let errors: Vec<_> = results.into_iter().filter_map(Result::err).collect();
+    assert!(
+        matches!(errors.as_slice(), [error] if error.is_deadlock()),
+        "{errors:?}"
+    );
+    until_nothing_is_left(&cluster).await;
+}
+
+/// The operator is told of the holder's lock by its node; the holder by any node that it is connected to. No renewal is due
+/// within the test.
+#[tokio::test]
+async fn a_forced_release_is_told_to_a_holder_of_another_process() {
+    let cluster = Cluster::start().await;
+    let ttl = Duration::from_secs(3_600);
+    let [holder, operator] = processes(&patient_in(&cluster).ttl(ttl)).await;
+    for (node, key) in keys(&cluster).await.into_iter().enumerate() {
+        let body = tokio::spawn(holder.with_lock(&key, pending::<()>()));
+        until_there(&cluster.nodes[node], &key, true).await;
+        let info = operator.inspect(&key).await.unwrap().unwrap();
+        assert_eq!(info.holders.len(), 1);
+        assert_eq!(depths(&operator, &key).await, [1]);
+        let section = Arc::<Section>::default();
+        let waiting = caller(&operator, &key, &section);
+        let waits = async || {
+            let info = holder.inspect(&key).await.unwrap();
+            info.is_some_and(|info| info.waiting_processes == 1)
+        };
+        eventually(PATIENCE, "the other one waits", waits).await;
+        assert!(operator.force_release(&key).await.unwrap());
+        let ended = within(PATIENCE, "the body is dropped", body).await.unwrap();
+        let is_gone = |error: &LockError| matches!(error, LockError::Lost { reason, .. } if *reason == LostReason::Gone);
+        assert!(ended.as_ref().is_err_and(is_gone), "{ended:?}");
+        all_turns([waiting]).await;
+    }
+    until_nothing_is_left(&cluster).await;
+}
+
+/// A closed one makes no connection any more, and leaves none open, at whichever node.
+#[tokio::test]
+async fn one_that_is_closed_leaves_no_connection() {
+    let cluster = Cluster::start().await;
+    let locks = patient_in(&cluster).build().await.unwrap();
+    let keys = keys(&cluster).await;
+    for key in &keys {
+        locks.with_lock(key, async {}).await.unwrap();
+    }
+    let guard = locks.lock(&keys[1]).await.unwrap();
+    let closing = tokio::spawn({
+        let locks = locks.clone();
+        async move { locks.close().await }
+    });
+    let refused = async || locks.lock(&keys[0]).acquire().await.is_err();
+    eventually(PATIENCE, "it is being closed", refused).await;
+    guard.release().await.unwrap();
+    assert!(
+        within(PATIENCE, "closed", closing)
+            .await
+            .unwrap()
+            .is_clean()
+    );
+    let none = async || {
+        let listeners = join_all(cluster.nodes.iter().map(|node| node.listeners())).await;
+        listeners.iter().sum::<usize>() == 0
+    };
+    eventually(PATIENCE, "no connection is left", &none).await;
+    assert!(locks.inspect(&keys[0]).await.is_err());
+    assert!(none().await, "a request has connected");
+    until_nothing_is_left(&cluster).await;
+}
+
+/// Nothing that it has made outlives it.
+#[tokio::test]
+async fn one_that_is_dropped_leaves_no_connection() {
+    let cluster = Cluster::start().await;
+    let locks = patient_in(&cluster).build().await.unwrap();
+    let keys = keys(&cluster).await;
+    for key in &keys {
+        let guard = locks.lock(key).await.unwrap();
+        let section = Arc::<Section>::default();
+        let waiting = caller(&locks, key, &section);
+        guard.release().await.unwrap();
+        all_turns([waiting]).await;
+    }
+    drop(locks);
+    let none = async || {
+        let listeners = join_all(cluster.nodes.iter().map(|node| node.listeners())).await;
+        let inboxes = join_all(cluster.nodes.iter().map(|node| node.subscriptions())).await;
+        listeners.iter().sum::<usize>() == 0 && inboxes.iter().all(Vec::is_empty)
+    };
+    eventually(PATIENCE, "no connection is left", none).await;
+    let alone = async || {
+        tokio::runtime::Handle::current()
+            .metrics()
+            .num_alive_tasks()
+            == 0
+    };
+    eventually(PATIENCE, "no task is left", alone).await;
+}

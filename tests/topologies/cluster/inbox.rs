@@ -1,0 +1,137 @@
+//! Messages reach the waiters wherever their inbox is, and it moves when its node is away.
+
+use std::sync::Arc;
+
+use super::kit::{
+    PATIENCE, all_turns, another_key_on, caller, key_on, locks_in, patient_in, scripts,
+    until_nothing_is_left, until_queued,
+};
+use crate::support::turns::RARELY;
+use crate::support::{Cluster, Section, cluster, eventually, processes};
+use futures_util::future::join_all;
+use reentry::{LockGuard, Locks};
+use std::time::Duration;
+use tokio::task::JoinHandle;
+
+/// Within a test no replica takes over.
+async fn without_failovers() -> Cluster {
+    let cluster = Cluster::start_with(cluster::Config {
+        node_timeout: Duration::from_secs(120),
+        ..cluster::Config::default()
+    });
+    cluster.await
+}
+
+/// The nodes that run and have an inbox.
+async fn inboxes(cluster: &Cluster) -> Vec<usize> {
+    let count = async |(place, node): (usize, &crate::support::RedisServer)| {
+        let is_there = node.is_running() && !node.subscriptions().await.is_empty();
+        is_there.then_some(place)
+    };
+    let nodes = cluster.nodes.iter().enumerate().map(count);
+    join_all(nodes).await.into_iter().flatten().collect()
+}
+
+/// One waiter at a lock of another node than that of its inbox.
+struct Apart {
+    holder: LockGuard,
+    waiting: JoinHandle<()>,
+    section: Arc<Section>,
+    /// Where the lock is.
+    lock: usize,
+    /// Where the inbox is.
+    inbox: usize,
+}
+
+/// The inbox is opened by a first waiter, for another lock, and stays open for the second one.
+async fn apart(cluster: &Cluster, holder: &Locks, waiter: &Locks) -> Apart {
+    let section = Arc::<Section>::default();
+    let first = another_key_on(cluster, 0, 1).await;
+    let opener = holder.lock(&first).await.unwrap();
+    let opening = caller(waiter, &first, &section);
+    until_queued(&cluster.nodes[0], &first, 1).await;
+    let mut found = Vec::new();
+    let opened = async || {
+        found = inboxes(cluster).await;
+        found.len() == 1
+    };
+    eventually(PATIENCE, "the inbox is open", opened).await;
+    let inbox = found[0];
+    let lock = if inbox == 1 { 2 } else { 1 };
+    let key = key_on(cluster, lock).await;
+    let held = holder.lock(&key).await.unwrap();
+    let waiting = caller(waiter, &key, &section);
+    until_queued(&cluster.nodes[lock], &key, 1).await;
+    opener.release().await.unwrap();
+    all_turns([opening]).await;
+    assert_eq!(inboxes(cluster).await, [inbox]);
+    Apart {
+        holder: held,
+        waiting,
+        section,
+        lock,
+        inbox,
+    }
+}
+
+/// Waits until an inbox is open at another node.
+async fn until_moved(cluster: &Cluster, from: usize) {
+    let moved = async || inboxes(cluster).await.iter().any(|&node| node != from);
+    eventually(PATIENCE, "the inbox is open elsewhere", moved).await;
+}
+
+/// Heartbeats are rare, so the lock would not come by itself within the test; and the waiter has not asked.
+#[tokio::test]
+async fn a_message_comes_from_another_node() {
+    let cluster = without_failovers().await;
+    let [holder, waiter] = processes(&patient_in(&cluster).heartbeat(RARELY)).await;
+    let apart = apart(&cluster, &holder, &waiter).await;
+    let before = scripts(&cluster.nodes[apart.lock]).await;
+    apart.holder.release().await.unwrap();
+    all_turns([apart.waiting]).await;
+    assert_eq!(apart.section.visits(), 2);
+    // The two releases.
+    assert_eq!(scripts(&cluster.nodes[apart.lock]).await - before, 2);
+    until_nothing_is_left(&cluster).await;
+}
+
+/// Its end is noticed. The lock is not on that node, and is handed over by a message.
+#[tokio::test]
+async fn an_inbox_whose_node_dies_is_opened_elsewhere() {
+    let cluster = Cluster::start().await;
+    let [holder, waiter] = processes(&locks_in(&cluster).heartbeat(RARELY)).await;
+    let apart = apart(&cluster, &holder, &waiter).await;
+    cluster.nodes[apart.inbox].stop();
+    until_moved(&cluster, apart.inbox).await;
+    apart.holder.release().await.unwrap();
+    all_turns([apart.waiting]).await;
+    assert_eq!(apart.section.visits(), 2);
+    until_nothing_is_left(&cluster).await;
+}
+
+/// Nothing tells of the silence: the lock comes with a heartbeat, and then the inbox is looked at.
+#[tokio::test]
+async fn an_inbox_whose_node_is_silent_is_opened_elsewhere() {
+    let cluster = without_failovers().await;
+    let [holder, waiter] = processes(&locks_in(&cluster)).await;
+    let apart = apart(&cluster, &holder, &waiter).await;
+    cluster.nodes[apart.inbox].pause();
+    apart.holder.release().await.unwrap();
+    all_turns([apart.waiting]).await;
+    let key = key_on(&cluster, apart.lock).await;
+    let node = &cluster.nodes[apart.lock];
+    let section = Arc::default();
+    // Each turn may show that a message is missing.
+    let moved = async || {
+        let guard = holder.lock(&key).await.unwrap();
+        let waiting = caller(&waiter, &key, &section);
+        until_queued(node, &key, 1).await;
+        guard.release().await.unwrap();
+        all_turns([waiting]).await;
+        let found = inboxes(&cluster).await;
+        found.iter().any(|&node| node != apart.inbox)
+    };
+    eventually(PATIENCE, "the inbox is open elsewhere", moved).await;
+    cluster.nodes[apart.inbox].resume();
+    until_nothing_is_left(&cluster).await;
+}

@@ -1,0 +1,150 @@
+//! What the tests of locks in a cluster have in common.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::support::cluster::SLOTS;
+use crate::support::{Cluster, DEADLINE, RedisServer, Section, eventually, within};
+use deadpool_redis::redis::{FromRedisValue, cmd};
+use futures_util::future::join_all;
+use reentry::{Locks, LocksBuilder, Servers};
+use tokio::task::JoinHandle;
+
+/// How long anything may take: a failover, and what follows from it.
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Far longer than a failover.
+pub(super) const TTL: Duration = Duration::from_secs(30);
+
+/// What a lease is cut down to, so that a renewal shows: longer than a failover too.
+pub(super) const CUT: Duration = Duration::from_secs(24);
+
+/// Locks in the cluster, with the usual timeouts, that know every node.
+pub(super) fn locks_in(cluster: &Cluster) -> LocksBuilder {
+    let servers = Servers::cluster(cluster.nodes.iter().map(RedisServer::address));
+    Locks::builder().servers(servers).ttl(TTL).wait(PATIENCE)
+}
+
+/// The same, that take no pause of a busy machine for a failure.
+pub(super) fn patient_in(cluster: &Cluster) -> LocksBuilder {
+    let builder = locks_in(cluster).connect_timeout(DEADLINE);
+    builder.response_timeout(DEADLINE)
+}
+
+/// A key in a slot that this primary has at the start.
+pub(super) async fn key_on(cluster: &Cluster, node: usize) -> String {
+    another_key_on(cluster, node, 0).await
+}
+
+/// The same, but for so many others.
+pub(super) async fn another_key_on(cluster: &Cluster, node: usize, others: usize) -> String {
+    let start = |node: usize| node * usize::from(SLOTS) / 3;
+    let slots = start(node)..start(node + 1);
+    let mut found = 0;
+    for number in 0.. {
+        let key = format!("order:{number}");
+        if slots.contains(&usize::from(cluster.slot_of(&key).await)) {
+            if found == others {
+                return key;
+            }
+            found += 1;
+        }
+    }
+    unreachable!("every slot has keys")
+}
+
+/// A key on each of the three primaries.
+pub(super) async fn keys(cluster: &Cluster) -> Vec<String> {
+    join_all((0..3).map(|node| key_on(cluster, node))).await
+}
+
+/// How often the server has executed a command.
+pub(super) async fn calls(node: &RedisServer, command: &str) -> u64 {
+    let calls = node.commandstats().await;
+    calls.get(command).copied().unwrap_or_default()
+}
+
+/// How many scripts it has executed.
+pub(super) async fn scripts(node: &RedisServer) -> u64 {
+    calls(node, "evalsha").await + calls(node, "eval").await
+}
+
+/// How often the server has answered with this error.
+pub(super) async fn errors(node: &RedisServer, code: &str) -> u64 {
+    let stats = node.ask("INFO errorstats").await;
+    let prefix = format!("errorstat_{code}:count=");
+    let count = stats.lines().find_map(|line| line.strip_prefix(&*prefix));
+    count.map_or(0, |count| count.trim_end().parse().expect("a count"))
+}
+
+/// Waits until the server has answered with this error more than so many times.
+pub(super) async fn until_error(node: &RedisServer, code: &str, before: u64) {
+    let answered = async || errors(node, code).await > before;
+    eventually(PATIENCE, &format!("an answer {code}"), answered).await;
+}
+
+/// Asks a server to which a slot is being moved for a key that has moved.
+pub(super) async fn asking<T: FromRedisValue>(node: &RedisServer, command: &str, key: &str) -> T {
+    let mut connection = node.connection().await;
+    let asking = cmd("ASKING").exec_async(&mut connection).await;
+    asking.expect("an answer to ASKING");
+    let answer = cmd(command).arg(key).query_async(&mut connection).await;
+    answer.expect("an answer about the key")
+}
+
+/// Makes the lease shorter than a renewal would.
+pub(super) async fn cut_lease(node: &RedisServer, key: &str) {
+    let cut = format!("PEXPIRE {key} {}", CUT.as_millis());
+    assert_eq!(node.ask(&cut).await, "1");
+}
+
+/// Whether a lease of so many milliseconds is one that was renewed after it was cut.
+pub(super) fn is_renewed(pttl: i64) -> bool {
+    Duration::from_millis(u64::try_from(pttl).unwrap_or_default()) > CUT
+}
+
+/// Waits until the lease that was cut is renewed.
+pub(super) async fn until_renewed(node: &RedisServer, key: &str) {
+    let renewed = async || {
+        let pttl = node.ask(&format!("PTTL {key}")).await;
+        is_renewed(pttl.parse().expect("milliseconds"))
+    };
+    eventually(PATIENCE, "the lease is renewed", renewed).await;
+}
+
+/// Waits until so many processes stand in the queue of a lock.
+pub(super) async fn until_queued(node: &RedisServer, key: &str, count: u64) {
+    let queued = format!("ZCARD reentry:queue:{{{key}}}:{key}");
+    let standing = async || node.ask(&queued).await == count.to_string();
+    eventually(PATIENCE, &format!("{count} in the queue"), standing).await;
+}
+
+/// Waits until the lock stands on the server, or until it does not.
+pub(super) async fn until_there(node: &RedisServer, key: &str, is_there: bool) {
+    let exists = format!("EXISTS {key}");
+    let there = async || node.ask(&exists).await == u8::from(is_there).to_string();
+    eventually(PATIENCE, &format!("{key}: {is_there}"), there).await;
+}
+
+/// A caller that waits for its turn.
+pub(super) fn caller(locks: &Locks, key: &str, section: &Arc<Section>) -> JoinHandle<()> {
+    let section = Arc::clone(section);
+    let turn = locks.with_lock(key, async move { section.visit().await });
+    tokio::spawn(async move { turn.await.expect("its turn") })
+}
+
+/// Waits until all of them have had their turns.
+pub(super) async fn all_turns(callers: impl IntoIterator<Item = JoinHandle<()>>) {
+    let turns = within(PATIENCE, "all have their turns", join_all(callers)).await;
+    turns.into_iter().for_each(|turn| turn.expect("a turn"));
+}
+
+/// Waits until no node that runs has anything left of a lock.
+pub(super) async fn until_nothing_is_left(cluster: &Cluster) {
+    let empty = async || {
+        let running = cluster.nodes.iter().filter(|node| node.is_running());
+        let left = join_all(running.map(RedisServer::leftovers)).await;
+        left.iter().all(Vec::is_empty)
+    };
+    eventually(PATIENCE, "nothing is left", empty).await;
+}

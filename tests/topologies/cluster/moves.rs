@@ -1,0 +1,249 @@
+//! A slot moves to another node while its locks are held, renewed, nested, waited for and released.
+
+use std::future::pending;
+use std::sync::Arc;
+
+use super::kit::{
+    PATIENCE, all_turns, asking, caller, cut_lease, errors, is_renewed, key_on, locks_in,
+    until_error, until_nothing_is_left, until_queued, until_renewed, until_there,
+};
+use crate::support::{Cluster, Section, depths, eventually, processes, within};
+use futures_util::future::join;
+use reentry::{LockError, Locks, LostReason};
+use tokio::task::JoinHandle;
+
+/// The target of all moves, and the node that has the slots before.
+const FROM: usize = 0;
+const TO: usize = 1;
+
+/// Renewals need the lock alone, and follow it by ASK; what needs its other keys waits for the end.
+#[tokio::test]
+async fn a_lock_is_renewed_and_nested_where_its_slot_moves() {
+    let cluster = Cluster::start().await;
+    let [locks, other] = processes(&locks_in(&cluster)).await;
+    let key = key_on(&cluster, FROM).await;
+    let (old, new) = (&cluster.nodes[FROM], &cluster.nodes[TO]);
+    let guard = locks.lock(&key).await.unwrap();
+    cut_lease(old, &key).await;
+    let moving = cluster.begin_move(cluster.slot_of(&key).await, TO).await;
+    moving.move_all_keys().await;
+    // All holds of the node are verified.
+    assert!(old.kill_command_connections().await > 0);
+    let renewed = async || is_renewed(asking(new, "PTTL", &key).await);
+    eventually(PATIENCE, "it is renewed at the new node", renewed).await;
+    assert!(errors(old, "ASK").await > 0);
+
+    let before = errors(new, "TRYAGAIN").await;
+    let nested = guard.scope(locks.with_lock(&key, async { depths(&other, &key).await }));
+    let finished = async {
+        until_error(new, "TRYAGAIN", before).await;
+        moving.finish().await;
+    };
+    let (depths, ()) = within(PATIENCE, "a nested entry", join(nested, finished)).await;
+    assert_eq!(depths.unwrap().unwrap(), [2]);
+    assert!(!guard.held().is_lost());
+    guard.release().await.unwrap();
+    // It learns of the move by a request of its own.
+    all_turns([caller(&other, &key, &Arc::default())]).await;
+    until_nothing_is_left(&cluster).await;
+}
+
+/// A lock with waiters in two processes, whose body ends when it is told to. Its output is 7.
+async fn contended(
+    cluster: &Cluster,
+    [locks, other]: &[Locks; 2],
+    key: &str,
+    section: &Arc<Section>,
+) -> (
+    tokio::sync::oneshot::Sender<()>,
+    JoinHandle<Result<u32, LockError>>,
+    [JoinHandle<()>; 2],
+) {
+    let (end, ended) = tokio::sync::oneshot::channel::<()>();
+    let body = async {
+        let _ = ended.await;
+        7
+    };
+    let body = tokio::spawn(locks.with_lock(key, body));
+    until_there(&cluster.nodes[FROM], key, true).await;
+    let waiting = [other, locks].map(|locks| caller(locks, key, section));
+    until_queued(&cluster.nodes[FROM], key, 2).await;
+    (end, body, waiting)
+}
+
+/// The lock is at the new node, and its line at the old one. So each script that needs both is told to try again.
+#[tokio::test]
+async fn requests_wait_for_as_long_as_the_keys_of_a_lock_are_apart() {
+    let cluster = Cluster::start().await;
+    let processes = processes(&locks_in(&cluster)).await;
+    let key = key_on(&cluster, FROM).await;
+    let (old, new) = (&cluster.nodes[FROM], &cluster.nodes[TO]);
+    let section = Arc::<Section>::default();
+    let (end, body, waiting) = contended(&cluster, &processes, &key, &section).await;
+    cut_lease(old, &key).await;
+    let moving = cluster.begin_move(cluster.slot_of(&key).await, TO).await;
+    moving.move_keys(&[&key]).await;
+    let [locks, other] = &processes;
+    until_error(old, "TRYAGAIN", 0).await;
+    let refused = [
+        other.lock(&key).no_wait().acquire().await.map(drop),
+        other.inspect(&key).await.map(drop),
+        other.force_release(&key).await.map(drop),
+    ];
+    for refused in refused {
+        let error = refused.unwrap_err();
+        assert!(error.is_unavailable(), "{error:?}");
+    }
+    assert!(old.kill_command_connections().await > 0);
+    let renewed = async || is_renewed(asking(new, "PTTL", &key).await);
+    eventually(PATIENCE, "it is renewed at the new node", renewed).await;
+
+    // P13: the release is told to try again, and goes on in the background.
+    let before = errors(old, "TRYAGAIN").await;
+    end.send(()).unwrap();
+    let output = within(PATIENCE, "the output", body).await.unwrap();
+    assert_eq!(output.unwrap(), 7);
+    until_error(old, "TRYAGAIN", before).await;
+    assert_eq!(section.visits(), 0, "the lock is not released yet");
+    assert_eq!(asking::<u32>(new, "EXISTS", &key).await, 1);
+    let late = caller(locks, &key, &section);
+    moving.move_all_keys().await;
+    moving.finish().await;
+    all_turns(waiting.into_iter().chain([late])).await;
+    assert_eq!(section.visits(), 3);
+    until_nothing_is_left(&cluster).await;
+}
+
+/// All keys of the lock are at the old node still. The release deletes the lock, and then may not create it again for the
+/// next one: it is broken off, or hands the lock to no process.
+async fn is_broken_off(shared: bool) {
+    let cluster = Cluster::start().await;
+    let processes = processes(&locks_in(&cluster)).await;
+    let key = key_on(&cluster, FROM).await;
+    let old = &cluster.nodes[FROM];
+    let section = Arc::<Section>::default();
+    let (end, ended) = tokio::sync::oneshot::channel::<()>();
+    let body = async {
+        let _ = ended.await;
+        7
+    };
+    let [locks, other] = &processes;
+    let request = if shared {
+        locks.lock(&key).shared()
+    } else {
+        locks.lock(&key)
+    };
+    let body = tokio::spawn(request.run(body));
+    until_there(old, &key, true).await;
+    let waiting = [other, locks].map(|locks| caller(locks, &key, &section));
+    // A reader inside has a place of its own in the line.
+    until_queued(old, &key, 2 + u64::from(shared)).await;
+    let moving = cluster.begin_move(cluster.slot_of(&key).await, TO).await;
+    end.send(()).unwrap();
+    let output = within(PATIENCE, "the output", body).await.unwrap();
+    assert_eq!(output.unwrap(), 7);
+    until_there_no_more(old, &key).await;
+    assert_eq!(section.visits(), 0, "no process has the lock");
+    moving.move_all_keys().await;
+    moving.finish().await;
+    all_turns(waiting).await;
+    assert_eq!(section.visits(), 2);
+    until_nothing_is_left(&cluster).await;
+}
+
+/// Asked of all keys of the slot: a key that is not there is said to be at the new node.
+async fn until_there_no_more(old: &crate::support::RedisServer, key: &str) {
+    let count = format!("EXISTS {key}");
+    let gone = async || {
+        let answer = old.try_ask(&count).await;
+        answer.is_err_and(|error| error.to_string().contains("ASK"))
+    };
+    eventually(PATIENCE, "the lock is deleted", gone).await;
+}
+
+#[tokio::test]
+async fn a_release_that_is_broken_off_loses_no_waiter() {
+    is_broken_off(false).await;
+}
+
+#[tokio::test]
+async fn a_release_of_a_reader_that_is_broken_off_loses_no_waiter() {
+    is_broken_off(true).await;
+}
+
+/// A whole move with traffic all the time: no overlap, and every caller gets in.
+#[tokio::test]
+async fn callers_take_turns_while_their_slot_moves_to_and_fro() {
+    let cluster = Cluster::start().await;
+    let processes: [_; 2] = processes(&locks_in(&cluster)).await;
+    let key = key_on(&cluster, FROM).await;
+    let slot = cluster.slot_of(&key).await;
+    let section = Arc::<Section>::default();
+    let callers = |_| {
+        processes.each_ref().map(|locks| {
+            let (locks, key, section) = (locks.clone(), key.clone(), Arc::clone(&section));
+            tokio::spawn(async move {
+                for _ in 0..20 {
+                    let turn = locks.with_lock(&key, section.visit());
+                    turn.await.expect("its turn");
+                }
+            })
+        })
+    };
+    let callers: Vec<_> = (0..3).flat_map(callers).collect();
+    for (to, turns) in [(TO, 5), (FROM, 40), (2, 70)] {
+        let under_way = async || section.visits() >= turns;
+        eventually(PATIENCE, "the turns go on", under_way).await;
+        cluster.move_slot(slot, to).await;
+    }
+    all_turns(callers).await;
+    assert_eq!(section.visits(), 120);
+    until_nothing_is_left(&cluster).await;
+}
+
+/// In one step where the server can: Valkey 9.0 and Redis 8.4. Any other one does it in all steps, so that the test shows
+/// there what its last step does; `REENTRY_SERVER` names the server.
+#[tokio::test]
+async fn a_lock_stays_held_when_its_slot_moves_at_once() {
+    let cluster = Cluster::start().await;
+    let processes = processes(&locks_in(&cluster)).await;
+    let key = key_on(&cluster, FROM).await;
+    let slot = cluster.slot_of(&key).await;
+    let section = Arc::<Section>::default();
+    let (end, body, waiting) = contended(&cluster, &processes, &key, &section).await;
+    if !cluster.move_slot_at_once(slot, TO).await {
+        println!("this server moves slots in steps alone, and is tested with these");
+        cluster.move_slot(slot, TO).await;
+    }
+    let new = &cluster.nodes[TO];
+    cut_lease(new, &key).await;
+    // A request is told of the move, and then the hold is verified where it is.
+    let [locks, other] = &processes;
+    assert!(depths(locks, &key).await == [1] && depths(other, &key).await == [1]);
+    until_renewed(new, &key).await;
+    end.send(()).unwrap();
+    let output = within(PATIENCE, "the output", body).await.unwrap();
+    assert_eq!(output.unwrap(), 7);
+    all_turns(waiting).await;
+    until_nothing_is_left(&cluster).await;
+}
+
+/// The keys are flushed at the old node instead of moved.
+#[tokio::test]
+async fn a_lock_that_does_not_move_with_its_slot_is_lost() {
+    let cluster = Cluster::start().await;
+    let [locks, other] = processes(&locks_in(&cluster)).await;
+    let key = key_on(&cluster, FROM).await;
+    let body = tokio::spawn(locks.with_lock(&key, pending::<()>()));
+    until_there(&cluster.nodes[FROM], &key, true).await;
+    let moving = cluster.begin_move(cluster.slot_of(&key).await, TO).await;
+    cluster.nodes[FROM].ask("FLUSHALL").await;
+    moving.finish().await;
+    // Any request to the old node tells of the move.
+    assert!(locks.inspect(&key).await.unwrap().is_none());
+    let lost = within(PATIENCE, "the loss is noticed", body).await.unwrap();
+    let is_gone = |error: &LockError| matches!(error, LockError::Lost { reason, .. } if *reason == LostReason::Gone);
+    assert!(lost.as_ref().is_err_and(is_gone), "{lost:?}");
+    all_turns([caller(&other, &key, &Arc::default())]).await;
+    until_nothing_is_left(&cluster).await;
+}

@@ -1,0 +1,124 @@
+//! One node is away: the locks on the others go on, as if nothing had happened.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::kit::{
+    PATIENCE, all_turns, caller, key_on, keys, locks_in, patient_in, scripts, until_nothing_is_left,
+};
+use crate::support::{Cluster, Section, cluster, eventually, processes, within};
+use reentry::Locks;
+
+/// Within a test no replica takes over.
+async fn without_failovers() -> Cluster {
+    let cluster = Cluster::start_with(cluster::Config {
+        node_timeout: Duration::from_secs(120),
+        ..cluster::Config::default()
+    });
+    cluster.await
+}
+
+/// Sections on two nodes.
+async fn sections(locks: &Locks, keys: &[String]) {
+    for _ in 0..50 {
+        for key in keys {
+            let section = locks.with_lock(key, async {});
+            within(PATIENCE, "a section elsewhere", section)
+                .await
+                .unwrap();
+        }
+    }
+}
+
+/// How many scripts each of the other two nodes has executed.
+async fn elsewhere(cluster: &Cluster) -> [u64; 2] {
+    [
+        scripts(&cluster.nodes[1]).await,
+        scripts(&cluster.nodes[2]).await,
+    ]
+}
+
+/// Holds elsewhere are not verified: but for the sections, the other nodes execute nothing.
+#[tokio::test]
+async fn locks_elsewhere_go_on_while_a_node_is_silent_or_dead() {
+    let cluster = without_failovers().await;
+    let [locks, other] = processes(&patient_in(&cluster)).await;
+    let keys = keys(&cluster).await;
+    sections(&locks, &keys).await;
+    let mut held = Vec::new();
+    for node in 1..3 {
+        let key = super::kit::another_key_on(&cluster, node, 1).await;
+        held.push(locks.lock(&key).await.unwrap());
+    }
+    let section = Arc::<Section>::default();
+    let before = elsewhere(&cluster).await;
+
+    cluster.nodes[0].pause();
+    let pending = [&locks, &other].map(|locks| caller(locks, &keys[0], &section));
+    sections(&locks, &keys[1..]).await;
+    assert_eq!(section.visits(), 0, "the node that is paused has answered");
+    assert!(pending.iter().all(|it| !it.is_finished()));
+    let expected = before.map(|count| count + 100);
+    assert_eq!(elsewhere(&cluster).await, expected);
+
+    cluster.nodes[0].stop();
+    sections(&locks, &keys[1..]).await;
+    assert!(pending.iter().all(|it| !it.is_finished()));
+    let expected = expected.map(|count| count + 100);
+    assert_eq!(elsewhere(&cluster).await, expected);
+    for guard in &held {
+        assert!(!guard.held().is_lost());
+    }
+
+    cluster.nodes[0].start_again().await;
+    all_turns(pending).await;
+    for guard in held {
+        guard.release().await.unwrap();
+    }
+    until_nothing_is_left(&cluster).await;
+}
+
+/// A connection that ends may have taken the data of its node with it, and of no other.
+#[tokio::test]
+async fn a_lost_connection_verifies_the_holds_of_its_node() {
+    let cluster = without_failovers().await;
+    let locks = patient_in(&cluster).build().await.unwrap();
+    let mut held = Vec::new();
+    for node in 0..3 {
+        let key = key_on(&cluster, node).await;
+        held.push(locks.lock(&key).await.unwrap());
+    }
+    let (before, elsewhere_before) = (scripts(&cluster.nodes[0]).await, elsewhere(&cluster).await);
+    assert_eq!(cluster.nodes[0].kill_command_connections().await, 1);
+    let verified = async || scripts(&cluster.nodes[0]).await > before;
+    eventually(PATIENCE, "the hold is verified", verified).await;
+    // Two of its renewals have come and gone by now, if there were any.
+    sections(&locks, &[super::kit::another_key_on(&cluster, 0, 1).await]).await;
+    assert_eq!(elsewhere(&cluster).await, elsewhere_before);
+    for guard in held {
+        guard.release().await.unwrap();
+    }
+    until_nothing_is_left(&cluster).await;
+}
+
+/// A task for a lock on the silent node is dropped at every stage: nothing of it is left.
+#[tokio::test]
+async fn callers_that_give_up_on_a_silent_node_leave_nothing() {
+    let cluster = without_failovers().await;
+    let locks = locks_in(&cluster).build().await.unwrap();
+    let key = key_on(&cluster, 0).await;
+    locks.with_lock(&key, async {}).await.unwrap();
+    cluster.nodes[0].pause();
+    for wait in [1, 10, 300, 1_500] {
+        let request = locks.lock(&key).wait(Duration::from_millis(wait));
+        let error = within(PATIENCE, "the limit", request.acquire()).await;
+        assert!(error.unwrap_err().is_unavailable());
+    }
+    let dropped = caller(&locks, &key, &Arc::default());
+    tokio::task::yield_now().await;
+    dropped.abort();
+    cluster.nodes[0].resume();
+    let section = Arc::default();
+    all_turns([caller(&locks, &key, &section)]).await;
+    until_nothing_is_left(&cluster).await;
+}

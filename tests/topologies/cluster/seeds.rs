@@ -1,0 +1,116 @@
+//! Which of the servers have to be there when a `Locks` is built.
+
+use std::error::Error;
+
+use super::kit::{PATIENCE, TTL, all_turns, caller, key_on, keys, locks_in, until_there};
+use crate::support::ports::Port;
+use crate::support::{Cluster, RedisServer, within};
+use futures_util::future::join_all;
+use reentry::{LockError, Locks, LocksBuilder, LostReason, Servers};
+
+fn with_seeds<'a>(seeds: impl IntoIterator<Item = &'a str>) -> LocksBuilder {
+    let builder = Locks::builder().servers(Servers::cluster(seeds));
+    builder.ttl(TTL).wait(PATIENCE)
+}
+
+/// A section on each primary.
+async fn works_everywhere(cluster: &Cluster, locks: &Locks) {
+    for key in keys(cluster).await {
+        let section = locks.with_lock(&key, async {});
+        within(PATIENCE, "a section", section).await.unwrap();
+    }
+}
+
+/// Ports on which no server listens, all of them less than that of any server.
+fn dead_ports() -> Vec<String> {
+    (1..=9).map(|port| format!("127.0.0.1:{port}")).collect()
+}
+
+#[tokio::test]
+async fn any_one_server_is_enough() {
+    let cluster = Cluster::start().await;
+    for node in [0, 2, 4] {
+        let seed = cluster.nodes[node].address();
+        let locks = with_seeds([&*seed]).build().await.unwrap();
+        works_everywhere(&cluster, &locks).await;
+        let mut seeds = dead_ports();
+        seeds.push(seed);
+        let url = format!("redis+cluster://{}", seeds.join(","));
+        let locks = Locks::connect(url).await.unwrap();
+        works_everywhere(&cluster, &locks).await;
+    }
+}
+
+/// Of the servers that have slots, as the one that answers says, the first one is dead.
+#[tokio::test]
+async fn a_primary_that_is_away_keeps_no_locks_from_being_built() {
+    let cluster = Cluster::start().await;
+    cluster.nodes[0].stop();
+    let seed = cluster.nodes[cluster.replica_of(1).await].address();
+    let locks = with_seeds([&*seed]).build().await.unwrap();
+    let key = key_on(&cluster, 2).await;
+    locks.with_lock(&key, async {}).await.unwrap();
+    // Its replica takes over.
+    works_everywhere(&cluster, &locks).await;
+}
+
+#[tokio::test]
+async fn an_error_names_the_servers_that_do_not_answer() {
+    let ports = [(); 7].map(|()| Port::reserve());
+    let seeds = ports
+        .each_ref()
+        .map(|port| format!("127.0.0.1:{}", port.number));
+    let built = with_seeds(seeds.iter().map(String::as_str)).build();
+    let error = within(PATIENCE, "the refusal", built).await.unwrap_err();
+    let LockError::Store {
+        key: None, source, ..
+    } = &error
+    else {
+        panic!("{error:?}");
+    };
+    assert!(error.is_unavailable() && !source.is_outcome_unknown());
+    let text = source.to_string();
+    assert!(seeds.iter().all(|seed| text.contains(seed)), "{text}");
+    assert!(source.source().is_some(), "what one of them said: {text}");
+}
+
+#[tokio::test]
+async fn a_server_that_is_no_node_is_an_error() {
+    let server = RedisServer::start().await;
+    let built = with_seeds([&*server.address()]).build();
+    let error = within(PATIENCE, "the refusal", built).await.unwrap_err();
+    let LockError::Store { source, .. } = &error else {
+        panic!("{error:?}");
+    };
+    let mut text = String::new();
+    let mut cause = source.source();
+    while let Some(error) = cause {
+        text = format!("{text}\n{error}");
+        cause = error.source();
+    }
+    assert!(text.contains("cluster support disabled"), "{text}");
+}
+
+/// It comes back without its data: there is no replica that could have taken over.
+#[tokio::test]
+async fn a_primary_that_comes_back_is_found_again() {
+    let cluster = Cluster::start().await;
+    let locks = locks_in(&cluster).build().await.unwrap();
+    let key = key_on(&cluster, 0).await;
+    cluster.nodes[cluster.replica_of(0).await].stop();
+    let body = locks.with_lock(&key, std::future::pending::<()>());
+    let body = tokio::spawn(body);
+    until_there(&cluster.nodes[0], &key, true).await;
+    cluster.nodes[0].stop();
+    let waiting = (0..3).map(|_| caller(&locks, &key, &Default::default()));
+    let waiting: Vec<_> = waiting.collect();
+    cluster.nodes[0].start_again().await;
+    let lost = within(PATIENCE, "the loss is noticed", body).await.unwrap();
+    let is_gone = |error: &LockError| matches!(error, LockError::Lost { reason, .. } if *reason == LostReason::Gone);
+    assert!(lost.as_ref().is_err_and(is_gone), "{lost:?}");
+    all_turns(waiting).await;
+    let again = join_all((0..2).map(|_| locks.with_lock(&key, async {})));
+    for turn in within(PATIENCE, "more turns", again).await {
+        turn.unwrap();
+    }
+}
