@@ -7,7 +7,7 @@ use std::{
     fmt,
     pin::Pin,
     sync::{
-        Arc,
+        Arc, Weak,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
@@ -135,6 +135,14 @@ impl Connector {
         self.losses.fetch_add(1, Relaxed);
         self.ends.send_modify(|count| *count += 1);
         self.role.lost();
+    }
+
+    /// A connection leads to the wrong server by now: no answer on it counts any more.
+    fn moved(&self, number: u64) {
+        let present = self.state.lock().connection.clone();
+        let moved = present.filter(|it| it.number == number);
+        moved.iter().for_each(|it| it.traffic.give_up());
+        self.lose();
     }
 
     /// Changes whenever a connection was lost or given up.
@@ -283,9 +291,10 @@ impl Connector {
         } = &self.common;
         let receiver = {
             let connector = Arc::downgrade(self);
-            pushes::to_holders(Arc::clone(watched), move || {
-                connector.upgrade().iter().for_each(|it| it.lose());
-            })
+            let moving = Weak::clone(&connector);
+            let ended = move || connector.upgrade().iter().for_each(|it| it.lose());
+            let moved = move || moving.upgrade().iter().for_each(|it| it.moved(number));
+            pushes::to_holders(Arc::clone(watched), ended, moved)
         };
         let opening = open(&self.source, *timeouts, Limit::None, receiver);
         let Opened {

@@ -71,6 +71,14 @@ impl Connection {
                 let cause = Cause::Driver(error);
                 Err(Fault { cause, is_done })
             }
+            Err(Elapsed) if self.traffic.is_given_up() => {
+                let cause = "another server answers in its place by now";
+                let error = io::Error::new(io::ErrorKind::ConnectionAborted, cause);
+                Err(Fault {
+                    cause: Cause::Driver(error.into()),
+                    is_done: true,
+                })
+            }
             Err(Elapsed) => Err(Fault {
                 is_done: request.meets_silence(),
                 cause: Cause::Silence(limit),

@@ -65,6 +65,12 @@ impl InFlight {
         self.requests.remove(at).map(|request| request.waker)
     }
 
+    /// Takes out all of them, since none will be answered.
+    pub(super) fn take_all(&mut self) -> Vec<Waker> {
+        let requests = self.requests.drain(..);
+        requests.map(|request| request.waker).collect()
+    }
+
     /// Whether a limit has come that is before the one that is waited for. Returns true once.
     pub(super) fn needs_check(&mut self) -> bool {
         let Some(oldest) = self.requests.front().map(|request| request.limit) else {

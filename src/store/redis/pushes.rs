@@ -30,6 +30,8 @@ pub(super) struct Receiver {
     pub(super) message: Arc<dyn Fn(Message) + Send + Sync>,
     /// The connection has ended.
     pub(super) ended: Arc<dyn Fn() + Send + Sync>,
+    /// Another server answers in the place of its server by now.
+    pub(super) moved: Arc<dyn Fn() + Send + Sync>,
 }
 
 impl Receiver {
@@ -38,13 +40,14 @@ impl Receiver {
         Self {
             message: Arc::new(drop),
             ended: Arc::new(|| {}),
+            moved: Arc::new(|| {}),
         }
     }
 
     pub(super) fn push_sender(
         &self,
     ) -> impl Fn(PushInfo) -> Result<(), SendError> + Send + Sync + 'static {
-        let Self { message, ended } = self.clone();
+        let Self { message, ended, .. } = self.clone();
         move |push| {
             match push.kind {
                 PushKind::Message => pushed(&push).into_iter().for_each(|it| message(it)),
@@ -57,7 +60,11 @@ impl Receiver {
 }
 
 /// The receiver of a connection for commands.
-pub(super) fn to_holders(watched: Watched, ended: impl Fn() + Send + Sync + 'static) -> Receiver {
+pub(super) fn to_holders(
+    watched: Watched,
+    ended: impl Fn() + Send + Sync + 'static,
+    moved: impl Fn() + Send + Sync + 'static,
+) -> Receiver {
     let message = move |message| {
         let holders = watched.get().and_then(Weak::upgrade);
         if let (Some(holders), Message::Forced(message)) = (holders, message) {
@@ -67,6 +74,7 @@ pub(super) fn to_holders(watched: Watched, ended: impl Fn() + Send + Sync + 'sta
     Receiver {
         message: Arc::new(message),
         ended: Arc::new(ended),
+        moved: Arc::new(moved),
     }
 }
 

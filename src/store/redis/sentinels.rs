@@ -309,10 +309,10 @@ fn follow(
     another: impl Future<Output = Verdict> + Send + 'static,
     receiver: &Receiver,
 ) -> Following {
-    let ended = Arc::clone(&receiver.ended);
+    let moved = Arc::clone(&receiver.moved);
     let task = tokio::spawn(async move {
         another.await;
-        ended();
+        moved();
     });
     Following::new(&task)
 }

@@ -10,7 +10,10 @@
 
 use std::{
     pin::Pin,
-    sync::{Arc, Weak},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     task::{Context, Poll, Waker},
     time::Duration,
 };
@@ -36,6 +39,8 @@ pub(super) struct Traffic {
     home: Option<Id>,
     /// Tells the check that there is a limit before the one that it waits for.
     sooner: Arc<Notify>,
+    /// Whether no answer counts any more.
+    is_given_up: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -68,6 +73,7 @@ impl Traffic {
             state: Mutex::new(State { pace, in_flight }),
             home,
             sooner: Arc::default(),
+            is_given_up: AtomicBool::new(false),
         }
     }
 
@@ -81,6 +87,17 @@ impl Traffic {
             number: None,
             timer: None,
         }
+    }
+
+    /// No answer counts from now on: it leads to a server that is not the right one any more. Its requests end at once.
+    pub(super) fn give_up(&self) {
+        self.is_given_up.store(true, Relaxed);
+        let waiting = self.state.lock().in_flight.take_all();
+        waiting.into_iter().for_each(Waker::wake);
+    }
+
+    pub(super) fn is_given_up(&self) -> bool {
+        self.is_given_up.load(Relaxed)
     }
 
     /// Whether something should have been heard since `sent`.
@@ -124,12 +141,15 @@ pub(super) struct Request<'a> {
 }
 
 impl Request<'_> {
-    /// Polls for the answer, but no longer than until the limit.
+    /// Polls for the answer, but no longer than until the limit, or until the connection is given up.
     pub(super) fn poll<F: Future>(
         &mut self,
         answer: Pin<&mut F>,
         cx: &mut Context<'_>,
     ) -> Poll<Result<F::Output, Elapsed>> {
+        if self.traffic.is_given_up() {
+            return Poll::Ready(Err(Elapsed));
+        }
         if let Poll::Ready(answer) = answer.poll(cx) {
             return Poll::Ready(Ok(answer));
         }
@@ -148,6 +168,10 @@ impl Request<'_> {
 
     fn poll_check(&mut self, cx: &Context<'_>) -> Poll<Elapsed> {
         let mut state = self.traffic.state.lock();
+        // From here on whoever gives it up wakes this task.
+        if self.traffic.is_given_up() {
+            return Poll::Ready(Elapsed);
+        }
         let Some(number) = self.number else {
             self.number = Some(state.in_flight.add(self.limit, cx.waker()));
             let needs_check = state.in_flight.needs_check();

@@ -19,7 +19,7 @@ const FAR: Duration = Duration::from_secs(300);
 enum Ground {
     InMemory(Server),
     /// With a proxy, before one of the replicas.
-    OnRedis(RedisServer, Proxy),
+    OnRedis(Box<RedisServer>, Proxy),
 }
 
 use Ground::{InMemory, OnRedis};
@@ -31,7 +31,7 @@ impl Ground {
     async fn on_redis() -> Self {
         let server = RedisServer::start().await;
         let proxy = Proxy::start(server.port());
-        OnRedis(server, proxy)
+        OnRedis(Box::new(server), proxy)
     }
 
     /// They have taken locks already.

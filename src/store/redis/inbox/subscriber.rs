@@ -183,8 +183,10 @@ fn deliver(listener: Weak<dyn Listener>, ended: Arc<Notify>) -> Receiver {
             Message::Forced(_) => {}
         }
     };
+    let ended = Arc::new(move || ended.notify_one());
     Receiver {
         message: Arc::new(message),
-        ended: Arc::new(move || ended.notify_one()),
+        moved: Arc::clone(&ended) as _,
+        ended,
     }
 }
