@@ -92,10 +92,11 @@ impl RedisStore {
         let topology = Topology::new(commands, common.clone());
         let inbox = messages.map(|source| {
             let lost = {
-                let (topology, outages) = (topology.clone(), Arc::clone(&common.outages));
+                let topology = topology.clone();
                 move || match &topology {
                     Topology::One(connector) => connector.lose(),
-                    Topology::Cluster(_) => outages.everywhere(),
+                    // The server of the connection is told by it.
+                    Topology::Cluster(_) => {}
                 }
             };
             Inbox::new(source, common.timeouts, Arc::new(lost))

@@ -283,7 +283,7 @@ impl Cluster {
     }
 
     /// A connection to one of the servers, for messages: they reach each of them. The receiver is told that it has
-    /// ended as soon as that server proves to be away.
+    /// ended as soon as that server proves to be away; and that server has lost a connection when this one ends.
     pub(super) async fn open_any(
         self: &Arc<Self>,
         timeouts: Timeouts,
@@ -297,8 +297,19 @@ impl Cluster {
             return Err(self.failed("no server of it has slots"));
         };
         let mut ends = node.connector.ends();
-        let opened = open(&self.server.at(&node.place), timeouts, limit, receiver).await?;
         let ended = Arc::clone(&receiver.ended);
+        let receiver = {
+            let (connector, ended) = (Arc::downgrade(&node.connector), Arc::clone(&ended));
+            let ended = move || {
+                connector.upgrade().iter().for_each(|it| it.lose());
+                ended();
+            };
+            Receiver {
+                ended: Arc::new(ended),
+                message: Arc::clone(&receiver.message),
+            }
+        };
+        let opened = open(&self.server.at(&node.place), timeouts, limit, &receiver).await?;
         drop(node);
         let following = tokio::spawn(async move {
             // It fails where the server has no slots any more.
