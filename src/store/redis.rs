@@ -94,10 +94,11 @@ impl RedisStore {
     fn new(topology: Topology, messages: Option<Arc<dyn Source>>, common: Common) -> Self {
         let inbox = messages.map(|source| {
             let lost = {
-                let (topology, outages) = (topology.clone(), Arc::clone(&common.outages));
+                let topology = topology.clone();
                 move || match &topology {
                     Topology::One(connector) => connector.lose(),
-                    Topology::Cluster(_) => outages.everywhere(),
+                    // The server of the connection is told by it.
+                    Topology::Cluster(_) => {}
                 }
             };
             Inbox::new(source, common.timeouts, Arc::new(lost))

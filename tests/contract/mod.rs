@@ -26,6 +26,17 @@ macro_rules! on_every_store {
                 within(DEADLINE, stringify!($claim), claim).await;
             })+
         }
+
+        /// All of them on one server, which is empty for each: one that takes long to start.
+        pub(in crate::store::contract) async fn on_one_server(
+            server: &crate::store::contract::server::Server,
+        ) {
+            use crate::{store::contract::world::World, support::{DEADLINE, within}};
+
+            $(server.flush().await;
+            let claim = async { $claim(World::on(server.clone()).await).await };
+            within(DEADLINE, stringify!($claim), claim).await;)+
+        }
     };
 }
 
@@ -51,3 +62,33 @@ mod take;
 mod tokens;
 mod waits;
 pub(super) mod world;
+
+/// A cluster refuses a script that names keys of several slots, and redirects.
+mod on_a_cluster {
+    use super::{
+        contention, depth, end, forced, lease, leave, messages, moves, queue, readers, retain,
+        server::Server, several, take, tokens, waits,
+    };
+
+    #[tokio::test]
+    async fn every_claim_holds_on_a_cluster() {
+        let server = Server::start_cluster().await;
+        take::on_one_server(&server).await;
+        lease::on_one_server(&server).await;
+        depth::on_one_server(&server).await;
+        end::on_one_server(&server).await;
+        retain::on_one_server(&server).await;
+        queue::on_one_server(&server).await;
+        leave::on_one_server(&server).await;
+        moves::on_one_server(&server).await;
+        messages::on_one_server(&server).await;
+        contention::on_one_server(&server).await;
+        forced::on_one_server(&server).await;
+        tokens::on_one_server(&server).await;
+        readers::on_one_server(&server).await;
+        readers::changes::on_one_server(&server).await;
+        readers::turns::on_one_server(&server).await;
+        waits::on_one_server(&server).await;
+        several::on_one_server(&server).await;
+    }
+}

@@ -13,8 +13,8 @@ use crate::{
     },
 };
 
-mod changes;
-mod turns;
+pub(super) mod changes;
+pub(super) mod turns;
 
 on_every_store!(
     readers_share_a_lock_and_its_token,

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tokio::task::yield_now;
+
 use super::world::{MINUTE, World, acquire_request, entry_of, near, release_request, some_hold};
 use crate::{
     base::id::{HoldId, InboxId},
@@ -69,7 +71,10 @@ async fn one_that_was_held_for_so_long_is_free(world: World) {
     let hold = some_hold();
     world.take(hold, MINUTE).await;
     assert_eq!(world.retain(hold, Duration::ZERO).await, Presence::Present);
-    assert_eq!(world.inspect().await, None);
+    // A server counts whole milliseconds: it may stand for the rest of one.
+    while world.inspect().await.is_some() {
+        yield_now().await;
+    }
 }
 
 async fn one_that_another_hold_has_is_left_alone(world: World) {

@@ -1,6 +1,10 @@
 //! A server of the test's own, and the means to let its time pass.
 
-use std::{fmt, sync::Weak, time::Duration};
+use std::{
+    fmt,
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
 use deadpool_redis::redis::{AsyncCommands, Script, aio::MultiplexedConnection};
 
@@ -9,7 +13,7 @@ use crate::{
         Holders, Store,
         redis::{Origin, RedisStore, Timeouts},
     },
-    support::{DEADLINE, RedisServer},
+    support::{DEADLINE, RedisServer, cluster},
 };
 
 async fn connect(store: &RedisStore) {
@@ -18,17 +22,33 @@ async fn connect(store: &RedisStore) {
 }
 
 /// A server of the test's own, whose time passes on command: expiries move, its clock does not.
+#[derive(Clone)]
 pub(crate) struct Server {
-    pub(crate) process: RedisServer,
+    process: Arc<RedisServer>,
+    /// Where it is, for a store.
+    url: String,
     pub(crate) connection: MultiplexedConnection,
 }
 
 impl Server {
     pub(crate) async fn start() -> Self {
         let process = RedisServer::start().await;
+        let url = process.url();
+        Self::new(process, url).await
+    }
+
+    /// A cluster that has one node.
+    pub(crate) async fn start_cluster() -> Self {
+        let process = cluster::alone().await;
+        let url = format!("redis+cluster://{}", process.address());
+        Self::new(process, url).await
+    }
+
+    async fn new(process: RedisServer, url: String) -> Self {
         let connection = process.connection().await;
         Self {
-            process,
+            process: Arc::new(process),
+            url,
             connection,
         }
     }
@@ -52,7 +72,7 @@ impl Server {
             connect: DEADLINE,
             response: DEADLINE,
         };
-        let origin = Origin::parse(&self.process.url()).expect("a URL");
+        let origin = Origin::parse(&self.url).expect("a URL");
         RedisStore::open(origin, timeouts)
     }
 

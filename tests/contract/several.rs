@@ -27,9 +27,12 @@ on_every_store!(
     a_release_leaves_a_lock_that_a_process_waits_for,
 );
 
-/// The key of the world and two others.
+/// The key of the world and two others, in one slot.
 fn keys(world: &World) -> [LockKey; 3] {
-    let key = |name| LockKey::new("app:", name).expect("a valid key");
+    let key = |name| {
+        let name = format!("{{{}}}:{name}", world.key.as_str());
+        LockKey::new("", &name).expect("a valid key")
+    };
     [world.key.clone(), key("second"), key("third")]
 }
 

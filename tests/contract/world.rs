@@ -111,7 +111,11 @@ impl World {
     }
 
     pub(crate) async fn on_redis() -> Self {
-        let server = Server::start().await;
+        Self::on(Server::start().await).await
+    }
+
+    /// A store on a server that may have had others.
+    pub(crate) async fn on(server: Server) -> Self {
         Self::new(Box::new(server.store().await), Some(server))
     }
 

@@ -7,10 +7,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
-    sync::{
-        Arc, Weak,
-        atomic::{AtomicUsize, Ordering::Relaxed},
-    },
+    sync::{Arc, Weak, atomic::AtomicUsize},
     time::Duration,
 };
 
@@ -23,10 +20,9 @@ use super::{
     attempt::Attempt,
     connect::{Common, Connector, Role},
     connection::Connection,
-    pushes::Receiver,
     reply::Unexpected,
     script::{Call, Way},
-    source::{Following, Limit, Opened, Opening, Source, Timeouts, open_at},
+    source::Source,
 };
 use crate::base::{
     error::{Effect, StoreError},
@@ -37,6 +33,7 @@ use crate::base::{
 
 mod learning;
 mod map;
+mod messages;
 mod redirection;
 
 /// How many redirections a request follows.
@@ -199,16 +196,6 @@ impl Cluster {
         self.known.lock().nodes.values().cloned().collect()
     }
 
-    /// One of those that have slots, in turn: of those with a connection, if there are some.
-    fn any_node(&self) -> Option<Arc<Node>> {
-        let mut nodes = self.nodes();
-        if nodes.iter().any(|node| node.connector.is_connected()) {
-            nodes.retain(|node| node.connector.is_connected());
-        }
-        let turn = self.turn.fetch_add(1, Relaxed).checked_rem(nodes.len())?;
-        nodes.into_iter().nth(turn)
-    }
-
     /// The server at this place, known or not.
     fn node(self: &Arc<Self>, place: &Place) -> Arc<Node> {
         let known = self.known.lock().nodes.get(place).cloned();
@@ -276,37 +263,6 @@ impl Cluster {
         node
     }
 
-    /// A connection to one of the servers, for messages: they reach each of them. The receiver is told that it has
-    /// ended as soon as that server proves to be away.
-    async fn open_any(
-        self: &Arc<Self>,
-        timeouts: Timeouts,
-        limit: Limit,
-        receiver: &Receiver,
-    ) -> Result<Opened, StoreError> {
-        if self.nodes().is_empty() {
-            self.learn().await?;
-        }
-        let Some(node) = self.any_node() else {
-            return Err(self.failed("no server of it has slots"));
-        };
-        let mut ends = node.connector.ends();
-        let address = Arc::new(self.server.at(&node.place));
-        let opened = open_at(address, timeouts, limit, receiver.clone()).await?;
-        let ended = Arc::clone(&receiver.ended);
-        drop(node);
-        let following = tokio::spawn(async move {
-            // It fails where the server has no slots any more.
-            let _ = ends.changed().await;
-            ended();
-        });
-        let following = Some(Following::new(&following));
-        Ok(Opened {
-            following,
-            ..opened
-        })
-    }
-
     /// The connection to the server that has a slot, if there is one.
     pub(super) fn present(&self, slot: u16) -> Option<Connection> {
         self.owner(slot)?.connector.present()
@@ -346,22 +302,6 @@ impl Cluster {
     fn closed(&self) -> StoreError {
         let endpoint = self.endpoint();
         StoreError::new("connect", &endpoint, Effect::Refused, "it was closed")
-    }
-}
-
-/// For messages: whichever of the servers.
-impl Source for Cluster {
-    fn endpoint(&self) -> Arc<str> {
-        let seeds: Vec<_> = self.seeds.iter().map(Place::to_string).collect();
-        format!("the cluster of {}", seeds.join(",")).into()
-    }
-
-    fn open(self: Arc<Self>, timeouts: Timeouts, limit: Limit, receiver: Receiver) -> Opening {
-        Box::pin(async move { self.open_any(timeouts, limit, &receiver).await })
-    }
-
-    fn may_move(&self) -> bool {
-        true
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::kit::{
-    PATIENCE, all_turns, another_key_on, caller, key_on, locks_in, patient_in, scripts,
+    PATIENCE, all_turns, another_key_on, caller, key_on, keys, locks_in, patient_in, scripts,
     until_nothing_is_left, until_queued,
 };
 use crate::support::turns::RARELY;
@@ -85,6 +85,12 @@ async fn until_moved(cluster: &Cluster, from: usize) {
 async fn a_message_comes_from_another_node() {
     let cluster = without_failovers().await;
     let [holder, waiter] = processes(&patient_in(&cluster).heartbeat(RARELY)).await;
+    // A waiter on a connection that is made for its request would ask once more.
+    for locks in [&holder, &waiter] {
+        for key in keys(&cluster).await {
+            locks.with_lock(&key, async {}).await.unwrap();
+        }
+    }
     let apart = apart(&cluster, &holder, &waiter).await;
     let before = scripts(&cluster.nodes[apart.lock]).await;
     apart.holder.release().await.unwrap();
@@ -133,5 +139,40 @@ async fn an_inbox_whose_node_is_silent_is_opened_elsewhere() {
     };
     eventually(PATIENCE, "the inbox is open elsewhere", moved).await;
     cluster.nodes[apart.inbox].resume();
+    until_nothing_is_left(&cluster).await;
+}
+
+/// The waiter's process holds locks on all nodes. It does not verify them because of its inbox.
+#[tokio::test]
+async fn the_end_of_an_inbox_concerns_the_locks_of_its_node() {
+    let cluster = without_failovers().await;
+    let [holder, waiter] = processes(&patient_in(&cluster).heartbeat(RARELY)).await;
+    let mut held = Vec::new();
+    for node in 0..3 {
+        let key = another_key_on(&cluster, node, 2).await;
+        held.push(waiter.lock(&key).await.unwrap());
+    }
+    let apart = apart(&cluster, &holder, &waiter).await;
+    let count = async || {
+        let scripts = cluster.nodes.iter().take(3).map(scripts);
+        join_all(scripts).await
+    };
+    let before = count().await;
+    assert_eq!(cluster.nodes[apart.inbox].kill_inboxes().await, 1);
+    let verified = async || count().await[apart.inbox] > before[apart.inbox];
+    eventually(PATIENCE, "the hold there is verified", verified).await;
+    let opened = async || inboxes(&cluster).await.len() == 1;
+    eventually(PATIENCE, "the inbox is open again", opened).await;
+    // The waiter has asked once, since it may have missed a message.
+    let asked = async || count().await[apart.lock] > before[apart.lock];
+    eventually(PATIENCE, "the waiter has asked", asked).await;
+    apart.holder.release().await.unwrap();
+    all_turns([apart.waiting]).await;
+    let after = count().await;
+    let other = 3 - apart.lock - apart.inbox;
+    assert_eq!(after[other], before[other]);
+    for guard in held {
+        guard.release().await.unwrap();
+    }
     until_nothing_is_left(&cluster).await;
 }
