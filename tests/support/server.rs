@@ -294,12 +294,18 @@ impl RedisServer {
     }
 }
 
-/// The server program of this machine: Redis, or Valkey, which speaks the same.
+/// The server program that `REENTRY_SERVER` names, or else that of this machine: Redis, or Valkey,
+/// which speaks the same.
 ///
 /// # Panics
 ///
-/// Panics with the command that installs it if there is none.
+/// Panics if there is none where `REENTRY_SERVER` says, or with the command that installs one.
 fn program() -> PathBuf {
+    if let Some(given) = std::env::var_os("REENTRY_SERVER") {
+        let given = PathBuf::from(given);
+        assert!(given.is_file(), "REENTRY_SERVER: no file {given:?}");
+        return given;
+    }
     ["redis-server", "valkey-server"]
         .into_iter()
         .find_map(find)
