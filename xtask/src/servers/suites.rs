@@ -1,6 +1,6 @@
 //! What is run on one server, and what became of it.
 
-use super::Server;
+use super::series::Server;
 use crate::run::{line, run as run_one, step};
 use crate::{chaos, test};
 use anyhow::{Context, Result, ensure};
