@@ -10,6 +10,7 @@
 //! | `clients` | the connections of the crate to that server, and their ends |
 //! | `stats` | which commands that server has executed |
 //! | `tls` | [`TlsRedisServer`]: the same behind TLS, with certificates of its own |
+//! | `stepped` | [`SteppedServer`]: a server whose clock can be stepped |
 //! | `proxy` | [`Proxy`]: cuts, delays, holds back and loses bytes on the way |
 //! | `child` | [`Child`]: a part of the test, or a program, in a process of its own, to be killed, stopped or asked to end |
 //! | `classic` | the well-known lock and unlock scripts, as other programs use them |
@@ -46,6 +47,7 @@ pub mod proxy;
 pub mod rig;
 pub mod server;
 pub mod stats;
+pub mod stepped;
 pub mod stores;
 pub mod sweep;
 pub mod tls;
@@ -57,6 +59,7 @@ pub use child::Child;
 pub use proxy::{Action, Cut, Direction, Proxy};
 pub use rig::Rig;
 pub use server::RedisServer;
+pub use stepped::SteppedServer;
 pub(crate) use stores::on_both_stores;
 pub use stores::{Section, connect, depths, patient, patient_at, patient_over_pool, waiters};
 pub use tls::TlsRedisServer;

@@ -28,7 +28,7 @@ pub struct RedisServer {
     port: Port,
     dir: TempDir,
     config: Vec<String>,
-    password: Option<String>,
+    environment: Vec<(&'static str, PathBuf)>,
 }
 
 /// Why a server did not come up.
@@ -52,8 +52,15 @@ impl RedisServer {
     /// A `--requirepass` is heeded by [`url`](Self::url) and everything else here.
     pub async fn start_with(config: &[&str]) -> RedisServer {
         let dir = TempDir::with_prefix("reentry-").expect("a temporary folder");
-        let listen = |port: u16| vec!["--port".to_owned(), port.to_string()];
-        RedisServer::launch(dir, listen, config).await
+        RedisServer::launch(dir, plain, config, Vec::new()).await
+    }
+
+    /// Starts a server in `dir` with these variables in its environment, and without further options.
+    pub(super) async fn start_within(
+        dir: TempDir,
+        environment: Vec<(&'static str, PathBuf)>,
+    ) -> RedisServer {
+        RedisServer::launch(dir, plain, &[], environment).await
     }
 
     /// Starts a server in `dir` whose listening options depend on the port.
@@ -61,14 +68,14 @@ impl RedisServer {
         dir: TempDir,
         listen: impl Fn(u16) -> Vec<String>,
         config: &[&str],
+        environment: Vec<(&'static str, PathBuf)>,
     ) -> RedisServer {
         let given = config.iter().map(|&word| word.to_owned());
-        let password = config.windows(2).find(|pair| pair[0] == "--requirepass");
         let mut server = RedisServer {
             process: Mutex::new(None),
             port: Port::reserve(),
             config: Vec::new(),
-            password: password.map(|pair| pair[1].to_owned()),
+            environment,
             dir,
         };
         for _ in 0..10 {
@@ -85,7 +92,7 @@ impl RedisServer {
 
     /// `redis://127.0.0.1:PORT`, with the password if there is one.
     pub fn url(&self) -> String {
-        let user = self.password.as_ref().map(|word| format!(":{word}@"));
+        let user = self.password().map(|word| format!(":{word}@"));
         format!(
             "redis://{}127.0.0.1:{}",
             user.unwrap_or_default(),
@@ -144,6 +151,11 @@ impl RedisServer {
         self.start_again().await;
     }
 
+    /// The process id, while it runs.
+    pub fn pid(&self) -> Option<u32> {
+        self.process().as_ref().map(Process::pid)
+    }
+
     /// SIGSTOP: connections stay open, nothing is answered.
     pub fn pause(&self) {
         self.process().as_ref().expect("a running server").pause();
@@ -160,7 +172,7 @@ impl RedisServer {
     pub async fn connection(&self) -> MultiplexedConnection {
         let socket = self.socket();
         let mut url = format!("redis+unix://{}", socket.display());
-        if let Some(password) = &self.password {
+        if let Some(password) = self.password() {
             url = format!("{url}?pass={password}");
         }
         let config = AsyncConnectionConfig::new()
@@ -230,10 +242,9 @@ impl RedisServer {
 
     async fn try_ask(&self, command: &str) -> std::io::Result<String> {
         let socket = self.socket();
-        let password = self.password.as_deref();
         Admin {
             socket: &socket,
-            password,
+            password: self.password(),
         }
         .call(command)
         .await
@@ -279,10 +290,18 @@ impl RedisServer {
             .arg("--unixsocket")
             .arg(self.socket())
             .args(&self.config)
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(output)
             .stderr(errors);
         Process::spawn(&mut command, Some(self.dir())).expect("redis-server to start")
+    }
+
+    /// What the options say of it.
+    fn password(&self) -> Option<&str> {
+        let mut pairs = self.config.windows(2);
+        let given = pairs.find(|pair| pair[0] == "--requirepass");
+        given.map(|pair| &*pair[1])
     }
 
     fn socket(&self) -> PathBuf {
@@ -292,6 +311,11 @@ impl RedisServer {
     fn process(&self) -> MutexGuard<'_, Option<Process>> {
         self.process.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// How a server listens unless it is told otherwise.
+fn plain(port: u16) -> Vec<String> {
+    vec!["--port".to_owned(), port.to_string()]
 }
 
 /// The server program that `REENTRY_SERVER` names, or else that of this machine: Redis, or Valkey,

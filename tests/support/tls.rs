@@ -61,7 +61,7 @@ impl TlsRedisServer {
             ];
             options.concat().into_iter().map(str::to_owned).collect()
         };
-        let server = RedisServer::launch(dir, listen, &[]).await;
+        let server = RedisServer::launch(dir, listen, &[], Vec::new()).await;
         let port = server.port();
         TlsRedisServer {
             server,
