@@ -165,10 +165,11 @@ async fn a_holder_keeps_its_lock_over_steps_back() {
     let builder = patient(&stepped.server).ttl(3 * SECOND);
     let [holder, other] = processes(&builder).await;
     let body = async {
+        let end = || Instant::now() + held(KEY).unwrap().remaining();
         for _ in 0..3 {
             stepped.step_back(HOUR).await;
-            let before = held(KEY).unwrap().remaining();
-            let renewed = async || held(KEY).unwrap().remaining() > before;
+            let before = end();
+            let renewed = async || end() > before + SECOND / 2;
             eventually(DEADLINE, "a renewal", renewed).await;
             let refused = other.lock(KEY).no_wait().await.unwrap_err();
             assert!(refused.is_contended(), "{refused:?}");
