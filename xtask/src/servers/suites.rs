@@ -114,14 +114,16 @@ fn listen(mut command: Command, mut hear: impl FnMut(&str)) -> io::Result<ExitSt
 impl Count {
     /// Takes in one line of what `cargo test` or `cargo nextest` says.
     fn hear(&mut self, said: &str) {
-        let said = said.trim();
-        if said.starts_with("test result:") || said.starts_with("Summary [") {
-            self.passed += number_before("passed", said);
-            self.failed += number_before("failed", said) + number_before("timed", said);
-        }
+        // What cargo-nextest repeats of the test itself stands further right.
         let of_cargo = said
             .strip_prefix("test ")
             .and_then(|rest| rest.strip_suffix(" ... FAILED"));
+        let is_result = said.starts_with("test result:");
+        let said = said.trim();
+        if is_result || said.starts_with("Summary [") {
+            self.passed += number_before("passed", said);
+            self.failed += number_before("failed", said) + number_before("timed", said);
+        }
         let of_nextest = ["FAIL [", "SIGABRT [", "SIGSEGV [", "TIMEOUT ["];
         let of_nextest = of_nextest.iter().any(|word| said.starts_with(word));
         let of_nextest = of_nextest.then(|| said.rsplit(' ').next()).flatten();
@@ -153,6 +155,8 @@ test calls::two ... FAILED
 test result: FAILED. 7 passed; 1 failed; 0 ignored; 0 measured; 3 filtered out; finished in 0.1s
         PASS [   0.010s] (1/9) reentry-tests::it calls::one
         FAIL [   0.012s] (2/9) reentry-tests::it setup::tls::three
+    test setup::tls::three ... FAILED
+    test result: FAILED. 0 passed; 1 failed; 0 ignored; 0 measured; 8 filtered out; finished in 0.1s
      Summary [   2.5s] 10 tests run: 8 passed (1 slow), 1 failed, 1 timed out, 5 skipped
         FAIL [   0.012s] (2/9) reentry-tests::it setup::tls::three
      TIMEOUT [  60.000s] (3/9) reentry-tests::it calls::four";
