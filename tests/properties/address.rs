@@ -4,7 +4,7 @@ use std::error::Error;
 
 use deadpool_redis::redis::{ConnectionAddr, ProtocolVersion};
 
-use super::Origin;
+use super::{Of, Origin, Place};
 use crate::{
     base::error::LockError,
     store::redis::{address::Address, source::Source},
@@ -20,7 +20,7 @@ pub(crate) fn url(before: &str, after: &str) {
         return;
     }
     let url = format!("{before}{SECRET}{after}");
-    let source = match Origin::parse(&url) {
+    let of = match Origin::parse(&url) {
         Err(error) => {
             assert!(matches!(error, LockError::Config { .. }), "{error:?}");
             assert!(error.source().is_none(), "{error:?}");
@@ -28,10 +28,12 @@ pub(crate) fn url(before: &str, after: &str) {
             assert!(!shown.contains(SECRET), "{url:?}: {shown}");
             return;
         }
-        Ok(Origin(source)) => source,
+        Ok(Origin(of)) => of,
     };
-    match source {
-        Source::Server(address) => {
+    // What stands before the hosts, or behind them, may be a password.
+    let is_name = !before.contains('?') && !after.contains('@');
+    match of {
+        Of::Server(address) => {
             let Address { info, endpoint } = &*address;
             let settings = info.redis_settings();
             assert_eq!(settings.protocol(), ProtocolVersion::RESP3);
@@ -44,12 +46,17 @@ pub(crate) fn url(before: &str, after: &str) {
                 "{url:?}: {endpoint}"
             );
         }
-        Source::Primary(sentinels) => {
-            let is_name = !before.contains('?') && !after.contains('@');
+        Of::Sentinels(sentinels) => {
             let shown = format!("{} {sentinels:?}", sentinels.endpoint());
             assert!(is_name || !shown.contains(SECRET), "{url:?}: {shown}");
         }
-        Source::Pool(_) => unreachable!("no URL is a pool"),
+        Of::Cluster { seeds, .. } => {
+            let seeds: Vec<_> = seeds.iter().map(Place::to_string).collect();
+            assert!(
+                is_name || !seeds.join(",").contains(SECRET),
+                "{url:?}: {seeds:?}"
+            );
+        }
     }
 }
 
@@ -60,8 +67,8 @@ mod tests {
     use super::*;
 
     fn refusal(url: &str) -> String {
-        let refused = Origin::parse(url).map(|Origin(source)| source.endpoint());
-        refused.expect_err(url).to_string()
+        let refused = Origin::parse(url);
+        refused.err().expect(url).to_string()
     }
 
     #[test]
@@ -87,6 +94,9 @@ mod tests {
             ("redis+sentinel://host/orders:secret!", "name of a primary"),
             ("redis+sentinel://host:secret/orders", "`host:port`"),
             ("redis+sentinel://host?password=secret", "primary"),
+            ("redis+cluster://host?db=secret", "parameters"),
+            ("redis+cluster://host/secret", "database 0"),
+            ("redis+cluster://host:secret", "`host:port`"),
         ] {
             let said = refusal(url);
             assert!(said.contains(reason) && !said.contains("secret"), "{said}");
@@ -101,7 +111,7 @@ mod tests {
     }
 
     fn scheme() -> impl Strategy<Value = String> {
-        "(redis|rediss|valkey|redis\\+unix|unix|http|redis\\+sentinel|valkey\\+sentinel)(://|:///|:/)"
+        "(redis|rediss|valkey|redis\\+unix|unix|http|redis\\+sentinel|valkey\\+sentinel|redis\\+cluster)(://|:///|:/)"
             .prop_map(String::from)
     }
 

@@ -14,6 +14,7 @@
 //! | `resharding` | a slot of a cluster goes to another primary, step by step |
 //! | `stats` | which commands that server has executed |
 //! | `tls` | [`TlsRedisServer`]: the same behind TLS, with certificates of its own |
+//! | `stepped` | [`SteppedServer`]: a server whose clock can be stepped |
 //! | `proxy` | [`Proxy`]: cuts, delays, holds back and loses bytes on the way |
 //! | `child` | [`Child`]: a part of the test, or a program, in a process of its own, to be killed, stopped or asked to end |
 //! | `classic` | the well-known lock and unlock scripts, as other programs use them |
@@ -56,6 +57,7 @@ pub mod rig;
 pub mod sentinel;
 pub mod server;
 pub mod stats;
+pub mod stepped;
 pub mod stores;
 pub mod sweep;
 pub mod tls;
@@ -69,6 +71,7 @@ pub use proxy::{Action, Cut, Direction, Proxy};
 pub use rig::Rig;
 pub use sentinel::SentinelSet;
 pub use server::RedisServer;
+pub use stepped::SteppedServer;
 pub(crate) use stores::on_both_stores;
 pub use stores::{Section, connect, depths, patient, patient_at, patient_over_pool, waiters};
 pub use tls::TlsRedisServer;

@@ -47,6 +47,7 @@ pub struct RedisServer {
     dir: TempDir,
     kind: Kind,
     password: Option<String>,
+    environment: Vec<(&'static str, PathBuf)>,
 }
 
 /// Why a server did not come up.
@@ -75,8 +76,15 @@ impl RedisServer {
     /// Starts a server of this kind with further options.
     pub(super) async fn start_as(kind: Kind, config: &[&str]) -> RedisServer {
         let dir = TempDir::with_prefix("reentry-").expect("a temporary folder");
-        let listen = |port: u16| vec!["--port".to_owned(), port.to_string()];
-        RedisServer::launch(dir, kind, listen, config).await
+        RedisServer::launch(dir, kind, plain, config, Vec::new()).await
+    }
+
+    /// Starts a server in `dir` with these variables in its environment, and without further options.
+    pub(super) async fn start_within(
+        dir: TempDir,
+        environment: Vec<(&'static str, PathBuf)>,
+    ) -> RedisServer {
+        RedisServer::launch(dir, Kind::Data, plain, &[], environment).await
     }
 
     /// Starts a server in `dir` whose listening options depend on the port.
@@ -85,6 +93,7 @@ impl RedisServer {
         kind: Kind,
         listen: impl Fn(u16) -> Vec<String>,
         config: &[&str],
+        environment: Vec<(&'static str, PathBuf)>,
     ) -> RedisServer {
         let reserve = match kind {
             Kind::Data | Kind::Sentinel => Port::reserve,
@@ -97,6 +106,7 @@ impl RedisServer {
             port: reserve(),
             kind,
             password: password.map(|pair| pair[1].to_owned()),
+            environment,
             dir,
         };
         for _ in 0..10 {
@@ -196,6 +206,11 @@ impl RedisServer {
         self.start_again().await;
     }
 
+    /// The process id, while it runs.
+    pub fn pid(&self) -> Option<u32> {
+        self.process().as_ref().map(Process::pid)
+    }
+
     /// SIGSTOP: connections stay open, nothing is answered.
     pub fn pause(&self) {
         self.process().as_ref().expect("a running server").pause();
@@ -285,10 +300,9 @@ impl RedisServer {
     /// The same for a server that may be busy, or go down meanwhile: without a panic, or a deadline.
     pub async fn try_ask(&self, command: &str) -> std::io::Result<String> {
         let socket = self.socket();
-        let password = self.password.as_deref();
         Admin {
             socket: &socket,
-            password,
+            password: self.password.as_deref(),
         }
         .call(command)
         .await
@@ -330,7 +344,11 @@ impl RedisServer {
         if self.kind == Kind::Sentinel {
             command.arg("--sentinel");
         }
-        command.stdin(Stdio::null()).stdout(output).stderr(errors);
+        command
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::null())
+            .stdout(output)
+            .stderr(errors);
         Process::spawn(&mut command, Some(self.dir())).expect("redis-server to start")
     }
 
@@ -351,4 +369,9 @@ impl RedisServer {
     fn process(&self) -> MutexGuard<'_, Option<Process>> {
         self.process.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// How a server listens unless it is told otherwise.
+fn plain(port: u16) -> Vec<String> {
+    vec!["--port".to_owned(), port.to_string()]
 }

@@ -1,15 +1,25 @@
 //! A `redis-server` behind TLS, with a certificate authority of its own.
 
 use super::server::{Kind, RedisServer};
+use deadpool_redis::redis::cmd;
 use rcgen::{
     BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose,
 };
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use tempfile::TempDir;
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::{JoinHandle, JoinSet};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
+use tokio_rustls::rustls::{ServerConfig, crypto::ring};
 
-/// A server that speaks nothing but TLS on its port; clients need no certificate.
+/// A server that speaks nothing but TLS on its port; clients need no certificate. Where its build has no TLS, that port
+/// is one of the test's own, which passes on what it has decrypted.
 ///
 /// No machine trusts its authority. Give [`ca_file`](Self::ca_file) to the client, or put it into
 /// `SSL_CERT_FILE` of a child process (setting a variable in the test process itself is `unsafe`).
@@ -18,11 +28,23 @@ pub struct TlsRedisServer {
     /// The server: everything but its `url` is as without TLS.
     pub server: RedisServer,
     ca_file: PathBuf,
+    port: u16,
+    terminator: Option<JoinHandle<()>>,
 }
 
 impl TlsRedisServer {
     /// Makes the certificates (for `localhost` and 127.0.0.1) and starts the server.
     pub async fn start() -> TlsRedisServer {
+        let plain = RedisServer::start().await;
+        if has_tls(&plain).await {
+            drop(plain);
+            TlsRedisServer::start_itself().await
+        } else {
+            TlsRedisServer::start_before(plain).await
+        }
+    }
+
+    async fn start_itself() -> TlsRedisServer {
         let dir = TempDir::with_prefix("reentry-tls-").expect("a temporary folder");
         let ca_file = certify(dir.path());
         let file = |name: &str| dir.path().join(name).display().to_string();
@@ -39,13 +61,37 @@ impl TlsRedisServer {
             ];
             options.concat().into_iter().map(str::to_owned).collect()
         };
-        let server = RedisServer::launch(dir, Kind::Data, listen, &[]).await;
-        TlsRedisServer { server, ca_file }
+        let server = RedisServer::launch(dir, Kind::Data, listen, &[], Vec::new()).await;
+        let port = server.port();
+        TlsRedisServer {
+            server,
+            ca_file,
+            port,
+            terminator: None,
+        }
+    }
+
+    async fn start_before(server: RedisServer) -> TlsRedisServer {
+        let ca_file = certify(server.dir());
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let port = listener.local_addr().expect("its address").port();
+        let terminating = terminate(listener, acceptor(server.dir()), server.port());
+        TlsRedisServer {
+            server,
+            ca_file,
+            port,
+            terminator: Some(tokio::spawn(terminating)),
+        }
     }
 
     /// `rediss://localhost:PORT`.
     pub fn url(&self) -> String {
-        format!("rediss://localhost:{}", self.server.port())
+        format!("rediss://localhost:{}", self.port)
+    }
+
+    /// The port that speaks TLS.
+    pub fn port(&self) -> u16 {
+        self.port
     }
 
     /// The authority's certificate, as a PEM file.
@@ -57,6 +103,52 @@ impl TlsRedisServer {
     pub fn ca_pem(&self) -> Vec<u8> {
         fs::read(&self.ca_file).expect("the authority's certificate")
     }
+}
+
+impl Drop for TlsRedisServer {
+    fn drop(&mut self) {
+        if let Some(terminator) = &self.terminator {
+            terminator.abort();
+        }
+    }
+}
+
+/// Whether the server was built with TLS: without it there is no such option.
+async fn has_tls(server: &RedisServer) -> bool {
+    let mut connection = server.connection().await;
+    let mut get = cmd("CONFIG");
+    let options = get.arg(&["GET", "tls-port"]).query_async(&mut connection);
+    let options: BTreeMap<String, String> = options.await.expect("its options");
+    !options.is_empty()
+}
+
+/// Speaks TLS with those who come, and passes on what they say to `port`. Ends with all their connections when it is
+/// dropped.
+async fn terminate(listener: TcpListener, acceptor: TlsAcceptor, port: u16) {
+    let mut links = JoinSet::new();
+    while let Ok((client, _)) = listener.accept().await {
+        let acceptor = acceptor.clone();
+        links.spawn(async move {
+            // A client that does not trust us hangs up.
+            let mut client = acceptor.accept(client).await?;
+            let mut server = TcpStream::connect(("127.0.0.1", port)).await?;
+            copy_bidirectional(&mut client, &mut server).await
+        });
+    }
+}
+
+fn acceptor(dir: &Path) -> TlsAcceptor {
+    let certificate = CertificateDer::from_pem_file(dir.join("server.pem"));
+    let key = PrivateKeyDer::from_pem_file(dir.join("server.key"));
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .expect("protocol versions")
+        .with_no_client_auth()
+        .with_single_cert(
+            vec![certificate.expect("our certificate")],
+            key.expect("its key"),
+        );
+    TlsAcceptor::from(Arc::new(config.expect("a certificate with its key")))
 }
 
 /// Writes `ca.pem`, `server.pem` and `server.key` into `dir`; the path of the first.

@@ -13,7 +13,8 @@ pub(crate) fn all(args: &[String]) -> Result<()> {
     run(harness().args(args))
 }
 
-fn harness() -> Command {
+/// What runs the harness, on a server that was installed before.
+pub(crate) fn harness() -> Command {
     // Not a release build: what is measured is whether anything goes wrong, not how fast.
     cargo(&["run", "--quiet", "--package", "reentry-chaos", "--"])
 }

@@ -8,9 +8,11 @@ mod ci;
 mod hygiene;
 mod install;
 mod run;
+mod servers;
 mod test;
 
 use clap::Parser;
+use servers::Series;
 
 #[derive(Debug, Parser)]
 #[command(bin_name = "cargo xtask", about = "The chores of this workspace")]
@@ -31,6 +33,12 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
+    /// The tests that need a server, and a minute of chaos, on other servers than the one of this
+    /// machine, which are fetched into the target folder; prints a table of what became of them.
+    Servers {
+        /// Which of them; all if none is named.
+        names: Vec<Series>,
+    },
     /// What is depended on, with which versions, how it is all spelt, and whether what is published
     /// passes its tests; installs the tools for it.
     Hygiene {
@@ -45,6 +53,7 @@ fn main() -> anyhow::Result<()> {
         Task::Test { args } => test::all(&args),
         Task::Ci => ci::all(),
         Task::Chaos { args } => chaos::all(&args),
+        Task::Servers { names } => servers::check(&names),
         Task::Hygiene { all } => hygiene::check(all),
     }
 }

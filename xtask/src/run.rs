@@ -99,7 +99,7 @@ pub(crate) fn installed(program: &str) -> bool {
 }
 
 /// The command as one would type it, `cargo` by its short name.
-fn line(command: &Command) -> String {
+pub(crate) fn line(command: &Command) -> String {
     let variables = command.get_envs().filter_map(|(name, value)| {
         let value = value?.to_string_lossy();
         Some(format!("{}={value}", name.to_string_lossy()))

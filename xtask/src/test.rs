@@ -1,12 +1,13 @@
 //! `cargo xtask test`: every test there is, on a machine that needs to have nothing but Rust.
 
 use crate::install;
-use crate::run::{cargo, run_to_the_end};
+use crate::run::{cargo, installed, run_to_the_end};
 use anyhow::Result;
 use std::{num::NonZero, process::Command, thread};
 
 /// How many tests run at a time.
 const THREADS: &str = "RUST_TEST_THREADS";
+const THREADS_OF_NEXTEST: &str = "NEXTEST_TEST_THREADS";
 
 /// Installs what the tests need, then runs them all; `args` go to the test binaries.
 pub(crate) fn all(args: &[String]) -> Result<()> {
@@ -25,16 +26,36 @@ fn commands(args: &[String]) -> [Command; 2] {
     [&BINARIES[..], &EXAMPLES].map(|targets| {
         let mut command = cargo(&["test", "--all-features", "--no-fail-fast"]);
         command.args(targets);
-        // Most of them wait for a server or a lease for most of their time.
-        if std::env::var_os(THREADS).is_none() {
-            let cores = thread::available_parallelism().map_or(1, NonZero::get);
-            command.env(THREADS, (2 * cores).to_string());
-        }
+        spread(&mut command);
         if !args.is_empty() {
             command.arg("--").args(args);
         }
         command
     })
+}
+
+/// What runs some tests, with all features: cargo-nextest where it is installed, which runs each in a process of its
+/// own, or else cargo. `selection` says which targets, and after `--` which tests.
+pub(crate) fn some(selection: &[&str]) -> Command {
+    let runner: &[&str] = if installed("cargo-nextest") {
+        &["nextest", "run"]
+    } else {
+        &["test"]
+    };
+    let mut command = cargo(runner);
+    command.args(["--all-features", "--no-fail-fast"]);
+    spread(command.args(selection));
+    command
+}
+
+/// Says how many run at a time: most of them wait for a server or a lease for most of their time.
+fn spread(command: &mut Command) {
+    let cores = thread::available_parallelism().map_or(1, NonZero::get);
+    for name in [THREADS, THREADS_OF_NEXTEST] {
+        if std::env::var_os(name).is_none() {
+            command.env(name, (2 * cores).to_string());
+        }
+    }
 }
 
 #[cfg(test)]

@@ -265,11 +265,12 @@ pub(super) fn effect(error: &RedisError) -> Effect {
 /// The state of the server that keeps it from writing for now.
 ///
 /// Before Redis 7.0 an error inside a script comes wrapped into a general one, with its code in the
-/// text.
+/// text, and one that the script returns begins with the place where it arose.
 pub(super) fn condition(error: &RedisError) -> Option<&'static str> {
     const CONDITIONS: [&str; 5] = ["OOM", "MISCONF", "NOREPLICAS", "BUSY", "READONLY"];
     let code = error.code()?;
-    let wrapped = error.detail().filter(|_| code == "ERR").unwrap_or_default();
+    let is_wrapped = matches!(code, "ERR" | "@user_script:");
+    let wrapped = error.detail().filter(|_| is_wrapped).unwrap_or_default();
     CONDITIONS.into_iter().find(|condition| {
         let inside = wrapped.split(": -").skip(1);
         code == *condition
@@ -342,6 +343,7 @@ mod tests {
             "-MISCONF Redis is configured to save RDB snapshots",
             in_script,
             &in_script.replace("OOM", "READONLY"),
+            "-@user_script: 14: -OOM command not allowed when used memory > 'maxmemory'.",
         ] {
             assert_eq!(effect(&error(line)), Effect::None, "{line}");
         }
@@ -354,6 +356,7 @@ mod tests {
             "-NOPERM this user has no permissions to run the 'evalsha' command",
             "-WRONGPASS invalid username-password pair or user is disabled.",
             "-ERR hash value is not an integer",
+            "-@user_script: 14: -WRONGTYPE Operation against a key holding the wrong kind of value",
         ] {
             assert_eq!(effect(&error(line)), Effect::Refused, "{line}");
         }

@@ -65,9 +65,9 @@ async fn a_server_takes_further_options_and_a_password() {
 }
 
 #[tokio::test]
-#[should_panic(expected = "Bad directive")]
+#[should_panic(expected = "'maxclients \"nonsense\"'")]
 async fn a_server_that_does_not_come_up_says_why() {
-    RedisServer::start_with(&["--no-such-option", "1"]).await;
+    RedisServer::start_with(&["--maxclients", "nonsense"]).await;
 }
 
 #[tokio::test]
@@ -115,7 +115,13 @@ async fn calls_are_counted_exactly_and_without_the_support_itself() {
     let server = RedisServer::start().await;
     let mut connection = server.connection().await;
     server.reset_stats().await;
-    assert!(server.commandstats().await.contains_key("config|resetstat"));
+    let calls = server.commandstats().await;
+    // Servers before 7.0 do not tell the subcommands apart.
+    let names = ["config|resetstat", "config"];
+    assert!(
+        names.iter().any(|name| calls.contains_key(*name)),
+        "{calls:?}"
+    );
     let before = server.commandstats().await;
     for _ in 0..3 {
         let _: i64 = connection.hincr("hash", "field", 1).await.unwrap();
@@ -139,7 +145,7 @@ async fn a_tls_server_answers_clients_that_trust_its_authority() {
         .with_no_client_auth();
     let connector = TlsConnector::from(Arc::new(config));
     for name in ["localhost", "127.0.0.1"] {
-        let plain = TcpStream::connect(("127.0.0.1", server.server.port()));
+        let plain = TcpStream::connect(("127.0.0.1", server.port()));
         let name = ServerName::try_from(name).unwrap();
         let mut stream = connector.connect(name, plain.await.unwrap()).await.unwrap();
         stream.write_all(b"PING\r\n").await.unwrap();

@@ -12,15 +12,16 @@ fn parsed(url: &str) -> Servers {
 fn seeds(url: &str) -> String {
     let servers = parsed(url);
     assert!(matches!(servers.kind, Kind::Sentinel { .. }), "{url}");
-    let Origin(source) = servers
-        .resolve()
-        .unwrap_or_else(|error| panic!("{url}: {error}"));
-    source.endpoint().to_string()
+    match servers.resolve() {
+        Ok(Origin(Of::Sentinels(sentinels))) => sentinels.endpoint().to_string(),
+        Ok(_) => panic!("{url}: no sentinels"),
+        Err(error) => panic!("{url}: {error}"),
+    }
 }
 
 fn refusal(url: &str) -> String {
-    let refused = Origin::parse(url).map(|Origin(source)| source.endpoint());
-    refused.expect_err(url).to_string()
+    let refused = Origin::parse(url);
+    refused.err().expect(url).to_string()
 }
 
 type Words<'a> = (Option<&'a str>, Option<&'a str>);
@@ -278,4 +279,19 @@ fn tls_is_spoken_to_the_servers_and_to_the_sentinels() {
     ] {
         assert!(Origin::parse(url).is_ok(), "{url}");
     }
+}
+
+#[test]
+fn a_cluster_is_a_list_of_hosts_and_has_one_database() {
+    for (hosts, expected) in [("one", "one:6379"), ("one:1,[::1]:2/", "one:1,[::1]:2")] {
+        let servers = parsed(&format!("redis+cluster://app:word@{hosts}"));
+        assert_eq!(words(&servers.login), (Some("app"), Some("word")));
+        let Ok(Origin(Of::Cluster { seeds, .. })) = servers.resolve() else {
+            panic!("{hosts}: no cluster");
+        };
+        let seeds: Vec<_> = seeds.iter().map(Place::to_string).collect();
+        assert_eq!(seeds.join(","), expected);
+    }
+    assert!(Servers::cluster(["one"]).database(1).resolve().is_err());
+    assert!(refusal("redis+cluster://one/1").contains("database 0"));
 }

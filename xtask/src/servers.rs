@@ -1,0 +1,72 @@
+//! `cargo xtask servers`: the tests and a minute of chaos on servers that this machine does not have.
+//!
+//! Each server is fetched into `target/servers/NAME` and unpacked there; nothing is installed. A later run
+//! uses what is there: delete the folder to look for a newer version.
+//!
+//! This needs Linux, `curl`, `tar`, `xz`, and `ar`, which comes with the linker that Rust needs; for Redis 6.2 also
+//! Python 3 with `pip`. It reaches deb.debian.org and PyPI.
+
+mod debian;
+mod pypi;
+mod series;
+mod suites;
+mod table;
+
+pub(crate) use series::Series;
+
+use crate::run::step;
+use anyhow::{Context, Result, ensure};
+use clap::ValueEnum;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use table::Row;
+
+/// Runs everything on each of these, or on all there are, whatever becomes of the others.
+pub(crate) fn check(wanted: &[Series]) -> Result<()> {
+    let wanted = if wanted.is_empty() {
+        Series::value_variants()
+    } else {
+        wanted
+    };
+    let folder = folder()?;
+    let rows: Vec<Row> = wanted.iter().map(|series| row(*series, &folder)).collect();
+    println!("\n{}", table::shown(&rows));
+    ensure!(rows.iter().all(Row::is_good), "not all passed");
+    Ok(())
+}
+
+fn row(series: Series, folder: &Path) -> Row {
+    let name = &series.name();
+    let fetched = step(&format!("{name} is fetched"), || {
+        let server = series.fetch(folder)?;
+        let version = version(&server.program)?;
+        Ok((server, version))
+    });
+    match fetched {
+        Ok((server, version)) => {
+            let results = suites::run(name, &server);
+            Row::new(name, version, results)
+        }
+        Err(error) => Row::missing(name, &error),
+    }
+}
+
+/// What the server says of itself, as in `Redis server v=7.0.15 sha=…`.
+fn version(program: &Path) -> Result<String> {
+    let output = Command::new(program).arg("--version").output()?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "it does not start: {said}{errors}");
+    eprintln!("{}", said.trim());
+    let (_, version) = said.split_once("v=").context("no version in this")?;
+    let version = version.split_whitespace().next();
+    Ok(version.unwrap_or_default().to_owned())
+}
+
+/// Where this task keeps what it fetches.
+fn folder() -> Result<PathBuf> {
+    let program = std::env::current_exe()?;
+    // The target folder, of which the program lies in target/debug.
+    let target = program.ancestors().nth(2).context("no target folder")?;
+    Ok(target.join("servers"))
+}
