@@ -102,3 +102,10 @@ pub mod design {}
 #[doc = ""]
 #[doc = include_str!("../docs/reliability.md")]
 pub mod reliability {}
+
+/// Sentinel, Cluster, and confirmation by replicas: what each of them gives, and what happens when a server fails.
+#[doc = ""]
+#[doc = include_str!("links.md")]
+#[doc = ""]
+#[doc = include_str!("../docs/topologies.md")]
+pub mod topologies {}

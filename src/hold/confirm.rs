@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use futures_util::future::try_join_all;
 use tokio::time::Instant;
 
 use crate::{
@@ -69,25 +70,23 @@ pub(super) async fn renewed(
     confirms: Vec<(Arc<Hold>, Confirm, u64)>,
     store: &Arc<dyn Store>,
 ) -> Result<(), StoreError> {
-    for (hold, confirm, epoch) in confirms {
+    let confirms = confirms.into_iter().map(async |(hold, confirm, epoch)| {
         let left = hold.deadline().saturating_duration_since(Instant::now());
         let within = confirm.within().min(left);
-        match store
-            .confirm(hold.key(), confirm.replicas, within, epoch)
-            .await?
-        {
-            Confirmation::Confirmed => {}
+        let confirmed = store.confirm(hold.key(), confirm.replicas, within, epoch);
+        match confirmed.await? {
+            Confirmation::Confirmed => Ok(()),
             Confirmation::Late | Confirmation::Unknown => {
-                let cause = "too few replicas have it";
                 let endpoint = Arc::from("the replicas");
-                return Err(StoreError::new(
+                let cause = "too few of them have it";
+                Err(StoreError::new(
                     "confirm",
                     &endpoint,
                     Effect::Unknown,
                     cause,
-                ));
+                ))
             }
         }
-    }
-    Ok(())
+    });
+    try_join_all(confirms).await.map(drop)
 }

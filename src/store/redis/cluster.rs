@@ -144,7 +144,10 @@ impl Cluster {
 
     /// The server that has a slot, and a connection to it. An attempt to connect goes over to another server as soon as
     /// the slot is there.
-    async fn connected(self: &Arc<Self>, slot: u16) -> Result<(Arc<Node>, Connection), StoreError> {
+    async fn connected(
+        self: &Arc<Self>,
+        slot: u16,
+    ) -> Result<(Arc<Node>, Arc<Connection>), StoreError> {
         loop {
             let Some(node) = self.owner(slot) else {
                 self.learn().await?;
@@ -264,7 +267,7 @@ impl Cluster {
     }
 
     /// The connection to the server that has a slot, if there is one.
-    pub(super) fn present(&self, slot: u16) -> Option<Connection> {
+    pub(super) fn present(&self, slot: u16) -> Option<Arc<Connection>> {
         self.owner(slot)?.connector.present()
     }
 

@@ -122,7 +122,7 @@ async fn answer(
     else {
         return;
     };
-    let Ok(mut replication) = Replication::of(&mut driver, timeouts).await else {
+    let Ok(mut replication) = Replication::of(&mut driver, timeouts.response).await else {
         return;
     };
     let mut waiting = Vec::new();
@@ -153,7 +153,7 @@ async fn answer(
         };
         if waiting.iter().any(|question| question.replicas.are_all()) {
             // More of them may have come.
-            match Replication::of(&mut driver, timeouts).await {
+            match Replication::of(&mut driver, timeouts.response).await {
                 Ok(now) => {
                     let replicas = now.replicas.max(most);
                     replication = Replication { replicas, ..now };
@@ -215,12 +215,10 @@ struct Replication {
 }
 
 impl Replication {
-    async fn of(driver: &mut MultiplexedConnection, timeouts: Timeouts) -> Result<Self, Failed> {
+    async fn of(driver: &mut MultiplexedConnection, limit: Duration) -> Result<Self, Failed> {
         let mut info = cmd("INFO");
         let asked = info.arg("replication").query_async::<String>(driver);
-        let info = timeout(timeouts.response, asked)
-            .await
-            .map_err(|_| Failed)??;
+        let info = timeout(limit, asked).await.map_err(|_| Failed)??;
         let of = |name: &str| info.lines().find_map(|line| line.strip_prefix(name));
         Ok(Self {
             history: of("master_replid:").ok_or(Failed)?.into(),
@@ -232,7 +230,7 @@ impl Replication {
 }
 
 /// What the server that answers calls its data; `None` if it does not say so.
-pub(super) async fn history(driver: &MultiplexedConnection, timeouts: Timeouts) -> Option<History> {
-    let replication = Replication::of(&mut driver.clone(), timeouts).await;
+pub(super) async fn history(driver: &MultiplexedConnection, limit: Duration) -> Option<History> {
+    let replication = Replication::of(&mut driver.clone(), limit).await;
     replication.ok().map(|replication| replication.history)
 }

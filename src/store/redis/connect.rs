@@ -103,7 +103,7 @@ impl Common {
 
 #[derive(Debug, Default)]
 struct State {
-    connection: Option<Connection>,
+    connection: Option<Arc<Connection>>,
     is_closed: bool,
     connecting: Option<Connecting>,
     /// How many attempts to connect there have been.
@@ -113,7 +113,7 @@ struct State {
 /// An attempt to connect, shared by all requests that wait for it. It runs as a task of its own, so that a
 /// request which is dropped does not cut it off. `None` if its runtime was shut down meanwhile.
 type Connecting =
-    Shared<Pin<Box<dyn Future<Output = Option<Result<Connection, StoreError>>> + Send>>>;
+    Shared<Pin<Box<dyn Future<Output = Option<Result<Arc<Connection>, StoreError>>> + Send>>>;
 
 impl Connector {
     /// Connects nowhere yet.
@@ -211,7 +211,7 @@ impl Connector {
     }
 
     /// The connection that is there.
-    pub(super) fn present(&self) -> Option<Connection> {
+    pub(super) fn present(&self) -> Option<Arc<Connection>> {
         let losses = self.losses.load(Relaxed);
         let state = self.state.lock();
         let present = state.connection.as_ref();
@@ -219,14 +219,14 @@ impl Connector {
     }
 
     /// The connection that is there, or another one.
-    pub(super) async fn connection(self: &Arc<Self>) -> Result<Connection, StoreError> {
+    pub(super) async fn connection(self: &Arc<Self>) -> Result<Arc<Connection>, StoreError> {
         loop {
             let connecting = {
                 let mut state = self.state.lock();
                 let losses = self.losses.load(Relaxed);
                 let present = state.connection.as_ref();
                 if let Some(connection) = present.filter(|it| it.losses == losses) {
-                    return Ok(connection.clone());
+                    return Ok(Arc::clone(connection));
                 }
                 if state.is_closed {
                     return Err(self.error(Effect::Refused, "it was closed"));
@@ -242,7 +242,7 @@ impl Connector {
                 continue;
             };
             // It has a limit of its own, but never reaches it in a runtime that is not driven.
-            let limit = self.common.timeouts.connect.saturating_mul(2);
+            let limit = self.common.timeouts.connect.saturating_mul(3);
             let result = timeout(limit, connecting.clone()).await;
             if let Ok(Some(Ok(connection))) = result {
                 return Ok(connection);
@@ -262,7 +262,7 @@ impl Connector {
     fn start_connecting(self: &Arc<Self>, number: u64, losses: u64) -> Connecting {
         let connector = Arc::clone(self);
         let task = tokio::spawn(async move {
-            let connection = connector.open(number, losses).await;
+            let connection = connector.open(number, losses).await.map(Arc::new);
             let mut state = connector.state.lock();
             // An attempt that was given up must not replace what came after it.
             if state.attempts == number {
@@ -311,7 +311,7 @@ impl Connector {
                 pushes::subscribe(&driver, limit).await;
             }
         };
-        let (history, ()) = join(history(&driver, *timeouts), subscribing).await;
+        let (history, ()) = join(history(&driver, limit), subscribing).await;
         // Where it does not say so, it may be another one each time.
         let history = history.unwrap_or_else(|| format!("{endpoint} {number}").into());
         let traffic = if is_pooled {
@@ -328,10 +328,10 @@ impl Connector {
             losses,
             traffic,
             is_pooled,
-            _following: following.map(Arc::new),
+            _following: following,
         };
         let has = |slot| self.role.has(slot);
-        let repeating = recent.repeat(&connection, has, timeouts.response);
+        let repeating = recent.repeat(&connection, has, limit);
         repeating.await;
         Ok(connection)
     }
@@ -371,7 +371,7 @@ impl Connector {
 
     /// Forgets a connection that failed, unless it has been replaced already.
     fn discard(&self, failed: u64) {
-        let is_failed = |connection: &mut Connection| connection.number == failed;
+        let is_failed = |connection: &mut Arc<Connection>| connection.number == failed;
         let discarded = self.state.lock().connection.take_if(is_failed);
         if discarded.is_some() {
             self.ends.send_modify(|count| *count += 1);

@@ -19,8 +19,7 @@ use crate::base::{
     timer::Elapsed,
 };
 
-/// A connection that is cloned for every request.
-#[derive(Clone)]
+/// A connection that all requests share.
 pub(super) struct Connection {
     pub(super) driver: MultiplexedConnection,
     /// Where it leads, for messages; never the password.
@@ -35,7 +34,7 @@ pub(super) struct Connection {
     pub(super) traffic: Arc<Traffic>,
     /// Whether it is that of a caller's pool.
     pub(super) is_pooled: bool,
-    pub(super) _following: Option<Arc<Following>>,
+    pub(super) _following: Option<Following>,
 }
 
 /// Why a request was not answered, or was refused.

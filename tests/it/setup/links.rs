@@ -17,7 +17,12 @@ fn documents(folder: &str) -> Vec<PathBuf> {
 
 /// Those that the documentation shows.
 fn shown() -> Vec<PathBuf> {
-    let pages = ["README.md", "docs/design.md", "docs/reliability.md"];
+    let pages = [
+        "README.md",
+        "docs/design.md",
+        "docs/reliability.md",
+        "docs/topologies.md",
+    ];
     let mut pages: Vec<_> = pages
         .iter()
         .map(|page| Path::new(ROOT).join(page))

@@ -1,12 +1,12 @@
-//! `docs/reliability.md` names a test for each of its rows: every one of them is there.
+//! `docs/reliability.md` and `docs/topologies.md` name a test for each of their rows: every one of them is there.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::ROOT;
 
-fn page() -> String {
-    fs::read_to_string(Path::new(ROOT).join("docs/reliability.md")).unwrap()
+fn page(name: &str) -> String {
+    fs::read_to_string(Path::new(ROOT).join("docs").join(name)).unwrap()
 }
 
 /// The module and the name of each test, which the page writes as `module::test`.
@@ -24,19 +24,17 @@ fn named(page: &str) -> Vec<(String, String)> {
 fn file(module: &str) -> PathBuf {
     let tests = Path::new(ROOT).join("tests");
     let inside = module.replace("::", "/") + ".rs";
-    let ours = tests.join("it").join(&inside);
-    if ours.exists() {
-        ours
-    } else {
-        tests.join(inside)
-    }
+    let folders = ["it", "topologies"].map(|folder| tests.join(folder).join(&inside));
+    let there = folders.into_iter().find(|file| file.exists());
+    there.unwrap_or_else(|| tests.join(inside))
 }
 
 #[test]
-fn every_test_that_the_page_names_is_there() {
-    let named = named(&page());
-    assert!(named.len() > 30, "{named:?}");
-    for (module, test) in named {
+fn every_test_that_the_pages_name_is_there() {
+    let [reliability, topologies] = ["reliability.md", "topologies.md"].map(|it| named(&page(it)));
+    assert!(reliability.len() > 30, "{reliability:?}");
+    assert!(topologies.len() > 20, "{topologies:?}");
+    for (module, test) in reliability.into_iter().chain(topologies) {
         let file = file(&module);
         let source = fs::read_to_string(&file);
         let source = source.unwrap_or_else(|error| panic!("{module}: {file:?}: {error}"));
@@ -47,8 +45,8 @@ fn every_test_that_the_page_names_is_there() {
 
 #[test]
 fn every_row_of_the_failure_table_names_a_test() {
-    let page = page();
-    let (_, section) = page.split_once("## When things go wrong").unwrap();
+    let reliability = page("reliability.md");
+    let (_, section) = reliability.split_once("## When things go wrong").unwrap();
     let section = section.split("\n## ").next().unwrap();
     let rows = section
         .lines()
