@@ -151,8 +151,8 @@ impl Campaign {
         loop {
             let guard = match request.clone().acquire().await {
                 Ok(guard) => guard,
-                // It has asked as often as it may; see `Wake::Poll`.
-                Err(LockError::Timeout { .. }) => continue,
+                // It has asked as often as it may, see `Wake::Poll`; or replicas are away.
+                Err(LockError::Timeout { .. } | LockError::Unconfirmed { .. }) => continue,
                 Err(error) => return Err(error),
             };
             let term = Term {

@@ -237,10 +237,6 @@ impl Store for MemoryStore {
         *self.disconnects.borrow()
     }
 
-    fn connection_epoch(&self, _key: &LockKey) -> u64 {
-        0
-    }
-
     fn connection_epochs(&self) -> u64 {
         0
     }

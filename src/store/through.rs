@@ -196,10 +196,6 @@ impl<S: Through> Store for S {
         *Through::disconnects(self).borrow()
     }
 
-    fn connection_epoch(&self, _key: &LockKey) -> u64 {
-        Through::connection_epoch(self)
-    }
-
     fn connection_epochs(&self) -> u64 {
         Through::connection_epoch(self)
     }

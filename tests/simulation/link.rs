@@ -386,10 +386,6 @@ impl Store for Link {
         self.0.disconnects.load(Relaxed)
     }
 
-    fn connection_epoch(&self, _key: &LockKey) -> u64 {
-        self.connection_epochs()
-    }
-
     fn connection_epochs(&self) -> u64 {
         self.0.connections.load(Relaxed) + self.0.disconnects.load(Relaxed)
     }

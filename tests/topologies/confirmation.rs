@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use reentry::{LockError, Locks, LocksBuilder, Replicas};
+use reentry::{LockError, LocksBuilder, Replicas};
 
-use crate::support::{DEADLINE, RedisServer, SentinelSet, eventually, within};
+use crate::support::{DEADLINE, RedisServer, SentinelSet, connect, eventually, patient_at, within};
 
 /// Far longer than replicas take that run.
 const LONG: Duration = Duration::from_secs(30);
@@ -12,7 +12,7 @@ const SHORT: Duration = Duration::from_millis(200);
 
 fn builder(set: &SentinelSet) -> LocksBuilder {
     let url = format!("redis+sentinel://{}/orders", set.addresses());
-    Locks::builder().url(url).wait(LONG)
+    patient_at(url).wait(LONG)
 }
 
 fn is_unconfirmed<T>(result: Result<T, LockError>) -> bool {
@@ -148,7 +148,7 @@ async fn callers_at_the_same_time_share_one_wait() {
 #[tokio::test]
 async fn a_server_without_replicas_confirms_nothing() {
     let server = RedisServer::start().await;
-    let locks = Locks::connect(server.url()).await.expect("a server");
+    let locks = connect(&server).await;
     for replicas in [
         Replicas::all(),
         Replicas::at_least(1),
@@ -166,4 +166,23 @@ async fn a_server_without_replicas_confirms_nothing() {
             Err(LockError::Config { .. })
         ));
     }
+}
+
+#[tokio::test]
+async fn a_leader_that_is_not_confirmed_campaigns_on() {
+    let set = SentinelSet::start().await;
+    let locks = builder(&set).confirm(Replicas::all(), SHORT);
+    let locks = locks.build().await.expect("a primary");
+    locks
+        .with_lock("order:42", async {})
+        .await
+        .expect("both have it");
+    set.nodes[1].pause();
+    let leading = tokio::spawn(async move { locks.leader("reports").run(async |_| 42).await });
+    let waited = async || set.nodes[0].commandstats().await.get("wait") >= Some(&3);
+    eventually(DEADLINE, "it has campaigned more than once", waited).await;
+    assert!(!leading.is_finished());
+    set.nodes[1].resume();
+    let led = within(DEADLINE, "it leads", leading).await;
+    assert_eq!(led.expect("no panic").expect("both have it"), 42);
 }

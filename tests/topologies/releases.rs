@@ -2,18 +2,15 @@
 
 use std::time::Duration;
 
-use reentry::{Locks, LocksBuilder};
+use reentry::LocksBuilder;
 
-use crate::support::{Cluster, RedisServer, SentinelSet, within};
+use crate::support::{Cluster, RedisServer, SentinelSet, patient_at, within};
 
 const LONG: Duration = Duration::from_secs(60);
 
 fn builder(url: String) -> LocksBuilder {
     // Without repetition the lock would stand for most of an hour.
-    Locks::builder()
-        .url(url)
-        .ttl(Duration::from_secs(3_600))
-        .wait(LONG)
+    patient_at(url).ttl(Duration::from_secs(3_600)).wait(LONG)
 }
 
 #[tokio::test]

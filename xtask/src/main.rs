@@ -3,6 +3,7 @@
 //! `cargo xtask test` needs nothing but a Rust toolchain; `cargo xtask ci` is what must pass before
 //! a change lands; `cargo xtask chaos` looks for what no test has thought of.
 
+mod beside;
 mod chaos;
 mod ci;
 mod hygiene;

@@ -54,23 +54,33 @@ fn run_and_listen(command: &mut Command) -> Result<()> {
         .stderr(Stdio::piped())
         .spawn()
         .with_context(cannot_run)?;
-    let mut closing = String::new();
+    let mut all = Vec::new();
     if let Some(errors) = child.stderr.take() {
         for said in BufReader::new(errors).split(b'\n') {
             let said = said?;
-            let said = String::from_utf8_lossy(&said);
+            let said = String::from_utf8_lossy(&said).into_owned();
             eprintln!("{said}");
-            if is_error(&said) {
-                closing.clear();
-            }
-            if is_error(&said) || !closing.is_empty() {
-                closing = format!("{closing}\n{said}");
-            }
+            all.push(said);
         }
     }
+    let closing = closing(all.iter().map(String::as_str));
     let status = child.wait().with_context(cannot_run)?;
     ensure!(status.success(), "`{line}` failed ({status}){closing}");
     Ok(())
+}
+
+/// What a program said last, from its last line that begins with `error` on; nothing if there is none.
+pub(crate) fn closing<'a>(lines: impl Iterator<Item = &'a str>) -> String {
+    let mut closing = String::new();
+    for said in lines {
+        if is_error(said) {
+            closing.clear();
+        }
+        if is_error(said) || !closing.is_empty() {
+            closing = format!("{closing}\n{said}");
+        }
+    }
+    closing
 }
 
 /// Whether a line of cargo's begins an error, in colour or not.

@@ -1,8 +1,9 @@
 //! `cargo xtask test`: every test there is, on a machine that needs to have nothing but Rust.
 
+use crate::beside::Beside;
 use crate::install;
-use crate::run::{cargo, installed, run_to_the_end};
-use anyhow::Result;
+use crate::run::{cargo, installed, run, run_to_the_end};
+use anyhow::{Result, ensure};
 use std::{num::NonZero, process::Command, thread};
 
 /// How many tests run at a time.
@@ -12,10 +13,30 @@ const THREADS_OF_NEXTEST: &str = "NEXTEST_TEST_THREADS";
 /// Installs what the tests need, then runs them all; `args` go to the test binaries.
 pub(crate) fn all(args: &[String]) -> Result<()> {
     install::redis_server()?;
-    run_to_the_end(&mut commands(args))
+    // Built first: from then on neither waits for the other one. What does not build is told by the run.
+    let _ = run(topologies(&[]).arg("--no-run"));
+    let topologies = Beside::start(topologies(args));
+    let others = run_to_the_end(&mut commands(args));
+    let failures = [others, topologies.finish()]
+        .into_iter()
+        .filter_map(Result::err);
+    let failures: Vec<_> = failures.map(|failure| format!("{failure:#}")).collect();
+    ensure!(failures.is_empty(), failures.join("\n"));
+    Ok(())
 }
 
-/// What runs all tests. None stops at the first failure.
+/// What runs the tests on several servers, which wait for most of their time.
+fn topologies(args: &[String]) -> Command {
+    let mut command = cargo(&["test", "--all-features", "--no-fail-fast"]);
+    command.args(["--package", "reentry-tests", "--test", "topologies"]);
+    spread(&mut command);
+    if !args.is_empty() {
+        command.arg("--").args(args);
+    }
+    command
+}
+
+/// What runs all other tests. None stops at the first failure.
 fn commands(args: &[String]) -> [Command; 2] {
     // Not --all-targets: that would run the benches as tests. Those of a library and of a program are
     // among `--tests`, and `--lib` would build also the one whose tests are elsewhere.

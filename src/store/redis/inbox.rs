@@ -18,7 +18,7 @@ use tokio::{task::AbortHandle, time::Instant};
 
 use self::{
     stage::Stage,
-    subscriber::{Check, Subscriber},
+    subscriber::{Check, Lost, Subscriber},
 };
 use super::source::{Source, Timeouts};
 use crate::{
@@ -34,9 +34,6 @@ mod tests;
 
 /// A task that has not taken a request to check for so long stands still with its runtime.
 const DEAF: Duration = Duration::from_secs(1);
-
-/// Is told when the connection of an inbox was lost.
-pub(super) type Lost = Arc<dyn Fn() + Send + Sync>;
 
 pub(super) struct Inbox {
     source: Arc<dyn Source>,

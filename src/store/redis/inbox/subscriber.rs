@@ -9,7 +9,7 @@ use std::{
 use deadpool_redis::redis::{aio::MultiplexedConnection, cmd};
 use tokio::{select, sync::Notify, time::Instant};
 
-use super::{Lost, pace::Pace, stage::Stage};
+use super::{pace::Pace, stage::Stage};
 use crate::{
     base::{error::StoreError, events, id::InboxId, mutex::Mutex, timer::sleep},
     store::{
@@ -25,6 +25,9 @@ use crate::{
 
 /// How long no caller must have waited before the inbox is closed, to within as much again.
 const IDLE: Duration = Duration::from_secs(5);
+
+/// Is told when the connection of an inbox was lost.
+pub(super) type Lost = Arc<dyn Fn() + Send + Sync>;
 
 /// A request to check the subscription.
 #[derive(Default)]
