@@ -43,11 +43,10 @@ async fn a_cluster_that_is_down_is_waited_for() {
     let before = super::kit::errors(&cluster.nodes[2], "CLUSTERDOWN").await;
     let nested = tokio::spawn({
         let (locks, key) = (locks.clone(), keys[2].clone());
-        let scope = async move {
+        async move {
             let outcome = guard.scope(locks.with_lock(&key, async {})).await;
             (guard, outcome)
-        };
-        scope
+        }
     });
     until_error(&cluster.nodes[2], "CLUSTERDOWN", before).await;
     for node in &cluster.nodes {
