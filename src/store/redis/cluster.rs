@@ -14,18 +14,18 @@ use std::{
     time::Duration,
 };
 
-use deadpool_redis::redis::{ErrorKind, ServerErrorKind, Value};
+use deadpool_redis::redis::Value;
 use tokio::{select, time::Instant};
 
-use self::map::redirected;
+use self::redirection::{may_be_elsewhere, redirection};
 use super::{
     address::{Address, Place},
     attempt::Attempt,
     connect::{Common, Connector},
-    connection::{Cause, Connection},
+    connection::Connection,
     pushes::Receiver,
     reply::Unexpected,
-    script::{Call, Way, condition},
+    script::{Call, Way},
     source::{Following, Limit, Opened, Source, Timeouts, open},
 };
 use crate::base::{
@@ -37,6 +37,7 @@ use crate::base::{
 
 mod learning;
 mod map;
+mod redirection;
 
 /// How many redirections a request follows.
 const REDIRECTIONS: usize = 5;
@@ -362,33 +363,6 @@ impl Cluster {
             "it was closed",
         )
     }
-}
-
-/// Where a server says that a request is to go, and how.
-fn redirection(cause: &Cause, asked: &Place) -> Option<(Place, Way)> {
-    let Cause::Driver(error) = cause else {
-        return None;
-    };
-    let way = match error.kind() {
-        ErrorKind::Server(ServerErrorKind::Moved) => Way::Plain,
-        ErrorKind::Server(ServerErrorKind::Ask) => Way::Asking,
-        _ => return None,
-    };
-    let (address, _) = error.redirect_node()?;
-    Some((redirected(address, asked)?, way))
-}
-
-/// Whether another server may answer by now: this one has lost sight of most others, or is no primary any more.
-fn may_be_elsewhere(cause: &Cause) -> bool {
-    let Cause::Driver(error) = cause else {
-        return false;
-    };
-    matches!(
-        error.kind(),
-        ErrorKind::Server(
-            ServerErrorKind::ClusterDown | ServerErrorKind::MasterDown | ServerErrorKind::ReadOnly
-        )
-    ) || condition(error) == Some("READONLY")
 }
 
 /// Without what the address knows: the password.
