@@ -125,8 +125,12 @@ impl Connector {
         self.epoch.load(Relaxed)
     }
 
+    /// Whether there is a connection that is not suspect.
     pub(super) fn is_connected(&self) -> bool {
-        self.state.lock().connection.is_some()
+        let losses = self.losses.load(Relaxed);
+        let state = self.state.lock();
+        let present = state.connection.as_ref();
+        present.is_some_and(|it| it.losses == losses)
     }
 
     /// How long a request that is sent now may take. Where there is no connection, it may have to be made more
