@@ -15,6 +15,7 @@ mod cluster {
     mod access;
     mod commands;
     mod down;
+    mod drops;
     mod failover;
     mod features;
     mod inbox;

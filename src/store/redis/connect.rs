@@ -160,8 +160,9 @@ impl Connector {
         self.epoch.load(Relaxed)
     }
 
+    /// Whether there is a connection that is not suspect.
     pub(super) fn is_connected(&self) -> bool {
-        self.state.lock().connection.is_some()
+        self.present().is_some()
     }
 
     /// How long a request that is sent now may take. Where there is no connection, it may have to be made more

@@ -43,6 +43,15 @@ struct Apart {
     inbox: usize,
 }
 
+/// Each process has a connection to each primary, which has run a script.
+async fn connect_everywhere(cluster: &Cluster, processes: [&Locks; 2]) {
+    for key in keys(cluster).await {
+        for locks in processes {
+            locks.with_lock(&key, async {}).await.unwrap();
+        }
+    }
+}
+
 /// The inbox is opened by a first waiter, for another lock, and stays open for the second one.
 async fn apart(cluster: &Cluster, holder: &Locks, waiter: &Locks) -> Apart {
     let section = Arc::<Section>::default();
@@ -86,11 +95,7 @@ async fn a_message_comes_from_another_node() {
     let cluster = without_failovers().await;
     let [holder, waiter] = processes(&patient_in(&cluster).heartbeat(RARELY)).await;
     // A waiter on a connection that is made for its request would ask once more.
-    for locks in [&holder, &waiter] {
-        for key in keys(&cluster).await {
-            locks.with_lock(&key, async {}).await.unwrap();
-        }
-    }
+    connect_everywhere(&cluster, [&holder, &waiter]).await;
     let apart = apart(&cluster, &holder, &waiter).await;
     let before = scripts(&cluster.nodes[apart.lock]).await;
     apart.holder.release().await.unwrap();
@@ -147,6 +152,7 @@ async fn an_inbox_whose_node_is_silent_is_opened_elsewhere() {
 async fn the_end_of_an_inbox_concerns_the_locks_of_its_node() {
     let cluster = without_failovers().await;
     let [holder, waiter] = processes(&patient_in(&cluster).heartbeat(RARELY)).await;
+    connect_everywhere(&cluster, [&holder, &waiter]).await;
     let mut held = Vec::new();
     for node in 0..3 {
         let key = another_key_on(&cluster, node, 2).await;

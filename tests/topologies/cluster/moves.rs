@@ -83,12 +83,14 @@ async fn requests_wait_for_as_long_as_the_keys_of_a_lock_are_apart() {
     cut_lease(old, &key).await;
     let moving = cluster.begin_move(cluster.slot_of(&key).await, TO).await;
     moving.move_keys(&[&key]).await;
-    let [locks, other] = &processes;
+    let [locks, _] = &processes;
     until_error(old, "TRYAGAIN", 0).await;
+    // One of these processes would remember the holder, and say that the lock is busy.
+    let operator = locks_in(&cluster).build().await.unwrap();
     let refused = [
-        other.lock(&key).no_wait().acquire().await.map(drop),
-        other.inspect(&key).await.map(drop),
-        other.force_release(&key).await.map(drop),
+        operator.lock(&key).no_wait().acquire().await.map(drop),
+        operator.inspect(&key).await.map(drop),
+        operator.force_release(&key).await.map(drop),
     ];
     for refused in refused {
         let error = refused.unwrap_err();
