@@ -2,7 +2,8 @@
 
 use super::kit::{PATIENCE, keys, until_nothing_is_left};
 use crate::support::{Cluster, RedisServer, cluster, within};
-use reentry::{LockError, Locks, Servers};
+use reentry::{LockError, Locks, Replicas, Servers};
+use std::fs;
 
 #[tokio::test]
 async fn every_node_is_told_the_password() {
@@ -34,6 +35,43 @@ async fn every_node_is_told_the_password() {
         matches!(&refused, Err(LockError::Store { .. })),
         "{refused:?}"
     );
+    until_nothing_is_left(&cluster).await;
+}
+
+/// The ACL of the README, and what `docs/topologies.md` adds to it.
+fn rules() -> String {
+    let readme = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../README.md")).unwrap();
+    let rules = readme
+        .lines()
+        .find_map(|line| line.strip_prefix("ACL SETUSER locker"));
+    let further = "+cluster|slots +cluster|nodes +asking +wait +set +script|load";
+    format!("{} {further}", rules.unwrap().replace("~app:*", "~order:*"))
+}
+
+#[tokio::test]
+async fn a_user_with_these_rights_and_no_others_has_all_that_it_needs() {
+    let cluster = Cluster::start().await;
+    let keys = keys(&cluster).await;
+    for node in &cluster.nodes {
+        node.ask(&format!("ACL SETUSER locker {}", rules())).await;
+    }
+    let servers = Servers::cluster(cluster.nodes.iter().map(RedisServer::address));
+    let servers = servers.username("locker").password("password");
+    let locks = Locks::builder().servers(servers).wait(PATIENCE);
+    let locks = locks
+        .confirm(Replicas::all(), PATIENCE)
+        .build()
+        .await
+        .unwrap();
+    for key in &keys {
+        locks.with_lock(key, async {}).await.unwrap();
+    }
+    let slot = cluster.slot_of(&keys[0]).await;
+    cluster.move_slot(slot, 1).await;
+    locks.with_lock(&keys[0], async {}).await.unwrap();
+    for node in &cluster.nodes {
+        assert_eq!(node.ask("ACL LOG").await, "", "{:?}", node.address());
+    }
     until_nothing_is_left(&cluster).await;
 }
 
