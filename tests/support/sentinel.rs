@@ -151,7 +151,8 @@ impl SentinelSet {
         eventually(PATIENCE, "each sentinel sees all others", settled).await;
     }
 
-    /// Starts one more sentinel, and waits until all see it. Returns its place in `sentinels`.
+    /// Starts one more sentinel, and waits until all see it; every node and sentinel has to run.
+    /// Returns its place in `sentinels`.
     ///
     /// How many have to agree stays the same.
     pub async fn add_sentinel(&mut self) -> usize {

@@ -85,9 +85,19 @@ async fn a_replica_that_is_told_to_takes_over_from_its_primary() {
     let to = (owner + 1) % 3;
     cluster.move_slot(slot, to).await;
     assert_eq!(cluster.nodes[to].ask(&format!("GET {OTHER}")).await, "two");
-    let back = cluster.move_slot_at_once(slot, replica).await;
-    let place = if back { replica } else { to };
-    let node = &cluster.nodes[place];
+}
+
+#[tokio::test]
+async fn a_slot_moves_at_once_where_the_server_can() {
+    let cluster = Cluster::start().await;
+    let (slot, from) = with_keys(&cluster).await;
+    let help = cluster.nodes[from].ask("CLUSTER HELP").await;
+    let can = help.contains("MIGRATESLOTS") || help.contains("MIGRATION ");
+    let to = (from + 1) % 3;
+    assert_eq!(cluster.move_slot_at_once(slot, to).await, can);
+    let owner = cluster.owner_of_slot(slot).await;
+    assert_eq!(owner, if can { to } else { from });
+    let node = &cluster.nodes[owner];
     assert_eq!(node.ask(&format!("GET {KEY}")).await, "one");
 }
 
