@@ -5,6 +5,7 @@ use super::server::{Kind, RedisServer};
 use super::wait::eventually;
 use futures_util::future::join_all;
 use std::time::Duration;
+use tokio::time::timeout;
 
 /// The name by which the sentinels know the primary.
 pub const NAME: &str = "orders";
@@ -131,7 +132,14 @@ impl SentinelSet {
             let agreed = first != from && named.iter().all(|&node| node == Some(first));
             agreed && self.nodes[first].is_running() && self.nodes[first].is_primary().await
         };
-        eventually(PATIENCE, "the sentinels agree on another primary", over).await;
+        let over = eventually(2 * PATIENCE, "the sentinels agree on another primary", over);
+        if timeout(PATIENCE, over).await.is_err() {
+            let logs: Vec<_> = self.sentinels.iter().map(RedisServer::log).collect();
+            panic!(
+                "no failover within {PATIENCE:?}; the sentinels said:\n{}",
+                logs.join("\n")
+            );
+        }
         to
     }
 

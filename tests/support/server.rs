@@ -10,12 +10,20 @@ use super::wait::{DEADLINE, eventually};
 use deadpool_redis::redis::aio::MultiplexedConnection;
 use deadpool_redis::redis::{AsyncCommands, AsyncConnectionConfig, Client};
 use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
+use tokio::time::timeout;
+
+/// The file in the server's folder that it writes its log to.
+const LOG: &str = "redis.log";
+
+/// How long a server that may be down is asked.
+const SOON: Duration = Duration::from_secs(2);
 
 /// The least score of a tombstone in a line.
 const TOMBSTONES: &str = "4503599627370496";
@@ -145,6 +153,11 @@ impl RedisServer {
         format!("127.0.0.1:{}", self.port())
     }
 
+    /// What it has logged since it was started last.
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.dir().join(LOG)).unwrap_or_default()
+    }
+
     /// Kills it (SIGKILL). What it had not saved is lost; the port stays reserved.
     pub fn stop(&self) {
         self.process().take();
@@ -156,7 +169,7 @@ impl RedisServer {
     /// Since Redis 7.0 a primary first waits, for up to ten seconds, until its replicas have what it has.
     pub async fn shut_down(&self) {
         // The answer is the end of the connection.
-        let _ = self.try_ask("SHUTDOWN NOSAVE").await;
+        let _ = self.call("SHUTDOWN NOSAVE", DEADLINE).await;
         let ended = async || !self.is_running();
         eventually(DEADLINE, "the server shuts down", ended).await;
         self.stop();
@@ -263,10 +276,13 @@ impl RedisServer {
     ///
     /// Panics if the server answers with an error or not within the deadline.
     pub async fn ask(&self, command: &str) -> String {
-        let answer = tokio::time::timeout(DEADLINE, self.try_ask(command)).await;
-        answer
-            .unwrap_or_else(|_| panic!("no answer to {command} within {DEADLINE:?}"))
-            .unwrap_or_else(|error| panic!("{command}: {error}"))
+        let answer = self.call(command, DEADLINE).await;
+        answer.unwrap_or_else(|error| panic!("{command}: {error}"))
+    }
+
+    /// The same for a server that may be down or busy: no answer within two seconds is an error too.
+    pub async fn try_ask(&self, command: &str) -> io::Result<String> {
+        self.call(command, SOON).await
     }
 
     /// How many tombstones there are: holds that ended while an acquire of theirs was unanswered.
@@ -297,28 +313,27 @@ impl RedisServer {
         left
     }
 
-    /// The same for a server that may be busy, or go down meanwhile: without a panic, or a deadline.
-    pub async fn try_ask(&self, command: &str) -> std::io::Result<String> {
+    async fn call(&self, command: &str, limit: Duration) -> io::Result<String> {
         let socket = self.socket();
-        Admin {
+        let password = self.password.as_deref();
+        let admin = Admin {
             socket: &socket,
-            password: self.password.as_deref(),
-        }
-        .call(command)
-        .await
+            password,
+        };
+        let answer = timeout(limit, admin.call(command)).await;
+        answer.unwrap_or_else(|_| Err(io::Error::other(format!("no answer within {limit:?}"))))
     }
 
     /// One attempt to run the process; up when it answers a PING.
     async fn run(&self) -> Result<(), NotUp> {
-        let log = self.dir().join("redis.log");
-        *self.process() = Some(self.spawn(&log));
+        *self.process() = Some(self.spawn());
         let end = Instant::now() + DEADLINE;
         // The unix socket is opened after the TCP port, so an answer there means both are open.
         loop {
             let ended = self.process().as_mut().and_then(Process::ended);
             if let Some(status) = ended {
                 self.process().take();
-                let text = fs::read_to_string(&log).unwrap_or_default();
+                let text = self.log();
                 return Err(if text.contains("Address already in use") {
                     NotUp::AddressInUse
                 } else {
@@ -329,15 +344,15 @@ impl RedisServer {
                 return Ok(());
             }
             if Instant::now() > end {
-                let text = fs::read_to_string(&log).unwrap_or_default();
+                let text = self.log();
                 return Err(NotUp::Other(format!("no answer; it said:\n{text}")));
             }
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     }
 
-    fn spawn(&self, log: &Path) -> Process {
-        let output = File::create(log).expect("a log file");
+    fn spawn(&self) -> Process {
+        let output = File::create(self.dir().join(LOG)).expect("a log file");
         let errors = output.try_clone().expect("the same log file");
         let mut command = Command::new(program());
         command.arg(self.config());
