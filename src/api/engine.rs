@@ -156,19 +156,27 @@ impl Engine {
         // The one that it was asked for on may have ended.
         let runtime = Handle::try_current().unwrap_or(runtime);
         let place = (&self.renewals, &runtime);
+        let min_hold = terms.min_hold;
+        // What is not confirmed is given back at once.
+        let is_certain = terms.confirm.is_none();
         let won = Won {
             cohort,
             key: &key,
             graph,
-            terms,
+            terms: Terms {
+                min_hold: min_hold.filter(|_| is_certain),
+                ..terms
+            },
             disconnects,
             since,
         };
         let entry = Entry::outermost(won, None, place);
-        if epoch.is_some() {
-            // Boxed, since it is rarely there.
-            return Box::pin(self.confirmed(entry, epoch)).await;
+        if is_certain {
+            return Ok(entry);
         }
+        // Boxed, since it is rarely there.
+        let entry = Box::pin(self.confirmed(entry, epoch)).await?;
+        entry.hold().set_min_hold(min_hold);
         Ok(entry)
     }
 

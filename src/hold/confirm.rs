@@ -12,8 +12,8 @@ use crate::{
     base::{
         backoff::pauses,
         confirm::Confirm,
-        error::{Effect, LockError, StoreError},
-        timer::{after, sleep},
+        error::{Effect, LockError, LostReason, StoreError},
+        timer::{Elapsed, after, sleep, timeout_at},
     },
     hold::{hold::Hold, renewed::Holds},
     store::{Confirmation, Store},
@@ -57,10 +57,14 @@ pub(crate) async fn taken(
         let present = store.connection_epoch(hold.key());
         let holds = Holds::One(Arc::clone(hold));
         let asked = holds.ask(&**store, hold.ttl());
-        epoch = match asked.answer(&holds).await {
-            Ok(gone) if gone.is_empty() => Some(present),
-            Ok(_) => return Err(unconfirmed()),
-            Err(_) => None,
+        epoch = match timeout_at(until, asked.answer(&holds)).await {
+            Ok(Ok(gone)) if gone.is_empty() => Some(present),
+            Ok(Ok(_)) => {
+                // No call graph may go on with it.
+                hold.lose(LostReason::Gone);
+                return Err(unconfirmed());
+            }
+            Ok(Err(_)) | Err(Elapsed) => None,
         };
     }
 }

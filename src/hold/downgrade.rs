@@ -85,7 +85,10 @@ async fn ask(hold: &Hold, renewals: &RenewalSchedule) -> Result<(), Failure> {
         let asked = renewals.store().downgrade(key, downgrading);
         let error = match timeout_at(hold.deadline(), asked).await {
             Ok(Ok(Presence::Present)) => {
-                hold.change(|state| state.lease.confirm(sent, ttl, Instant::now()));
+                // Where replicas must have it, the next renewal lengthens the lease.
+                if hold.confirm.is_none() {
+                    hold.change(|state| state.lease.confirm(sent, ttl, Instant::now()));
+                }
                 renewals.queues().downgraded(key, id);
                 events::downgraded(key, id);
                 return Ok(());

@@ -1,6 +1,12 @@
 //! One renewal of one hold, of those of several keys, or of readers of one key (P4).
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::{select, time::Instant};
@@ -36,6 +42,8 @@ pub(super) async fn renew(
     response_timeout: Duration,
 ) -> Result<(), LostReason> {
     let mut pauses = pauses();
+    // How many attempts the store has answered, and not its replicas yet.
+    let confirming = &AtomicUsize::new(0);
     let mut attempts = FuturesUnordered::new();
     // Since when an attempt is without an answer.
     let mut silent = None;
@@ -51,6 +59,9 @@ pub(super) async fn renew(
             return Ok(());
         };
         let patience = patience(response_timeout, deadline, now);
+        if next <= now && confirming.load(Relaxed) > 0 {
+            next = now + patience;
+        }
         if next <= now {
             if let Some(since) = silent {
                 retried(&holds, None);
@@ -66,7 +77,12 @@ pub(super) async fn renew(
             let asked = holds.ask(&**store, ttl);
             attempts.push(async move {
                 let answer = match asked.answer(&holds).await {
-                    Ok(gone) => confirm::renewed(confirms, store).await.map(|()| gone),
+                    Ok(gone) => {
+                        confirming.fetch_add(1, Relaxed);
+                        let confirmed = confirm::renewed(confirms, store).await;
+                        confirming.fetch_sub(1, Relaxed);
+                        confirmed.map(|()| gone)
+                    }
                     failed => failed,
                 };
                 (now, seen, ttl, answer, holds)

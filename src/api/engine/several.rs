@@ -51,8 +51,6 @@ impl Engine {
         let mut taking = Taking::new(self, entries, terms, runtime, keys.len());
         taking.take_all(&keys).await?;
         let begun = taking.entries.holds().iter().skip(nested);
-        begun.for_each(|hold| hold.set_min_hold(terms.min_hold));
-        let begun = taking.entries.holds().iter().skip(nested);
         // Each of them is renewed first, so that there is one request to wait for.
         let confirms = begun.map(|hold| confirm::taken(hold, self.store(), None));
         let confirmed = try_join_all(confirms).await.map(drop);
@@ -61,6 +59,8 @@ impl Engine {
             let _ = taking.entries.exit().await;
             return Err(unconfirmed);
         }
+        let begun = taking.entries.holds().iter().skip(nested);
+        begun.for_each(|hold| hold.set_min_hold(terms.min_hold));
         Ok(taking.entries)
     }
 

@@ -199,12 +199,12 @@ impl Connector {
     ) -> Result<Value, Cause> {
         let asked = connection.ask(call, way, limit).await;
         asked.map_err(|Fault { cause, is_done }| {
-            // Another server may be the primary now, or soon.
-            let lacks_replicas = || match &cause {
-                Cause::Driver(error) => script::condition(error) == Some("NOREPLICAS"),
-                Cause::Silence(_) => false,
-            };
-            if is_done || self.source.may_move() && lacks_replicas() {
+            if let Cause::Driver(error) = &cause
+                && script::condition(error) == Some("NOREPLICAS")
+            {
+                self.source.doubt();
+            }
+            if is_done {
                 self.discard(connection.number);
             }
             cause

@@ -50,11 +50,19 @@ pub(super) enum Cause {
     Driver(RedisError),
     /// There was no answer within so long.
     Silence(Duration),
+    /// There was no time left to send it.
+    Late,
 }
 
 impl Connection {
     /// Sends a call, and waits for the answer for so long.
     pub(super) async fn ask(&self, call: &Call, way: Way, limit: Duration) -> Result<Value, Fault> {
+        if limit.is_zero() {
+            return Err(Fault {
+                cause: Cause::Late,
+                is_done: false,
+            });
+        }
         let mut request = self.traffic.request(limit);
         let mut answer = pin!(self.send(call, way));
         match poll_fn(|cx| request.poll(answer.as_mut(), cx)).await {
@@ -120,6 +128,7 @@ impl Connection {
     pub(super) fn failed(&self, call: &Call, cause: Cause) -> StoreError {
         match cause {
             Cause::Driver(error) => self.error(call, script::effect(&error), DriverError(error)),
+            Cause::Late => self.error(call, Effect::None, "there was no time left to send it"),
             Cause::Silence(limit) => {
                 let cause = format!("no answer within {limit:?}");
                 self.error(call, Effect::Unknown, cause)

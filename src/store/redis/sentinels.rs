@@ -239,8 +239,9 @@ impl Source for Sentinels {
         Box::pin(async move { self.open_primary(timeouts, limit, &receiver).await })
     }
 
-    fn may_move(&self) -> bool {
-        true
+    /// They are asked at once by whoever follows them.
+    fn doubt(&self) {
+        self.news.send_modify(|count| *count += 1);
     }
 
     fn close(&self) {

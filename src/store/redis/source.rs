@@ -34,10 +34,8 @@ pub(super) trait Source: Send + Sync {
     /// Makes a connection. What the server sends over it unasked goes to the receiver, but for that of a pool.
     fn open(self: Arc<Self>, timeouts: Timeouts, limit: Limit, receiver: Receiver) -> Opening;
 
-    /// Whether the next connection may lead to another server.
-    fn may_move(&self) -> bool {
-        false
-    }
+    /// The server may not be the right one any more: it has no replicas.
+    fn doubt(&self) {}
 
     /// Keeps no connection of its own from now on.
     fn close(&self) {}

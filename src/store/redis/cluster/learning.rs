@@ -72,7 +72,7 @@ impl Cluster {
         let mut until = after(Instant::now(), self.common.timeouts.connect);
         loop {
             let silence = after(Instant::now(), GRACE);
-            let patience = if answers == 0 {
+            let patience = if answers < most {
                 until.min(silence)
             } else {
                 until

@@ -22,10 +22,6 @@ impl Source for Cluster {
     fn open(self: Arc<Self>, timeouts: Timeouts, limit: Limit, receiver: Receiver) -> Opening {
         Box::pin(async move { self.open_any(timeouts, limit, receiver).await })
     }
-
-    fn may_move(&self) -> bool {
-        true
-    }
 }
 
 impl Cluster {

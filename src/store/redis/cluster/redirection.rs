@@ -33,7 +33,7 @@ pub(super) fn may_be_elsewhere(cause: &Cause) -> bool {
         ErrorKind::Server(
             ServerErrorKind::ClusterDown | ServerErrorKind::MasterDown | ServerErrorKind::ReadOnly
         )
-    ) || condition(error) == Some("READONLY")
+    ) || matches!(condition(error), Some("READONLY" | "NOREPLICAS"))
 }
 
 /// The place in a redirection of the server at `asked`: `host:port`, or `:port` where it does not know its own name.
