@@ -94,7 +94,10 @@ pub(crate) fn table(args: &Args, history: &History, verdict: &Verdict) -> String
             .into_iter()
             .map(|(name, count)| (name, count.to_string())),
     );
-    for (kind, count) in schedule::count(history.faults.iter().map(|fault| fault.kind)) {
+    for (kind, count) in schedule::count(
+        history.topology,
+        history.faults.iter().map(|fault| fault.kind),
+    ) {
         rows.push((format!("fault: {}", kind.name()), count.to_string()));
     }
     for what in NOT_RUN {

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use super::verdict::{LEASE, Rule, Verdict};
+use super::verdict::{Rule, Verdict};
 use crate::history::{History, Hold, Op};
 use crate::plan;
 
@@ -97,7 +97,11 @@ fn permits(history: &History, verdict: &mut Verdict, key: &Key<'_>, next: Sectio
 
 /// Whether the server may have lost the lock of this holder before the next one entered.
 fn forgotten(history: &History, older: &Hold, (op, hold): Section<'_>) -> bool {
-    history.taken(&op.key, older.entered.saturating_sub(LEASE), hold.entered)
+    history.taken(
+        &op.key,
+        older.entered.saturating_sub(history.lease()),
+        hold.entered,
+    )
 }
 
 fn order<'a>(history: &History, verdict: &mut Verdict, key: &mut Key<'a>, next: Section<'a>) {
@@ -107,7 +111,11 @@ fn order<'a>(history: &History, verdict: &mut Verdict, key: &mut Key<'a>, next: 
         return;
     };
     // It was given its lock before the other one, and came to its entry later.
-    if history.taken(&op.key, hold.entered.saturating_sub(LEASE), newest.entered) {
+    if history.taken(
+        &op.key,
+        hold.entered.saturating_sub(history.lease()),
+        newest.entered,
+    ) {
         verdict.excused += 1;
         return;
     }

@@ -121,7 +121,10 @@ fn taken(at: u64) -> Fault {
         kind: Kind::FlushAll,
         start: T + at,
         end: T + at + 1,
+        over: T + at + 1,
         target: Target::All,
+        forgets: Vec::new(),
+        note: String::new(),
     }
 }
 
@@ -317,6 +320,7 @@ fn a_stall_without_a_fault_is_found() {
 fn a_hold_that_comes_back_is_found() {
     let mut history = history(vec![section(0, 10, 1, 5)]);
     let seen = |before, at, hold: Option<&str>| Sighting {
+        node: 0,
         key: KEY,
         holds: hold.map(str::to_owned).into_iter().collect(),
         at: T + at,

@@ -1,7 +1,5 @@
 //! What the checks have found, and what they look for.
 
-use crate::plan::MAX_TTL;
-
 /// What the checks have found.
 #[derive(Debug, Default)]
 pub(crate) struct Verdict {
@@ -61,6 +59,3 @@ impl Verdict {
         self.violations.push(Violation { rule, what });
     }
 }
-
-/// Before an entry, in ns, at which its lock was given to it at the earliest.
-pub(super) const LEASE: u64 = MAX_TTL.as_millis() as u64 * 1_000_000;
