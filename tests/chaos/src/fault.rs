@@ -232,7 +232,17 @@ impl Kind {
 
     /// Whether it comes twice as often, since what it may show takes several things at once.
     pub(crate) fn is_telling(self) -> bool {
-        matches!(self, Kind::HoldOld | Kind::SlowThenGone)
+        matches!(
+            self,
+            Kind::HoldOld
+                | Kind::SlowThenGone
+                | Kind::PrimaryKilled
+                | Kind::PrimaryStopped
+                | Kind::CutThenKilled
+                | Kind::CutOff
+                | Kind::TakenOver
+                | Kind::SlotMoved
+        )
     }
 
     /// Whether locks that are held may be gone afterwards.

@@ -118,6 +118,11 @@ impl History {
         nanos(self.topology.longest_ttl())
     }
 
+    /// Whether any fault took locks of `key` away for certain at any time from `from` to `to`.
+    pub(crate) fn taken_away(&self, key: &str, from: u64, to: u64) -> bool {
+        self.any_loss(from, to, |fault| fault.takes(key))
+    }
+
     /// Whether any fault may have taken locks of `key` at any time from `from` to `to`.
     pub(crate) fn taken(&self, key: &str, from: u64, to: u64) -> bool {
         let takes = |fault: &Fault| fault.takes(key) || !self.confirm && fault.may_take(key);

@@ -94,7 +94,7 @@ impl Shape {
     /// Longer than one lease of this TTL.
     pub(crate) fn beyond_lease(self, ttl: Duration) -> Shape {
         Shape {
-            steps: 12,
+            steps: 10,
             pause: ttl / 8,
             ..self
         }

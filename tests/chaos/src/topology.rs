@@ -18,11 +18,12 @@ pub(crate) enum Topology {
 }
 
 impl Topology {
-    /// All times that have to do with leases are so many times as long as with one server: leases outlast a failover.
+    /// All times that have to do with leases are so many times as long as with one server: most leases outlast a
+    /// failover, so that what it forgets is seen.
     pub(crate) fn scale(self) -> u32 {
         match self {
             Topology::Server => 1,
-            Topology::Sentinel | Topology::Cluster => 4,
+            Topology::Sentinel | Topology::Cluster => 3,
         }
     }
 

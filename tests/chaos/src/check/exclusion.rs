@@ -51,7 +51,8 @@ fn overlaps(history: &History, verdict: &mut Verdict, key: &Key<'_>, next: Secti
     let apart = |older: &&Section<'_>| !older.1.shares_with(hold);
     for (other, older) in key.inside.iter().filter(apart) {
         if forgotten(history, older, next) {
-            verdict.excused += 1;
+            let from = older.entered.saturating_sub(history.lease());
+            verdict.excuse(history, &op.key, from, hold.entered);
             continue;
         }
         let what = format!(
@@ -116,7 +117,8 @@ fn order<'a>(history: &History, verdict: &mut Verdict, key: &mut Key<'a>, next: 
         hold.entered.saturating_sub(history.lease()),
         newest.entered,
     ) {
-        verdict.excused += 1;
+        let from = hold.entered.saturating_sub(history.lease());
+        verdict.excuse(history, &op.key, from, newest.entered);
         return;
     }
     let what = format!(
