@@ -96,12 +96,29 @@ impl Ground {
         (0..roles.len()).filter(|&node| roles[node]).collect()
     }
 
-    /// The keys that a node serves.
+    /// The keys that a node may have.
     pub(crate) async fn keys_of(&self, node: usize) -> Vec<&'static str> {
+        let Ground::Cluster(cluster) = self else {
+            return KEYS.to_vec();
+        };
+        let Told::Answer(nodes) = tell(&cluster.nodes[node], "CLUSTER NODES").await else {
+            return KEYS.to_vec();
+        };
+        let myself = nodes.lines().find(|line| line.contains("myself"));
+        let words = myself.unwrap_or_default().split(' ').skip(8);
+        // `7`, `7-9`, or a slot on its way: `[7->-ID]`, `[7-<-ID]`.
+        let slots: Vec<_> = words
+            .filter_map(|word| {
+                let mut ends = word.trim_start_matches('[').split('-');
+                let first: u16 = ends.next()?.parse().ok()?;
+                let last = ends.next().and_then(|last| last.parse().ok());
+                Some(first..=last.unwrap_or(first))
+            })
+            .collect();
         let mut keys = Vec::new();
         for key in KEYS {
-            let served = tell(&self.nodes()[node], &format!("EXISTS {key}")).await;
-            if matches!(served, Told::Answer(_)) {
+            let slot = cluster.slot_of(key).await;
+            if slots.iter().any(|slots| slots.contains(&slot)) {
                 keys.push(key);
             }
         }

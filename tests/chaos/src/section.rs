@@ -122,6 +122,7 @@ fn outcome<T>(result: &Result<T, LockError>) -> Outcome {
         Err(LockError::Busy { .. }) => Outcome::Busy,
         Err(LockError::Timeout { source, .. }) => Outcome::Timeout(source.is_some()),
         Err(LockError::Store { .. }) => Outcome::Store,
+        Err(LockError::Unconfirmed { .. }) => Outcome::Unconfirmed,
         Err(LockError::Deadlock { .. }) => Outcome::Deadlock,
         Err(error) => Outcome::Unexpected(format!("{error:?}")),
     }

@@ -64,7 +64,10 @@ fn outcome(op: &Op, verdict: &mut Verdict) {
                 format!("{} on {}: {error}", op.name(), op.key),
             );
         }
-        (Some((_, true)), Outcome::Store | Outcome::Timeout(_) | Outcome::Busy) => {
+        (
+            Some((_, true)),
+            Outcome::Store | Outcome::Unconfirmed | Outcome::Timeout(_) | Outcome::Busy,
+        ) => {
             let what = format!("{} on {}: {outcome:?}", op.name(), op.key);
             verdict.add(Rule::ResultMasked, what);
         }
