@@ -129,12 +129,11 @@ async fn lane(stage: &Stage, mut deck: Deck, end: Instant) -> Result<Vec<Fault>>
         }
         sleep(pause).await;
         let kind = deck.draw();
-        faults.extend(stage.strike(kind, &mut deck).await?);
-        eprintln!(
-            "{:>8.1} s left  {}",
-            (end - Instant::now()).as_secs_f64(),
-            kind.name()
-        );
+        for fault in stage.strike(kind, &mut deck).await? {
+            let left = (end - Instant::now()).as_secs_f64();
+            eprintln!("{left:>8.1} s left  {} {}", fault.kind.name(), fault.note);
+            faults.push(fault);
+        }
     }
     Ok(faults)
 }

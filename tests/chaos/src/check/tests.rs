@@ -10,6 +10,7 @@ use crate::plan::KEYS;
 use crate::resource::Write;
 use crate::sightings::Sighting;
 
+mod failovers;
 mod several;
 
 const KEY: &str = KEYS[0];
