@@ -27,8 +27,9 @@ use std::{num::NonZeroU32, time::Duration};
 pub struct Replicas(Option<NonZeroU32>);
 
 impl Replicas {
-    /// All of them, and one at the least: every replica that the server has had since it was connected to. One that is cut
-    /// off counts further, since it may be promoted; once it is gone for good, the next connection does without it.
+    /// All of them, and one at the least: every replica that the server has had since it was connected to, and as many as
+    /// the sentinels saw well then. One that is cut off counts further, since it may be promoted; once it is gone for
+    /// good, the next connection does without it.
     #[must_use]
     pub const fn all() -> Self {
         Self(None)

@@ -4,7 +4,13 @@
 //! its own, on which a write goes before it: replicas that have that write have all that was executed before it. All
 //! callers that come while one `WAIT` is under way share the next one.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
 use deadpool_redis::redis::{RedisError, aio::MultiplexedConnection, cmd, pipe};
 use tokio::{
@@ -42,6 +48,9 @@ pub(super) struct Confirmer {
     source: Arc<dyn Source>,
     timeouts: Timeouts,
     history: History,
+    /// The most replicas that the server has had since it was connected to, also as others say: one that is missing may
+    /// be promoted.
+    most: Arc<AtomicU32>,
     questions: Mutex<Option<UnboundedSender<Question>>>,
 }
 
@@ -55,12 +64,18 @@ struct Question {
 }
 
 impl Confirmer {
-    /// Connects when it is asked first.
-    pub(super) fn new(source: Arc<dyn Source>, timeouts: Timeouts, history: History) -> Self {
+    /// Connects when it is asked first. Others say that the server has so many replicas.
+    pub(super) fn new(
+        source: Arc<dyn Source>,
+        timeouts: Timeouts,
+        history: History,
+        replicas: u32,
+    ) -> Self {
         Self {
             source,
             timeouts,
             history,
+            most: Arc::new(AtomicU32::new(replicas)),
             questions: Mutex::default(),
         }
     }
@@ -99,11 +114,11 @@ impl Confirmer {
             // The receiver is there.
             let _ = asked.send(question);
             *questions = Some(asked);
-            let (source, history) = (Arc::clone(&self.source), Arc::clone(&self.history));
             drop(tokio::spawn(answer(
-                source,
+                Arc::clone(&self.source),
                 self.timeouts,
-                history,
+                Arc::clone(&self.history),
+                Arc::clone(&self.most),
                 receiver,
             )));
         }
@@ -115,6 +130,7 @@ async fn answer(
     source: Arc<dyn Source>,
     timeouts: Timeouts,
     history: History,
+    most: Arc<AtomicU32>,
     mut questions: UnboundedReceiver<Question>,
 ) {
     let Ok(Opened { mut driver, .. }) =
@@ -138,10 +154,13 @@ async fn answer(
         }
         let now = Instant::now();
         waiting.retain(|question: &Question| now < question.until && !question.answer.is_closed());
-        let most = replication.replicas;
+        // Another connection may have known more.
+        let all = most
+            .fetch_max(replication.replicas, Relaxed)
+            .max(replication.replicas);
         let fewest = waiting
             .iter()
-            .map(|question| question.replicas.of(most))
+            .map(|question| question.replicas.of(all))
             .min();
         let soonest = waiting.iter().min_by_key(|question| question.until);
         let (Some(fewest), Some(soonest)) = (fewest, soonest) else {
@@ -154,17 +173,14 @@ async fn answer(
         if waiting.iter().any(|question| question.replicas.are_all()) {
             // More of them may have come.
             match Replication::of(&mut driver, timeouts).await {
-                Ok(now) => {
-                    let replicas = now.replicas.max(most);
-                    replication = Replication { replicas, ..now };
-                }
+                Ok(now) => replication = now,
                 Err(_) => return,
             }
         }
-        let most = replication.replicas;
+        let all = all.max(replication.replicas);
         let (done, left) = waiting
             .into_iter()
-            .partition(|question| question.replicas.of(most) <= have);
+            .partition(|question| question.replicas.of(all) <= have);
         waiting = left;
         let done: Vec<Question> = done;
         for question in done {

@@ -301,6 +301,7 @@ impl Connector {
             driver,
             endpoint,
             again,
+            replicas,
             following,
         } = opening.await?;
         let pace = Pace::new(begun.elapsed());
@@ -322,7 +323,12 @@ impl Connector {
         let connection = Connection {
             driver,
             endpoint,
-            confirmer: Arc::new(Confirmer::new(again, *timeouts, Arc::clone(&history))),
+            confirmer: Arc::new(Confirmer::new(
+                again,
+                *timeouts,
+                Arc::clone(&history),
+                replicas,
+            )),
             history,
             number,
             losses,
