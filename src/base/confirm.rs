@@ -27,8 +27,9 @@ use std::{num::NonZeroU32, time::Duration};
 pub struct Replicas(Option<NonZeroU32>);
 
 impl Replicas {
-    /// All of them, and one at the least: every replica that the server has had since it was connected to. One that is cut
-    /// off counts further, since it may be promoted; once it is gone for good, the next connection does without it.
+    /// All of them, and one at the least: as many as the server has had since it became the primary, as far as this `Locks`
+    /// has seen, and as the sentinels saw well when it was connected to. One that is cut off counts further, since it may be
+    /// promoted. One that was taken away for good does too, until the next failover or the next start of this process.
     #[must_use]
     pub const fn all() -> Self {
         Self(None)
@@ -46,10 +47,6 @@ impl Replicas {
     /// How many must have it where there are so many.
     pub(crate) fn of(self, all: u32) -> u32 {
         self.0.map_or(all.max(1), NonZeroU32::get)
-    }
-
-    pub(crate) fn are_all(self) -> bool {
-        self.0.is_none()
     }
 }
 

@@ -10,7 +10,7 @@ use futures_util::future;
 use tokio::{sync::watch, time::Instant};
 
 use self::{
-    connect::Common,
+    common::Common,
     inbox::Inbox,
     names::{Entries, Field, Fields},
     outages::Outages,
@@ -37,9 +37,11 @@ use crate::base::{
 mod address;
 mod attempt;
 mod cluster;
+mod common;
 mod confirmer;
 mod connect;
 mod connection;
+mod history;
 mod in_flight;
 mod inbox;
 mod names;

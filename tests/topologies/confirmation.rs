@@ -1,6 +1,6 @@
 //! A lock that counts only once replicas have it.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use reentry::{LockError, LocksBuilder, Replicas};
 
@@ -103,17 +103,67 @@ async fn a_renewal_that_replicas_do_not_have_is_not_believed() {
         .confirm(Replicas::all(), Duration::from_secs(1));
     let locks = builder.build().await.expect("a primary");
     let held = locks.lock("order:42").await.expect("both have it");
-    let mut least = held.held().remaining();
-    let renewed = async || {
-        let remaining = held.held().remaining();
-        least = least.min(remaining);
-        remaining > least
-    };
-    eventually(DEADLINE, "a renewal is confirmed", renewed).await;
+    within(DEADLINE, "a renewal is confirmed", async {
+        // Its end says so: what is left of it also shrinks with each answer that is late.
+        let end = || Instant::now() + held.held().remaining();
+        let before = end() + Duration::from_millis(100);
+        let renewed = async || end() > before;
+        eventually(DEADLINE, "it is renewed", renewed).await;
+    })
+    .await;
     set.nodes[1].pause();
     within(DEADLINE, "the lease ends", held.held().lost()).await;
     // The server has it yet: only this process does not believe so.
     assert!(!set.nodes[0].leftovers().await.is_empty());
+}
+
+/// As in a failover, before the sentinels name it: a process that connects then has to miss it too.
+#[tokio::test]
+async fn a_replica_that_is_being_promoted_is_missed() {
+    let set = SentinelSet::start().await;
+    set.nodes[2].ask("REPLICAOF NO ONE").await;
+    let has_one = async || {
+        let replication = set.nodes[0].ask("INFO replication").await;
+        replication.contains("connected_slaves:1")
+    };
+    eventually(DEADLINE, "it has left its primary", has_one).await;
+    let locks = builder(&set).build().await.expect("a primary");
+    let confirmed = locks.lock("order:42").confirm(Replicas::all(), SHORT);
+    assert!(is_unconfirmed(confirmed.acquire().await));
+    until_free(&set.nodes[0]).await;
+    let one = locks
+        .lock("order:42")
+        .confirm(Replicas::at_least(1), LONG)
+        .acquire()
+        .await;
+    one.expect("the other one has it");
+}
+
+/// The connection that waits for the replicas ends, and they are fewer when there is another one.
+#[tokio::test]
+async fn a_replica_is_missed_over_another_connection() {
+    let set = SentinelSet::start().await;
+    let locks = builder(&set).build().await.expect("a primary");
+    let with = |replicas| locks.lock("order:42").confirm(replicas, SHORT);
+    let both = locks.lock("order:42").confirm(Replicas::all(), LONG);
+    both.run(async {}).await.expect("both have it");
+    set.nodes[2].stop();
+    let has_one = async || {
+        let replication = set.nodes[0].ask("INFO replication").await;
+        replication.contains("connected_slaves:1")
+    };
+    eventually(DEADLINE, "one is gone", has_one).await;
+    let clients = set.nodes[0].ask("CLIENT LIST TYPE normal").await;
+    let waits = |client: &&str| client.contains(" cmd=wait") || client.contains(" cmd=info");
+    for client in clients.lines().filter(waits) {
+        let id = client.split(' ').next().unwrap_or_default();
+        let kill = format!("CLIENT KILL {}", id.replace("id=", "ID "));
+        // It may be the one that asks.
+        let _ = set.nodes[0].try_ask(&kill).await;
+    }
+    for _ in 0..3 {
+        assert!(is_unconfirmed(with(Replicas::all()).acquire().await));
+    }
 }
 
 #[tokio::test]

@@ -7,7 +7,10 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
-    sync::{Arc, Weak, atomic::AtomicUsize},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
     time::Duration,
 };
 
@@ -18,7 +21,8 @@ use self::redirection::{may_be_elsewhere, redirection};
 use super::{
     address::{Address, Place},
     attempt::Attempt,
-    connect::{Common, Connector, Role},
+    common::{Common, Role},
+    connect::Connector,
     connection::Connection,
     reply::Unexpected,
     script::{Call, Way},
@@ -61,6 +65,8 @@ struct Known {
     nodes: BTreeMap<Place, Arc<Node>>,
     /// Who has each slot. Empty until the map was learnt.
     slots: Vec<Option<Arc<Node>>>,
+    /// The epoch of each slot of which the server was asked last to which it was being moved.
+    asked: BTreeMap<u16, u64>,
     /// All of them, replicas too.
     places: BTreeSet<Place>,
     learnt: Option<Instant>,
@@ -123,7 +129,7 @@ impl Cluster {
             };
             (node, way) = match redirection(&cause, &node.place) {
                 Some((place, Way::Plain)) => (self.moved(slot, &place), Way::Plain),
-                Some((place, Way::Asking)) => (self.kept(&place), Way::Asking),
+                Some((place, Way::Asking)) => (self.asked(slot, &place), Way::Asking),
                 None => {
                     if may_be_elsewhere(&cause) {
                         self.learn_soon();
@@ -215,6 +221,13 @@ impl Cluster {
         Arc::clone(known.nodes.entry(place.clone()).or_insert(node))
     }
 
+    /// The server to which a slot is being moved. What it has, the owner of the slot has not.
+    fn asked(self: &Arc<Self>, slot: u16, place: &Place) -> Arc<Node> {
+        let epoch = self.common.epochs.fetch_add(1, Relaxed) + 1;
+        self.known.lock().asked.insert(slot, epoch);
+        self.kept(place)
+    }
+
     fn new_node(self: &Arc<Self>, place: &Place) -> Arc<Node> {
         let source = Arc::new(self.server.at(place));
         let role = OneOfMany {
@@ -266,9 +279,9 @@ impl Cluster {
         node
     }
 
-    /// The connection to the server that has a slot, if there is one.
-    pub(super) fn present(&self, slot: u16) -> Option<Arc<Connection>> {
-        self.owner(slot)?.connector.present()
+    /// That of the server that has a slot.
+    pub(super) fn connector(&self, slot: u16) -> Option<Arc<Connector>> {
+        self.owner(slot).map(|node| Arc::clone(&node.connector))
     }
 
     /// How long a request about a slot that is sent now may take.
@@ -279,7 +292,11 @@ impl Cluster {
 
     /// Changes whenever another connection, or another server, answers for a slot.
     pub(super) fn epoch(&self, slot: u16) -> u64 {
-        self.owner(slot).map_or(0, |node| node.connector.epoch())
+        let known = self.known.lock();
+        let owner = known.slots.get(usize::from(slot));
+        let owner = owner.and_then(|node| Some(node.as_ref()?.connector.epoch()));
+        // Each is greater than all that were there before it.
+        owner.max(known.asked.get(&slot).copied()).unwrap_or(0)
     }
 
     pub(super) fn suspect(&self, slot: u16, since: Instant) {

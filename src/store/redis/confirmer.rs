@@ -4,9 +4,15 @@
 //! its own, on which a write goes before it: replicas that have that write have all that was executed before it. All
 //! callers that come while one `WAIT` is under way share the next one.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
-use deadpool_redis::redis::{RedisError, aio::MultiplexedConnection, cmd, pipe};
+use deadpool_redis::redis::{FromRedisValue, Value, aio::MultiplexedConnection, pipe};
 use tokio::{
     sync::{
         mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
@@ -16,6 +22,7 @@ use tokio::{
 };
 
 use super::{
+    history::{History, Replication},
     pushes::Receiver,
     script::millis,
     source::{Limit, Opened, Source, Timeouts, open},
@@ -33,16 +40,21 @@ use crate::{
 /// How long the write lives that goes before each `WAIT`.
 const LIFE: Duration = Duration::from_millis(100);
 
-/// What a server calls its data: it changes with each failover and each restart.
-pub(super) type History = Arc<str>;
-
 /// Asks one server whether its replicas have what it has executed.
 pub(super) struct Confirmer {
-    /// Leads to that server.
+    server: Server,
+    questions: Mutex<Option<UnboundedSender<Question>>>,
+}
+
+/// Who is asked.
+#[derive(Clone)]
+struct Server {
+    /// Leads to it.
     source: Arc<dyn Source>,
     timeouts: Timeouts,
     history: History,
-    questions: Mutex<Option<UnboundedSender<Question>>>,
+    /// Whether it has another history by now.
+    is_another: Arc<AtomicBool>,
 }
 
 /// A caller that wants to know.
@@ -51,6 +63,7 @@ struct Question {
     key: String,
     replicas: Replicas,
     until: Instant,
+    is_taken: Arc<AtomicBool>,
     answer: oneshot::Sender<Confirmation>,
 }
 
@@ -58,9 +71,12 @@ impl Confirmer {
     /// Connects when it is asked first.
     pub(super) fn new(source: Arc<dyn Source>, timeouts: Timeouts, history: History) -> Self {
         Self {
-            source,
-            timeouts,
-            history,
+            server: Server {
+                source,
+                timeouts,
+                history,
+                is_another: Arc::default(),
+            },
             questions: Mutex::default(),
         }
     }
@@ -74,18 +90,31 @@ impl Confirmer {
     ) -> Confirmation {
         let (answer, answered) = oneshot::channel();
         let until = after(Instant::now(), within);
+        let is_taken = Arc::<AtomicBool>::default();
         self.ask(Question {
             key: format!("reentry:confirm:{}", key.beside()),
             replicas,
             until,
+            is_taken: Arc::clone(&is_taken),
             answer,
         });
         match timeout_at(until, answered).await {
             Ok(Ok(confirmation)) => confirmation,
             // The connection failed, or leads to another server.
             Ok(Err(_)) => Confirmation::Unknown,
-            Err(_elapsed) => Confirmation::Late,
+            Err(_elapsed) => {
+                if !is_taken.load(Relaxed) {
+                    // The runtime of the task that answers stands still: the next question begins another one.
+                    drop(self.questions.lock().take());
+                }
+                Confirmation::Late
+            }
         }
+    }
+
+    /// Whether the server has turned out to have another history than it had when it was connected to.
+    pub(super) fn is_another(&self) -> bool {
+        self.server.is_another.load(Relaxed)
     }
 
     fn ask(&self, question: Question) {
@@ -99,138 +128,118 @@ impl Confirmer {
             // The receiver is there.
             let _ = asked.send(question);
             *questions = Some(asked);
-            let (source, history) = (Arc::clone(&self.source), Arc::clone(&self.history));
-            drop(tokio::spawn(answer(
-                source,
-                self.timeouts,
-                history,
-                receiver,
-            )));
+            drop(tokio::spawn(answer(self.server.clone(), receiver)));
         }
     }
 }
 
 /// Answers until the connection fails, or no more is asked. What is left then is not answered.
-async fn answer(
-    source: Arc<dyn Source>,
-    timeouts: Timeouts,
-    history: History,
-    mut questions: UnboundedReceiver<Question>,
-) {
-    let Ok(Opened { mut driver, .. }) =
-        open(&source, timeouts, Limit::None, Receiver::deaf()).await
-    else {
-        return;
-    };
-    let Ok(mut replication) = Replication::of(&mut driver, timeouts.response).await else {
+async fn answer(server: Server, mut questions: UnboundedReceiver<Question>) {
+    let Server {
+        source,
+        timeouts,
+        history,
+        is_another,
+    } = server;
+    let opening = open(&source, timeouts, Limit::None, Receiver::deaf());
+    let Ok(Opened { mut driver, .. }) = opening.await else {
         return;
     };
     let mut waiting = Vec::new();
-    while replication.history == history {
+    loop {
         if waiting.is_empty() {
-            let Some(question) = questions.recv().await else {
-                return;
-            };
-            waiting.push(question);
+            match questions.recv().await {
+                Some(question) => waiting.push(question),
+                None => return,
+            }
         }
         while let Ok(question) = questions.try_recv() {
             waiting.push(question);
         }
         let now = Instant::now();
-        waiting.retain(|question: &Question| now < question.until && !question.answer.is_closed());
-        let most = replication.replicas;
-        let fewest = waiting
-            .iter()
-            .map(|question| question.replicas.of(most))
-            .min();
-        let soonest = waiting.iter().min_by_key(|question| question.until);
-        let (Some(fewest), Some(soonest)) = (fewest, soonest) else {
+        waiting.retain(|question: &Question| {
+            question.is_taken.store(true, Relaxed);
+            now < question.until && !question.answer.is_closed()
+        });
+        let soonest = waiting.iter().map(|question| question.until).min();
+        let (Some(first), Some(until)) = (waiting.first(), soonest) else {
             continue;
         };
-        let Ok(have) = wait(&mut driver, &soonest.key, fewest, soonest.until, timeouts).await
-        else {
-            return;
-        };
-        if waiting.iter().any(|question| question.replicas.are_all()) {
-            // More of them may have come.
-            match Replication::of(&mut driver, timeouts.response).await {
-                Ok(now) => {
-                    let replicas = now.replicas.max(most);
-                    replication = Replication { replicas, ..now };
+        // The number of the first one: no stream of those that want fewer keeps it waiting.
+        let replicas = first.replicas.of(history.replicas());
+        let key = first.key.clone();
+        match wait(&mut driver, &key, replicas, until, timeouts).await {
+            Waited::For { replicas, now } => {
+                // Nothing counts unless it is the server that has executed it. More replicas may have come.
+                if !history.goes_on(&now) {
+                    return is_another.store(true, Relaxed);
                 }
-                Err(_) => return,
+                let have = |it: &Question| it.replicas.of(history.replicas()) <= replicas;
+                let (done, left): (Vec<_>, Vec<_>) = waiting.into_iter().partition(have);
+                waiting = left;
+                for question in done {
+                    // The caller may have given up.
+                    let _ = question.answer.send(Confirmation::Confirmed);
+                }
             }
-        }
-        let most = replication.replicas;
-        let (done, left) = waiting
-            .into_iter()
-            .partition(|question| question.replicas.of(most) <= have);
-        waiting = left;
-        let done: Vec<Question> = done;
-        for question in done {
-            // The caller may have given up.
-            let _ = question.answer.send(Confirmation::Confirmed);
+            Waited::Refused => waiting.retain(|question| question.key != key),
+            Waited::Another => return is_another.store(true, Relaxed),
+            Waited::Unanswered => return,
         }
     }
 }
 
-/// Writes, and waits until so many replicas have it. Returns how many do.
+/// What a `WAIT` has come to.
+enum Waited {
+    /// So many replicas have it, and this is what the server says of itself.
+    For {
+        replicas: u32,
+        now: Replication,
+    },
+    /// The write was refused: its slot is moving, or memory is full.
+    Refused,
+    /// The server is no primary.
+    Another,
+    Unanswered,
+}
+
+/// Writes, and waits until so many replicas have it.
 async fn wait(
     driver: &mut MultiplexedConnection,
     key: &str,
     replicas: u32,
     until: Instant,
     timeouts: Timeouts,
-) -> Result<u32, Failed> {
+) -> Waited {
     let within = until.saturating_duration_since(Instant::now());
     // 0 would be for ever.
     let limit = millis(within).max(1);
-    let mut both = pipe();
-    both.cmd("SET")
-        .arg(key)
-        .arg("")
-        .arg("PX")
-        .arg(millis(LIFE))
-        .ignore();
-    both.cmd("WAIT").arg(replicas).arg(limit);
-    let asked = both.query_async::<(u32,)>(driver);
+    let mut all = pipe();
+    all.cmd("SET").arg(key).arg("").arg("PX").arg(millis(LIFE));
+    all.cmd("WAIT").arg(replicas).arg(limit);
+    all.cmd("INFO").arg("replication");
+    let asked = driver.send_packed_commands(&all, 0, 3);
     let answered = timeout(within.saturating_add(timeouts.response), asked).await;
-    let (have,) = answered.map_err(|_| Failed)?.map_err(|_| Failed)?;
-    Ok(have)
-}
-
-/// There is no answer, or it is an error.
-struct Failed;
-
-impl From<RedisError> for Failed {
-    fn from(_: RedisError) -> Self {
-        Self
+    let Ok(Ok(answers)) = answered else {
+        return Waited::Unanswered;
+    };
+    let Ok([written, waited, info]) = <[Value; 3]>::try_from(answers) else {
+        return Waited::Unanswered;
+    };
+    let Ok(info) = info
+        .extract_error()
+        .and_then(|it| Ok(String::from_redis_value(it)?))
+    else {
+        return Waited::Unanswered;
+    };
+    let Some(now) = Replication::read(&info) else {
+        return Waited::Another;
+    };
+    if written.extract_error().is_err() {
+        return Waited::Refused;
     }
-}
-
-/// What a server says of itself and its replicas.
-struct Replication {
-    history: History,
-    replicas: u32,
-}
-
-impl Replication {
-    async fn of(driver: &mut MultiplexedConnection, limit: Duration) -> Result<Self, Failed> {
-        let mut info = cmd("INFO");
-        let asked = info.arg("replication").query_async::<String>(driver);
-        let info = timeout(limit, asked).await.map_err(|_| Failed)??;
-        let of = |name: &str| info.lines().find_map(|line| line.strip_prefix(name));
-        Ok(Self {
-            history: of("master_replid:").ok_or(Failed)?.into(),
-            replicas: of("connected_slaves:")
-                .and_then(|it| it.parse().ok())
-                .ok_or(Failed)?,
-        })
-    }
-}
-
-/// What the server that answers calls its data; `None` if it does not say so.
-pub(super) async fn history(driver: &MultiplexedConnection, limit: Duration) -> Option<History> {
-    let replication = Replication::of(&mut driver.clone(), limit).await;
-    replication.ok().map(|replication| replication.history)
+    let waited = waited
+        .extract_error()
+        .and_then(|it| Ok(u32::from_redis_value(it)?));
+    waited.map_or(Waited::Unanswered, |replicas| Waited::For { replicas, now })
 }

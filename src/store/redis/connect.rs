@@ -7,7 +7,7 @@ use std::{
     fmt,
     pin::Pin,
     sync::{
-        Arc, Weak,
+        Arc, OnceLock, Weak,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
@@ -21,15 +21,15 @@ use futures_util::{
 use tokio::{sync::watch, time::Instant};
 
 use super::{
-    confirmer::{Confirmer, history},
+    common::{Common, Role},
+    confirmer::Confirmer,
     connection::{Cause, Connection, Fault},
-    outages::Outages,
+    history::History,
     pace::Pace,
-    pushes::{self, Watched},
-    recent::Recent,
+    pushes,
     reply::Unexpected,
     script::{self, Call, Way},
-    source::{Limit, Opened, Source, Timeouts, open},
+    source::{Limit, Opened, Source, open},
     traffic::Traffic,
 };
 use crate::base::{
@@ -52,55 +52,6 @@ pub(super) struct Connector {
     role: Box<dyn Role>,
 }
 
-/// What its server is among those of the store.
-pub(super) trait Role: Send + Sync {
-    /// A connection was lost.
-    fn lost(&self);
-
-    /// Whether it has a slot.
-    fn has(&self, slot: u16) -> bool;
-}
-
-/// What the connectors of one store have in common.
-#[derive(Clone, Debug)]
-pub(super) struct Common {
-    pub(super) timeouts: Timeouts,
-    /// Who is told of the messages to all processes. A caller's pool brings none.
-    pub(super) watched: Watched,
-    pub(super) outages: Arc<Outages>,
-    /// The latest epoch of all.
-    pub(super) epochs: Arc<AtomicU64>,
-    pub(super) recent: Arc<Recent>,
-}
-
-impl Common {
-    pub(super) fn new(timeouts: Timeouts, outages: Outages) -> Self {
-        Self {
-            timeouts,
-            outages: Arc::new(outages),
-            watched: Watched::default(),
-            epochs: Arc::default(),
-            recent: Arc::default(),
-        }
-    }
-
-    /// Reads the answer to a call.
-    pub(super) fn read<T>(
-        &self,
-        connection: &Connection,
-        call: Call,
-        reply: Value,
-        read: impl FnOnce(Value) -> Result<T, Unexpected>,
-    ) -> Result<T, StoreError> {
-        let read = read(reply);
-        let read = read.map_err(|cause| connection.error(&call, Effect::Unknown, cause))?;
-        if call.is_release() {
-            self.recent.answered(call, &connection.history);
-        }
-        Ok(read)
-    }
-}
-
 #[derive(Debug, Default)]
 struct State {
     connection: Option<Arc<Connection>>,
@@ -108,6 +59,10 @@ struct State {
     connecting: Option<Connecting>,
     /// How many attempts to connect there have been.
     attempts: u64,
+    /// The latest of those whose connection leads to the wrong server by now.
+    moved: u64,
+    /// That of the server that was connected to last.
+    history: Option<History>,
 }
 
 /// An attempt to connect, shared by all requests that wait for it. It runs as a task of its own, so that a
@@ -137,12 +92,17 @@ impl Connector {
         self.role.lost();
     }
 
-    /// A connection leads to the wrong server by now: no answer on it counts any more.
+    /// A connection leads to the wrong server by now, be it the present one or the next.
     fn moved(&self, number: u64) {
-        let present = self.state.lock().connection.clone();
-        let moved = present.filter(|it| it.number == number);
-        moved.iter().for_each(|it| it.traffic.give_up());
-        self.lose();
+        let concerns = {
+            let mut state = self.state.lock();
+            state.moved = state.moved.max(number);
+            let present = state.connection.as_ref().map(|it| it.number);
+            present == Some(number) || state.connecting.is_some() && state.attempts == number
+        };
+        if concerns {
+            self.lose();
+        }
     }
 
     /// Changes whenever a connection was lost or given up.
@@ -290,11 +250,18 @@ impl Connector {
             recent,
             ..
         } = &self.common;
+        let made = Arc::<OnceLock<Weak<Traffic>>>::default();
         let receiver = {
             let connector = Arc::downgrade(self);
             let moving = Weak::clone(&connector);
             let ended = move || connector.upgrade().iter().for_each(|it| it.lose());
-            let moved = move || moving.upgrade().iter().for_each(|it| it.moved(number));
+            let traffic = Arc::clone(&made);
+            let moved = move || {
+                // Requests may be in flight on it although it is not the present one any more.
+                let traffic = traffic.get().and_then(Weak::upgrade);
+                traffic.iter().for_each(|traffic| traffic.give_up());
+                moving.upgrade().iter().for_each(|it| it.moved(number));
+            };
             pushes::to_holders(Arc::clone(watched), ended, moved)
         };
         let opening = open(&self.source, *timeouts, Limit::None, receiver);
@@ -302,6 +269,7 @@ impl Connector {
             driver,
             endpoint,
             again,
+            replicas,
             following,
         } = opening.await?;
         let pace = Pace::new(begun.elapsed());
@@ -312,18 +280,23 @@ impl Connector {
                 pushes::subscribe(&driver, limit).await;
             }
         };
-        let (history, ()) = join(history(&driver, limit), subscribing).await;
+        let (history, ()) = join(History::of(&driver, limit), subscribing).await;
         // Where it does not say so, it may be another one each time.
-        let history = history.unwrap_or_else(|| format!("{endpoint} {number}").into());
+        let history =
+            history.unwrap_or_else(|| History::new(format!("{endpoint} {number}").into()));
+        history.raise(replicas);
+        let history = self.recognise(history);
         let traffic = if is_pooled {
             Traffic::unchecked(pace)
         } else {
             Traffic::checked(pace)
         };
+        // It is the only one.
+        let _ = made.set(Arc::downgrade(&traffic));
         let connection = Connection {
             driver,
             endpoint,
-            confirmer: Arc::new(Confirmer::new(again, *timeouts, Arc::clone(&history))),
+            confirmer: Confirmer::new(again, *timeouts, history.clone()),
             history,
             number,
             losses,
@@ -332,20 +305,40 @@ impl Connector {
             _following: following,
         };
         let has = |slot| self.role.has(slot);
-        let repeating = recent.repeat(&connection, has, limit);
-        repeating.await;
+        recent.repeat(&connection, has, limit).await;
+        if number <= self.state.lock().moved {
+            return Err(self.error(Effect::None, "another server answers in its place by now"));
+        }
         Ok(connection)
     }
 
-    /// Repeats at a server that is connected already what another one has answered before it.
-    pub(super) async fn repeat_releases(&self) {
-        if let Some(connection) = self.present() {
-            let Common {
-                recent, timeouts, ..
-            } = &self.common;
-            let has = |slot| self.role.has(slot);
-            recent.repeat(&connection, has, timeouts.response).await;
+    /// The locks may be lost with a server that has another history than the one before it.
+    fn recognise(&self, history: History) -> History {
+        let before = {
+            let mut state = self.state.lock();
+            match &state.history {
+                Some(known) if *known == history => {
+                    known.raise(history.replicas());
+                    return known.clone();
+                }
+                _ => state.history.replace(history.clone()),
+            }
+        };
+        if before.is_some() {
+            self.role.lost();
         }
+        history
+    }
+
+    /// Repeats at a server that is connected already what another one has answered before it, for these slots. Returns
+    /// false where it is not connected: then it is done before its first request.
+    pub(super) async fn repeat_releases(&self, has: impl Fn(u16) -> bool) -> bool {
+        let Some(connection) = self.present() else {
+            return false;
+        };
+        let limit = self.common.timeouts.response;
+        self.common.recent.repeat(&connection, has, limit).await;
+        true
     }
 
     /// Closes the connection, and makes no other one. A pool that was given stays as it is.
@@ -371,7 +364,7 @@ impl Connector {
     }
 
     /// Forgets a connection that failed, unless it has been replaced already.
-    fn discard(&self, failed: u64) {
+    pub(super) fn discard(&self, failed: u64) {
         let is_failed = |connection: &mut Arc<Connection>| connection.number == failed;
         let discarded = self.state.lock().connection.take_if(is_failed);
         if discarded.is_some() {

@@ -9,7 +9,8 @@ use futures_util::future::Either;
 use tokio::time::Instant;
 
 use super::{
-    confirmer::{Confirmer, History},
+    confirmer::Confirmer,
+    history::History,
     script::{self, Call, DriverError, Way},
     source::Following,
     traffic::Traffic,
@@ -26,7 +27,7 @@ pub(super) struct Connection {
     pub(super) endpoint: Arc<str>,
     /// Tells its server from those that answer in its place before and after it.
     pub(super) history: History,
-    pub(super) confirmer: Arc<Confirmer>,
+    pub(super) confirmer: Confirmer,
     /// Tells a connection from its successor.
     pub(super) number: u64,
     /// How many connections had been lost when it was made: once there are more, it is suspect.

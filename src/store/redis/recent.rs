@@ -15,8 +15,8 @@ use futures_util::future::join_all;
 use tokio::time::Instant;
 
 use super::{
-    confirmer::History,
     connection::Connection,
+    history::History,
     script::{Call, Way},
 };
 use crate::base::mutex::Mutex;

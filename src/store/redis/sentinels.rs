@@ -65,6 +65,8 @@ pub(super) struct Sentinels {
 #[derive(Clone, Debug)]
 struct Verdict {
     named: Named,
+    /// How many replicas it has that are well, as far as any of them knows.
+    replicas: u32,
     /// Whether each of them has answered.
     is_complete: bool,
 }
@@ -107,7 +109,8 @@ impl Sentinels {
                     let opened = opened?;
                     // It goes on, since it may be asking because of what it was told already.
                     let following = Some(follow(another, receiver));
-                    return Ok(Opened { following, ..opened });
+                    let replicas = verdict.replicas;
+                    return Ok(Opened { following, replicas, ..opened });
                 }
                 other = &mut another => verdict = other,
             }
@@ -254,6 +257,7 @@ impl Source for Sentinels {
 struct Heard {
     named: Option<Named>,
     others: BTreeSet<Place>,
+    replicas: u32,
     answers: usize,
     /// How many of the errors say that asking again is of no use.
     refused: usize,
@@ -263,8 +267,13 @@ struct Heard {
 impl Heard {
     fn hear(&mut self, answer: Result<Answer, RedisError>) {
         match answer {
-            Ok(Answer { primary, others }) => {
+            Ok(Answer {
+                primary,
+                others,
+                replicas,
+            }) => {
                 self.answers += 1;
+                self.replicas = self.replicas.max(replicas);
                 self.named = self.named.take().max(primary);
                 self.others.extend(others);
             }
@@ -287,6 +296,7 @@ impl Heard {
         match (self.named, self.error) {
             (Some(named), _) => Ok(Verdict {
                 named,
+                replicas: self.replicas,
                 is_complete: self.answers == count,
             }),
             (None, Some(error)) => Err((effect(self.refused == count), DriverError(error).into())),

@@ -9,7 +9,7 @@ use deadpool_redis::redis::{
 use super::{
     address::{Address, Place, provide_tls, refused},
     cluster::Cluster,
-    connect::Common,
+    common::Common,
     outages::Outages,
     sentinels::Sentinels,
     source::Source,

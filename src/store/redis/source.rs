@@ -76,6 +76,8 @@ pub(super) struct Opened {
     pub(super) endpoint: Arc<str>,
     /// Leads to the same server once more.
     pub(super) again: Arc<dyn Source>,
+    /// How many replicas of it others know, which may take its place.
+    pub(super) replicas: u32,
     /// What gives it up once it leads to the wrong server.
     pub(super) following: Option<Following>,
 }
@@ -141,6 +143,7 @@ impl Source for Pooled {
                 driver,
                 endpoint,
                 again: self,
+                replicas: 0,
                 following: None,
             })
         })
@@ -174,6 +177,7 @@ pub(super) async fn open_at(
         driver,
         endpoint: Arc::clone(endpoint),
         again: address,
+        replicas: 0,
         following: None,
     })
 }

@@ -7,7 +7,8 @@ use tokio::time::Instant;
 
 use super::{
     cluster::Cluster,
-    connect::{Common, Connector, Role},
+    common::{Common, Role},
+    connect::Connector,
     outages::Outages,
     reply::Unexpected,
     script::Call,
@@ -60,14 +61,19 @@ impl Topology {
         within: Duration,
         epoch: u64,
     ) -> Confirmation {
-        let present = match self {
-            Self::One(connector) => connector.present(),
-            Self::Cluster(cluster) => cluster.present(key.slot()),
+        let connector = match self {
+            Self::One(connector) => Some(Arc::clone(connector)),
+            Self::Cluster(cluster) => cluster.connector(key.slot()),
         };
-        let Some(connection) = present.filter(|_| self.epoch(key) == epoch) else {
+        let present = connector.and_then(|it| Some((it.present()?, it)));
+        let Some((connection, connector)) = present.filter(|_| self.epoch(key) == epoch) else {
             return Confirmation::Unknown;
         };
         let confirmation = connection.confirmer.confirm(key, replicas, within).await;
+        if connection.confirmer.is_another() {
+            // The next one says which it is, and verifies what was held.
+            connector.discard(connection.number);
+        }
         if self.epoch(key) == epoch {
             confirmation
         } else {

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::topology::Topology;
+
 /// What one run is to be.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -11,6 +13,12 @@ pub(crate) struct Args {
     /// Of the faults and of what the workers try
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
+    /// What the workers lock on
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) topology: Topology,
+    /// Workers wait until all replicas have a lock, and a failover excuses nothing
+    #[arg(long)]
+    pub(crate) confirm: bool,
     /// Where the timeline goes [default: target/chaos/SEED.svg]
     #[arg(long, value_name = "FILE")]
     pub(crate) plot: Option<PathBuf>,

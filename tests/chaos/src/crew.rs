@@ -9,9 +9,10 @@ use anyhow::{Context, Result};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::{Instant, timeout_at};
 
-use crate::plan::{CALM, END, IS_CALM, Order, WORKERS};
+use crate::plan::{END, IS_CALM, Order, WORKERS};
 use crate::support::dice::Dice;
 use crate::support::process::Process;
+use crate::topology::Topology;
 
 /// A worker that runs.
 #[derive(Debug)]
@@ -42,14 +43,23 @@ pub(crate) enum End {
     Hung,
 }
 
+/// What every worker is started with.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    /// Where the ledgers go.
+    pub(crate) folder: PathBuf,
+    /// One for each mode.
+    pub(crate) urls: Vec<String>,
+    pub(crate) resource: PathBuf,
+    pub(crate) topology: Topology,
+    pub(crate) confirm: bool,
+    pub(crate) trace: bool,
+}
+
 /// The workers of a run: at any time one of each mode.
 #[derive(Debug)]
 pub(crate) struct Crew {
-    folder: PathBuf,
-    /// One for each mode.
-    urls: Vec<String>,
-    resource: PathBuf,
-    trace: bool,
+    plan: Plan,
     dice: Dice,
     slots: Vec<Worker>,
     remains: Vec<Remains>,
@@ -57,18 +67,9 @@ pub(crate) struct Crew {
 }
 
 impl Crew {
-    pub(crate) fn start(
-        folder: PathBuf,
-        urls: Vec<String>,
-        resource: PathBuf,
-        trace: bool,
-        dice: Dice,
-    ) -> Result<Crew> {
+    pub(crate) fn start(plan: Plan, dice: Dice) -> Result<Crew> {
         let mut crew = Crew {
-            folder,
-            urls,
-            resource,
-            trace,
+            plan,
             dice,
             slots: Vec::new(),
             remains: Vec::new(),
@@ -110,7 +111,8 @@ impl Crew {
 
     /// Tells all workers that the faults are over. A worker that does not answer in time hangs.
     pub(crate) async fn calm(&mut self) -> Result<()> {
-        let end = Instant::now() + CALM + crate::plan::WAIT;
+        let topology = self.plan.topology;
+        let end = Instant::now() + topology.calm() + topology.wait();
         for worker in &mut self.slots {
             // One that has ended early is found below.
             let _ = writeln!(worker.stdin, "{}", crate::plan::BE_CALM);
@@ -154,15 +156,18 @@ impl Crew {
     fn spawn(&mut self, mode: usize) -> Result<Worker> {
         let name = format!("w{}", self.started);
         self.started += 1;
+        let plan = &self.plan;
         let order = Order {
-            url: self.urls[mode].clone(),
-            resource: self.resource.clone(),
-            ledger: self.folder.join(format!("{name}.jsonl")),
-            trace: self
+            url: plan.urls[mode].clone(),
+            resource: plan.resource.clone(),
+            ledger: plan.folder.join(format!("{name}.jsonl")),
+            trace: plan
                 .trace
-                .then(|| self.folder.join(format!("{name}.trace"))),
+                .then(|| plan.folder.join(format!("{name}.trace"))),
             name,
             mode,
+            topology: plan.topology,
+            confirm: plan.confirm,
             seed: self.dice.roll(1 << 31),
         };
         let mut command = Command::new(std::env::current_exe()?);

@@ -1,6 +1,8 @@
 //! The kinds of faults, and what each of them excuses.
 
+use crate::clock;
 use crate::plan::KEYS;
+use crate::topology::Topology;
 
 /// One fault that was made.
 #[derive(Clone, Debug)]
@@ -9,14 +11,24 @@ pub(crate) struct Fault {
     /// From before the first step of it to after the last.
     pub(crate) start: u64,
     pub(crate) end: u64,
+    /// From when on the servers answered as before.
+    pub(crate) over: u64,
     pub(crate) target: Target,
+    /// From when to when servers may have forgotten what they had answered, because of a failover.
+    pub(crate) forgets: Vec<(u64, u64)>,
+    /// What happened, for the reader of a ledger.
+    pub(crate) note: String,
 }
 
 /// What it was done to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     All,
+    /// It came to nothing.
+    None,
     Key(&'static str),
+    /// Those of one node.
+    Keys(Vec<&'static str>),
     Worker(String),
 }
 
@@ -26,9 +38,11 @@ pub(crate) enum Lane {
     Processes,
     Network,
     Server,
+    /// What happens to one of several servers. Each of these ends when all servers are well again.
+    Nodes,
 }
 
-pub(crate) const LANES: [Lane; 3] = [Lane::Processes, Lane::Network, Lane::Server];
+pub(crate) const LANES: [Lane; 4] = [Lane::Processes, Lane::Network, Lane::Server, Lane::Nodes];
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $lane:ident $kind:ident $name:literal,)*) => {
@@ -116,6 +130,44 @@ kinds! {
     Server Delete "DEL of a lock",
     /// FLUSHALL.
     Server FlushAll "FLUSHALL",
+    /// SIGKILL; it comes back without data when another node is the primary.
+    Nodes PrimaryKilled "primary killed",
+    /// SIGSTOP until another node is the primary, then SIGCONT.
+    Nodes PrimaryStopped "primary stopped beyond a failover",
+    /// SIGSTOP for less than a failover takes, then SIGCONT.
+    Nodes PrimaryFrozen "primary stopped for a moment",
+    /// SHUTDOWN; it comes back without data when another node is the primary.
+    Nodes PrimaryShutDown "primary shut down",
+    /// What it is told from then on does not reach its replicas; then SIGKILL.
+    Nodes CutThenKilled "primary cut off from its replicas, then killed",
+    /// Neither its replicas nor the sentinels reach it, while its clients do.
+    Nodes CutOff "primary cut off from all but its clients",
+    /// SENTINEL FAILOVER.
+    Nodes ToldSentinel "SENTINEL FAILOVER",
+    /// CLUSTER FAILOVER.
+    Nodes ToldReplica "CLUSTER FAILOVER",
+    /// CLUSTER FAILOVER TAKEOVER, by a replica that was cut off.
+    Nodes TakenOver "CLUSTER FAILOVER TAKEOVER",
+    /// A slot goes to another node with its keys, and back.
+    Nodes SlotMoved "slot moved and back",
+    /// No replica is connected for a while.
+    Nodes ReplicationCut "replication cut",
+    /// The primary refuses writes, since it wants more replicas than there are.
+    Nodes NoReplicas "NOREPLICAS",
+    /// REPLICAOF a server that is not there, at the primary.
+    Nodes Demoted "primary read-only",
+    /// SIGKILL of a replica, which comes back without data.
+    Nodes ReplicaKilled "replica killed",
+    /// SIGSTOP of a replica.
+    Nodes ReplicaStopped "replica stopped",
+    /// SIGKILL of a sentinel.
+    Nodes SentinelKilled "sentinel killed",
+    /// SIGSTOP of one or all sentinels.
+    Nodes SentinelsStopped "sentinels stopped",
+    /// CLIENT KILL at all sentinels.
+    Nodes SentinelsCut "CLIENT KILL at the sentinels",
+    /// A failover that no fault was to bring: a server was too slow for the others. It is never drawn.
+    Nodes Unasked "failover that was not asked for",
 }
 
 /// What is wanted, but cannot be made here.
@@ -125,9 +177,72 @@ pub(crate) const NOT_RUN: &[&str] = &[
 ];
 
 impl Kind {
+    /// Whether it is made where the workers lock on this.
+    pub(crate) fn runs_in(self, topology: Topology) -> bool {
+        match (self.lane(), topology) {
+            (Lane::Processes, _) => true,
+            (Lane::Network, _) => topology == Topology::Server,
+            (Lane::Server, Topology::Server) => true,
+            // The others would be failovers, or what the lane of the nodes has.
+            (Lane::Server, _) => matches!(
+                self,
+                Kind::KillCommands
+                    | Kind::KillInboxes
+                    | Kind::PauseAll
+                    | Kind::PauseWrites
+                    | Kind::ScriptFlush
+                    | Kind::SlowScript
+                    | Kind::MemoryFull
+                    | Kind::Delete
+                    | Kind::FlushAll
+            ),
+            (Lane::Nodes, Topology::Server) => false,
+            (Lane::Nodes, Topology::Sentinel) => !matches!(
+                self,
+                Kind::ToldReplica | Kind::TakenOver | Kind::SlotMoved | Kind::Unasked
+            ),
+            (Lane::Nodes, Topology::Cluster) => !matches!(
+                self,
+                Kind::CutOff
+                    | Kind::ToldSentinel
+                    | Kind::Demoted
+                    | Kind::SentinelKilled
+                    | Kind::SentinelsStopped
+                    | Kind::SentinelsCut
+                    | Kind::Unasked
+            ),
+        }
+    }
+
+    /// Whether another node becomes the primary by it.
+    pub(crate) fn fails_over(self) -> bool {
+        matches!(
+            self,
+            Kind::PrimaryKilled
+                | Kind::PrimaryStopped
+                | Kind::PrimaryShutDown
+                | Kind::CutThenKilled
+                | Kind::CutOff
+                | Kind::ToldSentinel
+                | Kind::ToldReplica
+                | Kind::TakenOver
+                | Kind::Unasked
+        )
+    }
+
     /// Whether it comes twice as often, since what it may show takes several things at once.
     pub(crate) fn is_telling(self) -> bool {
-        matches!(self, Kind::HoldOld | Kind::SlowThenGone)
+        matches!(
+            self,
+            Kind::HoldOld
+                | Kind::SlowThenGone
+                | Kind::PrimaryKilled
+                | Kind::PrimaryStopped
+                | Kind::CutThenKilled
+                | Kind::CutOff
+                | Kind::TakenOver
+                | Kind::SlotMoved
+        )
     }
 
     /// Whether locks that are held may be gone afterwards.
@@ -137,14 +252,47 @@ impl Kind {
 }
 
 impl Fault {
-    /// Whether it may have taken the lock `key` from its holder.
+    /// One that has just been undone.
+    pub(crate) fn new(kind: Kind, start: u64, target: Target) -> Fault {
+        let end = clock::now();
+        Fault {
+            kind,
+            start,
+            end,
+            over: end,
+            target,
+            forgets: Vec::new(),
+            note: String::new(),
+        }
+    }
+
+    /// Whether it took the lock `key` from its holder.
     pub(crate) fn takes(&self, key: &str) -> bool {
-        let touches = match &self.target {
+        self.kind.takes_data() && self.touches(key)
+    }
+
+    /// Whether it may have taken the lock `key` from its holder, unless replicas had confirmed that.
+    pub(crate) fn may_take(&self, key: &str) -> bool {
+        !self.forgets.is_empty() && self.touches(key)
+    }
+
+    /// Whether what it took was taken between these two instants.
+    pub(crate) fn loses_within(&self, from: u64, to: u64) -> bool {
+        let meets = |&(start, end): &(u64, u64)| start <= to && end >= from;
+        if self.kind.takes_data() {
+            meets(&(self.start, self.end))
+        } else {
+            self.forgets.iter().any(meets)
+        }
+    }
+
+    fn touches(&self, key: &str) -> bool {
+        match &self.target {
             Target::All => true,
             Target::Key(target) => *target == key,
-            Target::Worker(_) => false,
-        };
-        self.kind.takes_data() && touches
+            Target::Keys(targets) => targets.contains(&key),
+            Target::Worker(_) | Target::None => false,
+        }
     }
 
     /// Whether this worker did not run meanwhile.

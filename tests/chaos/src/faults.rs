@@ -3,55 +3,112 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::Result;
+use tokio::sync::Mutex as Gate;
 
 use crate::clock;
 use crate::crew::Crew;
 use crate::fault::{Fault, Kind, Lane, Target};
+use crate::ground::Ground;
 use crate::plan::WORKERS;
 use crate::schedule::Deck;
 use crate::support::proxy::Proxy;
-use crate::support::server::RedisServer;
 
 mod network;
+mod nodes;
+mod primaries;
 mod processes;
+mod sentinels;
 mod server;
+mod slots;
+pub(crate) mod tell;
 
 /// What faults are made on.
 #[derive(Debug)]
 pub(crate) struct Stage {
-    pub(crate) server: RedisServer,
-    /// The way of each worker to the server.
-    pub(crate) proxies: Vec<Proxy>,
+    pub(crate) ground: Ground,
     pub(crate) crew: Mutex<Crew>,
+    /// Held while a slot moves.
+    moving: Gate<()>,
+    /// When all nodes were well last, and which of them were primaries.
+    settled: Gate<(u64, String)>,
 }
 
 impl Stage {
-    /// Makes one fault, waits, and undoes it.
-    pub(crate) async fn strike(&self, kind: Kind, deck: &mut Deck) -> Result<Fault> {
+    pub(crate) async fn new(ground: Ground, crew: Crew) -> Stage {
+        let settled = (clock::now(), ground.signature().await);
+        Stage {
+            ground,
+            crew: Mutex::new(crew),
+            moving: Gate::default(),
+            settled: Gate::new(settled),
+        }
+    }
+
+    /// Makes one fault, waits, and undoes it. There may have been another one that was not asked for.
+    pub(crate) async fn strike(&self, kind: Kind, deck: &mut Deck) -> Result<Vec<Fault>> {
+        if kind.lane() == Lane::Nodes {
+            return Ok(self.strike_node(kind, deck).await);
+        }
         let start = clock::now();
-        let target = match kind.lane() {
-            Lane::Processes => processes::strike(&self.crew, kind, deck).await?,
-            Lane::Network => self.disturb(kind, deck).await,
-            Lane::Server => server::strike(&self.server, kind, deck).await,
+        let target = match (kind.lane(), &self.ground) {
+            (Lane::Processes, _) => processes::strike(&self.crew, kind, deck).await?,
+            (Lane::Network, Ground::Server { proxies, .. }) => {
+                self.disturb(proxies, kind, deck).await
+            }
+            (_, Ground::Server { server, .. }) => server::strike(server, kind, deck).await,
+            _ => primaries::strike(&self.ground, &self.moving, kind, deck).await,
         };
-        let end = clock::now();
-        Ok(Fault {
-            kind,
-            start,
-            end,
-            target,
-        })
+        Ok(vec![Fault::new(kind, start, target)])
+    }
+
+    async fn strike_node(&self, kind: Kind, deck: &mut Deck) -> Vec<Fault> {
+        let mut faults = self.unasked().await;
+        let _moving = match kind {
+            Kind::SlotMoved => Some(self.moving.lock().await),
+            _ => None,
+        };
+        let start = clock::now();
+        let struck = nodes::strike(&self.ground, kind, deck).await;
+        let fault = Fault::new(kind, start, struck.target);
+        if kind.fails_over() {
+            *self.settled.lock().await = (fault.end, self.ground.signature().await);
+        } else {
+            faults.extend(self.unasked().await);
+        }
+        faults.push(Fault {
+            over: struck.over.unwrap_or(fault.end),
+            forgets: struck.forgets,
+            note: struck.note,
+            ..fault
+        });
+        faults
+    }
+
+    /// A failover since the nodes were well last.
+    pub(crate) async fn unasked(&self) -> Vec<Fault> {
+        let mut settled = self.settled.lock().await;
+        let now = self.ground.signature().await;
+        let (since, before) = std::mem::replace(&mut *settled, (clock::now(), now.clone()));
+        if before == now {
+            return Vec::new();
+        }
+        let fault = Fault::new(Kind::Unasked, since, Target::All);
+        vec![Fault {
+            forgets: vec![(since, fault.end)],
+            note: format!("{before} -> {now}"),
+            ..fault
+        }]
     }
 
     /// A fault of the network, on the way of one worker or of all.
-    async fn disturb(&self, kind: Kind, deck: &mut Deck) -> Target {
+    async fn disturb(&self, proxies: &[Proxy], kind: Kind, deck: &mut Deck) -> Target {
         let slot = usize::try_from(deck.dice.roll(WORKERS as u64 + 2)).unwrap_or(WORKERS);
-        if let Some(way) = self.proxies.get(slot) {
+        if let Some(way) = proxies.get(slot) {
             let name = self.crew().name(slot);
             network::strike(&[way], kind, deck).await;
             return Target::Worker(name);
         }
-        let all: Vec<_> = self.proxies.iter().collect();
+        let all: Vec<_> = proxies.iter().collect();
         network::strike(&all, kind, deck).await;
         Target::All
     }

@@ -4,14 +4,17 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 
+use crate::clock::nanos;
 use crate::crew::{End, Remains};
 use crate::fault::Fault;
 use crate::ledger::{self, Answer, Life, Outcome, Reason, Record, What};
 use crate::resource::Write;
 use crate::sightings::Sighting;
+use crate::topology::Topology;
 
 #[derive(Debug, Default)]
 pub(crate) struct History {
+    pub(crate) topology: Topology,
     pub(crate) start: u64,
     /// When the last fault had been undone.
     pub(crate) healed: u64,
@@ -24,6 +27,8 @@ pub(crate) struct History {
     pub(crate) workers: Vec<(String, End)>,
     /// Which worker has had which key in the last phase, and when.
     pub(crate) calm: Vec<(String, String, u64)>,
+    /// Whether all replicas had each lock before its section began, so that no failover takes it.
+    pub(crate) confirm: bool,
     /// Keys of locks and queues that stayed in the store.
     pub(crate) leftovers: Vec<String>,
 }
@@ -108,13 +113,31 @@ impl History {
         sections
     }
 
-    /// Whether any fault took data of `key` at any time from `from` to `to`.
+    /// Before an entry, in ns, at which its lock was given to it at the earliest.
+    pub(crate) fn lease(&self) -> u64 {
+        nanos(self.topology.longest_ttl())
+    }
+
+    /// Whether any fault took locks of `key` away for certain at any time from `from` to `to`.
+    pub(crate) fn taken_away(&self, key: &str, from: u64, to: u64) -> bool {
+        self.any_loss(from, to, |fault| fault.takes(key))
+    }
+
+    /// Whether any fault may have taken locks of `key` at any time from `from` to `to`.
     pub(crate) fn taken(&self, key: &str, from: u64, to: u64) -> bool {
-        let within = |fault: &&Fault| fault.start <= to && fault.end >= from;
-        self.faults
-            .iter()
-            .filter(within)
-            .any(|fault| fault.takes(key))
+        let takes = |fault: &Fault| fault.takes(key) || !self.confirm && fault.may_take(key);
+        self.any_loss(from, to, takes)
+    }
+
+    /// Whether any fault may have taken what was written for `key` between these two instants. A depth, and a release,
+    /// are never confirmed.
+    pub(crate) fn forgotten(&self, key: &str, from: u64, to: u64) -> bool {
+        self.any_loss(from, to, |fault| fault.takes(key) || fault.may_take(key))
+    }
+
+    fn any_loss(&self, from: u64, to: u64, takes: impl Fn(&Fault) -> bool) -> bool {
+        let within = |fault: &&Fault| fault.loses_within(from, to);
+        self.faults.iter().filter(within).any(takes)
     }
 
     /// Whether there was a fault of this worker's own between two instants.

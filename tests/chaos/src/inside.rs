@@ -3,7 +3,6 @@
 use futures_util::future::BoxFuture;
 use tokio::time::{sleep, timeout};
 
-use crate::plan::MAX_TTL;
 use crate::section::Section;
 use crate::shape::Shape;
 
@@ -34,7 +33,7 @@ fn deeper(section: &Section, shape: Shape, level: u64) -> BoxFuture<'_, ()> {
     Box::pin(async move {
         let mut request = section.again();
         if shape.lengthens && level == shape.levels {
-            request = request.ttl(MAX_TTL);
+            request = request.ttl(section.site.client.topology.longest_ttl());
         }
         let inside = async {
             section.reentered();

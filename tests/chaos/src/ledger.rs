@@ -106,6 +106,8 @@ pub(crate) enum Outcome {
     Timeout(bool),
     /// The store failed.
     Store,
+    /// Too few replicas had it in time, and it was given back.
+    Unconfirmed,
     /// It gave way, since callers waited for each other.
     Deadlock,
     /// The caller dropped it.

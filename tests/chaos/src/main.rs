@@ -1,9 +1,9 @@
 //! Chaos on a real server: worker processes take locks from each other while everything around them
 //! breaks, and afterwards their ledgers are checked for whatever must not have happened.
 //!
-//! `cargo xtask chaos --minutes 2 --seed 1`. The harness starts a `redis-server` of its own, a proxy
-//! before it, the fenced resource that the locks protect, and the workers, which are this program
-//! once more.
+//! `cargo xtask chaos --minutes 2 --seed 1`. The harness starts a `redis-server` of its own and a proxy
+//! before it, or a primary with replicas and sentinels, or a cluster; the fenced resource that the locks
+//! protect; and the workers, which are this program once more.
 
 use std::process::ExitCode;
 
@@ -18,6 +18,7 @@ mod clock;
 mod crew;
 mod fault;
 mod faults;
+mod ground;
 mod history;
 mod inside;
 mod ledger;
@@ -32,6 +33,7 @@ mod several;
 mod shape;
 mod sightings;
 mod summary;
+mod topology;
 mod worker;
 
 /// What the integration tests of the library stand on too.
@@ -45,12 +47,16 @@ mod worker;
 mod support {
     pub mod admin;
     pub mod clients;
+    pub mod cluster;
     pub mod config;
     pub mod dice;
     pub mod ports;
     pub mod process;
     pub mod program;
     pub mod proxy;
+    pub mod replication;
+    pub mod resharding;
+    pub mod sentinel;
     pub mod server;
     pub mod stats;
     pub mod wait;

@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use reentry::{DepthSync, HandOff, Locks, LocksBuilder, Wake};
+use reentry::{DepthSync, HandOff, Locks, LocksBuilder, Replicas, Wake};
 use serde::{Deserialize, Serialize};
+
+use crate::topology::Topology;
 
 /// Locks, and then a semaphore. All workers want the first two all the time, and the others now and then.
 pub(crate) const KEYS: [&str; 9] = [
@@ -27,13 +29,8 @@ pub(crate) const HEARTBEAT: Duration = Duration::from_millis(200);
 pub(crate) const RESPONSE_TIMEOUT: Duration = Duration::from_millis(250);
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// No lease is longer than this.
-pub(crate) const MAX_TTL: Duration = Duration::from_secs(2);
-/// No request waits longer than this, the last phase apart.
-pub(crate) const WAIT: Duration = Duration::from_secs(4);
-
-/// Within this time after the last fault every worker must have had every key.
-pub(crate) const CALM: Duration = Duration::from_secs(30);
+/// How long replicas have to confirm a lock, where it counts only then.
+const CONFIRMED_WITHIN: Duration = Duration::from_secs(1);
 
 /// How many worker processes there are at any time, one of each mode, and how many tasks in each.
 pub(crate) const WORKERS: usize = MODES.len();
@@ -49,7 +46,8 @@ pub(crate) struct Mode {
     depth_sync: DepthSync,
 }
 
-pub(crate) const MODES: [Mode; 5] = [
+/// As with one server.
+const MODES: [Mode; 5] = [
     Mode {
         ttl: Duration::from_millis(900),
         handoff: HandOff::InStore,
@@ -72,7 +70,7 @@ pub(crate) const MODES: [Mode; 5] = [
         depth_sync: DepthSync::Background,
     },
     Mode {
-        ttl: MAX_TTL,
+        ttl: Duration::from_secs(2),
         handoff: HandOff::InProcess,
         local_handoffs: 2,
         wake: Wake::Backoff,
@@ -91,11 +89,17 @@ pub(crate) const MODES: [Mode; 5] = [
 ];
 
 impl Mode {
-    pub(crate) fn builder(&self, url: &str) -> LocksBuilder {
+    pub(crate) fn of(order: &Order) -> Mode {
+        let mode = MODES[order.mode];
+        let ttl = order.topology.scale() * mode.ttl;
+        Mode { ttl, ..mode }
+    }
+
+    fn builder(&self, topology: Topology, url: &str) -> LocksBuilder {
         Locks::builder()
             .url(url)
             .ttl(self.ttl)
-            .wait(WAIT)
+            .wait(topology.wait())
             .heartbeat(HEARTBEAT)
             .response_timeout(RESPONSE_TIMEOUT)
             .connect_timeout(CONNECT_TIMEOUT)
@@ -123,7 +127,20 @@ pub(crate) struct Order {
     /// Where the events of the library go, if they are wanted.
     pub(crate) trace: Option<PathBuf>,
     pub(crate) mode: usize,
+    pub(crate) topology: Topology,
+    pub(crate) confirm: bool,
     pub(crate) seed: u64,
+}
+
+impl Order {
+    pub(crate) fn builder(&self) -> LocksBuilder {
+        let builder = Mode::of(self).builder(self.topology, &self.url);
+        if self.confirm {
+            builder.confirm(Replicas::all(), CONFIRMED_WITHIN)
+        } else {
+            builder
+        }
+    }
 }
 
 /// What a worker is told: no new sections, but every key once.

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use crate::ledger::Outcome;
-use crate::plan::{HOT, KEYS, LOCKS, WAIT, permits};
+use crate::plan::{HOT, KEYS, LOCKS, permits};
 use crate::section::{Client, Op, Section, Site};
 use crate::shape::{BRIEF, Shape, index, millis};
 use crate::support::dice::Dice;
@@ -36,7 +36,7 @@ pub(crate) async fn run(client: Arc<Client>, mut dice: Dice, stop: watch::Receiv
 
 /// The last phase: this key once, however long it takes. Returns whether it got the lock.
 pub(crate) async fn once(client: &Arc<Client>, key: &str) -> bool {
-    let op = Op::begin(client, key, WAIT);
+    let op = Op::begin(client, key, client.wait());
     let request = match permits(key) {
         Some(_) => shared(client, key),
         None => client.locks.lock(key),
@@ -57,7 +57,7 @@ fn shared(client: &Client, key: &str) -> LockRequest {
 
 async fn turn(client: &Arc<Client>, dice: &mut Dice, index: usize) {
     let key = KEYS[index];
-    let mut ttl = client.mode.ttl;
+    let (mut ttl, wait) = (client.mode.ttl, client.wait());
     let takes_permit = permits(key).is_some();
     let shape = if takes_permit {
         Shape::of_permit(dice)
@@ -70,14 +70,14 @@ async fn turn(client: &Arc<Client>, dice: &mut Dice, index: usize) {
         client.locks.lock(key)
     };
     if dice.roll(10) == 0 {
-        ttl = millis(dice, 600, 2_000);
+        ttl = client.topology.scale() * millis(dice, 600, 2_000);
         request = request.ttl(ttl);
     }
     if dice.roll(4) == 0 {
         request = request.on_lost(OnLost::KeepRunning);
     }
     match dice.roll(32) {
-        0..=6 => plain(client, key, request, WAIT, shape, ttl).await,
+        0..=6 => plain(client, key, request, wait, shape, ttl).await,
         7..=9 => {
             let wait = millis(dice, 1, 60);
             plain(client, key, request.wait(wait), wait, shape, ttl).await;
@@ -85,31 +85,31 @@ async fn turn(client: &Arc<Client>, dice: &mut Dice, index: usize) {
         10..=11 => attempt(client, key, request, shape, ttl).await,
         12..=13 => guard(client, key, request, shape, ttl).await,
         14..=15 => {
-            let whole = plain(client, key, request, WAIT, shape, ttl);
+            let whole = plain(client, key, request, wait, shape, ttl);
             // Dropped wherever it is by then.
             drop(timeout(millis(dice, 1, 120), whole).await);
         }
         16..=17 => {
             let (client, after) = (Arc::clone(client), millis(dice, 1, 120));
             let task = tokio::spawn(async move {
-                plain(&client, key, request, WAIT, shape, ttl).await;
+                plain(&client, key, request, wait, shape, ttl).await;
             });
             sleep(after).await;
             task.abort();
             drop(task.await);
         }
         18 => {
-            let shape = shape.beyond_max_hold();
-            let request = request.max_hold(millis(dice, 350, 450).max(ttl / 3));
-            plain(client, key, request, WAIT, shape, ttl).await;
+            let max_hold = millis(dice, 350, 450).max(ttl / 3);
+            let (shape, request) = (shape.beyond(max_hold), request.max_hold(max_hold));
+            plain(client, key, request, wait, shape, ttl).await;
         }
         19 => {
             let shape = shape.beyond_lease(ttl);
             let request = request.on_lost(OnLost::KeepRunning);
-            plain(client, key, request, WAIT, shape, ttl).await;
+            plain(client, key, request, wait, shape, ttl).await;
         }
         20..=22 => {
-            let op = Op::begin(client, key, WAIT);
+            let op = Op::begin(client, key, client.wait());
             let levels = 1 + dice.roll(3);
             let result = recursive(op.site(), None, levels, key).await;
             op.end(&result);
@@ -118,12 +118,12 @@ async fn turn(client: &Arc<Client>, dice: &mut Dice, index: usize) {
         23..=24 => {
             let read = |shape| {
                 let request = shared(client, key);
-                plain(client, key, request, WAIT, shape, client.mode.ttl)
+                plain(client, key, request, wait, shape, client.mode.ttl)
             };
-            let write = plain(client, key, request, WAIT, BRIEF, ttl);
+            let write = plain(client, key, request, wait, BRIEF, ttl);
             tokio::join!(read(shape), read(BRIEF), read(BRIEF), write);
         }
-        _ => plain(client, key, request, WAIT, BRIEF, ttl).await,
+        _ => plain(client, key, request, wait, BRIEF, ttl).await,
     }
 }
 
@@ -167,11 +167,12 @@ async fn attempt(
 
 /// A guard alone aborts nothing: the section goes on after a loss, and its writes are stale.
 async fn guard(client: &Arc<Client>, key: &str, request: LockRequest, shape: Shape, ttl: Duration) {
-    let op = Op::begin(client, key, WAIT);
+    let op = Op::begin(client, key, client.wait());
     match request.acquire().await {
         Err(error) => op.end::<()>(&Err(error)),
         Ok(guard) => {
-            let section = Section::enter(op.site(), guard.held().clone(), shape.longest(ttl));
+            let longest = client.longest(shape, ttl);
+            let section = Section::enter(op.site(), guard.held().clone(), longest);
             inside::steps(slice::from_ref(&section), shape).await;
             section.finish();
             drop(guard);
@@ -184,7 +185,8 @@ async fn body(site: Site, shape: Shape, ttl: Duration) {
     let Some(held) = held(&site.key) else {
         panic!("a body without its lock");
     };
-    let mut section = Section::enter(site, held, shape.longest(ttl));
+    let longest = site.client.longest(shape, ttl);
+    let mut section = Section::enter(site, held, longest);
     if let Some(delay) = shape.late {
         section.write_late(delay);
     }

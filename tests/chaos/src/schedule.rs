@@ -5,24 +5,29 @@ use std::time::Duration;
 
 use crate::fault::{KINDS, Kind, Lane};
 use crate::support::dice::Dice;
+use crate::topology::Topology;
 
 /// The faults of one lane, one after the other without an end, unless there are none.
 #[derive(Debug)]
 pub(crate) struct Deck {
     kinds: Vec<Kind>,
     cards: Vec<Kind>,
+    pub(crate) topology: Topology,
     pub(crate) dice: Dice,
 }
 
 impl Deck {
-    /// All kinds of this lane, or those with `only` in their names.
-    pub(crate) fn new(lane: Lane, only: Option<&str>, dice: Dice) -> Deck {
-        let wanted = |kind: &Kind| {
-            kind.lane() == lane && only.is_none_or(|words| kind.name().contains(words))
+    /// All kinds of this lane, or those whose names contain one of the words of `only`, which commas separate.
+    pub(crate) fn new(lane: Lane, topology: Topology, only: Option<&str>, dice: Dice) -> Deck {
+        let is_meant = |kind: &Kind| {
+            let mut words = only.into_iter().flat_map(|words| words.split(','));
+            only.is_none() || words.any(|word| kind.name().contains(word))
         };
+        let wanted = |kind: &Kind| kind.lane() == lane && kind.runs_in(topology) && is_meant(kind);
         Deck {
             kinds: KINDS.iter().copied().filter(wanted).collect(),
             cards: Vec::new(),
+            topology,
             dice,
         }
     }
@@ -52,14 +57,23 @@ impl Deck {
         self.millis(300, 2_000)
     }
 
+    /// One of so many.
+    pub(crate) fn place(&mut self, of: usize) -> usize {
+        usize::try_from(self.dice.roll(of as u64)).unwrap_or(0)
+    }
+
     pub(crate) fn millis(&mut self, from: u64, to: u64) -> Duration {
         Duration::from_millis(from + self.dice.roll(to - from))
     }
 }
 
-/// How many faults of each kind there were, those that there were none of included.
-pub(crate) fn count(kinds: impl IntoIterator<Item = Kind>) -> BTreeMap<Kind, usize> {
-    let mut counts: BTreeMap<_, _> = KINDS.iter().map(|&kind| (kind, 0)).collect();
+/// How many faults of each kind there were, those of this topology that there were none of included.
+pub(crate) fn count(
+    topology: Topology,
+    kinds: impl IntoIterator<Item = Kind>,
+) -> BTreeMap<Kind, usize> {
+    let all = KINDS.iter().filter(|kind| kind.runs_in(topology));
+    let mut counts: BTreeMap<_, _> = all.map(|&kind| (kind, 0)).collect();
     for kind in kinds {
         *counts.entry(kind).or_default() += 1;
     }
@@ -71,15 +85,21 @@ mod tests {
     use super::*;
     use crate::fault::LANES;
 
+    const TOPOLOGIES: [Topology; 3] = [Topology::Server, Topology::Sentinel, Topology::Cluster];
+
     #[test]
     fn every_kind_has_its_turn_before_the_deck_is_dealt_again() {
-        for lane in LANES {
-            let mut deck = Deck::new(lane, None, Dice(1));
-            let kinds = KINDS.iter().filter(|kind| kind.lane() == lane);
+        let decks = TOPOLOGIES
+            .into_iter()
+            .flat_map(|it| LANES.map(|lane| (it, lane)));
+        for (topology, lane) in decks {
+            let mut deck = Deck::new(lane, topology, None, Dice(1));
+            let is_here = |kind: &&Kind| kind.lane() == lane && kind.runs_in(topology);
+            let kinds = KINDS.iter().filter(is_here);
             let cards = |kind: &Kind| if kind.is_telling() { 2 } else { 1 };
             let size: usize = kinds.clone().map(cards).sum();
             for _ in 0..3 {
-                let drawn = count((0..size).map(|_| deck.draw()));
+                let drawn = count(topology, (0..size).map(|_| deck.draw()));
                 assert!(kinds.clone().all(|kind| drawn[kind] == cards(kind)));
             }
         }
@@ -88,7 +108,7 @@ mod tests {
     #[test]
     fn the_same_seed_gives_the_same_order() {
         let order = || {
-            let mut deck = Deck::new(Lane::Server, None, Dice(7));
+            let mut deck = Deck::new(Lane::Server, Topology::Server, None, Dice(7));
             (0..50).map(|_| deck.draw()).collect::<Vec<_>>()
         };
         assert_eq!(order(), order());

@@ -10,15 +10,34 @@ use crate::clock::{self, nanos};
 use crate::ledger::{Answer, Ledger, Life, Outcome, Reason, What};
 use crate::plan::Mode;
 use crate::resource::Access;
+use crate::shape::Shape;
+use crate::topology::Topology;
 
 /// What all tasks of one worker share.
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) name: String,
     pub(crate) mode: Mode,
+    pub(crate) topology: Topology,
     pub(crate) locks: Locks,
     pub(crate) ledger: Ledger,
     pub(crate) access: Access,
+}
+
+impl Client {
+    /// How long a request waits unless it says otherwise.
+    pub(crate) fn wait(&self) -> Duration {
+        self.topology.wait()
+    }
+
+    /// The lease that a section of this shape asks for at most under a lock with this TTL.
+    pub(crate) fn longest(&self, shape: Shape, ttl: Duration) -> Duration {
+        if shape.levels > 0 && shape.lengthens {
+            self.topology.longest_ttl().max(ttl)
+        } else {
+            ttl
+        }
+    }
 }
 
 /// An attempt at one lock: written down from its beginning to its end, also if it is dropped.
@@ -103,6 +122,7 @@ fn outcome<T>(result: &Result<T, LockError>) -> Outcome {
         Err(LockError::Busy { .. }) => Outcome::Busy,
         Err(LockError::Timeout { source, .. }) => Outcome::Timeout(source.is_some()),
         Err(LockError::Store { .. }) => Outcome::Store,
+        Err(LockError::Unconfirmed { .. }) => Outcome::Unconfirmed,
         Err(LockError::Deadlock { .. }) => Outcome::Deadlock,
         Err(error) => Outcome::Unexpected(format!("{error:?}")),
     }

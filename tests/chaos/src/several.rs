@@ -7,21 +7,21 @@ use reentry::{LockAllRequest, OnLost, held};
 use tokio::time::timeout;
 
 use crate::inside;
-use crate::plan::{KEYS, LOCKS, WAIT};
+use crate::plan::{KEYS, LOCKS};
 use crate::section::{Client, Op, Section, Site};
 use crate::shape::{Shape, index, millis};
 use crate::support::dice::Dice;
 
 pub(crate) async fn turn(client: &Arc<Client>, dice: &mut Dice) {
     let keys = pick(dice);
-    let mut ttl = client.mode.ttl;
+    let (mut ttl, wait) = (client.mode.ttl, client.wait());
     let shape = Shape::of_several(dice);
     let mut request = client.locks.lock_all(&keys);
     if dice.roll(3) == 0 {
         request = request.shared();
     }
     if dice.roll(10) == 0 {
-        ttl = millis(dice, 600, 2_000);
+        ttl = client.topology.scale() * millis(dice, 600, 2_000);
         request = request.ttl(ttl);
     }
     if dice.roll(4) == 0 {
@@ -37,21 +37,21 @@ pub(crate) async fn turn(client: &Arc<Client>, dice: &mut Dice) {
             plain(client, &keys, request.wait(wait), wait, shape, ttl).await;
         }
         3..=4 => {
-            let whole = plain(client, &keys, request, WAIT, shape, ttl);
+            let whole = plain(client, &keys, request, wait, shape, ttl);
             // Dropped wherever it is by then.
             drop(timeout(millis(dice, 1, 200), whole).await);
         }
         5 => {
-            let shape = shape.beyond_max_hold();
-            let request = request.max_hold(millis(dice, 350, 450).max(ttl / 3));
-            plain(client, &keys, request, WAIT, shape, ttl).await;
+            let max_hold = millis(dice, 350, 450).max(ttl / 3);
+            let (shape, request) = (shape.beyond(max_hold), request.max_hold(max_hold));
+            plain(client, &keys, request, wait, shape, ttl).await;
         }
         6 => {
             let request = request.on_lost(OnLost::KeepRunning);
             let shape = shape.beyond_lease(ttl);
-            plain(client, &keys, request, WAIT, shape, ttl).await;
+            plain(client, &keys, request, wait, shape, ttl).await;
         }
-        _ => plain(client, &keys, request, WAIT, shape, ttl).await,
+        _ => plain(client, &keys, request, wait, shape, ttl).await,
     }
 }
 
@@ -85,7 +85,10 @@ async fn body(sites: Vec<Site>, shape: Shape, ttl: Duration) {
     let mut sections: Vec<_> = sites
         .into_iter()
         .map(|site| match held(&site.key) {
-            Some(held) => Section::enter(site, held, shape.longest(ttl)),
+            Some(held) => {
+                let longest = site.client.longest(shape, ttl);
+                Section::enter(site, held, longest)
+            }
             None => panic!("a body without one of its locks"),
         })
         .collect();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::plan::{KEYS, LOCKS, MAX_TTL};
+use crate::plan::{KEYS, LOCKS};
 use crate::support::dice::Dice;
 
 /// What a body does.
@@ -82,11 +82,11 @@ impl Shape {
         }
     }
 
-    /// Longer than `max_hold` may be.
-    pub(crate) fn beyond_max_hold(self) -> Shape {
+    /// Longer than this `max_hold`.
+    pub(crate) fn beyond(self, max_hold: Duration) -> Shape {
         Shape {
             steps: 8,
-            pause: Duration::from_millis(60),
+            pause: (max_hold / 7).max(Duration::from_millis(60)),
             ..self
         }
     }
@@ -94,18 +94,9 @@ impl Shape {
     /// Longer than one lease of this TTL.
     pub(crate) fn beyond_lease(self, ttl: Duration) -> Shape {
         Shape {
-            steps: 12,
+            steps: 10,
             pause: ttl / 8,
             ..self
-        }
-    }
-
-    /// The longest lease that it asks for under a lock with this TTL.
-    pub(crate) fn longest(&self, ttl: Duration) -> Duration {
-        if self.levels > 0 && self.lengthens {
-            MAX_TTL.max(ttl)
-        } else {
-            ttl
         }
     }
 }

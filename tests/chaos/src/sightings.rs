@@ -1,24 +1,30 @@
 //! Who stands in the locks, looked up again and again past all proxies.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Result;
-use deadpool_redis::redis::aio::MultiplexedConnection;
-use deadpool_redis::redis::{Client, Pipeline, pipe};
+use deadpool_redis::redis::aio::{ConnectionLike, MultiplexedConnection};
+use deadpool_redis::redis::{Client, FromRedisValue, Pipeline, Value, pipe};
 use tokio::task::JoinHandle;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use crate::clock;
 use crate::plan::KEYS;
+use crate::support::server::RedisServer;
 
 /// The time between two looks.
 const PAUSE: Duration = Duration::from_millis(5);
 
+/// A look that takes longer is none: the server stands still.
+const LIMIT: Duration = Duration::from_secs(5);
+
 /// A lock in which others stand than at the look before.
 #[derive(Clone, Debug)]
 pub(crate) struct Sighting {
+    /// Where.
+    pub(crate) node: usize,
     pub(crate) key: &'static str,
     pub(crate) holds: Vec<String>,
     /// Before this look.
@@ -33,17 +39,22 @@ pub(crate) struct Sighting {
 #[derive(Debug)]
 pub(crate) struct Lookout {
     seen: Arc<Mutex<Vec<Sighting>>>,
-    looking: JoinHandle<()>,
+    looking: Vec<JoinHandle<()>>,
 }
 
 impl Lookout {
-    pub(crate) fn start(socket: &Path) -> Result<Lookout> {
-        let client = Client::open(format!("redis+unix://{}", socket.display()))?;
+    pub(crate) fn start(nodes: &[RedisServer]) -> Result<Lookout> {
         let seen = Arc::<Mutex<Vec<Sighting>>>::default();
-        let looking = tokio::spawn(watch(client, Arc::clone(&seen)));
+        let mut looking = Vec::new();
+        for (node, server) in nodes.iter().enumerate() {
+            let socket: PathBuf = server.dir().join("redis.sock");
+            let client = Client::open(format!("redis+unix://{}", socket.display()))?;
+            looking.push(tokio::spawn(watch(client, node, Arc::clone(&seen))));
+        }
         Ok(Lookout { seen, looking })
     }
 
+    /// Those of each node in their order.
     pub(crate) fn sightings(&self) -> Vec<Sighting> {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         seen.clone()
@@ -52,35 +63,37 @@ impl Lookout {
 
 impl Drop for Lookout {
     fn drop(&mut self) {
-        self.looking.abort();
+        self.looking.iter().for_each(JoinHandle::abort);
     }
 }
 
 /// A server that is down, or cuts the connection, is looked at again later.
-async fn watch(client: Client, seen: Arc<Mutex<Vec<Sighting>>>) {
+async fn watch(client: Client, node: usize, seen: Arc<Mutex<Vec<Sighting>>>) {
     let mut last = KEYS.map(|_| Vec::new());
     let mut before = 0;
     loop {
         if let Ok(mut connection) = client.get_multiplexed_async_connection().await {
             loop {
                 let at = clock::now();
-                let Ok(now) = look(&mut connection).await else {
+                let Ok(Ok(now)) = timeout(LIMIT, look(&mut connection)).await else {
                     break;
                 };
                 let after = clock::now();
                 for ((key, last), holds) in KEYS.into_iter().zip(&mut last).zip(now) {
-                    if *last != holds {
-                        last.clone_from(&holds);
-                        let sighting = Sighting {
-                            key,
-                            holds,
-                            at,
-                            after,
-                            before,
-                        };
-                        let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
-                        seen.push(sighting);
-                    }
+                    let Some(holds) = holds.filter(|holds| last != holds) else {
+                        continue;
+                    };
+                    last.clone_from(&holds);
+                    let sighting = Sighting {
+                        node,
+                        key,
+                        holds,
+                        at,
+                        after,
+                        before,
+                    };
+                    let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+                    seen.push(sighting);
                 }
                 before = at;
                 sleep(PAUSE).await;
@@ -90,10 +103,22 @@ async fn watch(client: Client, seen: Arc<Mutex<Vec<Sighting>>>) {
     }
 }
 
-async fn look(connection: &mut MultiplexedConnection) -> Result<Vec<Vec<String>>> {
+/// Who stands in each key; `None` where this server is not to be asked for it: a replica, or one without the slot.
+async fn look(connection: &mut MultiplexedConnection) -> Result<Vec<Option<Vec<String>>>> {
     let mut all: Pipeline = pipe();
+    all.cmd("ROLE");
     for key in KEYS {
         all.cmd("HKEYS").arg(key);
     }
-    Ok(all.query_async(connection).await?)
+    let answers = connection
+        .req_packed_commands(&all, 0, KEYS.len() + 1)
+        .await?;
+    let mut answers = answers.into_iter();
+    let role = answers.next().map(Vec::<Value>::from_redis_value);
+    let role = role.and_then(Result::ok).unwrap_or_default();
+    let is_primary = role.first() == Some(&Value::BulkString(b"master".to_vec()));
+    let holds = |answer| Vec::<String>::from_redis_value(answer).ok();
+    Ok(answers
+        .map(|answer| holds(answer).filter(|_| is_primary))
+        .collect())
 }

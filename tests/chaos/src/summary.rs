@@ -7,17 +7,19 @@ use crate::args::Args;
 use crate::check::stalls;
 use crate::check::verdict::{Rule, Verdict};
 use crate::clock::SECOND;
-use crate::fault::NOT_RUN;
+use crate::fault::{Kind, NOT_RUN};
 use crate::history::{History, Hold, Op};
 use crate::ledger::{Answer, Outcome, Reason};
 use crate::plan::{TASKS, WORKERS, permits};
 use crate::schedule;
+use crate::topology::Topology;
 
 /// Violations in full; what follows from one of them is often much the same.
 const SHOWN: usize = 40;
 
 pub(crate) fn table(args: &Args, history: &History, verdict: &Verdict) -> String {
     let mut rows = vec![
+        ("topology".to_owned(), topology(args)),
         ("seed".to_owned(), args.seed.to_string()),
         (
             "duration".to_owned(),
@@ -80,6 +82,7 @@ pub(crate) fn table(args: &Args, history: &History, verdict: &Verdict) -> String
     for op in &history.ops {
         let kind = match &op.ended {
             Some((_, Outcome::Store)) => "store",
+            Some((_, Outcome::Unconfirmed)) => "unconfirmed",
             Some((_, Outcome::Timeout(true))) => "timeout while the store failed",
             Some((_, Outcome::Timeout(false))) => "timeout",
             Some((_, Outcome::Busy)) => "busy",
@@ -94,7 +97,10 @@ pub(crate) fn table(args: &Args, history: &History, verdict: &Verdict) -> String
             .into_iter()
             .map(|(name, count)| (name, count.to_string())),
     );
-    for (kind, count) in schedule::count(history.faults.iter().map(|fault| fault.kind)) {
+    for (kind, count) in schedule::count(
+        history.topology,
+        history.faults.iter().map(|fault| fault.kind),
+    ) {
         rows.push((format!("fault: {}", kind.name()), count.to_string()));
     }
     for what in NOT_RUN {
@@ -116,6 +122,19 @@ pub(crate) fn table(args: &Args, history: &History, verdict: &Verdict) -> String
         "meetings excused by lost data".to_owned(),
         verdict.excused.to_string(),
     ));
+    if history.topology != Topology::Server {
+        let failovers = history.faults.iter().filter(|it| it.kind.fails_over());
+        rows.push((
+            "of these by failovers alone".to_owned(),
+            verdict.excused_by_failover.to_string(),
+        ));
+        rows.push(("failovers".to_owned(), failovers.count().to_string()));
+        let unasked = history.faults.iter().filter(|it| it.kind == Kind::Unasked);
+        rows.push((
+            "failovers that no fault asked for".to_owned(),
+            unasked.count().to_string(),
+        ));
+    }
     rows.push((
         "violations".to_owned(),
         verdict.violations.len().to_string(),
@@ -145,6 +164,20 @@ pub(crate) fn table(args: &Args, history: &History, verdict: &Verdict) -> String
         let _ = writeln!(text, "\n… and {left_out} more");
     }
     text
+}
+
+fn topology(args: &Args) -> String {
+    let confirmed = if args.confirm {
+        ", confirmed by all replicas"
+    } else {
+        ""
+    };
+    let topology = match args.topology {
+        Topology::Server => "one server",
+        Topology::Sentinel => "a primary with two replicas, and three sentinels",
+        Topology::Cluster => "a cluster of three primaries with a replica each",
+    };
+    format!("{topology}{confirmed}")
 }
 
 /// The longest stall of each key, and what of any stall came without a fault.

@@ -17,7 +17,7 @@ use tracing_subscriber::fmt::time::FormatTime;
 
 use crate::clock;
 use crate::ledger::{Ledger, What};
-use crate::plan::{BE_CALM, END, IS_CALM, KEYS, MODES, Order, TASKS};
+use crate::plan::{BE_CALM, END, IS_CALM, KEYS, Mode, Order, TASKS};
 use crate::program;
 use crate::resource::Access;
 use crate::section::Client;
@@ -29,12 +29,13 @@ pub(crate) async fn run(order: &str) -> Result<()> {
         trace(File::create(path)?);
     }
     let ledger = Ledger::create(&order.ledger)?;
-    let mode = MODES[order.mode];
+    let mode = Mode::of(&order);
     let locks = connect(&order).await;
     locks.install()?;
     let client = Arc::new(Client {
         name: order.name,
         mode,
+        topology: order.topology,
         locks,
         ledger,
         access: Access(order.resource),
@@ -66,7 +67,7 @@ pub(crate) async fn run(order: &str) -> Result<()> {
 /// A worker may be started while the server is out of reach.
 async fn connect(order: &Order) -> Locks {
     loop {
-        match MODES[order.mode].builder(&order.url).build().await {
+        match order.builder().build().await {
             Ok(locks) => return locks,
             Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
         }

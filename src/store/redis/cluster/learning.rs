@@ -104,27 +104,50 @@ impl Cluster {
             }
         }
         drop(asked);
-        let mut known = self.known.lock();
-        known.learnt = Some(Instant::now());
-        if known.is_closed {
-            return Err(self.closed());
+        let plan = {
+            let mut known = self.known.lock();
+            known.learnt = Some(Instant::now());
+            if known.is_closed {
+                return Err(self.closed());
+            }
+            if map.is_empty() {
+                return Err(match error {
+                    Some(error) => {
+                        StoreError::new("connect", &self.endpoint(), error.effect(), error)
+                    }
+                    None => self.failed("no server of it answers"),
+                });
+            }
+            self.plan(&known, &map, nodes)
+        };
+        self.install(plan).await
+    }
+
+    /// Puts a map in place of the present one. What was released at other servers is repeated at the new ones before
+    /// requests go there.
+    async fn install(self: &Arc<Self>, plan: Plan) -> Result<(), StoreError> {
+        let mut unconnected = Vec::new();
+        for (node, slots) in plan.gains() {
+            let repeating = node.connector.repeat_releases(|slot| slots.contains(&slot));
+            if !repeating.await {
+                unconnected.push((node, slots));
+            }
         }
-        if map.is_empty() {
-            return Err(match error {
-                Some(error) => StoreError::new("connect", &self.endpoint(), error.effect(), error),
-                None => self.failed("no server of it answers"),
-            });
+        {
+            let mut known = self.known.lock();
+            if known.is_closed {
+                return Err(self.closed());
+            }
+            known.places = plan.places;
+            known.nodes = plan.nodes;
+            known.slots = plan.slots;
         }
-        let changed = self.replace(&mut known, &map, nodes);
-        let owner = |&slot: &u16| known.slots.get(usize::from(slot))?.clone();
-        let owners = changed.iter().filter_map(owner);
-        let owners: BTreeMap<_, _> = owners.map(|node| (node.place.clone(), node)).collect();
-        drop(known);
-        self.common.outages.at(changed);
-        for node in owners.into_values() {
-            // One that is not connected yet does so when it is.
+        self.common.outages.at(plan.changed);
+        for (node, slots) in unconnected {
+            // It may have been connected meanwhile; else it does so when it is.
             drop(tokio::spawn(async move {
-                node.connector.repeat_releases().await
+                let repeating = node.connector.repeat_releases(|slot| slots.contains(&slot));
+                repeating.await
             }));
         }
         Ok(())
@@ -175,25 +198,17 @@ impl Cluster {
         map.ok_or_else(|| self.failed("the answer to CLUSTER SLOTS cannot be read"))
     }
 
-    /// Puts a map in place of the present one. Returns the slots that have another owner.
-    fn replace(
-        self: &Arc<Self>,
-        known: &mut Known,
-        map: &SlotMap,
-        asked: Vec<Arc<Node>>,
-    ) -> Vec<u16> {
+    /// What is to be known from now on.
+    fn plan(self: &Arc<Self>, known: &Known, map: &SlotMap, asked: Vec<Arc<Node>>) -> Plan {
         // What was connected for the question is used further.
-        let asked: BTreeMap<_, _> = asked
-            .into_iter()
-            .map(|node| (node.place.clone(), node))
-            .collect();
-        let before = std::mem::take(&mut known.nodes);
+        let asked = asked.into_iter().map(|node| (node.place.clone(), node));
+        let asked: BTreeMap<_, _> = asked.collect();
         let mut nodes = BTreeMap::<Place, Arc<Node>>::new();
         let slots = map.owners().into_iter().map(|place| {
             let place = place?;
             let node = nodes.entry(place.clone()).or_insert_with(|| {
-                let node = before.get(place).or_else(|| asked.get(place)).cloned();
-                node.unwrap_or_else(|| self.new_node(place))
+                let there = known.nodes.get(place).or_else(|| asked.get(place));
+                there.cloned().unwrap_or_else(|| self.new_node(place))
             });
             Some(Arc::clone(node))
         });
@@ -201,10 +216,34 @@ impl Cluster {
         let pairs = (0..SLOTS).zip(known.slots.iter().zip(&slots));
         let place = |node: &Option<Arc<Node>>| node.as_ref().map(|node| node.place.clone());
         let changed = pairs.filter(|(_, (before, now))| place(before) != place(now));
-        let changed = changed.map(|(slot, _)| slot).collect();
-        known.places = map.places();
-        known.nodes = nodes;
-        known.slots = slots;
-        changed
+        Plan {
+            changed: changed.map(|(slot, _)| slot).collect(),
+            places: map.places(),
+            nodes,
+            slots,
+        }
+    }
+}
+
+/// A map that is to be in place, and which slots have another owner then.
+struct Plan {
+    places: BTreeSet<Place>,
+    nodes: BTreeMap<Place, Arc<Node>>,
+    slots: Vec<Option<Arc<Node>>>,
+    changed: Vec<u16>,
+}
+
+impl Plan {
+    /// The servers that gain slots, and which.
+    fn gains(&self) -> Vec<(Arc<Node>, BTreeSet<u16>)> {
+        let mut gains = BTreeMap::<Place, (Arc<Node>, BTreeSet<u16>)>::new();
+        for &slot in &self.changed {
+            if let Some(Some(node)) = self.slots.get(usize::from(slot)) {
+                let gained = gains.entry(node.place.clone());
+                let (_, slots) = gained.or_insert_with(|| (Arc::clone(node), BTreeSet::new()));
+                slots.insert(slot);
+            }
+        }
+        gains.into_values().collect()
     }
 }

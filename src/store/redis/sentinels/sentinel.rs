@@ -48,6 +48,9 @@ pub(super) struct Answer {
     pub(super) primary: Option<Named>,
     /// The other sentinels that it knows.
     pub(super) others: BTreeSet<Place>,
+    /// How many replicas it sees well. One that is being promoted has left its primary already, and counts until this
+    /// sentinel sees that.
+    pub(super) replicas: u32,
 }
 
 /// The primary that a sentinel names.
@@ -138,15 +141,17 @@ impl Sentinel {
 
 /// Whoever subscribes first misses nothing that comes after the answer.
 async fn ask(connection: &MultiplexedConnection, name: &str) -> Result<Answer, RedisError> {
-    let (place, state, others) = join!(
+    let (place, state, others, replicas) = join!(
         query::<Option<(String, u16)>>(connection, sentinel("GET-MASTER-ADDR-BY-NAME", name)),
         query::<BTreeMap<String, String>>(connection, sentinel("MASTER", name)),
         query::<Vec<BTreeMap<String, String>>>(connection, sentinel("SENTINELS", name)),
+        query::<Vec<BTreeMap<String, String>>>(connection, sentinel("REPLICAS", name)),
     );
     let Some((host, port)) = place? else {
         return Ok(Answer {
             primary: None,
             others: BTreeSet::new(),
+            replicas: 0,
         });
     };
     let state = state?;
@@ -162,7 +167,19 @@ async fn ask(connection: &MultiplexedConnection, name: &str) -> Result<Answer, R
             place: Place { host, port },
         }),
         others: others.collect(),
+        // A user may have been allowed the rest alone.
+        replicas: replicas.map_or(0, |replicas| well(&replicas)),
     })
+}
+
+/// How many replicas there are that a sentinel may promote. One that it sees as a primary is none yet, or no more.
+fn well(replicas: &[BTreeMap<String, String>]) -> u32 {
+    let is_well = |replica: &&BTreeMap<String, String>| {
+        let has = |name: &str, what: &str| replica.get(name).is_some_and(|it| it.contains(what));
+        has("role-reported", "slave") && !has("flags", "down")
+    };
+    let count = replicas.iter().filter(is_well).count();
+    u32::try_from(count).unwrap_or(u32::MAX)
 }
 
 fn sentinel(verb: &str, name: &str) -> Cmd {

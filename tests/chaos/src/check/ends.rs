@@ -1,6 +1,6 @@
 //! How everything ended: the requests, the depths, the workers, and what stayed in the store.
 
-use super::verdict::{LEASE, Rule, Verdict};
+use super::verdict::{Rule, Verdict};
 use crate::clock::SECOND;
 use crate::crew::End;
 use crate::history::{History, Op};
@@ -45,7 +45,7 @@ pub(super) fn check(history: &History, verdict: &mut Verdict) {
 fn depths(history: &History, op: &Op, verdict: &mut Verdict) {
     for &(at, wanted, stored) in &op.wrong_depths {
         let entered = op.hold.as_ref().map_or(op.wants, |hold| hold.entered);
-        if !history.taken(&op.key, entered.saturating_sub(LEASE), at) {
+        if !history.forgotten(&op.key, entered.saturating_sub(history.lease()), at) {
             let what = format!("{} on {}: {stored} instead of {wanted}", op.name(), op.key);
             verdict.add(Rule::Depth, what);
         }
@@ -64,7 +64,10 @@ fn outcome(op: &Op, verdict: &mut Verdict) {
                 format!("{} on {}: {error}", op.name(), op.key),
             );
         }
-        (Some((_, true)), Outcome::Store | Outcome::Timeout(_) | Outcome::Busy) => {
+        (
+            Some((_, true)),
+            Outcome::Store | Outcome::Unconfirmed | Outcome::Timeout(_) | Outcome::Busy,
+        ) => {
             let what = format!("{} on {}: {outcome:?}", op.name(), op.key);
             verdict.add(Rule::ResultMasked, what);
         }

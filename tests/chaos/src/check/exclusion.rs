@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use super::verdict::{LEASE, Rule, Verdict};
+use super::verdict::{Rule, Verdict};
 use crate::history::{History, Hold, Op};
 use crate::plan;
 
@@ -51,7 +51,8 @@ fn overlaps(history: &History, verdict: &mut Verdict, key: &Key<'_>, next: Secti
     let apart = |older: &&Section<'_>| !older.1.shares_with(hold);
     for (other, older) in key.inside.iter().filter(apart) {
         if forgotten(history, older, next) {
-            verdict.excused += 1;
+            let from = older.entered.saturating_sub(history.lease());
+            verdict.excuse(history, &op.key, from, hold.entered);
             continue;
         }
         let what = format!(
@@ -97,7 +98,11 @@ fn permits(history: &History, verdict: &mut Verdict, key: &Key<'_>, next: Sectio
 
 /// Whether the server may have lost the lock of this holder before the next one entered.
 fn forgotten(history: &History, older: &Hold, (op, hold): Section<'_>) -> bool {
-    history.taken(&op.key, older.entered.saturating_sub(LEASE), hold.entered)
+    history.taken(
+        &op.key,
+        older.entered.saturating_sub(history.lease()),
+        hold.entered,
+    )
 }
 
 fn order<'a>(history: &History, verdict: &mut Verdict, key: &mut Key<'a>, next: Section<'a>) {
@@ -107,8 +112,13 @@ fn order<'a>(history: &History, verdict: &mut Verdict, key: &mut Key<'a>, next: 
         return;
     };
     // It was given its lock before the other one, and came to its entry later.
-    if history.taken(&op.key, hold.entered.saturating_sub(LEASE), newest.entered) {
-        verdict.excused += 1;
+    if history.taken(
+        &op.key,
+        hold.entered.saturating_sub(history.lease()),
+        newest.entered,
+    ) {
+        let from = hold.entered.saturating_sub(history.lease());
+        verdict.excuse(history, &op.key, from, newest.entered);
         return;
     }
     let what = format!(

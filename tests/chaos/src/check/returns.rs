@@ -13,26 +13,26 @@ pub(super) fn check(history: &History, verdict: &mut Verdict) {
         let lease = leases.entry((&op.key, &hold.id)).or_insert(whole);
         lease.1 = hold.lease.max(lease.1);
     }
-    let mut present: HashMap<&str, HashSet<&str>> = HashMap::new();
+    let mut present: HashMap<(usize, &str), HashSet<&str>> = HashMap::new();
     // Before the last look that still found them.
-    let mut released: HashMap<(&str, &str), u64> = HashMap::new();
+    let mut released: HashMap<(usize, &str, &str), u64> = HashMap::new();
     for sighting in &history.sightings {
-        let key = sighting.key;
+        let (node, key) = (sighting.node, sighting.key);
         let now: HashSet<&str> = sighting.holds.iter().map(String::as_str).collect();
-        let before = present.insert(key, now.clone()).unwrap_or_default();
+        let before = present.insert((node, key), now.clone()).unwrap_or_default();
         for hold in before.difference(&now) {
             // It did not run out, so it was released.
             let within = |(start, end): &(u64, u64)| *start <= sighting.at && sighting.after < *end;
             if leases.get(&(key, hold)).is_some_and(within) {
-                released.insert((key, hold), sighting.before);
+                released.insert((node, key, hold), sighting.before);
             }
         }
         for hold in now.difference(&before) {
-            let Some(&since) = released.get(&(key, hold)) else {
+            let Some(&since) = released.get(&(node, key, hold)) else {
                 continue;
             };
             // Lost data may take the lock along, and the tombstone.
-            if !history.taken(key, since, sighting.at) {
+            if !history.forgotten(key, since, sighting.at) {
                 let late = (sighting.at - since) / 1_000_000;
                 let what = format!("{hold} in {key}, {late} ms after its release");
                 verdict.add(Rule::Returned, what);

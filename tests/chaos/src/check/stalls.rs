@@ -1,9 +1,9 @@
 //! P9: how long no worker was inside although one waited.
 
 use super::verdict::{Rule, Verdict};
-use crate::clock::SECOND;
+use crate::clock::{SECOND, nanos};
 use crate::history::{History, Op};
-use crate::plan::{KEYS, WAIT};
+use crate::plan::KEYS;
 
 /// A time in which a key was free although a worker waited for it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -14,17 +14,13 @@ pub(crate) struct Stall {
     pub(crate) quiet: u64,
 }
 
-/// Without any fault: the longest lease, two heartbeats, the pauses between attempts, and as much again
-/// for a machine that is busy. Also longer than a request for several keys may have this one while it waits
-/// for the next.
-const LIMIT: u64 = 6 * SECOND;
-
 /// Shorter ones are the usual hand-off.
 const LEAST: u64 = SECOND / 20;
 
 pub(super) fn check(history: &History, verdict: &mut Verdict) {
+    let limit = nanos(history.topology.longest_stall());
     for (key, stalls) in by_key(history) {
-        for stall in stalls.iter().filter(|stall| stall.quiet > LIMIT) {
+        for stall in stalls.iter().filter(|stall| stall.quiet > limit) {
             let (millis, start) = (stall.quiet / 1_000_000, stall.start);
             verdict.add(Rule::Stall, format!("{key}: {millis} ms, from {start}"));
         }
@@ -60,7 +56,7 @@ fn of_key(history: &History, key: &str) -> Vec<Stall> {
 /// The longest time that one waiter spent in this gap. A worker that was
 /// stopped or cut off meanwhile does not count.
 fn waited(history: &History, ops: &[&Op], start: u64, end: u64) -> Option<Stall> {
-    let earliest = start.saturating_sub(2 * WAIT.as_secs() * SECOND);
+    let earliest = start.saturating_sub(2 * nanos(history.topology.wait()));
     let first = ops.partition_point(|op| op.wants < earliest);
     let wait = |op: &&&Op| {
         let from = op.wants.max(start);
@@ -70,7 +66,7 @@ fn waited(history: &History, ops: &[&Op], start: u64, end: u64) -> Option<Stall>
     let waits = ops[first..].iter().take_while(|op| op.wants < end);
     let (length, start, end) = waits.filter_map(|op| wait(&op)).max()?;
     let before = history.faults.iter().filter(|fault| fault.start < end);
-    let last = before.map(|fault| fault.end).max().unwrap_or(0);
+    let last = before.map(|fault| fault.over).max().unwrap_or(0);
     let quiet = end.saturating_sub(last.max(start));
     (length > LEAST).then_some(Stall {
         start,

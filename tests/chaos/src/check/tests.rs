@@ -10,6 +10,7 @@ use crate::plan::KEYS;
 use crate::resource::Write;
 use crate::sightings::Sighting;
 
+mod failovers;
 mod several;
 
 const KEY: &str = KEYS[0];
@@ -121,7 +122,10 @@ fn taken(at: u64) -> Fault {
         kind: Kind::FlushAll,
         start: T + at,
         end: T + at + 1,
+        over: T + at + 1,
         target: Target::All,
+        forgets: Vec::new(),
+        note: String::new(),
     }
 }
 
@@ -317,6 +321,7 @@ fn a_stall_without_a_fault_is_found() {
 fn a_hold_that_comes_back_is_found() {
     let mut history = history(vec![section(0, 10, 1, 5)]);
     let seen = |before, at, hold: Option<&str>| Sighting {
+        node: 0,
         key: KEY,
         holds: hold.map(str::to_owned).into_iter().collect(),
         at: T + at,

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::verdict::{LEASE, Rule, Verdict};
+use super::verdict::{Rule, Verdict};
 use crate::fault::{Fault, Kind};
 use crate::history::{History, Hold};
 use crate::ledger::{Outcome, Reason};
@@ -31,7 +31,7 @@ pub(super) fn check(history: &History, verdict: &mut Verdict) {
         span.ttl = span.ttl.max(hold.ttl);
         span.valid = span.valid.max(valid);
         if let Some(at) = gone(hold)
-            && !history.taken(&op.key, hold.entered.saturating_sub(LEASE), at)
+            && !history.taken(&op.key, hold.entered.saturating_sub(history.lease()), at)
             && !met_itself(history, hold, at)
         {
             let what = format!("{} on {} at {at}", op.name(), op.key);
@@ -51,7 +51,8 @@ pub(super) fn check(history: &History, verdict: &mut Verdict) {
         let taken = |fault: &&Fault| {
             // No renewal after the fault can have been confirmed.
             let told = fault.end + span.ttl;
-            fault.takes(key) && span.first < fault.start && told < span.valid
+            let is_early = span.first < fault.start && told < span.valid;
+            is_early && fault.takes(key) && !comes_back(history, fault, key)
         };
         if let Some(fault) = history.faults.iter().find(taken) {
             let what = format!(
@@ -63,6 +64,13 @@ pub(super) fn check(history: &History, verdict: &mut Verdict) {
             verdict.add(Rule::NeverTold, what);
         }
     }
+}
+
+/// Whether a failover may have brought back what this fault has taken.
+fn comes_back(history: &History, taking: &Fault, key: &str) -> bool {
+    let meets = |fault: &&Fault| fault.start <= taking.end && fault.end >= taking.start;
+    let mut met = history.faults.iter().filter(meets);
+    met.any(|fault| fault.may_take(key))
 }
 
 fn gone(hold: &Hold) -> Option<u64> {

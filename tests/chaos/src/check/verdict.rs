@@ -1,6 +1,6 @@
 //! What the checks have found, and what they look for.
 
-use crate::plan::MAX_TTL;
+use crate::history::History;
 
 /// What the checks have found.
 #[derive(Debug, Default)]
@@ -8,6 +8,8 @@ pub(crate) struct Verdict {
     pub(crate) violations: Vec<Violation>,
     /// Pairs of sections that met, and pairs out of order, where data had been taken.
     pub(crate) excused: usize,
+    /// As many of them as no fault excuses that takes data away for certain.
+    pub(crate) excused_by_failover: usize,
     /// Entries that were lost before their bodies began.
     pub(crate) stillborn: usize,
     /// How many permits of one semaphore were out at a time at most; those that lost data excuses do not count.
@@ -57,10 +59,15 @@ pub(crate) enum Rule {
 }
 
 impl Verdict {
+    /// Two sections that may meet, since data was taken between these two instants.
+    pub(super) fn excuse(&mut self, history: &History, key: &str, from: u64, to: u64) {
+        self.excused += 1;
+        if !history.taken_away(key, from, to) {
+            self.excused_by_failover += 1;
+        }
+    }
+
     pub(crate) fn add(&mut self, rule: Rule, what: String) {
         self.violations.push(Violation { rule, what });
     }
 }
-
-/// Before an entry, in ns, at which its lock was given to it at the earliest.
-pub(super) const LEASE: u64 = MAX_TTL.as_millis() as u64 * 1_000_000;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::verdict::{LEASE, Rule, Verdict};
+use super::verdict::{Rule, Verdict};
 use crate::history::History;
 use crate::ledger::Answer;
 
@@ -22,7 +22,7 @@ pub(super) fn check(history: &History, verdict: &mut Verdict) {
         }
     }
     for (op, hold) in history.sections() {
-        let from = hold.entered.saturating_sub(LEASE);
+        let from = hold.entered.saturating_sub(history.lease());
         for &at in &hold.refused {
             if !history.taken(&op.key, from, at) {
                 let what = format!("{} on {} with {} at {at}", op.name(), op.key, hold.token);

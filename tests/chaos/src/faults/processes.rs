@@ -8,11 +8,12 @@ use tokio::time::sleep;
 
 use crate::crew::Crew;
 use crate::fault::{Kind, Target};
-use crate::plan::{MAX_TTL, WORKERS};
+use crate::plan::WORKERS;
 use crate::schedule::Deck;
 
 pub(super) async fn strike(crew: &Mutex<Crew>, kind: Kind, deck: &mut Deck) -> Result<Target> {
     let slot = usize::try_from(deck.dice.roll(WORKERS as u64))?;
+    let longest_ttl = deck.topology.longest_ttl();
     let crew = || crew.lock().unwrap_or_else(PoisonError::into_inner);
     let target = Target::Worker(crew().name(slot));
     let stop = match kind {
@@ -20,7 +21,7 @@ pub(super) async fn strike(crew: &Mutex<Crew>, kind: Kind, deck: &mut Deck) -> R
             crew().replace(slot)?;
             return Ok(target);
         }
-        Kind::Stop => MAX_TTL + deck.millis(50, 800),
+        Kind::Stop => longest_ttl + deck.millis(50, 800),
         _ => deck.millis(20, 500),
     };
     crew().pause(slot);

@@ -1,5 +1,7 @@
 //! What happens to the server.
 
+use std::time::Duration;
+
 use tokio::time::sleep;
 
 use crate::fault::{Kind, Target, key};
@@ -10,6 +12,12 @@ use crate::support::server::RedisServer;
 const BUSY: &str = "local function now() local t = redis.call('TIME') return t[1] * 1000 + t[2] / 1000 end \
                     local stop = now() + MILLIS \
                     for _ = 1, 20000000 do if now() >= stop then break end end";
+
+/// A command that keeps a server busy for so long.
+pub(super) fn busy(time: Duration) -> String {
+    let script = BUSY.replace("MILLIS", &time.as_millis().to_string());
+    format!("EVAL \"{script} return 1\" 0")
+}
 
 pub(super) async fn strike(server: &RedisServer, kind: Kind, deck: &mut Deck) -> Target {
     let while_out = deck.millis(200, 1_500);
@@ -28,9 +36,7 @@ pub(super) async fn strike(server: &RedisServer, kind: Kind, deck: &mut Deck) ->
         }
         Kind::ScriptFlush => drop(server.ask("SCRIPT FLUSH").await),
         Kind::SlowScript => {
-            let millis = deck.millis(300, 2_000).as_millis().to_string();
-            let script = BUSY.replace("MILLIS", &millis);
-            server.ask(&format!("EVAL \"{script} return 1\" 0")).await;
+            server.ask(&busy(deck.millis(300, 2_000))).await;
         }
         Kind::Freeze => {
             server.pause();

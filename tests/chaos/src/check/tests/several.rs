@@ -65,6 +65,7 @@ fn a_hold_of_several_keys_is_followed_on_each() {
     history.faults[0].target = Target::Key(KEYS[1]);
     assert_eq!(rules(&history), [Rule::NeverTold]);
     let seen = |key, at, holds: &[&str]| Sighting {
+        node: 0,
         key,
         holds: holds.iter().map(|&hold| hold.to_owned()).collect(),
         at: T + at,

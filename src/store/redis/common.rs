@@ -1,0 +1,60 @@
+//! What the connectors of one store have in common, and what each of them is.
+
+use std::sync::{Arc, atomic::AtomicU64};
+
+use deadpool_redis::redis::Value;
+
+use super::{
+    connection::Connection, outages::Outages, pushes::Watched, recent::Recent, reply::Unexpected,
+    script::Call, source::Timeouts,
+};
+use crate::base::error::{Effect, StoreError};
+
+/// What its server is among those of the store.
+pub(super) trait Role: Send + Sync {
+    /// A connection was lost.
+    fn lost(&self);
+
+    /// Whether it has a slot.
+    fn has(&self, slot: u16) -> bool;
+}
+
+/// What the connectors of one store have in common.
+#[derive(Clone, Debug)]
+pub(super) struct Common {
+    pub(super) timeouts: Timeouts,
+    /// Who is told of the messages to all processes. A caller's pool brings none.
+    pub(super) watched: Watched,
+    pub(super) outages: Arc<Outages>,
+    /// The latest epoch of all.
+    pub(super) epochs: Arc<AtomicU64>,
+    pub(super) recent: Arc<Recent>,
+}
+
+impl Common {
+    pub(super) fn new(timeouts: Timeouts, outages: Outages) -> Self {
+        Self {
+            timeouts,
+            outages: Arc::new(outages),
+            watched: Watched::default(),
+            epochs: Arc::default(),
+            recent: Arc::default(),
+        }
+    }
+
+    /// Reads the answer to a call.
+    pub(super) fn read<T>(
+        &self,
+        connection: &Connection,
+        call: Call,
+        reply: Value,
+        read: impl FnOnce(Value) -> Result<T, Unexpected>,
+    ) -> Result<T, StoreError> {
+        let read = read(reply);
+        let read = read.map_err(|cause| connection.error(&call, Effect::Unknown, cause))?;
+        if call.is_release() {
+            self.recent.answered(call, &connection.history);
+        }
+        Ok(read)
+    }
+}

@@ -1,0 +1,41 @@
+//! Commands to a server that may be down, or stand still.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::support::server::RedisServer;
+
+const LIMIT: Duration = Duration::from_secs(2);
+
+/// For as long a server may be away that has to be told.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[derive(Debug)]
+pub(crate) enum Told {
+    Answer(String),
+    /// An error.
+    Refused,
+    /// It may have been executed, or not.
+    Silent,
+}
+
+pub(crate) async fn tell(node: &RedisServer, command: &str) -> Told {
+    match timeout(LIMIT, node.try_ask(command)).await {
+        Ok(Ok(answer)) => Told::Answer(answer),
+        Ok(Err(error)) if error.to_string().contains(": -") => Told::Refused,
+        Ok(Err(_)) | Err(_) => Told::Silent,
+    }
+}
+
+/// Tells a server until it has done it.
+pub(crate) async fn insist(node: &RedisServer, command: &str) {
+    let end = Instant::now() + PATIENCE;
+    while !matches!(tell(node, command).await, Told::Answer(_)) {
+        assert!(
+            Instant::now() < end,
+            "{command} was not done in {PATIENCE:?}"
+        );
+        sleep(Duration::from_millis(20)).await;
+    }
+}

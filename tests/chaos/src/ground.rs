@@ -1,0 +1,205 @@
+//! The servers that the workers lock on.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result};
+use futures_util::future::join_all;
+
+use crate::faults::tell::{Told, insist, tell};
+use crate::plan::{KEYS, WORKERS};
+use crate::support::cluster::{self, Cluster};
+use crate::support::proxy::Proxy;
+use crate::support::sentinel::{self, NAME, SentinelSet};
+use crate::support::server::RedisServer;
+use crate::topology::Topology;
+
+/// Without a fsync, but written before any answer: what was answered survives the server's process.
+const DURABLE: [&str; 6] = [
+    "--appendonly",
+    "yes",
+    "--appendfsync",
+    "no",
+    "--maxclients",
+    "1000",
+];
+
+/// After this silence a node counts as down. Faults that are to bring no failover are shorter.
+const DOWN_AFTER: Duration = Duration::from_millis(1_500);
+
+#[derive(Debug)]
+pub(crate) enum Ground {
+    Server {
+        server: RedisServer,
+        /// The way of each worker to the server.
+        proxies: Vec<Proxy>,
+    },
+    Sentinel(SentinelSet),
+    Cluster(Cluster),
+}
+
+impl Ground {
+    pub(crate) async fn start(topology: Topology) -> Ground {
+        match topology {
+            Topology::Server => {
+                let server = RedisServer::start_with(&DURABLE).await;
+                let way = |_| Proxy::start(server.port());
+                let proxies = (0..WORKERS).map(way).collect();
+                Ground::Server { server, proxies }
+            }
+            Topology::Sentinel => {
+                let config = sentinel::Config {
+                    down_after: DOWN_AFTER,
+                    failover_timeout: Duration::from_secs(5),
+                    ..sentinel::Config::default()
+                };
+                Ground::Sentinel(SentinelSet::start_with(config).await)
+            }
+            Topology::Cluster => {
+                let config = cluster::Config {
+                    node_timeout: DOWN_AFTER,
+                    ..cluster::Config::default()
+                };
+                Ground::Cluster(Cluster::start_with(config).await)
+            }
+        }
+    }
+
+    /// One for each worker.
+    pub(crate) fn urls(&self) -> Vec<String> {
+        let same = |url: String| vec![url; WORKERS];
+        match self {
+            Ground::Server { proxies, .. } => proxies.iter().map(Proxy::url).collect(),
+            Ground::Sentinel(set) => same(format!("redis+sentinel://{}/{NAME}", set.addresses())),
+            Ground::Cluster(cluster) => same(format!("redis+cluster://{}", cluster.seeds())),
+        }
+    }
+
+    /// Those that hold data.
+    pub(crate) fn nodes(&self) -> &[RedisServer] {
+        match self {
+            Ground::Server { server, .. } => std::slice::from_ref(server),
+            Ground::Sentinel(set) => &set.nodes,
+            Ground::Cluster(cluster) => &cluster.nodes,
+        }
+    }
+
+    /// The nodes that run and say that they are primaries.
+    pub(crate) async fn primaries(&self) -> Vec<usize> {
+        let roles = self.nodes().iter().map(async |node| {
+            let limit = Duration::from_secs(1);
+            node.is_running()
+                && tokio::time::timeout(limit, node.is_primary())
+                    .await
+                    .unwrap_or(false)
+        });
+        let roles = join_all(roles).await;
+        (0..roles.len()).filter(|&node| roles[node]).collect()
+    }
+
+    /// The keys that a node may have.
+    pub(crate) async fn keys_of(&self, node: usize) -> Vec<&'static str> {
+        let Ground::Cluster(cluster) = self else {
+            return KEYS.to_vec();
+        };
+        let Told::Answer(nodes) = tell(&cluster.nodes[node], "CLUSTER NODES").await else {
+            return KEYS.to_vec();
+        };
+        let myself = nodes.lines().find(|line| line.contains("myself"));
+        let words = myself.unwrap_or_default().split(' ').skip(8);
+        // `7`, `7-9`, or a slot on its way: `[7->-ID]`, `[7-<-ID]`.
+        let slots: Vec<_> = words
+            .filter_map(|word| {
+                let mut ends = word.trim_start_matches('[').split('-');
+                let first: u16 = ends.next()?.parse().ok()?;
+                let last = ends.next().and_then(|last| last.parse().ok());
+                Some(first..=last.unwrap_or(first))
+            })
+            .collect();
+        let mut keys = Vec::new();
+        for key in KEYS {
+            let slot = cluster.slot_of(key).await;
+            if slots.iter().any(|slots| slots.contains(&slot)) {
+                keys.push(key);
+            }
+        }
+        keys
+    }
+
+    /// Changes with each failover.
+    pub(crate) async fn signature(&self) -> String {
+        let Ground::Sentinel(set) = self else {
+            return format!("{:?}", self.primaries().await);
+        };
+        let primary = set.primary().await;
+        let masters = set.sentinels.iter().map(async |sentinel| {
+            let told = tell(sentinel, &format!("SENTINEL MASTER {NAME}")).await;
+            let Told::Answer(answer) = told else {
+                return 0;
+            };
+            let mut lines = answer.lines().skip_while(|&line| line != "config-epoch");
+            lines
+                .nth(1)
+                .and_then(|epoch| epoch.parse().ok())
+                .unwrap_or(0)
+        });
+        let epoch: Option<u64> = join_all(masters).await.into_iter().max();
+        format!("{primary} in {epoch:?}")
+    }
+
+    /// Waits until all servers are well.
+    pub(crate) async fn settle(&self) {
+        match self {
+            Ground::Server { .. } => {}
+            Ground::Sentinel(set) => set.until_settled().await,
+            Ground::Cluster(cluster) => cluster.until_settled().await,
+        }
+    }
+
+    /// Undoes whatever a fault may have left.
+    pub(crate) async fn heal(&self) {
+        if let Ground::Server { proxies, .. } = self {
+            for proxy in proxies {
+                proxy.heal().await;
+            }
+            return;
+        }
+        self.settle().await;
+        for node in self.nodes() {
+            insist(node, "CONFIG SET maxmemory 0").await;
+            insist(node, "CONFIG SET min-replicas-to-write 0").await;
+        }
+    }
+
+    /// The locks and the places in lines. Tombstones, and what processes that died have left in the entries, expire by
+    /// themselves.
+    pub(crate) async fn leftovers(&self) -> Result<Vec<String>> {
+        let mut left = Vec::new();
+        for node in self.primaries().await {
+            left.extend(leftovers(&self.nodes()[node]).await?);
+        }
+        Ok(left)
+    }
+}
+
+async fn leftovers(server: &RedisServer) -> Result<Vec<String>> {
+    let mut connection = server.connection().await;
+    let mut left = Vec::new();
+    for key in server.leftovers().await {
+        let waits = deadpool_redis::redis::cmd("HVALS").arg(&key).to_owned();
+        let is_entries = key.starts_with("reentry:entries:");
+        let waits: Vec<String> = match is_entries {
+            true => waits.query_async(&mut connection).await.context("HVALS")?,
+            false => Vec::new(),
+        };
+        // "deadline hold lease", the deadline in µs.
+        let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_micros();
+        let is_live = |wait: &String| {
+            let deadline = wait.split_once(' ').map(|(deadline, _)| deadline.parse());
+            deadline.is_some_and(|deadline: Result<u128, _>| deadline.is_ok_and(|at| now < at))
+        };
+        if !is_entries || waits.iter().any(is_live) {
+            left.push(key);
+        }
+    }
+    Ok(left)
+}
