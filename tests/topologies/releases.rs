@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use deadpool_redis::redis::cmd;
 use reentry::LocksBuilder;
 
 use crate::support::{Cluster, RedisServer, SentinelSet, patient_at, within};
@@ -89,4 +90,24 @@ async fn a_server_that_stays_the_same_is_not_told_again() {
         .expect("the lock");
     let calls = server.calls_since(&before).await;
     assert_eq!(calls.get("evalsha"), Some(&2), "{calls:?}");
+}
+
+/// No connection is seen to end here, and no failover is told of: the server is another one all the same.
+#[tokio::test]
+async fn a_hold_is_verified_at_a_server_with_another_history() {
+    let server = RedisServer::start().await;
+    let locks = builder(server.url()).response_timeout(Duration::from_millis(500));
+    let locks = locks.build().await.expect("a server");
+    let held = locks.lock("order:42").await.expect("the lock");
+    // As after a failover behind one address: the data is another server's.
+    server.ask("REPLICAOF 127.0.0.1 1").await;
+    server.ask("REPLICAOF NO ONE").await;
+    server.ask("DEL order:42").await;
+    let mut connection = server.connection().await;
+    let pause = cmd("CLIENT").arg("PAUSE").arg(3_000).arg("ALL").to_owned();
+    let () = pause.query_async(&mut connection).await.expect("a pause");
+    // A request that is not answered in time: the connection is given up without an end.
+    let other = locks.lock("order:7").no_wait().acquire().await;
+    assert!(other.is_err_and(|error| error.is_unavailable()));
+    within(LONG, "the hold is verified", held.held().lost()).await;
 }

@@ -16,6 +16,7 @@ impl LocksBuilder {
     /// | `rediss://…` | the same by TLS (feature `tls`); also `rediss+sentinel` |
     /// | `unix:///path` | one server on this machine |
     /// | `redis+sentinel://user:password@host:port,host:port/primary` | the primary that [sentinels](Servers::sentinel) watch; `?db=2`, `sentinel_username`, `sentinel_password` and `sentinel_tls=false` say more |
+    /// | `redis+cluster://user:password@host:port,host:port` | a [cluster](Servers::cluster); also `rediss+cluster` |
     /// | `memory:` | the memory of this process |
     ///
     /// In a user name, a password and a parameter, letters that mean something in a URL are percent-encoded.
@@ -139,7 +140,7 @@ impl LocksBuilder {
     /// that a holder which is cut off from them together with the server ends its body in time.
     ///
     /// It costs a round trip to the server and to its replicas for each outermost acquisition; callers at the same time
-    /// share it. Releases and changes of the depth are not waited for. The time comes on top of
+    /// share it, on a connection of its own, also beside a pool. Releases and changes of the depth are not waited for. The time comes on top of
     /// [`wait`](Self::wait). It is at least 1 ms; a few times what a replica needs to answer is a good choice. A
     /// store in memory has no replicas, and confirms at once.
     ///
