@@ -86,6 +86,16 @@ fn a_loss_by_a_failover_is_excused_unless_replicas_had_confirmed_the_lock() {
 }
 
 #[test]
+fn what_was_lost_before_the_section_began_was_not_confirmed_yet() {
+    let gone = record(9, 1, What::Ended(Outcome::Lost(Reason::Gone)));
+    let mut history = history(vec![vec![wants(0, 1), gone]]);
+    history.confirm = true;
+    assert_eq!(rules(&history), [Rule::GoneWithoutCause]);
+    history.faults = vec![failover(4, 5, 8)];
+    assert_eq!(rules(&history), []);
+}
+
+#[test]
 fn a_depth_and_a_release_are_never_confirmed() {
     let mut records = section(0, 10, 1, 5);
     let (wanted, stored) = (2, 1);
