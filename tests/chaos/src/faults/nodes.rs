@@ -194,11 +194,7 @@ impl<'a> Victim<'a> {
 
     /// Waits until another node is the primary in its place.
     async fn replaced(&self, struck: &mut Struck) {
-        let to = match self.ground {
-            Ground::Sentinel(set) => set.until_failed_over(self.place).await,
-            Ground::Cluster(cluster) => cluster.until_failed_over(self.slot, self.place).await,
-            Ground::Server { .. } => self.place,
-        };
+        let to = self.ground.until_failed_over(self.place, self.slot).await;
         let now = clock::now();
         struck.over = Some(now);
         struck.note += &format!(" -> node {to} at {now}");
