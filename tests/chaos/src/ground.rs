@@ -195,7 +195,7 @@ impl Ground {
 }
 
 /// What the tests wait for, for as long as three of them would: sentinels that disagree vote again after a while.
-async fn patiently<T>(wait: impl AsyncFn() -> T) -> T {
+pub(crate) async fn patiently<T>(wait: impl AsyncFn() -> T) -> T {
     for _ in 0..2 {
         if let Ok(output) = AssertUnwindSafe(wait()).catch_unwind().await {
             return output;
