@@ -1,4 +1,4 @@
-//! `cargo xtask chaos`: faults of every kind on a real server, and the proof that nothing went wrong.
+//! `cargo xtask chaos`: faults of every kind on real servers, and the proof that nothing went wrong.
 
 use crate::beside::Beside;
 use crate::install;

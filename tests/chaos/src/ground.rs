@@ -1,8 +1,10 @@
 //! The servers that the workers lock on.
 
+use std::panic::AssertUnwindSafe;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
+use futures_util::FutureExt;
 use futures_util::future::join_all;
 
 use crate::faults::tell::{Told, insist, tell};
@@ -148,11 +150,22 @@ impl Ground {
 
     /// Waits until all servers are well.
     pub(crate) async fn settle(&self) {
-        match self {
+        patiently(async || match self {
             Ground::Server { .. } => {}
             Ground::Sentinel(set) => set.until_settled().await,
             Ground::Cluster(cluster) => cluster.until_settled().await,
-        }
+        })
+        .await;
+    }
+
+    /// Waits until another node is the primary in the place of this one, which has that slot. Returns which.
+    pub(crate) async fn until_failed_over(&self, from: usize, slot: u16) -> usize {
+        patiently(async || match self {
+            Ground::Server { .. } => from,
+            Ground::Sentinel(set) => set.until_failed_over(from).await,
+            Ground::Cluster(cluster) => cluster.until_failed_over(slot, from).await,
+        })
+        .await
     }
 
     /// Undoes whatever a fault may have left.
@@ -179,6 +192,16 @@ impl Ground {
         }
         Ok(left)
     }
+}
+
+/// What the tests wait for, for as long as three of them would: sentinels that disagree vote again after a while.
+pub(crate) async fn patiently<T>(wait: impl AsyncFn() -> T) -> T {
+    for _ in 0..2 {
+        if let Ok(output) = AssertUnwindSafe(wait()).catch_unwind().await {
+            return output;
+        }
+    }
+    wait().await
 }
 
 async fn leftovers(server: &RedisServer) -> Result<Vec<String>> {

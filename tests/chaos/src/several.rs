@@ -14,9 +14,9 @@ use crate::support::dice::Dice;
 
 pub(crate) async fn turn(client: &Arc<Client>, dice: &mut Dice) {
     let keys = pick(dice);
-    let (mut ttl, wait) = (client.mode.ttl, client.wait());
+    let (mut ttl, wait) = (client.mode.ttl, client.topology.wait_for_several());
     let shape = Shape::of_several(dice);
-    let mut request = client.locks.lock_all(&keys);
+    let mut request = client.locks.lock_all(&keys).wait(wait);
     if dice.roll(3) == 0 {
         request = request.shared();
     }

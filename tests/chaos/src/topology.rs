@@ -40,6 +40,14 @@ impl Topology {
         }
     }
 
+    /// The same for a request for several keys, which has some of them while it waits for the next.
+    pub(crate) fn wait_for_several(self) -> Duration {
+        match self {
+            Topology::Server => self.wait(),
+            Topology::Sentinel | Topology::Cluster => self.longest_ttl(),
+        }
+    }
+
     /// Within this time after the last fault every worker must have had every key.
     pub(crate) fn calm(self) -> Duration {
         match self {
@@ -49,12 +57,12 @@ impl Topology {
     }
 
     /// For so long a key may be free without any fault although a worker waits for it: the longest lease, two
-    /// heartbeats, the pauses between attempts, and time for a machine that is busy. Also longer than a request for
-    /// several keys may have this one while it waits for the next.
+    /// heartbeats, the pauses between attempts, and time for a machine that is busy. Also longer than two requests for
+    /// several keys, one after the other, may have this one while they wait for the next.
     pub(crate) fn longest_stall(self) -> Duration {
         match self {
             Topology::Server => Duration::from_secs(6),
-            Topology::Sentinel | Topology::Cluster => Duration::from_secs(12),
+            Topology::Sentinel | Topology::Cluster => Duration::from_secs(18),
         }
     }
 }

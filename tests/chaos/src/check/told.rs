@@ -39,9 +39,9 @@ pub(super) fn check(history: &History, verdict: &mut Verdict) {
         }
     }
     for op in history.ops.iter().filter(|op| op.hold.is_none()) {
-        // It had this key, and waited for the others of its request.
+        // It had this key, and waited for the others of its request; replicas confirm them all at the end.
         if let Some((at, Outcome::Lost(Reason::Gone))) = &op.ended
-            && !history.taken(&op.key, op.wants, *at)
+            && !history.forgotten(&op.key, op.wants, *at)
         {
             let what = format!("{} on {} at {at}, before its entry", op.name(), op.key);
             verdict.add(Rule::GoneWithoutCause, what);

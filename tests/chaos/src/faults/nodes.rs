@@ -8,7 +8,7 @@ use tokio::time::sleep;
 use super::tell::{Told, insist, tell};
 use crate::clock::{self, SECOND};
 use crate::fault::{Kind, Target};
-use crate::ground::Ground;
+use crate::ground::{Ground, patiently};
 use crate::schedule::Deck;
 use crate::support::server::RedisServer;
 use crate::support::wait::eventually;
@@ -194,11 +194,7 @@ impl<'a> Victim<'a> {
 
     /// Waits until another node is the primary in its place.
     async fn replaced(&self, struck: &mut Struck) {
-        let to = match self.ground {
-            Ground::Sentinel(set) => set.until_failed_over(self.place).await,
-            Ground::Cluster(cluster) => cluster.until_failed_over(self.slot, self.place).await,
-            Ground::Server { .. } => self.place,
-        };
+        let to = self.ground.until_failed_over(self.place, self.slot).await;
         let now = clock::now();
         struck.over = Some(now);
         struck.note += &format!(" -> node {to} at {now}");
@@ -207,7 +203,8 @@ impl<'a> Victim<'a> {
     /// Waits until it is a replica.
     async fn until_linked(&self) {
         let linked = async || self.node().is_linked().await;
-        eventually(PATIENCE, "the old primary is a replica", linked).await;
+        let what = "the old primary is a replica";
+        patiently(async || eventually(PATIENCE, what, linked).await).await;
     }
 
     async fn replicas(&self) -> Vec<usize> {

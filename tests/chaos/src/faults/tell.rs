@@ -9,7 +9,7 @@ use crate::support::server::RedisServer;
 const LIMIT: Duration = Duration::from_secs(2);
 
 /// For as long a server may be away that has to be told.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(180);
 
 #[derive(Debug)]
 pub(crate) enum Told {

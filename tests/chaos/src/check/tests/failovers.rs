@@ -86,6 +86,16 @@ fn a_loss_by_a_failover_is_excused_unless_replicas_had_confirmed_the_lock() {
 }
 
 #[test]
+fn what_was_lost_before_the_section_began_was_not_confirmed_yet() {
+    let gone = record(9, 1, What::Ended(Outcome::Lost(Reason::Gone)));
+    let mut history = history(vec![vec![wants(0, 1), gone]]);
+    history.confirm = true;
+    assert_eq!(rules(&history), [Rule::GoneWithoutCause]);
+    history.faults = vec![failover(4, 5, 8)];
+    assert_eq!(rules(&history), []);
+}
+
+#[test]
 fn a_depth_and_a_release_are_never_confirmed() {
     let mut records = section(0, 10, 1, 5);
     let (wanted, stored) = (2, 1);
@@ -137,14 +147,14 @@ fn a_fault_that_came_to_nothing_excuses_nothing() {
 #[test]
 fn a_stall_after_a_failover_is_found_while_the_nodes_settle() {
     let mut waits = vec![wants(2, 1)];
-    waits.extend(section(20 * SECOND, 20 * SECOND, 1, 6).split_off(1));
+    waits.extend(section(30 * SECOND, 30 * SECOND, 1, 6).split_off(1));
     if let What::Wants { patience, .. } = &mut waits[0].what {
-        *patience = 20 * SECOND;
+        *patience = 30 * SECOND;
     }
     let mut history = history(vec![section(0, 1, 1, 5), waits]);
     history.topology = Topology::Sentinel;
-    history.faults = vec![failover(1, 2, 9 * SECOND)];
+    history.faults = vec![failover(1, 2, 13 * SECOND)];
     assert_eq!(rules(&history), []);
-    history.faults = vec![failover(1, 2, 7 * SECOND)];
+    history.faults = vec![failover(1, 2, 11 * SECOND)];
     assert_eq!(rules(&history), [Rule::Stall]);
 }
