@@ -24,6 +24,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// How long the loop goes on before the fault, and after the lock is given again.
 const AROUND: Duration = Duration::from_secs(1);
 
+/// When the holder releases after a fault: while the server is gone, if it was not gone for that short.
+const RELEASE: Duration = Duration::from_millis(20);
+
 /// How many holds last over the fault.
 const HOLDS: usize = 20;
 
@@ -113,7 +116,10 @@ async fn run(fault: Fault) -> Outcome {
     ground.until_replicated().await;
 
     let struck = Instant::now();
-    let releasing = tokio::spawn(turn.release());
+    let releasing = tokio::spawn(async move {
+        sleep(RELEASE).await;
+        turn.release().await
+    });
     let waited = tokio::spawn(async move {
         let next = within(PATIENCE, "the waiter enters", next).await;
         (Instant::now(), next.expect("no panic"))

@@ -114,7 +114,9 @@ fn report(contestants: &[Contestant<'_>; 3]) {
             spread(&contestant.inside, 1),
         );
     }
-    println!("\ncomputed from these CPU times, with a core for each process: sections per s");
+    println!(
+        "\ncomputed from these CPU times, with a core for each process that does what has come to it at once: sections per s"
+    );
     println!("| client processes, {TASKS} tasks each | one server | three primaries | ratio |");
     println!("|---:|---:|---:|---:|");
     for clients in [1, 2, 3, 4, 6, 8] {
