@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     base::{
-        backoff::pauses,
+        backoff::{growing_pauses, pauses},
         error::{Effect, Failure, LostReason, StoreError},
         events,
         id::InboxId,
@@ -36,6 +36,10 @@ use crate::{
 /// How many releases may be repeated at a time. A server that is too slow to answer in time must not be
 /// kept so by those who ask it again.
 const REPETITIONS: usize = 8;
+
+/// The longest pause, jitter aside, after a repetition that no server has executed. Such a one keeps no server busy, and
+/// the waiters of other processes have the lock as soon as a server is there again.
+const SOON: Duration = Duration::from_millis(50);
 
 /// The store, as the local queues ask it.
 #[derive(Debug)]
@@ -262,11 +266,15 @@ impl Requests {
             placeless: false,
             ..request
         };
-        let mut pauses = pauses();
+        let (mut pauses, mut short_pauses) = (pauses(), growing_pauses(SOON, 1.5));
         let mut repetition = None;
         loop {
             let (error, answer) = failed;
-            let pause: Duration = pauses.next().unwrap_or_default();
+            let pause = match error.effect() {
+                Effect::None => short_pauses.next(),
+                Effect::Unknown | Effect::Refused => pauses.next(),
+            };
+            let pause: Duration = pause.unwrap_or_default();
             if error.effect() == Effect::Refused || Instant::now() + pause >= give_up {
                 events::release_abandoned(key, request.hold, &error);
                 return (Err(Failure::Store(error)), answer);

@@ -22,6 +22,7 @@ use super::step::unanswered;
 use crate::{
     LockError, Locks,
     base::{
+        error::{Effect, StoreError},
         id::{InboxId, Owner},
         key::LockKey,
         mutex::Mutex,
@@ -46,6 +47,8 @@ struct Counting {
     renewed: AtomicU32,
     /// Whether no release is answered.
     is_silent: AtomicBool,
+    /// Whether no release reaches it.
+    is_away: AtomicBool,
     /// Whether an acquire is not answered at once.
     is_slow: AtomicBool,
     /// Whether the next acquire panics.
@@ -92,6 +95,11 @@ impl Through for Counting {
                 if self.is_silent.load(Relaxed) {
                     return Box::pin(async { Err(unanswered("a silent store")) });
                 }
+                if self.is_away.load(Relaxed) {
+                    let endpoint = Arc::from("nowhere");
+                    let away = StoreError::new("connect", &endpoint, Effect::None, "it is away");
+                    return Box::pin(async { Err(away) });
+                }
             }
             _ => {}
         }
@@ -128,6 +136,7 @@ impl Process {
             released: AtomicU32::new(0),
             renewed: AtomicU32::new(0),
             is_silent: AtomicBool::new(false),
+            is_away: AtomicBool::new(false),
             is_slow: AtomicBool::new(false),
             is_to_panic: AtomicBool::new(false),
             meanwhile: Mutex::default(),
@@ -230,6 +239,27 @@ async fn no_wait_does_not_wait_for_a_release_that_is_repeated() -> Result<(), Lo
     assert!(matches!(once, Err(LockError::Busy { .. })), "{once:?}");
     assert_eq!(began.elapsed(), Duration::ZERO);
     waiting.abort();
+    Ok(())
+}
+
+/// Those who wait in other processes have the lock as soon as the server is there again.
+#[tokio::test(start_paused = true)]
+async fn a_release_that_reaches_no_server_is_repeated_soon() -> Result<(), LockError> {
+    let process = Process::with_heartbeat(SECOND);
+    let repeated = async |fails: fn(&Counting) -> &AtomicBool| {
+        let guard = process.locks.lock(KEY).acquire().await?;
+        fails(&process.store).store(true, Relaxed);
+        drop(guard);
+        let before = process.store.released.load(Relaxed);
+        sleep(10 * SECOND).await;
+        fails(&process.store).store(false, Relaxed);
+        let repeated = process.store.released.load(Relaxed) - before;
+        Ok::<_, LockError>(repeated)
+    };
+    let away = repeated(|store| &store.is_away).await?;
+    assert!(away >= 90, "{away}");
+    let silent = repeated(|store| &store.is_silent).await?;
+    assert!(silent <= 30, "{silent}");
     Ok(())
 }
 
