@@ -1,7 +1,7 @@
 //! Locks in Redis: each operation is one Lua script in `lua/`.
 
 use std::{
-    sync::{Arc, Weak, atomic::Ordering::Relaxed},
+    sync::{Arc, Weak},
     time::Duration,
 };
 
@@ -360,7 +360,7 @@ impl Store for RedisStore {
     }
 
     fn connection_epochs(&self) -> u64 {
-        self.common.epochs.load(Relaxed)
+        self.topology.epochs()
     }
 
     fn spans(&self, one: &LockKey, other: &LockKey) -> bool {

@@ -299,6 +299,17 @@ impl Cluster {
         owner.max(known.asked.get(&slot).copied()).unwrap_or(0)
     }
 
+    /// Changes with every new connection: each epoch is greater than all before it. What cannot be connected to changes
+    /// nothing.
+    pub(super) fn epochs(&self) -> u64 {
+        let nodes = self.nodes().into_iter();
+        let connected = nodes.filter(|node| node.connector.is_connected());
+        connected
+            .map(|node| node.connector.epoch())
+            .max()
+            .unwrap_or_default()
+    }
+
     pub(super) fn suspect(&self, slot: u16, since: Instant) {
         self.owner(slot)
             .iter()

@@ -102,6 +102,14 @@ impl Topology {
         }
     }
 
+    /// Changes with every new connection over which requests go.
+    pub(super) fn epochs(&self) -> u64 {
+        match self {
+            Self::One(connector) => connector.epoch(),
+            Self::Cluster(cluster) => cluster.epochs(),
+        }
+    }
+
     /// Forgets the connection for a lock if it owes the answer to a request that was sent at `since`.
     pub(super) fn suspect(&self, key: &LockKey, since: Instant) {
         match self {
