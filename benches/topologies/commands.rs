@@ -1,4 +1,4 @@
-//! How many commands a section takes, as the servers count them. A redirection would count as one more.
+//! How many commands a section takes, as the servers count them. What they redirect is not among the calls that they count.
 
 use std::collections::BTreeMap;
 

@@ -10,7 +10,8 @@
 //! | `confirmation` | what it costs to wait for two replicas |
 //! | `throughput` | three primaries against one, measured, and computed for more cores |
 //!
-//! With `TRACE` set, the events of the crate go to standard error.
+//! With `TRACE` set, the events of the crate go to standard error. With `TMPDIR` in memory, a busy disk does not delay a
+//! failover: sentinels and nodes of a cluster wait for it when they save their state.
 
 #![allow(
     clippy::expect_used,

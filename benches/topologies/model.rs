@@ -47,16 +47,16 @@ pub(crate) fn compute(costs: Costs, servers: usize, clients: usize, tasks: usize
     let mut processes: Vec<_> = of_clients.chain(of_servers).collect();
     // When each process has done its batch.
     let mut ends = BinaryHeap::new();
-    for client in 0..clients {
+    for (client, process) in processes.iter_mut().enumerate().take(clients) {
         for _ in 0..tasks {
             let server = clients + dice.usize(..servers);
-            processes[client].next.push(Task {
+            process.next.push(Task {
                 client,
                 server,
                 steps: 0,
             });
         }
-        begin(&mut processes[client], client, 0, &mut ends);
+        begin(process, client, 0, &mut ends);
     }
     let (mut done, mut now) = (0, 0);
     while done < SECTIONS {
