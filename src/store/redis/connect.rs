@@ -320,15 +320,11 @@ impl Connector {
         } else {
             Traffic::checked(pace)
         };
+        let confirmer = Confirmer::new(again, *timeouts, Arc::clone(&history), replicas);
         let connection = Connection {
             driver,
             endpoint,
-            confirmer: Arc::new(Confirmer::new(
-                again,
-                *timeouts,
-                Arc::clone(&history),
-                replicas,
-            )),
+            confirmer: Arc::new(confirmer),
             history,
             number,
             losses,
