@@ -19,13 +19,13 @@ pub(crate) struct Args {
     /// Workers wait until all replicas have a lock, and a failover excuses nothing
     #[arg(long)]
     pub(crate) confirm: bool,
-    /// Where the timeline goes [default: target/chaos/SEED.svg]
+    /// Where the timeline goes [default: target/chaos/SEED.svg, or TOPOLOGY-SEED.svg]
     #[arg(long, value_name = "FILE")]
     pub(crate) plot: Option<PathBuf>,
     /// Keep the ledgers, and the events of the library beside them, in this folder
     #[arg(long, value_name = "FOLDER")]
     pub(crate) keep: Option<PathBuf>,
-    /// Make only faults whose name contains this
+    /// Make only faults whose name contains one of these words, with commas in between
     #[arg(long, value_name = "WORDS")]
     pub(crate) only: Option<String>,
 }
