@@ -126,8 +126,7 @@ impl RedisStore {
         call: Call,
         read: impl FnOnce(Value) -> Result<T, Unexpected> + Send + 'static,
     ) -> Answer<T> {
-        let topology = self.topology.clone();
-        Box::pin(async move { topology.run(call, read).await })
+        self.topology.ask(call, read)
     }
 }
 
@@ -317,7 +316,7 @@ impl Store for RedisStore {
     }
 
     fn waits(&self) -> &dyn Waits {
-        self
+        &self.topology
     }
 
     fn listen(&self, inbox: InboxId, listener: Weak<dyn Listener>) -> bool {

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     base::{confirm::Replicas, error::StoreError, key::LockKey},
-    store::Confirmation,
+    store::{Answer, Confirmation},
 };
 
 /// Where requests go.
@@ -51,6 +51,16 @@ impl Topology {
             Self::One(connector) => connector.run(call, read).await,
             Self::Cluster(cluster) => cluster.run(call, read).await,
         }
+    }
+
+    /// The same as a future that borrows nothing.
+    pub(super) fn ask<T: 'static>(
+        &self,
+        call: Call,
+        read: impl FnOnce(Value) -> Result<T, Unexpected> + Send + 'static,
+    ) -> Answer<T> {
+        let topology = self.clone();
+        Box::pin(async move { topology.run(call, read).await })
     }
 
     /// Waits until so many replicas have what was executed over the connection for a lock while it had this epoch.

@@ -9,10 +9,10 @@ use std::{fmt::Write, sync::Arc, time::Duration};
 use deadpool_redis::redis::Value;
 
 use super::{
-    RedisStore,
     names::{Field, Victim, WaitsOf},
     reply::{self, Unexpected},
     script::{HOLDS, LOOK, VICTIM, WAIT, WITHDRAW},
+    topology::Topology,
 };
 use crate::{
     base::id::{HoldId, OwnerId},
@@ -127,7 +127,7 @@ pub(super) fn holds(reply: Value) -> Result<Vec<HoldId>, Unexpected> {
 }
 
 /// Each script touches what belongs to one owner, or the victim of one cycle, or the fields of one lock.
-impl Waits for RedisStore {
+impl Waits for Topology {
     fn publish_wait(&self, publication: Publication) -> Answer<Published> {
         let Publication {
             owner,
@@ -143,16 +143,16 @@ impl Waits for RedisStore {
             .millis(life)
             .millis(lateness(life))
             .arg(known.map_or(0, |known| known.micros));
-        self.run(call, published)
+        self.ask(call, published)
     }
 
     fn waits_of(&self, hold: HoldId) -> Answer<Look> {
         let call = LOOK.call(1).arg(WaitsOf(hold.owner())).arg(Field(hold));
-        self.run(call, move |reply| look(reply, hold))
+        self.ask(call, move |reply| look(reply, hold))
     }
 
     fn holds_in(&self, key: &str) -> Answer<Vec<HoldId>> {
-        self.run(HOLDS.call(1).arg(key), holds)
+        self.ask(HOLDS.call(1).arg(key), holds)
     }
 
     fn claim_victim(&self, claim: Claim) -> Answer<bool> {
@@ -161,12 +161,12 @@ impl Waits for RedisStore {
             .arg(Victim(claim.cycle))
             .arg(Field(claim.victim))
             .millis(claim.life);
-        self.run(call, reply::flag)
+        self.ask(call, reply::flag)
     }
 
     fn withdraw_wait(&self, owner: OwnerId, wait: HoldId) -> Answer<()> {
         let call = WITHDRAW.call(1).arg(WaitsOf(owner)).arg(Field(wait));
-        self.run(call, |reply| reply::flag(reply).map(drop))
+        self.ask(call, |reply| reply::flag(reply).map(drop))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Passwords, and what a cluster does not have.
 
 use super::kit::{PATIENCE, keys, until_nothing_is_left};
-use crate::support::{Cluster, RedisServer, cluster, within};
+use crate::support::{Cluster, RedisServer, cluster, patient_at, within};
 use reentry::{LockError, Locks, Replicas, Servers};
 use std::fs;
 
@@ -16,7 +16,7 @@ async fn every_node_is_told_the_password() {
     let keys = keys(&cluster).await;
     let told = Locks::builder().servers(servers().password("secret"));
     let url = format!("redis+cluster://:secret@{}", cluster.seeds());
-    for builder in [told, Locks::builder().url(url)] {
+    for builder in [told, patient_at(url)] {
         let locks = builder.wait(PATIENCE).build().await.unwrap();
         for key in &keys {
             locks.with_lock(key, async {}).await.unwrap();
@@ -79,7 +79,7 @@ async fn a_user_with_these_rights_and_no_others_has_all_that_it_needs() {
 fn a_cluster_has_no_other_database() {
     let servers = Servers::cluster(["127.0.0.1:1"]).database(1);
     let by_servers = Locks::builder().servers(servers).build_lazy();
-    let by_url = Locks::builder().url("redis+cluster://127.0.0.1:1/1");
+    let by_url = patient_at("redis+cluster://127.0.0.1:1/1");
     for refused in [by_servers, by_url.build_lazy()] {
         let error = refused.unwrap_err();
         assert!(matches!(error, LockError::Config { .. }), "{error:?}");

@@ -4,7 +4,7 @@ use std::error::Error;
 
 use super::kit::{PATIENCE, TTL, all_turns, caller, key_on, keys, locks_in, until_there};
 use crate::support::ports::Port;
-use crate::support::{Cluster, RedisServer, within};
+use crate::support::{Cluster, RedisServer, patient_at, within};
 use futures_util::future::join_all;
 use reentry::{LockError, Locks, LocksBuilder, LostReason, Servers};
 
@@ -36,7 +36,7 @@ async fn any_one_server_is_enough() {
         let mut seeds = dead_ports();
         seeds.push(seed);
         let url = format!("redis+cluster://{}", seeds.join(","));
-        let locks = Locks::connect(url).await.unwrap();
+        let locks = patient_at(url).build().await.unwrap();
         works_everywhere(&cluster, &locks).await;
     }
 }
