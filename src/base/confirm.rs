@@ -28,7 +28,7 @@ pub struct Replicas(Option<NonZeroU32>);
 
 impl Replicas {
     /// All of them, and one at the least: as many as the server has had since it became the primary, as far as this `Locks`
-    /// has seen, and as the sentinels saw well when it was connected to. One that is cut off counts further, since it may be
+    /// has seen, and as the sentinels, or the servers of the cluster, saw well. One that is cut off counts further, since it may be
     /// promoted. One that was taken away for good does too, until the next failover or the next start of this process.
     #[must_use]
     pub const fn all() -> Self {

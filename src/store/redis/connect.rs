@@ -8,7 +8,7 @@ use std::{
     pin::Pin,
     sync::{
         Arc, OnceLock, Weak,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
 };
@@ -49,6 +49,8 @@ pub(super) struct Connector {
     ends: watch::Sender<u64>,
     /// Changes with each loss, and with every attempt to connect; unique among all connectors.
     epoch: AtomicU64,
+    /// How many replicas others know of its server, which may take its place.
+    replicas: AtomicU32,
     role: Box<dyn Role>,
 }
 
@@ -80,6 +82,7 @@ impl Connector {
             losses: AtomicU64::new(0),
             ends: watch::Sender::new(0),
             epoch: AtomicU64::new(0),
+            replicas: AtomicU32::new(0),
             role: Box::new(role),
         }
     }
@@ -284,7 +287,7 @@ impl Connector {
         // Where it does not say so, it may be another one each time.
         let history =
             history.unwrap_or_else(|| History::new(format!("{endpoint} {number}").into()));
-        history.raise(replicas);
+        history.raise(replicas.max(self.replicas.load(Relaxed)));
         let history = self.recognise(history);
         let traffic = if is_pooled {
             Traffic::unchecked(pace)
@@ -328,6 +331,14 @@ impl Connector {
             self.role.lost();
         }
         history
+    }
+
+    /// Others know so many replicas of the server.
+    pub(super) fn has_replicas(&self, replicas: u32) {
+        self.replicas.store(replicas, Relaxed);
+        if let Some(history) = &self.state.lock().history {
+            history.raise(replicas);
+        }
     }
 
     /// Repeats at a server that is connected already what another one has answered before it, for these slots. Returns

@@ -18,6 +18,8 @@ struct Range {
     first: u16,
     last: u16,
     owner: Owner,
+    /// How many replicas of the owner are well.
+    replicas: u32,
 }
 
 /// Who has a slot.
@@ -52,7 +54,10 @@ impl SlotMap {
     /// Every slot that has an owner: of several, the latest one.
     pub(super) fn owners(&self) -> Vec<Option<&Place>> {
         let mut owners: Vec<Option<&Owner>> = vec![None; usize::from(SLOTS)];
-        for Range { first, last, owner } in &self.ranges {
+        for Range {
+            first, last, owner, ..
+        } in &self.ranges
+        {
             let range = usize::from(*first)..=usize::from(*last);
             for slot in owners.get_mut(range).unwrap_or_default() {
                 if slot.is_none_or(|known| known.epoch < owner.epoch) {
@@ -64,6 +69,15 @@ impl SlotMap {
             .into_iter()
             .map(|owner| owner.map(|owner| &owner.place));
         places.collect()
+    }
+
+    /// How many replicas a server has that are well, as far as any of them knows.
+    pub(super) fn replicas_of(&self, place: &Place) -> u32 {
+        let ranges = self
+            .ranges
+            .iter()
+            .filter(|range| range.owner.place == *place);
+        ranges.map(|range| range.replicas).max().unwrap_or_default()
     }
 
     /// All servers that were named.
@@ -88,13 +102,14 @@ fn epoch(line: &str) -> Option<(String, u64)> {
 /// `first, last, [host, port, id, …], replicas…`. A server that does not know its own name leaves the host out.
 fn read_range(range: &Value, epochs: &BTreeMap<String, u64>, asked: &Place) -> Option<Range> {
     let range = Vec::<Value>::from_redis_value_ref(range).ok()?;
-    let [first, last, primary, ..] = range.as_slice() else {
+    let [first, last, primary, replicas @ ..] = range.as_slice() else {
         return None;
     };
     let (place, id) = read_node(primary, asked)?;
     Some(Range {
         first: u16::from_redis_value_ref(first).ok()?,
         last: u16::from_redis_value_ref(last).ok()?,
+        replicas: u32::try_from(replicas.len()).ok()?,
         owner: Owner {
             place,
             epoch: id
@@ -159,6 +174,22 @@ mod tests {
     fn map(ranges: Vec<Value>, nodes: &str) -> SlotMap {
         let map = SlotMap::read(&Value::Array(ranges), &text(nodes), &place("asked", 1));
         map.expect("a map")
+    }
+
+    #[test]
+    fn the_replicas_of_a_server_are_those_that_any_of_them_names() {
+        let with = |replicas| {
+            let Value::Array(mut range) = range(0, 9, "a", 1, "x") else {
+                unreachable!("a range is an array")
+            };
+            let replica = Value::Array(vec![text("r"), Value::Int(9), text("z")]);
+            range.extend(vec![replica; replicas]);
+            map(vec![Value::Array(range)], "")
+        };
+        let mut one = with(1);
+        one.merge(with(2));
+        assert_eq!(one.replicas_of(&place("a", 1)), 2);
+        assert_eq!(one.replicas_of(&place("b", 1)), 0);
     }
 
     fn owner(map: &SlotMap, slot: usize) -> Option<String> {
