@@ -1,4 +1,4 @@
-//! How long nobody gets a lock around a fault, as seen by callers.
+//! How long no caller gets a lock around a fault.
 //!
 //! Three lookers-on: a loop that takes and releases a lock without rest, a caller that waits in a queue while the holder
 //! releases during the outage, and holds that last over it. All of their keys are in one slot. The options of the locks

@@ -4,7 +4,7 @@
 //!
 //! | part | question |
 //! |---|---|
-//! | `gaps [FAULT]` | how long nobody gets a lock around each fault; `ROUNDS` of each, 10 if it is not set |
+//! | `gaps [FAULT]` | how long no caller gets a lock around each fault; `ROUNDS` of each, 10 if it is not set |
 //! | `router` | what it adds to a section to know several servers; to be pinned to one core |
 //! | `commands` | how many commands a section takes in a cluster, and on one server |
 //! | `confirmation` | what it costs to wait for two replicas |

@@ -40,7 +40,7 @@ async fn compare(title: &str, server: &RedisServer, name: &'static str, url: &st
                 *times = Times::new(times.name);
             }
         }
-        // Replicas work on after an answer: nobody always comes after the same one.
+        // Replicas work on after an answer: no contestant always comes after the same one.
         fastrand::shuffle(&mut order);
         for place in order {
             let (times, locks) = &mut contestants[place];

@@ -4,10 +4,13 @@ use std::error::Error;
 
 use deadpool_redis::redis::{ConnectionAddr, ProtocolVersion};
 
-use super::{Of, Origin, Place};
+use super::{Of, Origin};
 use crate::{
     base::error::LockError,
-    store::redis::{address::Address, source::Source},
+    store::redis::{
+        address::{Address, list},
+        source::Source,
+    },
 };
 
 const SECRET: &str = "hunter2zq9";
@@ -51,11 +54,8 @@ pub(crate) fn url(before: &str, after: &str) {
             assert!(is_name || !shown.contains(SECRET), "{url:?}: {shown}");
         }
         Of::Cluster { seeds, .. } => {
-            let seeds: Vec<_> = seeds.iter().map(Place::to_string).collect();
-            assert!(
-                is_name || !seeds.join(",").contains(SECRET),
-                "{url:?}: {seeds:?}"
-            );
+            let seeds = list(&seeds);
+            assert!(is_name || !seeds.contains(SECRET), "{url:?}: {seeds:?}");
         }
     }
 }

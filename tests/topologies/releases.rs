@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use deadpool_redis::redis::cmd;
-use reentry::LocksBuilder;
+use reentry::{Locks, LocksBuilder};
 
 use crate::support::{Cluster, RedisServer, SentinelSet, patient_at, within};
 
@@ -12,6 +12,18 @@ const LONG: Duration = Duration::from_secs(60);
 fn builder(url: String) -> LocksBuilder {
     // Without repetition the lock would stand for most of an hour.
     patient_at(url).ttl(Duration::from_secs(3_600)).wait(LONG)
+}
+
+/// Once these locks have entered another one on the new primary, another process finds `order:42` free there.
+async fn is_free_after_failover(locks: &Locks, beside: &str, url: String) {
+    within(LONG, "the new primary has heard of the release", async {
+        let entered = locks.with_lock(beside, async {}).await;
+        entered.expect("a new primary");
+    })
+    .await;
+    let other = builder(url).build().await.expect("the servers");
+    let entered = other.lock("order:42").no_wait().run(async {}).await;
+    entered.expect("it is free");
 }
 
 #[tokio::test]
@@ -26,20 +38,7 @@ async fn a_release_that_no_replica_has_is_repeated_at_the_new_primary() {
     set.nodes[0].cut_replication().await;
     held.release().await.expect("it was held");
     set.nodes[0].stop();
-    within(LONG, "the new primary has heard of the release", async {
-        locks
-            .with_lock("order:7", async {})
-            .await
-            .expect("a new primary");
-    })
-    .await;
-    let other = builder(url).build().await.expect("a primary");
-    other
-        .lock("order:42")
-        .no_wait()
-        .run(async {})
-        .await
-        .expect("it is free");
+    is_free_after_failover(&locks, "order:7", url).await;
 }
 
 #[tokio::test]
@@ -56,20 +55,7 @@ async fn so_it_is_in_a_cluster() {
     primary.cut_replication().await;
     held.release().await.expect("it was held");
     primary.stop();
-    within(LONG, "the new primary has heard of the release", async {
-        locks
-            .with_lock("{order:42}:7", async {})
-            .await
-            .expect("a new primary");
-    })
-    .await;
-    let other = builder(url).build().await.expect("a cluster");
-    other
-        .lock("order:42")
-        .no_wait()
-        .run(async {})
-        .await
-        .expect("it is free");
+    is_free_after_failover(&locks, "{order:42}:7", url).await;
 }
 
 #[tokio::test]

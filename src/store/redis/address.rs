@@ -39,6 +39,12 @@ impl fmt::Display for Place {
     }
 }
 
+/// A list of places, for messages.
+pub(super) fn list(places: &[Place]) -> String {
+    let places: Vec<_> = places.iter().map(Place::to_string).collect();
+    places.join(",")
+}
+
 /// A checked URL. Every connection to it speaks RESP3, which carries pushes: the message that a lock
 /// has moved, and the report that the connection has ended.
 #[derive(Clone)]

@@ -133,7 +133,7 @@ impl Confirmer {
     }
 }
 
-/// Answers until the connection fails, or no more is asked. What is left then is not answered.
+/// Serves the questions until the connection fails, or no more is asked. What is left then is not answered.
 async fn answer(server: Server, mut questions: UnboundedReceiver<Question>) {
     let Server {
         source,

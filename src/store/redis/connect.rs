@@ -1,4 +1,4 @@
-//! The connection for commands: multiplexed, cloned for every command, kept until it fails.
+//! The connection for commands: multiplexed, shared by all of them, kept until it fails.
 //!
 //! That of a caller's pool is taken out of it for good: the pool checks a connection with a round trip before it hands it
 //! out, and would lend it to other code too, which may select another database on it, or block it.
@@ -71,6 +71,13 @@ struct State {
 /// request which is dropped does not cut it off. `None` if its runtime was shut down meanwhile.
 type Connecting =
     Shared<Pin<Box<dyn Future<Output = Option<Result<Arc<Connection>, StoreError>>> + Send>>>;
+
+impl State {
+    /// The connection, unless others were lost since it was made.
+    fn present(&self, losses: u64) -> Option<&Arc<Connection>> {
+        self.connection.as_ref().filter(|it| it.losses == losses)
+    }
+}
 
 impl Connector {
     /// Connects nowhere yet.
@@ -177,9 +184,7 @@ impl Connector {
     /// The connection that is there.
     pub(super) fn present(&self) -> Option<Arc<Connection>> {
         let losses = self.losses.load(Relaxed);
-        let state = self.state.lock();
-        let present = state.connection.as_ref();
-        present.filter(|it| it.losses == losses).cloned()
+        self.state.lock().present(losses).cloned()
     }
 
     /// The connection that is there, or another one.
@@ -188,8 +193,7 @@ impl Connector {
             let connecting = {
                 let mut state = self.state.lock();
                 let losses = self.losses.load(Relaxed);
-                let present = state.connection.as_ref();
-                if let Some(connection) = present.filter(|it| it.losses == losses) {
+                if let Some(connection) = state.present(losses) {
                     return Ok(Arc::clone(connection));
                 }
                 if state.is_closed {
@@ -366,12 +370,8 @@ impl Connector {
     /// Forgets the present connection if it owes the answer to a request that was sent at `since`. Requests on
     /// it may still be answered.
     pub(super) fn suspect(&self, since: Instant) {
-        let mut state = self.state.lock();
-        drop(
-            state
-                .connection
-                .take_if(|connection| connection.is_late(since)),
-        );
+        let is_late = |connection: &mut Arc<Connection>| connection.is_late(since);
+        drop(self.state.lock().connection.take_if(is_late));
     }
 
     /// Forgets a connection that failed, unless it has been replaced already.

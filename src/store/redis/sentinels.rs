@@ -20,7 +20,7 @@ use tokio::{select, sync::watch, time::Instant};
 
 use self::sentinel::{Answer, Named, Sentinel};
 use super::{
-    address::{Address, Place},
+    address::{Address, Place, list},
     pushes::Receiver,
     script::{self, DriverError},
     source::{Following, Limit, Opened, Opening, Source, Timeouts, open_at},
@@ -234,15 +234,14 @@ impl Sentinels {
 
 impl Source for Sentinels {
     fn endpoint(&self) -> Arc<str> {
-        let seeds: Vec<_> = self.seeds.iter().map(Place::to_string).collect();
-        format!("{} of the sentinels {}", self.name, seeds.join(",")).into()
+        format!("{} of the sentinels {}", self.name, list(&self.seeds)).into()
     }
 
     fn open(self: Arc<Self>, timeouts: Timeouts, limit: Limit, receiver: Receiver) -> Opening {
         Box::pin(async move { self.open_primary(timeouts, limit, &receiver).await })
     }
 
-    /// They are asked at once by whoever follows them.
+    /// Each connection that follows them asks them at once.
     fn doubt(&self) {
         self.news.send_modify(|count| *count += 1);
     }

@@ -168,7 +168,7 @@ impl Request<'_> {
 
     fn poll_check(&mut self, cx: &Context<'_>) -> Poll<Elapsed> {
         let mut state = self.traffic.state.lock();
-        // From here on whoever gives it up wakes this task.
+        // From here on giving it up wakes this task.
         if self.traffic.is_given_up() {
             return Poll::Ready(Elapsed);
         }

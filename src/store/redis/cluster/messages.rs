@@ -6,7 +6,7 @@ use super::{Cluster, Node};
 use crate::{
     base::error::StoreError,
     store::redis::{
-        address::Place,
+        address::list,
         pushes::Receiver,
         source::{Following, Limit, Opened, Opening, Source, Timeouts, open_at},
     },
@@ -15,8 +15,7 @@ use crate::{
 /// For messages: whichever of the servers.
 impl Source for Cluster {
     fn endpoint(&self) -> Arc<str> {
-        let seeds: Vec<_> = self.seeds.iter().map(Place::to_string).collect();
-        format!("the cluster of {}", seeds.join(",")).into()
+        format!("the cluster of {}", list(&self.seeds)).into()
     }
 
     fn open(self: Arc<Self>, timeouts: Timeouts, limit: Limit, receiver: Receiver) -> Opening {

@@ -1,6 +1,7 @@
 //! What is accepted as the address of several servers, and what it means.
 
 use super::*;
+use crate::store::redis::address::list;
 
 /// What a URL says.
 fn parsed(url: &str) -> Servers {
@@ -289,8 +290,7 @@ fn a_cluster_is_a_list_of_hosts_and_has_one_database() {
         let Ok(Origin(Of::Cluster { seeds, .. })) = servers.resolve() else {
             panic!("{hosts}: no cluster");
         };
-        let seeds: Vec<_> = seeds.iter().map(Place::to_string).collect();
-        assert_eq!(seeds.join(","), expected);
+        assert_eq!(list(&seeds), expected);
     }
     assert!(Servers::cluster(["one"]).database(1).resolve().is_err());
     assert!(refusal("redis+cluster://one/1").contains("database 0"));
