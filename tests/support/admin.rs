@@ -38,7 +38,9 @@ async fn exchange(stream: &mut BufReader<UnixStream>, command: &str) -> io::Resu
     while awaited > 0 {
         awaited -= 1;
         let mut line = String::new();
-        stream.read_line(&mut line).await?;
+        if stream.read_line(&mut line).await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
         let line = line.trim_end();
         match line.split_at_checked(1) {
             Some(("+" | ":", rest)) => answer.push(rest.to_owned()),
@@ -57,4 +59,10 @@ async fn bulk(stream: &mut BufReader<UnixStream>, length: &str) -> io::Result<St
     stream.read_exact(&mut text).await?;
     text.truncate(length);
     String::from_utf8(text).map_err(io::Error::other)
+}
+
+/// Whether a connection was closed before anything was answered.
+pub fn was_closed(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+    matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof)
 }

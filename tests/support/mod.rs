@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `server` | [`RedisServer`]: a `redis-server` of the test's own |
 //! | `clients` | the connections of the crate to that server, and their ends |
+//! | `leftovers` | what locks have left in that server |
 //! | `replication` | whether a replica is linked, and cutting it off |
 //! | `sentinel` | [`SentinelSet`]: a primary, its replicas, and the sentinels that fail over |
 //! | `cluster` | [`Cluster`]: primaries that share the slots, with replicas, and their failovers |
@@ -47,6 +48,7 @@ pub mod clients;
 pub mod cluster;
 pub mod config;
 pub mod dice;
+pub mod leftovers;
 pub mod ports;
 pub mod process;
 pub mod program;

@@ -4,9 +4,9 @@ use rustix::io::retry_on_intr;
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid,
 };
-use std::io;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::{fs, io};
 
 /// A process started by a test: killed on drop, and also when the test process itself is killed.
 ///
@@ -91,6 +91,13 @@ impl Process {
     /// SIGCONT.
     pub fn resume(&self) {
         self.signal(Signal::CONT);
+    }
+
+    /// What the kernel says of it, where there is a `/proc`.
+    pub fn state(&self) -> Option<String> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).ok()?;
+        let state = status.lines().find(|line| line.starts_with("State:"))?;
+        Some(state.to_owned())
     }
 
     /// Its standard output, if it was piped and not taken before.

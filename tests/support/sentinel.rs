@@ -134,9 +134,15 @@ impl SentinelSet {
         };
         let over = eventually(2 * PATIENCE, "the sentinels agree on another primary", over);
         if timeout(PATIENCE, over).await.is_err() {
+            let states = |servers: &[RedisServer]| -> Vec<_> {
+                let states = servers.iter().map(|it| (it.port(), it.state()));
+                states.collect()
+            };
             let logs: Vec<_> = self.sentinels.iter().map(RedisServer::log).collect();
             panic!(
-                "no failover within {PATIENCE:?}; the sentinels said:\n{}",
+                "no failover within {PATIENCE:?}; nodes {:?}, sentinels {:?}, which said:\n{}",
+                states(&self.nodes),
+                states(&self.sentinels),
                 logs.join("\n")
             );
         }

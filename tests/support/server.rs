@@ -1,6 +1,6 @@
 //! A real `redis-server` that belongs to one test.
 
-use super::admin::Admin;
+use super::admin::{self, Admin};
 use super::config;
 use super::ports::Port;
 use super::process::Process;
@@ -8,7 +8,7 @@ use super::program::program;
 use super::stats::{self, Calls};
 use super::wait::{DEADLINE, eventually};
 use deadpool_redis::redis::aio::MultiplexedConnection;
-use deadpool_redis::redis::{AsyncCommands, AsyncConnectionConfig, Client};
+use deadpool_redis::redis::{AsyncConnectionConfig, Client};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -24,9 +24,6 @@ const LOG: &str = "redis.log";
 
 /// How long a server that may be down is asked.
 const SOON: Duration = Duration::from_secs(2);
-
-/// The least score of a tombstone in a line.
-const TOMBSTONES: &str = "4503599627370496";
 
 /// What a server is, beside its options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -224,6 +221,11 @@ impl RedisServer {
         self.process().as_ref().map(Process::pid)
     }
 
+    /// What the kernel says of the process, for messages.
+    pub fn state(&self) -> Option<String> {
+        self.process().as_ref()?.state()
+    }
+
     /// SIGSTOP: connections stay open, nothing is answered.
     pub fn pause(&self) {
         self.process().as_ref().expect("a running server").pause();
@@ -270,47 +272,26 @@ impl RedisServer {
         stats::difference(before, &self.commandstats().await)
     }
 
-    /// One command without spaces in its words, sent bare; see [`Admin::call`].
+    /// One command without spaces in its words, sent bare; see [`Admin::call`]. A connection that is closed without an
+    /// answer, as CLIENT KILL closes all of them, is replaced.
     ///
     /// # Panics
     ///
     /// Panics if the server answers with an error or not within the deadline.
     pub async fn ask(&self, command: &str) -> String {
-        let answer = self.call(command, DEADLINE).await;
-        answer.unwrap_or_else(|error| panic!("{command}: {error}"))
+        let end = Instant::now() + DEADLINE;
+        loop {
+            match self.call(command, DEADLINE).await {
+                Ok(answer) => return answer,
+                Err(error) if admin::was_closed(&error) && Instant::now() < end => {}
+                Err(error) => panic!("{command}: {error}"),
+            }
+        }
     }
 
     /// The same for a server that may be down or busy: no answer within two seconds is an error too.
     pub async fn try_ask(&self, command: &str) -> io::Result<String> {
         self.call(command, SOON).await
-    }
-
-    /// How many tombstones there are: holds that ended while an acquire of theirs was unanswered.
-    pub async fn tombstones(&self) -> usize {
-        let mut connection = self.connection().await;
-        let lines: Vec<String> = connection.keys("reentry:queue:*").await.expect("keys");
-        let mut count = 0;
-        for line in lines {
-            let ended = connection.zcount(line, TOMBSTONES, "+inf").await;
-            count += ended.unwrap_or(0);
-        }
-        count
-    }
-
-    /// The keys but for lines in which nothing stands but tombstones.
-    pub async fn leftovers(&self) -> Vec<String> {
-        let mut connection = self.connection().await;
-        let keys: Vec<String> = connection.keys("*").await.expect("keys");
-        let mut left = Vec::new();
-        for key in keys {
-            let is_line = key.starts_with("reentry:queue:");
-            let places = connection.zcount(&key, "-inf", format!("({TOMBSTONES}"));
-            let places = places.await.unwrap_or(0);
-            if !is_line || places > 0 {
-                left.push(key);
-            }
-        }
-        left
     }
 
     async fn call(&self, command: &str, limit: Duration) -> io::Result<String> {

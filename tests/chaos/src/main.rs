@@ -50,6 +50,7 @@ mod support {
     pub mod cluster;
     pub mod config;
     pub mod dice;
+    pub mod leftovers;
     pub mod ports;
     pub mod process;
     pub mod program;
