@@ -6,7 +6,9 @@ use super::replication::{PROMPT, password};
 use super::server::{Kind, RedisServer};
 use super::wait::{eventually, within};
 use futures_util::future::join_all;
+use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::timeout;
 use view::View;
@@ -51,6 +53,8 @@ pub struct Cluster {
     pub nodes: Vec<RedisServer>,
     pub(super) ids: Vec<String>,
     pub(super) password: Option<String>,
+    /// Of the keys that were asked for.
+    slots: Mutex<HashMap<String, u16>>,
 }
 
 impl Cluster {
@@ -79,6 +83,7 @@ impl Cluster {
             ids: join_all(ids).await,
             nodes,
             password: password.map(str::to_owned),
+            slots: Mutex::default(),
         };
         cluster.join().await;
         cluster.until_settled().await;
@@ -91,12 +96,21 @@ impl Cluster {
         addresses.join(",")
     }
 
-    /// The slot of a key.
+    /// The slot of a key, which a server is asked once.
     pub async fn slot_of(&self, key: &str) -> u16 {
+        if let Some(&slot) = self.slots().get(key) {
+            return slot;
+        }
         let node = self.nodes.iter().find(|node| node.is_running());
         let node = node.expect("a node that runs");
         let slot = node.ask(&format!("CLUSTER KEYSLOT {key:?}")).await;
-        slot.parse().expect("a slot")
+        let slot = slot.parse().expect("a slot");
+        self.slots().insert(key.to_owned(), slot);
+        slot
+    }
+
+    fn slots(&self) -> MutexGuard<'_, HashMap<String, u16>> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The node that has the key, as soon as all nodes that run agree.

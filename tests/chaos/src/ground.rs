@@ -61,7 +61,12 @@ impl Ground {
                     node_timeout: DOWN_AFTER,
                     ..cluster::Config::default()
                 };
-                Ground::Cluster(Cluster::start_with(config).await)
+                let cluster = Cluster::start_with(config).await;
+                // Asked before the faults begin.
+                for key in KEYS {
+                    cluster.slot_of(key).await;
+                }
+                Ground::Cluster(cluster)
             }
         }
     }
