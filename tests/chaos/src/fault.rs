@@ -276,6 +276,12 @@ impl Fault {
         !self.forgets.is_empty() && self.touches(key)
     }
 
+    /// Whether another node becomes the primary of the lock `key` by it. The old one takes itself for a primary until it
+    /// is told.
+    pub(crate) fn replaces(&self, key: &str) -> bool {
+        self.kind.fails_over() && self.touches(key)
+    }
+
     /// Whether what it took was taken between these two instants.
     pub(crate) fn loses_within(&self, from: u64, to: u64) -> bool {
         let meets = |&(start, end): &(u64, u64)| start <= to && end >= from;

@@ -264,6 +264,12 @@ fn a_holder_that_was_never_told_is_found() {
     assert_eq!(rules(&history), []);
     history.faults = vec![taken(TTL / 2)];
     assert_eq!(rules(&history), [Rule::NeverTold]);
+    // The old primary may have been flushed, which takes itself for one until it is told.
+    history.faults.push(Fault {
+        kind: Kind::PrimaryShutDown,
+        ..taken(TTL / 2)
+    });
+    assert_eq!(rules(&history), []);
 }
 
 #[test]

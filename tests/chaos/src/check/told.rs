@@ -66,11 +66,11 @@ pub(super) fn check(history: &History, verdict: &mut Verdict) {
     }
 }
 
-/// Whether a failover may have brought back what this fault has taken.
+/// Whether a failover may have brought back what this fault has taken, or the fault may have met the old primary alone.
 fn comes_back(history: &History, taking: &Fault, key: &str) -> bool {
     let meets = |fault: &&Fault| fault.start <= taking.end && fault.end >= taking.start;
     let mut met = history.faults.iter().filter(meets);
-    met.any(|fault| fault.may_take(key))
+    met.any(|fault| fault.may_take(key) || fault.replaces(key))
 }
 
 fn gone(hold: &Hold) -> Option<u64> {

@@ -24,6 +24,8 @@ pub(super) struct Struck {
     pub(super) target: Target,
     pub(super) forgets: Vec<(u64, u64)>,
     pub(super) over: Option<u64>,
+    /// The primaries as soon as another node was one.
+    replaced: Option<String>,
     pub(super) note: String,
 }
 
@@ -42,6 +44,7 @@ pub(super) async fn strike(ground: &Ground, kind: Kind, deck: &mut Deck) -> Stru
         target: Target::Keys(victim.keys.clone()),
         forgets: Vec::new(),
         over: None,
+        replaced: None,
         note: format!("node {}", victim.place),
     };
     let primary = victim.node();
@@ -159,6 +162,13 @@ pub(super) async fn strike(ground: &Ground, kind: Kind, deck: &mut Deck) -> Stru
     }
     away.comes_back(ground).await;
     ground.settle().await;
+    if let Some(replaced) = struck.replaced.take()
+        && replaced != ground.signature().await
+    {
+        // The new primary was replaced in its turn, unasked.
+        struck.note += ", and then another";
+        struck.forgets_until_now(start);
+    }
     struck
 }
 
@@ -197,6 +207,7 @@ impl<'a> Victim<'a> {
         let to = self.ground.until_failed_over(self.place, self.slot).await;
         let now = clock::now();
         struck.over = Some(now);
+        struck.replaced = Some(self.ground.signature().await);
         struck.note += &format!(" -> node {to} at {now}");
     }
 
