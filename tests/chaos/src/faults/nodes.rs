@@ -230,9 +230,10 @@ impl<'a> Victim<'a> {
 
     /// Until it has begun to take over.
     async fn tell_a_replica(&self, command: &str) {
-        let replica = self.replicas().await[0];
-        let replica = &self.ground.nodes()[replica];
         let began = async || {
+            // Another one, where a failover that was not asked for came before.
+            let replica = self.replicas().await[0];
+            let replica = &self.ground.nodes()[replica];
             // It gives up after five seconds without the votes, and has to be told again.
             let told = tell(replica, command).await;
             if matches!(told, Told::Answer(_)) {
@@ -245,7 +246,8 @@ impl<'a> Victim<'a> {
             }
             replica.is_primary().await
         };
-        eventually(PATIENCE, "the replica takes over", began).await;
+        let what = "the replica takes over";
+        patiently(async || eventually(PATIENCE, what, began).await).await;
     }
 }
 
