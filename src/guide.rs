@@ -18,6 +18,7 @@
 //! | `worker` | jobs in the background, one at a time for each account |
 //! | `cron` | a periodic job, which one of several machines runs |
 //! | `standby` | one active replica of several |
+//! | `metrics`, with `--features metrics` | what a Prometheus scrapes |
 //! | `service_tests`, with `--features test-util` | how a service tests what it does when its locks fail |
 //!
 //! # Other documents
@@ -102,6 +103,13 @@ pub mod design {}
 #[doc = ""]
 #[doc = include_str!("../docs/reliability.md")]
 pub mod reliability {}
+
+/// What is seen from outside: spans, events and metrics, a dashboard and rules for alerts.
+#[doc = ""]
+#[doc = include_str!("links.md")]
+#[doc = ""]
+#[doc = include_str!("../docs/observability/README.md")]
+pub mod observability {}
 
 /// Sentinel, Cluster, and confirmation by replicas: what each of them gives, and what happens when a server fails.
 #[doc = ""]

@@ -4,6 +4,8 @@ use std::{fmt, time::Duration};
 
 use deadpool_redis::Pool;
 
+#[cfg(feature = "metrics")]
+use crate::base::metrics::Class;
 #[cfg(any(test, feature = "test-util"))]
 use crate::store::server::MemoryServer;
 use crate::{
@@ -11,6 +13,8 @@ use crate::{
     store::redis::Servers,
 };
 
+#[cfg(feature = "metrics")]
+mod metrics;
 mod open;
 mod queueing;
 mod servers;
@@ -47,6 +51,8 @@ pub struct LocksBuilder {
     pub(super) queueing: Queueing,
     connect_timeout: Option<Duration>,
     response_timeout: Option<Duration>,
+    #[cfg(feature = "metrics")]
+    class: Option<Class>,
 }
 
 impl LocksBuilder {

@@ -1,19 +1,24 @@
 //! From a request to an entry: re-enter what an enclosing call holds, or acquire.
 
 use std::{
-    fmt,
+    fmt, slice,
     sync::{Arc, Weak, atomic::AtomicBool},
     time::Duration,
 };
 
 use tokio::{runtime::Handle, time::Instant};
 
+#[cfg(feature = "metrics")]
+use crate::base::metrics::Class;
 use crate::{
     base::{
+        acquisition::Acquisition,
         error::LockError,
         id::HoldId,
         key::LockKey,
+        metrics,
         options::{Options, Queueing, Reentrancy, Terms, Wait, Wake, config},
+        span::Span,
     },
     hold::{
         confirm,
@@ -36,6 +41,8 @@ pub(crate) struct Engine {
     defaults: Options,
     renewals: Arc<RenewalSchedule>,
     published: Arc<PublishedCount>,
+    #[cfg(feature = "metrics")]
+    class: Option<Class>,
 }
 
 /// The parts of an engine that the builder chooses.
@@ -45,6 +52,8 @@ pub(crate) struct Setup {
     pub(crate) defaults: Options,
     pub(crate) response_timeout: Duration,
     pub(crate) queueing: Queueing,
+    #[cfg(feature = "metrics")]
+    pub(crate) class: Option<Class>,
 }
 
 impl Engine {
@@ -54,7 +63,10 @@ impl Engine {
             defaults,
             response_timeout,
             queueing,
+            #[cfg(feature = "metrics")]
+            class,
         } = setup;
+        metrics::describe();
         let renewals = RenewalSchedule::new(LocalQueues::new(store, queueing), response_timeout);
         if queueing.wake == Wake::Notify {
             let holders: Weak<RenewalSchedule> = Arc::downgrade(&renewals);
@@ -66,6 +78,8 @@ impl Engine {
             defaults,
             renewals,
             published: Arc::default(),
+            #[cfg(feature = "metrics")]
+            class,
         })
     }
 
@@ -82,7 +96,10 @@ impl Engine {
     }
 
     pub(crate) fn key(&self, name: &str) -> Result<LockKey, LockError> {
-        LockKey::new(&self.prefix, name)
+        let key = LockKey::new(&self.prefix, name)?;
+        #[cfg(feature = "metrics")]
+        let key = key.with_class(self.class.as_ref().map(|class| class.of(name)));
+        Ok(key)
     }
 
     /// The key of a question about a lock, which is not answered once the `Locks` is closed.
@@ -140,16 +157,22 @@ impl Engine {
         let queues = self.renewals.queues();
         let _acquiring = queues.activity().during();
         let (graph, since) = (scope::call_graph(), Instant::now());
+        let keys = slice::from_ref(&key);
+        let mut acquisition = Acquisition::begin(keys, terms.mode, since);
         // Read before the request, so that no disconnect falls between it and the first renewal.
         let disconnects = self.renewals.disconnects_of(&key);
         let epoch = terms.confirm.map(|_| self.store().connection_epoch(&key));
         let detects = detects(terms) && graph.has_begun();
         let cohort = loop {
-            self.check_open(&key)?;
+            let open = self.check_open(&key);
+            acquisition.note(&open);
+            open?;
             let hold = graph.owner().next_hold();
             let acquiring = queues.acquire(&key, hold, terms, since, &runtime);
             let waiting = detects.then(|| self.waiting(&key, (hold, &[]), terms, &runtime));
-            if let Some(cohort) = watched(acquiring, waiting).await? {
+            let acquired = watched(acquiring, waiting, acquisition.span().clone()).await;
+            acquisition.note(&acquired);
+            if let Some(cohort) = acquired? {
                 break cohort;
             }
         };
@@ -170,13 +193,23 @@ impl Engine {
             disconnects,
             since,
         };
-        let entry = Entry::outermost(won, None, place);
-        if is_certain {
-            return Ok(entry);
+        let span = acquisition.span();
+        let mut entry = {
+            let _inside = span.enter();
+            Entry::outermost(won, None, place)
+        };
+        if !is_certain {
+            // Boxed, since it is rarely there.
+            let confirmed = Box::pin(span.around(self.confirmed(entry, epoch))).await;
+            acquisition.note(&confirmed);
+            entry = confirmed?;
+            entry.hold().set_min_hold(min_hold);
         }
-        // Boxed, since it is rarely there.
-        let entry = Box::pin(self.confirmed(entry, epoch)).await?;
-        entry.hold().set_min_hold(min_hold);
+        acquisition.succeed();
+        let (id, token) = (entry.hold().id(), entry.hold().token());
+        entry
+            .hold()
+            .set_span(Span::hold(keys, terms.mode, id, token));
         Ok(entry)
     }
 

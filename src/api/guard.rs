@@ -12,7 +12,7 @@ use pin_project::pin_project;
 
 use crate::{
     api::request::LockRequest,
-    base::error::LockError,
+    base::{error::LockError, span::Span},
     hold::{
         abort::Loss,
         entry::Entry,
@@ -241,7 +241,13 @@ impl LockGuard {
     /// # }
     /// ```
     pub fn scope<F: Future>(&self, body: F) -> GuardScope<'_, F> {
-        GuardScope::new(&self.locks, std::slice::from_ref(self.entry.hold()), body)
+        let span = self.entry.span().unless_elsewhere();
+        GuardScope::new(
+            &self.locks,
+            std::slice::from_ref(self.entry.hold()),
+            span,
+            body,
+        )
     }
 
     /// Releases the lock and waits for the store, but no longer than the response timeout; then the
@@ -312,11 +318,11 @@ pub struct GuardScope<'a, F> {
 }
 
 impl<'a, F: Future> GuardScope<'a, F> {
-    pub(crate) fn new(locks: &LocksId, holds: &'a [Arc<Hold>], body: F) -> Self {
+    pub(crate) fn new(locks: &LocksId, holds: &'a [Arc<Hold>], span: Span, body: F) -> Self {
         Self {
             holds,
             loss: Loss::default(),
-            body: Some(Inside::new(locks, holds, body)),
+            body: Some(Inside::new(locks, holds, span, body)),
         }
     }
 }

@@ -233,7 +233,8 @@ impl LockAllGuard {
     /// # }
     /// ```
     pub fn scope<F: Future>(&self, body: F) -> GuardScope<'_, F> {
-        GuardScope::new(&self.locks, self.entries.holds(), body)
+        let span = self.entries.span().unless_elsewhere();
+        GuardScope::new(&self.locks, self.entries.holds(), span, body)
     }
 
     /// Releases the locks and waits for the store, but no longer than the response timeout; then the

@@ -186,7 +186,7 @@ impl<F: Future> State<F> {
     }
 
     fn run(mut self: Pin<&mut Self>, engine: &Engine, entered: Entered, body: F) {
-        let body = Inside::new(engine.id(), entered.holds(), body);
+        let body = Inside::new(engine.id(), entered.holds(), entered.span(), body);
         self.set(Self::Running {
             body,
             entered,

@@ -3,8 +3,8 @@
 use std::{fmt, time::Duration};
 
 pub(crate) use crate::base::store_error::Effect;
-pub use crate::base::store_error::StoreError;
 use crate::base::{held_by::HeldBy, id::OwnerId};
+pub use crate::base::{lost_reason::LostReason, store_error::StoreError};
 
 /// Why a lock could not be taken, kept or found.
 ///
@@ -336,44 +336,6 @@ impl fmt::Display for Ring<'_> {
         }
         Ok(())
     }
-}
-
-/// How a lock was lost.
-///
-/// # Examples
-///
-/// ```
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), reentry::LockError> {
-/// use reentry::{Locks, LostReason};
-///
-/// let locks = Locks::in_memory();
-/// let guard = locks.lock("order:42").acquire().await?;
-/// locks.force_release("order:42").await?;
-/// assert_eq!(guard.held().lost().await, LostReason::Gone);
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
-#[non_exhaustive]
-pub enum LostReason {
-    /// The store no longer knows the hold: the key was deleted, flushed, force-released, or the
-    /// server came back without its data.
-    #[error("the store no longer holds it")]
-    Gone,
-    /// The lease ran out before a renewal was confirmed. The lock may still stand in the store, but
-    /// nothing proves it.
-    #[error("its lease ended without a confirmed renewal")]
-    Unconfirmed,
-    /// The hold reached its `max_hold`.
-    #[error("it was held for its `max_hold`")]
-    MaxHold,
-    /// Of several locks that were taken together another one was lost. [`LockError::Lost`] names that one.
-    #[error("another one was lost that was taken together with it")]
-    WithAnother,
-    /// [`Locks::close_within`](crate::Locks::close_within) ended it, and releases it.
-    #[error("the `Locks` was closed")]
-    Closed,
 }
 
 /// Why a step of a hold did not succeed.

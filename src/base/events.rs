@@ -1,13 +1,19 @@
 //! What is reported and not returned: the crate's `tracing` events, all with the target
-//! `reentry` and the same field names.
+//! `reentry` and the same field names, and what is counted beside them.
 //!
 //! Fields: `key` as it stands in the store, `hold` as it stands in the hash, `error`, `reason`,
-//! `token`, `inbox`, `depth`; `waited`, `held` and `remaining` are spans of time. Of a holder that another one waits for: `held_by`,
+//! `token`, `inbox`, `server`, `depth`; `waited`, `held` and `remaining` are spans of time. Of a holder that another one waits for: `held_by`,
 //! `owner`, `is_here`, `held`.
+
+#![cfg_attr(
+    not(feature = "tracing"),
+    allow(dead_code, unused_variables, reason = "without it nothing is said")
+)]
 
 use std::time::Duration;
 
 use tokio::time::Instant;
+#[cfg(feature = "tracing")]
 use tracing::{
     debug,
     field::{DebugValue, debug},
@@ -19,7 +25,16 @@ use crate::base::{
     held_by::HeldBy,
     id::{FencingToken, HoldId, InboxId},
     key::LockKey,
+    metrics::{self, Purpose, Renewal, Via},
 };
+
+/// Says nothing.
+#[cfg(not(feature = "tracing"))]
+macro_rules! silent {
+    ($($any:tt)*) => {};
+}
+#[cfg(not(feature = "tracing"))]
+use {silent as debug, silent as warn};
 
 const TARGET: &str = "reentry";
 
@@ -33,12 +48,14 @@ fn chain(error: &StoreError) -> String {
 }
 
 /// The caller waits since then.
-pub(crate) fn acquired(key: &LockKey, hold: HoldId, token: FencingToken, since: Instant) {
+pub(crate) fn acquired(key: &LockKey, hold: HoldId, token: FencingToken, via: Via, since: Instant) {
+    metrics::hold_began(key, via);
     let waited = || since.elapsed();
     debug!(target: TARGET, key = key.as_str(), %hold, token = token.0, waited = ?waited(), "acquired");
 }
 
 pub(crate) fn reentered(key: &LockKey, hold: HoldId, depth: impl Fn() -> u32) {
+    metrics::reentered(key);
     debug!(target: TARGET, key = key.as_str(), %hold, depth = depth(), "reentered");
 }
 
@@ -70,8 +87,13 @@ pub(crate) fn timed_out(key: &LockKey, hold: HoldId, waited: Duration, holder: O
     in_the_way!(debug, "timed_out", key, hold, waited, holder);
 }
 
-pub(crate) fn acquire_retried(key: &LockKey, error: &StoreError) {
-    warn!(target: TARGET, key = key.as_str(), error = chain(error), "acquire_retried");
+/// While the store is away it is a warning now and then only.
+pub(crate) fn acquire_retried(key: &LockKey, error: &StoreError, is_warning: bool) {
+    if is_warning {
+        warn!(target: TARGET, key = key.as_str(), error = chain(error), "acquire_retried");
+    } else {
+        debug!(target: TARGET, key = key.as_str(), error = chain(error), "acquire_retried");
+    }
 }
 
 /// Waiters have to ask until the subscription is back.
@@ -102,16 +124,24 @@ pub(crate) fn depth_refused(key: &LockKey, hold: HoldId, error: &StoreError) {
 
 /// The lease is certain to last until then.
 pub(crate) fn renewed(key: &LockKey, hold: HoldId, until: Instant) {
+    metrics::renewed(key, Renewal::Confirmed);
     let remaining = || until.saturating_duration_since(Instant::now());
     debug!(target: TARGET, key = key.as_str(), %hold, remaining = ?remaining(), "renewed");
 }
 
+/// The store does not know the hold any more.
+pub(crate) fn renewal_refused(key: &LockKey) {
+    metrics::renewed(key, Renewal::Gone);
+}
+
 pub(crate) fn renewal_retried(key: &LockKey, hold: HoldId, error: Option<&StoreError>) {
+    metrics::renewed(key, Renewal::Unanswered);
     let error = error.map_or_else(|| "no answer in time".to_owned(), chain);
     warn!(target: TARGET, key = key.as_str(), %hold, error, "renewal_retried");
 }
 
 pub(crate) fn lost(key: &LockKey, hold: HoldId, reason: LostReason, since: Option<Instant>) {
+    metrics::lost(key, reason.kind());
     warn!(target: TARGET, key = key.as_str(), %hold, %reason, held = span(since), "lost");
 }
 
@@ -120,6 +150,7 @@ pub(crate) fn released(key: &LockKey, hold: HoldId, since: Option<Instant>) {
 }
 
 /// How long ago that is.
+#[cfg(feature = "tracing")]
 fn span(since: Option<Instant>) -> Option<DebugValue<Duration>> {
     since.map(|since| debug(since.elapsed()))
 }
@@ -156,4 +187,16 @@ pub(crate) fn deadlock_search_failed(key: &LockKey, hold: HoldId, error: &StoreE
 /// A `Locks` was closed, with so many locks still held and so many requests without an end.
 pub(crate) fn closed(held: usize, in_flight: usize) {
     debug!(target: TARGET, held, in_flight, "closed");
+}
+
+/// There is a connection.
+pub(crate) fn connected(server: &str, purpose: Purpose) {
+    metrics::connected(purpose);
+    debug!(target: TARGET, server, "connected");
+}
+
+/// A connection was lost or given up. Every lock that may be concerned is verified.
+pub(crate) fn disconnected(server: &str) {
+    metrics::disconnected();
+    debug!(target: TARGET, server, "disconnected");
 }

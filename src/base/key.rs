@@ -25,6 +25,9 @@ pub(crate) struct LockKey {
     /// Where the prefix and the name begin.
     full: u32,
     name: u32,
+    /// What it is counted under, with a classifier.
+    #[cfg(feature = "metrics")]
+    class: Option<Arc<str>>,
 }
 
 impl LockKey {
@@ -63,7 +66,20 @@ impl LockKey {
             full,
             name,
             line: line.into(),
+            #[cfg(feature = "metrics")]
+            class: None,
         })
+    }
+
+    /// The same, counted under this.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn with_class(self, class: Option<Arc<str>>) -> Self {
+        Self { class, ..self }
+    }
+
+    #[cfg(feature = "metrics")]
+    pub(crate) fn class(&self) -> Option<&Arc<str>> {
+        self.class.as_ref()
     }
 
     /// Why no name at all is valid after this prefix; `None` if some are.

@@ -1,5 +1,6 @@
 //! What every other floor stands on: names, errors, options, time, and what is reported.
 
+pub(crate) mod acquisition;
 pub(crate) mod activity;
 pub(crate) mod background;
 pub(crate) mod backoff;
@@ -11,9 +12,14 @@ pub(crate) mod events;
 pub(crate) mod held_by;
 pub(crate) mod id;
 pub(crate) mod key;
+pub(crate) mod lost_reason;
+pub(crate) mod metrics;
 pub(crate) mod mode;
 pub(crate) mod mutex;
 pub(crate) mod options;
 pub(crate) mod slot;
+#[cfg_attr(not(feature = "tracing"), path = "no_span.rs")]
+pub(crate) mod span;
 pub(crate) mod store_error;
+pub(crate) mod throttle;
 pub(crate) mod timer;

@@ -27,6 +27,16 @@ pub enum Mode {
     Shared,
 }
 
+impl Mode {
+    /// In spans and metrics.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Exclusive => "exclusive",
+            Self::Shared => "shared",
+        }
+    }
+}
+
 /// Who goes first where readers and writers wait for one lock.
 ///
 /// # Examples

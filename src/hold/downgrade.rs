@@ -57,7 +57,8 @@ pub(super) fn downgrade(
         Arc::clone(hold),
         Arc::clone(renewals),
     );
-    Ok(Handover::new(runtime, async move {
+    let span = hold.span();
+    Ok(Handover::new(runtime, span, async move {
         let shared = ask(&hold, &renewals).await;
         if let Err(Failure::Lost(reason)) = shared {
             hold.lose(reason);

@@ -9,7 +9,7 @@ use std::{
 use pin_project::pin_project;
 
 use crate::{
-    base::error::LockError,
+    base::{error::LockError, span::Span},
     hold::{
         entries::{Entries, Exits},
         entry::Entry,
@@ -30,6 +30,14 @@ impl Entered {
         match self {
             Self::One(entry) => std::slice::from_ref(entry.hold()),
             Self::Several(entries) => entries.holds(),
+        }
+    }
+
+    /// Around what is done under them; see [`Entry::span`].
+    pub(crate) fn span(&self) -> Span {
+        match self {
+            Self::One(entry) => entry.span(),
+            Self::Several(entries) => entries.span(),
         }
     }
 

@@ -10,6 +10,7 @@ use crate::{
         background::Handover,
         error::{Failure, LockError},
         events,
+        span::Span,
         timer::timeout,
     },
     hold::{
@@ -66,6 +67,12 @@ impl Entries {
     /// The holds, each of which is there once.
     pub(crate) fn holds(&self) -> &[Arc<Hold>] {
         &self.holds
+    }
+
+    /// Around what is done under those that it has begun.
+    pub(crate) fn span(&self) -> Span {
+        // They have one.
+        self.entries.last().map(Entry::span).unwrap_or_default()
     }
 
     /// How the first of them was lost, if that is to end what is done under it.
@@ -137,7 +144,7 @@ impl Entries {
                 Left::Level(Some(work)) => {
                     let runtime = entry.renewals().runtime(&hold);
                     let work = async move { vec![(hold, work.await)] };
-                    works.push(Handover::new(runtime, work));
+                    works.push(Handover::new(runtime, Span::default(), work));
                 }
                 Left::Hold(release, runtime) => {
                     ended.push((hold, release));
@@ -153,10 +160,17 @@ impl Entries {
             // Each release is counted for itself from now on.
             let activity = renewals.queues().activity();
             ended.iter().for_each(|_| activity.end());
-            works.push(Handover::new(runtime, async move {
+            let span = ended
+                .last()
+                .map(|(hold, _)| hold.span())
+                .unwrap_or_default();
+            works.push(Handover::new(runtime, span, async move {
                 let holds = ended.into_iter().map(|(hold, _)| hold);
                 let released = holds.zip(releasing.await);
-                let released = released.inspect(|(hold, released)| hold.found(released));
+                let released = released.inspect(|(hold, released)| {
+                    hold.found(released);
+                    hold.end_span();
+                });
                 released.collect()
             }));
         }

@@ -12,6 +12,7 @@ use crate::{
         key::LockKey,
         mode::Mode,
         options::{DepthSync, Terms},
+        span::Span,
     },
     hold::{
         depth::Remains,
@@ -44,6 +45,8 @@ pub(crate) struct Entry {
     hold: Arc<Hold>,
     renewals: Arc<RenewalSchedule>,
     depth_sync: DepthSync,
+    /// Whether it has begun the hold.
+    is_outermost: bool,
     /// Whether the level has been taken off.
     has_left: bool,
 }
@@ -67,9 +70,10 @@ impl Entry {
         let hold = Hold::new(cohort, key, graph, terms, disconnects, place);
         renewals.queues().activity().begin();
         // From here on whatever panics ends the hold.
-        let entry = Self::of(hold, renewals, terms.depth_sync);
+        let mut entry = Self::of(hold, renewals, terms.depth_sync);
+        entry.is_outermost = true;
         renewals.push(&entry.hold, runtime);
-        events::acquired(key, entry.hold.id(), entry.hold.token(), since);
+        events::acquired(key, entry.hold.id(), entry.hold.token(), cohort.via, since);
         if cohort.depth.depth != Some(1) {
             // The last change of the call graph before was not answered.
             entry.sync_later();
@@ -119,12 +123,22 @@ impl Entry {
             hold,
             renewals: Arc::clone(renewals),
             depth_sync,
+            is_outermost: false,
             has_left: false,
         }
     }
 
     pub(crate) fn hold(&self) -> &Arc<Hold> {
         &self.hold
+    }
+
+    /// Around what is done under it: nothing of its own, where it has entered the hold of another one.
+    pub(crate) fn span(&self) -> Span {
+        if self.is_outermost {
+            self.hold.span()
+        } else {
+            Span::default()
+        }
     }
 
     /// Takes one level off; see [`Exit`].
@@ -168,7 +182,7 @@ impl Entry {
                 let (hold, renewals) = (Arc::clone(&self.hold), Arc::clone(&self.renewals));
                 let runtime = renewals.runtime(&hold);
                 let work = async move { sync(&hold, renewals.store()).await };
-                Some(Handover::new(runtime, work))
+                Some(Handover::new(runtime, self.hold.span(), work))
             }
         }
     }

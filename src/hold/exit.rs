@@ -34,11 +34,12 @@ pub(crate) trait Occupant {
 pub(super) fn end(hold: &Arc<Hold>, renewals: &Arc<RenewalSchedule>) -> Option<Leaving> {
     let queues = renewals.queues();
     let leaving = finish(hold, renewals).map(|(release, runtime)| {
+        let (span, hold) = (hold.span(), Arc::clone(hold));
         let releasing = queues.release(hold.key(), release);
-        let hold = Arc::clone(hold);
-        Handover::new(runtime, async move {
+        Handover::new(runtime, span, async move {
             let released = releasing.await;
             hold.found(&released);
+            hold.end_span();
             released
         })
     });
@@ -55,11 +56,17 @@ pub(super) fn finish(
     let removed = renewals.remove(hold);
     let (cohort, is_open) = hold.end(renewals.disconnects_of(hold.key()));
     let min_hold = hold.min_hold();
+    hold.has_ended();
     let may_hand_on = is_open && min_hold.is_none() && hold.group().is_none();
     if !removed.was_waiting {
         hold.call_off();
-    } else if may_hand_on && renewals.queues().hand_on(hold.key(), cohort) {
-        return None;
+    } else if may_hand_on {
+        let cohort = &cohort;
+        let hand_on = || renewals.queues().hand_on(hold.key(), *cohort);
+        if hold.span().in_scope(hand_on) {
+            hold.end_span();
+            return None;
+        }
     }
     let release = Release {
         min_hold,

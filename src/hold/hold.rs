@@ -18,9 +18,11 @@ use crate::{
         events,
         id::{FencingToken, HoldId, Owner, OwnerId},
         key::LockKey,
+        metrics::Stopwatch,
         mode::Mode,
         mutex::Mutex,
         options::{OnLost, Terms},
+        span::Span,
     },
     hold::{
         depth::{Depth, Remains},
@@ -31,6 +33,7 @@ use crate::{
     queue::{Cohort, TokenSeries},
 };
 
+mod end;
 mod losses;
 mod watch;
 
@@ -50,6 +53,7 @@ pub(crate) struct Hold {
     /// Where it is renewed and released, and its place in the schedule there.
     runtime: runtime::Id,
     slot: OnceLock<Slot>,
+    began: Stopwatch,
     state: Mutex<State>,
     /// Told of the loss, and of the end if a renewal is in flight.
     over: Notify,
@@ -63,6 +67,8 @@ pub(super) struct State {
     pub(super) mode: Mode,
     /// How long the lock is held at least.
     min_hold: Option<Duration>,
+    /// Around the hold, until its release is answered.
+    span: Span,
 }
 
 /// What became of an attempt to enter a hold once more.
@@ -114,6 +120,7 @@ impl Hold {
             depth: Depth::new(cohort.depth),
             mode: cohort.mode,
             min_hold: terms.min_hold,
+            span: Span::default(),
         };
         Arc::new(Self {
             key: key.clone(),
@@ -126,6 +133,7 @@ impl Hold {
             confirm: terms.confirm,
             runtime,
             slot: OnceLock::new(),
+            began: Stopwatch::start(),
             state: Mutex::new(state),
             over: Notify::new(),
         })
@@ -273,52 +281,6 @@ impl Hold {
         self.change(|state| state.depth.part())
     }
 
-    /// Ends the hold. Returns what another call graph would be given that goes on with it, and whether one
-    /// may, after so many disconnects.
-    pub(super) fn end(&self, disconnects: u64) -> (Cohort, bool) {
-        self.change(
-            |State {
-                 lease, depth, mode, ..
-             }| {
-                lease.end(Instant::now());
-                let cohort = Cohort {
-                    hold: self.id,
-                    mode: *mode,
-                    tokens: self.tokens,
-                    lease: lease.leased(),
-                    depth: depth.stored(),
-                    unanswered: self.unanswered,
-                    is_open: lease.lost().is_none(),
-                    disconnects: Some(lease.disconnects()),
-                };
-                (
-                    cohort,
-                    *mode == Mode::Exclusive
-                        && lease.is_open(disconnects)
-                        && !depth.is_lengthening(),
-                )
-            },
-        )
-    }
-
-    /// How long the lock is held at least, unless it was for certain.
-    pub(super) fn min_hold(&self) -> Option<Duration> {
-        let min_hold = {
-            let state = self.state.lock();
-            state.min_hold.filter(|_| state.mode == Mode::Exclusive)
-        }?;
-        let since = self.tokens.since();
-        // One per cent is for clocks that differ in rate.
-        let is_over = since.is_some_and(|since| since.elapsed() >= min_hold + min_hold / 100);
-        (!is_over).then_some(min_hold)
-    }
-
-    /// The lock is held for so long at least, from its acquisition on. One of several is not before all of them are
-    /// there: until then whatever ends the attempt releases it.
-    pub(crate) fn set_min_hold(&self, min_hold: Option<Duration>) {
-        self.state.lock().min_hold = min_hold;
-    }
-
     /// A renewal that was sent after so many disconnects is confirmed.
     pub(super) fn confirm(&self, sent: Instant, ttl: Duration, disconnects: u64) {
         self.change(|state| {
@@ -341,7 +303,9 @@ impl Hold {
         let lost = state.lease.lost().filter(|_| before.is_none());
         drop(state);
         if let Some(reason) = lost {
-            events::lost(&self.key, self.id, reason, self.tokens.since());
+            let span = self.span();
+            span.fail("lost");
+            span.in_scope(|| events::lost(&self.key, self.id, reason, self.tokens.since()));
             self.over.notify_waiters();
             self.lose_others(reason);
         }

@@ -99,9 +99,10 @@ pub(super) async fn renew(
                 for (hold, &seen) in holds.as_slice().iter().zip(&seen) {
                     if !gone.iter().any(|gone| Arc::ptr_eq(gone, hold)) {
                         hold.confirm(sent, ttl, seen);
-                        events::renewed(hold.key(), hold.id(), hold.deadline());
+                        let renewed = || events::renewed(hold.key(), hold.id(), hold.deadline());
+                        hold.span().in_scope(renewed);
                     } else if hold.depth() > 0 {
-                        hold.lose(LostReason::Gone);
+                        lose(hold);
                     }
                 }
                 return Ok(());
@@ -109,7 +110,7 @@ pub(super) async fn renew(
             // One of several that has ended is gone rightly: the others are asked for without it.
             Ok(gone) if gone.iter().all(|hold| hold.depth() == 0) => next = Instant::now(),
             Ok(gone) => {
-                gone.iter().for_each(|hold| hold.lose(LostReason::Gone));
+                gone.iter().for_each(lose);
                 return Err(LostReason::Gone);
             }
             Err(error) => {
@@ -138,8 +139,16 @@ fn confirms(holds: &Holds, store: &Arc<dyn Store>) -> Vec<(Arc<Hold>, Confirm, u
 }
 
 fn retried(holds: &Holds, error: Option<&StoreError>) {
-    let holds = holds.as_slice().iter();
-    holds.for_each(|hold| events::renewal_retried(hold.key(), hold.id(), error));
+    for hold in holds.as_slice() {
+        let retried = || events::renewal_retried(hold.key(), hold.id(), error);
+        hold.span().in_scope(retried);
+    }
+}
+
+/// The store does not know the hold any more.
+fn lose(hold: &Arc<Hold>) {
+    events::renewal_refused(hold.key());
+    hold.lose(LostReason::Gone);
 }
 
 /// How long to wait for an answer before the next attempt. Two more fit into what is left.

@@ -17,6 +17,7 @@ use crate::{
         id::{Owner, OwnerId},
         key::LockKey,
         mutex::Mutex,
+        span::Span,
     },
     hold::{
         held::Held,
@@ -268,13 +269,15 @@ pub fn current_owner() -> Option<OwnerId> {
 #[pin_project(PinnedDrop)]
 pub(crate) struct Inside<F> {
     frame: Arc<Frame>,
+    span: Span,
+    /// Taken when it is dropped, if it is to be dropped inside of the span.
     #[pin]
-    body: TaskLocalFuture<Arc<Frame>, F>,
+    body: Option<TaskLocalFuture<Arc<Frame>, F>>,
 }
 
 impl<F> Inside<F> {
-    /// Encloses the body in these holds, and in all that encloses the poll.
-    pub(crate) fn new(locks: &LocksId, holds: &[Arc<Hold>], body: F) -> Self
+    /// Encloses the body in these holds, and in all that encloses the poll; and in the span.
+    pub(crate) fn new(locks: &LocksId, holds: &[Arc<Hold>], span: Span, body: F) -> Self
     where
         F: Future,
     {
@@ -285,7 +288,8 @@ impl<F> Inside<F> {
         });
         Self {
             frame: Arc::clone(&frame),
-            body: CHAIN.scope(frame, body),
+            span,
+            body: Some(CHAIN.scope(frame, body)),
         }
     }
 }
@@ -297,7 +301,10 @@ impl<F: Future> Future for Inside<F> {
         let this = self.project();
         let here = Place::here();
         *this.frame.place.lock() = here;
-        this.body.poll(cx)
+        let Some(body) = this.body.as_pin_mut() else {
+            return Poll::Pending;
+        };
+        this.span.in_scope(|| body.poll(cx))
     }
 }
 
@@ -305,7 +312,11 @@ impl<F: Future> Future for Inside<F> {
 #[pinned_drop]
 impl<F> PinnedDrop for Inside<F> {
     fn drop(self: Pin<&mut Self>) {
+        let mut this = self.project();
         let here = Place::here();
-        *self.project().frame.place.lock() = here;
+        *this.frame.place.lock() = here;
+        if this.span.is_open() {
+            this.span.in_scope(|| this.body.set(None));
+        }
     }
 }

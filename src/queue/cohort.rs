@@ -12,7 +12,7 @@ use super::{
     step::{Grant, Release},
     tokens::TokenSeries,
 };
-use crate::base::{deadline::deadline, id::HoldId, mode::Mode};
+use crate::base::{deadline::deadline, id::HoldId, metrics::Via, mode::Mode};
 
 /// A lock that was won and not yet entered. A grant of the store is a cohort at its first turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +29,8 @@ pub(crate) struct Cohort {
     /// The count of disconnects before the request that last confirmed the hold; `None` if that was the
     /// request which won it.
     pub(crate) disconnects: Option<u64>,
+    /// How it came to the caller that enters it.
+    pub(crate) via: Via,
 }
 
 /// For how long a lock that was won is held.
@@ -81,6 +83,7 @@ impl From<Grant> for Cohort {
             unanswered: grant.unanswered,
             is_open: true,
             disconnects: None,
+            via: grant.via,
         }
     }
 }
@@ -129,6 +132,7 @@ impl Cohort {
             ttl,
             unanswered: false,
             is_contended: false,
+            via: Via::Request,
         };
         grant.into()
     }

@@ -18,8 +18,8 @@ use super::{
 };
 use crate::{
     base::{
-        activity::Activity, error::StoreError, events, key::LockKey, mode::Mode, mutex::Mutex,
-        options::Queueing,
+        activity::Activity, background, error::StoreError, events, key::LockKey, mode::Mode,
+        mutex::Mutex, options::Queueing,
     },
     store::{Store, Successor},
 };
@@ -188,12 +188,12 @@ impl LocalQueues {
         for granted in effects.given_back {
             let release = granted.release();
             events::acquire_undone(key, release.hold);
-            drop(runtime.spawn(queues.release(key, release)));
+            background::spawn(runtime, queues.release(key, release));
         }
         for ending in effects.undoing {
             let hold = ending.hold();
             events::acquire_undone(key, hold);
-            drop(runtime.spawn(queues.finish(key, ending)));
+            background::spawn(runtime, queues.finish(key, ending));
         }
     }
 

@@ -252,6 +252,7 @@ impl LocalQueue {
             let mut outcome = waiter.learn(answer.to(at), flight.message.as_deref(), now);
             if let Outcome::Held(grant) = &mut outcome {
                 grant.is_contended |= flight.is_contended;
+                grant.via = flight.kind.via(grant.via);
             }
             self.hear(&outcome);
             outcomes.push((*hold, outcome));

@@ -8,7 +8,6 @@ use std::{pin::Pin, sync::Arc, time::Duration};
 
 use futures_util::{FutureExt, future::Shared};
 use tokio::time::Instant;
-use tracing::Span;
 
 use crate::{
     base::{
@@ -16,6 +15,7 @@ use crate::{
         held_by::HeldBy,
         id::{HoldId, OwnerId},
         key::LockKey,
+        span::Span,
         timer::after,
     },
     store::{Snapshot, Store},
@@ -61,8 +61,8 @@ pub(super) struct Patience {
     /// `None` if its wait has no limit, and once it has looked.
     last_look: Option<Instant>,
     seen: Option<Box<HeldBy>>,
-    /// Where it waits. Its clones run no code of others.
-    span: Arc<Span>,
+    /// Where it waits.
+    span: Span,
 }
 
 /// That a caller waits.
@@ -70,7 +70,7 @@ pub(super) struct Report {
     hold: HoldId,
     waited: Duration,
     holder: Option<HeldBy>,
-    span: Arc<Span>,
+    span: Span,
 }
 
 impl Patience {
@@ -85,7 +85,7 @@ impl Patience {
             report_at: since.checked_add(report_after),
             last_look,
             seen: None,
-            span: Arc::new(Span::current()),
+            span: Span::current(),
         }
     }
 

@@ -25,6 +25,7 @@ use crate::{
         id::InboxId,
         key::LockKey,
         mode::Mode,
+        throttle::Throttle,
         timer::sleep,
     },
     store::{
@@ -47,6 +48,8 @@ pub(super) struct Requests {
     store: Arc<dyn Store>,
     inbox: InboxId,
     repetitions: Semaphore,
+    /// Of acquires: which of them are warned of.
+    failures: Throttle,
 }
 
 /// The request of a line that is in flight. Its answer is an input of the line, whichever task polls it;
@@ -110,6 +113,7 @@ impl Requests {
             store,
             inbox: InboxId::new(),
             repetitions: Semaphore::new(REPETITIONS),
+            failures: Throttle::default(),
         }
     }
 
@@ -166,7 +170,8 @@ impl Requests {
             Ok(reply) => reply,
             Err(error) if error.effect() == Effect::Refused => Reply::Refused(error),
             Err(error) => {
-                events::acquire_retried(key, &error);
+                let is_warning = self.failures.admits(Instant::now());
+                events::acquire_retried(key, &error, is_warning);
                 Reply::Unanswered(error)
             }
         };

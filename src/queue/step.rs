@@ -12,6 +12,7 @@ use crate::{
     base::{
         error::{Effect, StoreError},
         id::HoldId,
+        metrics::Via,
         mode::Mode,
     },
     store::{AcquireReply, HandoffMessage, Successor},
@@ -145,6 +146,8 @@ pub(crate) struct Grant {
     pub(crate) unanswered: bool,
     /// Whether another process may wait for the lock.
     pub(crate) is_contended: bool,
+    /// How the waiter learnt of it.
+    pub(crate) via: Via,
 }
 
 /// Why a waiter does not get the lock.

@@ -15,6 +15,7 @@ use crate::{
         deadline::deadline,
         error::{Effect, StoreError},
         id::HoldId,
+        metrics::Via,
         mode::Mode,
     },
     store::{AcquireReply, HandoffMessage},
@@ -82,6 +83,17 @@ pub(super) enum Kind {
     Release { handoffs: u32 },
 }
 
+impl Kind {
+    /// How a waiter learns of a lock that the answer, or the message before it, has brought.
+    pub(super) fn via(self, told: Via) -> Via {
+        match self {
+            Self::Release { .. } if told == Via::Request => Via::Release,
+            Self::Acquire { in_time: true } if told == Via::Request => Via::Heartbeat,
+            Self::Acquire { .. } | Self::Release { .. } => told,
+        }
+    }
+}
+
 /// What an answer means for a waiter.
 #[derive(Clone, Debug)]
 pub(super) enum Outcome {
@@ -147,7 +159,7 @@ impl Waiter {
                 is_contended,
             }) if now < deadline(sent, lease) => {
                 let tokens = TokenSeries::new(token, at, now);
-                Outcome::Held(self.grant(tokens, sent, lease, is_contended))
+                Outcome::Held(self.grant(tokens, sent, lease, is_contended, Via::Request))
             }
             Reply::Acquire(AcquireReply::Held { .. }) => {
                 // The server may hold the lock for it yet, and only a fresh answer tells for how long.
@@ -199,7 +211,7 @@ impl Waiter {
         };
         start.map_or(Outcome::Moved, |start| {
             let tokens = TokenSeries::new(message.token, message.at, now);
-            Outcome::Held(self.grant(tokens, start, message.lease, true))
+            Outcome::Held(self.grant(tokens, start, message.lease, true, Via::Message))
         })
     }
 
@@ -215,6 +227,7 @@ impl Waiter {
         sent: Instant,
         lease: Duration,
         is_contended: bool,
+        via: Via,
     ) -> Grant {
         // The store tells only those of it that have named their inbox.
         let is_told = self.request.entry.is_some_and(|entry| entry.tells);
@@ -227,6 +240,7 @@ impl Waiter {
             ttl: self.request.ttl,
             unanswered: self.unanswered,
             is_contended: is_contended || !is_told,
+            via,
         }
     }
 

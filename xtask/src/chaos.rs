@@ -8,7 +8,7 @@ use std::process::Command;
 
 /// Installs the server where it is missing; `args` go to the harness.
 pub(crate) fn all(args: &[String]) -> Result<()> {
-    install::redis_server()?;
+    install::redis()?;
     run(harness().args(args))
 }
 
@@ -20,7 +20,7 @@ pub(crate) fn harness() -> Command {
 
 /// Builds the harness, and starts it beside something else.
 pub(crate) fn beside(args: &[&str]) -> Result<Beside> {
-    install::redis_server()?;
+    install::redis()?;
     run(&mut cargo(&["test", "--package", "reentry-chaos"]))?;
     run(&mut cargo(&["build", "--package", "reentry-chaos"]))?;
     let mut command = harness();

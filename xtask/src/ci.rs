@@ -28,8 +28,10 @@ pub(crate) fn all() -> Result<()> {
             .concat(),
         )
     })?;
-    step("lints, no features", || {
-        clippy(&["--package", "reentry", "--no-default-features"])
+    step("lints, few features", || {
+        let bare = ["--package", "reentry", "--no-default-features"];
+        clippy(&bare)?;
+        clippy(&[&bare[..], &["--features", "metrics"]].concat())
     })?;
     // No default members of the workspace, so that the features of their dependencies are not ours.
     step("lints, benches beside peers, and chaos", || {

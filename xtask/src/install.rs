@@ -1,16 +1,57 @@
-//! Installing redis-server with the machine's own package manager.
+//! Installing what the tests start with the machine's own package manager.
 
 use crate::run::{installed, run};
 use anyhow::{Context, Result, bail};
+use std::path::Path;
 use std::process::Command;
 
-/// What the tests can start; Valkey speaks the same.
-const SERVERS: [&str; 2] = ["redis-server", "valkey-server"];
+/// Something that the tests start.
+struct Needed {
+    name: &'static str,
+    /// One of these is enough.
+    programs: &'static [&'static str],
+    /// What the service is called that its package may start.
+    service: &'static str,
+    /// The package, in the order of [`MANAGERS`].
+    packages: [&'static str; MANAGERS.len()],
+}
 
-/// How a package manager installs a server.
+/// Valkey speaks the same.
+const REDIS: Needed = Needed {
+    name: "redis-server",
+    programs: &["redis-server", "valkey-server"],
+    service: "redis-server",
+    packages: [
+        "redis-server",
+        "redis",
+        "redis",
+        "redis",
+        "valkey",
+        "redis",
+        "redis",
+    ],
+};
+
+/// It scrapes what the tests count, and checks the rules for alerts.
+const PROMETHEUS: Needed = Needed {
+    name: "prometheus",
+    programs: &["promtool"],
+    service: "prometheus",
+    packages: [
+        "prometheus",
+        "golang-github-prometheus",
+        "golang-github-prometheus",
+        "prometheus",
+        "prometheus",
+        "golang-github-prometheus-prometheus",
+        "prometheus",
+    ],
+};
+
+/// How a package manager installs a package.
 struct Manager {
     program: &'static str,
-    /// One command line each; all but Homebrew's need root.
+    /// One command line each; to the last one the package is added. All but Homebrew's need root.
     commands: &'static [&'static str],
     needs_root: bool,
 }
@@ -21,78 +62,105 @@ const MANAGERS: [Manager; 7] = [
         program: "apt-get",
         commands: &[
             "apt-get update",
-            "env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends redis-server",
+            "env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends",
         ],
         needs_root: true,
     },
     Manager {
         program: "dnf",
-        commands: &["dnf install -y redis"],
+        commands: &["dnf install -y"],
         needs_root: true,
     },
     Manager {
         program: "yum",
-        commands: &["yum install -y redis"],
+        commands: &["yum install -y"],
         needs_root: true,
     },
     Manager {
         program: "apk",
-        commands: &["apk add redis"],
+        commands: &["apk add"],
         needs_root: true,
     },
     Manager {
         program: "pacman",
-        commands: &["pacman -Sy --noconfirm valkey"],
+        commands: &["pacman -Sy --noconfirm"],
         needs_root: true,
     },
     Manager {
         program: "zypper",
-        commands: &["zypper --non-interactive install redis"],
+        commands: &["zypper --non-interactive install"],
         needs_root: true,
     },
     Manager {
         program: "brew",
-        commands: &["brew install redis"],
+        commands: &["brew install"],
         needs_root: false,
     },
 ];
 
-/// Installs redis-server, unless the machine has one or `REENTRY_SERVER` names one.
+/// Installs what the tests start, unless the machine has it.
 ///
 /// Every test starts a server of its own, so no service is needed, and the one that a package may
 /// start is stopped again.
-pub(crate) fn redis_server() -> Result<()> {
-    if std::env::var_os("REENTRY_SERVER").is_some() || SERVERS.into_iter().any(installed) {
+pub(crate) fn servers() -> Result<()> {
+    redis()?;
+    install(&PROMETHEUS)
+}
+
+/// Installs redis-server, unless the machine has one or `REENTRY_SERVER` names one.
+pub(crate) fn redis() -> Result<()> {
+    match std::env::var_os("REENTRY_SERVER") {
+        Some(_) => Ok(()),
+        None => install(&REDIS),
+    }
+}
+
+fn install(needed: &Needed) -> Result<()> {
+    let Needed { name, programs, .. } = needed;
+    let is_there = || programs.iter().any(|program| installed(program));
+    if is_there() {
         return Ok(());
     }
-    eprintln!("\n== installing redis-server, which the tests start ==");
-    let Some(manager) = MANAGERS.iter().find(|manager| installed(manager.program)) else {
+    eprintln!("\n== installing {name}, which the tests start ==");
+    let managers = MANAGERS.iter().zip(needed.packages);
+    let Some((manager, package)) = managers
+        .into_iter()
+        .find(|(manager, _)| installed(manager.program))
+    else {
         bail!(
-            "no package manager found among {}: install Redis 6.2 or later by hand, \
-             so that `redis-server` is on the PATH",
+            "no package manager found among {}: install {name} by hand, so that it is on the PATH",
             MANAGERS.map(|manager| manager.program).join(", ")
         );
     };
+    let lines = manager.lines(package);
     if manager.needs_root && !is_root() && !installed("sudo") {
-        bail!(
-            "there is no sudo; as root, run `{}`",
-            manager.commands.join(" && ")
-        );
+        bail!("there is no sudo; as root, run `{}`", lines.join(" && "));
     }
     let mut outcome = Ok(());
-    for line in manager.commands {
+    for line in &lines {
         // The last one counts: an update that stumbles over a foreign source has often done enough.
         outcome = run(&mut command(line, manager.needs_root));
     }
-    outcome.context("redis-server could not be installed")?;
-    if !SERVERS.into_iter().any(installed) {
+    outcome.with_context(|| format!("{name} could not be installed"))?;
+    if !is_there() {
         bail!(
-            "`{}` has run, but there is no redis-server on the PATH",
-            manager.commands.join(" && ")
+            "`{}` has run, but there is no {name} on the PATH",
+            lines.join(" && ")
         );
     }
-    stop_service();
+    stop_service(needed.service);
     Ok(())
+}
+
+impl Manager {
+    /// The command lines that install a package.
+    fn lines(&self, package: &str) -> Vec<String> {
+        let mut lines: Vec<_> = self.commands.iter().map(ToString::to_string).collect();
+        if let Some(last) = lines.last_mut() {
+            *last = format!("{last} {package}");
+        }
+        lines
+    }
 }
 
 /// The command line as it is, or through sudo if it needs root and we are not.
@@ -110,20 +178,21 @@ fn command(line: &str, needs_root: bool) -> Command {
 
 /// Debian starts and enables a service on installation. No program was using it, since there was
 /// no server before; where there is no service, nothing happens.
-fn stop_service() {
-    let lines: &[&str] = if std::path::Path::new("/run/systemd/system").is_dir() {
-        &["systemctl disable --now redis-server"]
-    } else if std::path::Path::new("/etc/init.d/redis-server").exists() {
-        &[
-            "service redis-server stop",
-            "update-rc.d redis-server disable",
+fn stop_service(service: &str) {
+    let script = Path::new("/etc/init.d").join(service);
+    let lines = if Path::new("/run/systemd/system").is_dir() {
+        vec![format!("systemctl disable --now {service}")]
+    } else if script.exists() {
+        vec![
+            format!("service {service} stop"),
+            format!("update-rc.d {service} disable"),
         ]
     } else {
-        &[]
+        Vec::new()
     };
-    for line in lines {
+    for line in &lines {
         if let Err(error) = run(&mut command(line, true)) {
-            eprintln!("a redis service may be running: {error:#}");
+            eprintln!("a service {service} may be running: {error:#}");
         }
     }
 }
@@ -140,9 +209,11 @@ mod tests {
     #[test]
     fn every_manager_is_called_by_its_name() {
         for manager in &MANAGERS {
-            for line in manager.commands {
+            for line in manager.lines("package") {
                 assert!(line.contains(manager.program), "{line}");
             }
+            let last = manager.lines("package").pop();
+            assert!(last.is_some_and(|line| line.ends_with(" package")));
         }
     }
 

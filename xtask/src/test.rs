@@ -12,7 +12,7 @@ const THREADS_OF_NEXTEST: &str = "NEXTEST_TEST_THREADS";
 
 /// Installs what the tests need, then runs them all; `args` go to the test binaries.
 pub(crate) fn all(args: &[String]) -> Result<()> {
-    install::redis_server()?;
+    install::servers()?;
     // Built first: from then on neither waits for the other one. What does not build is told by the run.
     let _ = run(topologies(&[]).arg("--no-run"));
     let topologies = Beside::start(topologies(args));

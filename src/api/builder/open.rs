@@ -200,6 +200,8 @@ impl LocksBuilder {
             prefix,
             options,
             queueing,
+            #[cfg(feature = "metrics")]
+            class,
             ..
         } = self;
         let setup = Setup {
@@ -207,6 +209,8 @@ impl LocksBuilder {
             defaults: options,
             response_timeout,
             queueing,
+            #[cfg(feature = "metrics")]
+            class,
         };
         Locks::new(Engine::new(store, setup))
     }

@@ -12,11 +12,13 @@ use tokio::{runtime::Handle, time::Instant};
 use super::{Engine, detects, present_runtime};
 use crate::{
     base::{
+        acquisition::Acquisition,
         error::{Effect, LockError, StoreError},
         id::HoldId,
         key::LockKey,
         mode::Mode,
         options::{Options, Reentrancy, Terms, Wait, config},
+        span::Span,
     },
     hold::{
         confirm,
@@ -41,15 +43,48 @@ impl Engine {
         let terms = options.resolve(self.defaults)?;
         let runtime = present_runtime()?;
         let (entries, mut keys) = self.reenter(keys, options, terms).await?;
+        if keys.is_empty() {
+            return Ok(entries);
+        }
         let queues = self.renewals.queues();
-        let _acquiring = queues.activity().during();
         if terms.wait == Wait::Never {
             // Who does not wait need not keep the order, and begins with what is probably not free.
             keys.sort_by_key(|key| queues.is_vacant(key));
         }
+        let since = Instant::now();
         let nested = entries.holds().len();
-        let mut taking = Taking::new(self, entries, terms, runtime, keys.len());
-        taking.take_all(&keys).await?;
+        let mut acquisition = Acquisition::begin(&keys, terms.mode, since);
+        let taking = self.take_all(&keys, entries, terms, runtime, since);
+        let taken = if acquisition.span().is_open() {
+            // Boxed, since a future that is moved into another one is copied.
+            Box::pin(acquisition.span().around(taking)).await
+        } else {
+            taking.await
+        };
+        acquisition.note(&taken);
+        let entries = taken?;
+        acquisition.succeed();
+        let begun = entries.holds().get(nested..).unwrap_or_default();
+        if let Some(first) = begun.first() {
+            let span = Span::hold(&keys, terms.mode, first.id(), first.token());
+            begun.iter().for_each(|hold| hold.set_span(span.clone()));
+        }
+        Ok(entries)
+    }
+
+    /// Takes the locks of these keys, which no enclosing call holds.
+    async fn take_all(
+        &self,
+        keys: &[LockKey],
+        entries: Entries,
+        terms: Terms,
+        runtime: Handle,
+        since: Instant,
+    ) -> Result<Entries, LockError> {
+        let _acquiring = self.renewals.queues().activity().during();
+        let nested = entries.holds().len();
+        let mut taking = Taking::new(self, entries, terms, (runtime, since), keys.len());
+        taking.take_all(keys).await?;
         let begun = taking.entries.holds().iter().skip(nested);
         // Each of them is renewed first, so that there is one request to wait for.
         let confirms = begun.map(|hold| confirm::taken(hold, self.store(), None));
@@ -138,7 +173,7 @@ impl<'a> Taking<'a> {
         engine: &'a Engine,
         mut entries: Entries,
         terms: Terms,
-        runtime: Handle,
+        (runtime, since): (Handle, Instant),
         count: usize,
     ) -> Self {
         let is_several = count > 1;
@@ -154,7 +189,7 @@ impl<'a> Taking<'a> {
                 ..terms
             },
             runtime,
-            since: Instant::now(),
+            since,
             entries,
             hold: graph.owner().next_hold(),
             graph: Some(graph),
@@ -233,7 +268,7 @@ impl<'a> Taking<'a> {
             let (terms, has) = (self.terms, (self.hold, self.entries.holds()));
             let waiting = detects.then(|| self.engine.waiting(key, has, terms, &self.runtime));
             let acquired = queues.acquire(key, self.hold, terms, self.since, &self.runtime);
-            let acquired = watched(acquired, waiting);
+            let acquired = watched(acquired, waiting, Span::default());
             if let Some(cohort) = self.entries.unless_lost(acquired).await? {
                 break cohort;
             }

@@ -7,36 +7,32 @@ use std::{
     fmt,
     pin::Pin,
     sync::{
-        Arc, OnceLock, Weak,
+        Arc,
         atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
 };
 
 use deadpool_redis::redis::Value;
-use futures_util::{
-    FutureExt,
-    future::{Shared, join},
-};
+use futures_util::{FutureExt, future::Shared};
 use tokio::{sync::watch, time::Instant};
 
 use super::{
     common::{Common, Role},
-    confirmer::Confirmer,
     connection::{Cause, Connection, Fault},
     history::History,
-    pace::Pace,
-    pushes,
     reply::Unexpected,
     script::{self, Call, Way},
-    source::{Limit, Opened, Source, open},
-    traffic::Traffic,
+    source::Source,
 };
 use crate::base::{
     error::{Effect, StoreError},
+    events,
     mutex::Mutex,
     timer::timeout,
 };
+
+mod opening;
 
 /// Keeps a connection for commands.
 pub(super) struct Connector {
@@ -98,6 +94,7 @@ impl Connector {
     pub(super) fn lose(&self) {
         self.begin_epoch();
         self.losses.fetch_add(1, Relaxed);
+        events::disconnected(&self.source.endpoint());
         self.ends.send_modify(|count| *count += 1);
         self.role.lost();
     }
@@ -247,94 +244,6 @@ impl Connector {
             }
         });
         result.shared()
-    }
-
-    async fn open(self: &Arc<Self>, number: u64, losses: u64) -> Result<Connection, StoreError> {
-        let begun = Instant::now();
-        let Common {
-            timeouts,
-            watched,
-            recent,
-            ..
-        } = &self.common;
-        let made = Arc::<OnceLock<Weak<Traffic>>>::default();
-        let receiver = {
-            let connector = Arc::downgrade(self);
-            let moving = Weak::clone(&connector);
-            let ended = move || connector.upgrade().iter().for_each(|it| it.lose());
-            let traffic = Arc::clone(&made);
-            let moved = move || {
-                // Requests may be in flight on it although it is not the present one any more.
-                let traffic = traffic.get().and_then(Weak::upgrade);
-                traffic.iter().for_each(|traffic| traffic.give_up());
-                moving.upgrade().iter().for_each(|it| it.moved(number));
-            };
-            pushes::to_holders(Arc::clone(watched), ended, moved)
-        };
-        let opening = open(&self.source, *timeouts, Limit::None, receiver);
-        let Opened {
-            driver,
-            endpoint,
-            again,
-            replicas,
-            following,
-        } = opening.await?;
-        let pace = Pace::new(begun.elapsed());
-        let is_pooled = self.source.is_pool();
-        let limit = timeouts.connect.min(timeouts.response);
-        let subscribing = async {
-            if watched.get().is_some() && !is_pooled {
-                pushes::subscribe(&driver, limit).await;
-            }
-        };
-        let (history, ()) = join(History::of(&driver, limit), subscribing).await;
-        // Where it does not say so, it may be another one each time.
-        let history =
-            history.unwrap_or_else(|| History::new(format!("{endpoint} {number}").into()));
-        history.raise(replicas.max(self.replicas.load(Relaxed)));
-        let history = self.recognise(history);
-        let traffic = if is_pooled {
-            Traffic::unchecked(pace)
-        } else {
-            Traffic::checked(pace)
-        };
-        // It is the only one.
-        let _ = made.set(Arc::downgrade(&traffic));
-        let connection = Connection {
-            driver,
-            endpoint,
-            confirmer: Confirmer::new(again, *timeouts, history.clone()),
-            history,
-            number,
-            losses,
-            traffic,
-            is_pooled,
-            _following: following,
-        };
-        let has = |slot| self.role.has(slot);
-        recent.repeat(&connection, has, limit).await;
-        if number <= self.state.lock().moved {
-            return Err(self.error(Effect::None, "another server answers in its place by now"));
-        }
-        Ok(connection)
-    }
-
-    /// The locks may be lost with a server that has another history than the one before it.
-    fn recognise(&self, history: History) -> History {
-        let before = {
-            let mut state = self.state.lock();
-            match &state.history {
-                Some(known) if *known == history => {
-                    known.raise(history.replicas());
-                    return known.clone();
-                }
-                _ => state.history.replace(history.clone()),
-            }
-        };
-        if before.is_some() {
-            self.role.lost();
-        }
-        history
     }
 
     /// Others know so many replicas of the server.

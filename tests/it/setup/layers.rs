@@ -14,13 +14,14 @@ const FLOORS: [&str; 5] = ["base", "store", "queue", "hold", "api"];
 const PAGES: &str = "guide";
 
 /// The folders of code, each with the module that stands for it in its crate.
-const FOLDERS: [(&str, &[&str]); 13] = [
+const FOLDERS: [(&str, &[&str]); 14] = [
     ("../src", &[]),
     ("../macros/src", &[]),
     ("../xtask/src", &[]),
     ("../benches/peers/src", &[]),
     ("it", &[]),
     ("topologies", &[]),
+    ("seen", &[]),
     ("chaos/src", &[]),
     ("contract", &["store", "contract"]),
     ("differential", &["store", "differential"]),

@@ -22,6 +22,7 @@ fn shown() -> Vec<PathBuf> {
         "docs/design.md",
         "docs/reliability.md",
         "docs/topologies.md",
+        "docs/observability/README.md",
     ];
     let mut pages: Vec<_> = pages
         .iter()

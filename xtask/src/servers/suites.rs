@@ -15,7 +15,7 @@ const TESTS: [&[&str]; 2] = [
         "--test",
         "it",
         "--test",
-        "events",
+        "seen",
         "--test",
         "locked_installed",
         "--test",

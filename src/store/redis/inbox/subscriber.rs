@@ -11,7 +11,7 @@ use tokio::{select, sync::Notify, time::Instant};
 
 use super::{pace::Pace, stage::Stage};
 use crate::{
-    base::{error::StoreError, events, id::InboxId, mutex::Mutex, timer::sleep},
+    base::{error::StoreError, events, id::InboxId, metrics::Purpose, mutex::Mutex, timer::sleep},
     store::{
         Listener,
         redis::{
@@ -160,6 +160,7 @@ impl Subscriber {
             let effect = script::effect(&error);
             StoreError::new("subscribe", &endpoint, effect, DriverError(error))
         })?;
+        events::connected(&endpoint, Purpose::Messages);
         Ok((driver, following))
     }
 }

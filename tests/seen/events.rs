@@ -1,20 +1,12 @@
 //! What is reported rather than returned: `tracing` events with stable names and fields.
 
-#![allow(
-    clippy::expect_used,
-    clippy::unwrap_used,
-    reason = "a test ends where its ground gives way"
-)]
-
-mod support;
-
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::support::{DEADLINE, RedisServer, Rig, eventually, patient};
 use reentry::{Held, LockError, Locks, OnLost};
-use support::{DEADLINE, RedisServer, Rig, eventually, patient};
 use tokio::sync::Barrier;
 use tracing::field::{Field, Visit};
 use tracing::subscriber::DefaultGuard;
@@ -131,7 +123,7 @@ async fn what_had_to_be_repeated_is_told_with_the_error() -> Result<(), LockErro
     let rig = Rig::start().await;
     let (events, _guard) = Events::of_this_test();
     rig.proxy.refuse().await;
-    rig.proxy.cut_all(support::Cut::Reset).await;
+    rig.proxy.cut_all(crate::support::Cut::Reset).await;
     let waiting = tokio::spawn({
         let locks = rig.locks.clone();
         async move { locks.with_lock(KEY, async {}).await }

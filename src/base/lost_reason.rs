@@ -1,0 +1,52 @@
+//! How a lock was lost.
+
+/// How a lock was lost.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), reentry::LockError> {
+/// use reentry::{Locks, LostReason};
+///
+/// let locks = Locks::in_memory();
+/// let guard = locks.lock("order:42").acquire().await?;
+/// locks.force_release("order:42").await?;
+/// assert_eq!(guard.held().lost().await, LostReason::Gone);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+#[non_exhaustive]
+pub enum LostReason {
+    /// The store no longer knows the hold: the key was deleted, flushed, force-released, or the
+    /// server came back without its data.
+    #[error("the store no longer holds it")]
+    Gone,
+    /// The lease ran out before a renewal was confirmed. The lock may still stand in the store, but
+    /// nothing proves it.
+    #[error("its lease ended without a confirmed renewal")]
+    Unconfirmed,
+    /// The hold reached its `max_hold`.
+    #[error("it was held for its `max_hold`")]
+    MaxHold,
+    /// Of several locks that were taken together another one was lost. [`LockError::Lost`](crate::LockError::Lost) names that one.
+    #[error("another one was lost that was taken together with it")]
+    WithAnother,
+    /// [`Locks::close_within`](crate::Locks::close_within) ended it, and releases it.
+    #[error("the `Locks` was closed")]
+    Closed,
+}
+
+impl LostReason {
+    /// In metrics.
+    pub(crate) fn kind(self) -> &'static str {
+        match self {
+            Self::Gone => "gone",
+            Self::Unconfirmed => "unconfirmed",
+            Self::MaxHold => "max_hold",
+            Self::WithAnother => "with_another",
+            Self::Closed => "closed",
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! The spans of `tracing`: `lock.wait` around waiting for a lock, `lock.hold` around holding it.
+//!
+//! Fields: `key`, of several keys all of them; `mode`; of a wait its `outcome`; of a hold its `hold` and `token`. What
+//! failed has `error.type` and `otel.status_code`, as the conventions of OpenTelemetry call them.
+
+use std::{borrow::Cow, fmt, sync::Arc};
+
+use tracing::{
+    Instrument,
+    field::Empty,
+    info_span,
+    span::{Entered, Id},
+};
+
+use crate::base::{
+    id::{FencingToken, HoldId},
+    key::LockKey,
+    mode::Mode,
+};
+
+/// A span, or nothing where no subscriber wants it. Its clones run no code of others.
+#[derive(Clone, Default)]
+pub(crate) struct Span(Option<Arc<Open>>);
+
+struct Open {
+    span: tracing::Span,
+    /// The span in which it was opened.
+    parent: Option<Id>,
+}
+
+impl Span {
+    /// Around the wait for the locks of one acquisition.
+    pub(crate) fn wait(keys: &[LockKey], mode: Mode) -> Self {
+        Self::open(info_span!(
+            target: "reentry",
+            "lock.wait",
+            key = &*names(keys),
+            mode = mode.name(),
+            outcome = Empty,
+            error.type = Empty,
+            otel.status_code = Empty,
+        ))
+    }
+
+    /// Around the hold that one acquisition has begun.
+    pub(crate) fn hold(keys: &[LockKey], mode: Mode, hold: HoldId, token: FencingToken) -> Self {
+        Self::open(info_span!(
+            target: "reentry",
+            "lock.hold",
+            key = &*names(keys),
+            mode = mode.name(),
+            %hold,
+            token = token.0,
+            error.type = Empty,
+            otel.status_code = Empty,
+        ))
+    }
+
+    /// The one that the caller is in.
+    pub(crate) fn current() -> Self {
+        Self::of(tracing::Span::current(), None)
+    }
+
+    fn open(span: tracing::Span) -> Self {
+        if span.is_disabled() {
+            return Self(None);
+        }
+        Self::of(span, tracing::Span::current().id())
+    }
+
+    fn of(span: tracing::Span, parent: Option<Id>) -> Self {
+        let is_open = !span.is_disabled();
+        Self(is_open.then(|| Arc::new(Open { span, parent })))
+    }
+
+    /// The same, unless the caller is in another span than the one in which this was opened: that is not to be hidden.
+    pub(crate) fn unless_elsewhere(self) -> Self {
+        let is_here = |open: &Arc<Open>| tracing::Span::current().id() == open.parent;
+        Self(self.0.filter(is_here))
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// The future, polled and dropped inside of it.
+    pub(crate) fn around<F: Future>(&self, future: F) -> impl Future<Output = F::Output> + use<F> {
+        let span = self.0.as_ref().map(|open| open.span.clone());
+        future.instrument(span.unwrap_or_else(tracing::Span::none))
+    }
+
+    /// The caller is inside of it until the value is dropped.
+    pub(crate) fn enter(&self) -> Option<Entered<'_>> {
+        self.0.as_ref().map(|open| open.span.enter())
+    }
+
+    pub(crate) fn in_scope<T>(&self, work: impl FnOnce() -> T) -> T {
+        match &self.0 {
+            Some(open) => open.span.in_scope(work),
+            None => work(),
+        }
+    }
+
+    /// What the wait came to.
+    pub(crate) fn end(&self, outcome: &'static str) {
+        if let Some(open) = &self.0 {
+            open.span.record("outcome", outcome);
+        }
+    }
+
+    /// What it is about has failed.
+    pub(crate) fn fail(&self, kind: &'static str) {
+        if let Some(open) = &self.0 {
+            open.span.record("error.type", kind);
+            open.span.record("otel.status_code", "ERROR");
+        }
+    }
+}
+
+/// The keys as they stand in the store.
+fn names(keys: &[LockKey]) -> Cow<'_, str> {
+    match keys {
+        [key] => Cow::Borrowed(key.as_str()),
+        keys => {
+            let names: Vec<_> = keys.iter().map(LockKey::as_str).collect();
+            Cow::Owned(names.join(", "))
+        }
+    }
+}
+
+impl fmt::Debug for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Span").field(&self.0.is_some()).finish()
+    }
+}

@@ -1,0 +1,87 @@
+//! How a hold ends: what the next one may go on with, how long the lock stands at least, and until when the hold is
+//! seen.
+
+use std::{mem, time::Duration};
+
+use tokio::time::Instant;
+
+use super::{Hold, State};
+use crate::{
+    base::{
+        metrics::{self, Via},
+        mode::Mode,
+        span::Span,
+    },
+    queue::Cohort,
+};
+
+impl Hold {
+    /// Ends the hold. Returns what another call graph would be given that goes on with it, and whether one
+    /// may, after so many disconnects.
+    pub(in crate::hold) fn end(&self, disconnects: u64) -> (Cohort, bool) {
+        self.change(
+            |State {
+                 lease, depth, mode, ..
+             }| {
+                lease.end(Instant::now());
+                let cohort = Cohort {
+                    hold: self.id,
+                    mode: *mode,
+                    tokens: self.tokens,
+                    lease: lease.leased(),
+                    depth: depth.stored(),
+                    unanswered: self.unanswered,
+                    is_open: lease.lost().is_none(),
+                    disconnects: Some(lease.disconnects()),
+                    via: Via::Memory,
+                };
+                (
+                    cohort,
+                    *mode == Mode::Exclusive
+                        && lease.is_open(disconnects)
+                        && !depth.is_lengthening(),
+                )
+            },
+        )
+    }
+
+    /// How long the lock is held at least, unless it was for certain.
+    pub(in crate::hold) fn min_hold(&self) -> Option<Duration> {
+        let min_hold = {
+            let state = self.state.lock();
+            state.min_hold.filter(|_| state.mode == Mode::Exclusive)
+        }?;
+        let since = self.tokens.since();
+        // One per cent is for clocks that differ in rate.
+        let is_over = since.is_some_and(|since| since.elapsed() >= min_hold + min_hold / 100);
+        (!is_over).then_some(min_hold)
+    }
+
+    /// The lock is held for so long at least, from its acquisition on. One of several is not before all of them are
+    /// there: until then whatever ends the attempt releases it.
+    pub(crate) fn set_min_hold(&self, min_hold: Option<Duration>) {
+        self.state.lock().min_hold = min_hold;
+    }
+
+    /// The hold is seen as this from now on.
+    pub(crate) fn set_span(&self, span: Span) {
+        if span.is_open() {
+            self.state.lock().span = span;
+        }
+    }
+
+    pub(in crate::hold) fn span(&self) -> Span {
+        self.state.lock().span.clone()
+    }
+
+    /// It is held no more.
+    pub(in crate::hold) fn has_ended(&self) {
+        metrics::hold_ended(&self.key, self.mode(), self.began);
+    }
+
+    /// Its release was answered.
+    pub(in crate::hold) fn end_span(&self) {
+        // Dropped when the mutex has been let go of, since it runs code of others.
+        let _ended = mem::take(&mut self.state.lock().span);
+    }
+}

@@ -1,0 +1,120 @@
+//! How a connection for commands is made: it subscribes, says which server it leads to, and repeats releases there.
+
+use std::sync::{Arc, OnceLock, Weak, atomic::Ordering::Relaxed};
+
+use futures_util::future::join;
+use tokio::time::Instant;
+
+use super::{
+    super::{
+        common::Common,
+        confirmer::Confirmer,
+        connection::Connection,
+        history::History,
+        pace::Pace,
+        pushes,
+        source::{Limit, Opened, open},
+        traffic::Traffic,
+    },
+    Connector,
+};
+use crate::base::{
+    error::{Effect, StoreError},
+    events,
+    metrics::Purpose,
+};
+
+impl Connector {
+    pub(super) async fn open(
+        self: &Arc<Self>,
+        number: u64,
+        losses: u64,
+    ) -> Result<Connection, StoreError> {
+        let begun = Instant::now();
+        let Common {
+            timeouts,
+            watched,
+            recent,
+            ..
+        } = &self.common;
+        let made = Arc::<OnceLock<Weak<Traffic>>>::default();
+        let receiver = {
+            let connector = Arc::downgrade(self);
+            let moving = Weak::clone(&connector);
+            let ended = move || connector.upgrade().iter().for_each(|it| it.lose());
+            let traffic = Arc::clone(&made);
+            let moved = move || {
+                // Requests may be in flight on it although it is not the present one any more.
+                let traffic = traffic.get().and_then(Weak::upgrade);
+                traffic.iter().for_each(|traffic| traffic.give_up());
+                moving.upgrade().iter().for_each(|it| it.moved(number));
+            };
+            pushes::to_holders(Arc::clone(watched), ended, moved)
+        };
+        let opening = open(&self.source, *timeouts, Limit::None, receiver);
+        let Opened {
+            driver,
+            endpoint,
+            again,
+            replicas,
+            following,
+        } = opening.await?;
+        let pace = Pace::new(begun.elapsed());
+        let is_pooled = self.source.is_pool();
+        let limit = timeouts.connect.min(timeouts.response);
+        let subscribing = async {
+            if watched.get().is_some() && !is_pooled {
+                pushes::subscribe(&driver, limit).await;
+            }
+        };
+        let (history, ()) = join(History::of(&driver, limit), subscribing).await;
+        // Where it does not say so, it may be another one each time.
+        let history =
+            history.unwrap_or_else(|| History::new(format!("{endpoint} {number}").into()));
+        history.raise(replicas.max(self.replicas.load(Relaxed)));
+        let history = self.recognise(history);
+        let traffic = if is_pooled {
+            Traffic::unchecked(pace)
+        } else {
+            Traffic::checked(pace)
+        };
+        // It is the only one.
+        let _ = made.set(Arc::downgrade(&traffic));
+        let connection = Connection {
+            driver,
+            endpoint,
+            confirmer: Confirmer::new(again, *timeouts, history.clone()),
+            history,
+            number,
+            losses,
+            traffic,
+            is_pooled,
+            _following: following,
+        };
+        let has = |slot| self.role.has(slot);
+        recent.repeat(&connection, has, limit).await;
+        if number <= self.state.lock().moved {
+            return Err(self.error(Effect::None, "another server answers in its place by now"));
+        }
+        events::connected(&connection.endpoint, Purpose::Commands);
+        Ok(connection)
+    }
+
+    /// The locks may be lost with a server that has another history than the one before it.
+    fn recognise(&self, history: History) -> History {
+        let before = {
+            let mut state = self.state.lock();
+            match &state.history {
+                Some(known) if *known == history => {
+                    known.raise(history.replicas());
+                    return known.clone();
+                }
+                _ => state.history.replace(history.clone()),
+            }
+        };
+        if before.is_some() {
+            self.role.lost();
+        }
+        history
+    }
+}

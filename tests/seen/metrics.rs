@@ -1,0 +1,162 @@
+//! The metrics: what is counted, and under which labels.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use reentry::{HandOff, LockError, Locks};
+use tokio::time::{sleep, timeout};
+
+use crate::measures::Measures;
+use crate::page;
+use crate::support::{DEADLINE, RedisServer, Rig, eventually, patient};
+
+const KEY: &str = "order:42";
+
+#[tokio::test(start_paused = true)]
+async fn a_section_is_counted_once_and_leaves_no_level_behind() -> Result<(), LockError> {
+    let measures = Measures::of_this_test();
+    let locks = Locks::in_memory();
+    let body = async {
+        sleep(Duration::from_secs(11)).await;
+        locks.with_lock(KEY, async {}).await
+    };
+    locks.with_lock(KEY, body).await??;
+    let measured = measures.totals();
+    let acquired = "{mode=exclusive,outcome=acquired}";
+    measured.assert(&format!("reentry_acquisitions_total{acquired}"), 1.0);
+    assert_eq!(
+        measured.values(&format!("reentry_wait_seconds{acquired}")),
+        [0.0]
+    );
+    assert_eq!(
+        measured.values("reentry_hold_seconds{mode=exclusive}"),
+        [11.0]
+    );
+    for (name, expected) in [
+        ("reentry_reentries_total{}", 1.0),
+        ("reentry_renewals_total{answer=renewed}", 1.0),
+        ("reentry_waiters{mode=exclusive}", 0.0),
+        ("reentry_holds{}", 0.0),
+    ] {
+        measured.assert(name, expected);
+    }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_acquisition_is_counted_by_what_it_came_to() -> Result<(), LockError> {
+    let measures = Measures::of_this_test();
+    let locks = Locks::in_memory();
+    let second = Duration::from_secs(1);
+    let guard = locks.lock(KEY).await?;
+    assert!(locks.lock(KEY).no_wait().await.is_err());
+    assert!(locks.lock(KEY).wait(second).await.is_err());
+    assert!(timeout(second, locks.lock(KEY).acquire()).await.is_err());
+    let waiting = tokio::spawn(locks.lock(KEY).wait_forever().acquire());
+    sleep(second).await;
+    let measured = measures.totals();
+    measured.assert("reentry_waiters{mode=exclusive}", 1.0);
+    measured.assert("reentry_holds{}", 1.0);
+    for outcome in ["acquired", "busy", "timeout", "cancelled"] {
+        let name = format!("reentry_acquisitions_total{{mode=exclusive,outcome={outcome}}}");
+        measured.assert(&name, 1.0);
+    }
+    guard.release().await?;
+    waiting.await.expect("no panic")?.release().await?;
+    let measured = measures.totals();
+    measured.assert("reentry_handoffs_total{via=release}", 1.0);
+    measured.assert("reentry_waiters{mode=exclusive}", 0.0);
+    measured.assert("reentry_holds{}", 0.0);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_in_memory_is_a_hold_of_its_own() -> Result<(), LockError> {
+    let measures = Measures::of_this_test();
+    let locks = Locks::builder().url("memory:").handoff(HandOff::InProcess);
+    let locks = locks.build().await?;
+    // Shorter than a heartbeat, after which the lock goes through the store.
+    let short = Duration::from_millis(250);
+    let body = || async move { sleep(short).await };
+    let (one, other) = tokio::join!(locks.with_lock(KEY, body()), locks.with_lock(KEY, body()));
+    one.and(other)?;
+    let measured = measures.totals();
+    measured.assert("reentry_handoffs_total{via=memory}", 1.0);
+    assert_eq!(
+        measured.values("reentry_hold_seconds{mode=exclusive}"),
+        [0.25, 0.25]
+    );
+    measured.assert("reentry_holds{}", 0.0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_lock_of_another_process_comes_by_message() -> Result<(), LockError> {
+    let measures = Measures::of_this_test();
+    let server = RedisServer::start().await;
+    let (here, there) = (
+        patient(&server).build().await?,
+        patient(&server).build().await?,
+    );
+    let guard = there.lock(KEY).await?;
+    let waiting = tokio::spawn(here.lock(KEY).acquire());
+    let is_queued = async || {
+        let info = there.inspect(KEY).await;
+        let is_there = info.is_ok_and(|info| info.is_some_and(|info| info.waiting_processes == 1));
+        // What moves before it subscribes, it asks for.
+        is_there && !server.subscriptions().await.is_empty()
+    };
+    eventually(DEADLINE, "a process that waits", is_queued).await;
+    guard.release().await?;
+    waiting.await.expect("no panic")?.release().await?;
+    let measured = measures.totals();
+    // On a machine that is busy a heartbeat may come first.
+    let via = |via: &str| measured.has(&format!("reentry_handoffs_total{{via={via}}}"));
+    assert!(via("message") || via("heartbeat"), "{measured:#?}");
+    measured.assert("reentry_connections_total{purpose=commands}", 2.0);
+    assert!(measured.has("reentry_connections_total{purpose=messages}"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn losses_and_lost_connections_are_counted() -> Result<(), LockError> {
+    let measures = Measures::of_this_test();
+    let rig = Rig::start().await;
+    let guard = rig.locks.lock(KEY).await?;
+    rig.locks.force_release(KEY).await?;
+    drop(guard);
+    rig.proxy.cut_all(crate::support::Cut::Reset).await;
+    let is_told = async || measures.totals().has("reentry_disconnects_total{}");
+    eventually(DEADLINE, "the end of the connection", is_told).await;
+    let measured = measures.totals();
+    measured.assert("reentry_losses_total{reason=gone}", 1.0);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_key_is_a_label_unless_a_classifier_says_so() -> Result<(), LockError> {
+    let measures = Measures::of_this_test();
+    let plain = Locks::in_memory();
+    plain.with_lock(KEY, async {}).await?;
+    let measured = measures.totals();
+    assert!(measured.lacks("order"), "{measured:#?}");
+    let builder = Locks::builder().url("memory:").prefix("app:");
+    let class = |key: &str| key.split(':').next().unwrap_or_default().to_owned();
+    let locks = builder.metrics_class(class).build().await?;
+    locks.with_lock(KEY, async {}).await?;
+    let measured = measures.totals();
+    measured.assert("reentry_holds{class=order}", 0.0);
+    let acquired = "reentry_acquisitions_total{class=order,mode=exclusive,outcome=acquired}";
+    measured.assert(acquired, 1.0);
+    Ok(())
+}
+
+/// Those that the other tests here have met, and all that the recorder was told of.
+#[test]
+fn the_page_lists_every_metric() {
+    let listed: BTreeSet<_> = page::metrics().into_iter().collect();
+    let source = include_str!("../../src/base/metrics/names.rs");
+    let names = source.split('"').skip(1).step_by(2);
+    let names = names.filter(|name| name.starts_with("reentry_"));
+    assert_eq!(listed, names.map(str::to_owned).collect());
+}

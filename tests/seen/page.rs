@@ -1,0 +1,19 @@
+//! `docs/observability/README.md`, which says what is seen.
+
+use std::fs;
+
+pub(crate) const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/observability");
+
+pub(crate) fn text() -> String {
+    fs::read_to_string(format!("{FOLDER}/README.md")).unwrap()
+}
+
+/// The names of the metrics in its table.
+pub(crate) fn metrics() -> Vec<String> {
+    let text = text();
+    let rows = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `reentry_"));
+    let names = rows.filter_map(|row| row.split('`').next());
+    names.map(|name| format!("reentry_{name}")).collect()
+}

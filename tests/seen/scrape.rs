@@ -1,0 +1,122 @@
+//! What a Prometheus finds, and what the dashboard and the rules ask it for.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use metrics_exporter_prometheus::PrometheusHandle;
+use reentry::{LockError, Locks};
+use tokio::net::TcpListener;
+
+use crate::page;
+use crate::prometheus::{Prometheus, promtool};
+use crate::support::{DEADLINE, RedisServer, eventually, patient};
+
+#[path = "../../examples/metrics.rs"]
+#[allow(dead_code, reason = "its `main` is not run here")]
+mod example;
+
+const KEY: &str = "order:42";
+
+fn file(name: &str) -> String {
+    fs::read_to_string(Path::new(page::FOLDER).join(name)).unwrap()
+}
+
+/// The metrics that a text names, without the suffixes of histograms.
+fn named(text: &str) -> BTreeSet<String> {
+    let is_name = |char: char| char.is_ascii_lowercase() || char == '_';
+    let words = text.split(|char| !is_name(char));
+    let names = words.filter(|word| word.starts_with("reentry_"));
+    let plain = names.map(|name| name.trim_end_matches("_bucket"));
+    plain.map(str::to_owned).collect()
+}
+
+/// Does something of every kind.
+async fn meet_everything(
+    server: &RedisServer,
+    metrics: &PrometheusHandle,
+) -> Result<(), LockError> {
+    let heartbeat = Duration::from_millis(50);
+    let locks = patient(server).heartbeat(heartbeat).build().await?;
+    let other: Locks = patient(server).heartbeat(heartbeat).build().await?;
+    // A wait, a hand-off, a re-entry, and a renewal.
+    let guard = locks.lock(KEY).ttl(Duration::from_secs(1)).await?;
+    guard.scope(locks.with_lock(KEY, async {})).await??;
+    let waiting = tokio::spawn(other.lock(KEY).acquire());
+    let has = |text: &'static str| async move || metrics.render().contains(text);
+    let renewed = has("reentry_renewals_total{answer=\"renewed\"}");
+    eventually(DEADLINE, "a renewal", renewed).await;
+    guard.release().await?;
+    let guard = waiting.await.expect("no panic")?;
+    // A loss, and a release in the background.
+    locks.force_release(KEY).await?;
+    drop(guard);
+    eventually(DEADLINE, "a loss", has("reentry_losses_total")).await;
+    // A connection that ends.
+    server.ask("CLIENT KILL TYPE pubsub").await;
+    eventually(DEADLINE, "its end", has("reentry_disconnects_total")).await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_scrape_finds_every_metric_of_the_page() -> Result<(), LockError> {
+    let recorder = example::recorder().unwrap().build_recorder();
+    let metrics = recorder.handle();
+    let recorder: &'static _ = Box::leak(Box::new(recorder));
+    let _recording = metrics::set_default_local_recorder(recorder);
+    let server = RedisServer::start().await;
+    meet_everything(&server, &metrics).await?;
+
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let target = listener.local_addr().unwrap().to_string();
+    let serving = tokio::spawn(example::serve(listener, metrics));
+    let prometheus = Prometheus::scraping(&target);
+    for name in page::metrics() {
+        // Of a histogram there is each bucket.
+        let series = format!("count by (__name__) ({{__name__=~\"{name}(_bucket)?\"}})");
+        let is_there = async || {
+            let found = prometheus.query(&series).await;
+            found.is_some_and(|found| found.as_array().is_some_and(|found| found.len() == 1))
+        };
+        eventually(DEADLINE, &name, is_there).await;
+    }
+    serving.abort();
+    Ok(())
+}
+
+#[test]
+fn the_rules_are_accepted_by_promtool() {
+    let rules = Path::new(page::FOLDER).join("alerts.yml");
+    let checked = promtool(&["check", "rules"], &rules);
+    assert!(checked.status.success(), "{checked:?}");
+}
+
+#[test]
+fn the_rules_fire_when_they_should() {
+    let cases = Path::new(page::FOLDER).join("../../tests/seen/alerts_test.yml");
+    let tested = promtool(&["test", "rules"], &cases);
+    assert!(tested.status.success(), "{tested:?}");
+}
+
+#[test]
+fn the_page_explains_every_alert() {
+    let rules = file("alerts.yml");
+    let alerts = rules
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("- alert: "));
+    for alert in alerts {
+        assert!(page::text().contains(&format!("| `{alert}` |")), "{alert}");
+    }
+}
+
+#[test]
+fn rules_and_dashboard_ask_for_metrics_that_there_are() {
+    let there: BTreeSet<_> = page::metrics().into_iter().collect();
+    let asked = named(&file("alerts.yml"));
+    assert!(asked.is_subset(&there), "{asked:?}");
+    let dashboard = file("dashboard.json");
+    let parsed: serde_json::Value = serde_json::from_str(&dashboard).unwrap();
+    assert_eq!(parsed["panels"].as_array().map(Vec::len), Some(9));
+    assert_eq!(named(&dashboard), there);
+}
