@@ -8,12 +8,11 @@
 //! | `exit` | the exit codes, in one table |
 //! | `commands` | one file or folder for each subcommand, its arguments beside its code |
 
-#![allow(dead_code, reason = "the subcommands that connect come next")]
-
 mod args;
 mod commands;
 mod connect;
 mod exit;
+#[allow(dead_code, reason = "the subcommands that show locks print by it")]
 mod output;
 
 use std::process::ExitCode;
@@ -41,7 +40,7 @@ fn main() -> ExitCode {
     cli.global.color.write_global();
     match run(cli) {
         Ok(exit) => exit.into(),
-        Err(failure) => failure.report(),
+        Err(failure) => failure.say().into(),
     }
 }
 
