@@ -1,8 +1,9 @@
 //! The subcommands: one file or folder for each, its arguments beside its code.
 
 mod completions;
+mod man;
 #[cfg(unix)]
-mod run;
+pub(crate) mod run;
 
 use clap::Subcommand;
 
@@ -13,9 +14,7 @@ pub(crate) enum Command {
     #[cfg(unix)]
     Run(Box<run::Args>),
     Completions(completions::Args),
-    #[cfg(unix)]
-    #[command(name = run::guard::NAME, hide = true)]
-    GuardOfRun(run::guard::Args),
+    Man(man::Args),
 }
 
 impl Command {
@@ -24,8 +23,7 @@ impl Command {
             #[cfg(unix)]
             Self::Run(args) => run::run(*args, global).await,
             Self::Completions(args) => completions::run(&args),
-            #[cfg(unix)]
-            Self::GuardOfRun(args) => run::guard::run(&args),
+            Self::Man(args) => man::run(&args),
         }
     }
 }

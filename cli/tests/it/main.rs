@@ -9,6 +9,11 @@
 )]
 
 mod completions;
+mod man;
+#[cfg(unix)]
+mod nightly_backup;
+#[cfg(unix)]
+mod page;
 mod program;
 
 #[cfg(unix)]
