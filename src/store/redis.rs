@@ -25,7 +25,7 @@ use self::{
 use super::{
     AcquireAllReply, AcquireReply, AcquireRequest, Answer, Confirmation, DepthChange, Downgrading,
     HoldOf, Holders, Keeping, Listener, MOST_TOGETHER, Presence, ReleaseReply, ReleaseRequest,
-    Renewal, SHOWN, Seen, ShareRequest, Snapshot, Store, waits::Waits,
+    Renewal, SHOWN, Seen, ShareRequest, Snapshot, Store, survey::Survey, waits::Waits,
 };
 use crate::base::{
     confirm::Replicas,
@@ -55,6 +55,7 @@ mod script;
 mod sentinels;
 mod servers;
 mod source;
+mod survey;
 mod topology;
 mod traffic;
 mod waits;
@@ -317,6 +318,10 @@ impl Store for RedisStore {
 
     fn waits(&self) -> &dyn Waits {
         &self.topology
+    }
+
+    fn survey(&self) -> &dyn Survey {
+        self
     }
 
     fn listen(&self, inbox: InboxId, listener: Weak<dyn Listener>) -> bool {
