@@ -65,6 +65,9 @@ pub use self::{
 #[cfg_attr(docsrs, doc(cfg(feature = "test-util")))]
 pub use self::api::testing;
 
+#[cfg(any(test, feature = "__admin"))]
+#[doc(hidden)]
+pub use self::api::__admin;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub use self::api::__fuzz;

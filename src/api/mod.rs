@@ -22,6 +22,8 @@ pub(crate) mod spawn;
 pub mod testing;
 pub(crate) mod with_lock;
 
+#[cfg(any(test, feature = "__admin"))]
+pub mod __admin;
 #[cfg(any(test, fuzzing))]
 pub mod __fuzz;
 pub mod __private;

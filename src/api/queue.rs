@@ -34,13 +34,11 @@ impl Locks {
     /// # use std::time::Duration;
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), reentry::LockError> {
-    /// use reentry::testing::Server;
-    ///
-    /// let server = Server::new();
-    /// let (locks, other) = (server.locks(), server.locks());
+    /// let locks = reentry::Locks::in_memory();
     /// let _guard = locks.lock("order:42").await?;
+    /// let other = locks.clone();
     /// let waiting = tokio::spawn(async move { other.lock("order:42").await.map(drop) });
-    /// tokio::time::sleep(Duration::from_millis(100)).await;
+    /// tokio::time::sleep(Duration::from_secs(3)).await; // more than a heartbeat
     ///
     /// let page = locks.queue("order:42").next_page().await?.expect("a page");
     /// assert_eq!(page.len(), 1);

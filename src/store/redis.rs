@@ -44,6 +44,8 @@ mod connection;
 mod history;
 mod in_flight;
 mod inbox;
+#[cfg(any(test, feature = "__admin"))]
+mod members;
 mod names;
 mod outages;
 mod pace;
@@ -76,25 +78,32 @@ pub(crate) struct RedisStore {
     common: Common,
     /// None where only a pool is known, which does not give its client away.
     inbox: Option<Inbox>,
+    #[cfg(any(test, feature = "__admin"))]
+    origin: Option<Origin>,
 }
 
 impl RedisStore {
     /// Connects when it is asked first.
     pub(crate) fn open(origin: Origin, timeouts: Timeouts) -> Self {
         let common = Common::new(timeouts, origin.outages());
-        let (topology, messages) = origin.open(&common);
-        Self::new(topology, Some(messages), common)
+        let (topology, messages) = origin.clone().open(&common);
+        Self::new(topology, Some((messages, origin)), common)
     }
 
     /// All commands go over the pool; without an origin there is no inbox.
     pub(crate) fn over(pool: Pool, origin: Option<Origin>, timeouts: Timeouts) -> Self {
         let common = Common::new(timeouts, Outages::of_one());
-        let messages = origin.map(|origin| origin.open(&common).1);
+        let messages = origin.map(|origin| (origin.clone().open(&common).1, origin));
         let topology = Topology::one(Arc::new(Pooled(pool)), common.clone());
         Self::new(topology, messages, common)
     }
 
-    fn new(topology: Topology, messages: Option<Arc<dyn Source>>, common: Common) -> Self {
+    fn new(
+        topology: Topology,
+        messages: Option<(Arc<dyn Source>, Origin)>,
+        common: Common,
+    ) -> Self {
+        let (messages, _origin) = messages.unzip();
         let inbox = messages.map(|source| {
             let lost = {
                 let topology = topology.clone();
@@ -110,6 +119,8 @@ impl RedisStore {
             topology,
             common,
             inbox,
+            #[cfg(any(test, feature = "__admin"))]
+            origin: _origin,
         }
     }
 

@@ -13,6 +13,8 @@ use super::{
     script::{Call, GLANCE, QUEUE, Way, lock_and_line},
     topology::Topology,
 };
+#[cfg(any(test, feature = "__admin"))]
+use crate::store::members::Member;
 use crate::{
     base::{error::StoreError, id::HoldId, key::LockKey, mode::Mode},
     store::{
@@ -47,6 +49,18 @@ impl Survey for RedisStore {
         let call = QUEUE.call(2).arg(key.line()).arg(Entries(key));
         let call = call.arg(after.unwrap_or_default()).arg(page.count);
         self.run(call, queued)
+    }
+
+    #[cfg(any(test, feature = "__admin"))]
+    fn members(&self) -> Answer<Vec<Member>> {
+        let (topology, timeouts) = (self.topology.clone(), self.common.timeouts);
+        let origin = self.origin.clone();
+        Box::pin(async move {
+            match origin {
+                Some(origin) => origin.members(&topology, timeouts).await,
+                None => Ok(Vec::new()),
+            }
+        })
     }
 }
 
