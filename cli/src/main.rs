@@ -1,0 +1,57 @@
+//! The command `reentry`: locks of the crate of that name from a shell.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `args` | what every subcommand takes: the address, the prefix, how it prints |
+//! | `connect` | the connection that this gives |
+//! | `output` | what is printed: for a person, or JSON |
+//! | `exit` | the exit codes, in one table |
+//! | `commands` | one file or folder for each subcommand, its arguments beside its code |
+
+#![allow(dead_code, reason = "the subcommands that connect come next")]
+
+mod args;
+mod commands;
+mod connect;
+mod exit;
+mod output;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use tokio::runtime::Builder;
+
+use crate::{
+    args::Cli,
+    exit::{Exit, Failure},
+};
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Where nothing can be printed, the exit code has to say it.
+            let _ = error.print();
+            return match error.use_stderr() {
+                true => Exit::Failed.into(),
+                false => Exit::Success.into(),
+            };
+        }
+    };
+    cli.global.color.write_global();
+    match run(cli) {
+        Ok(exit) => exit.into(),
+        Err(failure) => failure.report(),
+    }
+}
+
+/// One thread suffices: what takes long is on a server, or another process.
+fn run(cli: Cli) -> Result<Exit, Failure> {
+    let is_json = cli.global.json;
+    let runtime = Builder::new_current_thread().enable_all().build();
+    let ended = match runtime {
+        Ok(runtime) => runtime.block_on(cli.command.run(&cli.global)),
+        Err(error) => Err(error.into()),
+    };
+    ended.map_err(|error| Failure::new(error, is_json))
+}

@@ -1,0 +1,30 @@
+//! The tests of the command line: each starts the program as a user would, against servers of its own.
+//!
+//! One module for each subcommand; `program` is how it is started.
+
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "a test ends where its ground gives way"
+)]
+
+mod completions;
+mod program;
+
+/// What the integration tests of the library stand on too.
+#[path = "../../../tests/support"]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    reason = "the tests of the library use the rest of it"
+)]
+mod support {
+    pub mod admin;
+    pub mod config;
+    pub mod ports;
+    pub mod process;
+    pub mod program;
+    pub mod server;
+    pub mod stats;
+    pub mod wait;
+}
