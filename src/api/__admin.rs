@@ -2,11 +2,12 @@
 
 use crate::{
     api::{
+        inspect::LockInfo,
         list::{ListedLock, glance},
-        locks::Locks,
+        locks::{Locks, on},
     },
     base::error::{LockError, StoreError},
-    store::members::Member,
+    store::{Seen, members::Member},
 };
 
 pub use crate::store::members::{Reply, Role};
@@ -66,5 +67,32 @@ impl Locks {
     pub async fn __glance(&self, key: impl AsRef<str>) -> Result<Option<ListedLock>, LockError> {
         let key = self.engine().open_key(key.as_ref())?;
         glance(self.engine(), key).await
+    }
+
+    /// Ends the holds that an inspection has shown, as far as they are still there, and no other ones. Returns whether
+    /// some were ended.
+    ///
+    /// # Errors
+    ///
+    /// As for [`force_release`](Self::force_release).
+    #[doc(hidden)]
+    pub async fn __release_seen(
+        &self,
+        key: impl AsRef<str>,
+        seen: &LockInfo,
+    ) -> Result<bool, LockError> {
+        let key = self.engine().open_key(key.as_ref())?;
+        let fields = seen.holders.iter();
+        let seen = Seen {
+            fields: fields.map(|it| it.hold_id.clone().into_bytes()).collect(),
+            token: seen.token,
+        };
+        let fields = seen.fields.clone();
+        let forced = self.engine().store().force_release(&key, seen).await;
+        let forced = forced.map_err(on(&key))?;
+        if forced {
+            self.engine().taken_away(&key, &fields);
+        }
+        Ok(forced)
     }
 }
