@@ -1,6 +1,11 @@
 //! The subcommands: one file or folder for each, its arguments beside its code.
 
 mod completions;
+mod doctor;
+mod ls;
+mod release;
+mod show;
+mod watch;
 
 use clap::Subcommand;
 
@@ -8,13 +13,22 @@ use crate::{args::Global, exit::Exit};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    Ls(ls::Args),
+    Show(show::Args),
+    Release(release::Args),
+    Watch(watch::Args),
+    Doctor(doctor::Args),
     Completions(completions::Args),
 }
 
 impl Command {
     pub(crate) async fn run(self, global: &Global) -> anyhow::Result<Exit> {
-        let _ = global;
         match self {
+            Self::Ls(args) => ls::run(args, global).await,
+            Self::Show(args) => show::run(args, global).await,
+            Self::Release(args) => release::run(args, global).await,
+            Self::Watch(args) => watch::run(args, global).await,
+            Self::Doctor(args) => doctor::run(args, global).await,
             Self::Completions(args) => completions::run(&args),
         }
     }

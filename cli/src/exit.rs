@@ -22,6 +22,7 @@ use serde_json::json;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     Success,
+    No,
     Server,
     Lost,
     NotAcquired,
@@ -32,6 +33,7 @@ impl Exit {
     pub(crate) fn code(self) -> u8 {
         match self {
             Self::Success => 0,
+            Self::No => 1,
             Self::Server => 122,
             Self::Lost => 123,
             Self::NotAcquired => 124,

@@ -1,6 +1,6 @@
 //! What operators look at: which locks there are, and who waits for one.
 
-use std::{collections::BinaryHeap, sync::Arc};
+use std::{cmp::Reverse, collections::BinaryHeap, sync::Arc};
 
 use tokio::time::Instant;
 
@@ -75,7 +75,7 @@ impl State {
             // Those whose leases end last stand first.
             snapshot
                 .holders
-                .sort_by(|one, other| other.remaining.cmp(&one.remaining));
+                .sort_by_key(|holder| Reverse(holder.remaining));
         }
         snapshot.holders.truncate(GLANCED);
         let places = self.line(key, now, |line| line.standing().count());
