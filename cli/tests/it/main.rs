@@ -9,6 +9,7 @@
 )]
 
 mod completions;
+mod look;
 mod program;
 
 /// What the integration tests of the library stand on too.
@@ -20,11 +21,18 @@ mod program;
 )]
 mod support {
     pub mod admin;
+    pub mod cluster;
     pub mod config;
     pub mod ports;
     pub mod process;
     pub mod program;
+    pub mod replication;
+    pub mod sentinel;
     pub mod server;
     pub mod stats;
     pub mod wait;
+
+    pub use cluster::Cluster;
+    pub use sentinel::SentinelSet;
+    pub use server::RedisServer;
 }
