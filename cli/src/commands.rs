@@ -4,6 +4,8 @@ mod completions;
 mod doctor;
 mod ls;
 mod release;
+#[cfg(unix)]
+mod run;
 mod show;
 mod watch;
 
@@ -13,12 +15,17 @@ use crate::{args::Global, exit::Exit};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    #[cfg(unix)]
+    Run(Box<run::Args>),
     Ls(ls::Args),
     Show(show::Args),
     Release(release::Args),
     Watch(watch::Args),
     Doctor(doctor::Args),
     Completions(completions::Args),
+    #[cfg(unix)]
+    #[command(name = run::guard::NAME, hide = true)]
+    GuardOfRun(run::guard::Args),
 }
 
 impl Command {
@@ -29,7 +36,11 @@ impl Command {
             Self::Release(args) => release::run(args, global).await,
             Self::Watch(args) => watch::run(args, global).await,
             Self::Doctor(args) => doctor::run(args, global).await,
+            #[cfg(unix)]
+            Self::Run(args) => run::run(*args, global).await,
             Self::Completions(args) => completions::run(&args),
+            #[cfg(unix)]
+            Self::GuardOfRun(args) => run::guard::run(&args),
         }
     }
 }

@@ -8,11 +8,13 @@
 //! | 123 | the lock was lost |
 //! | 124 | the lock was not acquired in time; `run --conflict-exit-code` changes it |
 //! | 125 | `reentry` itself failed: wrong arguments, or the system refuses |
-//! | 126, 127, others | of `run` alone: see there |
+//! | 126 | `run`: the command cannot be executed |
+//! | 127 | `run`: the command was not found |
+//! | others | `run`: that of the command, or 128 + n if signal n has ended it |
 //!
 //! From 124 on they are those of timeout(1) and env(1), so that commands hardly use them for themselves.
 
-use std::{fmt, process::ExitCode};
+use std::{fmt, io::Write, process::ExitCode};
 
 use anstyle::{AnsiColor, Style};
 use reentry::LockError;
@@ -27,11 +29,17 @@ pub(crate) enum Exit {
     Lost,
     NotAcquired,
     Failed,
+    /// Of another program, or chosen by the user.
+    Code(u8),
+    /// What this signal has ended.
+    Signal(i32),
 }
 
 impl Exit {
     pub(crate) fn code(self) -> u8 {
         match self {
+            Self::Code(code) => code,
+            Self::Signal(number) => u8::try_from(128 + number).unwrap_or(u8::MAX),
             Self::Success => 0,
             Self::No => 1,
             Self::Server => 122,
@@ -42,7 +50,7 @@ impl Exit {
     }
 
     /// What an error means, wherever in its chain the crate has said it.
-    fn of(error: &anyhow::Error) -> Self {
+    pub(crate) fn of(error: &anyhow::Error) -> Self {
         let of_lock = |error: &LockError| match error {
             error if error.is_unavailable() => Self::Server,
             error if error.is_lost() => Self::Lost,
@@ -57,6 +65,11 @@ impl Exit {
 
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
+        #[cfg(unix)]
+        if exit == Exit::Signal(signal_hook::consts::SIGINT) {
+            // A shell goes on with its script after a command that has merely the code 130.
+            let _ = signal_hook::low_level::emulate_default_handler(signal_hook::consts::SIGINT);
+        }
         exit.code().into()
     }
 }
@@ -79,10 +92,9 @@ impl Failure {
     }
 
     /// Says it on standard error. Where that is closed, the exit code has to suffice.
-    pub(crate) fn report(&self) -> ExitCode {
-        use std::io::Write;
+    pub(crate) fn say(&self) -> Exit {
         let _ = writeln!(anstream::stderr(), "{self}");
-        self.exit.into()
+        self.exit
     }
 }
 

@@ -11,8 +11,6 @@
 //! | `exit` | the exit codes, in one table |
 //! | `commands` | one file or folder for each subcommand, its arguments beside its code |
 
-#![allow(dead_code, reason = "the subcommands that connect come next")]
-
 mod args;
 mod commands;
 mod connect;
@@ -47,7 +45,7 @@ fn main() -> ExitCode {
     cli.global.color.write_global();
     match run(cli) {
         Ok(exit) => exit.into(),
-        Err(failure) => failure.report(),
+        Err(failure) => failure.say().into(),
     }
 }
 

@@ -12,6 +12,16 @@ mod completions;
 mod look;
 mod program;
 
+#[cfg(unix)]
+mod run {
+    mod contention;
+    mod ends;
+    mod environment;
+    mod losses;
+    mod signals;
+    mod terminal;
+}
+
 /// What the integration tests of the library stand on too.
 #[path = "../../../tests/support"]
 #[allow(
