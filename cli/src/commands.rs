@@ -3,9 +3,10 @@
 mod completions;
 mod doctor;
 mod ls;
+mod man;
 mod release;
 #[cfg(unix)]
-mod run;
+pub(crate) mod run;
 mod show;
 mod watch;
 
@@ -23,9 +24,7 @@ pub(crate) enum Command {
     Watch(watch::Args),
     Doctor(doctor::Args),
     Completions(completions::Args),
-    #[cfg(unix)]
-    #[command(name = run::guard::NAME, hide = true)]
-    GuardOfRun(run::guard::Args),
+    Man(man::Args),
 }
 
 impl Command {
@@ -39,8 +38,7 @@ impl Command {
             #[cfg(unix)]
             Self::Run(args) => run::run(*args, global).await,
             Self::Completions(args) => completions::run(&args),
-            #[cfg(unix)]
-            Self::GuardOfRun(args) => run::guard::run(&args),
+            Self::Man(args) => man::run(&args),
         }
     }
 }

@@ -31,6 +31,12 @@ use crate::{
 };
 
 fn main() -> ExitCode {
+    #[cfg(unix)]
+    if let Some(ended) = commands::run::guard::run() {
+        return ended
+            .unwrap_or_else(|error| Failure::new(error, false).say())
+            .into();
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {

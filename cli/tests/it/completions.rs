@@ -8,6 +8,8 @@ fn every_shell_gets_completions_that_name_the_program() {
         let ended = ended(&["completions", shell]);
         assert_eq!((ended.code, &*ended.err), (Some(0), ""), "{shell}");
         assert!(ended.out.contains("reentry"), "{shell}: {}", ended.out);
+        // No person uses it.
+        assert!(!ended.out.contains("guard"), "{shell}");
     }
 }
 

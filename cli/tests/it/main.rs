@@ -10,6 +10,11 @@
 
 mod completions;
 mod look;
+mod man;
+#[cfg(unix)]
+mod nightly_backup;
+#[cfg(unix)]
+mod page;
 mod program;
 
 #[cfg(unix)]

@@ -22,22 +22,14 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use super::{enclosing, tree::Tree};
 use crate::{args::duration, exit::Exit};
 
-/// The name of the subcommand, which no person uses.
-pub(crate) const NAME: &str = "guard-of-run";
+/// The first argument of the guard. It is no subcommand, so that help and completions do not name it.
+const NAME: &str = "guard-of-run";
 
 /// What is written to the guard when it has nothing more to do.
 const OVER: &str = "over";
 
 /// How often processes are looked for.
 const POLL: Duration = Duration::from_millis(20);
-
-#[derive(Debug, clap::Args)]
-pub(crate) struct Args {
-    #[arg(long)]
-    hold: String,
-    #[arg(long, value_parser = duration)]
-    grace: Duration,
-}
 
 /// The guard, as `reentry run` sees it.
 pub(super) struct Guard {
@@ -50,8 +42,8 @@ impl Guard {
         let mut command = Command::new(this_program()?);
         command
             .arg(NAME)
-            .args(["--hold", hold])
-            .args(["--grace", &format!("{}", grace.as_secs_f64())])
+            .arg(hold)
+            .arg(grace.as_secs_f64().to_string())
             .env_remove(enclosing::VARIABLE)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
@@ -87,8 +79,18 @@ fn this_program() -> io::Result<PathBuf> {
     }
 }
 
-/// The guard itself.
-pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+/// Runs the guard, if this process was started to be one.
+pub(crate) fn run() -> Option<anyhow::Result<Exit>> {
+    let mut arguments = env::args_os().skip(1);
+    if arguments.next()? != NAME {
+        return None;
+    }
+    let hold = arguments.next()?.into_string().ok()?;
+    let grace = duration(arguments.next()?.to_str()?).ok()?;
+    Some(keep_guard(&hold, grace))
+}
+
+fn keep_guard(hold: &str, grace: Duration) -> anyhow::Result<Exit> {
     // Who ends a whole group or service, ends `reentry run` too, and with it the pipe.
     let ignored = Arc::new(AtomicBool::new(false));
     for signal in [SIGHUP, SIGINT, SIGQUIT, SIGTERM] {
@@ -99,14 +101,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         if line == OVER {
             return Ok(Exit::Success);
         }
-        command = command.or_else(|| of_order(&line, &args.hold));
+        command = command.or_else(|| of_order(&line, hold));
     }
     if let Some(mut tree) = command {
         let _ = writeln!(
             io::stderr(),
             "reentry: `reentry run` was killed, so its command is ended"
         );
-        end(&mut tree, args.grace);
+        end(&mut tree, grace);
     }
     Ok(Exit::Success)
 }
