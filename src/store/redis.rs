@@ -20,6 +20,7 @@ use self::{
         RENEW, RENEW_ALL, SHARE, lock_and_line,
     },
     source::{Pooled, Source},
+    survey::Surveyor,
     topology::Topology,
 };
 use super::{
@@ -78,8 +79,7 @@ pub(crate) struct RedisStore {
     common: Common,
     /// None where only a pool is known, which does not give its client away.
     inbox: Option<Inbox>,
-    #[cfg(any(test, feature = "__admin"))]
-    origin: Option<Origin>,
+    survey: Surveyor,
 }
 
 impl RedisStore {
@@ -103,7 +103,7 @@ impl RedisStore {
         messages: Option<(Arc<dyn Source>, Origin)>,
         common: Common,
     ) -> Self {
-        let (messages, _origin) = messages.unzip();
+        let (messages, origin) = messages.unzip();
         let inbox = messages.map(|source| {
             let lost = {
                 let topology = topology.clone();
@@ -116,11 +116,10 @@ impl RedisStore {
             Inbox::new(source, common.timeouts, Arc::new(lost))
         });
         Self {
+            survey: Surveyor::new(topology.clone(), common.clone(), origin),
             topology,
             common,
             inbox,
-            #[cfg(any(test, feature = "__admin"))]
-            origin: _origin,
         }
     }
 
@@ -332,7 +331,7 @@ impl Store for RedisStore {
     }
 
     fn survey(&self) -> &dyn Survey {
-        self
+        &self.survey
     }
 
     fn listen(&self, inbox: InboxId, listener: Weak<dyn Listener>) -> bool {

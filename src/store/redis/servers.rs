@@ -349,7 +349,6 @@ impl Origin {
 }
 
 /// Without what the addresses know: passwords.
-#[cfg(any(test, feature = "__admin"))]
 impl fmt::Debug for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Origin")

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use deadpool_redis::redis::{FromRedisValue, Value, cmd};
 
 use super::{
-    RedisStore,
     common::Common,
     connect::Connector,
     names::Entries,
     reply::{self, Unexpected},
     script::{Call, GLANCE, QUEUE, Way, lock_and_line},
+    servers::Origin,
     topology::Topology,
 };
 #[cfg(any(test, feature = "__admin"))]
@@ -26,7 +26,28 @@ use crate::{
     },
 };
 
-impl Survey for RedisStore {
+/// Where operators look: over the connections for commands.
+#[derive(Debug)]
+pub(super) struct Surveyor {
+    topology: Topology,
+    common: Common,
+    /// None where only a pool is known.
+    #[cfg(any(test, feature = "__admin"))]
+    origin: Option<Origin>,
+}
+
+impl Surveyor {
+    pub(super) fn new(topology: Topology, common: Common, _origin: Option<Origin>) -> Self {
+        Self {
+            topology,
+            common,
+            #[cfg(any(test, feature = "__admin"))]
+            origin: _origin,
+        }
+    }
+}
+
+impl Survey for Surveyor {
     fn scan(&self, scan: Scan) -> Answer<Scanned> {
         let (topology, common) = (self.topology.clone(), self.common.clone());
         Box::pin(async move {
@@ -41,14 +62,14 @@ impl Survey for RedisStore {
 
     fn glance(&self, key: &LockKey) -> Answer<Option<Glance>> {
         let call = lock_and_line(&GLANCE, key).arg(GLANCED).arg(LOOKED_AT);
-        self.run(call, glance)
+        self.topology.ask(call, glance)
     }
 
     fn queue(&self, key: &LockKey, page: QueuePage) -> Answer<Queued> {
         let after = page.after.map(|order| order.to_string());
         let call = QUEUE.call(2).arg(key.line()).arg(Entries(key));
         let call = call.arg(after.unwrap_or_default()).arg(page.count);
-        self.run(call, queued)
+        self.topology.ask(call, queued)
     }
 
     #[cfg(any(test, feature = "__admin"))]

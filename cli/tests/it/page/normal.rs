@@ -18,9 +18,8 @@ pub(super) fn form(text: &str) -> String {
         "127.0.0.1:6379".to_owned()
     });
     let text = each(&text, r"\b[0-9a-f]{8} ", |at| format!("6b1f{at:04} "));
-    let text = right(&text);
     let spans = Regex::new(r"(held for|lease   ) [0-9.]+m?s\b").expect("a pattern");
-    let text = spans.replace_all(&text, "$1 0.2s");
+    let text = right(&spans.replace_all(&text, "$1 0.2s"));
     let clock = r"[0-9.]+[mu]?s (ahead of|behind) ours, give or take [0-9.]+[mu]?s";
     let text = each(&text, clock, |_| {
         "0.2ms ahead of ours, give or take 0.1ms".to_owned()
