@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// How many keys a page looks at by default: a server of today is busy with that for a part of a millisecond.
-const PAGE: usize = 250;
+const PAGE: usize = 100;
 
 /// How many locks are looked into at once: the server may read all of these requests before it serves the next client.
 const AT_ONCE: usize = 16;
@@ -133,7 +133,7 @@ pub struct ListedLock {
 }
 
 impl LockList {
-    /// About how many keys of the servers a page looks at, those included that are no lock or do not match (default: 250).
+    /// About how many keys of the servers a page looks at, those included that are no lock or do not match (default: 100).
     /// The server does nothing else meanwhile. At least 1.
     ///
     /// # Examples

@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// How many processes a page shows by default.
-const PAGE: usize = 100;
+const PAGE: usize = 50;
 
 impl Locks {
     /// Shows the processes that wait for a lock, in the order in which they are served, page by page. Nothing is sent
@@ -123,7 +123,7 @@ pub struct WaitingProcess {
 }
 
 impl LockQueue {
-    /// How many processes a page shows at most (default: 100). At least 1.
+    /// How many processes a page shows at most (default: 50). At least 1.
     ///
     /// # Examples
     ///

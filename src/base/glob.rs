@@ -96,7 +96,7 @@ fn class(pattern: &[u8], byte: u8) -> (usize, bool) {
 mod tests {
     use super::*;
 
-    /// What `redis-cli KEYS` says, pattern by pattern: tests/it/setup/listing.rs asks it.
+    /// Every store says the same, as tests/contract/survey.rs shows.
     #[test]
     fn a_pattern_matches_as_on_the_server() {
         for (pattern, text, does) in [

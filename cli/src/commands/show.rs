@@ -48,7 +48,7 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<Exit> {
             LockView::new(args.key.clone(), count, info)
         }),
     };
-    let mut pages = locks.queue(&args.key).page(args.limit.clamp(1, 100));
+    let mut pages = locks.queue(&args.key).page(args.limit.clamp(1, 50));
     let mut queue = Vec::new();
     while let Some(page) = pages.next_page().await? {
         queue.extend(page.into_iter().map(WaitingView::from));
