@@ -24,6 +24,7 @@ use serde_json::json;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     Success,
+    No,
     Server,
     Lost,
     NotAcquired,
@@ -40,6 +41,7 @@ impl Exit {
             Self::Code(code) => code,
             Self::Signal(number) => u8::try_from(128 + number).unwrap_or(u8::MAX),
             Self::Success => 0,
+            Self::No => 1,
             Self::Server => 122,
             Self::Lost => 123,
             Self::NotAcquired => 124,

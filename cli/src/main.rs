@@ -5,6 +5,9 @@
 //! | `args` | what every subcommand takes: the address, the prefix, how it prints |
 //! | `connect` | the connection that this gives |
 //! | `output` | what is printed: for a person, or JSON |
+//! | `view` | a lock as it is shown |
+//! | `top` | the first of many locks in some order |
+//! | `progress` | how far something is, on a terminal |
 //! | `exit` | the exit codes, in one table |
 //! | `commands` | one file or folder for each subcommand, its arguments beside its code |
 
@@ -12,8 +15,10 @@ mod args;
 mod commands;
 mod connect;
 mod exit;
-#[allow(dead_code, reason = "the subcommands that show locks print by it")]
 mod output;
+mod progress;
+mod top;
+mod view;
 
 use std::process::ExitCode;
 

@@ -9,6 +9,7 @@
 )]
 
 mod completions;
+mod look;
 mod man;
 #[cfg(unix)]
 mod nightly_backup;
@@ -35,11 +36,18 @@ mod run {
 )]
 mod support {
     pub mod admin;
+    pub mod cluster;
     pub mod config;
     pub mod ports;
     pub mod process;
     pub mod program;
+    pub mod replication;
+    pub mod sentinel;
     pub mod server;
     pub mod stats;
     pub mod wait;
+
+    pub use cluster::Cluster;
+    pub use sentinel::SentinelSet;
+    pub use server::RedisServer;
 }

@@ -17,9 +17,28 @@ pub(super) fn form(text: &str) -> String {
     let text = each(&text, r"127\.0\.0\.1:[0-9]{5}\b", |_| {
         "127.0.0.1:6379".to_owned()
     });
+    let text = each(&text, r"\b[0-9a-f]{8} ", |at| format!("6b1f{at:04} "));
+    let spans = Regex::new(r"(held for|lease   ) [0-9.]+m?s\b").expect("a pattern");
+    let text = right(&spans.replace_all(&text, "$1 0.2s"));
+    let clock = r"[0-9.]+[mu]?s (ahead of|behind) ours, give or take [0-9.]+[mu]?s";
+    let text = each(&text, clock, |_| {
+        "0.2ms ahead of ours, give or take 0.1ms".to_owned()
+    });
+    let text = each(&text, "(Redis|Valkey) [0-9]+\\.[0-9]+\\.[0-9]+", |_| {
+        "Redis 7.0.15".to_owned()
+    });
     each(&text, r"\b[0-9]+\.[0-9]+(µs|ms|s)\b", |_| {
         "0.2s".to_owned()
     })
+}
+
+/// Times in a column, which stand at its right edge.
+fn right(text: &str) -> String {
+    let pattern = Regex::new(r" {2,}([0-9]+ms|[0-9]+\.[0-9]s)\b").expect("a pattern");
+    let replaced = pattern.replace_all(text, |found: &Captures<'_>| {
+        format!("{:>width$}", "0.2s", width = found[0].len())
+    });
+    replaced.into_owned()
 }
 
 /// Replaces what matches: the first that is found and all that are equal to it by the form of 0, and so on.
