@@ -10,9 +10,19 @@ pub(crate) mod run;
 mod show;
 mod watch;
 
-use clap::Subcommand;
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::{args::Global, exit::Exit};
+
+/// Distributed locks from the shell: run a command under one, see who holds them.
+#[derive(Debug, Parser)]
+#[command(name = "reentry", version, propagate_version = true)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -37,8 +47,18 @@ impl Command {
             Self::Doctor(args) => doctor::run(args, global).await,
             #[cfg(unix)]
             Self::Run(args) => run::run(*args, global).await,
-            Self::Completions(args) => completions::run(&args),
-            Self::Man(args) => man::run(&args),
+            Self::Completions(args) => completions::run(&args, Cli::command()),
+            Self::Man(args) => man::run(&args, Cli::command()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_arguments_make_sense() {
+        Cli::command().debug_assert();
     }
 }

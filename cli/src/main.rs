@@ -26,7 +26,7 @@ use clap::Parser;
 use tokio::runtime::Builder;
 
 use crate::{
-    args::Cli,
+    commands::Cli,
     exit::{Exit, Failure},
 };
 
@@ -55,10 +55,13 @@ fn main() -> ExitCode {
     }
 }
 
-/// One thread suffices: what takes long is on a server, or another process.
+/// The renewals have a thread of their own: nothing that a subcommand does in between keeps them waiting.
 fn run(cli: Cli) -> Result<Exit, Failure> {
     let is_json = cli.global.json;
-    let runtime = Builder::new_current_thread().enable_all().build();
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build();
     let ended = match runtime {
         Ok(runtime) => runtime.block_on(cli.command.run(&cli.global)),
         Err(error) => Err(error.into()),

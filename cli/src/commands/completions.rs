@@ -2,10 +2,10 @@
 
 use std::io::Write;
 
-use clap::CommandFactory;
+use clap::Command;
 use clap_complete::{Shell, generate};
 
-use crate::{args::Cli, exit::Exit};
+use crate::exit::Exit;
 
 /// Print the completions for a shell
 ///
@@ -16,8 +16,8 @@ pub(crate) struct Args {
     shell: Shell,
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
-    let mut command = Cli::command();
+/// `command` is the whole program.
+pub(crate) fn run(args: &Args, mut command: Command) -> anyhow::Result<Exit> {
     let name = command.get_name().to_owned();
     let mut script = Vec::new();
     generate(args.shell, &mut command, name, &mut script);

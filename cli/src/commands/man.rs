@@ -7,10 +7,10 @@ use std::{
 };
 
 use anyhow::Context;
-use clap::CommandFactory;
+use clap::Command;
 use clap_mangen::Man;
 
-use crate::{args::Cli, exit::Exit};
+use crate::exit::Exit;
 
 /// Print the man page, or write those of all subcommands into a folder
 ///
@@ -22,8 +22,8 @@ pub(crate) struct Args {
     folder: Option<PathBuf>,
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
-    let command = Cli::command();
+/// `command` is the whole program.
+pub(crate) fn run(args: &Args, command: Command) -> anyhow::Result<Exit> {
     match &args.folder {
         Some(folder) => {
             let says_what = || format!("the man pages cannot be written into {}", folder.display());

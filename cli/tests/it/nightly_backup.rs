@@ -5,12 +5,11 @@ use std::{
     process::{Command, Stdio},
 };
 
-use reentry::Locks;
 use tempfile::TempDir;
 
 use crate::{
     page::shell,
-    program::{Ended, ended_of},
+    program::{Ended, ended_of, locks_at},
     support::{
         server::RedisServer,
         wait::{DEADLINE, eventually},
@@ -89,7 +88,7 @@ async fn an_older_token_replaces_no_newer_backup() {
 #[tokio::test]
 async fn a_backup_that_lost_its_lock_leaves_nothing_unfinished() {
     let server = RedisServer::start().await;
-    let locks = Locks::connect(server.url()).await.unwrap();
+    let locks = locks_at(&server).await;
     let folders = Folders::new();
     // `tar` waits for a reader of this one for ever.
     let pipe = folders.source.path().join("pipe");

@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use reentry::Locks;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -26,18 +27,27 @@ pub(crate) fn reentry(words: &[&str]) -> Command {
     command
 }
 
-/// The same for this server. A busy machine makes it wait longer than a user would.
+/// The same for this server. It waits for a busy machine longer than a user would.
 pub(crate) fn reentry_at(server: &RedisServer, words: &[&str]) -> Command {
     let mut command = reentry(words);
     command.env("REDIS_URL", server.url());
+    for name in ["REENTRY_CONNECT_TIMEOUT", "REENTRY_RESPONSE_TIMEOUT"] {
+        command.env(name, DEADLINE.as_secs().to_string());
+    }
     command
+}
+
+/// What a test sees of the locks on this server, with the same patience.
+pub(crate) async fn locks_at(server: &RedisServer) -> Locks {
+    let builder = Locks::builder().url(server.url());
+    let builder = builder.connect_timeout(DEADLINE).response_timeout(DEADLINE);
+    builder.build().await.expect("a server that answers")
 }
 
 /// `reentry run` for this server, with these options and a script for `sh`.
 pub(crate) fn script_at(server: &RedisServer, options: &[&str], script: &str) -> Command {
-    let patience = ["--connect-timeout", "20s", "--response-timeout", "20s"];
     let mut command = reentry_at(server, &["run"]);
-    command.args(patience).args(options);
+    command.args(options);
     command.args(["--", "sh", "-c", script]);
     command
 }

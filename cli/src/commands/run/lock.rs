@@ -4,7 +4,7 @@ use std::{convert::Infallible, future, io::Write};
 
 use reentry::{FencingToken, Held, HoldId, LockAllGuard, LockError, LockGuard, LockRequest, Locks};
 
-use super::Args;
+use super::args::Args;
 
 pub(super) enum Lock {
     One(Box<LockGuard>),

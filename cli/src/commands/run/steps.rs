@@ -9,10 +9,10 @@
 //! *Ending*: all processes of the command have got SIGTERM; those that are left after the grace get SIGKILL. So a command
 //! that was killed leaves no children behind that would go on without the lock.
 
-use reentry::LockError;
 use signal_hook::consts::{SIGCHLD, SIGCONT, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU};
 
-use super::{command::NotStarted, signals::Sent};
+use super::signals::Sent;
+use crate::exit::Exit;
 
 /// How the command has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,12 +21,13 @@ pub(super) enum Ended {
     Signal(i32),
 }
 
-/// What has become of a run.
-#[derive(Debug)]
-pub(super) enum Outcome {
-    Ended(Ended),
-    Lost(LockError),
-    NotStarted(NotStarted),
+impl From<Ended> for Exit {
+    fn from(ended: Ended) -> Self {
+        match ended {
+            Ended::Code(code) => Self::Code(code),
+            Ended::Signal(number) => Self::Signal(number),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -174,15 +175,6 @@ fn pass_on(sent: Sent, shares_group: bool) -> Action {
         // It may be this process alone that was continued.
         SIGCONT => Action::TellAll(number),
         _ => Action::Tell(number),
-    }
-}
-
-impl From<Ended> for crate::exit::Exit {
-    fn from(ended: Ended) -> Self {
-        match ended {
-            Ended::Code(code) => Self::Code(code),
-            Ended::Signal(number) => Self::Signal(number),
-        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::{future, time::Duration};
 
+use reentry::LockError;
 use rustix::process::Signal;
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -9,7 +10,7 @@ use super::{
     command::Command,
     lock::Lock,
     signals::{Signals, stop_this_process},
-    steps::{Action, Ended, Event, Outcome, Run},
+    steps::{Action, Ended, Event, Run},
 };
 
 /// How often what is left of a command is looked for while it is ended.
@@ -18,13 +19,20 @@ const POLL: Duration = Duration::from_millis(20);
 /// The time between two attempts to kill what is left.
 const AGAIN: Duration = Duration::from_millis(250);
 
+/// What has become of a run.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    Ended(Ended),
+    Lost(LockError),
+}
+
 /// Returns when the command has ended; all of it, if it was killed or the lock was lost.
 pub(super) async fn until_end(
     mut command: Command,
     lock: &Lock,
     signals: &mut Signals,
     grace: Duration,
-) -> anyhow::Result<Outcome> {
+) -> Outcome {
     let mut run = Run::new(command.shares_group());
     let mut loss = None;
     let mut late_at: Option<Instant> = None;
@@ -69,9 +77,10 @@ pub(super) async fn until_end(
     };
     command.over();
     match (loss, ended) {
-        (Some(error), _) => Ok(Outcome::Lost(error)),
-        (None, Some(ended)) => Ok(Outcome::Ended(ended)),
-        (None, None) => Ok(Outcome::Ended(Ended::Signal(Signal::KILL.as_raw()))),
+        (Some(error), _) => Outcome::Lost(error),
+        (None, Some(ended)) => Outcome::Ended(ended),
+        // It could not even be killed.
+        (None, None) => Outcome::Ended(Ended::Signal(Signal::KILL.as_raw())),
     }
 }
 

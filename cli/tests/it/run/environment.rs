@@ -1,24 +1,21 @@
 //! What the command knows of its lock, and runs inside of runs.
 
 use crate::{
-    program::{Running, ended_of, script_at},
+    program::{Running, ended_of, locks_at, script_at},
     support::server::RedisServer,
 };
-use reentry::Locks;
-
 const TELL: &str = r#"echo "$REENTRY_KEY"; echo "$REENTRY_TOKEN"; echo "$REENTRY_HOLD""#;
 
 #[tokio::test]
 async fn the_command_knows_its_key_its_token_and_its_hold() {
     let server = RedisServer::start().await;
-    let locks = Locks::builder().url(server.url()).prefix("app:");
-    let locks = locks.build().await.unwrap();
+    let locks = locks_at(&server).await;
     let script = format!("{TELL}; read line");
     let options = ["--prefix", "app:", "-k", "order 1"];
     let mut run = Running::start(&mut script_at(&server, &options, &script));
     assert_eq!(run.line().await, "order 1");
     let (token, hold) = (run.line().await, run.line().await);
-    let info = locks.inspect("order 1").await.unwrap().unwrap();
+    let info = locks.inspect("app:order 1").await.unwrap().unwrap();
     assert_eq!(info.token.unwrap().to_string(), token);
     assert_eq!(info.holders[0].hold_id, hold);
     drop(run.input.take());

@@ -1,9 +1,7 @@
 //! The lock is lost, or `reentry run` itself is killed: the command ends, with all that it has started.
 
-use reentry::Locks;
-
 use crate::{
-    program::{Running, script_at},
+    program::{Running, locks_at, script_at},
     support::server::RedisServer,
 };
 
@@ -13,7 +11,7 @@ const FAMILY: &str = "(sh -c 'sleep 1000; true' &); (sleep 1000; true) & echo up
 #[tokio::test]
 async fn a_command_that_lost_its_lock_ends_with_all_its_processes() {
     let server = RedisServer::start().await;
-    let locks = Locks::connect(server.url()).await.unwrap();
+    let locks = locks_at(&server).await;
     for flush in [true, false] {
         let mut command = script_at(&server, &["-k", "a", "--ttl", "3s"], FAMILY);
         let mut run = Running::start(&mut command);
@@ -31,7 +29,7 @@ async fn a_command_that_lost_its_lock_ends_with_all_its_processes() {
 #[tokio::test]
 async fn a_command_may_clean_up_after_a_loss() {
     let server = RedisServer::start().await;
-    let locks = Locks::connect(server.url()).await.unwrap();
+    let locks = locks_at(&server).await;
     let script = "trap 'echo cleaned; exit 0' TERM; echo up; while :; do sleep 0.05; done";
     let mut run = Running::start(&mut script_at(
         &server,
@@ -48,7 +46,7 @@ async fn a_command_may_clean_up_after_a_loss() {
 #[tokio::test]
 async fn a_command_that_ignores_sigterm_is_killed_after_the_grace() {
     let server = RedisServer::start().await;
-    let locks = Locks::connect(server.url()).await.unwrap();
+    let locks = locks_at(&server).await;
     let script = "trap '' TERM; sleep 1000 & echo up; while :; do sleep 1000; done";
     let options = ["-k", "a", "--grace", "50ms"];
     let mut run = Running::start(&mut script_at(&server, &options, script));
@@ -61,7 +59,7 @@ async fn a_command_that_ignores_sigterm_is_killed_after_the_grace() {
 #[tokio::test]
 async fn a_command_that_is_stopped_is_ended_too() {
     let server = RedisServer::start().await;
-    let locks = Locks::connect(server.url()).await.unwrap();
+    let locks = locks_at(&server).await;
     let script = "echo up; kill -STOP $$";
     let options = ["-k", "a", "--grace", "1h"];
     let mut run = Running::start(&mut script_at(&server, &options, script));

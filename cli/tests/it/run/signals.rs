@@ -2,11 +2,10 @@
 
 use std::process::Command;
 
-use reentry::Locks;
 use rustix::process::Signal;
 
 use crate::{
-    program::{Running, script_at},
+    program::{Running, locks_at, script_at},
     support::{
         server::RedisServer,
         wait::{DEADLINE, eventually},
@@ -74,7 +73,7 @@ async fn what_a_command_leaves_behind_of_its_own_accord_stays() {
 #[tokio::test]
 async fn a_run_that_waits_ends_at_a_signal_and_leaves_the_queue() {
     let server = RedisServer::start().await;
-    let locks = Locks::connect(server.url()).await.unwrap();
+    let locks = locks_at(&server).await;
     let guard = locks.lock("a").await.unwrap();
     for (signal, code) in [(Signal::TERM, 143), (Signal::HUP, 129)] {
         let mut run = Running::start(&mut script_at(&server, &["-k", "a"], "echo no"));
@@ -104,7 +103,11 @@ async fn a_signal_that_is_ignored_stays_ignored() {
     let mut outer = Command::new("sh");
     outer.args(["-c", "trap '' HUP; exec \"$@\"", "sh"]);
     outer.arg(inner.get_program()).args(inner.get_args());
-    outer.env("REDIS_URL", server.url());
+    outer.envs(
+        inner
+            .get_envs()
+            .filter_map(|(name, value)| Some((name, value?))),
+    );
     let mut run = Running::start(&mut outer);
     run.says("up").await;
     run.signal(Signal::HUP);

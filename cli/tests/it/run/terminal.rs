@@ -48,10 +48,10 @@ fn shell(server: &RedisServer, options: &[&str], script: &str) -> (PtySession, S
         .collect();
     let line = format!("{} {}", run.get_program().display(), words.join(" "));
     let mut shell = Command::new("sh");
-    shell
-        .args(["-i", "-m"])
-        .env("PS1", "@@ ")
-        .env("REDIS_URL", server.url());
+    shell.args(["-i", "-m"]).env("PS1", "@@ ").envs(
+        run.get_envs()
+            .filter_map(|(name, value)| Some((name, value?))),
+    );
     shell.env_remove("ENV");
     let mut terminal = at_terminal(shell);
     terminal.exp_string("@@ ").unwrap();
