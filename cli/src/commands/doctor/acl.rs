@@ -66,7 +66,7 @@ const NEEDS: [Need; 4] = [
         is_vital: false,
     },
     Need {
-        what: "confirmation",
+        what: "confirmed locks",
         without: "replicas confirm no lock, which matters only with `confirm`",
         commands: &[
             &["WAIT", "1", "1"],
@@ -78,7 +78,7 @@ const NEEDS: [Need; 4] = [
 ];
 
 const CLUSTER: Need = Need {
-    what: "the cluster",
+    what: "requests to a cluster",
     without: "the crate does not find the servers of the slots",
     commands: &[&["CLUSTER", "SLOTS"], &["CLUSTER", "NODES"], &["ASKING"]],
     is_vital: true,

@@ -19,7 +19,7 @@ fn asked(server: &RedisServer) -> PtySession {
 
 fn code(mut terminal: PtySession) -> i32 {
     terminal.exp_eof().unwrap();
-    match terminal.process.wait().unwrap() {
+    match terminal.process().wait().unwrap() {
         rexpect::process::WaitStatus::Exited(_, code) => code,
         other => panic!("{other:?}"),
     }

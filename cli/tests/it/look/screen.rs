@@ -3,6 +3,7 @@
 use std::{
     fs::File,
     io::{Read, Write},
+    num::NonZeroU16,
     process::Command,
     sync::{Arc, Mutex},
     thread,
@@ -13,6 +14,10 @@ use rustix::termios::{Winsize, tcsetwinsize};
 use vt100::Parser;
 
 use crate::support::wait::{DEADLINE, eventually};
+
+fn count(count: u16) -> NonZeroU16 {
+    NonZeroU16::new(count).expect("a screen that has room")
+}
 
 /// A program at a terminal of its own, which dies with it.
 pub(super) struct Screen {
@@ -27,7 +32,7 @@ impl Screen {
         let process = PtyProcess::new(command).unwrap();
         let keys = process.get_file_handle().unwrap();
         let mut output = process.get_file_handle().unwrap();
-        let seen = Arc::new(Mutex::new(Parser::new(rows, columns, 0)));
+        let seen = Arc::new(Mutex::new(Parser::new(count(rows), count(columns), 0)));
         let screen = Self {
             process,
             keys,
@@ -37,8 +42,8 @@ impl Screen {
         thread::spawn(move || {
             let mut bytes = [0; 4_096];
             // The end of the program is an error here.
-            while let Ok(count @ 1..) = output.read(&mut bytes) {
-                seen.lock().unwrap().process(&bytes[..count]);
+            while let Ok(length @ 1..) = output.read(&mut bytes) {
+                seen.lock().unwrap().process(&bytes[..length]);
             }
         });
         screen
@@ -56,7 +61,7 @@ impl Screen {
             .lock()
             .unwrap()
             .screen_mut()
-            .set_size(rows, columns);
+            .set_size(count(rows), count(columns));
         tcsetwinsize(&self.keys, size).unwrap();
     }
 
@@ -76,8 +81,7 @@ impl Screen {
     /// Waits until the screen is like that.
     pub(super) async fn until(&self, what: &str, is_so: impl Fn(&str) -> bool) {
         let is_so = async || is_so(&self.text());
-        let described = format!("{what}; at last {}", "the screen");
-        eventually(DEADLINE, &described, is_so).await;
+        eventually(DEADLINE, what, is_so).await;
     }
 
     /// The exit code, once it has ended.
