@@ -38,8 +38,10 @@ pub use self::{
         installed::LocksScope,
         keys::{OneKey, SeveralKeys},
         leader::{Campaign, Term},
+        list::{ListedLock, LockList},
         lock_all::{LockAllGuard, LockAllRequest},
         locks::Locks,
+        queue::{LockQueue, WaitingProcess},
         request::LockRequest,
         spawn::{JoinSetExt, spawn, spawn_blocking},
         with_lock::{WithLock, WithLockFlat},
@@ -63,6 +65,9 @@ pub use self::{
 #[cfg_attr(docsrs, doc(cfg(feature = "test-util")))]
 pub use self::api::testing;
 
+#[cfg(any(test, feature = "__admin"))]
+#[doc(hidden)]
+pub use self::api::__admin;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub use self::api::__fuzz;

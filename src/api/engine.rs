@@ -110,11 +110,21 @@ impl Engine {
     }
 
     fn check_open(&self, key: &LockKey) -> Result<(), LockError> {
+        self.check_open_for(key.name())
+    }
+
+    /// The same for what is not about one lock.
+    pub(super) fn check_open_for(&self, name: &str) -> Result<(), LockError> {
         if self.renewals.queues().activity().is_closed() {
-            let key = key.name().to_owned();
+            let key = name.to_owned();
             return Err(LockError::Closed { key });
         }
         Ok(())
+    }
+
+    /// What stands before the names of all keys.
+    pub(super) fn prefix(&self) -> &str {
+        &self.prefix
     }
 
     /// A lock was taken away from the holders of these fields. Those in this process learn it at once.

@@ -54,6 +54,10 @@ impl Locks {
         &self.engine
     }
 
+    pub(super) fn shared_engine(&self) -> Arc<Engine> {
+        Arc::clone(&self.engine)
+    }
+
     /// Runs `body` while holding the lock `key`, and releases it.
     ///
     /// If an enclosing call holds the key through this `Locks`, the lock is re-entered without
@@ -300,7 +304,7 @@ impl Locks {
 }
 
 /// The error of a request about `key`.
-fn on(key: &LockKey) -> impl FnOnce(StoreError) -> LockError {
+pub(super) fn on(key: &LockKey) -> impl FnOnce(StoreError) -> LockError {
     let key = Some(key.name().to_owned());
     move |source| LockError::Store { key, source }
 }

@@ -10,8 +10,10 @@ pub(crate) mod inspect;
 pub(crate) mod installed;
 pub(crate) mod keys;
 pub(crate) mod leader;
+pub(crate) mod list;
 pub(crate) mod lock_all;
 pub(crate) mod locks;
+pub(crate) mod queue;
 mod readers;
 pub(crate) mod request;
 mod semaphore;
@@ -20,6 +22,8 @@ pub(crate) mod spawn;
 pub mod testing;
 pub(crate) mod with_lock;
 
+#[cfg(any(test, feature = "__admin"))]
+pub mod __admin;
 #[cfg(any(test, fuzzing))]
 pub mod __fuzz;
 pub mod __private;

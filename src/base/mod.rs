@@ -9,6 +9,7 @@ pub(crate) mod confirm;
 pub(crate) mod deadline;
 pub(crate) mod error;
 pub(crate) mod events;
+pub(crate) mod glob;
 pub(crate) mod held_by;
 pub(crate) mod id;
 pub(crate) mod key;

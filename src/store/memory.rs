@@ -14,6 +14,7 @@ use super::{
     AcquireAllReply, AcquireReply, AcquireRequest, Answer, DepthChange, Downgrading, ForcedMessage,
     HoldOf, Holders, Keeping, Listener, Presence, ReleaseReply, ReleaseRequest, Renewal, Seen,
     ShareRequest, Snapshot, Store,
+    survey::Survey,
     waits::{Claim, Look, Publication, Published, Waits},
 };
 use crate::base::{
@@ -27,6 +28,7 @@ use crate::base::{
 mod clock;
 mod line;
 mod state;
+mod survey;
 mod waits;
 
 /// The in-memory store.
@@ -197,6 +199,10 @@ impl Store for MemoryStore {
     }
 
     fn waits(&self) -> &dyn Waits {
+        self
+    }
+
+    fn survey(&self) -> &dyn Survey {
         self
     }
 

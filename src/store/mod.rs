@@ -11,7 +11,7 @@ use std::{fmt, sync::Weak, time::Duration};
 
 use tokio::{sync::watch, time::Instant};
 
-use self::waits::Waits;
+use self::{survey::Survey, waits::Waits};
 use crate::base::{
     confirm::Replicas,
     id::{HoldId, InboxId},
@@ -25,11 +25,14 @@ mod contract;
 #[cfg(test)]
 #[path = "../../tests/differential/mod.rs"]
 mod differential;
+#[cfg(any(test, feature = "__admin"))]
+pub(crate) mod members;
 pub(crate) mod memory;
 mod protocol;
 pub(crate) mod redis;
 #[cfg(any(test, feature = "test-util"))]
 pub(crate) mod server;
+pub(crate) mod survey;
 #[cfg(any(test, feature = "test-util"))]
 pub(crate) mod through;
 pub(crate) mod waits;
@@ -110,6 +113,9 @@ pub(crate) trait Store: fmt::Debug + Send + Sync {
 
     /// Where acquisitions that wait are published.
     fn waits(&self) -> &dyn Waits;
+
+    /// Where operators look at many locks, and at many that wait.
+    fn survey(&self) -> &dyn Survey;
 
     /// Opens the inbox, unless it is open: `listener` is told from now on which locks have moved to
     /// it. Returns false while it is broken, and where there can be none, so that waiters have to ask; the

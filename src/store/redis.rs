@@ -20,12 +20,13 @@ use self::{
         RENEW, RENEW_ALL, SHARE, lock_and_line,
     },
     source::{Pooled, Source},
+    survey::Surveyor,
     topology::Topology,
 };
 use super::{
     AcquireAllReply, AcquireReply, AcquireRequest, Answer, Confirmation, DepthChange, Downgrading,
     HoldOf, Holders, Keeping, Listener, MOST_TOGETHER, Presence, ReleaseReply, ReleaseRequest,
-    Renewal, SHOWN, Seen, ShareRequest, Snapshot, Store, waits::Waits,
+    Renewal, SHOWN, Seen, ShareRequest, Snapshot, Store, survey::Survey, waits::Waits,
 };
 use crate::base::{
     confirm::Replicas,
@@ -44,6 +45,8 @@ mod connection;
 mod history;
 mod in_flight;
 mod inbox;
+#[cfg(any(test, feature = "__admin"))]
+mod members;
 mod names;
 mod outages;
 mod pace;
@@ -55,6 +58,7 @@ mod script;
 mod sentinels;
 mod servers;
 mod source;
+mod survey;
 mod topology;
 mod traffic;
 mod waits;
@@ -75,25 +79,31 @@ pub(crate) struct RedisStore {
     common: Common,
     /// None where only a pool is known, which does not give its client away.
     inbox: Option<Inbox>,
+    survey: Surveyor,
 }
 
 impl RedisStore {
     /// Connects when it is asked first.
     pub(crate) fn open(origin: Origin, timeouts: Timeouts) -> Self {
         let common = Common::new(timeouts, origin.outages());
-        let (topology, messages) = origin.open(&common);
-        Self::new(topology, Some(messages), common)
+        let (topology, messages) = origin.clone().open(&common);
+        Self::new(topology, Some((messages, origin)), common)
     }
 
     /// All commands go over the pool; without an origin there is no inbox.
     pub(crate) fn over(pool: Pool, origin: Option<Origin>, timeouts: Timeouts) -> Self {
         let common = Common::new(timeouts, Outages::of_one());
-        let messages = origin.map(|origin| origin.open(&common).1);
+        let messages = origin.map(|origin| (origin.clone().open(&common).1, origin));
         let topology = Topology::one(Arc::new(Pooled(pool)), common.clone());
         Self::new(topology, messages, common)
     }
 
-    fn new(topology: Topology, messages: Option<Arc<dyn Source>>, common: Common) -> Self {
+    fn new(
+        topology: Topology,
+        messages: Option<(Arc<dyn Source>, Origin)>,
+        common: Common,
+    ) -> Self {
+        let (messages, origin) = messages.unzip();
         let inbox = messages.map(|source| {
             let lost = {
                 let topology = topology.clone();
@@ -106,6 +116,7 @@ impl RedisStore {
             Inbox::new(source, common.timeouts, Arc::new(lost))
         });
         Self {
+            survey: Surveyor::new(topology.clone(), common.clone(), origin),
             topology,
             common,
             inbox,
@@ -317,6 +328,10 @@ impl Store for RedisStore {
 
     fn waits(&self) -> &dyn Waits {
         &self.topology
+    }
+
+    fn survey(&self) -> &dyn Survey {
+        &self.survey
     }
 
     fn listen(&self, inbox: InboxId, listener: Weak<dyn Listener>) -> bool {

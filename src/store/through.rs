@@ -9,6 +9,7 @@ use super::{
     Holders, Keeping, Listener, Presence, ReleaseReply, ReleaseRequest, Renewal, Seen,
     ShareRequest, Snapshot, Store,
     memory::MemoryStore,
+    survey::{Glance, QueuePage, Queued, Scan, Scanned, Survey},
     waits::{Claim, Look, Publication, Published, Waits},
 };
 use crate::base::{
@@ -72,6 +73,9 @@ pub(crate) enum Verb {
     ReleaseAll,
     Inspect,
     ForceRelease,
+    Scan,
+    Glance,
+    Queue,
     PublishWait,
     WaitsOf,
     HoldsIn,
@@ -95,6 +99,9 @@ impl Verb {
             Self::ReleaseAll => "release_all",
             Self::Inspect => "inspect",
             Self::ForceRelease => "force_release",
+            Self::Scan => "scan",
+            Self::Glance => "glance",
+            Self::Queue => "queue",
             Self::PublishWait => "wait",
             Self::WaitsOf => "look",
             Self::HoldsIn => "holds",
@@ -166,6 +173,10 @@ impl<S: Through> Store for S {
         self
     }
 
+    fn survey(&self) -> &dyn Survey {
+        self
+    }
+
     fn listen(&self, inbox: InboxId, listener: Weak<dyn Listener>) -> bool {
         Through::listen(self, inbox, listener)
     }
@@ -198,6 +209,20 @@ impl<S: Through> Store for S {
 
     fn connection_epochs(&self) -> u64 {
         Through::connection_epoch(self)
+    }
+}
+
+impl<S: Through> Survey for S {
+    fn scan(&self, scan: Scan) -> Answer<Scanned> {
+        self.pass(Verb::Scan, self.inner().scan(scan))
+    }
+
+    fn glance(&self, key: &LockKey) -> Answer<Option<Glance>> {
+        self.pass(Verb::Glance, self.inner().glance(key))
+    }
+
+    fn queue(&self, key: &LockKey, page: QueuePage) -> Answer<Queued> {
+        self.pass(Verb::Queue, self.inner().queue(key, page))
     }
 }
 

@@ -58,6 +58,7 @@ mod readers;
 mod retain;
 pub(super) mod server;
 mod several;
+mod survey;
 mod take;
 mod tokens;
 mod waits;
@@ -67,7 +68,7 @@ pub(super) mod world;
 mod on_a_cluster {
     use super::{
         contention, depth, end, forced, lease, leave, messages, moves, queue, readers, retain,
-        server::Server, several, take, tokens, waits,
+        server::Server, several, survey, take, tokens, waits,
     };
 
     #[tokio::test]
@@ -90,5 +91,6 @@ mod on_a_cluster {
         readers::turns::on_one_server(&server).await;
         waits::on_one_server(&server).await;
         several::on_one_server(&server).await;
+        survey::on_one_server(&server).await;
     }
 }

@@ -68,7 +68,7 @@ mod tests {
 
     fn refusal(url: &str) -> String {
         let refused = Origin::parse(url);
-        refused.err().expect(url).to_string()
+        refused.expect_err(url).to_string()
     }
 
     #[test]

@@ -34,7 +34,7 @@ use crate::{
     store::{
         AcquireAllReply, AcquireReply, AcquireRequest, Answer, DepthChange, Downgrading, HoldOf,
         Keeping, Listener, Presence, ReleaseReply, ReleaseRequest, Renewal, Seen, ShareRequest,
-        Snapshot, Store, memory::MemoryStore, waits::Waits,
+        Snapshot, Store, memory::MemoryStore, survey::Survey, waits::Waits,
     },
 };
 
@@ -155,14 +155,8 @@ impl Link {
         let connection = Arc::clone(&self.0);
         // Sent at the first poll, and on its way from then on, whether or not a caller waits for it.
         Box::pin(async move {
-            let failure = |effect, cause| {
-                Err(StoreError::new(
-                    step,
-                    &Arc::from("the server"),
-                    effect,
-                    cause,
-                ))
-            };
+            let server = Arc::from("the server");
+            let failure = |effect, cause| Err(StoreError::new(step, &server, effect, cause));
             if connection.wire.is_dead() {
                 // No process is there to try again.
                 return failure(Effect::Refused, "killed");
@@ -353,6 +347,10 @@ impl Store for Link {
 
     fn waits(&self) -> &dyn Waits {
         self
+    }
+
+    fn survey(&self) -> &dyn Survey {
+        self.0.wire.server.survey()
     }
 
     fn listen(&self, inbox: InboxId, listener: Weak<dyn Listener>) -> bool {

@@ -6,7 +6,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::{
     base::{id::InboxId, mutex::Mutex},
-    store::{Answer, Listener, Store, memory::MemoryStore},
+    store::{Answer, Listener, Store, memory::MemoryStore, survey::Survey},
 };
 
 #[derive(Debug)]
@@ -49,6 +49,11 @@ impl Server {
             sleep_until(blocked).await;
         }
         ask(&self.store).await.expect("memory answers")
+    }
+
+    /// No process of the simulation looks.
+    pub(super) fn survey(&self) -> &dyn Survey {
+        &self.store
     }
 
     pub(super) fn listen(&self, inbox: InboxId, listener: Weak<dyn Listener>) {

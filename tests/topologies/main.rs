@@ -28,6 +28,7 @@ mod cluster {
 
 mod cluster_works;
 mod confirmation;
+mod listing;
 mod releases;
 mod sentinel_works;
 

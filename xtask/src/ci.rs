@@ -34,10 +34,19 @@ pub(crate) fn all() -> Result<()> {
         clippy(&[&bare[..], &["--features", "metrics"]].concat())
     })?;
     // No default members of the workspace, so that the features of their dependencies are not ours.
-    step("lints, benches beside peers, and chaos", || {
-        clippy(&["--package", "reentry-peers", "--all-targets"])?;
-        clippy(&["--package", "reentry-chaos", "--all-targets"])
-    })?;
+    step(
+        "lints, command line, benches beside peers, and chaos",
+        || {
+            clippy(&[
+                "--package",
+                "reentry-cli",
+                "--all-targets",
+                "--all-features",
+            ])?;
+            clippy(&["--package", "reentry-peers", "--all-targets"])?;
+            clippy(&["--package", "reentry-chaos", "--all-targets"])
+        },
+    )?;
     hygiene::check(false)?;
     step("documentation", || {
         let bare = ["--package", "reentry", "--no-default-features"];

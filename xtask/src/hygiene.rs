@@ -53,6 +53,7 @@ pub(crate) fn check(everything: bool) -> Result<()> {
     step("unused dependencies", &unused)?;
     step("smallest versions of dependencies", &smallest_versions)?;
     step("tests of what is published", &published)?;
+    step("installing the command line", &with_all(command_line))?;
     step("oldest compiler", &|| oldest_compiler(everything))?;
     step("advisories", &with_all(advisories))?;
     step("promises of the last release", &with_all(last_release))?;
@@ -116,6 +117,26 @@ fn published() -> Result<LeftOut> {
         let mut command = cargo(words);
         command.current_dir(&unpacked);
         run(command.env("CARGO_TARGET_DIR", target))?;
+    }
+    Ok(None)
+}
+
+/// As a user installs it: from the repository, and from the crate as it is published.
+fn command_line() -> Result<LeftOut> {
+    let unpacked = package::unpack(&folder()?.join("published"))?;
+    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+    let target = folder()?;
+    let target = target.parent().context("no target folder")?;
+    for (name, workspace) in [("path", root), ("crate", &unpacked)] {
+        let from = match name {
+            "path" => "cli",
+            _ => "reentry-cli",
+        };
+        let to = folder()?.join("installed").join(name);
+        let mut install = cargo(&["install", "--debug", "--locked", "--force", "--path", from]);
+        install.current_dir(workspace).arg("--root").arg(&to);
+        run(install.env("CARGO_TARGET_DIR", target))?;
+        run(Command::new(to.join("bin/reentry")).arg("--version"))?;
     }
     Ok(None)
 }

@@ -13,13 +13,15 @@ const THREADS_OF_NEXTEST: &str = "NEXTEST_TEST_THREADS";
 /// Installs what the tests need, then runs them all; `args` go to the test binaries.
 pub(crate) fn all(args: &[String]) -> Result<()> {
     install::servers()?;
-    // Built first: from then on neither waits for the other one. What does not build is told by the run.
-    let _ = run(topologies(&[]).arg("--no-run"));
-    let topologies = Beside::start(topologies(args));
+    // Built first: from then on none waits for another one. What does not build is told by the run.
+    let beside = [topologies, command_line].map(|tests| {
+        let _ = run(tests(&[]).arg("--no-run"));
+        tests
+    });
+    let beside = beside.map(|tests| Beside::start(tests(args)));
     let others = run_to_the_end(&mut commands(args));
-    let failures = [others, topologies.finish()]
-        .into_iter()
-        .filter_map(Result::err);
+    let failures = [others].into_iter().chain(beside.map(Beside::finish));
+    let failures = failures.filter_map(Result::err);
     let failures: Vec<_> = failures.map(|failure| format!("{failure:#}")).collect();
     ensure!(failures.is_empty(), failures.join("\n"));
     Ok(())
@@ -29,6 +31,18 @@ pub(crate) fn all(args: &[String]) -> Result<()> {
 fn topologies(args: &[String]) -> Command {
     let mut command = cargo(&["test", "--all-features", "--no-fail-fast"]);
     command.args(["--package", "reentry-tests", "--test", "topologies"]);
+    spread(&mut command);
+    if !args.is_empty() {
+        command.arg("--").args(args);
+    }
+    command
+}
+
+/// What runs those of the command line, which wait for processes. It is no default member, so that the features of its
+/// dependencies are not those of the crate.
+fn command_line(args: &[String]) -> Command {
+    let mut command = cargo(&["test", "--all-features", "--no-fail-fast"]);
+    command.args(["--package", "reentry-cli"]);
     spread(&mut command);
     if !args.is_empty() {
         command.arg("--").args(args);

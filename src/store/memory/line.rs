@@ -18,8 +18,8 @@ pub(super) struct Line {
     /// The zset: the readers inside with the ends of their leases, the places in their order, and the tombstones
     /// with their ends.
     readers: Vec<(HoldId, Instant)>,
-    preferred: Vec<InboxId>,
-    places: Vec<InboxId>,
+    preferred: Vec<Standing>,
+    places: Vec<Standing>,
     tombstones: HashMap<HoldId, Instant>,
     line_ends: Option<Instant>,
     /// The hash.
@@ -27,6 +27,17 @@ pub(super) struct Line {
     seqs: HashMap<HoldId, u64>,
     entries_end: Option<Instant>,
 }
+
+/// The place of a process.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Standing {
+    pub(super) inbox: InboxId,
+    /// As in the zset.
+    pub(super) order: u64,
+}
+
+/// The orders of the places begin behind this one; those of the preferred ones behind 0.
+const PLACES: u64 = 1 << 40;
 
 /// One process: its entry.
 #[derive(Clone, Debug)]
@@ -38,7 +49,7 @@ pub(super) struct Process {
     /// The lease of a lock that moves to it.
     pub(super) grant: Duration,
     /// Until when the process counts as alive.
-    deadline: Instant,
+    pub(super) deadline: Instant,
 }
 
 /// What a process waits for.
@@ -84,7 +95,7 @@ impl Line {
 
     /// The first live process; dead ones are removed on the way.
     pub(super) fn head(&mut self, now: Instant) -> Option<Process> {
-        while let Some(&inbox) = self.preferred.first().or(self.places.first()) {
+        while let Some(&Standing { inbox, .. }) = self.preferred.first().or(self.places.first()) {
             let process = self.entries.get(&inbox);
             if let Some(process) = process.filter(|process| now < process.deadline) {
                 return Some(process.clone());
@@ -95,8 +106,8 @@ impl Line {
     }
 
     pub(super) fn leave(&mut self, inbox: InboxId) {
-        self.preferred.retain(|place| *place != inbox);
-        self.places.retain(|place| *place != inbox);
+        self.preferred.retain(|place| place.inbox != inbox);
+        self.places.retain(|place| place.inbox != inbox);
         self.entries.remove(&inbox);
     }
 
@@ -172,6 +183,12 @@ impl Line {
 
     // ---- the places ----
 
+    /// Those of the processes, in their order, each with its entry if it has one.
+    pub(super) fn standing(&self) -> impl Iterator<Item = (Standing, Option<&Process>)> {
+        let places = self.preferred.iter().chain(&self.places);
+        places.map(|place| (*place, self.entries.get(&place.inbox)))
+    }
+
     /// Whether there is a place or a tombstone in it.
     pub(super) fn stands(&self) -> bool {
         self.line_ends.is_some()
@@ -201,17 +218,19 @@ impl Line {
             ..
         } = entry;
         let mut is_first = false;
-        let stands =
-            self.preferred.contains(&inbox) || !is_preferred && self.places.contains(&inbox);
+        let is_in = |places: &[Standing]| places.iter().any(|place| place.inbox == inbox);
+        let stands = is_in(&self.preferred) || !is_preferred && is_in(&self.places);
         if !stands {
-            self.places.retain(|place| *place != inbox);
-            let places = if is_preferred {
-                &mut self.preferred
+            self.places.retain(|place| place.inbox != inbox);
+            let (places, least) = if is_preferred {
+                (&mut self.preferred, 0)
             } else {
-                &mut self.places
+                (&mut self.places, PLACES)
             };
-            is_first = places.last().is_none_or(|last| Some(*last) == holder);
-            places.push(inbox);
+            let last = places.last();
+            is_first = last.is_none_or(|last| Some(last.inbox) == holder);
+            let order = last.map_or(least, |last| last.order) + 1;
+            places.push(Standing { inbox, order });
         }
         let deadline = now + life;
         let process = Process {

@@ -26,6 +26,7 @@ mod looking;
 mod moves;
 mod several;
 mod sharing;
+mod surveying;
 
 /// The kinds of keys that a lock has in Redis.
 #[derive(Debug)]

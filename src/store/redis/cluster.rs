@@ -37,6 +37,8 @@ use crate::base::{
 
 mod learning;
 mod map;
+#[cfg(any(test, feature = "__admin"))]
+mod members;
 mod messages;
 mod redirection;
 

@@ -58,6 +58,11 @@ impl History {
         Some(history)
     }
 
+    /// What it is called.
+    pub(super) fn id(&self) -> &Arc<str> {
+        &self.id
+    }
+
     /// Whether it is the present one; then the replicas that it has now are counted.
     pub(super) fn goes_on(&self, now: &Replication) -> bool {
         let goes_on = self.id == now.id;

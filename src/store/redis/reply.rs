@@ -36,7 +36,7 @@ fn integers(reply: &Value) -> Option<Vec<i64>> {
     values.iter().map(integer).collect()
 }
 
-fn millis(millis: i64) -> Option<Duration> {
+pub(super) fn millis(millis: i64) -> Option<Duration> {
     u64::try_from(millis).ok().map(Duration::from_millis)
 }
 

@@ -61,6 +61,8 @@ script!(DOWNGRADE, "downgrade");
 script!(UNSHARE, "unshare");
 script!(RELEASE_ALL, "release_all");
 script!(INSPECT, "inspect");
+script!(GLANCE, "glance");
+script!(QUEUE, "queue");
 script!(FORCE_RELEASE, "force_release");
 script!(WAIT, "wait");
 script!(LOOK, "look");
@@ -313,6 +315,8 @@ mod tests {
             &DOWNGRADE,
             &UNSHARE,
             &INSPECT,
+            &GLANCE,
+            &QUEUE,
             &FORCE_RELEASE,
         ];
         for script in locks.into_iter().chain(waits) {

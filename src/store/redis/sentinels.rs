@@ -32,6 +32,8 @@ use crate::base::{
     timer::{after, sleep, sleep_until},
 };
 
+#[cfg(any(test, feature = "__admin"))]
+mod members;
 mod sentinel;
 
 /// How long the answers of the other sentinels are waited for once most of them have answered.

@@ -15,7 +15,11 @@ use super::{
     source::Source,
     topology::Topology,
 };
+#[cfg(any(test, feature = "__admin"))]
+use super::{members, source::Timeouts};
 use crate::base::{error::LockError, options::config};
+#[cfg(any(test, feature = "__admin"))]
+use crate::{base::error::StoreError, store::members::Member};
 
 #[cfg(any(test, fuzzing))]
 #[path = "../../../tests/properties/address.rs"]
@@ -77,8 +81,10 @@ struct Login {
 }
 
 /// Where a URL leads, and where servers are: checked, but not asked yet.
+#[derive(Clone)]
 pub(crate) struct Origin(Of);
 
+#[derive(Clone)]
 enum Of {
     Server(Arc<Address>),
     Sentinels(Arc<Sentinels>),
@@ -311,6 +317,22 @@ impl Origin {
         }
     }
 
+    /// The servers one by one.
+    #[cfg(any(test, feature = "__admin"))]
+    pub(super) async fn members(
+        &self,
+        topology: &Topology,
+        timeouts: Timeouts,
+    ) -> Result<Vec<Member>, StoreError> {
+        match (&self.0, topology) {
+            (Of::Server(address), _) => members::around(address, timeouts).await,
+            (Of::Sentinels(sentinels), _) => sentinels.members(timeouts).await,
+            (Of::Cluster { .. }, Topology::Cluster(cluster)) => cluster.members(timeouts).await,
+            // Its locks go over a pool to a single server.
+            (Of::Cluster { .. }, Topology::One(_)) => Ok(Vec::new()),
+        }
+    }
+
     /// Where requests go, and where messages come from.
     pub(super) fn open(self, common: &Common) -> (Topology, Arc<dyn Source>) {
         let source: Arc<dyn Source> = match self.0 {
@@ -323,6 +345,13 @@ impl Origin {
             }
         };
         (Topology::one(Arc::clone(&source), common.clone()), source)
+    }
+}
+
+/// Without what the addresses know: passwords.
+impl fmt::Debug for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Origin")
     }
 }
 

@@ -146,6 +146,16 @@ impl Ground {
         locks.with_read_lock(key, async {}).await
     }
 
+    /// Lists the locks, and who waits.
+    async fn look(&self) -> Result<(), LockError> {
+        let locks = self.locks().await?;
+        let _guard = locks.lock(KEY).await?;
+        let mut list = locks.list("order:*");
+        let page = list.next_page().await?.expect("a page");
+        assert_eq!((page.len(), &*page[0].key), (1, KEY));
+        locks.queue(KEY).next_page().await.map(drop)
+    }
+
     /// Two that each hold what the other one wants. Returns whether one of them had to give way.
     async fn ring(&self) -> Result<bool, LockError> {
         let builder = patient_at(self.url()).heartbeat(Duration::from_millis(100));
@@ -231,6 +241,25 @@ async fn without_any_one_of_them_something_is_refused_at_once() {
             }
             Err(other) => panic!("without {missing}: {other:?}"),
         }
+    }
+}
+
+/// Without the first three they are refused; without the last one the progress is not known.
+#[tokio::test]
+async fn locks_are_listed_with_four_permissions_more() {
+    const LISTING: [&str; 4] = ["+scan", "+hkeys", "+zcount", "+dbsize"];
+    let ground = Ground::start().await;
+    for missing in ["nothing"].into_iter().chain(LISTING) {
+        let listing = LISTING.into_iter().filter(|it| *it != missing);
+        let permissions: Vec<_> = all_but("nothing").into_iter().chain(listing).collect();
+        ground.permit(&permissions).await;
+        let looked = within(DEADLINE, missing, ground.look()).await;
+        let is_refused = matches!(looked, Err(LockError::Store { .. }));
+        assert_eq!(
+            is_refused,
+            LISTING[..3].contains(&missing),
+            "{missing}: {looked:?}"
+        );
     }
 }
 

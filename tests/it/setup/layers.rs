@@ -14,9 +14,11 @@ const FLOORS: [&str; 5] = ["base", "store", "queue", "hold", "api"];
 const PAGES: &str = "guide";
 
 /// The folders of code, each with the module that stands for it in its crate.
-const FOLDERS: [(&str, &[&str]); 14] = [
+const FOLDERS: [(&str, &[&str]); 16] = [
     ("../src", &[]),
     ("../macros/src", &[]),
+    ("../cli/src", &[]),
+    ("../cli/tests/it", &[]),
     ("../xtask/src", &[]),
     ("../benches/peers/src", &[]),
     ("it", &[]),

@@ -8,15 +8,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The longer name first, since the file of each begins with its name.
-const PACKAGES: [&str; 2] = ["reentry-macros", "reentry"];
+/// The longer names first, since the file of each begins with its name.
+const PACKAGES: [&str; 3] = ["reentry-macros", "reentry-cli", "reentry"];
 
 const WORKSPACE: &str = "\
 [workspace]
 resolver = \"3\"
-members = [\"reentry\", \"reentry-macros\"]
+members = [\"reentry\", \"reentry-macros\", \"reentry-cli\"]
+default-members = [\"reentry\", \"reentry-macros\"]
 
 [patch.crates-io]
+reentry = { path = \"reentry\" }
 reentry-macros = { path = \"reentry-macros\" }
 
 ";

@@ -22,6 +22,7 @@ use crate::{
     },
     store::redis::{
         address::Place,
+        connect::Connector,
         script::{Call, Way},
         source::Source,
     },
@@ -35,8 +36,20 @@ const ASKED: usize = 5;
 const GRACE: Duration = Duration::from_millis(100);
 
 impl Cluster {
+    /// The servers that have slots, by their places.
+    pub(in crate::store::redis) async fn primaries(
+        self: &Arc<Self>,
+    ) -> Result<Vec<(Arc<str>, Arc<Connector>)>, StoreError> {
+        if self.nodes().is_empty() {
+            self.learn().await?;
+        }
+        let nodes = self.nodes().into_iter();
+        let named = nodes.map(|node| (node.place.to_string().into(), Arc::clone(&node.connector)));
+        Ok(named.collect())
+    }
+
     /// Learns the map in the background. Where that fails, it is tried again when the map proves wrong again.
-    pub(super) fn learn_soon(self: &Arc<Self>) {
+    pub(in crate::store::redis) fn learn_soon(self: &Arc<Self>) {
         let cluster = Arc::clone(self);
         drop(tokio::spawn(async move { cluster.learn().await }));
     }

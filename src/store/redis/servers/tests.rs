@@ -22,7 +22,7 @@ fn seeds(url: &str) -> String {
 
 fn refusal(url: &str) -> String {
     let refused = Origin::parse(url);
-    refused.err().expect(url).to_string()
+    refused.expect_err(url).to_string()
 }
 
 type Words<'a> = (Option<&'a str>, Option<&'a str>);

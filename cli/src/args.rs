@@ -1,0 +1,146 @@
+//! What every subcommand takes.
+
+use std::{convert::Infallible, fmt, str::FromStr, time::Duration};
+
+use clap::{Args, ValueEnum};
+
+/// Which server is meant, and how its answers are printed.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Global options")]
+pub(crate) struct Global {
+    /// The address of the servers: redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://
+    ///
+    /// Other users of this machine can read the arguments of a process: put an address that has a password into
+    /// the variable.
+    #[arg(
+        long,
+        global = true,
+        value_name = "URL",
+        env = "REDIS_URL",
+        hide_env_values = true,
+        default_value = "redis://127.0.0.1:6379"
+    )]
+    pub(crate) url: Url,
+    /// What the names of all locks begin with on the server
+    #[arg(
+        long,
+        global = true,
+        value_name = "TEXT",
+        env = "REENTRY_PREFIX",
+        hide_env_values = true,
+        default_value = ""
+    )]
+    pub(crate) prefix: String,
+    /// How long to wait for a connection
+    #[arg(
+        long,
+        global = true,
+        value_name = "TIME",
+        env = "REENTRY_CONNECT_TIMEOUT",
+        hide_env_values = true,
+        default_value = "2s",
+        value_parser = duration
+    )]
+    pub(crate) connect_timeout: Duration,
+    /// How long to wait for an answer of the server
+    #[arg(
+        long,
+        global = true,
+        value_name = "TIME",
+        env = "REENTRY_RESPONSE_TIMEOUT",
+        hide_env_values = true,
+        default_value = "1s",
+        value_parser = duration
+    )]
+    pub(crate) response_timeout: Duration,
+    /// Print JSON instead of text, errors included
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Whether to print in colours; `auto` does so on a terminal, unless NO_COLOR is set
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    pub(crate) color: Color,
+}
+
+/// An address, which may hold a password: nothing prints it.
+#[derive(Clone)]
+pub(crate) struct Url(String);
+
+impl Url {
+    /// The address with everything in it, for the connection alone.
+    pub(crate) fn with_secrets(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for Url {
+    // What is wrong with it is said by the crate, which does not repeat it.
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(Self(text.to_owned()))
+    }
+}
+
+impl fmt::Debug for Url {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Url(..)")
+    }
+}
+
+/// When to print in colours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Color {
+    Auto,
+    Always,
+    Never,
+}
+
+impl Color {
+    /// Holds for all that is printed through `anstream` from then on.
+    pub(crate) fn write_global(self) {
+        match self {
+            Self::Auto => anstream::ColorChoice::Auto,
+            Self::Always => anstream::ColorChoice::Always,
+            Self::Never => anstream::ColorChoice::Never,
+        }
+        .write_global();
+    }
+}
+
+/// Reads `30s`, `1m 30s` or `500ms`; a number without a unit means seconds, as for timeout(1).
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    if let Ok(seconds) = text.parse() {
+        return Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string());
+    }
+    humantime::parse_duration(text).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_without_a_unit_means_seconds() {
+        for (text, expected) in [
+            ("2", 2000),
+            ("0.5", 500),
+            ("30s", 30_000),
+            ("1m 30s", 90_000),
+        ] {
+            assert_eq!(
+                duration(text),
+                Ok(Duration::from_millis(expected)),
+                "{text}"
+            );
+        }
+        for text in ["", "-1", "inf", "NaN", "1e300", "soon", "5 parsecs"] {
+            assert!(duration(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_address_is_not_shown_for_debugging() {
+        let url: Url = "redis://:hunter2@host".parse().unwrap();
+        assert!(!format!("{url:?} {url:#?}").contains("hunter2"));
+    }
+}

@@ -1,0 +1,67 @@
+//! The subcommands: one file or folder for each, its arguments beside its code.
+
+mod bench;
+mod completions;
+mod doctor;
+mod ls;
+mod man;
+mod release;
+#[cfg(unix)]
+pub(crate) mod run;
+mod show;
+mod watch;
+
+use clap::{CommandFactory, Parser, Subcommand};
+
+use crate::{args::Global, exit::Exit};
+
+/// Distributed locks from the shell: run a command under one, see who holds them.
+#[derive(Debug, Parser)]
+#[command(name = "reentry", version, propagate_version = true)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    #[cfg(unix)]
+    Run(Box<run::Args>),
+    Ls(ls::Args),
+    Show(show::Args),
+    Release(release::Args),
+    Watch(watch::Args),
+    Doctor(doctor::Args),
+    Bench(bench::Args),
+    Completions(completions::Args),
+    Man(man::Args),
+}
+
+impl Command {
+    pub(crate) async fn run(self, global: &Global) -> anyhow::Result<Exit> {
+        match self {
+            Self::Ls(args) => ls::run(args, global).await,
+            Self::Show(args) => show::run(args, global).await,
+            Self::Release(args) => release::run(args, global).await,
+            Self::Watch(args) => watch::run(args, global).await,
+            Self::Doctor(args) => doctor::run(args, global).await,
+            Self::Bench(args) => bench::run(args, global).await,
+            #[cfg(unix)]
+            Self::Run(args) => run::run(*args, global).await,
+            Self::Completions(args) => completions::run(&args, Cli::command()),
+            Self::Man(args) => man::run(&args, Cli::command()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_arguments_make_sense() {
+        Cli::command().debug_assert();
+    }
+}

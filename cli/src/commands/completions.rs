@@ -1,0 +1,26 @@
+//! `reentry completions`: what a shell needs to complete the rest.
+
+use std::io::Write;
+
+use clap::Command;
+use clap_complete::{Shell, generate};
+
+use crate::exit::Exit;
+
+/// Print the completions for a shell
+///
+/// For bash: reentry completions bash > ~/.local/share/bash-completion/completions/reentry
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Which shell
+    shell: Shell,
+}
+
+/// `command` is the whole program.
+pub(crate) fn run(args: &Args, mut command: Command) -> anyhow::Result<Exit> {
+    let name = command.get_name().to_owned();
+    let mut script = Vec::new();
+    generate(args.shell, &mut command, name, &mut script);
+    std::io::stdout().lock().write_all(&script)?;
+    Ok(Exit::Success)
+}

@@ -1,0 +1,275 @@
+//! What is right and wrong with one server.
+
+use std::time::Duration;
+
+use reentry::__admin::Role;
+
+use super::{facts::Facts, finding::Finding};
+use crate::view::short;
+
+/// From this median on a caller notices: a lock and its release are two requests.
+const SLOW: Duration = Duration::from_millis(20);
+
+/// All checks that one server is enough for.
+pub(crate) fn of_server(facts: &Facts, response_timeout: Duration) -> Vec<Finding> {
+    let checks = [
+        version(facts),
+        role(facts),
+        memory(facts),
+        persistence(facts),
+        replication(facts),
+        clock(facts),
+        latency(facts, response_timeout),
+    ];
+    checks.into_iter().flatten().collect()
+}
+
+fn version(facts: &Facts) -> Option<Finding> {
+    const CHECK: &str = "version";
+    if let Some(version) = facts.info("valkey_version") {
+        return Some(Finding::ok(CHECK, format!("Valkey {version}")));
+    }
+    let version = facts.info("redis_version")?;
+    let mut parts = version
+        .split('.')
+        .map_while(|part| part.parse::<u32>().ok());
+    let (major, minor) = (parts.next()?, parts.next().unwrap_or_default());
+    let name = format!("Redis {version}");
+    Some(match (major, minor) {
+        (..=5, _) | (6, ..=1) => Finding::fail(
+            CHECK,
+            format!("{name}: the scripts of the crate need commands that came with 6.2"),
+            "use Redis 6.2 or later, or Valkey",
+        ),
+        (6, _) => Finding::ok(
+            CHECK,
+            format!("{name}; before 7.0 a SHUTDOWN does not wait for the replicas"),
+        ),
+        _ => Finding::ok(CHECK, name),
+    })
+}
+
+/// Whether locks can be taken where they are to be taken.
+fn role(facts: &Facts) -> Option<Finding> {
+    const CHECK: &str = "role";
+    if facts.info("loading") == Some("1") {
+        return Some(Finding::fail(
+            CHECK,
+            "it loads its data, and answers nothing until it has done so",
+            "wait",
+        ));
+    }
+    match (&facts.role, facts.is_replica()) {
+        (Role::Primary, true) => Some(Finding::fail(
+            CHECK,
+            "it is known as a primary, but is a replica: it refuses every lock with READONLY",
+            "name the primary, or use the sentinels (redis+sentinel://), which know it",
+        )),
+        (Role::Replica, true) if facts.info("master_host").is_some() => None,
+        _ => None,
+    }
+}
+
+fn memory(facts: &Facts) -> Option<Finding> {
+    const CHECK: &str = "memory";
+    let policy = facts
+        .info("maxmemory_policy")
+        .or(facts.setting("maxmemory-policy"))?;
+    let most = facts.number("maxmemory").unwrap_or_default();
+    let used = facts.number("used_memory").unwrap_or_default();
+    let advice = "CONFIG SET maxmemory-policy noeviction, and the same in its configuration file";
+    Some(match (policy, most) {
+        ("noeviction", 1..) if used / 10 >= most / 11 => Finding::warn(
+            CHECK,
+            format!(
+                "{} % of maxmemory are used: when it is full, no lock can be taken",
+                percent(used, most)
+            ),
+            "give it more memory, or less data",
+        ),
+        ("noeviction", _) => Finding::ok(CHECK, "maxmemory-policy noeviction"),
+        (_, 0) => Finding::warn(
+            CHECK,
+            format!(
+                "maxmemory-policy {policy}: with a maxmemory, which it has not yet, it would throw locks away that are held"
+            ),
+            advice,
+        ),
+        _ => Finding::fail(
+            CHECK,
+            format!(
+                "maxmemory-policy {policy}: when memory is full, it throws locks away that are held, since they have an expiry"
+            ),
+            advice,
+        ),
+    })
+}
+
+fn percent(used: u64, most: u64) -> u64 {
+    used.saturating_mul(100)
+        .checked_div(most)
+        .unwrap_or_default()
+}
+
+fn persistence(facts: &Facts) -> Option<Finding> {
+    const CHECK: &str = "persistence";
+    let is_aof = facts.info("aof_enabled")? == "1";
+    let is_failing = |name: &str| facts.info(name) == Some("err");
+    if is_aof && is_failing("aof_last_write_status") {
+        return Some(Finding::fail(
+            CHECK,
+            "the append-only file could not be written: it refuses every write with MISCONF",
+            "look at its log, and at its disk",
+        ));
+    }
+    let stops = facts.setting("stop-writes-on-bgsave-error") != Some("no");
+    let saves = facts.setting("save");
+    if is_failing("rdb_last_bgsave_status") && stops && saves != Some("") {
+        return Some(Finding::fail(
+            CHECK,
+            "the last snapshot failed: it refuses every write with MISCONF",
+            "look at its log, and at its disk",
+        ));
+    }
+    if is_aof {
+        let sync = facts
+            .setting("appendfsync")
+            .unwrap_or("as it is configured");
+        return Some(Finding::ok(
+            CHECK,
+            format!("append-only file, appendfsync {sync}"),
+        ));
+    }
+    Some(match saves {
+        None => Finding::ok(
+            CHECK,
+            "no append-only file; whether it makes snapshots it does not say",
+        ),
+        Some("") => Finding::warn(
+            CHECK,
+            "none: a restart forgets all locks. Their holders learn of it at once, and tokens go on growing",
+            "appendonly yes, if a restart is to keep them; or leave it, if a rare second holder is harmless",
+        ),
+        Some(_) => Finding::warn(
+            CHECK,
+            "snapshots alone: a restart brings back locks as they stood minutes ago",
+            "appendonly yes, or no snapshots (save \"\")",
+        ),
+    })
+}
+
+fn replication(facts: &Facts) -> Option<Finding> {
+    const CHECK: &str = "replication";
+    if facts.is_replica() {
+        return Some(match facts.info("master_link_status") {
+            Some("up") => Finding::ok(CHECK, "it has what its primary has"),
+            _ => Finding::fail(
+                CHECK,
+                "the connection to its primary is down: if it is promoted, it has old locks",
+                "look at its log, and at the network between them",
+            ),
+        });
+    }
+    let replicas = facts.number("connected_slaves")?;
+    let needed = facts
+        .setting("min-replicas-to-write")
+        .and_then(|it| it.parse().ok());
+    let good = facts.number("min_slaves_good_slaves");
+    Some(match (replicas, needed) {
+        (0, None | Some(0)) => Finding::ok(CHECK, "no replicas"),
+        (_, Some(1..)) if good.is_some_and(|good| good < needed.unwrap_or_default()) => {
+            Finding::fail(
+                CHECK,
+                format!(
+                    "min-replicas-to-write is {}, and {} replicas are well: it refuses every lock with NOREPLICAS",
+                    needed.unwrap_or_default(),
+                    good.unwrap_or_default()
+                ),
+                "start its replicas, or look at the network between them",
+            )
+        }
+        (1.., Some(0)) => Finding::warn(
+            CHECK,
+            format!(
+                "{replicas} replicas, and min-replicas-to-write 0: a primary that is cut off from them goes on giving locks away"
+            ),
+            "min-replicas-to-write 1 and min-replicas-max-lag 10",
+        ),
+        (_, Some(needed)) => {
+            let lag = facts.setting("min-replicas-max-lag").unwrap_or("?");
+            Finding::ok(
+                CHECK,
+                format!(
+                    "{replicas} replicas, min-replicas-to-write {needed}, min-replicas-max-lag {lag}"
+                ),
+            )
+        }
+        (_, None) => Finding::ok(
+            CHECK,
+            format!("{replicas} replicas; its min-replicas-to-write it does not say"),
+        ),
+    })
+}
+
+/// Against ours. Between servers it matters more: see `together`.
+fn clock(facts: &Facts) -> Option<Finding> {
+    const CHECK: &str = "clock";
+    let clock = facts.clock?;
+    let differs = clock
+        .ahead
+        .unsigned_abs()
+        .saturating_sub(clock.give_or_take.unsigned_abs());
+    let what = format!(
+        "{} {} ours, give or take {}",
+        short_micros(clock.ahead.unsigned_abs()),
+        if clock.ahead < 0 {
+            "behind"
+        } else {
+            "ahead of"
+        },
+        short_micros(clock.give_or_take.unsigned_abs())
+    );
+    Some(if differs > 1_000_000 {
+        Finding::warn(
+            CHECK,
+            format!("{what}: tokens are its time, and one of the two clocks may be set soon"),
+            "run NTP on both machines",
+        )
+    } else {
+        Finding::ok(CHECK, what)
+    })
+}
+
+pub(crate) fn short_micros(micros: u64) -> String {
+    match micros {
+        0..1_000 => format!("{micros}us"),
+        1_000..1_000_000 => format!("{}.{}ms", micros / 1_000, micros % 1_000 / 100),
+        _ => short(micros / 1_000),
+    }
+}
+
+fn latency(facts: &Facts, response_timeout: Duration) -> Option<Finding> {
+    const CHECK: &str = "latency";
+    let clock = facts.clock?;
+    let micros = |span: Duration| short_micros(u64::try_from(span.as_micros()).unwrap_or(u64::MAX));
+    let what = format!(
+        "median {}, longest {} of 20 requests",
+        micros(clock.median),
+        micros(clock.longest)
+    );
+    Some(if clock.longest > response_timeout / 2 {
+        Finding::warn(
+            CHECK,
+            format!("{what}: after {response_timeout:?} a request counts as failed"),
+            "look for slow commands (SLOWLOG GET), or set a longer response timeout",
+        )
+    } else if clock.median > SLOW {
+        Finding::warn(
+            CHECK,
+            format!("{what}: a lock and its release take two of them"),
+            "run the program nearer to the server",
+        )
+    } else {
+        Finding::ok(CHECK, what)
+    })
+}

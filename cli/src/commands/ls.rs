@@ -1,0 +1,153 @@
+//! `reentry ls`: the locks that are held.
+
+use std::io::{self, ErrorKind, Write};
+
+use reentry::Locks;
+
+use crate::{
+    args::Global,
+    connect,
+    exit::Exit,
+    progress::Progress,
+    top::{Order, Top},
+    view::{LockView, printable},
+};
+
+/// How many locks are shown in an order, unless `--limit` says so.
+const SORTED: usize = 50;
+
+/// List the locks that are held
+///
+/// The locks are printed as they are found, in no order, so that any number of them needs no memory; with --sort the
+/// first ones are printed at the end. All keys of the servers are looked through, page by page, other data too. A
+/// lock that is taken or released meanwhile may be missing, and one may be printed twice.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Which keys: `*` stands for any letters, `?` for one, `[ab]` for one of these
+    #[arg(default_value = "*")]
+    pattern: String,
+    /// End after so many locks [default: all of them, 50 with --sort]
+    #[arg(long, short = 'n', value_name = "COUNT")]
+    limit: Option<usize>,
+    /// Print the first ones in this order, once all have been looked at
+    #[arg(long, short, value_name = "ORDER")]
+    sort: Option<Order>,
+}
+
+pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<Exit> {
+    let locks = connect::locks(global).await?;
+    let listed = match args.sort {
+        Some(order) => sorted(&locks, &args, order, global).await,
+        None => as_they_come(&locks, &args, global).await,
+    };
+    match listed {
+        // The reader has seen enough.
+        Err(error) if is_closed(&error) => Ok(Exit::Success),
+        listed => listed.map(|()| Exit::Success),
+    }
+}
+
+fn is_closed(error: &anyhow::Error) -> bool {
+    let error = error.downcast_ref::<io::Error>();
+    error.is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
+}
+
+async fn as_they_come(locks: &Locks, args: &Args, global: &Global) -> anyhow::Result<()> {
+    let (mut list, mut progress) = (locks.list(&args.pattern), Progress::new());
+    let mut table = Table::new(global.json);
+    let mut left = args.limit.unwrap_or(usize::MAX);
+    while left > 0
+        && let Some(page) = list.next_page().await?
+    {
+        let page: Vec<_> = page.into_iter().map(LockView::from).take(left).collect();
+        left -= page.len();
+        if !page.is_empty() {
+            progress.clear();
+            table.print(&page)?;
+        }
+        progress.show(|| said(list.progress(), table.count));
+    }
+    Ok(())
+}
+
+async fn sorted(locks: &Locks, args: &Args, order: Order, global: &Global) -> anyhow::Result<()> {
+    let (mut list, mut progress) = (locks.list(&args.pattern), Progress::new());
+    let mut top = Top::new(order, args.limit.unwrap_or(SORTED));
+    let mut count = 0;
+    while let Some(page) = list.next_page().await? {
+        count += page.len();
+        page.into_iter().for_each(|lock| top.put(lock.into()));
+        progress.show(|| said(list.progress(), count));
+    }
+    progress.clear();
+    Table::new(global.json).print(&top.sorted())
+}
+
+fn said(progress: f64, count: usize) -> String {
+    format!("{:.0} % of the keys, {count} locks", progress * 100.0)
+}
+
+/// What is printed: lines of a table under one head, or lines of JSON.
+struct Table {
+    is_json: bool,
+    /// Of the keys, as the first lines had them.
+    width: Option<usize>,
+    count: usize,
+}
+
+impl Table {
+    fn new(is_json: bool) -> Self {
+        Self {
+            is_json,
+            width: None,
+            count: 0,
+        }
+    }
+
+    fn print(&mut self, locks: &[LockView]) -> anyhow::Result<()> {
+        self.count += locks.len();
+        let mut out = anstream::stdout().lock();
+        if self.is_json {
+            for lock in locks {
+                writeln!(out, "{}", serde_json::to_string(lock)?)?;
+            }
+            return Ok(out.flush()?);
+        }
+        let width = match self.width {
+            Some(width) => width,
+            None if locks.is_empty() => return Ok(()),
+            None => {
+                let widths = locks
+                    .iter()
+                    .map(|lock| printable(&lock.key).chars().count());
+                let width = widths.max().unwrap_or_default().clamp(3, 60);
+                self.width = Some(width);
+                let names = (
+                    "MODE", "HOLDERS", "OWNER", "DEPTH", "LEASE", "HELD", "WAITING",
+                );
+                let (mode, holders, owner, depth, lease, held, waiting) = names;
+                writeln!(
+                    out,
+                    "{:width$}  {mode:9}  {holders:>7}  {owner:14}  {depth:>5}  {lease:>10}  {held:>7}  {waiting:>7}",
+                    "KEY"
+                )?;
+                width
+            }
+        };
+        for lock in locks {
+            writeln!(
+                out,
+                "{:width$}  {:9}  {:>7}  {:14}  {:>5}  {:>10}  {:>7}  {:>7}",
+                printable(&lock.key),
+                lock.mode,
+                lock.holder_count,
+                lock.owner(),
+                lock.depth(),
+                lock.lease_left(),
+                lock.held_for(),
+                lock.waiting_processes
+            )?;
+        }
+        Ok(out.flush()?)
+    }
+}

@@ -1,0 +1,40 @@
+//! `reentry man`: the man pages.
+
+use std::{
+    fs,
+    io::{self, Write},
+    path::PathBuf,
+};
+
+use anyhow::Context;
+use clap::Command;
+use clap_mangen::Man;
+
+use crate::exit::Exit;
+
+/// Print the man page, or write those of all subcommands into a folder
+///
+/// For man(1) to find them: reentry man ~/.local/share/man/man1
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Where to write reentry.1, reentry-run.1 and the others; it is made if it is missing
+    #[arg(value_name = "DIR")]
+    folder: Option<PathBuf>,
+}
+
+/// `command` is the whole program.
+pub(crate) fn run(args: &Args, command: Command) -> anyhow::Result<Exit> {
+    match &args.folder {
+        Some(folder) => {
+            let says_what = || format!("the man pages cannot be written into {}", folder.display());
+            fs::create_dir_all(folder).with_context(says_what)?;
+            clap_mangen::generate_to(command, folder).with_context(says_what)?;
+        }
+        None => {
+            let mut page = Vec::new();
+            Man::new(command).render(&mut page)?;
+            io::stdout().lock().write_all(&page)?;
+        }
+    }
+    Ok(Exit::Success)
+}

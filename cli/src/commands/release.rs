@@ -1,0 +1,105 @@
+//! `reentry release`: takes a lock away from its holder.
+
+use std::io::{IsTerminal, Write, stderr, stdin};
+
+use anyhow::bail;
+use serde_json::json;
+
+use crate::{
+    args::Global,
+    commands::show::described,
+    connect,
+    exit::Exit,
+    output,
+    view::{LockView, printable},
+};
+
+/// Take a lock away from its holder
+///
+/// The holder learns of it at once if it can be told, else at its next renewal, and may work on until then. What is
+/// ended is shown first, and only that is ended: a hold that begins after it was shown is left alone. The exit code is 1
+/// if the lock is free, or nothing of what was shown is there any more, or the answer is no.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The key
+    key: String,
+    /// Say that it is to be done although the holder has not ended: there is no other way to do it from outside
+    #[arg(long, required = true)]
+    force: bool,
+    /// Do not ask
+    #[arg(long, short)]
+    yes: bool,
+}
+
+pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<Exit> {
+    let locks = connect::locks(global).await?;
+    let Some(seen) = locks.inspect(&args.key).await? else {
+        said(global, &args.key, None, false)?;
+        return Ok(Exit::No);
+    };
+    let count = seen.holders.len() as u64;
+    let lock = LockView::new(args.key.clone(), count, seen.clone());
+    if !args.yes && !is_wanted(&lock)? {
+        return Ok(Exit::No);
+    }
+    let is_ended = locks.__release_seen(&args.key, &seen).await?;
+    said(global, &args.key, Some(&lock), is_ended)?;
+    Ok(match is_ended {
+        true => Exit::Success,
+        false => Exit::No,
+    })
+}
+
+/// Asks the person at the terminal.
+fn is_wanted(lock: &LockView) -> anyhow::Result<bool> {
+    if !stdin().is_terminal() || !stderr().is_terminal() {
+        bail!("there is no terminal to ask at: `--yes` says that it is to be done");
+    }
+    let mut err = stderr().lock();
+    write!(err, "{}", described(&lock.key, Some(lock)))?;
+    write!(
+        err,
+        "Whoever is inside goes on until it learns of it. End this? [y/N] "
+    )?;
+    err.flush()?;
+    drop(err);
+    let mut answer = String::new();
+    stdin().read_line(&mut answer)?;
+    Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
+}
+
+/// Says what was done.
+fn said(global: &Global, key: &str, lock: Option<&LockView>, is_ended: bool) -> anyhow::Result<()> {
+    let holders = lock.map(|lock| lock.holders.iter().map(|it| it.hold_id.clone()).collect());
+    let holders: Vec<String> = holders.unwrap_or_default();
+    let name = printable(key);
+    let text = match (lock, is_ended) {
+        (None, _) => format!("{name} is free"),
+        (Some(_), false) => format!("{name}: nothing of what was shown is there any more"),
+        (Some(_), true) => {
+            let ended: Vec<_> = holders.iter().map(|hold| printable(hold)).collect();
+            format!("{name}: ended {}", ended.join(", "))
+        }
+    };
+    let value = json!({ "key": key, "released": is_ended, "holders": holders });
+    Ok(output::print(global, &Said { text, value })?)
+}
+
+/// In words and as JSON.
+#[derive(Debug)]
+struct Said {
+    text: String,
+    value: serde_json::Value,
+}
+
+impl std::fmt::Display for Said {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl serde::Serialize for Said {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.value.serialize(serializer)
+    }
+}

@@ -1,0 +1,101 @@
+//! `reentry run`: a command under a lock.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `args` | its arguments |
+//! | `lock` | the locks that the command runs under |
+//! | `signals` | what this process is sent, and by whom |
+//! | `steps` | the state machine: what each event of a run leads to |
+//! | `supervise` | brings it the events, and does what it answers |
+//! | `command` | the command as a process: its start, its end, its environment |
+//! | `tree` | all processes that the command has started |
+//! | `guard` | the process that ends them if this one is killed |
+//! | `enclosing` | the runs that this one runs in |
+
+mod args;
+mod command;
+mod enclosing;
+pub(crate) mod guard;
+mod lock;
+mod signals;
+mod steps;
+mod supervise;
+mod tree;
+
+use std::time::Duration;
+
+use anyhow::bail;
+
+pub(crate) use self::args::Args;
+use self::{
+    command::Command, enclosing::Enclosing, lock::Lock, signals::Signals, supervise::Outcome,
+};
+use crate::{
+    args::Global,
+    connect,
+    exit::{Exit, Failure},
+};
+
+/// How long the farewell to the server may take: places in queues, and releases that were not answered.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<Exit> {
+    let ended = under_lock(&args, global).await;
+    match (ended, args.conflict_exit_code) {
+        (Err(error), Some(code)) if Exit::of(&error) == Exit::NotAcquired => {
+            Failure::new(error, global.json).say();
+            Ok(Exit::Code(code))
+        }
+        (ended, _) => ended,
+    }
+}
+
+async fn under_lock(args: &Args, global: &Global) -> anyhow::Result<Exit> {
+    let mut signals = Signals::register()?;
+    let locks = tokio::select! {
+        locks = connect::locks(global) => locks?,
+        number = signals.end() => return Ok(Exit::Signal(number)),
+    };
+    let enclosing = Enclosing::of_environment();
+    if let Some(key) = enclosing.holds_one_of(&args.keys, global, &locks).await? {
+        bail!(
+            "`{key}` is held by the `reentry run` that this one runs in, and would never be free: run the inner \
+             command without it"
+        );
+    }
+    let lock = tokio::select! {
+        lock = Lock::acquire(&locks, args) => lock,
+        number = signals.end() => {
+            locks.close_within(FAREWELL).await;
+            return Ok(Exit::Signal(number));
+        }
+    };
+    let lock = match lock {
+        Ok(lock) => lock,
+        Err(error) => {
+            locks.close_within(FAREWELL).await;
+            return Err(error.into());
+        }
+    };
+    if args.verbose {
+        lock.tell();
+    }
+    let started = Command::start(&args.command, &lock, &enclosing, global, args.grace);
+    let ended = match started {
+        Ok(command) => Ok(supervise::until_end(command, &lock, &mut signals, args.grace).await),
+        Err(refused) => Err(refused),
+    };
+    let released = lock.release().await;
+    locks.close_within(FAREWELL).await;
+    match ended {
+        Ok(Outcome::Lost(error)) => Err(error.into()),
+        Ok(Outcome::Ended(ended)) => {
+            // The command has ended under a valid lease: its result stands.
+            if let Err(error) = released {
+                Failure::new(error.into(), global.json).say();
+            }
+            Ok(ended.into())
+        }
+        Err(refused) => refused.into_exit(global),
+    }
+}

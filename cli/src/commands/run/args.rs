@@ -1,0 +1,58 @@
+//! The arguments of `reentry run`.
+
+use std::{ffi::OsString, time::Duration};
+
+use crate::args::duration;
+
+/// Run a command under a lock, like flock(1)
+///
+/// Takes the lock, runs the command while the lease is renewed, and releases the lock. The command has these
+/// variables: REENTRY_KEY, REENTRY_TOKEN (the fencing token), REENTRY_HOLD (the identity of the hold). Of several keys the
+/// first two have one line for each.
+///
+/// Signals go to the command; SIGINT, SIGQUIT and SIGTERM to all processes that it has started. If the lock is
+/// lost, all of them get SIGTERM, and after `--grace` SIGKILL.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = EXIT_CODES)]
+pub(crate) struct Args {
+    /// The lock to take; several are taken all together or not at all
+    #[arg(short, long = "key", value_name = "KEY", required = true)]
+    pub(super) keys: Vec<String>,
+    /// How long the lock outlives this process if it dies; renewed every third of it
+    #[arg(short, long, value_name = "TIME", default_value = "30s", value_parser = duration)]
+    pub(super) ttl: Duration,
+    /// Give up after waiting so long; without it the command waits as long as it takes
+    #[arg(short = 'w', long, visible_alias = "wait", value_name = "TIME", value_parser = duration)]
+    pub(super) timeout: Option<Duration>,
+    /// Give up at once if the lock is not free
+    #[arg(short, long, conflicts_with = "timeout")]
+    pub(super) nonblock: bool,
+    /// Share the lock with other runs that have this option; the others wait for all of them
+    #[arg(short, long)]
+    pub(super) shared: bool,
+    /// Keep the lock for so long at least, counted from its acquisition, though the command ends earlier
+    #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "shared")]
+    pub(super) min_hold: Option<Duration>,
+    /// How long the command has between SIGTERM and SIGKILL when the lock is lost
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]
+    pub(super) grace: Duration,
+    /// The exit code if the lock is not acquired, instead of 124
+    #[arg(short = 'E', long, value_name = "CODE")]
+    pub(super) conflict_exit_code: Option<u8>,
+    /// Say on standard error what is waited for, and what was acquired
+    #[arg(short, long)]
+    pub(super) verbose: bool,
+    /// The command and its arguments
+    #[arg(required = true, last = true, value_name = "COMMAND")]
+    pub(super) command: Vec<OsString>,
+}
+
+const EXIT_CODES: &str = "\
+Exit codes:
+    that of the command, or 128 + n if signal n has ended it
+    122  the server cannot be reached, or refuses
+    123  the lock was lost; the command was ended
+    124  the lock was not acquired within --timeout, or with --nonblock at once
+    125  reentry itself failed, as by wrong arguments
+    126  the command cannot be executed
+    127  the command was not found";

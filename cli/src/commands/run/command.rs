@@ -1,0 +1,160 @@
+//! The command as a process: its start, its end, its environment.
+
+use std::{
+    ffi::OsString,
+    fs::File,
+    io::{self, ErrorKind},
+    os::unix::process::CommandExt,
+    process::{Child, Command as Program},
+    time::Duration,
+};
+
+use anyhow::{Context, anyhow};
+use rustix::process::{Pid, Signal, WaitOptions, waitpid};
+
+use super::{
+    enclosing::{self, Enclosing},
+    guard::Guard,
+    lock::Lock,
+    steps::{Ended, Event},
+    tree::Tree,
+};
+use crate::{
+    args::Global,
+    exit::{Exit, Failure},
+};
+
+/// A command that runs.
+pub(super) struct Command {
+    pid: Pid,
+    /// Its processes.
+    pub(super) tree: Tree,
+    has_ended: bool,
+    guard: Guard,
+    /// Waited for by its id alone, so that its stops are seen as well.
+    _child: Child,
+}
+
+/// Why there is none.
+#[derive(Debug)]
+pub(super) struct NotStarted {
+    code: u8,
+    error: anyhow::Error,
+}
+
+impl NotStarted {
+    /// Says it, as env(1) does: 127 if the command was not found, 126 if it cannot be executed.
+    pub(super) fn into_exit(self, global: &Global) -> anyhow::Result<Exit> {
+        Failure::new(self.error, global.json).say();
+        Ok(Exit::Code(self.code))
+    }
+}
+
+impl Command {
+    /// Starts it, and before it the guard.
+    ///
+    /// With a terminal it stays in the process group of this process: so the keys of the terminal reach both, and a
+    /// shell can stop and continue them as one job. Without one it leads a group of its own.
+    pub(super) fn start(
+        words: &[OsString],
+        lock: &Lock,
+        enclosing: &Enclosing,
+        global: &Global,
+        grace: Duration,
+    ) -> Result<Self, NotStarted> {
+        let (program, arguments) = words.split_first().ok_or_else(|| NotStarted {
+            code: Exit::Failed.code(),
+            error: anyhow!("no command was given"),
+        })?;
+        let hold = lock.hold().map(|hold| hold.to_string());
+        let hold = hold.unwrap_or_default();
+        let shares_group = has_terminal();
+        let guard =
+            Guard::start(&hold, grace).context("the guard of the command cannot be started");
+        let mut guard = guard.map_err(|error| NotStarted {
+            code: Exit::Failed.code(),
+            error,
+        })?;
+        let keys = lock.keys();
+        let tokens: Vec<_> = lock.tokens().iter().map(ToString::to_string).collect();
+        let mut command = Program::new(program);
+        command
+            .args(arguments)
+            .env("REENTRY_KEY", keys.join("\n"))
+            .env("REENTRY_TOKEN", tokens.join("\n"))
+            .env("REENTRY_HOLD", &hold)
+            .env(enclosing::VARIABLE, enclosing.and(&hold, &keys, global));
+        if !shares_group {
+            command.process_group(0);
+        }
+        let child = command
+            .spawn()
+            .map_err(|error| not_started(program, error))?;
+        let pid = Pid::from_child(&child);
+        guard.watch(pid, shares_group);
+        Ok(Self {
+            pid,
+            tree: Tree::new(pid, shares_group, &hold),
+            has_ended: false,
+            guard,
+            _child: child,
+        })
+    }
+
+    pub(super) fn shares_group(&self) -> bool {
+        self.tree.shares_group()
+    }
+
+    /// Sends it a signal, if it has not ended.
+    pub(super) fn tell(&self, number: i32) {
+        match Signal::from_named_raw(number) {
+            Some(signal) if !self.has_ended => self.tree.signal_command(signal),
+            _ => {}
+        }
+    }
+
+    /// Whether neither it nor any process of it is left.
+    pub(super) fn is_gone(&mut self) -> bool {
+        self.has_ended && self.tree.is_empty()
+    }
+
+    /// What has become of it since it was asked last.
+    pub(super) fn news(&mut self) -> Option<Event> {
+        if self.has_ended {
+            return None;
+        }
+        let options = WaitOptions::NOHANG | WaitOptions::UNTRACED;
+        // An error would mean that it is no child of ours, which it is until it was waited for.
+        let (_, status) = waitpid(Some(self.pid), options).ok()??;
+        if let Some(number) = status.stopping_signal() {
+            return Some(Event::Stopped(number));
+        }
+        self.has_ended = true;
+        let code = status
+            .exit_status()
+            .and_then(|code| u8::try_from(code).ok());
+        let signal = status.terminating_signal().map(Ended::Signal);
+        let ended = signal.or(code.map(Ended::Code));
+        ended.map(Event::Ended)
+    }
+
+    /// Nothing of it is left, or what is left was left on purpose.
+    pub(super) fn over(self) {
+        self.guard.over();
+    }
+}
+
+/// Whether a terminal controls this process.
+fn has_terminal() -> bool {
+    File::open("/dev/tty").is_ok()
+}
+
+fn not_started(program: &OsString, error: io::Error) -> NotStarted {
+    let code = match error.kind() {
+        ErrorKind::NotFound => 127,
+        _ => 126,
+    };
+    let program = program.display();
+    let error = anyhow!(error).context(format!("cannot run `{program}`"));
+    NotStarted { code, error }
+}

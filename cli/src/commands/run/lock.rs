@@ -1,0 +1,110 @@
+//! The locks that the command runs under: one, or several that were taken together.
+
+use std::{convert::Infallible, future, io::Write};
+
+use reentry::{FencingToken, Held, HoldId, LockAllGuard, LockError, LockGuard, LockRequest, Locks};
+
+use super::args::Args;
+
+pub(super) enum Lock {
+    One(Box<LockGuard>),
+    Several(Box<LockAllGuard>),
+}
+
+impl Lock {
+    /// Waits for the locks of these arguments.
+    pub(super) async fn acquire(locks: &Locks, args: &Args) -> Result<Self, LockError> {
+        if args.verbose {
+            let keys: Vec<_> = args.keys.iter().map(String::as_str).collect();
+            say(&format!("waiting for {}", quoted(&keys)));
+        }
+        Ok(match &args.keys[..] {
+            [key] => {
+                let request = with_options(locks.lock(key), args);
+                Self::One(Box::new(request.acquire().await?))
+            }
+            keys => {
+                let request = with_options(locks.lock_all(keys), args);
+                Self::Several(Box::new(request.acquire().await?))
+            }
+        })
+    }
+
+    /// Each lock once.
+    fn held(&self) -> Vec<&Held> {
+        match self {
+            Self::One(guard) => vec![guard.held()],
+            Self::Several(guard) => guard.iter().collect(),
+        }
+    }
+
+    /// What all of them are held by.
+    pub(super) fn hold(&self) -> Option<HoldId> {
+        self.held().first().map(|held| held.hold_id())
+    }
+
+    pub(super) fn keys(&self) -> Vec<&str> {
+        self.held().into_iter().map(Held::key).collect()
+    }
+
+    /// In the order of the keys.
+    pub(super) fn tokens(&self) -> Vec<FencingToken> {
+        let held = self.held().into_iter();
+        held.map(Held::fencing_token).collect()
+    }
+
+    /// Waits until one of them is lost.
+    pub(super) async fn lost(&self) -> LockError {
+        let forever = future::pending::<Infallible>();
+        let ended = match self {
+            Self::One(guard) => guard.scope(forever).await,
+            Self::Several(guard) => guard.scope(forever).await,
+        };
+        match ended {
+            Ok(never) => match never {},
+            Err(error) => error,
+        }
+    }
+
+    /// Says on standard error what was acquired.
+    pub(super) fn tell(&self) {
+        let tokens = self.tokens();
+        let tokens: Vec<_> = tokens.iter().map(FencingToken::to_string).collect();
+        let (keys, tokens) = (quoted(&self.keys()), tokens.join(", "));
+        say(&format!("acquired {keys}, token {tokens}"));
+    }
+
+    pub(super) async fn release(self) -> Result<(), LockError> {
+        match self {
+            Self::One(guard) => guard.release().await,
+            Self::Several(guard) => guard.release().await,
+        }
+    }
+}
+
+fn with_options<K>(request: LockRequest<K>, args: &Args) -> LockRequest<K> {
+    let request = request.ttl(args.ttl);
+    let request = match (args.nonblock, args.timeout) {
+        (true, _) => request.no_wait(),
+        (false, Some(timeout)) => request.wait(timeout),
+        (false, None) => request.wait_forever(),
+    };
+    let request = match args.shared {
+        true => request.shared(),
+        false => request,
+    };
+    match args.min_hold {
+        Some(min_hold) => request.min_hold(min_hold),
+        None => request,
+    }
+}
+
+fn quoted(keys: &[&str]) -> String {
+    let quoted: Vec<_> = keys.iter().map(|key| format!("`{key}`")).collect();
+    quoted.join(", ")
+}
+
+/// A closed standard error keeps no command from running.
+fn say(words: &str) {
+    let _ = writeln!(anstream::stderr(), "reentry: {words}");
+}

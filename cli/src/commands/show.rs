@@ -1,0 +1,151 @@
+//! `reentry show`: one lock, and who waits for it.
+
+use std::{
+    fmt::Write as _,
+    io::{self, ErrorKind, Write},
+};
+
+use serde::Serialize;
+
+use crate::{
+    args::Global,
+    connect,
+    exit::Exit,
+    view::{LockView, WaitingView, printable, short},
+};
+
+/// Show one lock: who holds it, and who waits for it
+///
+/// The exit code is 1 if the lock is free.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The key
+    key: String,
+    /// Show so many of the processes that wait
+    #[arg(long, short = 'n', value_name = "COUNT", default_value_t = 20)]
+    limit: usize,
+}
+
+/// What is shown.
+#[derive(Debug, Serialize)]
+struct Shown {
+    /// `None` if it is free.
+    lock: Option<LockView>,
+    key: String,
+    /// The first ones.
+    queue: Vec<WaitingView>,
+    /// How many places the queue has, those of processes included that have died since.
+    places: u64,
+}
+
+pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<Exit> {
+    let locks = connect::locks(global).await?;
+    let lock = match locks.__glance(&args.key).await? {
+        Some(lock) => Some(LockView::from(lock)),
+        // What does not look like a lock may be one of another program, which keeps others out all the same.
+        None => locks.inspect(&args.key).await?.map(|info| {
+            let count = info.holders.len() as u64;
+            LockView::new(args.key.clone(), count, info)
+        }),
+    };
+    let mut pages = locks.queue(&args.key).page(args.limit.clamp(1, 50));
+    let mut queue = Vec::new();
+    while let Some(page) = pages.next_page().await? {
+        queue.extend(page.into_iter().map(WaitingView::from));
+        if queue.len() >= args.limit {
+            break;
+        }
+    }
+    queue.truncate(args.limit);
+    let exit = match lock {
+        Some(_) => Exit::Success,
+        None => Exit::No,
+    };
+    let shown = Shown {
+        lock,
+        queue,
+        places: pages.places(),
+        key: args.key,
+    };
+    let text = if global.json {
+        serde_json::to_string(&shown)? + "\n"
+    } else {
+        shown.text()
+    };
+    let mut out = anstream::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(io::Error::into(error)),
+        _ => Ok(exit),
+    }
+}
+
+impl Shown {
+    fn text(&self) -> String {
+        let mut text = described(&self.key, self.lock.as_ref());
+        if !self.queue.is_empty() {
+            let _ = writeln!(
+                text,
+                "\n{:>4}  {:36}  {:9}  {:>9}  HOLD",
+                "", "PROCESS", "WANTS", "ALIVE FOR"
+            );
+        }
+        for (process, place) in self.queue.iter().zip(1_u64..) {
+            let alive_for = process.alive_for_ms.map_or("dead".to_owned(), short);
+            let hold = process.holds.first().map_or("?", |hold| hold.as_str());
+            let more = match process.holds.len() {
+                0 | 1 => String::new(),
+                count => format!(" +{}", count - 1),
+            };
+            let _ = writeln!(
+                text,
+                "{place:>4}  {:36}  {:9}  {alive_for:>9}  {hold}{more}",
+                printable(&process.process),
+                process.mode,
+            );
+        }
+        let left = self.places.saturating_sub(self.queue.len() as u64);
+        if left > 0 {
+            let _ = writeln!(text, "      and {left} more");
+        }
+        text
+    }
+}
+
+/// A lock in words, line by line.
+pub(crate) fn described(key: &str, lock: Option<&LockView>) -> String {
+    let mut text = printable(key).into_owned();
+    let Some(lock) = lock else {
+        return text + " is free\n";
+    };
+    // Into a string it cannot fail.
+    let _ = match (lock.mode, lock.holder_count) {
+        ("shared", 1) => writeln!(text, " is shared by 1 holder"),
+        ("shared", count) => writeln!(text, " is shared by {count} holders"),
+        (mode, _) => writeln!(text, " is held, {mode}"),
+    };
+    for holder in &lock.holders {
+        let _ = write!(text, "  holder   {}", printable(&holder.hold_id));
+        let _ = write!(text, ", depth {}", holder.depth);
+        if let Some(left) = holder.lease_left_ms {
+            let _ = write!(text, ", lease {}", short(left));
+        }
+        if holder.owner.is_none() {
+            text.push_str(", of another program");
+        }
+        text.push('\n');
+    }
+    let shown = lock.holders.len() as u64;
+    if lock.holder_count > shown {
+        let _ = writeln!(text, "           and {} more", lock.holder_count - shown);
+    }
+    let _ = writeln!(text, "  lease    {}", lock.lease_left());
+    let _ = writeln!(text, "  held for {}", lock.held_for());
+    let token = lock.token.map_or("none".to_owned(), |it| it.to_string());
+    let _ = writeln!(text, "  token    {token}");
+    let _ = match lock.waiting_processes {
+        0 => writeln!(text, "  nobody waits"),
+        1 => writeln!(text, "  1 process waits"),
+        count => writeln!(text, "  {count} processes wait"),
+    };
+    text
+}

@@ -1,0 +1,165 @@
+//! `reentry watch`: the locks that are held, as they change.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `state` | what is shown, and what a key does |
+//! | `sweep` | where it comes from |
+//! | `draw` | how it looks |
+
+mod draw;
+mod state;
+mod sweep;
+
+use std::{
+    io::{IsTerminal, stdin, stdout},
+    sync::Arc,
+    thread,
+    time::Duration,
+};
+
+use anyhow::bail;
+use ratatui::{
+    DefaultTerminal,
+    crossterm::event::{self, Event},
+};
+use reentry::Locks;
+use tokio::{
+    select,
+    sync::{mpsc, watch},
+    task::JoinHandle,
+    time::{MissedTickBehavior, interval},
+};
+
+use self::state::{Action, News, State};
+use crate::{
+    args::{Global, duration},
+    connect,
+    exit::Exit,
+    top::Order,
+};
+
+/// How often the screen is drawn at most.
+const FRAME: Duration = Duration::from_millis(100);
+
+/// Watch the locks that are held, in a table that fills the terminal
+///
+/// All keys of the servers are looked through again and again, and what is on the screen every --interval. Keys: q quits,
+/// the arrows move, s sorts by something else, / filters, r begins again.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Which keys: `*` stands for any letters, `?` for one, `[ab]` for one of these
+    #[arg(default_value = "*")]
+    pattern: String,
+    /// The order at first
+    #[arg(long, short, value_name = "ORDER", default_value = "waiting")]
+    sort: Order,
+    /// How often to look again
+    #[arg(long, short, value_name = "TIME", default_value = "1s", value_parser = duration)]
+    interval: Duration,
+}
+
+pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<Exit> {
+    if global.json || !stdout().is_terminal() || !stdin().is_terminal() {
+        bail!(
+            "`watch` needs a terminal; `reentry ls`, with `--json` or without, prints the same once"
+        );
+    }
+    let locks = connect::locks(global).await?;
+    let server = match &locks.__servers().await?[..] {
+        [one] => one.address().to_owned(),
+        several => format!("{} servers", several.len()),
+    };
+    let mut terminal = ratatui::try_init()?;
+    let watched = watch(&mut terminal, &locks, &args, &server).await;
+    ratatui::try_restore()?;
+    watched.map(|()| Exit::Success)
+}
+
+/// What is under way beside the screen.
+struct Sweeping {
+    news: mpsc::Receiver<News>,
+    on_screen: watch::Sender<Arc<[String]>>,
+    task: JoinHandle<()>,
+}
+
+impl Sweeping {
+    fn begin(locks: &Locks, pattern: &str, interval: Duration) -> Self {
+        let (heard, news) = mpsc::channel(64);
+        let (on_screen, seen) = watch::channel(Arc::from([]));
+        let sweep = sweep::sweep(locks.clone(), pattern.to_owned(), interval, seen, heard);
+        Self {
+            news,
+            on_screen,
+            task: tokio::spawn(sweep),
+        }
+    }
+}
+
+impl Drop for Sweeping {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn watch(
+    terminal: &mut DefaultTerminal,
+    locks: &Locks,
+    args: &Args,
+    server: &str,
+) -> anyhow::Result<()> {
+    let mut state = State::new(&args.pattern, args.sort);
+    let mut sweeping = Sweeping::begin(locks, state.pattern(), args.interval);
+    let mut pressed = events();
+    let mut frames = interval(FRAME);
+    frames.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut is_new = true;
+    loop {
+        select! {
+            Some(news) = sweeping.news.recv() => {
+                state.hear(news);
+                is_new = true;
+            }
+            event = pressed.recv() => {
+                is_new = true;
+                let screen = usize::from(terminal.size()?.height.saturating_sub(draw::BESIDE));
+                let action = match event {
+                    Some(Event::Key(key)) => state.press(key, screen),
+                    // The terminal is gone.
+                    None => Action::Quit,
+                    // Its size is asked for when it is drawn.
+                    Some(_) => Action::Nothing,
+                };
+                match action {
+                    Action::Nothing => {}
+                    Action::Quit => return Ok(()),
+                    Action::Sweep => {
+                        state.begin();
+                        sweeping = Sweeping::begin(locks, state.pattern(), args.interval);
+                    }
+                }
+            }
+            _ = frames.tick(), if is_new => {
+                is_new = false;
+                terminal.draw(|frame| draw::draw(frame, &state, server))?;
+                let height = usize::from(terminal.size()?.height);
+                let from = state.selected().saturating_sub(height);
+                let rows = state.rows().into_iter().skip(from).take(2 * height);
+                let keys = rows.map(|lock| lock.key.clone()).collect();
+                sweeping.on_screen.send_replace(keys);
+            }
+        }
+    }
+}
+
+/// What is typed, from a thread of its own, since reading it blocks. It ends with the program.
+fn events() -> mpsc::Receiver<Event> {
+    let (sender, receiver) = mpsc::channel(16);
+    thread::spawn(move || {
+        while let Ok(event) = event::read() {
+            if sender.blocking_send(event).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
+}

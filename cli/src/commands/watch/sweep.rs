@@ -1,0 +1,68 @@
+//! Looks through all locks again and again, and at those on the screen in between.
+
+use std::{sync::Arc, time::Duration};
+
+use reentry::{LockError, Locks};
+use tokio::{
+    sync::{mpsc::Sender, watch},
+    time::{Instant, sleep},
+};
+
+use super::state::News;
+use crate::view::LockView;
+
+/// After an error.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Sweeps for ever. `on_screen` says which keys are on the screen. It ends when no one hears it any more.
+pub(crate) async fn sweep(
+    locks: Locks,
+    pattern: String,
+    interval: Duration,
+    on_screen: watch::Receiver<Arc<[String]>>,
+    heard: Sender<News>,
+) {
+    let mut looked = Instant::now();
+    let mut list = locks.list(&pattern);
+    loop {
+        let begun = Instant::now();
+        let news = match list.next_page().await {
+            Ok(Some(page)) => {
+                let page = page.into_iter().map(LockView::from).collect();
+                News::Page(page, list.progress())
+            }
+            Ok(None) => {
+                list = locks.list(&pattern);
+                News::End
+            }
+            Err(error) => failed(error),
+        };
+        let pause = match &news {
+            // The server has as much time for others as for this.
+            News::Page(..) => begun.elapsed(),
+            News::End | News::Again(..) => interval,
+            News::Failed(_) => PAUSE,
+        };
+        if heard.send(news).await.is_err() {
+            return;
+        }
+        sleep(pause).await;
+        if looked.elapsed() >= interval {
+            let keys = Arc::clone(&on_screen.borrow());
+            for key in keys.iter() {
+                let news = match locks.__glance(key).await {
+                    Ok(lock) => News::Again(key.clone(), lock.map(LockView::from)),
+                    Err(error) => failed(error),
+                };
+                if heard.send(news).await.is_err() {
+                    return;
+                }
+            }
+            looked = Instant::now();
+        }
+    }
+}
+
+fn failed(error: LockError) -> News {
+    News::Failed(format!("{:#}", anyhow::Error::new(error)))
+}

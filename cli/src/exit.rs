@@ -1,0 +1,111 @@
+//! The exit codes, and how a failure is told.
+//!
+//! | code | meaning |
+//! |---|---|
+//! | 0 | done |
+//! | 1 | done, and the answer is no: there is no such lock, something is wrong with the server |
+//! | 122 | the server cannot be reached, or refuses |
+//! | 123 | the lock was lost |
+//! | 124 | the lock was not acquired in time; `run --conflict-exit-code` changes it |
+//! | 125 | `reentry` itself failed: wrong arguments, or the system refuses |
+//! | 126 | `run`: the command cannot be executed |
+//! | 127 | `run`: the command was not found |
+//! | others | `run`: that of the command, or 128 + n if signal n has ended it |
+//!
+//! From 124 on they are those of timeout(1) and env(1), so that commands hardly use them for themselves.
+
+use std::{fmt, io::Write, process::ExitCode};
+
+use anstyle::{AnsiColor, Style};
+use reentry::LockError;
+use serde_json::json;
+
+/// How the program ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    Success,
+    No,
+    Server,
+    Lost,
+    NotAcquired,
+    Failed,
+    /// Of another program, or chosen by the user.
+    Code(u8),
+    /// What this signal has ended.
+    Signal(i32),
+}
+
+impl Exit {
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Self::Code(code) => code,
+            Self::Signal(number) => u8::try_from(128 + number).unwrap_or(u8::MAX),
+            Self::Success => 0,
+            Self::No => 1,
+            Self::Server => 122,
+            Self::Lost => 123,
+            Self::NotAcquired => 124,
+            Self::Failed => 125,
+        }
+    }
+
+    /// What an error means, wherever in its chain the crate has said it.
+    pub(crate) fn of(error: &anyhow::Error) -> Self {
+        let of_lock = |error: &LockError| match error {
+            error if error.is_unavailable() => Self::Server,
+            error if error.is_lost() => Self::Lost,
+            error if error.is_contended() || error.is_deadlock() => Self::NotAcquired,
+            _ => Self::Failed,
+        };
+        let mut chain = error.chain();
+        let said = chain.find_map(|error| error.downcast_ref());
+        said.map_or(Self::Failed, of_lock)
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        #[cfg(unix)]
+        if exit == Exit::Signal(signal_hook::consts::SIGINT) {
+            // A shell goes on with its script after a command that has merely the code 130.
+            let _ = signal_hook::low_level::emulate_default_handler(signal_hook::consts::SIGINT);
+        }
+        exit.code().into()
+    }
+}
+
+/// An error, and the exit code that it means.
+pub(crate) struct Failure {
+    error: anyhow::Error,
+    exit: Exit,
+    is_json: bool,
+}
+
+impl Failure {
+    pub(crate) fn new(error: anyhow::Error, is_json: bool) -> Self {
+        let exit = Exit::of(&error);
+        Self {
+            error,
+            exit,
+            is_json,
+        }
+    }
+
+    /// Says it on standard error. Where that is closed, the exit code has to suffice.
+    pub(crate) fn say(&self) -> Exit {
+        let _ = writeln!(anstream::stderr(), "{self}");
+        self.exit
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let error = format!("{:#}", self.error);
+        if self.is_json {
+            let code = self.exit.code();
+            return write!(f, "{}", json!({ "error": error, "exit_code": code }));
+        }
+        let red = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));
+        write!(f, "{red}error:{red:#} {error}")
+    }
+}

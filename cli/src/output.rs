@@ -1,0 +1,31 @@
+//! What is printed: for a person, or JSON.
+
+use std::{
+    fmt::Display,
+    io::{self, ErrorKind, Write},
+};
+
+use serde::Serialize;
+
+use crate::args::Global;
+
+/// Prints a value on standard output: as it displays itself, or with `--json` as one line of JSON.
+///
+/// A reader that has read enough, as `head`, is no error.
+///
+/// # Errors
+///
+/// What writing said.
+pub(crate) fn print(global: &Global, value: &(impl Display + Serialize)) -> io::Result<()> {
+    let text = match global.json {
+        true => serde_json::to_string(value)?,
+        false => value.to_string(),
+    };
+    let text = text.trim_end_matches('\n');
+    let mut output = anstream::stdout().lock();
+    let written = writeln!(output, "{text}").and_then(|()| output.flush());
+    match written {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        written => written,
+    }
+}

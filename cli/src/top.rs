@@ -1,0 +1,154 @@
+//! The first locks of all in some order, in bounded memory.
+
+use std::{cmp::Ordering, collections::HashMap};
+
+use clap::ValueEnum;
+
+use crate::view::LockView;
+
+/// In which order locks are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Order {
+    /// Those for which the most processes wait first
+    Waiting,
+    /// Those that have been held for the longest time first
+    Held,
+    /// Those whose leases end first
+    Lease,
+    /// Those with the most holders first
+    Holders,
+    /// By their names
+    Key,
+}
+
+impl Order {
+    /// What comes first is less.
+    pub(crate) fn compare(self, one: &LockView, other: &LockView) -> Ordering {
+        let by = match self {
+            Self::Waiting => other.waiting_processes.cmp(&one.waiting_processes),
+            Self::Held => other.held_for_ms.cmp(&one.held_for_ms),
+            Self::Lease => {
+                let end = |lock: &LockView| lock.lease_left_ms.unwrap_or(u64::MAX);
+                end(one).cmp(&end(other))
+            }
+            Self::Holders => other.holder_count.cmp(&one.holder_count),
+            Self::Key => Ordering::Equal,
+        };
+        by.then_with(|| one.key.cmp(&other.key))
+    }
+
+    pub(crate) fn next(self) -> Self {
+        match self {
+            Self::Waiting => Self::Held,
+            Self::Held => Self::Lease,
+            Self::Lease => Self::Holders,
+            Self::Holders => Self::Key,
+            Self::Key => Self::Waiting,
+        }
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Waiting => "waiting",
+            Self::Held => "held",
+            Self::Lease => "lease",
+            Self::Holders => "holders",
+            Self::Key => "key",
+        }
+    }
+}
+
+/// The first of the locks that it was given; of one that it was given twice, as it stood later.
+///
+/// It keeps up to twice as many as it is asked for, and throws half of them away when that is reached.
+#[derive(Debug)]
+pub(crate) struct Top {
+    order: Order,
+    most: usize,
+    locks: HashMap<String, LockView>,
+}
+
+impl Top {
+    pub(crate) fn new(order: Order, most: usize) -> Self {
+        Self {
+            order,
+            most,
+            locks: HashMap::new(),
+        }
+    }
+
+    pub(crate) fn put(&mut self, lock: LockView) {
+        self.locks.insert(lock.key.clone(), lock);
+        if self.locks.len() >= self.most.saturating_mul(2).max(2) {
+            let first = self.sorted();
+            self.locks = first.into_iter().map(|it| (it.key.clone(), it)).collect();
+        }
+    }
+
+    /// The first ones, in their order.
+    pub(crate) fn first(&self) -> Vec<&LockView> {
+        let mut locks: Vec<_> = self.locks.values().collect();
+        locks.sort_by(|one, other| self.order.compare(one, other));
+        locks.truncate(self.most);
+        locks
+    }
+
+    pub(crate) fn remove(&mut self, key: &str) {
+        self.locks.remove(key);
+    }
+
+    /// Of those that it still has.
+    pub(crate) fn reorder(&mut self, order: Order) {
+        self.order = order;
+    }
+
+    /// How many it shows.
+    pub(crate) fn count(&self) -> usize {
+        self.locks.len().min(self.most)
+    }
+
+    /// The first ones, in their order. None is left.
+    pub(crate) fn sorted(&mut self) -> Vec<LockView> {
+        let mut locks: Vec<_> = self.locks.drain().map(|(_, lock)| lock).collect();
+        locks.sort_by(|one, other| self.order.compare(one, other));
+        locks.truncate(self.most);
+        locks
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn lock(key: &str, waiting: u64) -> LockView {
+        LockView {
+            key: key.to_owned(),
+            mode: "exclusive",
+            holder_count: 1,
+            holders: Vec::new(),
+            lease_left_ms: Some(30_000),
+            held_for_ms: Some(1_000),
+            token: None,
+            waiting_processes: waiting,
+        }
+    }
+
+    #[test]
+    fn the_first_of_many_are_kept_in_bounded_memory() {
+        let mut top = Top::new(Order::Waiting, 3);
+        for number in 0..1_000 {
+            top.put(lock(&format!("order:{number}"), number * 7 % 1_000));
+            assert!(top.locks.len() <= 6);
+        }
+        let waiting: Vec<_> = top.sorted().iter().map(|it| it.waiting_processes).collect();
+        assert_eq!(waiting, [999, 998, 997]);
+    }
+
+    #[test]
+    fn a_lock_that_comes_twice_is_shown_once() {
+        let mut top = Top::new(Order::Key, 5);
+        top.put(lock("a", 1));
+        top.put(lock("a", 2));
+        assert_eq!(top.sorted(), [lock("a", 2)]);
+    }
+}

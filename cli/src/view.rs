@@ -1,0 +1,190 @@
+//! A lock as it is shown: to a person, or as JSON.
+
+use std::{borrow::Cow, fmt::Write as _, time::Duration};
+
+use reentry::{HoldId, Holder, ListedLock, LockInfo, Mode, WaitingProcess};
+use serde::Serialize;
+
+/// A lock.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct LockView {
+    pub(crate) key: String,
+    pub(crate) mode: &'static str,
+    /// How many holders there are.
+    pub(crate) holder_count: u64,
+    /// Some of them.
+    pub(crate) holders: Vec<HolderView>,
+    /// `None` without an expiry.
+    pub(crate) lease_left_ms: Option<u64>,
+    pub(crate) held_for_ms: Option<u64>,
+    pub(crate) token: Option<u64>,
+    pub(crate) waiting_processes: u64,
+}
+
+/// A holder of a lock.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct HolderView {
+    pub(crate) hold_id: String,
+    /// The call graph; `None` where another program has written something else.
+    pub(crate) owner: Option<String>,
+    pub(crate) depth: u64,
+    /// Of a reader.
+    pub(crate) lease_left_ms: Option<u64>,
+}
+
+/// A process that waits for a lock.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct WaitingView {
+    pub(crate) process: String,
+    pub(crate) mode: &'static str,
+    pub(crate) holds: Vec<String>,
+    pub(crate) alive: bool,
+    /// For how long it counts as alive if it does not ask again.
+    pub(crate) alive_for_ms: Option<u64>,
+}
+
+impl From<ListedLock> for LockView {
+    fn from(lock: ListedLock) -> Self {
+        Self::new(lock.key, lock.holders, lock.info)
+    }
+}
+
+impl LockView {
+    pub(crate) fn new(key: String, holder_count: u64, info: LockInfo) -> Self {
+        Self {
+            key,
+            mode: mode(info.mode),
+            holder_count,
+            holders: info.holders.into_iter().map(HolderView::from).collect(),
+            lease_left_ms: info.remaining.map(millis),
+            held_for_ms: info.held_for.map(millis),
+            token: info.token.map(u64::from),
+            waiting_processes: info.waiting_processes,
+        }
+    }
+
+    /// Of the first holder; 0 without one.
+    pub(crate) fn depth(&self) -> u64 {
+        self.holders.first().map_or(0, |holder| holder.depth)
+    }
+
+    /// Who holds it, in a few letters; of several the first, and how many more there are.
+    pub(crate) fn owner(&self) -> String {
+        let Some(first) = self.holders.first() else {
+            return "-".to_owned();
+        };
+        let name = first.owner.as_deref().unwrap_or(&first.hold_id);
+        let mut text: String = printable(name).chars().take(8).collect();
+        if self.holder_count > 1 {
+            // Into a string it cannot fail.
+            let _ = write!(text, " +{}", self.holder_count - 1);
+        }
+        text
+    }
+
+    pub(crate) fn lease_left(&self) -> String {
+        self.lease_left_ms.map_or("never ends".to_owned(), short)
+    }
+
+    pub(crate) fn held_for(&self) -> String {
+        self.held_for_ms.map_or("?".to_owned(), short)
+    }
+}
+
+impl From<Holder> for HolderView {
+    fn from(holder: Holder) -> Self {
+        Self {
+            hold_id: holder.hold_id,
+            owner: holder.owner.map(|owner| owner.to_string()),
+            depth: holder.depth,
+            lease_left_ms: holder.remaining.map(millis),
+        }
+    }
+}
+
+impl From<WaitingProcess> for WaitingView {
+    fn from(process: WaitingProcess) -> Self {
+        Self {
+            process: process.process,
+            mode: mode(process.mode),
+            holds: process.holds.iter().map(HoldId::to_string).collect(),
+            alive: process.alive_for.is_some(),
+            alive_for_ms: process.alive_for.map(millis),
+        }
+    }
+}
+
+fn mode(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Exclusive => "exclusive",
+        Mode::Shared => "shared",
+        _ => "unknown",
+    }
+}
+
+fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// A span in a few letters: `850ms`, `29.3s`, `4m05s`, `3h20m`, `12d03h`.
+pub(crate) fn short(millis: u64) -> String {
+    let seconds = millis / 1_000;
+    match seconds {
+        0 => format!("{millis}ms"),
+        1..60 => format!("{seconds}.{}s", millis % 1_000 / 100),
+        60..3_600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
+        3_600..86_400 => format!("{}h{:02}m", seconds / 3_600, seconds % 3_600 / 60),
+        _ => format!("{}d{:02}h", seconds / 86_400, seconds % 86_400 / 3_600),
+    }
+}
+
+/// A text of another program without what a terminal would obey.
+pub(crate) fn printable(text: &str) -> Cow<'_, str> {
+    // Marks that turn the direction of what follows are no control characters, and hide as much.
+    let is_obeyed = |letter: char| {
+        letter.is_control()
+            || matches!(letter, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    if !text.contains(is_obeyed) {
+        return Cow::Borrowed(text);
+    }
+    let mut printable = String::with_capacity(text.len() + 8);
+    for letter in text.chars() {
+        if is_obeyed(letter) {
+            printable.extend(letter.escape_unicode());
+        } else {
+            printable.push(letter);
+        }
+    }
+    Cow::Owned(printable)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_span_has_two_units_at_most() {
+        for (millis, text) in [
+            (0, "0ms"),
+            (999, "999ms"),
+            (1_000, "1.0s"),
+            (29_399, "29.3s"),
+            (60_000, "1m00s"),
+            (3_599_999, "59m59s"),
+            (12_000_000, "3h20m"),
+            (86_400_000, "1d00h"),
+        ] {
+            assert_eq!(short(millis), text);
+        }
+    }
+
+    #[test]
+    fn a_key_cannot_give_orders_to_the_terminal() {
+        assert_eq!(printable("order:42 ä"), "order:42 ä");
+        assert_eq!(
+            printable("a\u{1b}[2Jb\n\u{202e}"),
+            "a\\u{1b}[2Jb\\u{a}\\u{202e}"
+        );
+    }
+}

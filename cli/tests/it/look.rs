@@ -1,0 +1,9 @@
+//! The subcommands that show what is there, and end it.
+
+mod doctor;
+mod kit;
+mod ls;
+mod release;
+mod screen;
+mod show;
+mod watch;

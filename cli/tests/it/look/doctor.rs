@@ -1,0 +1,274 @@
+//! `reentry doctor`.
+
+use serde_json::Value;
+
+use super::kit::{lines, process, run};
+use crate::support::{
+    Cluster, RedisServer, SentinelSet,
+    sentinel::NAME,
+    wait::{DEADLINE, eventually},
+};
+
+/// The report as JSON, and the exit code.
+async fn report(url: &str, words: &[&str]) -> (Option<i32>, Value) {
+    let words: Vec<_> = ["doctor", "--json"]
+        .into_iter()
+        .chain(words.iter().copied())
+        .collect();
+    let ended = run(url, &words).await;
+    let report = lines(&ended).pop();
+    (ended.code, report.unwrap_or_else(|| panic!("{ended:?}")))
+}
+
+/// The levels of the findings of a check.
+fn levels<'r>(report: &'r Value, check: &str) -> Vec<&'r str> {
+    let sections = report["sections"].as_array().unwrap();
+    let findings = sections
+        .iter()
+        .flat_map(|it| it["findings"].as_array().unwrap());
+    let of_check = findings.filter(|it| it["check"] == check);
+    of_check.map(|it| it["level"].as_str().unwrap()).collect()
+}
+
+/// What the findings of a check say, and advise.
+fn told(report: &Value, check: &str) -> String {
+    let sections = report["sections"].as_array().unwrap();
+    let findings = sections
+        .iter()
+        .flat_map(|it| it["findings"].as_array().unwrap());
+    let of_check = findings.filter(|it| it["check"] == check);
+    of_check
+        .map(|it| format!("{} {}\n", it["what"], it["advice"]))
+        .collect()
+}
+
+/// The ACL of the README, and what lists need.
+fn rights() -> String {
+    let readme = concat!(env!("CARGO_MANIFEST_DIR"), "/../README.md");
+    let readme = std::fs::read_to_string(readme).unwrap();
+    let rules = readme
+        .lines()
+        .find_map(|line| line.strip_prefix("ACL SETUSER locker"));
+    format!("{} +scan +hkeys +zcount +dbsize", rules.unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_keeps_nothing_works_and_is_to_be_looked_at() {
+    let server = RedisServer::start().await;
+    let (code, report) = report(&server.url(), &[]).await;
+    assert_eq!(
+        (code, &report["worst"]),
+        (Some(0), &"warn".into()),
+        "{report:#}"
+    );
+    assert_eq!(levels(&report, "persistence"), ["warn"]);
+    for check in ["version", "memory", "replication", "clock"] {
+        assert_eq!(levels(&report, check), ["ok"], "{check}: {report:#}");
+    }
+    assert_eq!(levels(&report, "user"), ["ok"; 4], "{report:#}");
+    let strict = run(&server.url(), &["doctor", "--strict"]).await;
+    assert_eq!(strict.code, Some(1));
+    assert!(strict.out.contains("persistence"), "{strict:?}");
+    assert!(
+        !strict.out.contains('\u{1b}'),
+        "no colours without a terminal: {strict:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_evicts_locks_is_wrong() {
+    let server = RedisServer::start().await;
+    server.ask("CONFIG SET maxmemory-policy volatile-lru").await;
+    assert_eq!(
+        levels(&report(&server.url(), &[]).await.1, "memory"),
+        ["warn"]
+    );
+    server.ask("CONFIG SET maxmemory 1gb").await;
+    let (code, report) = report(&server.url(), &[]).await;
+    assert_eq!((code, levels(&report, "memory")), (Some(1), vec!["fail"]));
+    assert!(told(&report, "memory").contains("noeviction"), "{report:#}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_with_an_append_only_file_keeps_its_locks() {
+    let server = RedisServer::start().await;
+    server.ask("CONFIG SET appendonly yes").await;
+    let kept = async || levels(&report(&server.url(), &[]).await.1, "persistence") == ["ok"];
+    eventually(DEADLINE, "the file is there", kept).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rights_that_are_missing_are_named_as_they_are_given() {
+    let server = RedisServer::start().await;
+    let rights = rights();
+    let url = format!("redis://locker:password@{}", server.address());
+    // With `ACL` itself the user may ask for each.
+    server
+        .ask(&format!("ACL SETUSER locker {rights} +acl"))
+        .await;
+    let (_, whole) = report(&url, &["--prefix", "app:"]).await;
+    let refused = told(&whole, "user");
+    assert_eq!(
+        levels(&whole, "user"),
+        ["ok", "ok", "ok", "warn"],
+        "{refused}"
+    );
+    assert!(refused.contains("+wait +set +script|load"), "{refused}");
+    for (missing, right, level) in [
+        ("-hset", "+hset", "fail"),
+        ("-scan", "+scan", "warn"),
+        ("-publish", "+publish", "warn"),
+        ("resetchannels", "&reentry:inbox:*", "warn"),
+        ("resetkeys ~reentry:*", "~app:*", "fail"),
+    ] {
+        server.ask("ACL DELUSER locker").await;
+        server
+            .ask(&format!("ACL SETUSER locker {rights} +acl {missing}"))
+            .await;
+        let (code, report) = report(&url, &["--prefix", "app:"]).await;
+        let told = told(&report, "user");
+        assert!(told.contains(right), "{missing}: {told}");
+        assert!(
+            levels(&report, "user").contains(&level),
+            "{missing}: {told}"
+        );
+        assert_eq!(code == Some(1), level == "fail", "{missing}: {told}");
+        assert!(!report.to_string().contains("password"), "{report}");
+    }
+}
+
+/// As before Redis 7.0, which cannot be asked about one command.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_rules_are_read_where_no_single_command_can_be_asked_about() {
+    let server = RedisServer::start().await;
+    let url = format!("redis://locker:password@{}", server.address());
+    let ask = "+acl|whoami +acl|getuser +acl|cat";
+    for (rules, missing) in [
+        (format!("{} {ask}", rights()), "+wait +set +script|load"),
+        (format!("{} {ask} -hset", rights()), "+hset"),
+        (format!("{} {ask} -@sortedset", rights()), "+zadd"),
+        (format!("{} +@all -@dangerous {ask}", rights()), "+info"),
+        (format!("{} {ask} resetkeys ~reentry:*", rights()), "~app:*"),
+    ] {
+        server.ask("ACL DELUSER locker").await;
+        server.ask(&format!("ACL SETUSER locker {rules}")).await;
+        let (_, report) = report(&url, &["--prefix", "app:"]).await;
+        let told = told(&report, "user");
+        assert!(told.contains(missing), "{rules}: {missing}: {told}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_who_may_not_ask_takes_a_lock_to_find_out() {
+    let server = RedisServer::start().await;
+    let url = format!("redis://locker:password@{}", server.address());
+    for (missing, expected) in [
+        ("", ["ok", "ok"]),
+        ("-zcount", ["ok", "warn"]),
+        ("-hset", ["fail", "ok"]),
+    ] {
+        server.ask("ACL DELUSER locker").await;
+        server
+            .ask(&format!("ACL SETUSER locker {} {missing}", rights()))
+            .await;
+        let (_, report) = report(&url, &["--prefix", "app:"]).await;
+        assert_eq!(levels(&report, "user"), expected, "{missing}: {report:#}");
+    }
+    let free = async || {
+        process(&server)
+            .await
+            .list("app:*")
+            .next_page()
+            .await
+            .unwrap()
+            .unwrap()
+            .is_empty()
+    };
+    eventually(DEADLINE, "nothing is left", free).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_in_the_place_of_a_primary_is_wrong() {
+    let primary = RedisServer::start().await;
+    let replica = RedisServer::start().await;
+    replica
+        .ask(&format!("REPLICAOF 127.0.0.1 {}", primary.port()))
+        .await;
+    let linked = async || {
+        let (_, report) = report(&primary.url(), &[]).await;
+        levels(&report, "replication") == ["warn", "ok"]
+    };
+    eventually(DEADLINE, "both are seen from the primary", linked).await;
+    let (_, seen) = report(&primary.url(), &[]).await;
+    assert!(
+        told(&seen, "replication").contains("min-replicas-to-write 1"),
+        "{seen:#}"
+    );
+    assert_eq!(levels(&seen, "clocks"), ["ok"]);
+    primary.ask("CONFIG SET min-replicas-to-write 2").await;
+    let (code, seen) = report(&primary.url(), &[]).await;
+    assert_eq!(
+        (code, levels(&seen, "replication")),
+        (Some(1), vec!["fail", "ok"])
+    );
+    assert!(
+        told(&seen, "replication").contains("NOREPLICAS"),
+        "{seen:#}"
+    );
+    let (_, seen) = report(&replica.url(), &[]).await;
+    assert_eq!(seen["sections"][0]["role"], "replica", "{seen:#}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sentinels_are_asked_for_their_quorum_and_their_patience() {
+    let set = SentinelSet::start().await;
+    let url = format!("redis+sentinel://{}/{NAME}", set.addresses());
+    let whole = async || {
+        let (_, report) = report(&url, &[]).await;
+        levels(&report, "sentinels") == ["ok"] && levels(&report, "failover") == ["ok"]
+    };
+    eventually(DEADLINE, "all are well", whole).await;
+    let (_, short) = report(&url, &["--ttl", "3s"]).await;
+    assert_eq!(levels(&short, "failover"), ["warn"], "{short:#}");
+    assert!(
+        told(&short, "failover").contains("down-after-milliseconds"),
+        "{short:#}"
+    );
+    assert_eq!(levels(&short, "clocks"), ["ok"]);
+    let roles = short["sections"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it["role"].clone());
+    let sentinels = roles.filter(|role| role == "sentinel").count();
+    assert_eq!(sentinels, set.sentinels.len());
+
+    for sentinel in &set.sentinels[1..] {
+        sentinel.stop();
+    }
+    let alone = async || levels(&report(&url, &[]).await.1, "sentinels").contains(&"fail");
+    eventually(DEADLINE * 2, "there is no quorum", alone).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_is_asked_for_its_slots_and_replicas() {
+    let cluster = Cluster::start().await;
+    let url = format!("redis+cluster://{}", cluster.seeds());
+    let whole = async || levels(&report(&url, &[]).await.1, "cluster") == ["ok"];
+    eventually(DEADLINE, "all slots are covered", whole).await;
+    let (_, seen) = report(&url, &["--ttl", "3s"]).await;
+    assert_eq!(levels(&seen, "failover"), ["warn"], "{seen:#}");
+    assert_eq!(levels(&seen, "version").len(), 6);
+
+    let replica = cluster.replica_of(0).await;
+    cluster.nodes[replica].stop();
+    cluster.nodes[0].stop();
+    let down = async || levels(&report(&url, &[]).await.1, "cluster").contains(&"fail");
+    eventually(DEADLINE * 2, "it is down", down).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_any_server_it_says_so() {
+    let ended = run("redis://127.0.0.1:1", &["doctor"]).await;
+    assert_eq!(ended.code, Some(122), "{ended:?}");
+}

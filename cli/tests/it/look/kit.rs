@@ -1,0 +1,73 @@
+//! What these tests share: locks that are held, and the program beside them.
+
+use std::process::Command;
+
+use reentry::{LockGuard, Locks, LocksBuilder};
+use serde_json::Value;
+use tokio::task::{JoinHandle, spawn_blocking};
+
+use crate::{
+    program::{Ended, reentry},
+    support::{
+        server::RedisServer,
+        wait::{DEADLINE, eventually, within},
+    },
+};
+
+/// What a busy machine needs.
+const PATIENCE: [&str; 4] = ["--connect-timeout", "20s", "--response-timeout", "20s"];
+
+/// The program for the servers of a URL.
+pub(super) fn at(url: &str, words: &[&str]) -> Command {
+    let mut command = reentry(words);
+    command.args(PATIENCE).env("REDIS_URL", url);
+    command
+}
+
+/// Runs it to its end, while this process goes on.
+pub(super) async fn run(url: &str, words: &[&str]) -> Ended {
+    let mut command = at(url, words);
+    let running = spawn_blocking(move || command.output().expect("the program to start"));
+    let output = within(DEADLINE, &format!("{words:?} ends"), running).await;
+    output.expect("no panic").into()
+}
+
+/// What it has said as JSON, line by line.
+pub(super) fn lines(ended: &Ended) -> Vec<Value> {
+    let lines = ended.out.lines();
+    lines
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect()
+}
+
+pub(super) fn builder(server: &RedisServer) -> LocksBuilder {
+    let builder = Locks::builder().url(server.url()).wait_forever();
+    builder.connect_timeout(DEADLINE).response_timeout(DEADLINE)
+}
+
+/// Locks as another process has them.
+pub(super) async fn process(server: &RedisServer) -> Locks {
+    builder(server)
+        .build()
+        .await
+        .expect("a connection to the test's own server")
+}
+
+pub(super) async fn hold(locks: &Locks, key: &str) -> LockGuard {
+    locks.lock(key).await.expect("a lock that is free")
+}
+
+/// A process that waits, behind so many others.
+pub(super) async fn wait(server: &RedisServer, key: &str, others: u64) -> JoinHandle<()> {
+    let locks = process(server).await;
+    let waiting = {
+        let (locks, key) = (locks.clone(), key.to_owned());
+        tokio::spawn(async move { drop(locks.lock(key).await) })
+    };
+    let stands = async || {
+        let info = locks.inspect(key).await.expect("an answer");
+        info.is_some_and(|info| info.waiting_processes == others + 1)
+    };
+    eventually(DEADLINE, "it waits", stands).await;
+    waiting
+}

@@ -1,0 +1,156 @@
+//! `reentry ls`.
+
+use std::{
+    io::{BufRead, BufReader},
+    process::Stdio,
+};
+
+use serde_json::json;
+
+use super::kit::{at, hold, lines, process, run, wait};
+use crate::support::server::RedisServer;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_locks_that_are_held_are_listed() {
+    let server = RedisServer::start().await;
+    let locks = process(&server).await;
+    let guard = hold(&locks, "order:42").await;
+    let _stock = hold(&locks, "stock:7").await;
+    let _nested = guard
+        .scope(locks.lock("order:42").acquire())
+        .await
+        .unwrap()
+        .unwrap();
+    let _waiting = wait(&server, "order:42", 0).await;
+
+    let all = run(&server.url(), &["ls"]).await;
+    assert_eq!((all.code, &*all.err), (Some(0), ""));
+    let mut listed: Vec<_> = all.out.lines().collect();
+    assert_eq!(listed.remove(0).split_whitespace().next(), Some("KEY"));
+    listed.sort_unstable();
+    let owner = &guard.held().owner().to_string()[..8];
+    let words: Vec<_> = listed[0].split_whitespace().collect();
+    assert_eq!(words[..5], ["order:42", "exclusive", "1", owner, "2"]);
+    assert_eq!(words[7], "1");
+    assert!(listed[1].starts_with("stock:7"), "{listed:?}");
+
+    let orders = run(&server.url(), &["ls", "order:*", "--json"]).await;
+    let [order] = &lines(&orders)[..] else {
+        panic!("{orders:?}")
+    };
+    assert_eq!(order["key"], "order:42");
+    assert_eq!(
+        order["holders"][0]["hold_id"],
+        guard.held().hold_id().to_string()
+    );
+    assert_eq!(order["holders"][0]["depth"], 2);
+    assert_eq!(
+        order["token"],
+        json!(u64::from(guard.held().fencing_token()))
+    );
+    assert_eq!(order["waiting_processes"], 1);
+    assert!(order["lease_left_ms"].as_u64().unwrap() <= 30_000);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_in_an_order_are_listed_at_the_end() {
+    let server = RedisServer::start().await;
+    let locks = process(&server).await;
+    let mut guards = Vec::new();
+    for key in ["a", "b", "c"] {
+        guards.push(hold(&locks, key).await);
+    }
+    let _waiting = wait(&server, "b", 0).await;
+    for (words, keys) in [
+        (
+            &["ls", "--json", "--sort", "waiting", "-n", "1"][..],
+            &["b"][..],
+        ),
+        (&["ls", "--json", "--sort", "key"], &["a", "b", "c"]),
+        (
+            &["ls", "--json", "--sort", "held", "--limit", "2"],
+            &["a", "b"],
+        ),
+    ] {
+        let listed = run(&server.url(), words).await;
+        let listed = lines(&listed);
+        let listed: Vec<_> = listed
+            .iter()
+            .map(|lock| lock["key"].as_str().unwrap())
+            .collect();
+        assert_eq!(listed, keys, "{words:?}");
+    }
+    let two = run(&server.url(), &["ls", "--json", "-n", "2"]).await;
+    assert_eq!(lines(&two).len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_prefix_is_no_part_of_the_keys() {
+    let server = RedisServer::start().await;
+    let locks = super::kit::builder(&server)
+        .prefix("app[1]:")
+        .build()
+        .await
+        .unwrap();
+    let _guard = hold(&locks, "order:42").await;
+    let _other = hold(&process(&server).await, "app1:order:42").await;
+    let listed = run(&server.url(), &["ls", "--prefix", "app[1]:", "--json"]).await;
+    let [lock] = &lines(&listed)[..] else {
+        panic!("{listed:?}")
+    };
+    assert_eq!(lock["key"], "order:42");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_gives_no_orders_to_the_terminal() {
+    let server = RedisServer::start().await;
+    let _guard = hold(&process(&server).await, "a\u{1b}[2Jb").await;
+    let listed = run(&server.url(), &["ls", "--color", "always"]).await;
+    assert!(listed.out.contains("a\\u{1b}[2Jb"), "{listed:?}");
+    assert!(!listed.out.contains("\u{1b}[2J"), "{listed:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_held_is_nothing_printed() {
+    let server = RedisServer::start().await;
+    let listed = run(&server.url(), &["ls"]).await;
+    assert_eq!((listed.code, &*listed.out, &*listed.err), (Some(0), "", ""));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_that_has_read_enough_is_no_error() {
+    let server = RedisServer::start().await;
+    let locks = process(&server).await;
+    let keys: Vec<_> = (0..2_000)
+        .map(|number| format!("order:{number:0>100}"))
+        .collect();
+    let mut guards = Vec::new();
+    for key in &keys {
+        guards.push(hold(&locks, key).await);
+    }
+    let mut listing = at(&server.url(), &["ls"]);
+    let mut listing = listing
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut out = BufReader::new(listing.stdout.take().unwrap());
+    out.read_line(&mut String::new()).unwrap();
+    drop(out);
+    let ended = tokio::task::spawn_blocking(move || listing.wait_with_output().unwrap());
+    let ended = ended.await.unwrap();
+    assert_eq!(
+        (ended.status.code(), &ended.stderr[..]),
+        (Some(0), &b""[..])
+    );
+}
+
+#[test]
+fn without_a_server_the_exit_code_says_so() {
+    let ended = at("redis://127.0.0.1:1", &["ls", "--json"])
+        .output()
+        .unwrap();
+    assert_eq!(ended.status.code(), Some(122));
+    let error: serde_json::Value = serde_json::from_slice(&ended.stderr).unwrap();
+    assert_eq!(error["exit_code"], 122);
+}

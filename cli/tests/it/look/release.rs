@@ -1,0 +1,99 @@
+//! `reentry release`.
+
+use rexpect::session::{PtySession, spawn_command};
+
+use super::kit::{at, hold, lines, process, run};
+use crate::support::{
+    server::RedisServer,
+    wait::{DEADLINE, eventually},
+};
+
+/// The program at a terminal, as far as its question.
+fn asked(server: &RedisServer) -> PtySession {
+    let command = at(&server.url(), &["release", "order:42", "--force"]);
+    let patience = u64::try_from(DEADLINE.as_millis()).unwrap();
+    let mut terminal = spawn_command(command, Some(patience)).unwrap();
+    terminal.exp_string("[y/N] ").unwrap();
+    terminal
+}
+
+fn code(mut terminal: PtySession) -> i32 {
+    terminal.exp_eof().unwrap();
+    match terminal.process().wait().unwrap() {
+        rexpect::process::WaitStatus::Exited(_, code) => code,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_person_is_asked_and_told_what_was_ended() {
+    let server = RedisServer::start().await;
+    let locks = process(&server).await;
+    let guard = hold(&locks, "order:42").await;
+    let id = guard.held().hold_id().to_string();
+    for answer in ["n", "", "nonsense"] {
+        let mut terminal = asked(&server);
+        terminal.send_line(answer).unwrap();
+        assert_eq!(code(terminal), 1, "{answer}");
+        assert!(
+            locks.inspect("order:42").await.unwrap().is_some(),
+            "{answer}"
+        );
+    }
+    let command = at(&server.url(), &["release", "order:42", "--force"]);
+    let mut terminal = spawn_command(command, Some(60_000)).unwrap();
+    // What it will end is named before it asks.
+    terminal.exp_string(&id).unwrap();
+    terminal.exp_string("[y/N] ").unwrap();
+    terminal.send_line("y").unwrap();
+    terminal
+        .exp_string(&format!("order:42: ended {id}"))
+        .unwrap();
+    assert_eq!(code(terminal), 0);
+    assert!(locks.inspect("order:42").await.unwrap().is_none());
+    let lost = async || guard.held().is_lost();
+    eventually(DEADLINE, "the holder learns of it", lost).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_what_was_shown_is_ended() {
+    let server = RedisServer::start().await;
+    let locks = process(&server).await;
+    let guard = hold(&locks, "order:42").await;
+    let mut terminal = asked(&server);
+    guard.release().await.unwrap();
+    let newer = hold(&locks, "order:42").await;
+    terminal.send_line("yes").unwrap();
+    terminal
+        .exp_string("nothing of what was shown is there any more")
+        .unwrap();
+    assert_eq!(code(terminal), 1);
+    let info = locks.inspect("order:42").await.unwrap().unwrap();
+    assert_eq!(info.holders[0].hold_id, newer.held().hold_id().to_string());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_terminal_it_has_to_be_said_twice() {
+    let server = RedisServer::start().await;
+    let locks = process(&server).await;
+    let guard = hold(&locks, "order:42").await;
+    let url = server.url();
+    let unforced = run(&url, &["release", "order:42"]).await;
+    assert_eq!(unforced.code, Some(125));
+    assert!(unforced.err.contains("--force"), "{unforced:?}");
+    let unasked = run(&url, &["release", "order:42", "--force"]).await;
+    assert_eq!(unasked.code, Some(125));
+    assert!(unasked.err.contains("--yes"), "{unasked:?}");
+    assert!(locks.inspect("order:42").await.unwrap().is_some());
+
+    let ended = run(&url, &["release", "order:42", "--force", "--yes", "--json"]).await;
+    assert_eq!(ended.code, Some(0));
+    let said = &lines(&ended)[0];
+    assert_eq!(
+        (&said["released"], &said["key"]),
+        (&true.into(), &"order:42".into())
+    );
+    assert_eq!(said["holders"][0], guard.held().hold_id().to_string());
+    let free = run(&url, &["release", "order:42", "--force", "--yes"]).await;
+    assert_eq!((free.code, &*free.out), (Some(1), "order:42 is free\n"));
+}

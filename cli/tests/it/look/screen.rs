@@ -1,0 +1,100 @@
+//! A terminal, and what is on its screen.
+
+use std::{
+    fs::File,
+    io::{Read, Write},
+    num::NonZeroU16,
+    process::Command,
+    sync::{Arc, Mutex},
+    thread,
+};
+
+use rexpect::process::{PtyProcess, WaitStatus};
+use rustix::termios::{Winsize, tcsetwinsize};
+use vt100::Parser;
+
+use crate::support::wait::{DEADLINE, eventually};
+
+fn count(count: u16) -> NonZeroU16 {
+    NonZeroU16::new(count).expect("a screen that has room")
+}
+
+/// A program at a terminal of its own, which dies with it.
+pub(super) struct Screen {
+    process: PtyProcess,
+    keys: File,
+    seen: Arc<Mutex<Parser>>,
+}
+
+impl Screen {
+    /// Starts a program at a terminal of this size.
+    pub(super) fn start(command: Command, rows: u16, columns: u16) -> Self {
+        let process = PtyProcess::new(command).unwrap();
+        let keys = process.get_file_handle().unwrap();
+        let mut output = process.get_file_handle().unwrap();
+        let seen = Arc::new(Mutex::new(Parser::new(count(rows), count(columns), 0)));
+        let screen = Self {
+            process,
+            keys,
+            seen: Arc::clone(&seen),
+        };
+        screen.resize(rows, columns);
+        thread::spawn(move || {
+            let mut bytes = [0; 4_096];
+            // The end of the program is an error here.
+            while let Ok(length @ 1..) = output.read(&mut bytes) {
+                seen.lock().unwrap().process(&bytes[..length]);
+            }
+        });
+        screen
+    }
+
+    /// As a person who drags the corner of the window.
+    pub(super) fn resize(&self, rows: u16, columns: u16) {
+        let size = Winsize {
+            ws_row: rows,
+            ws_col: columns,
+            ws_xpixel: 0,
+            ws_ypixel: 0,
+        };
+        self.seen
+            .lock()
+            .unwrap()
+            .screen_mut()
+            .set_size(count(rows), count(columns));
+        tcsetwinsize(&self.keys, size).unwrap();
+    }
+
+    pub(super) fn press(&mut self, keys: &str) {
+        self.keys.write_all(keys.as_bytes()).unwrap();
+    }
+
+    pub(super) fn text(&self) -> String {
+        self.seen.lock().unwrap().screen().contents()
+    }
+
+    /// Whether it has taken the whole screen for itself.
+    pub(super) fn is_taken(&self) -> bool {
+        self.seen.lock().unwrap().screen().alternate_screen()
+    }
+
+    /// Waits until the screen is like that.
+    pub(super) async fn until(&self, what: &str, is_so: impl Fn(&str) -> bool) {
+        let is_so = async || is_so(&self.text());
+        eventually(DEADLINE, what, is_so).await;
+    }
+
+    /// The exit code, once it has ended.
+    pub(super) async fn code(&self) -> i32 {
+        let code = Mutex::new(None);
+        let ended = async || match self.process.status() {
+            Some(WaitStatus::Exited(_, status)) => {
+                *code.lock().unwrap() = Some(status);
+                true
+            }
+            _ => false,
+        };
+        eventually(DEADLINE, "it ends", ended).await;
+        code.into_inner().unwrap().unwrap()
+    }
+}

@@ -1,0 +1,55 @@
+//! The tests of the command line: each starts the program as a user would, against servers of its own.
+//!
+//! One module for each subcommand; `program` is how it is started.
+
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "a test ends where its ground gives way"
+)]
+
+mod bench;
+mod completions;
+mod look;
+mod man;
+#[cfg(unix)]
+mod nightly_backup;
+#[cfg(unix)]
+mod page;
+mod program;
+
+#[cfg(unix)]
+mod run {
+    mod contention;
+    mod ends;
+    mod environment;
+    mod losses;
+    mod signals;
+    mod terminal;
+}
+
+/// What the integration tests of the library stand on too.
+#[path = "../../../tests/support"]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    reason = "the tests of the library use the rest of it"
+)]
+mod support {
+    pub mod admin;
+    pub mod cluster;
+    pub mod config;
+    pub mod leftovers;
+    pub mod ports;
+    pub mod process;
+    pub mod program;
+    pub mod replication;
+    pub mod sentinel;
+    pub mod server;
+    pub mod stats;
+    pub mod wait;
+
+    pub use cluster::Cluster;
+    pub use sentinel::SentinelSet;
+    pub use server::RedisServer;
+}

@@ -1,0 +1,44 @@
+//! `reentry man`.
+
+use std::fs;
+
+use tempfile::TempDir;
+
+use crate::program::ended;
+
+#[test]
+fn without_a_folder_the_page_is_printed() {
+    let ended = ended(&["man"]);
+    assert_eq!((ended.code, &*ended.err), (Some(0), ""));
+    assert!(ended.out.contains(".TH reentry 1"), "{}", ended.out);
+}
+
+#[test]
+fn into_a_folder_each_subcommand_has_its_page() {
+    let folder = TempDir::new().unwrap();
+    let man = folder.path().join("share/man1");
+    let ended = ended(&["man", man.to_str().unwrap()]);
+    assert_eq!((ended.code, &*ended.err), (Some(0), ""));
+    let page = |name| fs::read_to_string(man.join(name)).unwrap();
+    assert!(page("reentry.1").contains("reentry\\-run(1)"));
+    let run = page("reentry-run.1");
+    for part in ["SYNOPSIS", "min\\-hold", "Exit codes"] {
+        assert!(run.contains(part), "{part}: {run}");
+    }
+    // The one that no person uses has none.
+    let names = fs::read_dir(man)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name());
+    assert!(
+        !names
+            .into_iter()
+            .any(|name| name.to_string_lossy().contains("guard"))
+    );
+}
+
+#[test]
+fn a_folder_that_cannot_be_made_is_named() {
+    let ended = ended(&["man", "/dev/null/man1"]);
+    assert_eq!(ended.code, Some(125));
+    assert!(ended.err.contains("/dev/null/man1"), "{}", ended.err);
+}

@@ -1,0 +1,104 @@
+//! `docs/cli.md`: what it shows is what the program says.
+//!
+//! A block of it that begins with ```` ```console ```` has lines with `$ `, which are typed, and below them what comes out.
+//! Each block has a server of its own, and one shell. A comment before it, `<!-- beside: COMMAND -->`, is a command that
+//! goes on beside it, and has said a line before the block begins. `REENTRY_DOCS=write cargo test -p reentry-cli page`
+//! writes what comes out into the page.
+
+mod normal;
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use crate::{
+    program::{Ended, Running, ended_of, reentry_at},
+    support::server::RedisServer,
+};
+
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/cli.md");
+const BEGIN: &str = "```console\n";
+const END: &str = "```\n";
+const BESIDE: &str = "<!-- beside: ";
+
+/// What ends the output of each command.
+const MARK: &str = "@@ end of output @@";
+
+#[tokio::test]
+async fn every_block_of_the_page_is_what_the_program_says() {
+    let page = fs::read_to_string(PAGE).unwrap();
+    let mut new = String::new();
+    let mut rest = &*page;
+    while let Some((before, after)) = rest.split_once(BEGIN) {
+        let (block, after) = after.split_once(END).expect("the end of a block");
+        let besides = before.rsplit(END).next().unwrap_or_default();
+        let besides: Vec<_> = besides.lines().filter_map(beside).collect();
+        new = new + before + BEGIN + &run(block, &besides).await + END;
+        rest = after;
+    }
+    new += rest;
+    if env::var("REENTRY_DOCS").is_ok_and(|it| it == "write") {
+        fs::write(PAGE, &new).unwrap();
+        return;
+    }
+    for (is, should_be) in page.lines().zip(new.lines()) {
+        assert_eq!(
+            is, should_be,
+            "REENTRY_DOCS=write cargo test -p reentry-cli page"
+        );
+    }
+    assert_eq!(page.lines().count(), new.lines().count());
+}
+
+fn beside(line: &str) -> Option<&str> {
+    line.strip_prefix(BESIDE)?.strip_suffix(" -->")
+}
+
+/// The block with what comes out of its commands.
+async fn run(block: &str, besides: &[&str]) -> String {
+    let server = RedisServer::start().await;
+    let mut running = Vec::new();
+    for script in besides {
+        let mut beside = Running::start(&mut shell(&server, &format!("exec {script}")));
+        beside.line().await;
+        running.push(beside);
+    }
+    let typed = block.lines().filter_map(|line| line.strip_prefix("$ "));
+    let typed: Vec<_> = typed.collect();
+    // The next command may ask for the code of this one.
+    let step = |line: &&str| format!("{line}\ncode=$?; echo '{MARK}'; (exit $code)\n");
+    let script: String = typed.iter().map(step).collect();
+    let mut command = shell(&server, &format!("exec 2>&1\n{script}"));
+    let Ended { out, .. } = ended_of(command.stdin(Stdio::null()));
+    let out = normal::form(&out);
+    let mark = format!("{MARK}\n");
+    let outputs: Vec<_> = out.split(&mark).collect();
+    assert_eq!(outputs.len(), typed.len() + 1, "{out}");
+    let lines = typed.iter().zip(outputs);
+    lines
+        .map(|(line, output)| format!("$ {line}\n{output}"))
+        .collect()
+}
+
+/// A shell that finds the program, and that server.
+pub(crate) fn shell(server: &RedisServer, script: &str) -> Command {
+    let program = PathBuf::from(env!("CARGO_BIN_EXE_reentry"));
+    let folder = program.parent().unwrap_or(Path::new("."));
+    let path = env::var("PATH").unwrap_or_default();
+    let like = reentry_at(server, &[]);
+    let mut command = Command::new("sh");
+    command.args(["-c", script]);
+    for (name, value) in like.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    command
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+        .env("PATH", format!("{}:{path}", folder.display()))
+        .env("COLUMNS", "100");
+    command
+}

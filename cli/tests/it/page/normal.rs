@@ -1,0 +1,63 @@
+//! What is another one in each run, in the form that the page shows.
+
+use std::collections::BTreeMap;
+
+use regex::{Captures, Regex};
+
+/// Ids, tokens, times and ports of a run become those of the page.
+pub(super) fn form(text: &str) -> String {
+    let id = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}";
+    let text = each(text, id, |at| {
+        format!("6b1f{at:04}-5d2c-4e8a-9f37-c04d1b7ae592")
+    });
+    // Microseconds since 1970.
+    let text = each(&text, r"\b1[0-9]{15}\b", |at| {
+        format!("17954013633{:05}", 14_611 * (at + 1) % 100_000)
+    });
+    let text = each(&text, r"127\.0\.0\.1:[0-9]{5}\b", |_| {
+        "127.0.0.1:6379".to_owned()
+    });
+    let text = each(&text, r"\b[0-9a-f]{8} ", |at| format!("6b1f{at:04} "));
+    let spans = Regex::new(r"(held for|lease   ) [0-9.]+m?s\b").expect("a pattern");
+    let text = right(&spans.replace_all(&text, "$1 0.2s"));
+    let clock = r"[0-9.]+[mu]?s (ahead of|behind) ours, give or take [0-9.]+[mu]?s";
+    let text = each(&text, clock, |_| {
+        "0.2ms ahead of ours, give or take 0.1ms".to_owned()
+    });
+    let text = each(&text, "(Redis|Valkey) [0-9]+\\.[0-9]+\\.[0-9]+", |_| {
+        "Redis 7.0.15".to_owned()
+    });
+    each(&text, r"\b[0-9]+\.[0-9]+(µs|ms|s)\b", |_| {
+        "0.2s".to_owned()
+    })
+}
+
+/// Times in a column, which stand at its right edge.
+fn right(text: &str) -> String {
+    let pattern = Regex::new(r" {2,}([0-9]+ms|[0-9]+\.[0-9]s)\b").expect("a pattern");
+    let replaced = pattern.replace_all(text, |found: &Captures<'_>| {
+        format!("{:>width$}", "0.2s", width = found[0].len())
+    });
+    replaced.into_owned()
+}
+
+/// Replaces what matches: the first that is found and all that are equal to it by the form of 0, and so on.
+fn each(text: &str, pattern: &str, form: impl Fn(usize) -> String) -> String {
+    let mut known = BTreeMap::new();
+    let pattern = Regex::new(pattern).expect("a pattern");
+    let replaced = pattern.replace_all(text, |found: &Captures<'_>| {
+        let next = known.len();
+        form(*known.entry(found[0].to_owned()).or_insert(next))
+    });
+    replaced.into_owned()
+}
+
+#[test]
+fn equal_ids_stay_equal() {
+    let [a, b] = [1, 2].map(|n| format!("c81aad8e-da56-4278-87cb-957a3ba0a7d{n}:1"));
+    let text = form(&format!("{a} {b} {a} 203.4ms 30s 127.0.0.1:15001"));
+    let words: Vec<_> = text.split(' ').collect();
+    assert_eq!(words[0], words[2]);
+    assert_ne!(words[0], words[1]);
+    assert_eq!(words[3..], ["0.2s", "30s", "127.0.0.1:6379"]);
+}

@@ -1,0 +1,169 @@
+//! How a test starts the program.
+
+use std::{
+    io::{BufRead, BufReader},
+    os::unix::process::ExitStatusExt,
+    process::{ChildStdin, Command, ExitStatus, Output, Stdio},
+    time::Duration,
+};
+
+use reentry::Locks;
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+use crate::support::{
+    process::Process,
+    server::RedisServer,
+    wait::{DEADLINE, within},
+};
+
+/// The program with these words, and without what the environment of the tests would say to it.
+pub(crate) fn reentry(words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_reentry"));
+    command.args(words);
+    for name in ["REDIS_URL", "NO_COLOR", "CLICOLOR_FORCE", "REENTRY_INSIDE"] {
+        command.env_remove(name);
+    }
+    command
+}
+
+/// The same for this server. It waits for a busy machine longer than a user would.
+pub(crate) fn reentry_at(server: &RedisServer, words: &[&str]) -> Command {
+    let mut command = reentry(words);
+    command.env("REDIS_URL", server.url());
+    for name in ["REENTRY_CONNECT_TIMEOUT", "REENTRY_RESPONSE_TIMEOUT"] {
+        command.env(name, DEADLINE.as_secs().to_string());
+    }
+    command
+}
+
+/// What a test sees of the locks on this server, with the same patience.
+pub(crate) async fn locks_at(server: &RedisServer) -> Locks {
+    let builder = Locks::builder().url(server.url());
+    let builder = builder.connect_timeout(DEADLINE).response_timeout(DEADLINE);
+    builder.build().await.expect("a server that answers")
+}
+
+/// `reentry run` for this server, with these options and a script for `sh`.
+pub(crate) fn script_at(server: &RedisServer, options: &[&str], script: &str) -> Command {
+    let mut command = reentry_at(server, &["run"]);
+    command.args(options);
+    command.args(["--", "sh", "-c", script]);
+    command
+}
+
+/// What a program said and how it ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    pub(crate) signal: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+/// Runs it to its end with these words.
+pub(crate) fn ended(words: &[&str]) -> Ended {
+    ended_of(&mut reentry(words))
+}
+
+pub(crate) fn ended_of(command: &mut Command) -> Ended {
+    let output = command.output().expect("the program to start");
+    output.into()
+}
+
+impl From<Output> for Ended {
+    fn from(output: Output) -> Self {
+        Self {
+            code: output.status.code(),
+            signal: output.status.signal(),
+            out: String::from_utf8(output.stdout).expect("text"),
+            err: String::from_utf8(output.stderr).expect("text"),
+        }
+    }
+}
+
+/// A program that runs, and the lines of its standard output.
+pub(crate) struct Running {
+    process: Process,
+    lines: UnboundedReceiver<String>,
+    pub(crate) input: Option<ChildStdin>,
+}
+
+impl Running {
+    pub(crate) fn start(command: &mut Command) -> Self {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut process = Process::spawn(command, None).expect("the program to start");
+        let output = process.take_stdout().expect("a piped output");
+        let input = process.take_stdin();
+        let (sender, lines) = unbounded_channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        Self {
+            process,
+            lines,
+            input,
+        }
+    }
+
+    /// Waits for this line; those before it are skipped.
+    pub(crate) async fn says(&mut self, expected: &str) {
+        within(DEADLINE, &format!("it says {expected:?}"), async {
+            while let Some(line) = self.lines.recv().await {
+                if line == expected {
+                    return;
+                }
+            }
+            panic!("it ended before it said {expected:?}");
+        })
+        .await;
+    }
+
+    /// The next line.
+    pub(crate) async fn line(&mut self) -> String {
+        let line = within(DEADLINE, "it says a line", self.lines.recv()).await;
+        line.expect("it ended before it said a line")
+    }
+
+    /// The lines up to the end of all processes that have its standard output.
+    pub(crate) async fn rest(&mut self) -> Vec<String> {
+        within(DEADLINE, "all that write its output end", async {
+            let mut rest = Vec::new();
+            while let Some(line) = self.lines.recv().await {
+                rest.push(line);
+            }
+            rest
+        })
+        .await
+    }
+
+    pub(crate) async fn end(&mut self) -> ExitStatus {
+        within(DEADLINE, "it ends", async {
+            loop {
+                match self.process.ended() {
+                    Some(status) => return status,
+                    None => tokio::time::sleep(Duration::from_millis(2)).await,
+                }
+            }
+        })
+        .await
+    }
+
+    pub(crate) async fn code(&mut self) -> Option<i32> {
+        self.end().await.code()
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(self.process.pid().cast_signed()).expect("an id");
+        kill_process(pid, signal).expect("a signal to our child");
+    }
+
+    /// SIGKILL to it alone.
+    pub(crate) fn kill(&mut self) {
+        self.process.kill();
+    }
+}

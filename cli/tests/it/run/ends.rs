@@ -1,0 +1,111 @@
+//! The exit codes of `reentry run`, and what passes through it.
+
+use std::io::Write;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::{
+    program::{Running, ended, ended_of, reentry_at, script_at},
+    support::{ports::Port, server::RedisServer},
+};
+
+#[tokio::test]
+async fn the_code_of_the_command_is_that_of_the_run() {
+    let server = RedisServer::start().await;
+    for code in [0, 1, 7, 124, 255] {
+        let script = format!("exit {code}");
+        let ended = ended_of(&mut script_at(&server, &["--key", "a"], &script));
+        assert_eq!((ended.code, &*ended.err), (Some(code), ""));
+    }
+    assert_eq!(server.leftovers().await, [""; 0]);
+}
+
+#[tokio::test]
+async fn a_command_that_was_killed_gives_128_and_the_signal() {
+    let server = RedisServer::start().await;
+    let script = "echo $$; sleep 1000 & wait";
+    let mut run = Running::start(&mut script_at(&server, &["--key", "a"], script));
+    let command = run.line().await.parse().ok().and_then(Pid::from_raw);
+    kill_process(command.unwrap(), Signal::KILL).unwrap();
+    assert_eq!(run.code().await, Some(137));
+    // What it has left behind was ended too, before the lock was released.
+    assert_eq!(run.rest().await, [""; 0]);
+    assert_eq!(server.leftovers().await, [""; 0]);
+}
+
+/// A script goes on after a command that ended with 130, but not after one that SIGINT has ended.
+#[tokio::test]
+async fn a_command_that_was_interrupted_interrupts_the_run() {
+    let server = RedisServer::start().await;
+    let ended = ended_of(&mut script_at(&server, &["-k", "a"], "kill -INT $$"));
+    assert_eq!((ended.code, ended.signal), (None, Some(2)), "{}", ended.err);
+}
+
+#[tokio::test]
+async fn a_command_that_cannot_run_is_told_apart() {
+    let server = RedisServer::start().await;
+    let not_found = &mut reentry_at(&server, &["run", "-k", "a", "--", "/nowhere/at-all"]);
+    let not_found = ended_of(not_found);
+    assert_eq!(not_found.code, Some(127));
+    assert!(
+        not_found.err.contains("/nowhere/at-all"),
+        "{}",
+        not_found.err
+    );
+    let folder = &mut reentry_at(&server, &["run", "-k", "a", "--", "/"]);
+    assert_eq!(ended_of(folder).code, Some(126));
+    assert_eq!(server.leftovers().await, [""; 0]);
+}
+
+#[test]
+fn wrong_arguments_are_no_code_of_a_command() {
+    for words in [
+        &["run"][..],
+        &["run", "--key", "a"],
+        &["run", "--", "true"],
+        &["run", "-k", "a", "-n", "-w", "1", "--", "true"],
+        &["run", "-k", "a", "--ttl", "soon", "--", "true"],
+        &["run", "-k", "a", "-s", "--min-hold", "1", "--", "true"],
+        &["--url", "nonsense", "run", "-k", "a", "--", "true"],
+        &["--url", "memory:", "run", "-k", "a", "--", "true"],
+    ] {
+        assert_eq!(ended(words).code, Some(125), "{words:?}");
+    }
+}
+
+#[test]
+fn a_server_that_is_away_is_told_without_its_password() {
+    let port = Port::reserve();
+    for (scheme, path) in [
+        ("redis", ""),
+        ("redis+sentinel", "/orders"),
+        ("redis+cluster", ""),
+    ] {
+        let url = format!("{scheme}://user:hunter2@127.0.0.1:{}{path}", port.number);
+        for form in [&["--json"][..], &[]] {
+            let words = ["run", "--url", &url, "-k", "a", "--", "true"];
+            let ended = ended(&[form, &words].concat());
+            assert_eq!(ended.code, Some(122), "{url}: {}", ended.err);
+            let address = format!("127.0.0.1:{}", port.number);
+            assert!(ended.err.contains(&address), "{}", ended.err);
+            assert!(!ended.err.contains("hunter2"), "{}", ended.err);
+            assert_eq!(ended.err.starts_with("{\"error\":\""), !form.is_empty());
+        }
+    }
+}
+
+#[tokio::test]
+async fn input_and_output_pass_through() {
+    let server = RedisServer::start().await;
+    let script = "cat; echo fault >&2";
+    let mut command = script_at(&server, &["-k", "a"], script);
+    command.stderr(std::process::Stdio::piped());
+    let mut run = Running::start(&mut command);
+    let mut input = run.input.take().unwrap();
+    writeln!(input, "one\ntwo").unwrap();
+    drop(input);
+    assert_eq!(run.rest().await, ["one", "two"]);
+    assert_eq!(run.code().await, Some(0));
+    let ended = ended_of(&mut script_at(&server, &["-k", "a"], "echo fault >&2"));
+    assert_eq!(ended.err, "fault\n");
+}

@@ -1,0 +1,106 @@
+//! What the command knows of its lock, and runs inside of runs.
+
+use crate::{
+    program::{Running, ended_of, locks_at, script_at},
+    support::server::RedisServer,
+};
+const TELL: &str = r#"echo "$REENTRY_KEY"; echo "$REENTRY_TOKEN"; echo "$REENTRY_HOLD""#;
+
+#[tokio::test]
+async fn the_command_knows_its_key_its_token_and_its_hold() {
+    let server = RedisServer::start().await;
+    let locks = locks_at(&server).await;
+    let script = format!("{TELL}; read line");
+    let options = ["--prefix", "app:", "-k", "order 1"];
+    let mut run = Running::start(&mut script_at(&server, &options, &script));
+    assert_eq!(run.line().await, "order 1");
+    let (token, hold) = (run.line().await, run.line().await);
+    let info = locks.inspect("app:order 1").await.unwrap().unwrap();
+    assert_eq!(info.token.unwrap().to_string(), token);
+    assert_eq!(info.holders[0].hold_id, hold);
+    drop(run.input.take());
+    run.end().await;
+    let later = ended_of(&mut script_at(
+        &server,
+        &options,
+        r#"echo "$REENTRY_TOKEN""#,
+    ));
+    let [earlier, later] = [&*token, later.out.trim()].map(|token| token.parse::<u64>().unwrap());
+    assert!(earlier < later, "{earlier} {later}");
+}
+
+#[tokio::test]
+async fn a_verbose_run_says_what_it_waits_for_and_has() {
+    let server = RedisServer::start().await;
+    let script = r#"echo "$REENTRY_TOKEN""#;
+    let ended = ended_of(&mut script_at(&server, &["-v", "-k", "a"], script));
+    let token = ended.out.trim();
+    let expected = format!("reentry: waiting for `a`\nreentry: acquired `a`, token {token}\n");
+    assert_eq!(ended.err, expected);
+}
+
+#[tokio::test]
+async fn of_several_keys_each_has_a_line() {
+    let server = RedisServer::start().await;
+    let ended = ended_of(&mut script_at(&server, &["-k", "b", "-k", "a"], TELL));
+    let lines: Vec<_> = ended.out.lines().collect();
+    assert_eq!(lines.len(), 5, "{lines:?}");
+    let mut keys = [lines[0], lines[1]];
+    keys.sort_unstable();
+    assert_eq!(keys, ["a", "b"]);
+    assert!(lines[2].parse::<u64>().is_ok() && lines[3].parse::<u64>().is_ok());
+}
+
+/// It would wait for the run around it, which waits for it.
+#[tokio::test]
+async fn a_run_inside_of_one_for_the_same_key_fails_at_once() {
+    let server = RedisServer::start().await;
+    let inner = format!("{} run -k a -- echo inner", env!("CARGO_BIN_EXE_reentry"));
+    let ended = ended_of(&mut script_at(&server, &["-k", "a"], &inner));
+    assert_eq!((ended.code, &*ended.out), (Some(125), ""));
+    assert!(
+        ended.err.contains("`a` is held by the `reentry run`"),
+        "{}",
+        ended.err
+    );
+    // Another prefix is another lock, and so is another key, also two floors down.
+    for inner in [
+        format!(
+            "{} run --prefix x: -k a -- echo inner",
+            env!("CARGO_BIN_EXE_reentry")
+        ),
+        format!(
+            "{0} run -k b -- {0} run -k c -- echo inner",
+            env!("CARGO_BIN_EXE_reentry")
+        ),
+    ] {
+        let ended = ended_of(&mut script_at(&server, &["-k", "a"], &inner));
+        assert_eq!(
+            (ended.code, &*ended.out),
+            (Some(0), "inner\n"),
+            "{}",
+            ended.err
+        );
+    }
+    let inner = format!(
+        "{0} run -k b -- {0} run -k a -- echo inner",
+        env!("CARGO_BIN_EXE_reentry")
+    );
+    let ended = ended_of(&mut script_at(&server, &["-k", "a"], &inner));
+    assert_eq!(ended.code, Some(125), "{}", ended.err);
+}
+
+#[tokio::test]
+async fn an_outer_run_that_is_over_does_not_count() {
+    let server = RedisServer::start().await;
+    let inside = ended_of(&mut script_at(
+        &server,
+        &["-k", "a"],
+        r#"echo "$REENTRY_INSIDE""#,
+    ));
+    for inside in [inside.out.trim(), "nonsense"] {
+        let mut command = script_at(&server, &["-k", "a"], "echo inside");
+        let ended = ended_of(command.env("REENTRY_INSIDE", inside));
+        assert_eq!((ended.code, &*ended.out), (Some(0), "inside\n"));
+    }
+}

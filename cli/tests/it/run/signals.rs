@@ -1,0 +1,117 @@
+//! Signals to `reentry run`.
+
+use std::process::Command;
+
+use rustix::process::Signal;
+
+use crate::{
+    program::{Running, locks_at, script_at},
+    support::{
+        server::RedisServer,
+        wait::{DEADLINE, eventually},
+    },
+};
+
+/// Says each signal that it gets, and goes on.
+const TELL: &str = "for s in TERM INT QUIT HUP USR1 USR2 ALRM; do trap \"echo $s\" $s; done; \
+                    echo up; while :; do sleep 0.05; done";
+
+#[tokio::test]
+async fn signals_reach_the_command() {
+    let server = RedisServer::start().await;
+    let mut run = Running::start(&mut script_at(&server, &["-k", "a"], TELL));
+    run.says("up").await;
+    for (signal, name) in [
+        (Signal::HUP, "HUP"),
+        (Signal::USR1, "USR1"),
+        (Signal::USR2, "USR2"),
+        (Signal::ALARM, "ALRM"),
+        (Signal::INT, "INT"),
+        (Signal::QUIT, "QUIT"),
+        (Signal::TERM, "TERM"),
+    ] {
+        run.signal(signal);
+        run.says(name).await;
+    }
+}
+
+#[tokio::test]
+async fn sigterm_ends_the_children_as_well() {
+    let server = RedisServer::start().await;
+    let script = "(sleep 1000; true) & (sh -c 'sleep 1000; true' &); echo up; wait";
+    let mut run = Running::start(&mut script_at(&server, &["-k", "a"], script));
+    run.says("up").await;
+    run.signal(Signal::TERM);
+    assert_eq!(run.code().await, Some(143));
+    assert_eq!(run.rest().await, [""; 0]);
+    assert_eq!(server.leftovers().await, [""; 0]);
+}
+
+/// The lock goes to the next holder when the last process has ended, not when the first has.
+#[tokio::test]
+async fn what_a_command_leaves_behind_at_sigterm_is_ended_before_the_release() {
+    let server = RedisServer::start().await;
+    let script = "sh -c 'trap \"\" TERM; echo up; while :; do sleep 0.05; done' & wait";
+    let options = ["-k", "a", "--grace", "50ms"];
+    let mut run = Running::start(&mut script_at(&server, &options, script));
+    run.says("up").await;
+    run.signal(Signal::TERM);
+    assert_eq!(run.code().await, Some(143));
+    assert_eq!(run.rest().await, [""; 0]);
+}
+
+#[tokio::test]
+async fn what_a_command_leaves_behind_of_its_own_accord_stays() {
+    let server = RedisServer::start().await;
+    let script = "sh -c 'echo up; read line; echo left' <&0 & sleep 0; exit 3";
+    let mut run = Running::start(&mut script_at(&server, &["-k", "a"], script));
+    assert_eq!(run.code().await, Some(3));
+    drop(run.input.take());
+    assert_eq!(run.rest().await, ["up", "left"]);
+}
+
+#[tokio::test]
+async fn a_run_that_waits_ends_at_a_signal_and_leaves_the_queue() {
+    let server = RedisServer::start().await;
+    let locks = locks_at(&server).await;
+    let guard = locks.lock("a").await.unwrap();
+    for (signal, code) in [(Signal::TERM, 143), (Signal::HUP, 129)] {
+        let mut run = Running::start(&mut script_at(&server, &["-k", "a"], "echo no"));
+        let waiting = async |count| {
+            let info = locks.inspect("a").await.unwrap();
+            info.is_some_and(|info| info.waiting_processes == count)
+        };
+        eventually(DEADLINE, "it waits", async || waiting(1).await).await;
+        run.signal(signal);
+        assert_eq!(run.code().await, Some(code));
+        assert!(waiting(0).await);
+        assert_eq!(run.rest().await, [""; 0]);
+    }
+    guard.release().await.unwrap();
+}
+
+/// As by nohup(1), and for a job in the background of a script.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_signal_that_is_ignored_stays_ignored() {
+    let server = RedisServer::start().await;
+    let inner = script_at(
+        &server,
+        &["-k", "a"],
+        "echo up; read line; kill -HUP $$; echo still here",
+    );
+    let mut outer = Command::new("sh");
+    outer.args(["-c", "trap '' HUP; exec \"$@\"", "sh"]);
+    outer.arg(inner.get_program()).args(inner.get_args());
+    outer.envs(
+        inner
+            .get_envs()
+            .filter_map(|(name, value)| Some((name, value?))),
+    );
+    let mut run = Running::start(&mut outer);
+    run.says("up").await;
+    run.signal(Signal::HUP);
+    drop(run.input.take());
+    run.says("still here").await;
+    assert_eq!(run.code().await, Some(0));
+}

@@ -1,0 +1,98 @@
+//! What the command `reentry` asks for beside the public interface. Not part of it: it may change at any time.
+
+use crate::{
+    api::{
+        inspect::LockInfo,
+        list::{ListedLock, glance},
+        locks::{Locks, on},
+    },
+    base::error::{LockError, StoreError},
+    store::{Seen, members::Member},
+};
+
+pub use crate::store::members::{Reply, Role};
+
+/// One of the servers, with a connection of its own to it, which is made by the first command. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Server(Member);
+
+impl Server {
+    /// What it does.
+    #[must_use]
+    pub fn role(&self) -> &Role {
+        &self.0.role
+    }
+
+    /// Where it is, without the password.
+    #[must_use]
+    pub fn address(&self) -> &str {
+        self.0.commands.address()
+    }
+
+    /// Sends one command, once, and waits for the answer. What the server refuses is [`Reply::Error`].
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if there is no connection, or no answer.
+    pub async fn command<W: AsRef<[u8]>>(
+        &self,
+        words: impl IntoIterator<Item = W>,
+    ) -> Result<Reply, StoreError> {
+        let words = words.into_iter().map(|word| word.as_ref().to_vec());
+        self.0.commands.command(words.collect()).await
+    }
+}
+
+impl Locks {
+    /// The servers: of several, as far as the sentinels, or the servers of the cluster, know them. None in memory, and none
+    /// over a pool without a URL.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Store`] if none of those that were given answers.
+    #[doc(hidden)]
+    pub async fn __servers(&self) -> Result<Vec<Server>, LockError> {
+        let members = self.engine().store().survey().members().await;
+        let members = members.map_err(|source| LockError::Store { key: None, source })?;
+        Ok(members.into_iter().map(Server).collect())
+    }
+
+    /// What stands in one lock, as a [list](Self::list) shows it: at a bounded cost, however many wait. `None` if it is
+    /// free, or does not look like a lock.
+    ///
+    /// # Errors
+    ///
+    /// As for [`inspect`](Self::inspect).
+    #[doc(hidden)]
+    pub async fn __glance(&self, key: impl AsRef<str>) -> Result<Option<ListedLock>, LockError> {
+        let key = self.engine().open_key(key.as_ref())?;
+        glance(self.engine(), key).await
+    }
+
+    /// Ends the holds that an inspection has shown, as far as they are still there, and no other ones. Returns whether
+    /// some were ended.
+    ///
+    /// # Errors
+    ///
+    /// As for [`force_release`](Self::force_release).
+    #[doc(hidden)]
+    pub async fn __release_seen(
+        &self,
+        key: impl AsRef<str>,
+        seen: &LockInfo,
+    ) -> Result<bool, LockError> {
+        let key = self.engine().open_key(key.as_ref())?;
+        let fields = seen.holders.iter();
+        let seen = Seen {
+            fields: fields.map(|it| it.hold_id.clone().into_bytes()).collect(),
+            token: seen.token,
+        };
+        let fields = seen.fields.clone();
+        let forced = self.engine().store().force_release(&key, seen).await;
+        let forced = forced.map_err(on(&key))?;
+        if forced {
+            self.engine().taken_away(&key, &fields);
+        }
+        Ok(forced)
+    }
+}

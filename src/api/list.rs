@@ -1,0 +1,257 @@
+//! The locks that are held, for those who look after them.
+
+use std::{collections::HashSet, fmt, sync::Arc};
+
+use futures_util::{StreamExt, stream};
+
+use crate::{
+    api::{
+        engine::Engine,
+        inspect::LockInfo,
+        locks::{Locks, on},
+    },
+    base::{error::LockError, glob, key::LockKey},
+    store::survey::{Cursor, Scan, Scanned},
+};
+
+/// How many keys a page looks at by default: a server of today is busy with that for a part of a millisecond.
+const PAGE: usize = 100;
+
+/// How many locks are looked into at once: the server may read all of these requests before it serves the next client.
+const AT_ONCE: usize = 16;
+
+impl Locks {
+    /// Lists the locks that are held and whose keys match a pattern, page by page, for a page of an administrator or a
+    /// command line. Nothing is sent before the first page.
+    ///
+    /// In a pattern `*` stands for any letters, `?` for any one byte, `[ab]` and `[a-z]` for one of these, `[^ab]` for one
+    /// that is none of these, and `\` takes the meaning of the next letter away. The [prefix](crate::LocksBuilder::prefix)
+    /// is not part of the pattern, and means itself.
+    ///
+    /// The servers are looked through by [`SCAN`](https://redis.io/docs/latest/commands/scan/): of several, each primary
+    /// after the other. So a lock that is held all the while is listed at least once, unless it moves to another server
+    /// meanwhile, by a failover or with its slot; one that is taken or released meanwhile may be listed or not; and one may
+    /// be listed twice, in different pages. Each is shown as it stood when its page was made, not all of them at one
+    /// time. The whole list costs a look at every key of the servers, other ones too: it is for people and for
+    /// reports, not for what a program does all the time.
+    ///
+    /// A lock is a hash that has a field of the form `<uuid>:<integer>` whose value is a number. The classic scripts
+    /// write the same, so locks that other programs took with them are listed, if they have up to 64 fields. What else
+    /// is there is left out: other hashes, locks whose fields another program names differently, and keys that are no
+    /// text. [`inspect`](Self::inspect) shows every lock.
+    ///
+    /// A user with an ACL needs `+scan +hkeys +zcount` as well, and `+dbsize` for the [progress](LockList::progress).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let _order = locks.lock("order:42").await?;
+    /// let _stock = locks.lock("stock:7").await?;
+    ///
+    /// let mut list = locks.list("order:*");
+    /// while let Some(page) = list.next_page().await? {
+    ///     for lock in page {
+    ///         println!("{} since {:?}", lock.key, lock.info.held_for);
+    ///         assert_eq!(lock.key, "order:42");
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn list(&self, pattern: impl AsRef<str>) -> LockList {
+        let engine = self.shared_engine();
+        let pattern = pattern.as_ref();
+        LockList {
+            full: glob::after_prefix(engine.prefix(), pattern).into(),
+            pattern: pattern.to_owned(),
+            engine,
+            page: PAGE,
+            at: Some(Cursor::default()),
+            progress: 0.0,
+        }
+    }
+}
+
+/// A list of locks, of which one page after the other is asked for; see [`Locks::list`].
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), reentry::LockError> {
+/// let locks = reentry::Locks::in_memory();
+/// let _guard = locks.lock_all(["order:1", "order:2", "order:3"]).await?;
+/// let mut list = locks.list("*").page(2);
+/// let first = list.next_page().await?.expect("a page");
+/// assert_eq!(first.len(), 2);
+/// assert!(list.progress() < 1.0);
+/// let last = list.next_page().await?.expect("another one");
+/// assert_eq!((last.len(), list.progress()), (1, 1.0));
+/// assert!(list.next_page().await?.is_none());
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a list asks for nothing until a page of it is wanted"]
+pub struct LockList {
+    engine: Arc<Engine>,
+    pattern: String,
+    /// With the prefix.
+    full: Arc<str>,
+    page: usize,
+    /// `None` at the end.
+    at: Option<Cursor>,
+    progress: f64,
+}
+
+/// A lock of a list.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), reentry::LockError> {
+/// let locks = reentry::Locks::in_memory();
+/// let _readers = (locks.lock("report").shared().await?, locks.lock("report").shared().await?);
+/// let page = locks.list("report").next_page().await?.expect("a page");
+/// assert_eq!((page[0].key.as_str(), page[0].holders), ("report", 2));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ListedLock {
+    /// The key, without the [prefix](crate::LocksBuilder::prefix).
+    pub key: String,
+    /// How many holders it has. `info` shows the first 16.
+    pub holders: u64,
+    /// What stands in it. Where more than 64 processes wait, `waiting_processes` counts also those that have died and
+    /// whose turn has not come yet.
+    pub info: LockInfo,
+}
+
+impl LockList {
+    /// About how many keys of the servers a page looks at, those included that are no lock or do not match (default: 100).
+    /// The server does nothing else meanwhile. At least 1.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let locks = reentry::Locks::in_memory();
+    /// let list = locks.list("order:*").page(1_000);
+    /// # drop(list);
+    /// ```
+    pub fn page(mut self, keys: usize) -> Self {
+        self.page = keys.max(1);
+        self
+    }
+
+    /// The next page; `None` after the last one. A page may be empty although others follow.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Store`] if a server does not answer, or does not allow it. The next call asks for the same page again.
+    /// [`LockError::Closed`] after [`close`](Locks::close).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing: the next call asks for the same page again.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let mut waiting = 0;
+    /// let mut list = locks.list("*");
+    /// while let Some(page) = list.next_page().await? {
+    ///     waiting += page.iter().map(|lock| lock.info.waiting_processes).sum::<u64>();
+    /// }
+    /// assert_eq!(waiting, 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn next_page(&mut self) -> Result<Option<Vec<ListedLock>>, LockError> {
+        let Some(from) = self.at.clone() else {
+            return Ok(None);
+        };
+        self.engine.check_open_for(&self.pattern)?;
+        let survey = self.engine.store().survey();
+        let scan = Scan {
+            pattern: Arc::clone(&self.full),
+            count: self.page,
+            from,
+        };
+        let Scanned {
+            names,
+            next,
+            progress,
+        } = survey
+            .scan(scan)
+            .await
+            .map_err(|source| LockError::Store { key: None, source })?;
+        // Within one part a name may come twice as well.
+        let mut seen = HashSet::with_capacity(names.len());
+        let keys = names.iter().filter(|name| seen.insert(*name));
+        let keys: Vec<_> = keys.filter_map(|name| self.lock_named(name)).collect();
+        let glances = keys.into_iter().map(|key| glance(&self.engine, key));
+        let mut glances = stream::iter(glances).buffered(AT_ONCE);
+        let mut page = Vec::new();
+        while let Some(glanced) = glances.next().await {
+            page.extend(glanced?);
+        }
+        drop(glances);
+        self.at = next;
+        self.progress = progress;
+        Ok(Some(page))
+    }
+
+    /// Which part of all keys the pages until now have looked at, from 0 to 1: an estimate, which is 1 exactly at the end.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let mut list = locks.list("*");
+    /// assert_eq!(list.progress(), 0.0);
+    /// list.next_page().await?;
+    /// assert_eq!(list.progress(), 1.0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn progress(&self) -> f64 {
+        self.progress
+    }
+
+    /// What a lock of ours with this name in the store is called; `None` if there can be none.
+    fn lock_named(&self, name: &str) -> Option<LockKey> {
+        let name = name.strip_prefix(self.engine.prefix())?;
+        self.engine.key(name).ok()
+    }
+}
+
+/// What stands in a lock, if it looks like one.
+pub(super) async fn glance(engine: &Engine, key: LockKey) -> Result<Option<ListedLock>, LockError> {
+    let glanced = engine.store().survey().glance(&key);
+    let glanced = glanced.await.map_err(on(&key))?;
+    Ok(glanced.map(|glance| ListedLock {
+        holders: glance.holders,
+        info: LockInfo::new(glance.snapshot, engine.waiters(&key)),
+        key: key.name().to_owned(),
+    }))
+}
+
+impl fmt::Debug for LockList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LockList")
+            .field("pattern", &self.pattern)
+            .field("progress", &self.progress)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,231 @@
+//! The processes that wait for one lock.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use crate::{
+    api::{
+        engine::Engine,
+        locks::{Locks, on},
+    },
+    base::{error::LockError, id::HoldId, mode::Mode},
+    store::{
+        StoreTime,
+        survey::{QueuePage, Queued, QueuedProcess},
+    },
+};
+
+/// How many processes a page shows by default.
+const PAGE: usize = 50;
+
+impl Locks {
+    /// Shows the processes that wait for a lock, in the order in which they are served, page by page. Nothing is sent
+    /// before the first page.
+    ///
+    /// What is in the queue is one place for each process, whatever the number of its waiters; those of this
+    /// process are counted by [`inspect`](Self::inspect). A process that waits for a holder of the same process has no
+    /// place yet. One that comes or goes between two pages is shown or not; none is shown twice, but for one that has left
+    /// and has come again.
+    ///
+    /// A user with an ACL needs `+zcount` as well.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let _guard = locks.lock("order:42").await?;
+    /// let other = locks.clone();
+    /// let waiting = tokio::spawn(async move { other.lock("order:42").await.map(drop) });
+    /// tokio::time::sleep(Duration::from_secs(3)).await; // more than a heartbeat
+    ///
+    /// let page = locks.queue("order:42").next_page().await?.expect("a page");
+    /// assert_eq!(page.len(), 1);
+    /// assert!(page[0].alive_for.is_some());
+    /// # waiting.abort();
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn queue(&self, key: impl AsRef<str>) -> LockQueue {
+        LockQueue {
+            engine: self.shared_engine(),
+            key: key.as_ref().to_owned(),
+            page: PAGE,
+            at: At::Behind(None),
+            places: 0,
+        }
+    }
+}
+
+/// The queue of a lock, of which one page after the other is asked for; see [`Locks::queue`].
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), reentry::LockError> {
+/// let locks = reentry::Locks::in_memory();
+/// let mut queue = locks.queue("order:42");
+/// while let Some(page) = queue.next_page().await? {
+///     for process in page {
+///         println!("{} waits for {:?}", process.process, process.holds);
+///     }
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a queue asks for nothing until a page of it is wanted"]
+pub struct LockQueue {
+    engine: Arc<Engine>,
+    key: String,
+    page: usize,
+    at: At,
+    places: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum At {
+    /// Behind the process of this order.
+    Behind(Option<u64>),
+    End,
+}
+
+/// A process that waits for a lock; more exactly, one [`Locks`] of it.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), reentry::LockError> {
+/// let locks = reentry::Locks::in_memory();
+/// let page = locks.queue("order:42").next_page().await?.unwrap_or_default();
+/// let dead = page.iter().filter(|process| process.alive_for.is_none());
+/// assert_eq!(dead.count(), 0);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WaitingProcess {
+    /// The name of the process in the queue: a UUID, which it has for as long as it waits for anything. Where another
+    /// program has written there, what it wrote, with U+FFFD for bytes that are no UTF-8.
+    pub process: String,
+    /// Which holds are to have the lock when its turn comes: one, or those of readers that enter together.
+    pub holds: Vec<HoldId>,
+    /// How they want to have it.
+    pub mode: Mode,
+    /// The lease that they get then.
+    pub lease: Duration,
+    /// For how long it counts as alive if it does not ask again; `None` if it has died, or if what it waits for cannot be
+    /// read. Then it is passed over, and removed when its turn comes.
+    pub alive_for: Option<Duration>,
+}
+
+impl LockQueue {
+    /// How many processes a page shows at most (default: 50). At least 1.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let locks = reentry::Locks::in_memory();
+    /// let queue = locks.queue("order:42").page(10);
+    /// # drop(queue);
+    /// ```
+    pub fn page(mut self, processes: usize) -> Self {
+        self.page = processes.max(1);
+        self
+    }
+
+    /// The next page; `None` after the last one.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::InvalidKey`], or [`LockError::Store`] if the store does not answer, or does not allow it. The next call
+    /// asks for the same page again. [`LockError::Closed`] after [`close`](Locks::close).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing: the next call asks for the same page again.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// assert!(locks.queue("order:42").next_page().await?.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn next_page(&mut self) -> Result<Option<Vec<WaitingProcess>>, LockError> {
+        let At::Behind(after) = self.at else {
+            return Ok(None);
+        };
+        let key = self.engine.open_key(&self.key)?;
+        let page = QueuePage {
+            after,
+            count: self.page,
+        };
+        let queued = self.engine.store().survey().queue(&key, page);
+        let Queued {
+            at,
+            places,
+            processes,
+        } = queued.await.map_err(on(&key))?;
+        self.places = places;
+        self.at = match processes.last() {
+            Some(last) if processes.len() == self.page => At::Behind(Some(last.order)),
+            _ => At::End,
+        };
+        let is_over = processes.is_empty();
+        let page = processes
+            .into_iter()
+            .map(|process| WaitingProcess::new(process, at));
+        Ok((!is_over).then(|| page.collect()))
+    }
+
+    /// How many processes stood in the queue when the last page was made, those that have died included; 0 before the
+    /// first page.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let mut queue = locks.queue("order:42");
+    /// queue.next_page().await?;
+    /// assert_eq!(queue.places(), 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn places(&self) -> u64 {
+        self.places
+    }
+}
+
+impl WaitingProcess {
+    fn new(queued: QueuedProcess, at: StoreTime) -> Self {
+        let process = String::from_utf8_lossy(&queued.inbox);
+        let process = process.strip_prefix("reentry:inbox:").unwrap_or(&process);
+        let alive_for = queued.deadline.and_then(|deadline| deadline.since(at));
+        Self {
+            process: process.to_owned(),
+            holds: queued.holds,
+            mode: queued.mode,
+            lease: queued.grant,
+            alive_for: alive_for.filter(|left| !left.is_zero()),
+        }
+    }
+}
+
+impl fmt::Debug for LockQueue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LockQueue")
+            .field("key", &self.key)
+            .field("at", &self.at)
+            .finish_non_exhaustive()
+    }
+}
