@@ -27,6 +27,7 @@ pub(crate) struct Global {
         global = true,
         value_name = "TEXT",
         env = "REENTRY_PREFIX",
+        hide_env_values = true,
         default_value = ""
     )]
     pub(crate) prefix: String,
@@ -36,6 +37,7 @@ pub(crate) struct Global {
         global = true,
         value_name = "TIME",
         env = "REENTRY_CONNECT_TIMEOUT",
+        hide_env_values = true,
         default_value = "2s",
         value_parser = duration
     )]
@@ -46,6 +48,7 @@ pub(crate) struct Global {
         global = true,
         value_name = "TIME",
         env = "REENTRY_RESPONSE_TIMEOUT",
+        hide_env_values = true,
         default_value = "1s",
         value_parser = duration
     )]

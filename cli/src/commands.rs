@@ -1,5 +1,6 @@
 //! The subcommands: one file or folder for each, its arguments beside its code.
 
+mod bench;
 mod completions;
 mod doctor;
 mod ls;
@@ -33,6 +34,7 @@ pub(crate) enum Command {
     Release(release::Args),
     Watch(watch::Args),
     Doctor(doctor::Args),
+    Bench(bench::Args),
     Completions(completions::Args),
     Man(man::Args),
 }
@@ -45,6 +47,7 @@ impl Command {
             Self::Release(args) => release::run(args, global).await,
             Self::Watch(args) => watch::run(args, global).await,
             Self::Doctor(args) => doctor::run(args, global).await,
+            Self::Bench(args) => bench::run(args, global).await,
             #[cfg(unix)]
             Self::Run(args) => run::run(*args, global).await,
             Self::Completions(args) => completions::run(&args, Cli::command()),

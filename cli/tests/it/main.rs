@@ -8,6 +8,7 @@
     reason = "a test ends where its ground gives way"
 )]
 
+mod bench;
 mod completions;
 mod look;
 mod man;

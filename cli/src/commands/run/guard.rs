@@ -104,11 +104,12 @@ fn keep_guard(hold: &str, grace: Duration) -> anyhow::Result<Exit> {
         command = command.or_else(|| of_order(&line, hold));
     }
     if let Some(mut tree) = command {
+        end(&mut tree, grace);
+        // Last, since a terminal may stop a process in the background that writes.
         let _ = writeln!(
             io::stderr(),
-            "reentry: `reentry run` was killed, so its command is ended"
+            "reentry: `reentry run` was killed, so its command was ended"
         );
-        end(&mut tree, grace);
     }
     Ok(Exit::Success)
 }

@@ -30,6 +30,16 @@ async fn the_command_knows_its_key_its_token_and_its_hold() {
 }
 
 #[tokio::test]
+async fn a_verbose_run_says_what_it_waits_for_and_has() {
+    let server = RedisServer::start().await;
+    let script = r#"echo "$REENTRY_TOKEN""#;
+    let ended = ended_of(&mut script_at(&server, &["-v", "-k", "a"], script));
+    let token = ended.out.trim();
+    let expected = format!("reentry: waiting for `a`\nreentry: acquired `a`, token {token}\n");
+    assert_eq!(ended.err, expected);
+}
+
+#[tokio::test]
 async fn of_several_keys_each_has_a_line() {
     let server = RedisServer::start().await;
     let ended = ended_of(&mut script_at(&server, &["-k", "b", "-k", "a"], TELL));

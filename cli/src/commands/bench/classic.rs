@@ -1,0 +1,131 @@
+//! The classic scripts, bare.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use anyhow::{Context, bail};
+use reentry::{
+    __admin::{Reply, Role, Server},
+    Locks,
+};
+
+/// Nil, or the milliseconds that the lock is busy for.
+const LOCK: &str = "\
+if redis.call('exists', KEYS[1]) == 0 or redis.call('hexists', KEYS[1], ARGV[2]) == 1 then
+  redis.call('hincrby', KEYS[1], ARGV[2], 1)
+  redis.call('pexpire', KEYS[1], ARGV[1])
+  return nil
+end
+return redis.call('pttl', KEYS[1])";
+
+const UNLOCK: &str = "\
+if redis.call('hexists', KEYS[1], ARGV[2]) == 0 then return nil end
+if redis.call('hincrby', KEYS[1], ARGV[2], -1) > 0 then
+  redis.call('pexpire', KEYS[1], ARGV[1])
+  return 0
+end
+redis.call('del', KEYS[1])
+return 1";
+
+const TTL_MS: &str = "10000";
+
+/// How long who waits does so before it asks again.
+const POLL: Duration = Duration::from_millis(10);
+
+/// One lock of a program that uses them. Clones share its connection.
+#[derive(Clone)]
+pub(super) struct Classic {
+    server: Server,
+    key: Arc<str>,
+    /// The digests of the scripts.
+    lock: Arc<str>,
+    unlock: Arc<str>,
+    owners: Arc<AtomicU64>,
+}
+
+impl Classic {
+    /// Finds the server that has this key, and loads the scripts there.
+    pub(super) async fn connect(locks: &Locks, key: &str) -> anyhow::Result<Self> {
+        let servers = locks.__servers().await?;
+        let primaries = servers.into_iter().filter(|it| *it.role() == Role::Primary);
+        for server in primaries {
+            // Another server of a cluster says where the key is.
+            if let Reply::Int(_) = server.command(["EXISTS", key]).await? {
+                let lock = load(&server, LOCK).await?;
+                let unlock = load(&server, UNLOCK).await?;
+                let owners = Arc::default();
+                let key = key.into();
+                return Ok(Self {
+                    server,
+                    key,
+                    lock,
+                    unlock,
+                    owners,
+                });
+            }
+        }
+        bail!("no server has the key `{key}`")
+    }
+
+    pub(super) fn server(&self) -> &str {
+        self.server.address()
+    }
+
+    /// Waits for the lock, as a new owner.
+    pub(super) async fn acquire(&self) -> anyhow::Result<ClassicHold> {
+        let owner = self.owners.fetch_add(1, Ordering::Relaxed).to_string();
+        while self.call(&self.lock, &owner).await? != Reply::Nil {
+            tokio::time::sleep(POLL).await;
+        }
+        Ok(ClassicHold {
+            classic: self.clone(),
+            owner,
+        })
+    }
+
+    /// An unlock of a lock that is not held.
+    pub(super) async fn round_trip(&self) -> anyhow::Result<()> {
+        self.call(&self.unlock, "nobody").await.map(drop)
+    }
+
+    pub(super) async fn clean_up(&self) -> anyhow::Result<()> {
+        said(self.server.command(["DEL", &self.key]).await?).map(drop)
+    }
+
+    async fn call(&self, script: &str, owner: &str) -> anyhow::Result<Reply> {
+        let words = ["EVALSHA", script, "1", &self.key, TTL_MS, owner];
+        said(self.server.command(words).await?)
+    }
+}
+
+/// The lock, held.
+pub(super) struct ClassicHold {
+    classic: Classic,
+    owner: String,
+}
+
+impl ClassicHold {
+    pub(super) async fn release(self) -> anyhow::Result<()> {
+        let Self { classic, owner } = self;
+        classic.call(&classic.unlock, &owner).await.map(drop)
+    }
+}
+
+async fn load(server: &Server, script: &str) -> anyhow::Result<Arc<str>> {
+    match said(server.command(["SCRIPT", "LOAD", script]).await?)? {
+        Reply::Text(digest) => Ok(digest.into()),
+        other => bail!("SCRIPT LOAD was answered by {other:?}"),
+    }
+}
+
+fn said(reply: Reply) -> anyhow::Result<Reply> {
+    match reply {
+        Reply::Error(error) => Err(anyhow::Error::msg(error)).context("the server refuses"),
+        reply => Ok(reply),
+    }
+}
