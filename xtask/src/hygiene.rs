@@ -127,11 +127,13 @@ fn command_line() -> Result<LeftOut> {
     let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
     let target = folder()?;
     let target = target.parent().context("no target folder")?;
-    for (name, workspace) in [("path", root), ("crate", &unpacked)] {
-        let from = match name {
-            "path" => "cli",
-            _ => "reentry-cli",
-        };
+    // The lock file that was copied names more than the unpacked crates need.
+    let mut prune = cargo(&["update", "--workspace", "--quiet"]);
+    run(prune.current_dir(&unpacked))?;
+    for (name, workspace, from) in [
+        ("path", root, "cli"),
+        ("crate", unpacked.as_path(), "reentry-cli"),
+    ] {
         let to = folder()?.join("installed").join(name);
         let mut install = cargo(&["install", "--debug", "--locked", "--force", "--path", from]);
         install.current_dir(workspace).arg("--root").arg(&to);
