@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::tell::{Told, insist, tell};
 use crate::clock::{self, SECOND};
@@ -107,14 +107,14 @@ pub(super) async fn strike(ground: &Ground, kind: Kind, deck: &mut Deck) -> Stru
         }
         Kind::ToldReplica => {
             // It waits for the replica, and so forgets nothing.
-            victim.tell_a_replica("CLUSTER FAILOVER").await;
-            victim.replaced(&mut struck).await;
+            victim.tell_a_replica("CLUSTER FAILOVER", &mut struck).await;
         }
         Kind::TakenOver => {
             primary.cut_replication().await;
             sleep(long / 3).await;
-            victim.tell_a_replica("CLUSTER FAILOVER TAKEOVER").await;
-            victim.replaced(&mut struck).await;
+            victim
+                .tell_a_replica("CLUSTER FAILOVER TAKEOVER", &mut struck)
+                .await;
             insist(primary, "ACL SETUSER default +@all").await;
             victim.until_linked().await;
             struck.forgets_until_now(start);
@@ -228,8 +228,9 @@ impl<'a> Victim<'a> {
         }
     }
 
-    /// Until it has begun to take over.
-    async fn tell_a_replica(&self, command: &str) {
+    /// Waits until it is the primary. Where the others do not vote for it, as long as they disagree about a slot, it does
+    /// not become one.
+    async fn tell_a_replica(&self, command: &str, struck: &mut Struck) {
         let began = async || {
             // Another one, where a failover that was not asked for came before.
             let replica = self.replicas().await[0];
@@ -246,8 +247,15 @@ impl<'a> Victim<'a> {
             }
             replica.is_primary().await
         };
-        let what = "the replica takes over";
-        patiently(async || eventually(PATIENCE, what, began).await).await;
+        let end = Instant::now() + PATIENCE;
+        while !began().await {
+            if Instant::now() > end {
+                struck.note += " -> none, without the votes";
+                return;
+            }
+            sleep(Duration::from_millis(20)).await;
+        }
+        self.replaced(struck).await;
     }
 }
 
