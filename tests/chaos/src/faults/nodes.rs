@@ -228,8 +228,7 @@ impl<'a> Victim<'a> {
         }
     }
 
-    /// Waits until it is the primary. Where the others do not vote for it, as long as they disagree about a slot, it does
-    /// not become one.
+    /// Waits until it is the primary. A cluster may refuse that for minutes; then the fault is over, and was none.
     async fn tell_a_replica(&self, command: &str, struck: &mut Struck) {
         let began = async || {
             // Another one, where a failover that was not asked for came before.
@@ -250,7 +249,7 @@ impl<'a> Victim<'a> {
         let end = Instant::now() + PATIENCE;
         while !began().await {
             if Instant::now() > end {
-                struck.note += " -> none, without the votes";
+                struck.note += " -> none within a minute";
                 return;
             }
             sleep(Duration::from_millis(20)).await;
