@@ -19,10 +19,15 @@ use tracing_subscriber::layer::{Context, Layer};
 pub(crate) struct PlainWords;
 
 impl<S: Subscriber> Layer<S> for PlainWords {
-    fn on_new_span(&self, span: &span::Attributes<'_>, id: &span::Id, _: Context<'_, S>) {
+    fn on_new_span(&self, span: &span::Attributes<'_>, id: &span::Id, context: Context<'_, S>) {
         let mut fields = Fields::default();
         span.record(&mut fields);
-        names().insert(format!("{id:?}"), fields.get("name"));
+        // Those of the crate are inside of that of the contender.
+        let around = context.current_span().id().map(|id| format!("{id:?}"));
+        let mut names = names();
+        let around = around.and_then(|id| names.get(&id).cloned());
+        let name = fields.0.get("name").cloned().or(around);
+        names.insert(format!("{id:?}"), name.unwrap_or_default());
     }
 
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
@@ -32,7 +37,7 @@ impl<S: Subscriber> Layer<S> for PlainWords {
         // Of `<call graph>:<number>` the first digits do, among so few.
         let [hold, other] = ["hold", "held_by"].map(|field| get(field).chars().take(8).collect());
         let name_of = |id: &String| names().get(id).cloned();
-        // A lease is renewed outside of the span of its contender, whose hold is known by then.
+        // A lease may be renewed outside of the span of its contender, whose hold is known by then.
         let span = context.current_span().id().map(|id| format!("{id:?}"));
         let name = name_of(&hold)
             .or_else(|| name_of(&span?))
@@ -56,7 +61,7 @@ impl<S: Subscriber> Layer<S> for PlainWords {
             "released" => format!("has released the lock after {}", get("held")),
             "acquire_undone" => "has taken its request back".to_owned(),
             "lost" => format!("has lost the lock: {}", get("reason")),
-            "closed" => return,
+            "connected" | "disconnected" | "closed" => return,
             other => format!("{other} {}", get("error")),
         };
         let now = SystemTime::now().duration_since(UNIX_EPOCH);

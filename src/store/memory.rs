@@ -14,7 +14,7 @@ use super::{
     AcquireAllReply, AcquireReply, AcquireRequest, Answer, DepthChange, Downgrading, ForcedMessage,
     HoldOf, Holders, Keeping, Listener, Presence, ReleaseReply, ReleaseRequest, Renewal, Seen,
     ShareRequest, Snapshot, Store,
-    survey::Survey,
+    survey::{Glance, QueuePage, Queued, Scan, Scanned, Survey},
     waits::{Claim, Look, Publication, Published, Waits},
 };
 use crate::base::{
@@ -28,7 +28,6 @@ use crate::base::{
 mod clock;
 mod line;
 mod state;
-mod survey;
 mod waits;
 
 /// The in-memory store.
@@ -245,6 +244,22 @@ impl Store for MemoryStore {
 
     fn connection_epochs(&self) -> u64 {
         0
+    }
+}
+
+impl Survey for MemoryStore {
+    fn scan(&self, scan: Scan) -> Answer<Scanned> {
+        self.execute(move |state, now| state.scan(&scan, now))
+    }
+
+    fn glance(&self, key: &LockKey) -> Answer<Option<Glance>> {
+        let key = key.clone();
+        self.execute(move |state, now| state.glance(&key, now))
+    }
+
+    fn queue(&self, key: &LockKey, page: QueuePage) -> Answer<Queued> {
+        let key = key.clone();
+        self.execute(move |state, now| state.queue(&key, page, now))
     }
 }
 

@@ -9,6 +9,11 @@ use std::sync::mpsc;
 use std::time::Duration;
 use tokio::task::spawn_blocking;
 use tokio::time::advance;
+use tracing::Level;
+use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{Layer, fmt, registry};
 
 /// Locks on the server of the test, which have its patience.
 pub(crate) fn locks_of(role: &Role) -> LocksBuilder {
@@ -17,8 +22,11 @@ pub(crate) fn locks_of(role: &Role) -> LocksBuilder {
 
 /// Runs an example in a role, on the paused clock, until it ends. The test reads what it prints and logs.
 pub(crate) async fn run<T>(role: &Role, example: impl Future<Output = T>) -> T {
-    let log = tracing_subscriber::fmt().without_time().with_ansi(false);
-    log.with_level(false).with_target(false).init();
+    let log = fmt::layer().without_time().with_ansi(false);
+    let log = log.with_level(false).with_target(false);
+    // Without the spans around them each line begins with the event.
+    let events = filter_fn(|it| it.is_event() && *it.level() <= Level::INFO);
+    registry().with(log.with_filter(events)).init();
     // Ends the line that the test harness has begun.
     role.say("it starts");
     // Tokio advances a paused clock when nothing is to be done, but not while a blocking task runs.
