@@ -98,6 +98,7 @@ pub(crate) fn acquire_retried(key: &LockKey, error: &StoreError, is_warning: boo
 
 /// Waiters have to ask until the subscription is back.
 pub(crate) fn subscribe_retried(inbox: InboxId, error: &StoreError) {
+    metrics::subscribe_failed();
     warn!(target: TARGET, %inbox, error = chain(error), "subscribe_retried");
 }
 
@@ -134,8 +135,16 @@ pub(crate) fn renewal_refused(key: &LockKey) {
     metrics::renewed(key, Renewal::Gone);
 }
 
-pub(crate) fn renewal_retried(key: &LockKey, hold: HoldId, error: Option<&StoreError>) {
-    metrics::renewed(key, Renewal::Unanswered);
+/// Counted once for each attempt: one that was late is told again when it fails.
+pub(crate) fn renewal_retried(
+    key: &LockKey,
+    hold: HoldId,
+    error: Option<&StoreError>,
+    is_counted: bool,
+) {
+    if !is_counted {
+        metrics::renewed(key, Renewal::Unanswered);
+    }
     let error = error.map_or_else(|| "no answer in time".to_owned(), chain);
     warn!(target: TARGET, key = key.as_str(), %hold, error, "renewal_retried");
 }

@@ -19,7 +19,7 @@ pub(crate) use self::facade::{Class, describe};
 use self::facade::{change, count, observe};
 use self::names::{
     ACQUISITIONS, BACKGROUND, CONNECTIONS, DISCONNECTS, HANDOFFS, HOLD, HOLDS, LOSSES, REENTRIES,
-    RENEWALS, WAIT, WAITERS,
+    RENEWALS, SUBSCRIBE_FAILURES, WAIT, WAITERS,
 };
 #[cfg(not(feature = "metrics"))]
 pub(crate) use self::silent::describe;
@@ -152,6 +152,10 @@ pub(crate) fn connected(purpose: Purpose) {
         Purpose::Messages => "messages",
     };
     count(&CONNECTIONS, None, &[("purpose", purpose)]);
+}
+
+pub(crate) fn subscribe_failed() {
+    count(&SUBSCRIBE_FAILURES, None, &[]);
 }
 
 pub(crate) fn disconnected() {

@@ -47,6 +47,8 @@ pub(super) async fn renew(
     let mut attempts = FuturesUnordered::new();
     // Since when an attempt is without an answer.
     let mut silent = None;
+    // When attempts without an answer were told last.
+    let mut told_at = None;
     let mut next = Instant::now();
     loop {
         // Of several keys some may have come or gone since.
@@ -64,7 +66,8 @@ pub(super) async fn renew(
         }
         if next <= now {
             if let Some(since) = silent {
-                retried(&holds, None);
+                retried(&holds, None, false);
+                told_at = Some(now);
                 for hold in holds.as_slice() {
                     store.suspect(hold.key(), since);
                 }
@@ -114,7 +117,7 @@ pub(super) async fn renew(
                 return Err(LostReason::Gone);
             }
             Err(error) => {
-                retried(&holds, Some(&error));
+                retried(&holds, Some(&error), told_at.is_some_and(|at| sent < at));
                 if attempts.is_empty() {
                     let pause = pauses.next().unwrap_or_default();
                     next = Instant::now() + pause.min(patience);
@@ -138,9 +141,9 @@ fn confirms(holds: &Holds, store: &Arc<dyn Store>) -> Vec<(Arc<Hold>, Confirm, u
     holds.collect()
 }
 
-fn retried(holds: &Holds, error: Option<&StoreError>) {
+fn retried(holds: &Holds, error: Option<&StoreError>, is_counted: bool) {
     for hold in holds.as_slice() {
-        let retried = || events::renewal_retried(hold.key(), hold.id(), error);
+        let retried = || events::renewal_retried(hold.key(), hold.id(), error, is_counted);
         hold.span().in_scope(retried);
     }
 }

@@ -53,6 +53,14 @@ async fn meet_everything(
     locks.force_release(KEY).await?;
     drop(guard);
     eventually(DEADLINE, "a loss", has("reentry_losses_total")).await;
+    // A server that is not there.
+    let away = Locks::builder().url("redis://127.0.0.1:1");
+    let away = away.wait(Duration::from_millis(100)).build_lazy()?;
+    let no_subscription = has("reentry_subscribe_failures_total");
+    eventually(DEADLINE, "no subscription", async || {
+        away.lock(KEY).await.is_err() && no_subscription().await
+    })
+    .await;
     // A connection that ends.
     server.ask("CLIENT KILL TYPE pubsub").await;
     eventually(DEADLINE, "its end", has("reentry_disconnects_total")).await;

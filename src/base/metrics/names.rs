@@ -42,5 +42,6 @@ metrics! {
     Counter LOSSES "reentry_losses_total" "Locks that were lost while they were held, by the reason.";
     Counter CONNECTIONS "reentry_connections_total" "Connections that were made, by what they are for.";
     Counter DISCONNECTS "reentry_disconnects_total" "Connections that were lost or given up.";
+    Counter SUBSCRIBE_FAILURES "reentry_subscribe_failures_total" "Attempts to subscribe to the messages of other processes that failed.";
     Gauge BACKGROUND "reentry_background_tasks" "Releases under way for which no caller waits any more.";
 }

@@ -78,6 +78,12 @@ impl Screen {
         self.seen.lock().unwrap().screen().alternate_screen()
     }
 
+    /// Waits until the whole screen is not taken any more: its last words may be read after its end.
+    pub(super) async fn until_given_back(&self) {
+        let is_free = async || !self.is_taken();
+        eventually(DEADLINE, "it gives the screen back", is_free).await;
+    }
+
     /// Waits until the screen is like that.
     pub(super) async fn until(&self, what: &str, is_so: impl Fn(&str) -> bool) {
         let is_so = async || is_so(&self.text());

@@ -70,7 +70,7 @@ async fn the_table_changes_with_the_locks_and_obeys_keys() {
 
     screen.press("q");
     assert_eq!(screen.code().await, 0);
-    assert!(!screen.is_taken());
+    screen.until_given_back().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
