@@ -89,13 +89,16 @@ async fn under_lock(args: &Args, global: &Global) -> anyhow::Result<Exit> {
     locks.close_within(FAREWELL).await;
     match ended {
         Ok(Outcome::Lost(error)) => Err(error.into()),
-        Ok(Outcome::Ended(ended)) => {
+        Ok(Outcome::Ended(ended)) => match released {
+            // The server took it away while the command ran, and has told it now.
+            Err(error) if error.is_lost() => Err(error.into()),
             // The command has ended under a valid lease: its result stands.
-            if let Err(error) = released {
+            Err(error) => {
                 Failure::new(error.into(), global.json).say();
+                Ok(ended.into())
             }
-            Ok(ended.into())
-        }
+            Ok(()) => Ok(ended.into()),
+        },
         Err(refused) => refused.into_exit(global),
     }
 }

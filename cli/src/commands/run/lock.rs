@@ -66,6 +66,15 @@ impl Lock {
         }
     }
 
+    /// How one of them is lost at this moment.
+    pub(super) async fn loss(&self) -> Option<LockError> {
+        let now = future::ready(());
+        match self {
+            Self::One(guard) => guard.scope(now).await.err(),
+            Self::Several(guard) => guard.scope(now).await.err(),
+        }
+    }
+
     /// Says on standard error what was acquired.
     pub(super) fn tell(&self) {
         let tokens = self.tokens();
