@@ -10,7 +10,7 @@ use std::{
 };
 
 use anyhow::{Context, anyhow};
-use rustix::process::{Pid, Signal, WaitOptions, waitpid};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, waitid};
 
 use super::{
     enclosing::{self, Enclosing},
@@ -31,7 +31,7 @@ pub(super) struct Command {
     pub(super) tree: Tree,
     has_ended: bool,
     guard: Guard,
-    /// Waited for by its id alone, so that its stops are seen as well.
+    /// Waited for by its id alone, so that its stops are seen as well, and its end without an end of its id.
     _child: Child,
 }
 
@@ -115,7 +115,13 @@ impl Command {
 
     /// Whether neither it nor any process of it is left.
     pub(super) fn is_gone(&mut self) -> bool {
-        self.has_ended && self.tree.is_empty()
+        if !self.has_ended {
+            return false;
+        }
+        // Its group, which is all that is known there, has it until then.
+        #[cfg(not(target_os = "linux"))]
+        self.reap();
+        self.tree.is_empty()
     }
 
     /// What has become of it since it was asked last.
@@ -123,24 +129,37 @@ impl Command {
         if self.has_ended {
             return None;
         }
-        let options = WaitOptions::NOHANG | WaitOptions::UNTRACED;
-        // An error would mean that it is no child of ours, which it is until it was waited for.
-        let (_, status) = waitpid(Some(self.pid), options).ok()??;
-        if let Some(number) = status.stopping_signal() {
-            return Some(Event::Stopped(number));
-        }
+        // The kernel keeps what has ended until it was waited for: until then no other process, and no other group, has
+        // its id, and those of its group can be told from others.
+        let Some(status) = self.wait(WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) else {
+            let status = self.wait(WaitIdOptions::STOPPED)?;
+            return status.stopping_signal().map(Event::Stopped);
+        };
         self.has_ended = true;
+        // Some systems tell more bits of it than a process can be asked for.
         let code = status
             .exit_status()
-            .and_then(|code| u8::try_from(code).ok());
+            .and_then(|code| u8::try_from(code & 0xff).ok());
         let signal = status.terminating_signal().map(Ended::Signal);
         let ended = signal.or(code.map(Ended::Code));
         ended.map(Event::Ended)
     }
 
+    /// At once.
+    fn wait(&self, options: WaitIdOptions) -> Option<WaitIdStatus> {
+        // An error would mean that it is no child of ours, which it is until it was waited for.
+        waitid(WaitId::Pid(self.pid), options | WaitIdOptions::NOHANG).ok()?
+    }
+
+    /// Its id may be that of another process from now on.
+    fn reap(&self) {
+        let _ = self.wait(WaitIdOptions::EXITED);
+    }
+
     /// Nothing of it is left, or what is left was left on purpose.
-    pub(super) fn over(self) {
+    pub(super) fn over(mut self) {
         self.guard.over();
+        self.reap();
     }
 }
 

@@ -1,6 +1,6 @@
 //! The exit codes of `reentry run`, and what passes through it.
 
-use std::io::Write;
+use std::{io::Write, process::Command};
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -31,6 +31,31 @@ async fn a_command_that_was_killed_gives_128_and_the_signal() {
     // What it has left behind was ended too, before the lock was released.
     assert_eq!(run.rest().await, [""; 0]);
     assert_eq!(server.leftovers().await, [""; 0]);
+}
+
+/// Its parent has ended, its environment is empty, and it was never seen before: the group is what is left.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_child_without_an_environment_ends_with_a_killed_command() {
+    let server = RedisServer::start().await;
+    let script =
+        "echo $$; (exec env -i sh -c 'trap \"\" TERM; echo up; while :; do sleep 1; done') & wait";
+    let options = ["--key", "a", "--grace", "50ms"];
+    let command = script_at(&server, &options, script);
+    // In a session of its own it has no terminal, as under cron.
+    let mut outer = Command::new("setsid");
+    outer.args(["--wait", "--"]).arg(command.get_program());
+    outer.args(command.get_args()).envs(
+        command
+            .get_envs()
+            .filter_map(|(name, value)| Some((name, value?))),
+    );
+    let mut run = Running::start(&mut outer);
+    let command = run.line().await.parse().ok().and_then(Pid::from_raw);
+    run.says("up").await;
+    kill_process(command.unwrap(), Signal::KILL).unwrap();
+    assert_eq!(run.code().await, Some(137));
+    assert_eq!(run.rest().await, [""; 0]);
 }
 
 /// A script goes on after a command that ended with 130, but not after one that SIGINT has ended.
