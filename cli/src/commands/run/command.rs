@@ -118,9 +118,10 @@ impl Command {
         if !self.has_ended {
             return false;
         }
-        // Its group, which is all that is known there, has it until then.
-        #[cfg(not(target_os = "linux"))]
-        self.reap();
+        // Elsewhere its group is all that is known, and has it until then.
+        if cfg!(not(target_os = "linux")) {
+            self.reap();
+        }
         self.tree.is_empty()
     }
 
