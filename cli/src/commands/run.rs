@@ -43,8 +43,8 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<Exit> {
     let ended = under_lock(&args, global).await;
     match (ended, args.conflict_exit_code) {
         (Err(error), Some(code)) if Exit::of(&error) == Exit::NotAcquired => {
-            Failure::new(error, global.json).say();
-            Ok(Exit::Code(code))
+            let failure = Failure::new(error, global.json);
+            Ok(failure.ending_with(Exit::Code(code)).say())
         }
         (ended, _) => ended,
     }
@@ -94,8 +94,8 @@ async fn under_lock(args: &Args, global: &Global) -> anyhow::Result<Exit> {
             Err(error) if error.is_lost() => Err(error.into()),
             // The command has ended under a valid lease: its result stands.
             Err(error) => {
-                Failure::new(error.into(), global.json).say();
-                Ok(ended.into())
+                let failure = Failure::new(error.into(), global.json);
+                Ok(failure.ending_with(ended.into()).say())
             }
             Ok(()) => Ok(ended.into()),
         },

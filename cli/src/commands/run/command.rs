@@ -45,8 +45,8 @@ pub(super) struct NotStarted {
 impl NotStarted {
     /// Says it, as env(1) does: 127 if the command was not found, 126 if it cannot be executed.
     pub(super) fn into_exit(self, global: &Global) -> anyhow::Result<Exit> {
-        Failure::new(self.error, global.json).say();
-        Ok(Exit::Code(self.code))
+        let failure = Failure::new(self.error, global.json);
+        Ok(failure.ending_with(Exit::Code(self.code)).say())
     }
 }
 

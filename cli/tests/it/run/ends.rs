@@ -5,7 +5,7 @@ use std::{io::Write, process::Command};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{
-    program::{Running, ended, ended_of, reentry_at, script_at},
+    program::{Running, ended, ended_of, locks_at, reentry_at, script_at},
     support::{ports::Port, server::RedisServer},
 };
 
@@ -80,6 +80,26 @@ async fn a_command_that_cannot_run_is_told_apart() {
     let folder = &mut reentry_at(&server, &["run", "-k", "a", "--", "/"]);
     assert_eq!(ended_of(folder).code, Some(126));
     assert_eq!(server.leftovers().await, [""; 0]);
+}
+
+#[tokio::test]
+async fn an_error_as_json_has_the_code_of_the_run() {
+    let server = RedisServer::start().await;
+    let locks = locks_at(&server).await;
+    let guard = locks.lock("held").await.unwrap();
+    for (options, code) in [
+        (&["-k", "held", "-n", "--", "true"][..], 124),
+        (&["-k", "held", "-n", "-E", "0", "--", "true"], 0),
+        (&["-k", "a", "--", "/nowhere/at-all"], 127),
+        (&["-k", "a", "--", "/"], 126),
+    ] {
+        let words = [&["--json", "run"], options].concat();
+        let ended = ended_of(&mut reentry_at(&server, &words));
+        assert_eq!(ended.code, Some(code), "{}", ended.err);
+        let said = format!("\"exit_code\":{code}}}");
+        assert!(ended.err.trim_end().ends_with(&said), "{}", ended.err);
+    }
+    guard.release().await.unwrap();
 }
 
 #[test]
