@@ -83,7 +83,10 @@ impl Command {
             .env("REENTRY_KEY", keys.join("\n"))
             .env("REENTRY_TOKEN", tokens.join("\n"))
             .env("REENTRY_HOLD", &hold)
-            .env(enclosing::VARIABLE, enclosing.and(&hold, &keys, global));
+            .env(
+                enclosing::VARIABLE,
+                enclosing.and(&lock.holds(), &global.prefix),
+            );
         if !shares_group {
             command.process_group(0);
         }

@@ -38,9 +38,15 @@ impl Lock {
         }
     }
 
-    /// What all of them are held by.
+    /// What the first of them is held by, and mostly all of them.
     pub(super) fn hold(&self) -> Option<HoldId> {
         self.held().first().map(|held| held.hold_id())
+    }
+
+    /// Each key, and what it is held by. Where an attempt to take several failed halfway, the others have another hold.
+    pub(super) fn holds(&self) -> Vec<(&str, HoldId)> {
+        let held = self.held().into_iter();
+        held.map(|held| (held.key(), held.hold_id())).collect()
     }
 
     pub(super) fn keys(&self) -> Vec<&str> {
