@@ -90,9 +90,13 @@ impl Command {
         if !shares_group {
             command.process_group(0);
         }
-        let child = command
-            .spawn()
-            .map_err(|error| not_started(program, error))?;
+        let child = match command.spawn() {
+            Ok(child) => child,
+            Err(error) => {
+                guard.over();
+                return Err(not_started(program, error));
+            }
+        };
         let pid = Pid::from_child(&child);
         guard.watch(pid, shares_group);
         Ok(Self {

@@ -29,6 +29,15 @@ impl Tree {
         }
     }
 
+    /// What has this hold in its environment, and the children of that.
+    pub(super) fn of_hold(hold: &str) -> Self {
+        Self {
+            command: None,
+            shares_group: true,
+            found: proc::Found::of_hold(hold),
+        }
+    }
+
     pub(super) fn shares_group(&self) -> bool {
         self.shares_group
     }

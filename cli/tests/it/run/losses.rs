@@ -1,7 +1,9 @@
 //! The lock is lost, or `reentry run` itself is killed: the command ends, with all that it has started.
 
+use std::{os::unix::process::ExitStatusExt, process::Command};
+
 use crate::{
-    program::{Running, locks_at, script_at},
+    program::{Running, locks_at, reentry, script_at},
     support::{
         server::RedisServer,
         wait::{DEADLINE, eventually},
@@ -116,6 +118,21 @@ async fn a_loss_that_the_release_finds_counts() {
     server.ask("FLUSHALL").await;
     drop(run.input.take());
     assert_eq!(run.code().await, Some(123));
+}
+
+/// Its guard was never told which process is the command: the hold in the environment is what there is.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_guard_that_was_told_nothing_ends_what_has_the_hold() {
+    let hold = format!("{}:1", std::process::id());
+    let mut command = Command::new("sh");
+    command.args(["-c", FAMILY]).env("REENTRY_HOLD", &hold);
+    let mut command = Running::start(&mut command);
+    command.says("up").await;
+    let mut guard = Running::start(&mut reentry(&["guard-of-run", &hold, "1h"]));
+    drop(guard.input.take());
+    assert_eq!(command.end().await.signal(), Some(15));
+    assert_eq!(command.rest().await, [""; 0]);
 }
 
 /// The lease goes on for a while; the command must not go on for longer.
