@@ -85,7 +85,10 @@ async fn under_lock(args: &Args, global: &Global) -> anyhow::Result<Exit> {
         Ok(command) => Ok(supervise::until_end(command, &lock, &mut signals, args.grace).await),
         Err(refused) => Err(refused),
     };
-    let released = lock.release().await;
+    let released = match ended.is_err() && args.min_hold.is_some() {
+        true => lock.give_back().await,
+        false => lock.release().await,
+    };
     locks.close_within(FAREWELL).await;
     match ended {
         Ok(Outcome::Lost(error)) => Err(error.into()),
@@ -99,6 +102,14 @@ async fn under_lock(args: &Args, global: &Global) -> anyhow::Result<Exit> {
             }
             Ok(()) => Ok(ended.into()),
         },
-        Err(refused) => refused.into_exit(global),
+        Err(refused) => {
+            let exit = refused.into_exit(global);
+            if let Err(error) = released {
+                Failure::new(error.into(), global.json)
+                    .ending_with(exit)
+                    .say();
+            }
+            Ok(exit)
+        }
     }
 }

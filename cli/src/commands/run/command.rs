@@ -44,9 +44,9 @@ pub(super) struct NotStarted {
 
 impl NotStarted {
     /// Says it, as env(1) does: 127 if the command was not found, 126 if it cannot be executed.
-    pub(super) fn into_exit(self, global: &Global) -> anyhow::Result<Exit> {
+    pub(super) fn into_exit(self, global: &Global) -> Exit {
         let failure = Failure::new(self.error, global.json);
-        Ok(failure.ending_with(Exit::Code(self.code)).say())
+        failure.ending_with(Exit::Code(self.code)).say()
     }
 }
 

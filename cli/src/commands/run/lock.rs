@@ -89,6 +89,15 @@ impl Lock {
         say(&format!("acquired {keys}, token {tokens}"));
     }
 
+    /// Releases them although they are kept for a least time else: nothing has been done under them.
+    pub(super) async fn give_back(self) -> Result<(), LockError> {
+        // That time does not count for a lock that is shared.
+        for held in self.held() {
+            held.downgrade().await?;
+        }
+        self.release().await
+    }
+
     pub(super) async fn release(self) -> Result<(), LockError> {
         match self {
             Self::One(guard) => guard.release().await,
