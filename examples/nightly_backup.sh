@@ -12,9 +12,10 @@ set -eu
 source=$1
 target=$2
 
-if [ -z "${REENTRY_TOKEN:-}" ]; then
-    # Once more from the beginning, under the lock.
-    exec reentry run --key "backup:$source" --nonblock --conflict-exit-code 0 \
+key=backup:$source
+if [ "${REENTRY_KEY:-}" != "$key" ]; then
+    # Once more from the beginning, under the lock. A command around this one may have another lock.
+    exec reentry run --key "$key" --nonblock --conflict-exit-code 0 \
         --min-hold 6h -- "$0" "$source" "$target"
 fi
 

@@ -74,7 +74,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// An error, and the exit code that it means.
+/// An error, and the exit code that the program ends with.
 pub(crate) struct Failure {
     error: anyhow::Error,
     exit: Exit,
@@ -89,6 +89,11 @@ impl Failure {
             exit,
             is_json,
         }
+    }
+
+    /// The program ends with this code instead.
+    pub(crate) fn ending_with(self, exit: Exit) -> Self {
+        Self { exit, ..self }
     }
 
     /// Says it on standard error. Where that is closed, the exit code has to suffice.

@@ -43,8 +43,8 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<Exit> {
     let ended = under_lock(&args, global).await;
     match (ended, args.conflict_exit_code) {
         (Err(error), Some(code)) if Exit::of(&error) == Exit::NotAcquired => {
-            Failure::new(error, global.json).say();
-            Ok(Exit::Code(code))
+            let failure = Failure::new(error, global.json);
+            Ok(failure.ending_with(Exit::Code(code)).say())
         }
         (ended, _) => ended,
     }
@@ -85,17 +85,31 @@ async fn under_lock(args: &Args, global: &Global) -> anyhow::Result<Exit> {
         Ok(command) => Ok(supervise::until_end(command, &lock, &mut signals, args.grace).await),
         Err(refused) => Err(refused),
     };
-    let released = lock.release().await;
+    let released = match ended.is_err() && args.min_hold.is_some() {
+        true => lock.give_back().await,
+        false => lock.release().await,
+    };
     locks.close_within(FAREWELL).await;
     match ended {
         Ok(Outcome::Lost(error)) => Err(error.into()),
-        Ok(Outcome::Ended(ended)) => {
+        Ok(Outcome::Ended(ended)) => match released {
+            // The server took it away while the command ran, and has told it now.
+            Err(error) if error.is_lost() => Err(error.into()),
             // The command has ended under a valid lease: its result stands.
-            if let Err(error) = released {
-                Failure::new(error.into(), global.json).say();
+            Err(error) => {
+                let failure = Failure::new(error.into(), global.json);
+                Ok(failure.ending_with(ended.into()).say())
             }
-            Ok(ended.into())
+            Ok(()) => Ok(ended.into()),
+        },
+        Err(refused) => {
+            let exit = refused.into_exit(global);
+            if let Err(error) = released {
+                Failure::new(error.into(), global.json)
+                    .ending_with(exit)
+                    .say();
+            }
+            Ok(exit)
         }
-        Err(refused) => refused.into_exit(global),
     }
 }

@@ -75,6 +75,22 @@ async fn one_machine_makes_the_backup_and_the_others_leave() {
 }
 
 #[tokio::test]
+async fn a_backup_under_another_lock_takes_its_own() {
+    let server = RedisServer::start().await;
+    let locks = locks_at(&server).await;
+    let folders = Folders::new();
+    let mut command = shell(&server, r#"exec reentry run -k night -- "$0" "$@""#);
+    command.arg(SCRIPT);
+    command.args([folders.source.path(), folders.target.path()]);
+    let ended = ended_of(&mut command);
+    assert_eq!((ended.code, &*ended.err), (Some(0), ""));
+    assert_eq!(folders.files(), ["backup.tar.gz", "token"]);
+    let info = locks.inspect(folders.key()).await.unwrap().unwrap();
+    let token = fs::read_to_string(folders.target.path().join("token")).unwrap();
+    assert_eq!(info.token.unwrap().to_string(), token.trim());
+}
+
+#[tokio::test]
 async fn an_older_token_replaces_no_newer_backup() {
     let server = RedisServer::start().await;
     let folders = Folders::new();

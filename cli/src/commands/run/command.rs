@@ -10,7 +10,7 @@ use std::{
 };
 
 use anyhow::{Context, anyhow};
-use rustix::process::{Pid, Signal, WaitOptions, waitpid};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, waitid};
 
 use super::{
     enclosing::{self, Enclosing},
@@ -31,7 +31,7 @@ pub(super) struct Command {
     pub(super) tree: Tree,
     has_ended: bool,
     guard: Guard,
-    /// Waited for by its id alone, so that its stops are seen as well.
+    /// Waited for by its id alone, so that its stops are seen as well, and its end without an end of its id.
     _child: Child,
 }
 
@@ -44,9 +44,9 @@ pub(super) struct NotStarted {
 
 impl NotStarted {
     /// Says it, as env(1) does: 127 if the command was not found, 126 if it cannot be executed.
-    pub(super) fn into_exit(self, global: &Global) -> anyhow::Result<Exit> {
-        Failure::new(self.error, global.json).say();
-        Ok(Exit::Code(self.code))
+    pub(super) fn into_exit(self, global: &Global) -> Exit {
+        let failure = Failure::new(self.error, global.json);
+        failure.ending_with(Exit::Code(self.code)).say()
     }
 }
 
@@ -83,13 +83,20 @@ impl Command {
             .env("REENTRY_KEY", keys.join("\n"))
             .env("REENTRY_TOKEN", tokens.join("\n"))
             .env("REENTRY_HOLD", &hold)
-            .env(enclosing::VARIABLE, enclosing.and(&hold, &keys, global));
+            .env(
+                enclosing::VARIABLE,
+                enclosing.and(&lock.holds(), &global.prefix),
+            );
         if !shares_group {
             command.process_group(0);
         }
-        let child = command
-            .spawn()
-            .map_err(|error| not_started(program, error))?;
+        let child = match command.spawn() {
+            Ok(child) => child,
+            Err(error) => {
+                guard.over();
+                return Err(not_started(program, error));
+            }
+        };
         let pid = Pid::from_child(&child);
         guard.watch(pid, shares_group);
         Ok(Self {
@@ -115,7 +122,14 @@ impl Command {
 
     /// Whether neither it nor any process of it is left.
     pub(super) fn is_gone(&mut self) -> bool {
-        self.has_ended && self.tree.is_empty()
+        if !self.has_ended {
+            return false;
+        }
+        // Elsewhere its group is all that is known, and has it until then.
+        if cfg!(not(target_os = "linux")) {
+            self.reap();
+        }
+        self.tree.is_empty()
     }
 
     /// What has become of it since it was asked last.
@@ -123,24 +137,37 @@ impl Command {
         if self.has_ended {
             return None;
         }
-        let options = WaitOptions::NOHANG | WaitOptions::UNTRACED;
-        // An error would mean that it is no child of ours, which it is until it was waited for.
-        let (_, status) = waitpid(Some(self.pid), options).ok()??;
-        if let Some(number) = status.stopping_signal() {
-            return Some(Event::Stopped(number));
-        }
+        // The kernel keeps what has ended until it was waited for: until then no other process, and no other group, has
+        // its id, and those of its group can be told from others.
+        let Some(status) = self.wait(WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) else {
+            let status = self.wait(WaitIdOptions::STOPPED)?;
+            return status.stopping_signal().map(Event::Stopped);
+        };
         self.has_ended = true;
+        // Some systems tell more bits of it than a process can be asked for.
         let code = status
             .exit_status()
-            .and_then(|code| u8::try_from(code).ok());
+            .and_then(|code| u8::try_from(code & 0xff).ok());
         let signal = status.terminating_signal().map(Ended::Signal);
         let ended = signal.or(code.map(Ended::Code));
         ended.map(Event::Ended)
     }
 
+    /// At once.
+    fn wait(&self, options: WaitIdOptions) -> Option<WaitIdStatus> {
+        // An error would mean that it is no child of ours, which it is until it was waited for.
+        waitid(WaitId::Pid(self.pid), options | WaitIdOptions::NOHANG).ok()?
+    }
+
+    /// Its id may be that of another process from now on.
+    fn reap(&self) {
+        let _ = self.wait(WaitIdOptions::EXITED);
+    }
+
     /// Nothing of it is left, or what is left was left on purpose.
-    pub(super) fn over(self) {
+    pub(super) fn over(mut self) {
         self.guard.over();
+        self.reap();
     }
 }
 

@@ -1,6 +1,6 @@
 //! The runs that this one runs in, as their environment tells.
 
-use std::env;
+use std::{env, fmt::Display};
 
 use reentry::{LockError, Locks};
 use serde::{Deserialize, Serialize};
@@ -52,14 +52,33 @@ impl Enclosing {
         Ok(None)
     }
 
-    /// The same with a run that holds these keys, for the environment of its command.
-    pub(super) fn and(&self, hold: &str, keys: &[&str], global: &Global) -> String {
+    /// The same with a run that has these keys and their holds, for the environment of its command.
+    pub(super) fn and(&self, holds: &[(&str, impl Display)], prefix: &str) -> String {
         let mut all = self.0.clone();
-        all.extend(keys.iter().map(|key| Outer {
-            hold: hold.to_owned(),
-            name: format!("{}{key}", global.prefix),
+        all.extend(holds.iter().map(|(key, hold)| Outer {
+            hold: hold.to_string(),
+            name: format!("{prefix}{key}"),
         }));
         // Strings have a form in JSON, always.
         serde_json::to_string(&all).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_key_is_named_with_its_own_hold() {
+        let outer = Enclosing(vec![Outer {
+            hold: "o:1".to_owned(),
+            name: "x".to_owned(),
+        }]);
+        let text = outer.and(&[("a", "i:1"), ("b", "i:2")], "app:");
+        let expected = concat!(
+            r#"[{"hold":"o:1","name":"x"},{"hold":"i:1","name":"app:a"},"#,
+            r#"{"hold":"i:2","name":"app:b"}]"#
+        );
+        assert_eq!(text, expected);
     }
 }

@@ -31,6 +31,9 @@ const OVER: &str = "over";
 /// How often processes are looked for.
 const POLL: Duration = Duration::from_millis(20);
 
+/// The longest that an exec takes from the end of the pipe on.
+const EXEC: Duration = Duration::from_secs(1);
+
 /// The guard, as `reentry run` sees it.
 pub(super) struct Guard {
     child: Child,
@@ -63,9 +66,9 @@ impl Guard {
     }
 
     /// Ends it, and waits for its end.
-    pub(super) fn over(mut self) {
+    pub(super) fn over(&mut self) {
         let _ = writeln!(self.orders, "{OVER}");
-        drop(self.orders);
+        // It reads no further.
         let _ = self.child.wait();
     }
 }
@@ -103,6 +106,7 @@ fn keep_guard(hold: &str, grace: Duration) -> anyhow::Result<Exit> {
         }
         command = command.or_else(|| of_order(&line, hold));
     }
+    let command = command.or_else(|| unknown(hold));
     if let Some(mut tree) = command {
         end(&mut tree, grace);
         // Last, since a terminal may stop a process in the background that writes.
@@ -112,6 +116,20 @@ fn keep_guard(hold: &str, grace: Duration) -> anyhow::Result<Exit> {
         );
     }
     Ok(Exit::Success)
+}
+
+/// The processes of a command that was started, if one was, by a process that could not say its id any more.
+fn unknown(hold: &str) -> Option<Tree> {
+    let mut tree = Tree::of_hold(hold);
+    let start = Instant::now();
+    // Up to its exec it has the other end of the pipe. The kernel closes that a moment before it shows the environment.
+    while tree.is_empty() {
+        if start.elapsed() > EXEC {
+            return None;
+        }
+        thread::sleep(POLL);
+    }
+    Some(tree)
 }
 
 fn of_order(line: &str, hold: &str) -> Option<Tree> {

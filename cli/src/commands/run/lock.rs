@@ -38,9 +38,15 @@ impl Lock {
         }
     }
 
-    /// What all of them are held by.
+    /// What the first of them is held by, and mostly all of them.
     pub(super) fn hold(&self) -> Option<HoldId> {
         self.held().first().map(|held| held.hold_id())
+    }
+
+    /// Each key, and what it is held by. Where an attempt to take several failed halfway, the others have another hold.
+    pub(super) fn holds(&self) -> Vec<(&str, HoldId)> {
+        let held = self.held().into_iter();
+        held.map(|held| (held.key(), held.hold_id())).collect()
     }
 
     pub(super) fn keys(&self) -> Vec<&str> {
@@ -66,12 +72,30 @@ impl Lock {
         }
     }
 
+    /// How one of them is lost at this moment.
+    pub(super) async fn loss(&self) -> Option<LockError> {
+        let now = future::ready(());
+        match self {
+            Self::One(guard) => guard.scope(now).await.err(),
+            Self::Several(guard) => guard.scope(now).await.err(),
+        }
+    }
+
     /// Says on standard error what was acquired.
     pub(super) fn tell(&self) {
         let tokens = self.tokens();
         let tokens: Vec<_> = tokens.iter().map(FencingToken::to_string).collect();
         let (keys, tokens) = (quoted(&self.keys()), tokens.join(", "));
         say(&format!("acquired {keys}, token {tokens}"));
+    }
+
+    /// Releases them although they are kept for a least time else: nothing has been done under them.
+    pub(super) async fn give_back(self) -> Result<(), LockError> {
+        // That time does not count for a lock that is shared.
+        for held in self.held() {
+            held.downgrade().await?;
+        }
+        self.release().await
     }
 
     pub(super) async fn release(self) -> Result<(), LockError> {

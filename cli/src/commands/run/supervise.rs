@@ -51,26 +51,16 @@ pub(super) async fn until_end(
                 () = sleep(POLL), if run.is_ending() => continue,
             },
         };
-        match run.step(event) {
-            Action::Nothing => {}
-            Action::Tell(number) => command.tell(number),
-            Action::TellAll(number) => {
-                if let Some(signal) = Signal::from_named_raw(number) {
-                    command.tree.signal_all(signal);
-                }
-            }
-            Action::Stop => stop_this_process(),
-            Action::End => {
-                command.tree.signal_all(Signal::TERM);
-                // One that is stopped would not end.
-                command.tree.signal_all(Signal::CONT);
-                late_at = Some(Instant::now() + grace);
-            }
-            Action::Kill => {
-                command.tree.signal_all(Signal::KILL);
-                late_at = Some(Instant::now() + AGAIN);
+        // A process that was stopped for longer than its lease may see the end of the command before the loss.
+        if loss.is_none() && matches!(event, Event::Ended(_) | Event::NothingLeft) {
+            loss = lock.loss().await;
+            if loss.is_some() {
+                let action = run.step(Event::Lost);
+                late_at = perform(action, &mut command, grace).or(late_at);
             }
         }
+        let action = run.step(event);
+        late_at = perform(action, &mut command, grace).or(late_at);
         if let Some(ended) = run.over() {
             break ended;
         }
@@ -81,6 +71,37 @@ pub(super) async fn until_end(
         (None, Some(ended)) => Outcome::Ended(ended),
         // It could not even be killed.
         (None, None) => Outcome::Ended(Ended::Signal(Signal::KILL.as_raw())),
+    }
+}
+
+/// Returns when it is late, where that changes.
+fn perform(action: Action, command: &mut Command, grace: Duration) -> Option<Instant> {
+    match action {
+        Action::Nothing => None,
+        Action::Tell(number) => {
+            command.tell(number);
+            None
+        }
+        Action::TellAll(number) => {
+            if let Some(signal) = Signal::from_named_raw(number) {
+                command.tree.signal_all(signal);
+            }
+            None
+        }
+        Action::Stop => {
+            stop_this_process();
+            None
+        }
+        Action::End => {
+            command.tree.signal_all(Signal::TERM);
+            // One that is stopped would not end.
+            command.tree.signal_all(Signal::CONT);
+            Some(Instant::now() + grace)
+        }
+        Action::Kill => {
+            command.tree.signal_all(Signal::KILL);
+            Some(Instant::now() + AGAIN)
+        }
     }
 }
 

@@ -1,30 +1,40 @@
 //! All processes that a command has started, and their ends.
 //!
 //! On Linux they are looked for in `/proc`: the command, its children and theirs, those of its process group, and whatever
-//! has the id of the hold in its environment, and so also a child whose parent has ended. Elsewhere it is the process
-//! group, or the command alone where that shares the group of `reentry run`.
+//! has the id of the hold in its environment, and so also a child whose parent has ended. Elsewhere, and where `/proc` cannot
+//! be read, it is the process group, or the command alone where that shares the group of `reentry run`.
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{
+    Pid, Signal, getpgid, kill_process, kill_process_group, test_kill_process,
+    test_kill_process_group,
+};
 
-#[cfg(target_os = "linux")]
 mod proc;
 
 pub(super) struct Tree {
-    command: Pid,
+    /// `None` where nothing but the hold is known.
+    command: Option<Pid>,
     shares_group: bool,
-    #[cfg(target_os = "linux")]
     found: proc::Found,
 }
 
 impl Tree {
+    /// The processes of this command, which must not have been waited for.
     pub(super) fn new(command: Pid, shares_group: bool, hold: &str) -> Self {
-        #[cfg(not(target_os = "linux"))]
-        let _ = hold;
+        let found = proc::Found::new(command.as_raw_nonzero().get(), shares_group, hold);
         Self {
-            command,
+            command: Some(command),
             shares_group,
-            #[cfg(target_os = "linux")]
-            found: proc::Found::new(command.as_raw_nonzero().get(), shares_group, hold),
+            found,
+        }
+    }
+
+    /// What has this hold in its environment, and the children of that.
+    pub(super) fn of_hold(hold: &str) -> Self {
+        Self {
+            command: None,
+            shares_group: true,
+            found: proc::Found::of_hold(hold),
         }
     }
 
@@ -34,41 +44,88 @@ impl Tree {
 
     /// Sends the command alone a signal. It must not have been waited for.
     pub(super) fn signal_command(&self, signal: Signal) {
-        // Where it has ended, there is nothing to signal.
-        let _ = kill_process(self.command, signal);
-    }
-}
-
-#[cfg(target_os = "linux")]
-impl Tree {
-    /// Sends all of them a signal. One that has ended meanwhile needs none.
-    pub(super) fn signal_all(&mut self, signal: Signal) {
-        for pid in self.found.look().filter_map(Pid::from_raw) {
-            let _ = kill_process(pid, signal);
+        if let Some(command) = self.command {
+            // Where it has ended, there is nothing to signal.
+            let _ = kill_process(command, signal);
         }
     }
 
-    /// Whether none of them is left.
-    pub(super) fn is_empty(&mut self) -> bool {
-        self.found.look().next().is_none()
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-impl Tree {
+    /// Sends all of them a signal, each once. One that has ended meanwhile needs none.
     pub(super) fn signal_all(&mut self, signal: Signal) {
-        if self.shares_group {
-            self.signal_command(signal);
-        } else {
-            let _ = rustix::process::kill_process_group(self.command, signal);
+        let look = self.found.look();
+        let has_gone = look.as_ref().is_some_and(|look| look.command_has_gone);
+        // The command and its group need no look.
+        let command = self.command.filter(|_| !has_gone);
+        let group = command.filter(|_| !self.shares_group);
+        let is_in_group = group.is_some_and(|group| getpgid(self.command) == Ok(group));
+        if let Some(group) = group {
+            let _ = kill_process_group(group, signal);
+        }
+        if !is_in_group && let Some(command) = command {
+            let _ = kill_process(command, signal);
+        }
+        for process in look.into_iter().flat_map(|look| look.alive) {
+            let [pid, its_group] = [process.pid, process.group].map(Pid::from_raw);
+            let is_told = pid == command || its_group == group && group.is_some();
+            if let Some(pid) = pid.filter(|_| !is_told) {
+                let _ = kill_process(pid, signal);
+            }
         }
     }
 
+    /// Whether none of them is left. Where that cannot be seen, some may be.
     pub(super) fn is_empty(&mut self) -> bool {
-        let found = match self.shares_group {
-            true => rustix::process::test_kill_process(self.command),
-            false => rustix::process::test_kill_process_group(self.command),
-        };
-        found.is_err()
+        match (self.found.look(), self.command) {
+            (Some(look), _) => look.is_complete && look.alive.is_empty(),
+            (None, None) => true,
+            (None, Some(_)) if cfg!(target_os = "linux") => false,
+            (None, Some(command)) => match self.shares_group {
+                true => test_kill_process(command).is_err(),
+                false => test_kill_process_group(command).is_err(),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::Read,
+        os::unix::process::{CommandExt, ExitStatusExt},
+        process::{Command, Stdio},
+    };
+
+    use super::*;
+
+    #[test]
+    fn without_a_proc_the_command_and_its_group_get_the_signal() {
+        for shares_group in [false, true] {
+            let script = match shares_group {
+                true => "echo up; exec sleep 1000",
+                false => "sleep 1000 & echo up; wait",
+            };
+            let mut command = Command::new("sh");
+            command.args(["-c", script]).stdout(Stdio::piped());
+            if !shares_group {
+                command.process_group(0);
+            }
+            let mut child = command.spawn().unwrap();
+            let mut output = child.stdout.take().unwrap();
+            output.read_exact(&mut [0; 3]).unwrap();
+            let command = Pid::from_child(&child);
+            let mut tree = Tree {
+                command: Some(command),
+                shares_group,
+                found: proc::Found::nowhere(),
+            };
+            if cfg!(target_os = "linux") {
+                assert!(!tree.is_empty());
+            }
+            tree.signal_all(Signal::TERM);
+            // The end of all that could write.
+            assert_eq!(output.read(&mut [0]).unwrap(), 0);
+            let signal = child.wait().unwrap().signal();
+            assert_eq!(signal, Some(Signal::TERM.as_raw()));
+        }
     }
 }

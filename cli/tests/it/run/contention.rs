@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use crate::{
-    program::{Running, ended_of, locks_at, script_at},
+    program::{Running, ended_of, locks_at, reentry_at, script_at},
     support::{
         server::RedisServer,
         wait::{DEADLINE, eventually},
@@ -113,4 +113,19 @@ async fn a_lock_is_kept_for_its_least_time() {
         ended_of(&mut script_at(&server, &options, "true")).code,
         Some(124)
     );
+}
+
+/// On another machine the command may be there.
+#[tokio::test]
+async fn a_lock_is_not_kept_for_a_command_that_did_not_run() {
+    let server = RedisServer::start().await;
+    for keys in [&["-k", "a"][..], &["-k", "b", "-k", "c"]] {
+        let options = [keys, &["-n", "--min-hold", "1h"]].concat();
+        for (command, code) in [("/nowhere/at-all", 127), ("/", 126)] {
+            let words = [&["run"], &*options, &["--", command]].concat();
+            let ended = ended_of(&mut reentry_at(&server, &words));
+            assert_eq!(ended.code, Some(code), "{}", ended.err);
+        }
+        assert_eq!(server.leftovers().await, [""; 0]);
+    }
 }

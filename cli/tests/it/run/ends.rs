@@ -1,11 +1,11 @@
 //! The exit codes of `reentry run`, and what passes through it.
 
-use std::io::Write;
+use std::{io::Write, process::Command};
 
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{
-    program::{Running, ended, ended_of, reentry_at, script_at},
+    program::{Running, ended, ended_of, locks_at, reentry_at, script_at},
     support::{ports::Port, server::RedisServer},
 };
 
@@ -33,6 +33,31 @@ async fn a_command_that_was_killed_gives_128_and_the_signal() {
     assert_eq!(server.leftovers().await, [""; 0]);
 }
 
+/// Its parent has ended, its environment is empty, and it was never seen before: the group is what is left.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_child_without_an_environment_ends_with_a_killed_command() {
+    let server = RedisServer::start().await;
+    let script =
+        "echo $$; (exec env -i sh -c 'trap \"\" TERM; echo up; while :; do sleep 1; done') & wait";
+    let options = ["--key", "a", "--grace", "50ms"];
+    let command = script_at(&server, &options, script);
+    // In a session of its own it has no terminal, as under cron.
+    let mut outer = Command::new("setsid");
+    outer.args(["--wait", "--"]).arg(command.get_program());
+    outer.args(command.get_args()).envs(
+        command
+            .get_envs()
+            .filter_map(|(name, value)| Some((name, value?))),
+    );
+    let mut run = Running::start(&mut outer);
+    let command = run.line().await.parse().ok().and_then(Pid::from_raw);
+    run.says("up").await;
+    kill_process(command.unwrap(), Signal::KILL).unwrap();
+    assert_eq!(run.code().await, Some(137));
+    assert_eq!(run.rest().await, [""; 0]);
+}
+
 /// A script goes on after a command that ended with 130, but not after one that SIGINT has ended.
 #[tokio::test]
 async fn a_command_that_was_interrupted_interrupts_the_run() {
@@ -55,6 +80,26 @@ async fn a_command_that_cannot_run_is_told_apart() {
     let folder = &mut reentry_at(&server, &["run", "-k", "a", "--", "/"]);
     assert_eq!(ended_of(folder).code, Some(126));
     assert_eq!(server.leftovers().await, [""; 0]);
+}
+
+#[tokio::test]
+async fn an_error_as_json_has_the_code_of_the_run() {
+    let server = RedisServer::start().await;
+    let locks = locks_at(&server).await;
+    let guard = locks.lock("held").await.unwrap();
+    for (options, code) in [
+        (&["-k", "held", "-n", "--", "true"][..], 124),
+        (&["-k", "held", "-n", "-E", "0", "--", "true"], 0),
+        (&["-k", "a", "--", "/nowhere/at-all"], 127),
+        (&["-k", "a", "--", "/"], 126),
+    ] {
+        let words = [&["--json", "run"], options].concat();
+        let ended = ended_of(&mut reentry_at(&server, &words));
+        assert_eq!(ended.code, Some(code), "{}", ended.err);
+        let said = format!("\"exit_code\":{code}}}");
+        assert!(ended.err.trim_end().ends_with(&said), "{}", ended.err);
+    }
+    guard.release().await.unwrap();
 }
 
 #[test]

@@ -1,8 +1,13 @@
 //! The lock is lost, or `reentry run` itself is killed: the command ends, with all that it has started.
 
+use std::{os::unix::process::ExitStatusExt, process::Command};
+
 use crate::{
-    program::{Running, locks_at, script_at},
-    support::server::RedisServer,
+    program::{Running, locks_at, reentry, script_at},
+    support::{
+        server::RedisServer,
+        wait::{DEADLINE, eventually},
+    },
 };
 
 /// With a child, a child of it, and one whose parent has ended.
@@ -76,6 +81,58 @@ async fn a_server_that_goes_away_takes_the_lock_with_it() {
     server.stop();
     assert_eq!(run.code().await, Some(123));
     assert_eq!(run.rest().await, [""; 0]);
+}
+
+/// Another process may have worked under the lock since, so the result of the command does not count.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_command_that_outlived_the_lease_of_a_stopped_run_counts_as_lost() {
+    let server = RedisServer::start().await;
+    let locks = locks_at(&server).await;
+    let options = ["-k", "a", "--ttl", "1s"];
+    let script = "echo $$; read line; exit 0";
+    let mut run = Running::start(&mut script_at(&server, &options, script));
+    let command = run.line().await;
+    run.signal(rustix::process::Signal::STOP);
+    let next = locks.lock("a").wait(DEADLINE).acquire().await.unwrap();
+    drop(run.input.take());
+    let has_ended = async || {
+        let stat = std::fs::read_to_string(format!("/proc/{command}/stat")).unwrap();
+        stat.contains(") Z ")
+    };
+    eventually(DEADLINE, "the command ends", has_ended).await;
+    run.signal(rustix::process::Signal::CONT);
+    assert_eq!(run.code().await, Some(123));
+    assert!(!next.held().is_lost());
+    next.release().await.unwrap();
+}
+
+/// The renewals are far apart, so that the release is the first that learns of it.
+#[tokio::test]
+async fn a_loss_that_the_release_finds_counts() {
+    let server = RedisServer::start().await;
+    let options = ["-k", "a", "--ttl", "1h"];
+    let script = "echo up; read line; exit 0";
+    let mut run = Running::start(&mut script_at(&server, &options, script));
+    run.says("up").await;
+    server.ask("FLUSHALL").await;
+    drop(run.input.take());
+    assert_eq!(run.code().await, Some(123));
+}
+
+/// Its guard was never told which process is the command: the hold in the environment is what there is.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_guard_that_was_told_nothing_ends_what_has_the_hold() {
+    let hold = format!("{}:1", std::process::id());
+    let mut command = Command::new("sh");
+    command.args(["-c", FAMILY]).env("REENTRY_HOLD", &hold);
+    let mut command = Running::start(&mut command);
+    command.says("up").await;
+    let mut guard = Running::start(&mut reentry(&["guard-of-run", &hold, "1h"]));
+    drop(guard.input.take());
+    assert_eq!(command.end().await.signal(), Some(15));
+    assert_eq!(command.rest().await, [""; 0]);
 }
 
 /// The lease goes on for a while; the command must not go on for longer.

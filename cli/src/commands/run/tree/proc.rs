@@ -2,6 +2,14 @@
 
 use std::{collections::BTreeMap, fs};
 
+use rustix::{
+    io::Errno,
+    process::{Pid, getpid, test_kill_process},
+};
+
+/// Where the kernel shows them.
+const PROC: &str = "/proc";
+
 /// One process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Process {
@@ -13,37 +21,90 @@ struct Process {
     is_zombie: bool,
 }
 
+/// The process that was started as the command.
+#[derive(Clone, Copy, Debug)]
+struct First {
+    pid: i32,
+    /// `None` where it is not shown, as for a program of another user where `/proc` is mounted with `hidepid`.
+    start: Option<u64>,
+    leads_group: bool,
+}
+
 /// The processes of one command, as far as they were seen.
 pub(super) struct Found {
-    command: (i32, u64),
-    shares_group: bool,
+    root: &'static str,
+    command: Option<First>,
     hold: String,
     seen: BTreeMap<i32, u64>,
+}
+
+/// What was seen at one moment.
+pub(super) struct Look {
+    pub(super) alive: Vec<Alive>,
+    /// Whether the command has ended and was waited for, so that its id may be another's.
+    pub(super) command_has_gone: bool,
+    /// Whether the command would have been seen.
+    pub(super) is_complete: bool,
+}
+
+/// A process that lives.
+pub(super) struct Alive {
+    pub(super) pid: i32,
+    pub(super) group: i32,
 }
 
 impl Found {
     /// The command must not have been waited for.
     pub(super) fn new(command: i32, shares_group: bool, hold: &str) -> Self {
-        let start = process(command).map_or(0, |process| process.start);
+        let start = process(PROC, command).map(|process| process.start);
+        let has_gone = || Pid::from_raw(command).map(test_kill_process) == Some(Err(Errno::SRCH));
+        let command = First {
+            pid: command,
+            // No process has started at 0.
+            start: start.or_else(|| has_gone().then_some(0)),
+            leads_group: !shares_group,
+        };
         Self {
-            command: (command, start),
-            shares_group,
+            command: Some(command),
+            ..Self::of_hold(hold)
+        }
+    }
+
+    /// Those of a command that is not known.
+    pub(super) fn of_hold(hold: &str) -> Self {
+        Self {
+            root: PROC,
+            command: None,
             hold: hold.to_owned(),
             seen: BTreeMap::new(),
         }
     }
 
-    /// Those that live at this moment.
-    pub(super) fn look(&mut self) -> impl Iterator<Item = i32> {
-        let all = processes();
+    /// Where nothing is shown.
+    #[cfg(test)]
+    pub(super) fn nowhere() -> Self {
+        Self {
+            root: "/nowhere",
+            ..Self::of_hold("")
+        }
+    }
+
+    /// Those that live at this moment. `None` where the kernel does not show them.
+    pub(super) fn look(&mut self) -> Option<Look> {
+        let all = processes(self.root)?;
         let lives = |pid, start| all.get(&pid).is_some_and(|it: &Process| it.start == start);
         self.seen.retain(|&pid, start| lives(pid, *start));
-        let (command, start) = self.command;
-        let command_lives = lives(command, start);
+        if let Some(first) = &mut self.command {
+            first.start = first.start.or_else(|| Some(all.get(&first.pid)?.start));
+        }
+        let has_gone = |first: First| first.start.is_some_and(|start| !lives(first.pid, start));
+        let command_has_gone = self.command.is_some_and(has_gone);
+        let command = self.command.filter(|_| !command_has_gone);
         let mut found: Vec<i32> = self.seen.keys().copied().collect();
+        let group = self.group(command, &all);
         for (&pid, process) in &all {
-            let of_command = pid == command || process.group == command && !self.shares_group;
-            if command_lives && of_command || has_hold(pid, &self.hold) {
+            let is_command = command.is_some_and(|first| first.pid == pid);
+            if is_command || group == Some(process.group) || has_hold(self.root, pid, &self.hold) {
                 found.push(pid);
             }
         }
@@ -55,28 +116,46 @@ impl Found {
             let children = children.map(|(&child, _)| child);
             found.extend(children.filter(|child| !self.seen.contains_key(child)));
         }
-        let lives = |pid: &i32| all.get(pid).is_some_and(|process| !process.is_zombie);
-        let alive: Vec<_> = self.seen.keys().copied().filter(lives).collect();
-        alive.into_iter()
+        let alive = self.seen.keys().filter_map(|&pid| {
+            let process = all.get(&pid).filter(|process| !process.is_zombie)?;
+            let group = process.group;
+            Some(Alive { pid, group })
+        });
+        Some(Look {
+            alive: alive.collect(),
+            command_has_gone,
+            is_complete: self.command.is_none_or(|first| first.start.is_some()),
+        })
+    }
+
+    /// The group of the command. Its id is no other's while one of those that were seen in it lives.
+    fn group(&self, command: Option<First>, all: &BTreeMap<i32, Process>) -> Option<i32> {
+        let group = self.command.filter(|first| first.leads_group)?.pid;
+        let mut seen = self.seen.keys().filter_map(|pid| all.get(pid));
+        (command.is_some() || seen.any(|process| process.group == group)).then_some(group)
     }
 }
 
-/// All of them by their ids.
-fn processes() -> BTreeMap<i32, Process> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+/// All of them by their ids. Where this one is not among them, they are not shown.
+fn processes(root: &str) -> Option<BTreeMap<i32, Process>> {
+    let entries = fs::read_dir(root).ok()?.flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    pids.filter_map(|pid| Some((pid, process(pid)?))).collect()
+    let all: BTreeMap<_, _> = pids
+        .filter_map(|pid| Some((pid, process(root, pid)?)))
+        .collect();
+    let this = getpid().as_raw_nonzero().get();
+    all.contains_key(&this).then_some(all)
 }
 
 /// One of them; it may have gone meanwhile.
-fn process(pid: i32) -> Option<Process> {
-    parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+fn process(root: &str, pid: i32) -> Option<Process> {
+    parse(&fs::read_to_string(format!("{root}/{pid}/stat")).ok()?)
 }
 
 /// Whether a process was started with this hold in its environment.
-fn has_hold(pid: i32, hold: &str) -> bool {
+fn has_hold(root: &str, pid: i32, hold: &str) -> bool {
     // That of another user cannot be read.
-    let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    let environment = fs::read(format!("{root}/{pid}/environ")).unwrap_or_default();
     let mut windows = environment.windows(hold.len().max(1));
     !hold.is_empty() && windows.any(|window| window == hold.as_bytes())
 }
