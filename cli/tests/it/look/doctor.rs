@@ -215,8 +215,13 @@ async fn a_replica_in_the_place_of_a_primary_is_wrong() {
         told(&seen, "replication").contains("NOREPLICAS"),
         "{seen:#}"
     );
-    let (_, seen) = report(&replica.url(), &[]).await;
-    assert_eq!(seen["sections"][0]["role"], "replica", "{seen:#}");
+    let (code, seen) = report(&replica.url(), &[]).await;
+    assert_eq!((code, levels(&seen, "role")), (Some(1), vec!["fail"]));
+    assert!(told(&seen, "role").contains("READONLY"), "{seen:#}");
+    // The one that it follows is named beside it.
+    let sections = seen["sections"].as_array().unwrap();
+    let at: Vec<_> = sections.iter().map(|it| it["at"].clone()).collect();
+    assert_eq!(at[..2], [replica.address(), primary.address()], "{seen:#}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
