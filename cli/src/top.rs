@@ -26,7 +26,11 @@ impl Order {
     pub(crate) fn compare(self, one: &LockView, other: &LockView) -> Ordering {
         let by = match self {
             Self::Waiting => other.waiting_processes.cmp(&one.waiting_processes),
-            Self::Held => other.held_for_ms.cmp(&one.held_for_ms),
+            Self::Held => {
+                // The token is when a hold began. The spans are no measure: each lock was looked at at another time.
+                let begun = |lock: &LockView| lock.token.unwrap_or(u64::MAX);
+                begun(one).cmp(&begun(other))
+            }
             Self::Lease => {
                 let end = |lock: &LockView| lock.lease_left_ms.unwrap_or(u64::MAX);
                 end(one).cmp(&end(other))
@@ -142,6 +146,20 @@ pub(crate) mod tests {
         }
         let waiting: Vec<_> = top.sorted().iter().map(|it| it.waiting_processes).collect();
         assert_eq!(waiting, [999, 998, 997]);
+    }
+
+    #[test]
+    fn the_oldest_is_the_first_though_it_was_looked_at_earlier() {
+        let mut top = Top::new(Order::Held, 3);
+        for (key, token, held_for_ms) in [("b", Some(2), 8), ("a", Some(1), 7), ("?", None, 9)] {
+            top.put(LockView {
+                token,
+                held_for_ms: Some(held_for_ms),
+                ..lock(key, 0)
+            });
+        }
+        let keys: Vec<_> = top.sorted().into_iter().map(|it| it.key).collect();
+        assert_eq!(keys, ["a", "b", "?"]);
     }
 
     #[test]

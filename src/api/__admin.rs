@@ -69,6 +69,15 @@ impl Locks {
         glance(self.engine(), key).await
     }
 
+    /// Whether the server has refused a request because of its key alone, for which the key patterns of the user are too
+    /// narrow.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn __refuses_key(&self, error: &LockError) -> bool {
+        let survey = self.engine().store().survey();
+        matches!(error, LockError::Store { source, .. } if survey.refuses_key(source))
+    }
+
     /// Ends the holds that an inspection has shown, as far as they are still there, and no other ones. Returns whether
     /// some were ended.
     ///

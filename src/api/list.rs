@@ -41,6 +41,8 @@ impl Locks {
     /// text. [`inspect`](Self::inspect) shows every lock.
     ///
     /// A user with an ACL needs `+scan +hkeys +zcount` as well, and `+dbsize` for the [progress](LockList::progress).
+    /// `SCAN` names the keys of other users too: those that the key patterns of the ACL do not cover are left out, a lock
+    /// also if they do not cover its `reentry:…` keys.
     ///
     /// # Examples
     ///
@@ -201,7 +203,11 @@ impl LockList {
         let mut glances = stream::iter(glances).buffered(AT_ONCE);
         let mut page = Vec::new();
         while let Some(glanced) = glances.next().await {
-            page.extend(glanced?);
+            match glanced {
+                // `SCAN` knows no key patterns, and asked again the key would be refused again.
+                Err(LockError::Store { source, .. }) if survey.refuses_key(&source) => {}
+                glanced => page.extend(glanced?),
+            }
         }
         drop(glances);
         self.at = next;

@@ -9,7 +9,7 @@ use super::{
     answer::Answer,
     protocol::{Snapshot, StoreTime},
 };
-use crate::base::{id::HoldId, key::LockKey, mode::Mode};
+use crate::base::{error::StoreError, id::HoldId, key::LockKey, mode::Mode};
 
 /// How many holders a glance shows at most.
 pub(crate) const GLANCED: usize = 16;
@@ -25,6 +25,11 @@ pub(crate) trait Survey: Send + Sync {
 
     /// What stands in a lock; `None` if it is free, or if what stands there does not look like a lock.
     fn glance(&self, key: &LockKey) -> Answer<Option<Glance>>;
+
+    /// Whether the store has refused a request because of its key alone, so that it says nothing of other keys.
+    fn refuses_key(&self, _error: &StoreError) -> bool {
+        false
+    }
 
     /// A part of the processes that wait for a lock, in their order.
     fn queue(&self, key: &LockKey, page: QueuePage) -> Answer<Queued>;

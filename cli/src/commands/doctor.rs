@@ -5,11 +5,13 @@
 //! | `facts` | what a server says of itself |
 //! | `server` | what is right and wrong with one server |
 //! | `together` | the same with several of them |
+//! | `asked` | the lock that the user is asked about |
 //! | `acl` | what the user may do |
 //! | `trial` | the same by a lock, where the user may not ask |
 //! | `finding` | what was found, and how it is printed |
 
 mod acl;
+mod asked;
 mod facts;
 mod finding;
 mod server;
@@ -25,6 +27,7 @@ use reentry::{
 
 use self::{
     acl::Checked,
+    asked::Asked,
     facts::Facts,
     finding::{Finding, Level, Report, Section},
 };
@@ -39,13 +42,16 @@ use crate::{
 ///
 /// Each server is asked: version, memory, persistence, replication, clock, latency, what the user may do; and all of
 /// them together: clocks against each other, sentinels, slots. Nothing is changed there, but where the user may not ask
-/// for its rights a lock of its own is taken for a moment, named after the prefix and `reentry-doctor`. The exit code
+/// for its rights a lock is taken for a moment: that of --key, or one named `reentry-doctor:` and a number. The exit code
 /// is 1 if something is wrong, and with --strict also if something is to be looked at.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The TTL of the locks, which is to outlast a failover
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
     ttl: Duration,
+    /// The key of a lock that the user needs: whether it may take this one is asked for
+    #[arg(long, value_name = "NAME")]
+    key: Option<String>,
     /// Fail also if something is to be looked at
     #[arg(long)]
     strict: bool,
@@ -54,10 +60,11 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<Exit> {
     let locks = connect::locks(global).await?;
     let servers = locks.__servers().await?;
+    let asked = Asked::new(&global.prefix, args.key.as_deref());
     let mut sections = Vec::new();
     let mut known = Vec::new();
     for server in &servers {
-        let (section, facts) = look_at(server, &locks, global).await;
+        let (section, facts) = look_at(server, &locks, &asked, global).await;
         sections.push(section);
         known.extend(facts);
     }
@@ -79,7 +86,12 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<Exit> {
 }
 
 /// What is found at one server.
-async fn look_at(server: &Server, locks: &Locks, global: &Global) -> (Section, Option<Facts>) {
+async fn look_at(
+    server: &Server,
+    locks: &Locks,
+    asked: &Asked,
+    global: &Global,
+) -> (Section, Option<Facts>) {
     let mut section = Section {
         at: server.address().to_owned(),
         role: Some(match server.role() {
@@ -98,11 +110,11 @@ async fn look_at(server: &Server, locks: &Locks, global: &Global) -> (Section, O
     };
     let mut findings = server::of_server(&facts, global.response_timeout);
     let is_cluster = facts.info("cluster_enabled") == Some("1");
-    match acl::check(server, &global.prefix, is_cluster).await {
+    match acl::check(server, asked, is_cluster).await {
         Ok(Checked::Findings(of_user)) => findings.extend(of_user),
         // A trial is made where locks are.
         Ok(Checked::Unknown) if *server.role() == Role::Primary => {
-            findings.extend(trial::lock(locks).await);
+            findings.extend(trial::lock(locks, asked).await);
         }
         Ok(Checked::Unknown) => {}
         Err(error) => findings.push(away(server, &error)),

@@ -17,8 +17,10 @@ use crate::{
 /// Take a lock away from its holder
 ///
 /// The holder learns of it at once if it can be told, else at its next renewal, and may work on until then. What is
-/// ended is shown first, and only that is ended: a hold that begins after it was shown is left alone. The exit code is 1
-/// if the lock is free, or nothing of what was shown is there any more, or the answer is no.
+/// ended is shown first, and only that is ended: a hold that begins after it was shown is left alone, and of several
+/// readers those are ended that are still there. A hold is what the server knows: with HandOff::InProcess the callers of
+/// a process follow each other in one hold, and the one that is ended may have entered after it was shown. The exit code
+/// is 1 if the lock is free, or nothing of what was shown is there any more, or the answer is no.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The key
@@ -77,8 +79,13 @@ fn said(global: &Global, key: &str, lock: Option<&LockView>, is_ended: bool) -> 
         (None, _) => format!("{name} is free"),
         (Some(_), false) => format!("{name}: nothing of what was shown is there any more"),
         (Some(_), true) => {
-            let ended: Vec<_> = holders.iter().map(|hold| printable(hold)).collect();
-            format!("{name}: ended {}", ended.join(", "))
+            let shown: Vec<_> = holders.iter().map(|hold| printable(hold)).collect();
+            // Some of several may have left since: the server does not say which.
+            let of = match shown.len() {
+                1 => "",
+                _ => "what was left of ",
+            };
+            format!("{name}: ended {of}{}", shown.join(", "))
         }
     };
     let value = json!({ "key": key, "released": is_ended, "holders": holders });

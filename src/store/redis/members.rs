@@ -130,7 +130,8 @@ fn reply(value: Value) -> Reply {
     }
 }
 
-/// One server, and those that it names as its replicas, or as its primary.
+/// One server, and those that it names as its replicas, or as its primary. It stands as a primary whatever it says of
+/// itself: all locks are asked for there.
 pub(super) async fn around(
     address: &Address,
     timeouts: Timeouts,
@@ -142,10 +143,6 @@ pub(super) async fn around(
         return Ok(vec![this]);
     };
     let of = |name: &str| info.lines().find_map(|line| line.strip_prefix(name));
-    let role = match of("role:") {
-        Some("slave") => Role::Replica,
-        _ => Role::Primary,
-    };
     let replicas = info.lines().filter_map(|line| {
         let (number, fields) = line.strip_prefix("slave")?.split_once(':')?;
         number.parse::<u32>().ok()?;
@@ -156,13 +153,7 @@ pub(super) async fn around(
     let primary = primary.and_then(|(host, port)| Some((Role::Primary, place(host, port)?)));
     let others = replicas.chain(primary);
     let others = others.map(|(role, place)| member(role, address.at(&place), timeouts));
-    Ok([Member {
-        role,
-        ..this.clone()
-    }]
-    .into_iter()
-    .chain(others)
-    .collect())
+    Ok([this].into_iter().chain(others).collect())
 }
 
 fn place(host: &str, port: &str) -> Option<Place> {

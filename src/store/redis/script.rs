@@ -282,6 +282,13 @@ pub(super) fn condition(error: &RedisError) -> Option<&'static str> {
     })
 }
 
+/// Whether the user may not touch a key of the request, in the words of Redis 6.2 ("one of the keys") or later ("a key").
+/// What else a user may not do has the same code.
+pub(super) fn refuses_key(error: &RedisError) -> bool {
+    let detail = error.detail().unwrap_or_default();
+    error.code() == Some("NOPERM") && detail.contains("access") && detail.contains(" key")
+}
+
 /// Whether a script was broken off, maybe in the middle, since a key of it is on another server of the cluster by now.
 fn meets_foreign_key(error: &RedisError) -> bool {
     let detail = error.detail().unwrap_or_default();
@@ -363,6 +370,29 @@ mod tests {
             "-@user_script: 14: -WRONGTYPE Operation against a key holding the wrong kind of value",
         ] {
             assert_eq!(effect(&error(line)), Effect::Refused, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_key_that_is_refused_is_told_from_a_command_that_is() {
+        for (line, is_key) in [
+            ("-NOPERM No permissions to access a key", true),
+            (
+                "-NOPERM this user has no permissions to access one of the keys used as arguments",
+                true,
+            ),
+            (
+                "-NOPERM this user has no permissions to run the 'evalsha' command",
+                false,
+            ),
+            (
+                "-NOPERM ACL failure in script: User locker has no permissions to run the 'hkeys' command",
+                false,
+            ),
+            ("-NOPERM No permissions to access a channel", false),
+            ("-ERR invalid key access", false),
+        ] {
+            assert_eq!(refuses_key(&error(line)), is_key, "{line}");
         }
     }
 }

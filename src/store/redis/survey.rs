@@ -1,6 +1,6 @@
 //! How Redis is looked through: `SCAN` of every primary, one part after the other, and short scripts for what stands there.
 
-use std::sync::Arc;
+use std::{error::Error, sync::Arc};
 
 use deadpool_redis::redis::{FromRedisValue, Value, cmd};
 
@@ -9,7 +9,7 @@ use super::{
     connect::Connector,
     names::Entries,
     reply::{self, Unexpected},
-    script::{Call, GLANCE, QUEUE, Way, lock_and_line},
+    script::{self, Call, DriverError, GLANCE, QUEUE, Way, lock_and_line},
     servers::Origin,
     topology::Topology,
 };
@@ -63,6 +63,11 @@ impl Survey for Surveyor {
     fn glance(&self, key: &LockKey) -> Answer<Option<Glance>> {
         let call = lock_and_line(&GLANCE, key).arg(GLANCED).arg(LOOKED_AT);
         self.topology.ask(call, glance)
+    }
+
+    fn refuses_key(&self, error: &StoreError) -> bool {
+        let cause = error.source().and_then(|it| it.downcast_ref());
+        cause.is_some_and(|DriverError(error)| script::refuses_key(error))
     }
 
     fn queue(&self, key: &LockKey, page: QueuePage) -> Answer<Queued> {

@@ -263,6 +263,33 @@ async fn locks_are_listed_with_four_permissions_more() {
     }
 }
 
+/// `SCAN` names them all the same.
+#[tokio::test]
+async fn keys_that_the_user_may_not_touch_are_left_out_of_a_list() {
+    let ground = Ground::start().await;
+    let listing = ["+scan", "+hkeys", "+zcount"];
+    let permissions: Vec<_> = all_but("nothing").into_iter().chain(listing).collect();
+    ground.permit(&permissions).await;
+    let others = patient_at(ground.server.url()).build().await.unwrap();
+    let _theirs = others.lock("stock:7").await.unwrap();
+    let locks = ground.locks().await.unwrap();
+    let _ours = locks.lock(KEY).await.unwrap();
+    for (pattern, expected) in [("*", &[KEY][..]), ("stock:*", &[])] {
+        let (mut list, mut keys) = (locks.list(pattern).page(1), Vec::new());
+        let listing = async {
+            while let Some(page) = list.next_page().await? {
+                keys.extend(page.into_iter().map(|lock| lock.key));
+            }
+            Ok::<_, LockError>(())
+        };
+        within(DEADLINE, pattern, listing).await.unwrap();
+        assert_eq!(keys, expected, "{pattern}");
+    }
+    // What is asked for by its name is refused.
+    let named = locks.inspect("stock:7").await;
+    assert!(matches!(named, Err(LockError::Store { .. })), "{named:?}");
+}
+
 #[tokio::test]
 async fn a_user_with_a_prefix_of_its_own_has_no_part_in_the_locks_of_others() {
     let ground = Ground::start().await;

@@ -1,8 +1,14 @@
 //! What the user may do: every command that the crate sends, asked for one by one and not executed.
 
+use std::collections::HashSet;
+
 use reentry::__admin::{Reply, Role, Server};
 
-use super::{facts::ask, finding::Finding};
+use super::{
+    asked::{Asked, Key, Of},
+    facts::ask,
+    finding::{CHECK_OF_USER as CHECK, Finding},
+};
 
 /// What is needed for something, and how bad it is without.
 struct Need {
@@ -12,8 +18,8 @@ struct Need {
     is_vital: bool,
 }
 
-/// `LOCK`, `QUEUE` and the others stand for the keys of a lock with the prefix of the user.
-const NEEDS: [Need; 4] = [
+/// `LOCK`, `QUEUE` and the others stand for the keys of the lock that is asked about.
+const NEEDS: [Need; 5] = [
     Need {
         what: "locks",
         without: "no lock can be taken",
@@ -34,7 +40,6 @@ const NEEDS: [Need; 4] = [
             &["HGETALL", "LOCK"],
             &["HLEN", "LOCK"],
             &["HVALS", "ENTRIES"],
-            &["HSET", "WAITS", "f", "1"],
             &["ZADD", "QUEUE", "1", "m"],
             &["ZMSCORE", "QUEUE", "m"],
             &["ZRANGE", "QUEUE", "0", "0"],
@@ -52,6 +57,12 @@ const NEEDS: [Need; 4] = [
             &["SUBSCRIBE", "reentry:inbox:all"],
             &["INFO", "replication"],
         ],
+        is_vital: false,
+    },
+    Need {
+        what: "searches for deadlocks",
+        without: "calls that wait for each other go on waiting",
+        commands: &[&["HSET", "WAITS", "f", "1"], &["HSET", "VICTIM", "f", "1"]],
         is_vital: false,
     },
     Need {
@@ -93,6 +104,14 @@ pub(crate) enum Checked {
     Findings(Vec<Finding>),
 }
 
+/// What a server refuses a command for.
+enum Refusal {
+    /// The right that is missing, as `ACL SETUSER` takes it.
+    Right(String),
+    /// The key patterns do not cover the key.
+    Key,
+}
+
 /// Asks one server.
 ///
 /// # Errors
@@ -100,7 +119,7 @@ pub(crate) enum Checked {
 /// Why it does not answer.
 pub(crate) async fn check(
     server: &Server,
-    prefix: &str,
+    asked: &Asked,
     is_cluster: bool,
 ) -> Result<Checked, String> {
     if matches!(server.role(), Role::Sentinel(_)) {
@@ -118,25 +137,45 @@ pub(crate) async fn check(
         _ => None,
     };
     let mut findings = Vec::new();
+    let mut is_covered = true;
     let cluster = is_cluster.then_some(&CLUSTER);
     for need in NEEDS.iter().chain(cluster) {
+        let was_covered = is_covered;
         let mut missing = Vec::new();
-        for words in need.commands {
-            let words: Vec<_> = words.iter().map(|word| named(word, prefix)).collect();
-            let refused = match &rules {
-                Some(rules) => rules.refuses(&words),
+        for command in need.commands {
+            let words: Vec<_> = command.iter().map(|word| asked.word(word)).collect();
+            let key = command.iter().find_map(|word| asked.key(word));
+            let refusal = match &rules {
+                Some(rules) => rules.refuses(&words, key.as_ref()),
                 None => dry_run(server, &user, &words).await?,
             };
-            missing.extend(refused);
+            match (refusal, key) {
+                (Some(Refusal::Right(right)), _) => missing.push(right),
+                // The user may have no lock of this name: then it says nothing of those that it has.
+                (Some(Refusal::Key), Some(key)) if !asked.is_named() && key.of == Of::Lock => {
+                    is_covered = false;
+                }
+                (Some(Refusal::Key), Some(key)) if !is_covered && key.of == Of::Line => {}
+                (Some(Refusal::Key), Some(key)) => missing.push(key.pattern),
+                _ => {}
+            }
         }
-        findings.push(finding(&user, need, missing));
+        findings.push(if missing.is_empty() && is_covered != was_covered {
+            asked.uncovered()
+        } else {
+            finding(&user, need, missing)
+        });
     }
     Ok(Checked::Findings(findings))
 }
 
-fn finding(user: &str, need: &Need, mut missing: Vec<String>) -> Finding {
-    const CHECK: &str = "user";
-    missing.dedup();
+fn finding(user: &str, need: &Need, missing: Vec<String>) -> Finding {
+    let mut named = HashSet::new();
+    let missing: Vec<_> = missing
+        .iter()
+        .filter(|it| named.insert(*it))
+        .map(String::as_str)
+        .collect();
     if missing.is_empty() {
         return Finding::ok(CHECK, format!("`{user}` may do what {} need", need.what));
     }
@@ -152,31 +191,22 @@ fn finding(user: &str, need: &Need, mut missing: Vec<String>) -> Finding {
     }
 }
 
-/// What a word of a command stands for.
-fn named(word: &str, prefix: &str) -> String {
-    let lock = format!("{prefix}reentry-doctor");
-    match word {
-        "LOCK" => lock,
-        "QUEUE" => format!("reentry:queue:{{{lock}}}:{lock}"),
-        "ENTRIES" => format!("reentry:entries:{{{lock}}}:{lock}"),
-        "WAITS" => format!("reentry:waits:{{{lock}}}"),
-        "CONFIRM" => format!("reentry:confirm:{{{lock}}}"),
-        word => word.to_owned(),
-    }
-}
-
-/// The right that is missing for a command, if the server would refuse it.
-async fn dry_run(server: &Server, user: &str, words: &[String]) -> Result<Option<String>, String> {
+/// Why the server would refuse a command, if it would.
+async fn dry_run(server: &Server, user: &str, words: &[String]) -> Result<Option<Refusal>, String> {
     let command = words.iter().map(String::as_str);
     let words_asked: Vec<_> = ["ACL", "DRYRUN", user].into_iter().chain(command).collect();
     Ok(match ask(server, &words_asked).await? {
         Reply::Text(answer) if answer == "OK" => None,
-        Reply::Text(answer) if answer.contains(" key") => Some("~".to_owned() + &pattern(words)),
-        Reply::Text(answer) if answer.contains(" channel") => Some("&reentry:inbox:*".to_owned()),
-        Reply::Text(_) => Some(right(words)),
+        Reply::Text(answer) if answer.contains(" key") => Some(Refusal::Key),
+        Reply::Text(answer) if answer.contains(" channel") => Some(channels()),
+        Reply::Text(_) => Some(Refusal::Right(right(words))),
         // A command that it does not know.
         _ => None,
     })
+}
+
+fn channels() -> Refusal {
+    Refusal::Right("&reentry:inbox:*".to_owned())
 }
 
 /// `+command`, or `+command|subcommand`.
@@ -187,16 +217,6 @@ fn right(words: &[String]) -> String {
         }
         [command, ..] => format!("+{}", command.to_lowercase()),
         [] => String::new(),
-    }
-}
-
-/// The pattern of the keys that a command is about.
-fn pattern(words: &[String]) -> String {
-    let key = words.iter().find(|word| word.contains("reentry-doctor"));
-    match key {
-        Some(key) if key.starts_with("reentry:") => "reentry:*".to_owned(),
-        Some(key) => key.replace("reentry-doctor", "*"),
-        None => "*".to_owned(),
     }
 }
 
@@ -245,8 +265,8 @@ impl Rules {
         }))
     }
 
-    /// The right that is missing for a command.
-    fn refuses(&self, words: &[String]) -> Option<String> {
+    /// Why the server would refuse a command that is about this key.
+    fn refuses(&self, words: &[String], key: Option<&Key>) -> Option<Refusal> {
         let right = right(words);
         let name = right.trim_start_matches('+');
         let command = name.split('|').next().unwrap_or(name);
@@ -261,7 +281,7 @@ impl Rules {
             .rev()
             .find(|(_, names)| is_about(names));
         if !last.is_some_and(|(is_allowed, _)| *is_allowed) {
-            return Some(right);
+            return Some(Refusal::Right(right));
         }
         let begins = |patterns: &[String], text: &str| {
             patterns.iter().any(|pattern| {
@@ -271,12 +291,9 @@ impl Rules {
         };
         match words {
             [command, channel, ..] if ["PUBLISH", "SUBSCRIBE"].contains(&command.as_str()) => {
-                (!begins(&self.channels, channel)).then(|| "&reentry:inbox:*".to_owned())
+                (!begins(&self.channels, channel)).then(channels)
             }
-            words => {
-                let key = words.iter().find(|word| word.contains("reentry-doctor"))?;
-                (!begins(&self.keys, key)).then(|| "~".to_owned() + &pattern(words))
-            }
+            _ => (!begins(&self.keys, &key?.name)).then_some(Refusal::Key),
         }
     }
 }

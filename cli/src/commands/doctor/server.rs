@@ -59,15 +59,14 @@ fn role(facts: &Facts) -> Option<Finding> {
             "wait",
         ));
     }
-    match (&facts.role, facts.is_replica()) {
-        (Role::Primary, true) => Some(Finding::fail(
+    let is_wrong = facts.role == Role::Primary && facts.is_replica();
+    is_wrong.then(|| {
+        Finding::fail(
             CHECK,
-            "it is known as a primary, but is a replica: it refuses every lock with READONLY",
+            "locks are asked for here, but it is a replica: it refuses every lock with READONLY",
             "name the primary, or use the sentinels (redis+sentinel://), which know it",
-        )),
-        (Role::Replica, true) if facts.info("master_host").is_some() => None,
-        _ => None,
-    }
+        )
+    })
 }
 
 fn memory(facts: &Facts) -> Option<Finding> {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::kit::{lines, process, run};
+use super::kit::{hold, lines, process, run};
 use crate::support::{
     Cluster, RedisServer, SentinelSet,
     sentinel::NAME,
@@ -65,7 +65,7 @@ async fn a_server_that_keeps_nothing_works_and_is_to_be_looked_at() {
     for check in ["version", "memory", "replication", "clock"] {
         assert_eq!(levels(&report, check), ["ok"], "{check}: {report:#}");
     }
-    assert_eq!(levels(&report, "user"), ["ok"; 4], "{report:#}");
+    assert_eq!(levels(&report, "user"), ["ok"; 5], "{report:#}");
     let strict = run(&server.url(), &["doctor", "--strict"]).await;
     assert_eq!(strict.code, Some(1));
     assert!(strict.out.contains("persistence"), "{strict:?}");
@@ -110,7 +110,7 @@ async fn rights_that_are_missing_are_named_as_they_are_given() {
     let refused = told(&whole, "user");
     assert_eq!(
         levels(&whole, "user"),
-        ["ok", "ok", "ok", "warn"],
+        ["ok", "ok", "ok", "ok", "warn"],
         "{refused}"
     );
     assert!(refused.contains("+wait +set +script|load"), "{refused}");
@@ -119,7 +119,8 @@ async fn rights_that_are_missing_are_named_as_they_are_given() {
         ("-scan", "+scan", "warn"),
         ("-publish", "+publish", "warn"),
         ("resetchannels", "&reentry:inbox:*", "warn"),
-        ("resetkeys ~reentry:*", "~app:*", "fail"),
+        ("resetkeys ~reentry:*", "--key", "warn"),
+        ("resetkeys ~app:*", "~reentry:queue:*", "fail"),
     ] {
         server.ask("ACL DELUSER locker").await;
         server
@@ -148,7 +149,7 @@ async fn the_rules_are_read_where_no_single_command_can_be_asked_about() {
         (format!("{} {ask} -hset", rights()), "+hset"),
         (format!("{} {ask} -@sortedset", rights()), "+zadd"),
         (format!("{} +@all -@dangerous {ask}", rights()), "+info"),
-        (format!("{} {ask} resetkeys ~reentry:*", rights()), "~app:*"),
+        (format!("{} {ask} resetkeys ~reentry:*", rights()), "--key"),
     ] {
         server.ask("ACL DELUSER locker").await;
         server.ask(&format!("ACL SETUSER locker {rules}")).await;
@@ -156,6 +157,73 @@ async fn the_rules_are_read_where_no_single_command_can_be_asked_about() {
         let told = told(&report, "user");
         assert!(told.contains(missing), "{rules}: {missing}: {told}");
     }
+}
+
+/// Its own key, and what is kept beside it: the check must not advise to open more.
+const OWN_KEYS: &str = "~order:* ~reentry:queue:{order:* ~reentry:entries:{order:*";
+
+/// Each way to find out: by single commands, by the rules, by a lock.
+const WAYS: [&str; 3] = ["+acl", "+acl|whoami +acl|getuser +acl|cat", ""];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_with_keys_of_its_own_is_asked_about_one_of_them() {
+    let server = RedisServer::start().await;
+    let url = format!("redis://locker:password@{}", server.address());
+    for way in WAYS {
+        server.ask("ACL DELUSER locker").await;
+        server
+            .ask(&format!(
+                "ACL SETUSER locker {} resetkeys {OWN_KEYS} {way}",
+                rights()
+            ))
+            .await;
+        // Nothing is known of its locks, and nothing is wrong with them.
+        let (code, unnamed) = report(&url, &[]).await;
+        let said = told(&unnamed, "user");
+        assert_eq!(code, Some(0), "{way}: {said}");
+        assert!(levels(&unnamed, "user").contains(&"warn"), "{way}: {said}");
+        assert!(
+            said.contains("--key") && !said.contains("~*"),
+            "{way}: {said}"
+        );
+
+        let (code, own) = report(&url, &["--key", "order:42"]).await;
+        let said = told(&own, "user");
+        assert_eq!(
+            (code, levels(&own, "user")[0]),
+            (Some(0), "ok"),
+            "{way}: {said}"
+        );
+
+        let (code, other) = report(&url, &["--key", "stock:7"]).await;
+        let said = told(&other, "user");
+        assert_eq!(
+            (code, levels(&other, "user")[0]),
+            (Some(1), "fail"),
+            "{way}: {said}"
+        );
+        assert!(way.is_empty() || said.contains("~stock:7"), "{way}: {said}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_who_may_not_ask_does_not_try_a_lock_that_is_held() {
+    let server = RedisServer::start().await;
+    let url = format!("redis://locker:password@{}", server.address());
+    server
+        .ask(&format!("ACL SETUSER locker {}", rights()))
+        .await;
+    let locks = process(&server).await;
+    let guard = hold(&locks, "app:order:42").await;
+    let words = ["--prefix", "app:", "--key", "order:42"];
+    let (code, held) = report(&url, &words).await;
+    assert_eq!(
+        (code, levels(&held, "user")),
+        (Some(0), vec!["warn", "ok"]),
+        "{held:#}"
+    );
+    assert!(told(&held, "user").contains("is locked"), "{held:#}");
+    assert!(!guard.held().is_lost());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -215,8 +283,13 @@ async fn a_replica_in_the_place_of_a_primary_is_wrong() {
         told(&seen, "replication").contains("NOREPLICAS"),
         "{seen:#}"
     );
-    let (_, seen) = report(&replica.url(), &[]).await;
-    assert_eq!(seen["sections"][0]["role"], "replica", "{seen:#}");
+    let (code, seen) = report(&replica.url(), &[]).await;
+    assert_eq!((code, levels(&seen, "role")), (Some(1), vec!["fail"]));
+    assert!(told(&seen, "role").contains("READONLY"), "{seen:#}");
+    // The one that it follows is named beside it.
+    let sections = seen["sections"].as_array().unwrap();
+    let at: Vec<_> = sections.iter().map(|it| it["at"].clone()).collect();
+    assert_eq!(at[..2], [replica.address(), primary.address()], "{seen:#}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -73,6 +73,25 @@ async fn only_what_was_shown_is_ended() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn of_several_readers_those_are_ended_that_are_still_there() {
+    let server = RedisServer::start().await;
+    let locks = process(&server).await;
+    let reader = async || locks.lock("order:42").shared().await.unwrap();
+    let (first, second, third) = (reader().await, reader().await, reader().await);
+    let mut terminal = asked(&server);
+    first.release().await.unwrap();
+    second.release().await.unwrap();
+    terminal.send_line("y").unwrap();
+    terminal
+        .exp_string("order:42: ended what was left of ")
+        .unwrap();
+    assert_eq!(code(terminal), 0);
+    assert!(locks.inspect("order:42").await.unwrap().is_none());
+    let lost = async || third.held().is_lost();
+    eventually(DEADLINE, "the one that was left learns of it", lost).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn without_a_terminal_it_has_to_be_said_twice() {
     let server = RedisServer::start().await;
     let locks = process(&server).await;
