@@ -1,8 +1,8 @@
 //! All processes that a command has started, and their ends.
 //!
 //! On Linux they are looked for in `/proc`: the command, its children and theirs, those of its process group, and whatever
-//! has the id of the hold in its environment, and so also a child whose parent has ended. Elsewhere, and where `/proc` cannot
-//! be read, it is the process group, or the command alone where that shares the group of `reentry run`.
+//! has the id of the hold in its environment, and so also a child whose parent has ended. Elsewhere, and where `/proc` does
+//! not show them, it is the process group, or the command alone where that shares the group of `reentry run`.
 
 use rustix::process::{
     Pid, Signal, getpgid, kill_process, kill_process_group, test_kill_process,
