@@ -19,7 +19,15 @@ use crate::support::{
 
 /// The program with these words, and without what the environment of the tests would say to it.
 pub(crate) fn reentry(words: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_reentry"));
+    let program = env!("CARGO_BIN_EXE_reentry");
+    let mut command = if cfg!(target_os = "linux") {
+        // Where the tests run in the background, a shell has had SIGINT ignored, which is inherited.
+        let mut command = Command::new("env");
+        command.args(["--default-signal=INT,QUIT", program]);
+        command
+    } else {
+        Command::new(program)
+    };
     command.args(words);
     for name in ["REDIS_URL", "NO_COLOR", "CLICOLOR_FORCE", "REENTRY_INSIDE"] {
         command.env_remove(name);
