@@ -8,15 +8,7 @@ local lock, line, entries = unpack(KEYS)
 local most, looked = tonumber(ARGV[1]), tonumber(ARGV[2])
 -- include token
 -- include entry
-
--- No reply where another type stands; any other error comes again.
-local function read(...)
-  local reply = redis.pcall(...)
-  if type(reply) == 'table' and reply.err then
-    return string.find(reply.err, 'WRONGTYPE', 1, true) and {} or redis.call(...)
-  end
-  return reply
-end
+-- include read
 
 local function is_hold(field)
   return #field < 58 and string.find(field, '^%x%x%x%x%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%x%x%x%x%x%x%x%x:%d+$')

@@ -4,15 +4,7 @@
 local lock, line, entries = unpack(KEYS)
 -- include token
 -- include entry
-
--- No reply where another type stands; any other error comes again.
-local function read(...)
-  local reply = redis.pcall(...)
-  if reply.err then
-    return string.find(reply.err, 'WRONGTYPE', 1, true) and {} or redis.call(...)
-  end
-  return reply
-end
+-- include read
 
 local time = redis.call('TIME')
 local now, waiting = time[1] * 1000000 + time[2], 0

@@ -4,15 +4,7 @@
 local line, entries = unpack(KEYS)
 local after = ARGV[1] == '' and '0' or '(' .. ARGV[1]
 -- include entry
-
--- No reply where another type stands; any other error comes again.
-local function read(...)
-  local reply = redis.pcall(...)
-  if type(reply) == 'table' and reply.err then
-    return string.find(reply.err, 'WRONGTYPE', 1, true) and {} or redis.call(...)
-  end
-  return reply
-end
+-- include read
 
 local time = redis.call('TIME')
 local count = read('ZCOUNT', line, 0, '(4503599627370496')

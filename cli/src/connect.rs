@@ -18,7 +18,7 @@ pub(crate) async fn locks(global: &Global) -> anyhow::Result<Locks> {
 ///
 /// # Errors
 ///
-/// An address in the memory of this process, in which nobody else could see a lock.
+/// An address in the memory of this process, where no other process could see a lock.
 pub(crate) fn builder(global: &Global) -> anyhow::Result<LocksBuilder> {
     let url = global.url.with_secrets();
     ensure!(

@@ -10,14 +10,15 @@ use futures_util::future;
 use tokio::{sync::watch, time::Instant};
 
 use self::{
+    call::{Call, lock_and_line},
     common::Common,
     inbox::Inbox,
     names::{Entries, Field, Fields},
     outages::Outages,
     reply::Unexpected,
     script::{
-        ACQUIRE, ACQUIRE_ALL, Call, DEPTH, DOWNGRADE, FORCE_RELEASE, INSPECT, KEEP, RELEASE_ALL,
-        RENEW, RENEW_ALL, SHARE, lock_and_line,
+        ACQUIRE, ACQUIRE_ALL, DEPTH, DOWNGRADE, FORCE_RELEASE, INSPECT, KEEP, RELEASE_ALL, RENEW,
+        RENEW_ALL, SHARE,
     },
     source::{Pooled, Source},
     survey::Surveyor,
@@ -37,11 +38,13 @@ use crate::base::{
 
 mod address;
 mod attempt;
+mod call;
 mod cluster;
 mod common;
 mod confirmer;
 mod connect;
 mod connection;
+mod failure;
 mod history;
 mod in_flight;
 mod inbox;

@@ -33,25 +33,28 @@ pub const FAULTS: [Action; 7] = [
 ];
 
 /// What several scripts share, put where a line says `-- include` and its name.
-const PARTS: [(&str, &str); 5] = [
+const PARTS: [(&str, &str); 6] = [
     ("members", include_str!("../../lua/parts/members.lua")),
     ("line", include_str!("../../lua/parts/line.lua")),
     ("entry", include_str!("../../lua/parts/entry.lua")),
     ("token", include_str!("../../lua/parts/token.lua")),
     ("mend", include_str!("../../lua/parts/mend.lua")),
+    ("read", include_str!("../../lua/parts/read.lua")),
 ];
 
 /// Every script is known to the server, so that each operation is one EVALSHA.
-const SCRIPTS: [&str; 19] = [
+const SCRIPTS: [&str; 21] = [
     include_str!("../../lua/acquire.lua"),
     include_str!("../../lua/acquire_all.lua"),
     include_str!("../../lua/depth.lua"),
     include_str!("../../lua/downgrade.lua"),
     include_str!("../../lua/force_release.lua"),
+    include_str!("../../lua/glance.lua"),
     include_str!("../../lua/holds.lua"),
     include_str!("../../lua/inspect.lua"),
     include_str!("../../lua/keep.lua"),
     include_str!("../../lua/look.lua"),
+    include_str!("../../lua/queue.lua"),
     include_str!("../../lua/release.lua"),
     include_str!("../../lua/release_all.lua"),
     include_str!("../../lua/renew.lua"),

@@ -143,7 +143,7 @@ pub(crate) fn described(key: &str, lock: Option<&LockView>) -> String {
     let token = lock.token.map_or("none".to_owned(), |it| it.to_string());
     let _ = writeln!(text, "  token    {token}");
     let _ = match lock.waiting_processes {
-        0 => writeln!(text, "  nobody waits"),
+        0 => writeln!(text, "  no process waits"),
         1 => writeln!(text, "  1 process waits"),
         count => writeln!(text, "  {count} processes wait"),
     };

@@ -21,11 +21,11 @@ use self::redirection::{may_be_elsewhere, redirection};
 use super::{
     address::{Address, Place},
     attempt::Attempt,
+    call::{Call, Way},
     common::{Common, Role},
     connect::Connector,
     connection::Connection,
     reply::Unexpected,
-    script::{Call, Way},
     source::Source,
 };
 use crate::base::{

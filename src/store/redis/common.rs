@@ -5,8 +5,8 @@ use std::sync::{Arc, atomic::AtomicU64};
 use deadpool_redis::redis::Value;
 
 use super::{
-    connection::Connection, outages::Outages, pushes::Watched, recent::Recent, reply::Unexpected,
-    script::Call, source::Timeouts,
+    call::Call, connection::Connection, outages::Outages, pushes::Watched, recent::Recent,
+    reply::Unexpected, source::Timeouts,
 };
 use crate::base::error::{Effect, StoreError};
 

@@ -22,9 +22,9 @@ use tokio::{
 };
 
 use super::{
+    call::millis,
     history::{History, Replication},
     pushes::Receiver,
-    script::millis,
     source::{Limit, Opened, Source, Timeouts, open},
 };
 use crate::{

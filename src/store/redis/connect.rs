@@ -18,11 +18,12 @@ use futures_util::{FutureExt, future::Shared};
 use tokio::{sync::watch, time::Instant};
 
 use super::{
+    call::{Call, Way},
     common::{Common, Role},
     connection::{Cause, Connection, Fault},
+    failure,
     history::History,
     reply::Unexpected,
-    script::{self, Call, Way},
     source::Source,
 };
 use crate::base::{
@@ -167,7 +168,7 @@ impl Connector {
         let asked = connection.ask(call, way, limit).await;
         asked.map_err(|Fault { cause, is_done }| {
             if let Cause::Driver(error) = &cause
-                && script::condition(error) == Some("NOREPLICAS")
+                && failure::condition(error) == Some("NOREPLICAS")
             {
                 self.source.doubt();
             }

@@ -9,9 +9,10 @@ use futures_util::future::Either;
 use tokio::time::Instant;
 
 use super::{
+    call::{Call, Way},
     confirmer::Confirmer,
+    failure::{self, DriverError},
     history::History,
-    script::{self, Call, DriverError, Way},
     source::Following,
     traffic::Traffic,
 };
@@ -128,7 +129,7 @@ impl Connection {
     /// What the caller of a call is told.
     pub(super) fn failed(&self, call: &Call, cause: Cause) -> StoreError {
         match cause {
-            Cause::Driver(error) => self.error(call, script::effect(&error), DriverError(error)),
+            Cause::Driver(error) => self.error(call, failure::effect(&error), DriverError(error)),
             Cause::Late => self.error(call, Effect::None, "there was no time left to send it"),
             Cause::Silence(limit) => {
                 let cause = format!("no answer within {limit:?}");
@@ -145,7 +146,7 @@ fn is_done(error: &RedisError) -> bool {
         || error.is_io_error()
         || error.is_timeout()
         || error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly)
-        || script::condition(error) == Some("READONLY")
+        || failure::condition(error) == Some("READONLY")
 }
 
 impl fmt::Debug for Connection {

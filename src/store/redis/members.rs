@@ -9,8 +9,8 @@ use deadpool_redis::redis::{Cmd, RedisError, Value, aio::MultiplexedConnection};
 
 use super::{
     address::{Address, Place},
+    failure::{self, DriverError},
     pushes::Receiver,
-    script::{self, DriverError},
     source::{Limit, Timeouts, open_at},
 };
 use crate::{
@@ -71,7 +71,7 @@ impl Link {
         let failed = match asked {
             Ok(Ok(value)) => return Ok(reply(value)),
             Ok(Err(error)) if is_answer(&error) => return Ok(Reply::Error(words_of(&error))),
-            Ok(Err(error)) => self.failed(script::effect(&error), DriverError(error)),
+            Ok(Err(error)) => self.failed(failure::effect(&error), DriverError(error)),
             Err(Elapsed) => self.failed(Effect::Unknown, silence(limit)),
         };
         // The next command gets another one.

@@ -15,9 +15,9 @@ use futures_util::future::join_all;
 use tokio::time::Instant;
 
 use super::{
+    call::{Call, Way},
     connection::Connection,
     history::History,
-    script::{Call, Way},
 };
 use crate::base::mutex::Mutex;
 

@@ -1,8 +1,9 @@
 //! The requests that end a hold.
 
 use super::{
+    call::{Call, lock_and_line, millis},
     names::Field,
-    script::{Call, RELEASE, RETAIN, UNSHARE, lock_and_line, millis},
+    script::{RELEASE, RETAIN, UNSHARE},
 };
 use crate::{
     base::{key::LockKey, mode::Mode},

@@ -21,8 +21,8 @@ use tokio::{select, sync::watch, time::Instant};
 use self::sentinel::{Answer, Named, Sentinel};
 use super::{
     address::{Address, Place, list},
+    failure::{self, DriverError},
     pushes::Receiver,
-    script::{self, DriverError},
     source::{Following, Limit, Opened, Opening, Source, Timeouts, open_at},
 };
 use crate::base::{
@@ -279,7 +279,7 @@ impl Heard {
                 self.others.extend(others);
             }
             Err(error) => {
-                self.refused += usize::from(script::effect(&error) == Effect::Refused);
+                self.refused += usize::from(failure::effect(&error) == Effect::Refused);
                 self.error = Some(error);
             }
         }

@@ -11,8 +11,8 @@ use tokio::task::{AbortHandle, JoinHandle};
 
 use super::{
     address::Address,
+    failure::{self, DriverError},
     pushes::Receiver,
-    script::{self, DriverError},
 };
 use crate::base::{
     error::{Effect, StoreError},
@@ -184,7 +184,7 @@ pub(super) async fn open_at(
 
 /// A connection that could not be made has executed nothing, whatever the error.
 fn refused(endpoint: &Arc<str>, error: RedisError) -> StoreError {
-    let effect = match script::effect(&error) {
+    let effect = match failure::effect(&error) {
         Effect::Refused => Effect::Refused,
         Effect::None | Effect::Unknown => Effect::None,
     };

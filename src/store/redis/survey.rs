@@ -5,11 +5,13 @@ use std::{error::Error, sync::Arc};
 use deadpool_redis::redis::{FromRedisValue, Value, cmd};
 
 use super::{
+    call::{Call, Way, lock_and_line},
     common::Common,
     connect::Connector,
+    failure::{self, DriverError},
     names::Entries,
     reply::{self, Unexpected},
-    script::{self, Call, DriverError, GLANCE, QUEUE, Way, lock_and_line},
+    script::{GLANCE, QUEUE},
     servers::Origin,
     topology::Topology,
 };
@@ -67,7 +69,7 @@ impl Survey for Surveyor {
 
     fn refuses_key(&self, error: &StoreError) -> bool {
         let cause = error.source().and_then(|it| it.downcast_ref());
-        cause.is_some_and(|DriverError(error)| script::refuses_key(error))
+        cause.is_some_and(|DriverError(error)| failure::refuses_key(error))
     }
 
     fn queue(&self, key: &LockKey, page: QueuePage) -> Answer<Queued> {

@@ -6,12 +6,12 @@ use deadpool_redis::redis::Value;
 use tokio::time::Instant;
 
 use super::{
+    call::Call,
     cluster::Cluster,
     common::{Common, Role},
     connect::Connector,
     outages::Outages,
     reply::Unexpected,
-    script::Call,
     source::Source,
 };
 use crate::{

@@ -35,7 +35,7 @@ impl Classic {
 
     /// One round trip: an unlock of a lock that is not held.
     pub(crate) async fn round_trip(&self) -> Result<()> {
-        let args = [TTL_MS, "nobody"];
+        let args = [TTL_MS, "another"];
         self.0
             .unlock
             .call(&self.0.connection, &["nothing"], &args)

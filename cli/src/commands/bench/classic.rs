@@ -90,7 +90,7 @@ impl Classic {
 
     /// An unlock of a lock that is not held.
     pub(super) async fn round_trip(&self) -> anyhow::Result<()> {
-        self.call(&self.unlock, "nobody").await.map(drop)
+        self.call(&self.unlock, "another owner").await.map(drop)
     }
 
     pub(super) async fn clean_up(&self) -> anyhow::Result<()> {

@@ -22,8 +22,8 @@ use crate::{
     },
     store::redis::{
         address::Place,
+        call::{Call, Way},
         connect::Connector,
-        script::{Call, Way},
         source::Source,
     },
 };

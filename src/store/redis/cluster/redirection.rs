@@ -3,11 +3,7 @@
 use deadpool_redis::redis::{ErrorKind, ServerErrorKind};
 
 use super::map::named;
-use crate::store::redis::{
-    address::Place,
-    connection::Cause,
-    script::{Way, condition},
-};
+use crate::store::redis::{address::Place, call::Way, connection::Cause, failure::condition};
 
 /// Where a server says that a request is to go, and how.
 pub(super) fn redirection(cause: &Cause, asked: &Place) -> Option<(Place, Way)> {

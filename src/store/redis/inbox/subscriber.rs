@@ -15,9 +15,9 @@ use crate::{
     store::{
         Listener,
         redis::{
+            failure::{self, DriverError},
             pushes::Receiver,
             reply::Message,
-            script::{self, DriverError},
             source::{Following, Limit, Opened, Source, Timeouts, open},
         },
     },
@@ -157,7 +157,7 @@ impl Subscriber {
         } = opening.await?;
         let subscribed = driver.subscribe(self.id.to_string()).await;
         subscribed.map_err(|error| {
-            let effect = script::effect(&error);
+            let effect = failure::effect(&error);
             StoreError::new("subscribe", &endpoint, effect, DriverError(error))
         })?;
         events::connected(&endpoint, Purpose::Messages);

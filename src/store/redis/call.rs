@@ -1,0 +1,174 @@
+//! One request, and how it is sent.
+
+use std::time::Duration;
+
+use deadpool_redis::redis::{
+    Arg, Cmd, ErrorKind, RedisError, ServerErrorKind, ToRedisArgs, Value,
+    aio::MultiplexedConnection, cmd, pipe,
+};
+
+use super::{names::Entries, script::Script};
+use crate::{
+    base::{key::LockKey, slot},
+    store::QueueEntry,
+};
+
+/// One call of a script: its keys, then its arguments; or a command that is no script.
+#[derive(Clone)]
+pub(super) struct Call {
+    verb: &'static str,
+    script: Option<&'static Script>,
+    command: Cmd,
+}
+
+impl Script {
+    /// Begins a call with so many keys.
+    pub(super) fn call(&'static self, keys: usize) -> Call {
+        // Room for the longest calls with keys of usual length.
+        let mut command = Cmd::with_capacity(16, 512);
+        command.arg("EVALSHA").arg(self.sha()).arg(keys);
+        Call {
+            verb: self.verb,
+            script: Some(self),
+            command,
+        }
+    }
+}
+
+/// The call of a script that sees all three keys of a lock.
+pub(super) fn lock_and_line(script: &'static Script, key: &LockKey) -> Call {
+    let call = script.call(3).arg(key.as_str());
+    call.arg(key.line()).arg(Entries(key))
+}
+
+/// A span as the scripts count it.
+pub(super) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+impl Call {
+    /// A command that is no script.
+    pub(super) fn command(verb: &'static str, command: Cmd) -> Self {
+        Self {
+            verb,
+            script: None,
+            command,
+        }
+    }
+
+    pub(super) fn verb(&self) -> &'static str {
+        self.verb
+    }
+
+    /// Whether it ends holds, and changes nothing but what they have left.
+    pub(super) fn is_release(&self) -> bool {
+        ["release", "unshare", "release_all"].contains(&self.verb)
+    }
+
+    /// What makes its script known to the server.
+    pub(super) fn load(&self) -> Option<Self> {
+        let mut load = cmd("SCRIPT");
+        load.arg("LOAD").arg(self.script?.source());
+        Some(Self::command("script", load))
+    }
+
+    /// The slot of a cluster in which the keys of a script lie.
+    pub(super) fn slot(&self) -> u16 {
+        // Behind the name of the command, the script and the count of the keys.
+        match self.command.args_iter().nth(3) {
+            Some(Arg::Simple(key)) => slot::of(key),
+            _ => 0,
+        }
+    }
+
+    /// Appends a key or an argument.
+    pub(super) fn arg(mut self, arg: impl ToRedisArgs) -> Self {
+        self.command.arg(arg);
+        self
+    }
+
+    pub(super) fn millis(self, duration: Duration) -> Self {
+        self.arg(millis(duration))
+    }
+
+    /// Appends the id of the inbox, if it is to be told who else comes to wait.
+    pub(super) fn told(self, entry: QueueEntry) -> Self {
+        if entry.tells {
+            self.arg(entry.inbox.id())
+        } else {
+            self
+        }
+    }
+
+    /// Appends that the process goes before those who share the lock, if it does; and that it is not told, if that is
+    /// not said yet.
+    pub(super) fn preferred(self, entry: QueueEntry) -> Self {
+        match entry {
+            QueueEntry {
+                is_preferred: false,
+                ..
+            } => self,
+            QueueEntry { tells: true, .. } => self.arg(1),
+            QueueEntry { tells: false, .. } => self.arg("").arg(1),
+        }
+    }
+
+    /// Sends the script by its hash, and in full only where the server does not know it.
+    ///
+    /// Not through the driver's own `Script`: in a cluster that loads the script on every node and
+    /// fails if one of them is down. `NOSCRIPT` proves that nothing was executed.
+    pub(super) async fn send(
+        &self,
+        connection: &mut MultiplexedConnection,
+        way: Way,
+    ) -> Result<Value, RedisError> {
+        match (way.send(&self.command, connection).await, self.script) {
+            (Err(error), Some(script))
+                if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) =>
+            {
+                way.send(&self.in_full(script), connection).await
+            }
+            (reply, _) => reply,
+        }
+    }
+
+    fn in_full(&self, script: &Script) -> Cmd {
+        let mut command = cmd("EVAL");
+        command.arg(script.source());
+        for arg in self.command.args_iter().skip(2) {
+            if let Arg::Simple(arg) = arg {
+                command.arg(arg);
+            }
+        }
+        command
+    }
+}
+
+/// How a command is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    Plain,
+    /// To the server to which the slot is being moved: `ASKING` goes before it, in one piece, so that no other command
+    /// on the connection comes in between.
+    Asking,
+}
+
+impl Way {
+    async fn send(
+        self,
+        command: &Cmd,
+        connection: &mut MultiplexedConnection,
+    ) -> Result<Value, RedisError> {
+        match self {
+            Self::Plain => command.query_async(connection).await,
+            Self::Asking => {
+                let mut both = pipe();
+                both.cmd("ASKING").add_command(command.clone());
+                // The second reply alone.
+                let replies = connection.send_packed_commands(&both, 1, 1).await?;
+                let reply = replies.into_iter().next().unwrap_or_default();
+                reply.extract_error()
+            }
+        }
+    }
+}

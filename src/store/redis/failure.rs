@@ -1,0 +1,136 @@
+//! What the errors of the driver say about a request.
+
+use deadpool_redis::redis::{ErrorKind, RedisError, ServerErrorKind};
+
+use crate::base::error::Effect;
+
+/// What a failed request may have done, as far as the error tells.
+pub(super) fn effect(error: &RedisError) -> Effect {
+    use ServerErrorKind as Server;
+    match error.kind() {
+        ErrorKind::Server(
+            Server::BusyLoading
+            | Server::ReadOnly
+            | Server::Moved
+            | Server::Ask
+            | Server::TryAgain
+            | Server::ClusterDown
+            | Server::MasterDown
+            | Server::NotBusy,
+        ) => Effect::None,
+        // The slot of the script moved away while it ran: what it wrote before that stands.
+        _ if meets_foreign_key(error) => Effect::Unknown,
+        // A script that runs into one of these has met it at its first write.
+        _ if condition(error).is_some() => Effect::None,
+        ErrorKind::Server(_)
+        | ErrorKind::Extension
+        | ErrorKind::AuthenticationFailed
+        | ErrorKind::InvalidClientConfig
+        | ErrorKind::RESP3NotSupported => Effect::Refused,
+        _ if error.is_connection_refusal() => Effect::None,
+        _ => Effect::Unknown,
+    }
+}
+
+/// The state of the server that keeps it from writing for now.
+///
+/// Before Redis 7.0 an error inside a script comes wrapped into a general one, with its code in the
+/// text, and one that the script returns begins with the place where it arose.
+pub(super) fn condition(error: &RedisError) -> Option<&'static str> {
+    const CONDITIONS: [&str; 5] = ["OOM", "MISCONF", "NOREPLICAS", "BUSY", "READONLY"];
+    let code = error.code()?;
+    let is_wrapped = matches!(code, "ERR" | "@user_script:");
+    let wrapped = error.detail().filter(|_| is_wrapped).unwrap_or_default();
+    CONDITIONS.into_iter().find(|condition| {
+        let inside = wrapped.split(": -").skip(1);
+        code == *condition
+            || inside
+                .last()
+                .is_some_and(|text| text.starts_with(condition))
+    })
+}
+
+/// Whether the user may not touch a key of the request, in the words of Redis 6.2 ("one of the keys") or later ("a key").
+/// What else a user may not do has the same code.
+pub(super) fn refuses_key(error: &RedisError) -> bool {
+    let detail = error.detail().unwrap_or_default();
+    error.code() == Some("NOPERM") && detail.contains("access") && detail.contains(" key")
+}
+
+/// Whether a script was broken off, maybe in the middle, since a key of it is on another server of the cluster by now.
+fn meets_foreign_key(error: &RedisError) -> bool {
+    let detail = error.detail().unwrap_or_default();
+    detail.contains("attempted to access a non local key")
+}
+
+/// An error of the driver as a text: it repeats itself in its own sources, and its type is no part
+/// of our interface.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct DriverError(pub(super) RedisError);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The error that a server's line stands for.
+    fn error(line: &str) -> RedisError {
+        let reply = deadpool_redis::redis::parse_redis_value(format!("{line}\r\n").as_bytes());
+        reply.unwrap().extract_error().unwrap_err()
+    }
+
+    #[test]
+    fn a_server_that_cannot_write_for_now_is_asked_again() {
+        let in_script = "-ERR Error running script (call to f_6b1b): @user_script:38: \
+                         @user_script: 38: -OOM command not allowed when used memory > 'maxmemory'.";
+        for line in [
+            "-OOM command not allowed when used memory > 'maxmemory'.",
+            "-READONLY You can't write against a read only replica.",
+            "-LOADING Redis is loading the dataset in memory",
+            "-BUSY Redis is busy running a script.",
+            "-NOREPLICAS Not enough good replicas to write.",
+            "-MISCONF Redis is configured to save RDB snapshots",
+            in_script,
+            &in_script.replace("OOM", "READONLY"),
+            "-@user_script: 14: -OOM command not allowed when used memory > 'maxmemory'.",
+        ] {
+            assert_eq!(effect(&error(line)), Effect::None, "{line}");
+        }
+    }
+
+    #[test]
+    fn what_will_never_work_is_not_asked_again() {
+        for line in [
+            "-WRONGTYPE Operation against a key holding the wrong kind of value",
+            "-NOPERM this user has no permissions to run the 'evalsha' command",
+            "-WRONGPASS invalid username-password pair or user is disabled.",
+            "-ERR hash value is not an integer",
+            "-@user_script: 14: -WRONGTYPE Operation against a key holding the wrong kind of value",
+        ] {
+            assert_eq!(effect(&error(line)), Effect::Refused, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_key_that_is_refused_is_told_from_a_command_that_is() {
+        for (line, is_key) in [
+            ("-NOPERM No permissions to access a key", true),
+            (
+                "-NOPERM this user has no permissions to access one of the keys used as arguments",
+                true,
+            ),
+            (
+                "-NOPERM this user has no permissions to run the 'evalsha' command",
+                false,
+            ),
+            (
+                "-NOPERM ACL failure in script: User locker has no permissions to run the 'hkeys' command",
+                false,
+            ),
+            ("-NOPERM No permissions to access a channel", false),
+            ("-ERR invalid key access", false),
+        ] {
+            assert_eq!(refuses_key(&error(line)), is_key, "{line}");
+        }
+    }
+}
