@@ -358,7 +358,8 @@ impl RedisServer {
         self.dir().join("redis.conf")
     }
 
-    fn socket(&self) -> PathBuf {
+    /// The socket at which it listens beside its port.
+    pub fn socket(&self) -> PathBuf {
         self.dir().join("redis.sock")
     }
 

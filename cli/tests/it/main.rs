@@ -8,6 +8,8 @@
     reason = "a test ends where its ground gives way"
 )]
 
+#[cfg(unix)]
+mod addresses;
 mod bench;
 mod completions;
 mod look;
@@ -47,6 +49,7 @@ mod support {
     pub mod sentinel;
     pub mod server;
     pub mod stats;
+    pub mod tls;
     pub mod wait;
 
     pub use cluster::Cluster;

@@ -9,7 +9,10 @@ use std::{
 
 use reentry::Locks;
 use rustix::process::{Pid, Signal, kill_process};
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::{
+    sync::mpsc::{UnboundedReceiver, unbounded_channel},
+    task::spawn_blocking,
+};
 
 use crate::support::{
     process::Process,
@@ -35,14 +38,19 @@ pub(crate) fn reentry(words: &[&str]) -> Command {
     command
 }
 
-/// The same for this server. It waits for a busy machine longer than a user would.
-pub(crate) fn reentry_at(server: &RedisServer, words: &[&str]) -> Command {
+/// The same for these servers. It waits for a busy machine longer than a user would.
+pub(crate) fn reentry_for(url: &str, words: &[&str]) -> Command {
     let mut command = reentry(words);
-    command.env("REDIS_URL", server.url());
+    command.env("REDIS_URL", url);
     for name in ["REENTRY_CONNECT_TIMEOUT", "REENTRY_RESPONSE_TIMEOUT"] {
         command.env(name, DEADLINE.as_secs().to_string());
     }
     command
+}
+
+/// The same for one server.
+pub(crate) fn reentry_at(server: &RedisServer, words: &[&str]) -> Command {
+    reentry_for(&server.url(), words)
 }
 
 /// What a test sees of the locks on this server, with the same patience.
@@ -77,6 +85,14 @@ pub(crate) fn ended(words: &[&str]) -> Ended {
 pub(crate) fn ended_of(command: &mut Command) -> Ended {
     let output = command.output().expect("the program to start");
     output.into()
+}
+
+/// The same, while this process goes on.
+pub(crate) async fn end_of(mut command: Command) -> Ended {
+    let what = format!("{command:?} ends");
+    let running = spawn_blocking(move || command.output().expect("the program to start"));
+    let output = within(DEADLINE, &what, running).await;
+    output.expect("no panic").into()
 }
 
 impl From<Output> for Ended {

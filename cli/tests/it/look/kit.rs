@@ -1,35 +1,20 @@
 //! What these tests share: locks that are held, and the program beside them.
 
-use std::process::Command;
-
 use reentry::{LockGuard, Locks, LocksBuilder};
 use serde_json::Value;
-use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::task::JoinHandle;
 
 use crate::{
-    program::{Ended, reentry},
+    program::{Ended, end_of, reentry_for},
     support::{
         server::RedisServer,
-        wait::{DEADLINE, eventually, within},
+        wait::{DEADLINE, eventually},
     },
 };
 
-/// What a busy machine needs.
-const PATIENCE: [&str; 4] = ["--connect-timeout", "20s", "--response-timeout", "20s"];
-
-/// The program for the servers of a URL.
-pub(super) fn at(url: &str, words: &[&str]) -> Command {
-    let mut command = reentry(words);
-    command.args(PATIENCE).env("REDIS_URL", url);
-    command
-}
-
-/// Runs it to its end, while this process goes on.
+/// Runs the program for the servers of a URL to its end, while this process goes on.
 pub(super) async fn run(url: &str, words: &[&str]) -> Ended {
-    let mut command = at(url, words);
-    let running = spawn_blocking(move || command.output().expect("the program to start"));
-    let output = within(DEADLINE, &format!("{words:?} ends"), running).await;
-    output.expect("no panic").into()
+    end_of(reentry_for(url, words)).await
 }
 
 /// What it has said as JSON, line by line.

@@ -7,8 +7,11 @@ use std::{
 
 use serde_json::json;
 
-use super::kit::{at, hold, lines, process, run, wait};
-use crate::support::server::RedisServer;
+use super::kit::{hold, lines, process, run, wait};
+use crate::{
+    program::{reentry_at, reentry_for},
+    support::server::RedisServer,
+};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_locks_that_are_held_are_listed() {
@@ -128,7 +131,7 @@ async fn a_reader_that_has_read_enough_is_no_error() {
     for key in &keys {
         guards.push(hold(&locks, key).await);
     }
-    let mut listing = at(&server.url(), &["ls"]);
+    let mut listing = reentry_at(&server, &["ls"]);
     let mut listing = listing
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -147,7 +150,7 @@ async fn a_reader_that_has_read_enough_is_no_error() {
 
 #[test]
 fn without_a_server_the_exit_code_says_so() {
-    let ended = at("redis://127.0.0.1:1", &["ls", "--json"])
+    let ended = reentry_for("redis://127.0.0.1:1", &["ls", "--json"])
         .output()
         .unwrap();
     assert_eq!(ended.status.code(), Some(122));

@@ -2,15 +2,18 @@
 
 use rexpect::session::{PtySession, spawn_command};
 
-use super::kit::{at, hold, lines, process, run};
-use crate::support::{
-    server::RedisServer,
-    wait::{DEADLINE, eventually},
+use super::kit::{hold, lines, process, run};
+use crate::{
+    program::reentry_at,
+    support::{
+        server::RedisServer,
+        wait::{DEADLINE, eventually},
+    },
 };
 
 /// The program at a terminal, as far as its question.
 fn asked(server: &RedisServer) -> PtySession {
-    let command = at(&server.url(), &["release", "order:42", "--force"]);
+    let command = reentry_at(server, &["release", "order:42", "--force"]);
     let patience = u64::try_from(DEADLINE.as_millis()).unwrap();
     let mut terminal = spawn_command(command, Some(patience)).unwrap();
     terminal.exp_string("[y/N] ").unwrap();
@@ -40,7 +43,7 @@ async fn a_person_is_asked_and_told_what_was_ended() {
             "{answer}"
         );
     }
-    let command = at(&server.url(), &["release", "order:42", "--force"]);
+    let command = reentry_at(&server, &["release", "order:42", "--force"]);
     let mut terminal = spawn_command(command, Some(60_000)).unwrap();
     // What it will end is named before it asks.
     terminal.exp_string(&id).unwrap();

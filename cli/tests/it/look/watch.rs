@@ -1,10 +1,10 @@
 //! `reentry watch`, by a person who looks and types.
 
 use super::{
-    kit::{at, hold, process, run, wait},
+    kit::{hold, process, run, wait},
     screen::Screen,
 };
-use crate::support::server::RedisServer;
+use crate::{program::reentry_at, support::server::RedisServer};
 
 /// The line on which a key stands.
 fn row(text: &str, key: &str) -> Option<usize> {
@@ -19,7 +19,7 @@ async fn the_table_changes_with_the_locks_and_obeys_keys() {
     let guard = hold(&locks, "order:1").await;
     let _second = hold(&locks, "order:2").await;
     let _stock = hold(&locks, "stock:7").await;
-    let watching = at(&server.url(), &["watch", "--interval", "100ms"]);
+    let watching = reentry_at(&server, &["watch", "--interval", "100ms"]);
     let mut screen = Screen::start(watching, 24, 100);
     let has = |keys: &'static [&'static str]| {
         move |text: &str| keys.iter().all(|key| row(text, key).is_some())
@@ -81,7 +81,7 @@ async fn more_locks_than_fit_are_scrolled_through() {
     for number in 0..60 {
         guards.push(hold(&locks, &format!("order:{number:02}")).await);
     }
-    let watching = at(&server.url(), &["watch", "--sort", "key"]);
+    let watching = reentry_at(&server, &["watch", "--sort", "key"]);
     let mut screen = Screen::start(watching, 12, 100);
     screen
         .until("the first ones", |text| {
@@ -104,7 +104,7 @@ async fn more_locks_than_fit_are_scrolled_through() {
 async fn an_outage_is_told_on_the_screen_and_outlived() {
     let server = RedisServer::start().await;
     let _guard = hold(&process(&server).await, "order:1").await;
-    let watching = at(&server.url(), &["watch", "--interval", "100ms"]);
+    let watching = reentry_at(&server, &["watch", "--interval", "100ms"]);
     let mut screen = Screen::start(watching, 24, 100);
     screen
         .until("the lock", |text| row(text, "order:1").is_some())

@@ -1,0 +1,124 @@
+//! Every kind of address: a lock that is taken, seen, ended and measured behind it, and what a failover does to a command.
+
+use std::{io::Write, process::Command};
+
+use serde_json::Value;
+
+use crate::{
+    program::{Ended, Running, end_of, reentry_for},
+    support::{Cluster, RedisServer, SentinelSet, sentinel::NAME, tls::TlsRedisServer},
+};
+
+/// A command that ends with what it is told.
+const HOLDING: [&str; 7] = [
+    "run",
+    "--key",
+    "order:42",
+    "--",
+    "sh",
+    "-c",
+    "echo up; read -r code; exit $code",
+];
+
+/// The program with these words, for servers of some kind.
+async fn ended(program: impl Fn(&[&str]) -> Command, words: &[&str]) -> Ended {
+    end_of(program(words)).await
+}
+
+async fn every_command_works(program: impl Fn(&[&str]) -> Command) {
+    let mut holding = Running::start(&mut program(&HOLDING));
+    holding.says("up").await;
+    for look in [["--json", "ls", "order:*"], ["--json", "show", "order:42"]] {
+        let ended = ended(&program, &look).await;
+        let lock: Value = serde_json::from_str(&ended.out).unwrap_or_else(|_| panic!("{ended:?}"));
+        assert_eq!(lock["key"], "order:42", "{look:?}: {lock:#}");
+    }
+    let refused = ["run", "--nonblock", "--key", "order:42", "--", "true"];
+    assert_eq!(ended(&program, &refused).await.code, Some(124));
+    let released = ended(&program, &["release", "order:42", "--force", "--yes"]).await;
+    assert_eq!(released.code, Some(0), "{released:?}");
+    assert_eq!(holding.code().await, Some(123));
+
+    let short = ["--json", "bench", "--rounds=1", "--pairs=2", "--callers=2"];
+    let measured = ended(&program, &short).await;
+    let report: Value =
+        serde_json::from_str(&measured.out).unwrap_or_else(|_| panic!("{measured:?}"));
+    assert_eq!(report["measures"].as_array().unwrap().len(), 6);
+    assert_eq!(ended(&program, &["--json", "ls"]).await.out, "");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_behind_tls() {
+    let server = TlsRedisServer::start().await;
+    let program = |words: &[&str]| {
+        let mut command = reentry_for(&server.url(), words);
+        command.env("SSL_CERT_FILE", server.ca_file());
+        command
+    };
+    every_command_works(program).await;
+    // Who does not know its authority does not trust it.
+    let distrusted = end_of(reentry_for(&server.url(), &["ls"])).await;
+    assert_eq!(distrusted.code, Some(122), "{distrusted:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_behind_a_socket() {
+    let server = RedisServer::start().await;
+    let socket = format!("unix://{}", server.socket().display());
+    every_command_works(|words| reentry_for(&socket, words)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sentinels_and_what_follows_a_primary_that_died() {
+    let set = SentinelSet::start().await;
+    let url = format!("redis+sentinel://{}/{NAME}", set.addresses());
+    let program = |words: &[&str]| reentry_for(&url, words);
+    every_command_works(program).await;
+
+    let mut holding = Running::start(&mut program(&HOLDING));
+    holding.says("up").await;
+    let primary = set.primary().await;
+    for replica in set
+        .nodes
+        .iter()
+        .filter(|it| it.port() != set.nodes[primary].port())
+    {
+        set.nodes[primary].until_replicated_to(replica).await;
+    }
+    set.nodes[primary].stop();
+    set.until_failed_over(primary).await;
+    still_held(program, &mut holding).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_and_what_follows_a_primary_that_died() {
+    let cluster = Cluster::start().await;
+    let url = format!("redis+cluster://{}", cluster.seeds());
+    let program = |words: &[&str]| reentry_for(&url, words);
+    every_command_works(program).await;
+
+    let mut holding = Running::start(&mut program(&HOLDING));
+    holding.says("up").await;
+    let (slot, primary) = (
+        cluster.slot_of("order:42").await,
+        cluster.owner_of("order:42").await,
+    );
+    let replica = cluster.replica_of(primary).await;
+    cluster.nodes[primary]
+        .until_replicated_to(&cluster.nodes[replica])
+        .await;
+    cluster.nodes[primary].stop();
+    cluster.until_failed_over(slot, primary).await;
+    still_held(program, &mut holding).await;
+}
+
+/// The command goes on, no other gets the lock, and the end of the command ends it.
+async fn still_held(program: impl Fn(&[&str]) -> Command, holding: &mut Running) {
+    let refused = ["run", "--nonblock", "--key", "order:42", "--", "true"];
+    let refused = ended(&program, &refused).await;
+    assert_eq!(refused.code, Some(124), "{refused:?}");
+    let mut input = holding.input.take().unwrap();
+    writeln!(input, "7").unwrap();
+    assert_eq!(holding.code().await, Some(7));
+    assert_eq!(ended(&program, &["--json", "ls"]).await.out, "");
+}
