@@ -58,6 +58,12 @@ fn shell(server: &RedisServer, options: &[&str], script: &str) -> (PtySession, S
     (terminal, line)
 }
 
+/// Ends the shell, which ignores SIGTERM at a terminal.
+fn leave(mut shell: PtySession) {
+    shell.send_line("exit").unwrap();
+    shell.exp_eof().unwrap();
+}
+
 #[tokio::test]
 async fn a_job_stops_at_ctrl_z_and_goes_on_in_the_foreground() {
     let server = RedisServer::start().await;
@@ -74,6 +80,7 @@ async fn a_job_stops_at_ctrl_z_and_goes_on_in_the_foreground() {
     terminal.exp_string("got <something>").unwrap();
     terminal.exp_string("@@ ").unwrap();
     assert_eq!(server.leftovers().await, [""; 0]);
+    leave(terminal);
 }
 
 #[tokio::test]
@@ -89,6 +96,7 @@ async fn a_job_that_lost_its_lock_while_it_was_stopped_ends() {
     eventually(DEADLINE, "the lease of the stopped run ends", is_free).await;
     terminal.send_line("fg; echo co''de=$?").unwrap();
     terminal.exp_string("code=123").unwrap();
+    leave(terminal);
 }
 
 #[tokio::test]
@@ -104,6 +112,7 @@ async fn ctrl_c_ends_the_script_around_a_run() {
     terminal.send_control('c').unwrap();
     let said = terminal.exp_string("@@ ").unwrap();
     assert!(!said.contains("\nnext"), "{said}");
+    leave(terminal);
 }
 
 #[tokio::test]
@@ -118,4 +127,5 @@ async fn a_pipeline_at_a_terminal_works() {
     terminal.exp_string("=two").unwrap();
     terminal.send_line("typed").unwrap();
     terminal.exp_string("=typed").unwrap();
+    leave(terminal);
 }
