@@ -174,15 +174,12 @@ impl Engine {
         let epoch = terms.confirm.map(|_| self.store().connection_epoch(&key));
         let detects = detects(terms) && graph.has_begun();
         let cohort = loop {
-            let open = self.check_open(&key);
-            acquisition.note(&open);
-            open?;
+            acquisition.noted(self.check_open(&key))?;
             let hold = graph.owner().next_hold();
             let acquiring = queues.acquire(&key, hold, terms, since, &runtime);
             let waiting = detects.then(|| self.waiting(&key, (hold, &[]), terms, &runtime));
             let acquired = watched(acquiring, waiting, acquisition.span().clone()).await;
-            acquisition.note(&acquired);
-            if let Some(cohort) = acquired? {
+            if let Some(cohort) = acquisition.noted(acquired)? {
                 break cohort;
             }
         };
@@ -211,8 +208,7 @@ impl Engine {
         if !is_certain {
             // Boxed, since it is rarely there.
             let confirmed = Box::pin(span.around(self.confirmed(entry, epoch))).await;
-            acquisition.note(&confirmed);
-            entry = confirmed?;
+            entry = acquisition.noted(confirmed)?;
             entry.hold().set_min_hold(min_hold);
         }
         acquisition.succeed();

@@ -32,15 +32,15 @@ impl<'a> Acquisition<'a> {
         &self.span
     }
 
-    /// What a step of it came to. It ends with an error.
-    pub(crate) fn note<T>(&mut self, step: &Result<T, LockError>) {
-        if let Err(error) = step {
+    /// What a step of it came to, as it was. It ends with an error.
+    pub(crate) fn noted<T>(&mut self, step: Result<T, LockError>) -> Result<T, LockError> {
+        step.inspect_err(|error| {
             self.outcome = outcome(error);
             // To find a lock busy is what a caller may ask for.
             if !matches!(error, LockError::Busy { .. }) {
                 self.span.fail(self.outcome);
             }
-        }
+        })
     }
 
     pub(crate) fn succeed(mut self) {

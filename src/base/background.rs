@@ -37,8 +37,8 @@ impl Drop for Counted {
 
 /// Work that goes on in the background when its waiter is dropped.
 ///
-/// It is polled inside of its span. It carries the handle of a runtime, so that the waiter may be dropped on any thread. Without one it goes on
-/// on the runtime on which the waiter is dropped.
+/// It is polled inside of its span. It carries the handle of a runtime, so that the waiter may be dropped on any
+/// thread. Without one it goes on on the runtime on which the waiter is dropped.
 pub(crate) struct Handover<T: Send + 'static> {
     work: Option<Pin<Box<dyn Future<Output = T> + Send>>>,
     runtime: Option<Handle>,

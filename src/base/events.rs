@@ -2,8 +2,8 @@
 //! `reentry` and the same field names, and what is counted beside them.
 //!
 //! Fields: `key` as it stands in the store, `hold` as it stands in the hash, `error`, `reason`,
-//! `token`, `inbox`, `server`, `depth`; `waited`, `held` and `remaining` are spans of time. Of a holder that another one waits for: `held_by`,
-//! `owner`, `is_here`, `held`.
+//! `token`, `inbox`, `server`, `depth`; `waited`, `held` and `remaining` are spans of time. Of a holder that another one
+//! waits for: `held_by`, `owner`, `is_here`, `held`.
 
 #![cfg_attr(
     not(feature = "tracing"),
@@ -26,6 +26,7 @@ use crate::base::{
     id::{FencingToken, HoldId, InboxId},
     key::LockKey,
     metrics::{self, Purpose, Renewal, Via},
+    throttle::Throttle,
 };
 
 /// Says nothing.
@@ -88,8 +89,8 @@ pub(crate) fn timed_out(key: &LockKey, hold: HoldId, waited: Duration, holder: O
 }
 
 /// While the store is away it is a warning now and then only.
-pub(crate) fn acquire_retried(key: &LockKey, error: &StoreError, is_warning: bool) {
-    if is_warning {
+pub(crate) fn acquire_retried(key: &LockKey, error: &StoreError, warnings: &Throttle) {
+    if warnings.admits(Instant::now()) {
         warn!(target: TARGET, key = key.as_str(), error = chain(error), "acquire_retried");
     } else {
         debug!(target: TARGET, key = key.as_str(), error = chain(error), "acquire_retried");
@@ -135,16 +136,12 @@ pub(crate) fn renewal_refused(key: &LockKey) {
     metrics::renewed(key, Renewal::Gone);
 }
 
-/// Counted once for each attempt: one that was late is told again when it fails.
-pub(crate) fn renewal_retried(
-    key: &LockKey,
-    hold: HoldId,
-    error: Option<&StoreError>,
-    is_counted: bool,
-) {
-    if !is_counted {
-        metrics::renewed(key, Renewal::Unanswered);
-    }
+/// Once for each attempt, though one that was late is told again when it fails.
+pub(crate) fn renewal_unanswered(key: &LockKey) {
+    metrics::renewed(key, Renewal::Unanswered);
+}
+
+pub(crate) fn renewal_retried(key: &LockKey, hold: HoldId, error: Option<&StoreError>) {
     let error = error.map_or_else(|| "no answer in time".to_owned(), chain);
     warn!(target: TARGET, key = key.as_str(), %hold, error, "renewal_retried");
 }

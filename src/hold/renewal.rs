@@ -66,7 +66,8 @@ pub(super) async fn renew(
         }
         if next <= now {
             if let Some(since) = silent {
-                retried(&holds, None, false);
+                unanswered(&holds);
+                retried(&holds, None);
                 told_at = Some(now);
                 for hold in holds.as_slice() {
                     store.suspect(hold.key(), since);
@@ -117,7 +118,10 @@ pub(super) async fn renew(
                 return Err(LostReason::Gone);
             }
             Err(error) => {
-                retried(&holds, Some(&error), told_at.is_some_and(|at| sent < at));
+                if told_at.is_none_or(|at| at <= sent) {
+                    unanswered(&holds);
+                }
+                retried(&holds, Some(&error));
                 if attempts.is_empty() {
                     let pause = pauses.next().unwrap_or_default();
                     next = Instant::now() + pause.min(patience);
@@ -141,9 +145,15 @@ fn confirms(holds: &Holds, store: &Arc<dyn Store>) -> Vec<(Arc<Hold>, Confirm, u
     holds.collect()
 }
 
-fn retried(holds: &Holds, error: Option<&StoreError>, is_counted: bool) {
+fn unanswered(holds: &Holds) {
     for hold in holds.as_slice() {
-        let retried = || events::renewal_retried(hold.key(), hold.id(), error, is_counted);
+        events::renewal_unanswered(hold.key());
+    }
+}
+
+fn retried(holds: &Holds, error: Option<&StoreError>) {
+    for hold in holds.as_slice() {
+        let retried = || events::renewal_retried(hold.key(), hold.id(), error);
         hold.span().in_scope(retried);
     }
 }

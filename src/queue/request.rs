@@ -170,8 +170,7 @@ impl Requests {
             Ok(reply) => reply,
             Err(error) if error.effect() == Effect::Refused => Reply::Refused(error),
             Err(error) => {
-                let is_warning = self.failures.admits(Instant::now());
-                events::acquire_retried(key, &error, is_warning);
+                events::acquire_retried(key, &error, &self.failures);
                 Reply::Unanswered(error)
             }
         };

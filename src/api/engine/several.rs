@@ -61,8 +61,7 @@ impl Engine {
         } else {
             taking.await
         };
-        acquisition.note(&taken);
-        let entries = taken?;
+        let entries = acquisition.noted(taken)?;
         acquisition.succeed();
         let begun = entries.holds().get(nested..).unwrap_or_default();
         if let Some(first) = begun.first() {

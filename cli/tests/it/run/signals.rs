@@ -33,6 +33,8 @@ async fn signals_reach_the_command() {
         run.signal(signal);
         run.says(name).await;
     }
+    run.kill();
+    run.rest().await;
 }
 
 #[tokio::test]
