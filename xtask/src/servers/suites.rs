@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 use std::io::{self, BufRead, BufReader};
 use std::process::{Command, ExitStatus};
 
-/// Tests on a server: those of the stores, and those of what a program sees.
-const TESTS: [&[&str]; 2] = [
+/// Tests on a server: those of the stores, of what a program sees, of several servers together, and of the command line.
+const TESTS: [&[&str]; 4] = [
     &["--test", "unit", "--", "store::", "--skip", "in_memory"],
     &[
         "--test",
@@ -26,6 +26,8 @@ const TESTS: [&[&str]; 2] = [
         "--skip",
         "testing::",
     ],
+    &["--package", "reentry-tests", "--test", "topologies"],
+    &["--package", "reentry-cli", "--test", "it"],
 ];
 
 /// They are no part of any other run: `test = false` in tests/Cargo.toml.

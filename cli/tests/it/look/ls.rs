@@ -2,15 +2,17 @@
 
 use std::{
     io::{BufRead, BufReader},
-    process::Stdio,
+    process::{Command, Stdio},
 };
 
+use reentry::LockGuard;
+use rexpect::session::spawn_command;
 use serde_json::json;
 
 use super::kit::{hold, lines, process, run, wait};
 use crate::{
     program::{reentry_at, reentry_for},
-    support::server::RedisServer,
+    support::{server::RedisServer, wait::DEADLINE},
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -120,17 +122,43 @@ async fn nothing_held_is_nothing_printed() {
     assert_eq!((listed.code, &*listed.out, &*listed.err), (Some(0), "", ""));
 }
 
+/// So many that a list of them does not fit into a pipe.
+async fn many(server: &RedisServer) -> Vec<LockGuard> {
+    let locks = process(server).await;
+    let mut guards = Vec::new();
+    for number in 0..2_000 {
+        guards.push(hold(&locks, &format!("order:{number:0>100}")).await);
+    }
+    guards
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_that_lasts_says_at_the_terminal_how_far_it_is() {
+    let server = RedisServer::start().await;
+    let _guards = many(&server).await;
+    let listing = reentry_at(&server, &["ls"]);
+    let mut piped = Command::new("sh");
+    // It is read on only after the time for which a list says nothing.
+    piped.args([
+        "-c",
+        r#""$@" | { read -r head; sleep 0.2; cat >/dev/null; }"#,
+        "sh",
+    ]);
+    piped.arg(listing.get_program()).args(listing.get_args());
+    let variables = listing.get_envs();
+    piped.envs(variables.filter_map(|(name, value)| Some((name, value?))));
+    let patience = u64::try_from(DEADLINE.as_millis()).unwrap();
+    let mut terminal = spawn_command(piped, Some(patience)).unwrap();
+    terminal.exp_regex(r"\d+ % of the keys, \d+ locks").unwrap();
+    // The line is taken away again.
+    let rest = terminal.exp_eof().unwrap();
+    assert!(rest.ends_with("\r\u{1b}[2K"), "{rest:?}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reader_that_has_read_enough_is_no_error() {
     let server = RedisServer::start().await;
-    let locks = process(&server).await;
-    let keys: Vec<_> = (0..2_000)
-        .map(|number| format!("order:{number:0>100}"))
-        .collect();
-    let mut guards = Vec::new();
-    for key in &keys {
-        guards.push(hold(&locks, key).await);
-    }
+    let _guards = many(&server).await;
     let mut listing = reentry_at(&server, &["ls"]);
     let mut listing = listing
         .stdout(Stdio::piped())
