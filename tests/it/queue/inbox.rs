@@ -165,10 +165,7 @@ async fn a_subscription_that_was_refused_is_made_when_it_is_allowed() {
     let guard = other.lock(KEY).await.unwrap();
     let mut turns = Turns::default();
     turns.come(&one, "waiter").await;
-    let refused = async || {
-        let log = server.ask("INFO errorstats").await;
-        log.contains("errorstat_NOPERM")
-    };
+    let refused = async || server.errors("NOPERM").await > 0;
     eventually(DEADLINE, "a subscription is refused", refused).await;
     server.ask("ACL SETUSER default +subscribe").await;
     let open = async || server.subscriptions().await.len() == 1;

@@ -70,7 +70,12 @@ async fn a_user_with_these_rights_and_no_others_has_all_that_it_needs() {
     cluster.move_slot(slot, 1).await;
     locks.with_lock(&keys[0], async {}).await.unwrap();
     for node in &cluster.nodes {
-        assert_eq!(node.ask("ACL LOG").await, "", "{:?}", node.address());
+        let refused = node.ask("ACL LOG").await;
+        let refused: Vec<_> = refused.lines().collect();
+        let commands = refused.windows(2).filter(|pair| pair[0] == "object");
+        // The driver does not mind that it cannot say its name.
+        let commands = commands.filter(|pair| !pair[1].starts_with("client"));
+        assert_eq!(commands.count(), 0, "{:?}: {refused:?}", node.address());
     }
     until_nothing_is_left(&cluster).await;
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::kit::{errors, key_on, keys, patient_in, until_queued};
+use super::kit::{key_on, keys, patient_in, until_queued};
 use crate::support::stats::Calls;
 use crate::support::turns::processes;
 use crate::support::{Cluster, RedisServer, Section, patient, wait::DEADLINE, within};
@@ -84,7 +84,7 @@ async fn a_section_costs_what_it_costs_on_one_server() {
     let (of_one, of_many) = (sent(&servers).await, sent(&cluster.nodes).await);
     let mut moved = 0;
     for node in &cluster.nodes {
-        moved += errors(node, "MOVED").await;
+        moved += node.errors("MOVED").await;
     }
     for _ in 0..10 {
         sections(&one, &keys).await;
@@ -94,7 +94,7 @@ async fn a_section_costs_what_it_costs_on_one_server() {
     assert_eq!(since(&of_many, sent(&cluster.nodes).await), of_one);
     assert_eq!(of_one.keys().collect::<Vec<_>>(), ["evalsha"]);
     for node in &cluster.nodes {
-        moved -= errors(node, "MOVED").await;
+        moved -= node.errors("MOVED").await;
     }
     assert_eq!(moved, 0, "a request went to the wrong server");
 }

@@ -40,7 +40,7 @@ async fn a_cluster_that_is_down_is_waited_for() {
     let mut waiting: Vec<_> = waiting.collect();
     waiting.push(caller(&other, &keys[2], &section));
     // Nested entries of a lock that is held wait as well.
-    let before = super::kit::errors(&cluster.nodes[2], "CLUSTERDOWN").await;
+    let before = cluster.nodes[2].errors("CLUSTERDOWN").await;
     let nested = tokio::spawn({
         let (locks, key) = (locks.clone(), keys[2].clone());
         async move {
@@ -48,7 +48,7 @@ async fn a_cluster_that_is_down_is_waited_for() {
             (guard, outcome)
         }
     });
-    until_error(&cluster.nodes[2], "CLUSTERDOWN", before).await;
+    until_error(&[&cluster.nodes[2]], "CLUSTERDOWN", before).await;
     for node in &cluster.nodes {
         if !node.is_running() {
             node.start_again().await;

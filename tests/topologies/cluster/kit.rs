@@ -69,18 +69,19 @@ pub(super) async fn scripts(node: &RedisServer) -> u64 {
     calls(node, "evalsha").await + calls(node, "eval").await
 }
 
-/// How often the server has answered with this error.
-pub(super) async fn errors(node: &RedisServer, code: &str) -> u64 {
-    let stats = node.ask("INFO errorstats").await;
-    let prefix = format!("errorstat_{code}:count=");
-    let count = stats.lines().find_map(|line| line.strip_prefix(&*prefix));
-    count.map_or(0, |count| count.trim_end().parse().expect("a count"))
+/// Waits until the servers together have answered with this error more than so many times.
+pub(super) async fn until_error(nodes: &[&RedisServer], code: &str, before: u64) {
+    let answered = async || errors(nodes, code).await > before;
+    eventually(PATIENCE, &format!("an answer {code}"), answered).await;
 }
 
-/// Waits until the server has answered with this error more than so many times.
-pub(super) async fn until_error(node: &RedisServer, code: &str, before: u64) {
-    let answered = async || errors(node, code).await > before;
-    eventually(PATIENCE, &format!("an answer {code}"), answered).await;
+/// How often these servers have answered with this error.
+pub(super) async fn errors(nodes: &[&RedisServer], code: &str) -> u64 {
+    let mut errors = 0;
+    for node in nodes {
+        errors += node.errors(code).await;
+    }
+    errors
 }
 
 /// Asks a server to which a slot is being moved for a key that has moved.

@@ -4,15 +4,8 @@ use super::ground::{PATIENCE, builder, depth, until_free};
 use crate::support::rig::KEY;
 use crate::support::{RedisServer, SentinelSet, eventually, within};
 
-async fn refused_with(node: &RedisServer, code: &str) -> u64 {
-    let stats = node.ask("INFO errorstats").await;
-    let prefix = format!("errorstat_{code}:count=");
-    let count = stats.lines().find_map(|line| line.strip_prefix(&prefix));
-    count.map_or(0, |count| count.trim().parse().expect("a number"))
-}
-
 async fn until_refused_with(node: &RedisServer, code: &str) {
-    let refused = async || refused_with(node, code).await > 0;
+    let refused = async || node.errors_of_scripts(code).await > 0;
     eventually(PATIENCE, code, refused).await;
 }
 
@@ -65,7 +58,7 @@ async fn a_server_that_is_no_primary_is_left_and_not_used_again_until_it_is_one(
     let before = hello().await;
     let asked = async || hello().await >= before + 6;
     eventually(PATIENCE, "it is asked what it is", asked).await;
-    assert_eq!(refused_with(&set.nodes[0], "READONLY").await, 1);
+    assert_eq!(set.nodes[0].errors_of_scripts("READONLY").await, 1);
     set.nodes[0].ask("REPLICAOF NO ONE").await;
     let guard = within(PATIENCE, "it enters", acquiring).await;
     guard.unwrap().unwrap().release().await.unwrap();

@@ -30,7 +30,16 @@ const TESTS: [&[&str]; 4] = [
         "scrape::",
     ],
     &["--package", "reentry-tests", "--test", "topologies"],
-    &["--package", "reentry-cli", "--test", "it"],
+    // Its page shows what it says to Redis 7.0.
+    &[
+        "--package",
+        "reentry-cli",
+        "--test",
+        "it",
+        "--",
+        "--skip",
+        "page::",
+    ],
 ];
 
 /// They are no part of any other run: `test = false` in tests/Cargo.toml.
