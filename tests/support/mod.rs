@@ -14,6 +14,7 @@
 //! | `cluster` | [`Cluster`]: primaries that share the slots, with replicas, and their failovers |
 //! | `resharding` | a slot of a cluster goes to another primary, step by step |
 //! | `stats` | which commands that server has executed |
+//! | `errors` | with which errors it has answered |
 //! | `tls` | [`TlsRedisServer`]: the same behind TLS, with certificates of its own |
 //! | `stepped` | [`SteppedServer`]: a server whose clock can be stepped |
 //! | `proxy` | [`Proxy`]: cuts, delays, holds back and loses bytes on the way |
@@ -48,6 +49,7 @@ pub mod clients;
 pub mod cluster;
 pub mod config;
 pub mod dice;
+pub mod errors;
 pub mod leftovers;
 pub mod ports;
 pub mod process;

@@ -6,7 +6,9 @@ use super::kit::{
     PATIENCE, all_turns, caller, key_on, keys, locks_in, until_error, until_nothing_is_left,
     until_there,
 };
-use crate::support::{Cluster, RedisServer, Section, eventually, processes, within};
+use crate::support::{
+    Cluster, RedisServer, Section, cluster::Config, eventually, processes, within,
+};
 
 async fn until_down(node: &RedisServer) {
     let down = async || {
@@ -62,11 +64,40 @@ async fn a_cluster_that_is_down_is_waited_for() {
     until_nothing_is_left(&cluster).await;
 }
 
-/// The node has forgotten all others, and does not hear that its replica has taken over. It answers that the cluster is
-/// down, and would do so for ever.
+/// A cluster whose nodes can be cut off from the others.
+async fn divisible() -> Cluster {
+    // Those before 7.0 do not know the option, and need none.
+    let is_old = RedisServer::start().await.is_old().await;
+    let nodes: &[&str] = match is_old {
+        true => &[],
+        false => &["--enable-debug-command", "local"],
+    };
+    Cluster::start_with(Config {
+        nodes,
+        ..Config::default()
+    })
+    .await
+}
+
+/// From now on the node hears nothing of the others.
+async fn cut_off(node: &RedisServer) {
+    let debug = node.try_ask("DEBUG HELP").await.unwrap_or_default();
+    if debug.contains("-2 to drop all packets") {
+        node.ask("DEBUG DROP-CLUSTER-PACKET-FILTER -2").await;
+        return;
+    }
+    // Later servers would tell the others, which would forget each other as well.
+    let nodes = node.ask("CLUSTER NODES").await;
+    for other in nodes.lines().filter(|it| !it.contains("myself")) {
+        let id = other.split(' ').next().unwrap();
+        node.ask(&format!("CLUSTER FORGET {id}")).await;
+    }
+}
+
+/// The node does not hear that its replica has taken over. It answers that the cluster is down, and would do so for ever.
 #[tokio::test]
 async fn a_node_that_is_cut_off_from_the_others_is_left() {
-    let cluster = Cluster::start().await;
+    let cluster = divisible().await;
     let [locks, other] = processes(&locks_in(&cluster)).await;
     let key = key_on(&cluster, 0).await;
     let guard = locks.lock(&key).await.unwrap();
@@ -75,11 +106,7 @@ async fn a_node_that_is_cut_off_from_the_others_is_left() {
     let new = &cluster.nodes[replica];
     until_there(old, &key, true).await;
     old.until_replicated_to(new).await;
-    let nodes = old.ask("CLUSTER NODES").await;
-    for node in nodes.lines().filter(|node| !node.contains("myself")) {
-        let id = node.split(' ').next().unwrap();
-        old.ask(&format!("CLUSTER FORGET {id}")).await;
-    }
+    cut_off(old).await;
     until_down(old).await;
     new.ask("CLUSTER FAILOVER TAKEOVER").await;
     let has_taken_over = async || new.is_primary().await;
