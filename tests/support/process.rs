@@ -60,13 +60,14 @@ impl Process {
 
     /// SIGKILL, also to its group if it leads one, and waits until it is gone. Does nothing if it has ended before.
     pub fn kill(&mut self) {
-        // The tether first: once the process is reaped, its id may belong to another one.
-        self.untie();
-        if self.child.try_wait().is_ok_and(|ended| ended.is_none()) {
+        let now = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        if waitid(WaitId::Pid(self.rustix_pid()), now).is_ok_and(|ended| ended.is_none()) {
             // Most lead none.
             let _ = kill_process_group(self.rustix_pid(), Signal::KILL);
         }
         self.child.kill().expect("SIGKILL to our child");
+        // Between the two: this process may be killed as well, and what was waited for may have lent its id to another.
+        self.untie();
         self.child.wait().expect("our child to end");
     }
 

@@ -75,10 +75,13 @@ async fn child_with_a_named_server() {
     let Some(role) = child::role("child_with_a_named_server") else {
         return;
     };
-    match tokio::spawn(RedisServer::start()).await {
+    let server = tokio::spawn(RedisServer::start()).await;
+    match &server {
         Ok(server) => role.say(format!("answers {}", server.ask("PING").await)),
         Err(panic) => role.say(format!("panics {panic}")),
     }
+    // Until it is killed, and not while it ends its server.
+    role.order().await;
 }
 
 #[tokio::test]
