@@ -126,7 +126,8 @@ impl Call {
             (Err(error), Some(script))
                 if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) =>
             {
-                way.send(&self.in_full(script), connection).await
+                let in_full = self.in_full(script);
+                Box::pin(way.send(&in_full, connection)).await
             }
             (reply, _) => reply,
         }
@@ -164,9 +165,9 @@ impl Way {
             Self::Asking => {
                 let mut both = pipe();
                 both.cmd("ASKING").add_command(command.clone());
-                // The second reply alone.
-                let replies = connection.send_packed_commands(&both, 1, 1).await?;
-                let reply = replies.into_iter().next().unwrap_or_default();
+                // The second reply alone. Boxed, since it is rare, and takes room in every request.
+                let replies = Box::pin(connection.send_packed_commands(&both, 1, 1));
+                let reply = replies.await?.into_iter().next().unwrap_or_default();
                 reply.extract_error()
             }
         }

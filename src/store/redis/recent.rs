@@ -5,9 +5,8 @@
 //! what its own hold has left, so it may be repeated.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     fmt,
-    sync::Arc,
     time::Duration,
 };
 
@@ -29,10 +28,18 @@ const MOST: usize = 1_024;
 
 /// The releases that were answered lately, the oldest first.
 #[derive(Default)]
-pub(super) struct Recent(Mutex<VecDeque<Release>>);
+pub(super) struct Recent(Mutex<Releases>);
+
+#[derive(Default)]
+struct Releases {
+    known: VecDeque<Release>,
+    /// How many there have been.
+    count: u64,
+}
 
 struct Release {
-    call: Arc<Call>,
+    number: u64,
+    call: Call,
     answered: Instant,
     /// Who has answered it.
     history: History,
@@ -41,16 +48,19 @@ struct Release {
 impl Recent {
     /// A server has answered a release.
     pub(super) fn answered(&self, call: Call, history: &History) {
-        let release = Release {
-            call: Arc::new(call),
-            answered: Instant::now(),
-            history: history.clone(),
-        };
+        let (answered, history) = (Instant::now(), history.clone());
         let mut releases = self.0.lock();
-        let oldest = releases.front();
-        let is_over = oldest.is_some_and(|it| it.answered + LATELY < release.answered);
-        let forgotten = (is_over || releases.len() == MOST).then(|| releases.pop_front());
-        releases.push_back(release);
+        let Releases { known, count } = &mut *releases;
+        let oldest = known.front();
+        let is_over = oldest.is_some_and(|it| it.answered + LATELY < answered);
+        let forgotten = (is_over || known.len() == MOST).then(|| known.pop_front());
+        *count += 1;
+        known.push_back(Release {
+            number: *count,
+            call,
+            answered,
+            history,
+        });
         drop(releases);
         drop(forgotten);
     }
@@ -68,38 +78,41 @@ impl Recent {
             return;
         }
         // One that has to be sent in full would come after later ones of scripts that are known.
-        let scripts = releases.iter().map(|call| (call.verb(), call.load()));
+        let scripts = releases.iter().map(|(_, call)| (call.verb(), call.load()));
         let scripts: BTreeMap<_, _> = scripts.collect();
-        let loads = scripts.into_values().flatten();
-        let calls: Vec<_> = loads.map(Arc::new).chain(releases).collect();
-        let asked = calls.iter().map(async |call| {
-            connection
-                .ask(call, Way::Plain, limit)
-                .await
-                .is_ok()
-                .then_some(call)
+        let loads = scripts.into_values().flatten().map(|load| (None, load));
+        let releases = releases
+            .into_iter()
+            .map(|(number, call)| (Some(number), call));
+        let calls: Vec<_> = loads.chain(releases).collect();
+        let asked = calls.iter().map(async |(number, call)| {
+            let asked = connection.ask(call, Way::Plain, limit).await;
+            number.filter(|_| asked.is_ok())
         });
-        let answered = join_all(asked).await;
-        let mut known = self.0.lock();
-        for release in known.iter_mut() {
-            let mut answered = answered.iter().flatten();
-            if answered.any(|call| Arc::ptr_eq(call, &release.call)) {
+        let answered: BTreeSet<_> = join_all(asked).await.into_iter().flatten().collect();
+        for release in &mut self.0.lock().known {
+            if answered.contains(&release.number) {
                 release.history = connection.history.clone();
             }
         }
     }
 
-    fn answered_elsewhere(&self, history: &History, has: impl Fn(u16) -> bool) -> Vec<Arc<Call>> {
+    fn answered_elsewhere(&self, history: &History, has: impl Fn(u16) -> bool) -> Vec<(u64, Call)> {
         let now = Instant::now();
         let releases = self.0.lock();
-        let lately = releases.iter().filter(|it| now < it.answered + LATELY);
+        let lately = releases
+            .known
+            .iter()
+            .filter(|it| now < it.answered + LATELY);
         let elsewhere = lately.filter(|it| it.history != *history && has(it.call.slot()));
-        elsewhere.map(|it| Arc::clone(&it.call)).collect()
+        elsewhere.map(|it| (it.number, it.call.clone())).collect()
     }
 }
 
 impl fmt::Debug for Recent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Recent").field(&self.0.lock().len()).finish()
+        f.debug_tuple("Recent")
+            .field(&self.0.lock().known.len())
+            .finish()
     }
 }

@@ -13,9 +13,10 @@ use crate::{
 /// Lets a lock stand until it was held for so long, if it is to. It says whether it does: not if it was held for so long
 /// already, and not if the hold is not in it.
 pub(super) fn retain(key: &LockKey, request: ReleaseRequest) -> Option<Call> {
+    let min_hold = request.min_hold?;
     let marks = if request.tombstone { "x" } else { "" };
     let call = lock_and_line(&RETAIN, key).arg(Field(request.hold));
-    Some(call.millis(request.min_hold?).arg(marks))
+    Some(call.millis(min_hold).arg(marks))
 }
 
 /// Ends a hold, and moves the lock on.

@@ -42,25 +42,22 @@ impl Topology {
     }
 
     /// Runs one script and reads its reply.
-    pub(super) async fn run<T>(
-        &self,
-        call: Call,
-        read: impl FnOnce(Value) -> Result<T, Unexpected>,
-    ) -> Result<T, StoreError> {
-        match self {
-            Self::One(connector) => connector.run(call, read).await,
-            Self::Cluster(cluster) => cluster.run(call, read).await,
-        }
-    }
-
-    /// The same as a future that borrows nothing.
     pub(super) fn ask<T: 'static>(
         &self,
         call: Call,
         read: impl FnOnce(Value) -> Result<T, Unexpected> + Send + 'static,
     ) -> Answer<T> {
-        let topology = self.clone();
-        Box::pin(async move { topology.run(call, read).await })
+        // Each of its own size: the way to one server of a cluster has more on it.
+        match self {
+            Self::One(connector) => {
+                let connector = Arc::clone(connector);
+                Box::pin(async move { connector.run(call, read).await })
+            }
+            Self::Cluster(cluster) => {
+                let cluster = Arc::clone(cluster);
+                Box::pin(async move { cluster.run(call, read).await })
+            }
+        }
     }
 
     /// Waits until so many replicas have what was executed over the connection for a lock while it had this epoch.
