@@ -1,6 +1,6 @@
 -- KEYS: 1 the lock (hash), 2 its line (zset), 3 the entries of the line (hash)
--- ARGV: 1 how many fields to show at most
--- returns {remaining ms, -1 without an expiry, -2 free; how many processes wait; the token or 0; 1 if the lock is shared, else 0; the time in µs; field, depth, remaining ms of a lease of its own or -1, field, …}
+-- ARGV: 1 how many fields to show at most, 2 if the processes that wait are to be counted
+-- returns {remaining ms, -1 without an expiry, -2 free; how many processes wait, or 0; the token or 0; 1 if the lock is shared, else 0; the time in µs; field, depth, remaining ms of a lease of its own or -1, field, …}
 local lock, line, entries = unpack(KEYS)
 -- include token
 -- include entry
@@ -8,9 +8,11 @@ local lock, line, entries = unpack(KEYS)
 
 local time = redis.call('TIME')
 local now, waiting = time[1] * 1000000 + time[2], 0
-for _, entry in ipairs(read('HVALS', entries)) do
-  if alive(entry, now) then
-    waiting = waiting + 1
+if ARGV[2] then
+  for _, entry in ipairs(read('HVALS', entries)) do
+    if alive(entry, now) then
+      waiting = waiting + 1
+    end
   end
 end
 local fields, depths = redis.call('HGETALL', lock), {}

@@ -34,7 +34,7 @@ pub(super) type Look = Shared<Pin<Box<dyn Future<Output = Option<Arc<Snapshot>>>
 pub(super) fn look(store: &Arc<dyn Store>, key: &LockKey) -> Look {
     let (store, key) = (Arc::clone(store), key.clone());
     let look = async move {
-        let seen = store.inspect(&key).await;
+        let seen = store.holders(&key).await;
         seen.ok().flatten().map(Arc::new)
     };
     look.boxed().shared()

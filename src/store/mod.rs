@@ -107,6 +107,11 @@ pub(crate) trait Store: fmt::Debug + Send + Sync {
     /// What stands in the lock now; `None` if it is free.
     fn inspect(&self, key: &LockKey) -> Answer<Option<Snapshot>>;
 
+    /// The same, maybe without how many processes wait. Each of them may ask for it.
+    fn holders(&self, key: &LockKey) -> Answer<Option<Snapshot>> {
+        self.inspect(key)
+    }
+
     /// Ends the holds that were `seen`, as far as they are still there. The lock moves on, unless other readers are in
     /// it.
     fn force_release(&self, key: &LockKey, seen: Seen) -> Answer<bool>;

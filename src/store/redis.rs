@@ -317,6 +317,11 @@ impl Store for RedisStore {
     }
 
     fn inspect(&self, key: &LockKey) -> Answer<Option<Snapshot>> {
+        let call = lock_and_line(&INSPECT, key).arg(SHOWN).arg(1);
+        self.run(call, reply::snapshot)
+    }
+
+    fn holders(&self, key: &LockKey) -> Answer<Option<Snapshot>> {
         let call = lock_and_line(&INSPECT, key).arg(SHOWN);
         self.run(call, reply::snapshot)
     }

@@ -165,6 +165,10 @@ impl<S: Through> Store for S {
         self.pass(Verb::Inspect, self.inner().inspect(key))
     }
 
+    fn holders(&self, key: &LockKey) -> Answer<Option<Snapshot>> {
+        self.pass(Verb::Inspect, self.inner().holders(key))
+    }
+
     fn force_release(&self, key: &LockKey, seen: Seen) -> Answer<bool> {
         self.pass(Verb::ForceRelease, self.inner().force_release(key, seen))
     }

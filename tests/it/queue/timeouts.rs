@@ -89,6 +89,33 @@ async fn a_wait_in_the_queue_of_the_store_ends_too_and_leaves_it() {
     assert_eq!(turns.names().await, ["next"]);
 }
 
+/// Each of a thousand callers that wait may ask, all at the same time.
+#[tokio::test]
+async fn to_name_the_holder_no_process_that_waits_is_looked_at() {
+    let server = RedisServer::start().await;
+    let [holder, first, second] = processes(&unhurried(&server)).await;
+    let guard = holder.lock(KEY).await.unwrap();
+    let mut turns = Turns::default();
+    turns.come(&first, "first").await;
+    let before = server.commandstats().await;
+    let wait = Duration::from_millis(300);
+    let error = second.lock(KEY).wait(wait).await.unwrap_err();
+    let LockError::Timeout {
+        holder: Some(holder),
+        ..
+    } = error
+    else {
+        panic!("{error:?}");
+    };
+    assert_eq!(holder.hold_id, guard.held().hold_id().to_string());
+    let calls = server.calls_since(&before).await;
+    assert!(calls.contains_key("hgetall"), "{calls:?}");
+    assert!(!calls.contains_key("hvals"), "{calls:?}");
+    until_queued(&server, 1).await;
+    guard.release().await.unwrap();
+    assert_eq!(turns.names().await, ["first"]);
+}
+
 /// The heartbeat is far longer than the wait, and the server does not answer.
 #[tokio::test]
 async fn a_wait_ends_while_the_server_is_silent() {
