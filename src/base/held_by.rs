@@ -6,7 +6,7 @@ use crate::base::id::OwnerId;
 
 /// Who had the lock that a caller waited for, as last seen; see [`LockError::Timeout`](crate::LockError::Timeout).
 ///
-/// It was so when the store was asked, shortly before the end of the wait. Another holder may have the lock by now.
+/// It was so when the store was asked, at most a heartbeat before. Another holder may have the lock by now.
 ///
 /// # Examples
 ///
@@ -35,11 +35,22 @@ pub struct HeldBy {
     pub owner: Option<OwnerId>,
     /// Whether the hold is one of this process, through the same [`Locks`](crate::Locks).
     pub is_here: bool,
-    /// For how long it has had the lock, on the server's clock; `None` for another program. Where call graphs share a
+    /// For how long it has had the lock if it still has it, on the server's clock; `None` for another program. Where call graphs share a
     /// hold ([`HandOff::InProcess`](crate::HandOff::InProcess)), since the first of them.
     pub held_for: Option<Duration>,
     /// How many others share the lock with it.
     pub others: usize,
+}
+
+impl HeldBy {
+    /// The same after so long.
+    pub(crate) fn later(&self, after: Duration) -> Self {
+        let held_for = self.held_for.map(|it| it.saturating_add(after));
+        Self {
+            held_for,
+            ..self.clone()
+        }
+    }
 }
 
 impl fmt::Display for HeldBy {

@@ -329,7 +329,8 @@ impl Line {
             return false;
         }
         let seen = self.seen.as_ref();
-        if let Some((_, holder)) = seen.filter(|(at, _)| now < *at + heartbeat) {
+        if let Some((at, holder)) = seen.filter(|(at, _)| now < *at + heartbeat) {
+            let holder = holder.as_ref().map(|it| it.later(now - *at));
             for caller in &mut self.callers {
                 if caller.looks_at().is_some_and(|due| due <= now) {
                     let patience = caller.patience.as_mut();

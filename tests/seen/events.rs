@@ -214,6 +214,24 @@ async fn a_caller_that_waits_for_long_tells_who_holds_the_lock() {
     assert!(error.starts_with(&expected), "{error}");
 }
 
+/// The holder is looked for once in a heartbeat.
+#[tokio::test(start_paused = true)]
+async fn reports_between_two_looks_say_how_long_the_lock_has_been_held_by_then() {
+    let (events, _guard) = Events::of_this_test();
+    let locks = Locks::builder().url("memory:");
+    let locks = locks.report_waiting_after(Duration::from_millis(300));
+    let locks = locks.build().await.unwrap();
+    let _elsewhere = locks.lock(KEY).await.unwrap();
+    let late = locks.lock(KEY).wait(Duration::from_secs(3)).await;
+    assert!(late.is_err());
+    let told = events.named("waiting");
+    let waited: Vec<_> = told.iter().map(|event| &*event["waited"]).collect();
+    assert_eq!(waited, ["300ms", "600ms", "1.2s", "2.4s"]);
+    for event in &told {
+        assert_eq!(event["held"], event["waited"]);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn one_that_waits_for_less_reports_nothing() {
     let (events, _guard) = Events::of_this_test();
