@@ -25,7 +25,7 @@ use crate::{
     queue::{Cohort, Release},
 };
 
-#[cfg(test)]
+#[cfg(all(test, feature = "tracing"))]
 mod tests;
 
 /// A lock that was won, and by whom.

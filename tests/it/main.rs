@@ -150,6 +150,7 @@ mod setup {
     mod secrets;
     mod support_proxy_works;
     mod support_works;
+    #[cfg(feature = "tls")]
     mod tls;
 }
 

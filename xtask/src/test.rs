@@ -50,15 +50,26 @@ fn command_line(args: &[String]) -> Command {
     command
 }
 
+/// What runs the unit tests of the crate without its features: what they bring has a replacement there. The model and
+/// the simulation see no difference.
+fn without_features(args: &[String]) -> Command {
+    const SKIPPED: [&str; 4] = ["--skip", "model", "--skip", "simulation"];
+    let mut command = cargo(&["test", "--no-default-features", "--no-fail-fast"]);
+    command.args(["--package", "reentry-tests", "--test", "unit"]);
+    spread(&mut command);
+    command.arg("--").args(SKIPPED).args(args);
+    command
+}
+
 /// What runs all other tests. None stops at the first failure.
-fn commands(args: &[String]) -> [Command; 2] {
+fn commands(args: &[String]) -> [Command; 3] {
     // Not --all-targets: that would run the benches as tests. Those of a library and of a program are
     // among `--tests`, and `--lib` would build also the one whose tests are elsewhere.
     const BINARIES: [&str; 2] = ["--tests", "--examples"];
     // Asked for by name, since `--doc` alone also runs those that a crate says are not to be run: the
     // examples of the attribute need `reentry`, which runs them.
     const EXAMPLES: [&str; 3] = ["--doc", "--package", "reentry"];
-    [&BINARIES[..], &EXAMPLES].map(|targets| {
+    let [tests, examples] = [&BINARIES[..], &EXAMPLES].map(|targets| {
         let mut command = cargo(&["test", "--all-features", "--no-fail-fast"]);
         command.args(targets);
         spread(&mut command);
@@ -66,7 +77,8 @@ fn commands(args: &[String]) -> [Command; 2] {
             command.arg("--").args(args);
         }
         command
-    })
+    });
+    [tests, without_features(args), examples]
 }
 
 /// What runs some tests, with all features: cargo-nextest where it is installed, which runs each in a process of its

@@ -235,4 +235,16 @@ mod tests {
             assert!(matches!(built, Err(LockError::Config { .. })), "{url}");
         }
     }
+
+    #[cfg(not(feature = "tls"))]
+    #[tokio::test]
+    async fn without_the_feature_a_tls_url_is_rejected_with_its_reason() {
+        let built = Locks::connect("rediss://:secret@localhost:1").await;
+        let Err(error @ LockError::Config { .. }) = built else {
+            panic!("{built:?}");
+        };
+        let told = format!("{error} {error:?}");
+        assert!(told.contains("feature `tls`"), "{told}");
+        assert!(!told.contains("secret"), "{told}");
+    }
 }
