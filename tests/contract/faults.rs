@@ -1,5 +1,7 @@
 //! On Redis: values of a foreign type, scripts that fail half-way, and a server without memory.
 
+use std::{collections::BTreeSet, fs, path::Path};
+
 use deadpool_redis::redis::{FromRedisValue, cmd};
 
 use super::{
@@ -24,6 +26,43 @@ mod moves;
 mod several;
 
 const LOCK: &str = "app:order";
+
+/// The commands of the scripts that write.
+const WRITES: [&str; 9] = [
+    "del",
+    "hdel",
+    "hset",
+    "pexpire",
+    "pexpireat",
+    "publish",
+    "zadd",
+    "zrem",
+    "zremrangebyscore",
+];
+
+/// A list that names what no script sends would test nothing.
+#[test]
+fn the_writes_are_those_of_the_scripts() {
+    const READS: [&str; 14] = [
+        "exists", "hexists", "hget", "hgetall", "hkeys", "hlen", "hmget", "hvals", "pttl", "time",
+        "zcount", "zmscore", "zrange", "zscore",
+    ];
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../lua");
+    let mut called = BTreeSet::new();
+    for folder in [folder.clone(), folder.join("parts")] {
+        for entry in fs::read_dir(folder).expect("a folder of scripts") {
+            let path = entry.expect("an entry").path();
+            if path.is_file() {
+                let script = fs::read_to_string(path).expect("a script");
+                let calls = script.split("call('").skip(1);
+                let names = calls.filter_map(|call| Some(call.split_once('\'')?.0.to_lowercase()));
+                called.extend(names);
+            }
+        }
+    }
+    called.retain(|name| !READS.contains(&name.as_str()));
+    assert_eq!(called.into_iter().collect::<Vec<_>>(), WRITES);
+}
 
 /// One command of the test itself.
 async fn ask<T: FromRedisValue>(world: &World, command: &str) -> T {
@@ -124,17 +163,7 @@ async fn a_foreign_type_at_the_lock_is_an_error_and_stays_as_it_is() {
 #[tokio::test]
 async fn a_script_that_dies_at_any_write_leaves_no_lock_without_an_expiry() {
     let world = World::on_redis().await;
-    let writes = [
-        "hset",
-        "pexpire",
-        "pexpireat",
-        "hincrby",
-        "hdel",
-        "del",
-        "zadd",
-        "zrem",
-    ];
-    for denied in writes {
+    for denied in WRITES {
         let deny = format!("ACL SETUSER default +@all -{denied}");
         let hold = some_hold();
         for held in [None, Some(Mode::Exclusive), Some(Mode::Shared)] {

@@ -8,7 +8,7 @@ use super::{
         GRANT, MINUTE, World, acquire_request, field_of, release_request, some_hold, some_waiter,
         successor,
     },
-    ask,
+    WRITES, ask,
 };
 use crate::{
     base::{
@@ -116,10 +116,7 @@ async fn step(world: &World, queue: &Queue, step: &str) -> Result<(), StoreError
 #[tokio::test]
 async fn a_move_that_dies_at_any_write_leaves_no_lock_without_an_expiry() {
     let world = World::on_redis().await;
-    let writes = [
-        "zadd", "zrem", "hset", "hdel", "hincrby", "pexpire", "del", "publish",
-    ];
-    for denied in writes {
+    for denied in WRITES {
         for of in MOVES {
             let () = ask(&world, "ACL SETUSER default +@all").await;
             let () = ask(&world, "FLUSHALL").await;
