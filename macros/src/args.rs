@@ -8,6 +8,7 @@ use syn::{
     Expr, Ident, LitStr, Token,
     ext::IdentExt,
     parse::{ParseStream, Parser},
+    spanned::Spanned,
 };
 
 use crate::{
@@ -18,7 +19,7 @@ use crate::{
     names,
 };
 
-const NAMES: [&str; 11] = [
+const NAMES: [&str; 12] = [
     "key",
     "locks",
     "held",
@@ -26,6 +27,7 @@ const NAMES: [&str; 11] = [
     "wait",
     "max_hold",
     "min_hold",
+    "confirm",
     "on_lost",
     "reentrancy",
     "depth_sync",
@@ -193,7 +195,11 @@ impl Reader<'_> {
             let held = self.binding(&value);
             self.arguments.held = self.errors.keep(held);
         } else if name == "ttl" || name == "wait" || name == "max_hold" || name == "min_hold" {
-            let setter = self.duration(name, &value);
+            let setter = self.timed(name, &value);
+            let setter = self.errors.keep(setter);
+            self.arguments.setters.extend(setter);
+        } else if name == "confirm" {
+            let setter = self.confirmation(name, &value);
             let setter = self.errors.keep(setter);
             self.arguments.setters.extend(setter);
         } else {
@@ -215,27 +221,56 @@ impl Reader<'_> {
         Err(syn::Error::new_spanned(value, mistake))
     }
 
-    /// The setter for a duration: a string is read now, anything else is an expression.
+    /// The setter for the replicas that have to confirm, and for how long they may take.
+    fn confirmation(&mut self, name: &Ident, value: &Expr) -> syn::Result<TokenStream> {
+        let pair = match value {
+            Expr::Tuple(pair) => pair.elems.iter().collect(),
+            _ => Vec::new(),
+        };
+        let [replicas, within] = pair[..] else {
+            let message = "`confirm` takes how many replicas, and within which time: \
+                           `confirm = (Replicas::all(), \"500ms\")`";
+            return Err(syn::Error::new_spanned(value, message));
+        };
+        let within = self.duration(name, within)?;
+        Ok(quote!(.#name(#replicas, #within)))
+    }
+
+    /// The setter for a duration.
+    fn timed(&mut self, name: &Ident, value: &Expr) -> syn::Result<TokenStream> {
+        let text = string(value).map(LitStr::value);
+        Ok(match (&*name.to_string(), text.as_deref()) {
+            ("wait", Some("none")) => quote_spanned!(value.span()=> .no_wait()),
+            ("wait", Some("forever")) => quote_spanned!(value.span()=> .wait_forever()),
+            _ => {
+                let duration = self.duration(name, value)?;
+                quote_spanned!(value.span()=> .#name(#duration))
+            }
+        })
+    }
+
+    /// A duration: a string is read now, anything else is an expression.
     fn duration(&mut self, name: &Ident, value: &Expr) -> syn::Result<TokenStream> {
         let Some(literal) = string(value) else {
             if matches!(value, Expr::Lit(_)) {
-                let message = format!("a duration needs a unit: `{name} = \"10s\"`");
+                let example = if name == "confirm" {
+                    "(Replicas::all(), \"10s\")"
+                } else {
+                    "\"10s\""
+                };
+                let message = format!("a duration needs a unit: `{name} = {example}`");
                 return Err(syn::Error::new_spanned(value, message));
             }
-            return Ok(quote!(.#name(#value)));
+            return Ok(quote!(#value));
         };
         let at = literal.span();
         let duration = match (&*name.to_string(), &*literal.value()) {
-            ("wait", "none") => return Ok(quote_spanned!(at=> .no_wait())),
-            ("wait", "forever") => return Ok(quote_spanned!(at=> .wait_forever())),
             ("wait", text) => duration::parse(text)
                 .map_err(|message| format!("{message}; or `none`, or `forever`")),
-            (name, text) => duration::parse(text).and_then(|duration| {
-                if duration.is_zero() && name != "min_hold" {
-                    Err(format!("a `{name}` of zero would lose the lock at once"))
-                } else {
-                    Ok(duration)
-                }
+            (name, text) => duration::parse(text).and_then(|duration| match name {
+                _ if !duration.is_zero() || name == "min_hold" => Ok(duration),
+                "confirm" => Err("no replica confirms within no time".to_owned()),
+                _ => Err(format!("a `{name}` of zero would lose the lock at once")),
             }),
         };
         let duration = duration.map_err(|message| syn::Error::new(at, message))?;
@@ -246,7 +281,7 @@ impl Reader<'_> {
         }
         // `duration::parse` yields nothing longer.
         let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-        Ok(quote_spanned!(at=> .#name(::core::time::Duration::from_millis(#millis))))
+        Ok(quote_spanned!(at=> ::core::time::Duration::from_millis(#millis)))
     }
 
     /// Whether this is the first argument of its name; notes an error if not.

@@ -24,6 +24,9 @@ pub(crate) struct Boxed {
     output: Type,
 }
 
+const HIDDEN: &str = "`#[locked]` must see what the future returns: instead of an alias write \
+                      `Pin<Box<dyn Future<Output = …>>>`, `BoxFuture<'_, …>` or `impl Future<Output = …>`";
+
 impl Boxed {
     pub(crate) fn find(function: &Function) -> syn::Result<Self> {
         let message = "`#[locked]` goes on an `async fn`; where another attribute takes the \
@@ -33,10 +36,16 @@ impl Boxed {
             .parse2(function.body.clone())
             .map_err(|_| not_async())?;
         let is_async = statements.last_mut().and_then(async_block).is_some();
-        let output = output(&function.signature).cloned();
-        match output {
-            Some(output) if is_async => Ok(Self { statements, output }),
-            _ => Err(not_async()),
+        if !is_async {
+            return Err(not_async());
+        }
+        match (&function.signature.output, output(&function.signature)) {
+            (_, Some(output)) => {
+                let output = output.clone();
+                Ok(Self { statements, output })
+            }
+            (ReturnType::Default, None) => Err(not_async()),
+            (ReturnType::Type(_, alias), None) => Err(syn::Error::new_spanned(alias, HIDDEN)),
         }
     }
 

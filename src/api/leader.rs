@@ -7,6 +7,7 @@ use tokio::select;
 use crate::{
     api::{engine::Engine, keys::OneKey, locks::Locks, request::LockRequest},
     base::{
+        confirm::Replicas,
         error::{LockError, LostReason},
         id::FencingToken,
         options::{OnLost, Reentrancy},
@@ -75,6 +76,49 @@ impl Campaign {
     /// See [`Campaign`].
     pub fn ttl(self, ttl: Duration) -> Self {
         let request = self.request.ttl(ttl);
+        Self { request }
+    }
+
+    /// How long a leadership lasts at least (default: as long as its work): no other one leads before, also when the work
+    /// has returned; see [`LockRequest::min_hold`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let campaign = locks.leader("job:hourly").min_hold(Duration::from_secs(50 * 60));
+    /// campaign.run(|_term| async { /* the job of this hour */ }).await?;
+    /// assert!(locks.inspect("job:hourly").await?.is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn min_hold(self, min_hold: Duration) -> Self {
+        let request = self.request.min_hold(min_hold);
+        Self { request }
+    }
+
+    /// A leadership counts only once so many replicas have it (default: that of the `Locks`, none if not set); see
+    /// [`LocksBuilder::confirm`](crate::LocksBuilder::confirm). While they do not confirm, the campaign goes on.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// use reentry::Replicas;
+    ///
+    /// let locks = reentry::Locks::in_memory();
+    /// let campaign = locks.leader("reports").confirm(Replicas::all(), Duration::from_millis(500));
+    /// campaign.run(|_term| async { /* what one process does */ }).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn confirm(self, replicas: Replicas, within: Duration) -> Self {
+        let request = self.request.confirm(replicas, within);
         Self { request }
     }
 

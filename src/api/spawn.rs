@@ -41,7 +41,7 @@ use crate::{
 /// let nested = locks.clone();
 /// let body = async {
 ///     let task = async move { nested.with_lock("order:42", async { "both inside" }).await };
-///     // With `tokio::spawn` this would wait for ever.
+///     // With `tokio::spawn` this would wait for its own caller, until its `wait` is over.
 ///     reentry::spawn(task).await
 /// };
 /// assert_eq!(locks.with_lock("order:42", body).await????, "both inside");

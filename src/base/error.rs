@@ -97,7 +97,7 @@ pub enum LockError {
         key: String,
     },
     /// An enclosing call shares the lock, as a reader, and the request wants it exclusively. Two readers that
-    /// both waited for the other one to leave would wait for ever. Nothing was sent.
+    /// both wait for the other one to leave would wait until their `wait` is over. Nothing was sent.
     ///
     /// Take the lock exclusively from the first, and [downgrade](crate::Held::downgrade) it.
     #[error("`{key}` is shared by an enclosing call, and cannot be taken exclusively under it")]

@@ -25,7 +25,7 @@ use crate::{
     queue::{Cohort, Release},
 };
 
-#[cfg(all(test, feature = "tracing"))]
+#[cfg(test)]
 mod tests;
 
 /// A lock that was won, and by whom.

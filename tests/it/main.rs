@@ -142,6 +142,7 @@ mod testing {
 mod setup {
     mod acl;
     mod classic_neighbours;
+    mod figures;
     mod inspection;
     mod layers;
     mod lazy;

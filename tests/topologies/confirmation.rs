@@ -218,14 +218,12 @@ async fn a_server_without_replicas_confirms_nothing() {
 #[tokio::test]
 async fn a_leader_that_is_not_confirmed_campaigns_on() {
     let set = SentinelSet::start().await;
-    let locks = builder(&set).confirm(Replicas::all(), SHORT);
-    let locks = locks.build().await.expect("a primary");
-    locks
-        .with_lock("order:42", async {})
-        .await
-        .expect("both have it");
+    let locks = builder(&set).build().await.expect("a primary");
+    let order = locks.lock("order:42").confirm(Replicas::all(), DEADLINE);
+    order.run(async {}).await.expect("both have it");
     set.nodes[1].pause();
-    let leading = tokio::spawn(async move { locks.leader("reports").run(async |_| 42).await });
+    let campaign = locks.leader("reports").confirm(Replicas::all(), SHORT);
+    let leading = tokio::spawn(campaign.run(async |_| 42));
     let waited = async || set.nodes[0].commandstats().await.get("wait") >= Some(&3);
     eventually(DEADLINE, "it has campaigned more than once", waited).await;
     assert!(!leading.is_finished());
