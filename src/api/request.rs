@@ -81,8 +81,9 @@ impl<K> LockRequest<K> {
 
     /// How long to wait for the lock (default 60 s). Zero is [`no_wait`](Self::no_wait).
     ///
-    /// A re-entry never waits for the lock. It waits for the store, at most until the lease ends, and
-    /// not at all with [`DepthSync::Background`].
+    /// A re-entry never waits for the lock. It waits for the store, at most for the
+    /// [response timeout](crate::LocksBuilder::response_timeout), and not at all with [`DepthSync::Background`]: the lock is
+    /// held, whatever depth the store has.
     ///
     /// # Examples
     ///

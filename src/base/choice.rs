@@ -62,7 +62,7 @@ pub enum Reentrancy {
 #[non_exhaustive]
 pub enum DepthSync {
     /// They wait, so that the depth in the store is exact while the nested body runs. Each costs a
-    /// round trip.
+    /// round trip. While the store is away they go on after one response timeout, as in the background.
     #[default]
     Awaited,
     /// They do not wait. A task in the background brings the store up to date, several changes at once if

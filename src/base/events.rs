@@ -111,6 +111,11 @@ pub(crate) fn depth_retried(key: &LockKey, hold: HoldId, error: &StoreError) {
     warn!(target: TARGET, key = key.as_str(), %hold, error = chain(error), "depth_retried");
 }
 
+/// The store has not answered in time. It has the depth of the nested entry later.
+pub(crate) fn depth_backgrounded(key: &LockKey, hold: HoldId) {
+    warn!(target: TARGET, key = key.as_str(), %hold, "depth_backgrounded");
+}
+
 pub(crate) fn downgraded(key: &LockKey, hold: HoldId) {
     debug!(target: TARGET, key = key.as_str(), %hold, "downgraded");
 }

@@ -28,6 +28,8 @@ pub(crate) struct Depth {
     lengthen: bool,
     /// Whether a task brings the store up to date.
     is_followed: bool,
+    /// Whether the store has left a caller without an answer. No other caller waits for it until it has answered.
+    pub(super) is_away: bool,
     /// The one change that is in flight. Boxed, since there seldom is one.
     flight: Option<Box<Flight>>,
 }
@@ -75,6 +77,7 @@ impl Depth {
             stored,
             lengthen: false,
             is_followed: false,
+            is_away: false,
             flight: None,
         }
     }
@@ -198,6 +201,7 @@ impl Depth {
             self.stored.depth = stored;
             self.met = flight.wish;
             self.lengthen &= change.ttl < ttl;
+            self.is_away = false;
         }
         is_first
     }
@@ -216,6 +220,7 @@ impl Depth {
     /// The task has ended with its runtime.
     pub(super) fn is_left_behind(&mut self) {
         self.is_followed = false;
+        self.is_away = false;
     }
 }
 
@@ -303,6 +308,19 @@ mod tests {
         let flight = fly(&mut depth, wanted);
         assert!(depth.land(&flight, Some(3), 2 * TTL));
         assert!(!depth.is_lengthening());
+    }
+
+    #[test]
+    fn the_store_is_away_until_it_has_answered() {
+        let mut depth = depth(Some(1), 0);
+        assert!(depth.deepen());
+        let wanted = change(&mut depth, TTL).unwrap();
+        let flight = fly(&mut depth, wanted);
+        depth.is_away = true;
+        assert!(depth.land(&flight, None, TTL) && depth.is_away);
+        let wanted = change(&mut depth, TTL).unwrap();
+        let flight = fly(&mut depth, wanted);
+        assert!(depth.land(&flight, Some(2), TTL) && !depth.is_away);
     }
 
     #[test]

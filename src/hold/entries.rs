@@ -9,7 +9,6 @@ use crate::{
     base::{
         background::Handover,
         error::{Failure, LockError},
-        events,
         span::Span,
         timer::timeout,
     },
@@ -119,9 +118,7 @@ impl Entries {
         let limited = timeout(limit, work).sparing(is_answered, |_| true);
         Box::pin(async move {
             let Ok(outcomes) = limited.await else {
-                for hold in &self.holds {
-                    events::release_backgrounded(hold.key(), hold.id());
-                }
+                self.holds.iter().for_each(|hold| hold.goes_unanswered());
                 return Ok(());
             };
             let outcomes = outcomes.into_iter().flatten();

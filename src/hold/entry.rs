@@ -84,8 +84,8 @@ impl Entry {
     /// Enters a hold once more. The store has the new depth before this returns, unless it is to follow
     /// in the background.
     ///
-    /// A store that does not answer is asked again until the lease ends, since the lock is held until
-    /// then. Returns `None` if the hold has ended: then it cannot be re-entered.
+    /// It follows there too where the store has not answered within the response timeout, since the lock is held
+    /// until the lease ends. Returns `None` if the hold has ended: then it cannot be re-entered.
     pub(crate) async fn nested(
         hold: Arc<Hold>,
         renewals: &Arc<RenewalSchedule>,
@@ -101,16 +101,17 @@ impl Entry {
             }
         }
         let entry = Self::of(hold, renewals, depth_sync);
-        let entered = match (entry.hold.lost(), depth_sync) {
-            (Some(reason), _) => Err(Failure::Lost(reason)),
-            (None, DepthSync::Awaited) => sync(&entry.hold, renewals.store()).await,
-            (None, DepthSync::Background) => {
-                entry.sync_later();
-                Ok(())
-            }
+        let entered = match entry.hold.lost() {
+            Some(reason) => Err(Failure::Lost(reason)),
+            None if entry.syncs_later() => Ok(true),
+            None => sync(&entry.hold, renewals.store(), renewals.response_timeout()).await,
         };
         Some(match entered {
-            Ok(()) => {
+            Ok(is_synced) => {
+                if !is_synced {
+                    events::depth_backgrounded(entry.hold.key(), entry.hold.id());
+                    entry.sync_later();
+                }
                 events::reentered(entry.hold.key(), entry.hold.id(), || entry.hold.depth());
                 Ok(entry)
             }
@@ -172,28 +173,36 @@ impl Entry {
 
     /// Brings the store up to the depth that is left.
     fn follow(&self, remains: Remains) -> Option<Leaving> {
-        match (remains, self.depth_sync) {
-            (Remains::Nothing | Remains::SameDepth, _) => None,
-            (Remains::LessDepth, DepthSync::Background) => {
-                self.sync_later();
-                None
-            }
-            (Remains::LessDepth, DepthSync::Awaited) => {
-                let (hold, renewals) = (Arc::clone(&self.hold), Arc::clone(&self.renewals));
-                let runtime = renewals.runtime(&hold);
-                let work = async move { sync(&hold, renewals.store()).await };
-                Some(Handover::new(runtime, self.hold.span(), work))
-            }
+        if remains != Remains::LessDepth || self.syncs_later() {
+            return None;
         }
+        let (hold, renewals) = (Arc::clone(&self.hold), Arc::clone(&self.renewals));
+        let runtime = renewals.runtime(&hold);
+        let work = async move {
+            let synced = sync(&hold, renewals.store(), Duration::MAX).await;
+            synced.map(drop)
+        };
+        Some(Handover::new(runtime, self.hold.span(), work))
     }
 
-    /// Lets a task bring the store up to the wanted depth.
-    fn sync_later(&self) {
-        if let Some(follower) = Follower::of(&self.hold, self.renewals.queues())
-            && let Some(runtime) = self.renewals.runtime(&self.hold)
-        {
-            drop(runtime.spawn(follower.run()));
-        }
+    /// Lets a task bring the store up to the wanted depth, unless the caller waits for it. Where the store is away, one
+    /// caller has waited in vain for all.
+    fn syncs_later(&self) -> bool {
+        let is_awaited = self.depth_sync == DepthSync::Awaited && !self.hold.is_store_away();
+        !is_awaited && (self.sync_later() || self.depth_sync == DepthSync::Background)
+    }
+
+    /// Lets a task bring the store up to the wanted depth. Returns false where there is no runtime for it.
+    fn sync_later(&self) -> bool {
+        let Some(follower) = Follower::of(&self.hold, self.renewals.queues()) else {
+            return true;
+        };
+        let runtime = self.renewals.runtime(&self.hold);
+        let Some(runtime) = runtime.or_else(|| Handle::try_current().ok()) else {
+            return false;
+        };
+        drop(runtime.spawn(follower.run()));
+        true
     }
 }
 

@@ -13,7 +13,6 @@ use crate::{
     base::{
         background::Handover,
         error::{Failure, LockError},
-        events,
         timer::{Elapsed, Timeout, timeout},
     },
     hold::{hold::Hold, renewals::RenewalSchedule},
@@ -112,7 +111,7 @@ impl<T: Occupant> Future for Exit<T> {
         Poll::Ready(match ready!(work.poll(cx)) {
             Ok(result) => hold.outcome(result),
             Err(Elapsed) => {
-                events::release_backgrounded(hold.key(), hold.id());
+                hold.goes_unanswered();
                 Ok(())
             }
         })

@@ -271,6 +271,17 @@ impl Hold {
         self.change(|state| state.depth.rise())
     }
 
+    /// Whether the store has left a caller without an answer that waited for the depth.
+    pub(super) fn is_store_away(&self) -> bool {
+        self.state.lock().depth.is_away
+    }
+
+    /// A caller has waited in vain for the store to take in that it has left.
+    pub(super) fn goes_unanswered(&self) {
+        self.change(|state| state.depth.is_away = true);
+        events::release_backgrounded(&self.key, self.id);
+    }
+
     /// One member more. Returns false if the hold has ended: then it cannot be joined.
     pub(super) fn join(&self) -> bool {
         self.change(|state| state.depth.join())

@@ -1,6 +1,6 @@
 //! The store is brought up to the wanted depth of a hold.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use futures_util::FutureExt;
 use tokio::time::Instant;
@@ -10,7 +10,7 @@ use crate::{
         backoff::pauses,
         error::{Effect, Failure, LostReason},
         events,
-        timer::{sleep_until, timeout_at},
+        timer::{Elapsed, after, sleep_until, timeout_at},
     },
     hold::{
         depth::{Flight, Next},
@@ -20,24 +20,40 @@ use crate::{
     store::{Presence, Store},
 };
 
-/// Waits until the store has taken in every change that was made before this call.
+/// Waits until the store has taken in every change that was made before this call, but no longer than `patience`.
+/// Returns whether it has.
 ///
 /// It does not wait for the changes that other callers make meanwhile: nested calls that enter and
 /// leave all the time would keep each other from entering.
-pub(super) async fn sync(hold: &Hold, store: &Arc<dyn Store>) -> Result<(), Failure> {
+pub(super) async fn sync(
+    hold: &Hold,
+    store: &Arc<dyn Store>,
+    patience: Duration,
+) -> Result<bool, Failure> {
     let wish = hold.change(|state| state.depth.wishes());
-    sync_to(hold, store, wish).await
+    sync_to(hold, store, wish, patience).await
 }
 
-async fn sync_to(hold: &Hold, store: &Arc<dyn Store>, wish: u64) -> Result<(), Failure> {
-    let mut pauses = pauses();
+async fn sync_to(
+    hold: &Hold,
+    store: &Arc<dyn Store>,
+    wish: u64,
+    patience: Duration,
+) -> Result<bool, Failure> {
+    let (mut pauses, mut limit) = (pauses(), None);
     while let Some(flight) = flight(hold, store, wish) {
         if let Some(reason) = hold.lost() {
             return Err(Failure::Lost(reason));
         }
-        let deadline = hold.deadline();
-        let is_answered = store.answers_by(hold.key(), Instant::now(), deadline);
-        let limited = timeout_at(deadline, flight.answer.clone());
+        let now = Instant::now();
+        let limit = *limit.get_or_insert_with(|| after(now, patience));
+        if limit <= now {
+            hold.change(|state| state.depth.is_away = true);
+            return Ok(false);
+        }
+        let limit = limit.min(hold.deadline());
+        let is_answered = store.answers_by(hold.key(), now, limit);
+        let limited = timeout_at(limit, flight.answer.clone());
         match limited.sparing(is_answered, |_| true).await {
             Ok(Ok(Presence::Present)) => {
                 confirm(hold, &flight);
@@ -51,6 +67,7 @@ async fn sync_to(hold: &Hold, store: &Arc<dyn Store>, wish: u64) -> Result<(), F
             Ok(Err(error)) => {
                 let is_first_to_know = land(hold, &flight, None);
                 if error.effect() == Effect::Refused {
+                    hold.change(|state| state.depth.is_away = false);
                     events::depth_refused(hold.key(), hold.id(), &error);
                     return Err(Failure::Store(error));
                 }
@@ -58,12 +75,12 @@ async fn sync_to(hold: &Hold, store: &Arc<dyn Store>, wish: u64) -> Result<(), F
                     events::depth_retried(hold.key(), hold.id(), &error);
                 }
                 let pause = Instant::now() + pauses.next().unwrap_or_default();
-                sleep_until(pause.min(hold.deadline())).await;
+                sleep_until(pause.min(limit)).await;
             }
-            Err(_lease_ended) => {}
+            Err(Elapsed) => {}
         }
     }
-    Ok(())
+    Ok(true)
 }
 
 fn flight(hold: &Hold, store: &Arc<dyn Store>, wish: u64) -> Option<Flight> {
@@ -119,7 +136,7 @@ impl Follower {
     pub(super) async fn run(mut self) {
         while !self.has_ended {
             let wish = self.hold.change(|state| state.depth.wishes());
-            let synced = sync_to(&self.hold, self.queues.store(), wish).await;
+            let synced = sync_to(&self.hold, self.queues.store(), wish, Duration::MAX).await;
             if let Err(Failure::Lost(reason)) = synced {
                 self.hold.lose(reason);
                 self.queues.lost(self.hold.key(), self.hold.id());

@@ -133,6 +133,7 @@ mod several_keys {
 mod testing {
     mod as_redis;
     mod data_and_clock;
+    mod nested;
     mod partitioned;
     mod paused;
     mod replicas;

@@ -11,7 +11,7 @@
 //! | `mailbox` | the way of the messages that a lock has moved |
 //! | `waits` | published waits over that connection |
 //! | `ledger` | who is inside, who got which token, what the protected resource accepted |
-//! | `program` | what the tasks do with the locks, in `members` the work that they leave behind, in `readers` what readers do |
+//! | `program` | what the tasks do with the locks, in `nested` what they do inside of a lock, in `members` the work that they leave behind, in `readers` what readers do |
 //! | `process` | several tasks on one `Locks`, which may be killed |
 //! | `calamity` | what happens to the server and the processes while they work |
 //! | `run` | one run, from its seed to its end |

@@ -82,6 +82,7 @@ impl Process {
                 ledger: Arc::clone(ledger),
                 climate,
                 ttl,
+                response_timeout,
                 link: link.clone(),
                 wake,
                 heartbeat,

@@ -5,13 +5,17 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use reentry::{Held, LockError, LockRequest, Locks, Mode as Sharing};
+use tokio::time::{Instant, sleep};
 
 use crate::clock::{self, nanos};
 use crate::ledger::{Answer, Ledger, Life, Outcome, Reason, What};
-use crate::plan::Mode;
+use crate::plan::{Mode, RESPONSE_TIMEOUT};
 use crate::resource::Access;
 use crate::shape::Shape;
 use crate::topology::Topology;
+
+/// How much later than a nested entry the store may have its depth: many attempts.
+const LATE: Duration = RESPONSE_TIMEOUT.saturating_mul(20);
 
 /// What all tasks of one worker share.
 #[derive(Debug)]
@@ -222,7 +226,7 @@ impl Section {
         let Site { client, key, .. } = self.site.clone();
         let (token, writer) = (self.held.fencing_token().0, self.site.writer());
         drop(tokio::spawn(async move {
-            tokio::time::sleep(delay).await;
+            sleep(delay).await;
             client.access.write(&key, token, &writer).await
         }));
     }
@@ -231,24 +235,33 @@ impl Section {
         self.site.write_now(What::Reentered);
     }
 
-    /// Compares the depth in the store with the section's own, where it is known to be exact.
+    /// Compares the depth in the store with the section's own, where it is known to be exact. After an outage the store
+    /// may have it a little later than the entry.
     pub(crate) async fn compare_depth(&self) {
         if !self.depth_is_known {
             return;
         }
-        let hold = self.held.hold_id().to_string();
         let wanted = u64::from(self.held.depth());
-        let Ok(info) = self.site.client.locks.inspect(&self.site.key).await else {
-            return;
-        };
-        let holders = info.map_or_else(Vec::new, |info| info.holders);
-        let mine = holders.iter().find(|holder| holder.hold_id == hold);
-        let stored = mine.map_or(0, |holder| holder.depth);
+        let mut stored = self.stored_depth().await;
+        let begun = Instant::now();
+        while stored.is_some_and(|stored| stored != wanted) && begun.elapsed() < LATE {
+            sleep(RESPONSE_TIMEOUT / 10).await;
+            stored = self.stored_depth().await;
+        }
         let at = clock::now();
-        if !self.held.is_lost() {
+        if let Some(stored) = stored.filter(|_| !self.held.is_lost()) {
             let depth = What::Depth { wanted, stored };
             self.site.client.ledger.write(at, self.site.op, depth);
         }
+    }
+
+    /// `None` where the store does not answer.
+    async fn stored_depth(&self) -> Option<u64> {
+        let hold = self.held.hold_id().to_string();
+        let info = self.site.client.locks.inspect(&self.site.key).await.ok()?;
+        let holders = info.map_or_else(Vec::new, |info| info.holders);
+        let mine = holders.iter().find(|holder| holder.hold_id == hold);
+        Some(mine.map_or(0, |holder| holder.depth))
     }
 
     pub(crate) fn finish(mut self) {
