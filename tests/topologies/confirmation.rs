@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use reentry::{LockError, LocksBuilder, Replicas};
+use tokio::{io::AsyncWriteExt, net::TcpStream};
 
 use crate::support::{DEADLINE, RedisServer, SentinelSet, connect, eventually, patient_at, within};
 
@@ -133,6 +134,29 @@ async fn a_replica_that_is_being_promoted_is_missed() {
     until_free(&set.nodes[0]).await;
     let one = locks.lock("order:42").confirm(Replicas::at_least(1), LONG);
     one.run(async {}).await.expect("the other one has it");
+}
+
+/// As `redis-cli --rdb` and `--replica` do: they ask for the data, and have no address of their own.
+#[tokio::test]
+async fn a_backup_ends_no_confirmed_lock() {
+    let set = SentinelSet::start().await;
+    let locks = builder(&set).build().await.expect("a primary");
+    let with = || locks.lock("order:42").confirm(Replicas::all(), LONG);
+    with().run(async {}).await.expect("both have it");
+    let backup = TcpStream::connect(set.nodes[0].address()).await;
+    let mut backup = backup.expect("the server runs");
+    backup.write_all(b"SYNC\r\n").await.expect("it is open");
+    let is_copied = async || {
+        let replication = set.nodes[0].ask("INFO replication").await;
+        replication.contains("port=0,state=online")
+    };
+    eventually(DEADLINE, "it has a copy", is_copied).await;
+    with().run(async {}).await.expect("both have it");
+    let later = builder(&set).build().await.expect("a primary");
+    let confirmed = later.lock("order:42").confirm(Replicas::all(), LONG);
+    confirmed.run(async {}).await.expect("both have it");
+    drop(backup);
+    with().run(async {}).await.expect("both have it");
 }
 
 /// The connection that waits for the replicas ends, and they are fewer when there is another one.

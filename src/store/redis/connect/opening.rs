@@ -106,7 +106,7 @@ impl Connector {
             let mut state = self.state.lock();
             match &state.history {
                 Some(known) if *known == history => {
-                    known.raise(history.replicas());
+                    known.join(&history);
                     return known.clone();
                 }
                 _ => state.history.replace(history.clone()),
