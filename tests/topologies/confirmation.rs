@@ -159,6 +159,34 @@ async fn a_backup_ends_no_confirmed_lock() {
     with().run(async {}).await.expect("both have it");
 }
 
+#[tokio::test]
+async fn one_replica_is_not_waited_for_behind_all() {
+    let set = SentinelSet::start().await;
+    let locks = builder(&set).build().await.expect("a primary");
+    let with = |key, replicas| locks.lock(key).confirm(replicas, LONG);
+    with("order:1", Replicas::all())
+        .run(async {})
+        .await
+        .expect("both have it");
+    set.nodes[2].pause();
+    let all = with("order:1", Replicas::all());
+    let all = tokio::spawn(async move { all.acquire().await });
+    let waits = async || {
+        let clients = set.nodes[0].ask("INFO clients").await;
+        clients.contains("blocked_clients:1")
+    };
+    eventually(DEADLINE, "both are waited for", waits).await;
+    for _ in 0..10 {
+        with("order:2", Replicas::at_least(1))
+            .run(async {})
+            .await
+            .expect("one has it");
+    }
+    assert!(!all.is_finished());
+    set.nodes[2].resume();
+    all.await.expect("no panic").expect("both have it");
+}
+
 /// The connection that waits for the replicas ends, and they are fewer when there is another one.
 #[tokio::test]
 async fn a_replica_is_missed_over_another_connection() {
