@@ -30,6 +30,10 @@ impl Replicas {
     /// All of them, and one at the least: as many as the server has had since it became the primary, as far as this `Locks`
     /// has seen, and as the sentinels, or the servers of the cluster, saw well. One that is cut off counts further, since it may be
     /// promoted. One that was taken away for good does too, until the next failover or the next start of this process.
+    ///
+    /// A replica counts from when it has loaded the data of its primary, and counts once, also where it comes back under another
+    /// address. A backup by `redis-cli --rdb` does not count. One of priority 0 does, though it is never promoted: the
+    /// server says how many replicas have a lock, and not which ones.
     #[must_use]
     pub const fn all() -> Self {
         Self(None)

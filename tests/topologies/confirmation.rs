@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use reentry::{LockError, LocksBuilder, Replicas};
+use tokio::{io::AsyncWriteExt, net::TcpStream};
 
 use crate::support::{DEADLINE, RedisServer, SentinelSet, connect, eventually, patient_at, within};
 
@@ -133,6 +134,57 @@ async fn a_replica_that_is_being_promoted_is_missed() {
     until_free(&set.nodes[0]).await;
     let one = locks.lock("order:42").confirm(Replicas::at_least(1), LONG);
     one.run(async {}).await.expect("the other one has it");
+}
+
+/// As `redis-cli --rdb` and `--replica` do: they ask for the data, and have no address of their own.
+#[tokio::test]
+async fn a_backup_ends_no_confirmed_lock() {
+    let set = SentinelSet::start().await;
+    let locks = builder(&set).build().await.expect("a primary");
+    let with = || locks.lock("order:42").confirm(Replicas::all(), LONG);
+    with().run(async {}).await.expect("both have it");
+    let backup = TcpStream::connect(set.nodes[0].address()).await;
+    let mut backup = backup.expect("the server runs");
+    backup.write_all(b"SYNC\r\n").await.expect("it is open");
+    let is_copied = async || {
+        let replication = set.nodes[0].ask("INFO replication").await;
+        replication.contains("port=0,state=online")
+    };
+    eventually(DEADLINE, "it has a copy", is_copied).await;
+    with().run(async {}).await.expect("both have it");
+    let later = builder(&set).build().await.expect("a primary");
+    let confirmed = later.lock("order:42").confirm(Replicas::all(), LONG);
+    confirmed.run(async {}).await.expect("both have it");
+    drop(backup);
+    with().run(async {}).await.expect("both have it");
+}
+
+#[tokio::test]
+async fn one_replica_is_not_waited_for_behind_all() {
+    let set = SentinelSet::start().await;
+    let locks = builder(&set).build().await.expect("a primary");
+    let with = |key, replicas| locks.lock(key).confirm(replicas, LONG);
+    with("order:1", Replicas::all())
+        .run(async {})
+        .await
+        .expect("both have it");
+    set.nodes[2].pause();
+    let all = with("order:1", Replicas::all());
+    let all = tokio::spawn(async move { all.acquire().await });
+    let waits = async || {
+        let clients = set.nodes[0].ask("INFO clients").await;
+        clients.contains("blocked_clients:1")
+    };
+    eventually(DEADLINE, "both are waited for", waits).await;
+    for _ in 0..10 {
+        with("order:2", Replicas::at_least(1))
+            .run(async {})
+            .await
+            .expect("one has it");
+    }
+    assert!(!all.is_finished());
+    set.nodes[2].resume();
+    drop(all.await.expect("no panic").expect("both have it"));
 }
 
 /// The connection that waits for the replicas ends, and they are fewer when there is another one.

@@ -2,9 +2,13 @@
 //!
 //! `WAIT` answers for what its own connection has written, and holds up whatever comes behind it. So it has a connection of
 //! its own, on which a write goes before it: replicas that have that write have all that was executed before it. All
-//! callers that come while one `WAIT` is under way share the next one.
+//! callers that come while one `WAIT` is under way share the next one, if they want as many replicas. Those that want more
+//! or fewer have a connection of their own, since a `WAIT` for one replica would stand behind that for all of them. Asked
+//! in short pieces it would too: a server that has nothing else to do looks at its limit only every 100 ms.
 
 use std::{
+    collections::HashMap,
+    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -14,6 +18,7 @@ use std::{
 
 use deadpool_redis::redis::{FromRedisValue, Value, aio::MultiplexedConnection, pipe};
 use tokio::{
+    select,
     sync::{
         mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
         oneshot,
@@ -40,10 +45,14 @@ use crate::{
 /// How long the write lives that goes before each `WAIT`.
 const LIFE: Duration = Duration::from_millis(100);
 
+/// How long one `WAIT` takes at most: how many replicas there are is looked at again after it.
+const LOOK: Duration = Duration::from_secs(2);
+
 /// Asks one server whether its replicas have what it has executed.
 pub(super) struct Confirmer {
     server: Server,
-    questions: Mutex<Option<UnboundedSender<Question>>>,
+    /// Who asks for each number of replicas.
+    questions: Mutex<HashMap<Replicas, UnboundedSender<Question>>>,
 }
 
 /// Who is asked.
@@ -61,7 +70,6 @@ struct Server {
 struct Question {
     /// A key in the slot of the lock, so that a cluster lets it be written here.
     key: String,
-    replicas: Replicas,
     until: Instant,
     is_taken: Arc<AtomicBool>,
     answer: oneshot::Sender<Confirmation>,
@@ -91,13 +99,13 @@ impl Confirmer {
         let (answer, answered) = oneshot::channel();
         let until = after(Instant::now(), within);
         let is_taken = Arc::<AtomicBool>::default();
-        self.ask(Question {
+        let question = Question {
             key: format!("reentry:confirm:{}", key.beside()),
-            replicas,
             until,
             is_taken: Arc::clone(&is_taken),
             answer,
-        });
+        };
+        self.ask(replicas, question);
         match timeout_at(until, answered).await {
             Ok(Ok(confirmation)) => confirmation,
             // The connection failed, or leads to another server.
@@ -105,7 +113,7 @@ impl Confirmer {
             Err(_elapsed) => {
                 if !is_taken.load(Relaxed) {
                     // The runtime of the task that answers stands still: the next question begins another one.
-                    drop(self.questions.lock().take());
+                    drop(self.questions.lock().remove(&replicas));
                 }
                 Confirmation::Late
             }
@@ -117,9 +125,9 @@ impl Confirmer {
         self.server.is_another.load(Relaxed)
     }
 
-    fn ask(&self, question: Question) {
+    fn ask(&self, replicas: Replicas, question: Question) {
         let mut questions = self.questions.lock();
-        let unasked = match &*questions {
+        let unasked = match questions.get(&replicas) {
             Some(asked) => asked.send(question).err().map(|unasked| unasked.0),
             None => Some(question),
         };
@@ -127,14 +135,19 @@ impl Confirmer {
             let (asked, receiver) = unbounded_channel();
             // The receiver is there.
             let _ = asked.send(question);
-            *questions = Some(asked);
-            drop(tokio::spawn(answer(self.server.clone(), receiver)));
+            questions.insert(replicas, asked);
+            drop(tokio::spawn(answer(
+                self.server.clone(),
+                replicas,
+                receiver,
+            )));
         }
     }
 }
 
-/// Serves the questions until the connection fails, or no more is asked. What is left then is not answered.
-async fn answer(server: Server, mut questions: UnboundedReceiver<Question>) {
+/// Serves the questions for one number of replicas until the connection fails, or no more is asked. What is left then is
+/// not answered.
+async fn answer(server: Server, replicas: Replicas, mut questions: UnboundedReceiver<Question>) {
     let Server {
         source,
         timeouts,
@@ -147,39 +160,43 @@ async fn answer(server: Server, mut questions: UnboundedReceiver<Question>) {
     };
     let mut waiting = Vec::new();
     loop {
-        if waiting.is_empty() {
-            match questions.recv().await {
-                Some(question) => waiting.push(question),
-                None => return,
-            }
-        }
         while let Ok(question) = questions.try_recv() {
-            waiting.push(question);
+            waiting.push(question.taken());
         }
         let now = Instant::now();
-        waiting.retain(|question: &Question| {
-            question.is_taken.store(true, Relaxed);
-            now < question.until && !question.answer.is_closed()
-        });
-        let soonest = waiting.iter().map(|question| question.until).min();
-        let (Some(first), Some(until)) = (waiting.first(), soonest) else {
+        waiting.retain(|it: &Question| now < it.until && !it.answer.is_closed());
+        let Some(first) = waiting.first() else {
+            match questions.recv().await {
+                Some(question) => waiting.push(question.taken()),
+                None => return,
+            }
             continue;
         };
-        // The number of the first one: no stream of those that want fewer keeps it waiting.
-        let replicas = first.replicas.of(history.replicas());
-        let key = first.key.clone();
-        match wait(&mut driver, &key, replicas, until, timeouts).await {
-            Waited::For { replicas, now } => {
-                // Nothing counts unless it is the server that has executed it. More replicas may have come.
+        let (key, asked) = (first.key.clone(), waiting.len());
+        let wanted = replicas.of(history.replicas());
+        let waited = {
+            let mut waited = pin!(wait(&mut driver, &key, wanted, timeouts));
+            loop {
+                select! {
+                    biased;
+                    waited = &mut waited => break waited,
+                    // They are for the next one.
+                    Some(question) = questions.recv() => waiting.push(question.taken()),
+                }
+            }
+        };
+        match waited {
+            Waited::For { count, now } => {
+                // Nothing counts unless it is the server that has executed it.
                 if !history.goes_on(&now) {
                     return is_another.store(true, Relaxed);
                 }
-                let have = |it: &Question| it.replicas.of(history.replicas()) <= replicas;
-                let (done, left): (Vec<_>, Vec<_>) = waiting.into_iter().partition(have);
-                waiting = left;
-                for question in done {
-                    // The caller may have given up.
-                    let _ = question.answer.send(Confirmation::Confirmed);
+                // More replicas may have come.
+                if replicas.of(history.replicas()) <= count {
+                    for question in waiting.drain(..asked) {
+                        // The caller may have given up.
+                        let _ = question.answer.send(Confirmation::Confirmed);
+                    }
                 }
             }
             Waited::Refused => waiting.retain(|question| question.key != key),
@@ -189,11 +206,18 @@ async fn answer(server: Server, mut questions: UnboundedReceiver<Question>) {
     }
 }
 
+impl Question {
+    fn taken(self) -> Self {
+        self.is_taken.store(true, Relaxed);
+        self
+    }
+}
+
 /// What a `WAIT` has come to.
 enum Waited {
     /// So many replicas have it, and this is what the server says of itself.
     For {
-        replicas: u32,
+        count: u32,
         now: Replication,
     },
     /// The write was refused: its slot is moving, or memory is full.
@@ -208,18 +232,14 @@ async fn wait(
     driver: &mut MultiplexedConnection,
     key: &str,
     replicas: u32,
-    until: Instant,
     timeouts: Timeouts,
 ) -> Waited {
-    let within = until.saturating_duration_since(Instant::now());
-    // 0 would be for ever.
-    let limit = millis(within).max(1);
     let mut all = pipe();
     all.cmd("SET").arg(key).arg("").arg("PX").arg(millis(LIFE));
-    all.cmd("WAIT").arg(replicas).arg(limit);
+    all.cmd("WAIT").arg(replicas).arg(millis(LOOK));
     all.cmd("INFO").arg("replication");
     let asked = driver.send_packed_commands(&all, 0, 3);
-    let answered = timeout(within.saturating_add(timeouts.response), asked).await;
+    let answered = timeout(LOOK.saturating_add(timeouts.response), asked).await;
     let Ok(Ok(answers)) = answered else {
         return Waited::Unanswered;
     };
@@ -241,5 +261,5 @@ async fn wait(
     let waited = waited
         .extract_error()
         .and_then(|it| Ok(u32::from_redis_value(it)?));
-    waited.map_or(Waited::Unanswered, |replicas| Waited::For { replicas, now })
+    waited.map_or(Waited::Unanswered, |count| Waited::For { count, now })
 }

@@ -37,6 +37,8 @@ pub(super) struct Connection {
     /// Whether it is that of a caller's pool.
     pub(super) is_pooled: bool,
     pub(super) _following: Option<Following>,
+    /// Asks for the messages to all processes, where that was not answered at first.
+    pub(super) _subscribing: Option<Following>,
 }
 
 /// Why a request was not answered, or was refused.

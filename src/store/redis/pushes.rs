@@ -14,12 +14,22 @@ use deadpool_redis::redis::{
     PushInfo, PushKind,
     aio::{MultiplexedConnection, SendError},
 };
+use tokio::task::JoinHandle;
 
 use super::{
     names::TO_ALL,
     reply::{Message, pushed},
 };
-use crate::{base::timer::timeout, store::Holders};
+use crate::{
+    base::{
+        backoff::growing_pauses,
+        timer::{Elapsed, sleep, timeout},
+    },
+    store::Holders,
+};
+
+/// The longest pause, jitter aside, between two attempts to subscribe.
+const LONGEST: Duration = Duration::from_secs(1);
 
 /// Who is told of the messages to all processes, once it is there.
 pub(super) type Watched = Arc<OnceLock<Weak<dyn Holders>>>;
@@ -78,9 +88,35 @@ pub(super) fn to_holders(
     }
 }
 
-/// Subscribes to the messages to all processes. Where there is no answer in time the connection is used without them, and
-/// so it is where the server does not allow it, which says the same to the inbox.
-pub(super) async fn subscribe(connection: &MultiplexedConnection, limit: Duration) {
+/// Subscribes to the messages to all processes. Where there is no answer in time, or the server refuses it for now (BUSY), the
+/// connection is used without them, and a task goes on asking. That ends by itself once the connection has ended, or where
+/// the server does not allow it, which says the same to the inbox.
+pub(super) async fn subscribe(
+    connection: &MultiplexedConnection,
+    limit: Duration,
+) -> Option<JoinHandle<()>> {
     let mut connection = connection.clone();
-    let _ = timeout(limit, connection.subscribe(TO_ALL)).await;
+    if is_settled(&mut connection, limit).await {
+        return None;
+    }
+    Some(tokio::spawn(async move {
+        for pause in growing_pauses(LONGEST, 2.0) {
+            sleep(pause).await;
+            if is_settled(&mut connection, limit).await {
+                return;
+            }
+        }
+    }))
+}
+
+/// Asks for the messages to all processes once. Returns whether asking again is of no use.
+async fn is_settled(connection: &mut MultiplexedConnection, limit: Duration) -> bool {
+    match timeout(limit, connection.subscribe(TO_ALL)).await {
+        Ok(Ok(())) => true,
+        Ok(Err(error)) => {
+            let is_over = error.is_unrecoverable_error() || error.is_io_error();
+            is_over || error.code() == Some("NOPERM")
+        }
+        Err(Elapsed) => false,
+    }
 }

@@ -2,12 +2,12 @@
 
 use std::{future::pending, sync::Arc, time::Duration};
 
-use deadpool_redis::redis::AsyncCommands;
+use deadpool_redis::redis::{AsyncCommands, cmd};
 use reentry::{LockError, Locks, LostReason, OnLost};
 use tokio::{sync::Notify, task::JoinHandle};
 
 use crate::support::rig::KEY;
-use crate::support::{DEADLINE, RedisServer, patient, processes, within};
+use crate::support::{DEADLINE, RedisServer, eventually, patient, processes, within};
 
 /// So long that a renewal, which would find the loss as well, is not due within the test.
 const TTL: Duration = Duration::from_secs(3_600);
@@ -86,6 +86,29 @@ async fn a_process_that_has_lost_its_connection_listens_again() {
     assert!(!guard.held().is_lost());
     assert!(operator.force_release(KEY).await.unwrap());
     within(DEADLINE, "it is told", guard.held().lost()).await;
+}
+
+/// A server that runs a script for too long refuses the subscription, and nothing else that a connection needs.
+#[tokio::test]
+async fn a_process_that_connects_to_a_busy_server_listens_afterwards() {
+    let server = RedisServer::start().await;
+    let locks = patient(&server).ttl(TTL).build().await.unwrap();
+    server.ask("CONFIG SET lua-time-limit 1").await;
+    let mut endless = server.connection().await;
+    let mut script = cmd("EVAL");
+    script.arg("while true do end").arg(0);
+    let endless = tokio::spawn(async move { script.exec_async(&mut endless).await });
+    let is_busy = async || server.try_ask("PING").await.is_err();
+    eventually(DEADLINE, "the server is busy", is_busy).await;
+    // Its connection is there when it is built.
+    let holder = patient(&server).ttl(TTL).build().await.unwrap();
+    server.ask("SCRIPT KILL").await;
+    endless.await.unwrap().unwrap_err();
+    let body = hold_for_ever(&holder).await;
+    server.until_listening(2).await;
+    assert!(locks.force_release(KEY).await.unwrap());
+    let ended = within(DEADLINE, "the body is dropped", body).await.unwrap();
+    assert!(is_gone(&ended), "{ended:?}");
 }
 
 /// The rights to it are no more than those to the inbox, and locks do not depend on them.

@@ -13,7 +13,7 @@ use super::{
         history::History,
         pace::Pace,
         pushes,
-        source::{Limit, Opened, open},
+        source::{Following, Limit, Opened, open},
         traffic::Traffic,
     },
     Connector,
@@ -63,11 +63,13 @@ impl Connector {
         let is_pooled = self.source.is_pool();
         let limit = timeouts.connect.min(timeouts.response);
         let subscribing = async {
-            if watched.get().is_some() && !is_pooled {
-                pushes::subscribe(&driver, limit).await;
+            if watched.get().is_none() || is_pooled {
+                return None;
             }
+            let task = pushes::subscribe(&driver, limit).await;
+            task.as_ref().map(Following::new)
         };
-        let (history, ()) = join(History::of(&driver, limit), subscribing).await;
+        let (history, subscribing) = join(History::of(&driver, limit), subscribing).await;
         // Where it does not say so, it may be another one each time.
         let history =
             history.unwrap_or_else(|| History::new(format!("{endpoint} {number}").into()));
@@ -90,6 +92,7 @@ impl Connector {
             traffic,
             is_pooled,
             _following: following,
+            _subscribing: subscribing,
         };
         let has = |slot| self.role.has(slot);
         recent.repeat(&connection, has, limit).await;
@@ -106,7 +109,7 @@ impl Connector {
             let mut state = self.state.lock();
             match &state.history {
                 Some(known) if *known == history => {
-                    known.raise(history.replicas());
+                    known.join(&history);
                     return known.clone();
                 }
                 _ => state.history.replace(history.clone()),

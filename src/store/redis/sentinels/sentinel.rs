@@ -172,11 +172,13 @@ async fn ask(connection: &MultiplexedConnection, name: &str) -> Result<Answer, R
     })
 }
 
-/// How many replicas there are that a sentinel may promote. One that it sees as a primary is none yet, or no more.
+/// How many replicas there are that a sentinel may promote. One that it sees as a primary is none yet, or no more. One that
+/// it has never reached has no run id: it names whatever the primary has sent its data to, a backup for example.
 fn well(replicas: &[BTreeMap<String, String>]) -> u32 {
     let is_well = |replica: &&BTreeMap<String, String>| {
         let has = |name: &str, what: &str| replica.get(name).is_some_and(|it| it.contains(what));
-        has("role-reported", "slave") && !has("flags", "down")
+        let is_known = replica.get("runid").is_some_and(|id| !id.is_empty());
+        is_known && has("role-reported", "slave") && !has("flags", "down")
     };
     let count = replicas.iter().filter(is_well).count();
     u32::try_from(count).unwrap_or(u32::MAX)
@@ -191,4 +193,33 @@ async fn query<T: FromRedisValue>(
     command: Cmd,
 ) -> Result<T, RedisError> {
     command.query_async(&mut connection.clone()).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a sentinel says of one, in the words of Redis 7.0.
+    fn replica(flags: &str, role: &str, runid: &str) -> BTreeMap<String, String> {
+        let fields = [("flags", flags), ("role-reported", role), ("runid", runid)];
+        fields
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .into()
+    }
+
+    #[test]
+    fn what_a_sentinel_has_never_reached_is_no_replica() {
+        let id = "6b0dc6cbd9b6b4bb8b0bd1a1d5f3f6ffb0f4ee9d";
+        let replicas = [
+            replica("slave", "slave", id),
+            // It was cut off a moment ago.
+            replica("slave,disconnected", "slave", id),
+            replica("slave,s_down", "slave", id),
+            replica("slave", "master", id),
+            // As it names `redis-cli --rdb`.
+            replica("slave,disconnected", "slave", ""),
+        ];
+        assert_eq!(well(&replicas), 2);
+        assert_eq!(well(&replicas[4..]), 0);
+    }
 }
