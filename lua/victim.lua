@@ -1,25 +1,34 @@
--- KEYS: 1 the victim of a cycle (hash)
--- ARGV: 1 wait id, 2 life in ms
--- returns 1 the wait is the victim, 0 another one is
-local victim = KEYS[1]
+-- KEYS: 1 the victims of the cycles with one least wait (hash)
+-- ARGV: 1 wait id, 2 life in ms, 3 … the other waits of the cycle
+-- returns 1 the wait is a victim, 0 another one of the cycle is
+local victims = KEYS[1]
 local wait, life = unpack(ARGV)
 
-local stored = redis.pcall('HGET', victim, 'wait')
-if type(stored) == 'table' then
-  if not string.find(stored.err, 'WRONGTYPE', 1, true) then
-    return stored
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+local ends = redis.pcall('HMGET', victims, wait, unpack(ARGV, 3))
+if ends.err then
+  if not string.find(ends.err, 'WRONGTYPE', 1, true) then
+    return ends
   end
   -- The key is the crate's own: what has another type there is removed.
-  redis.call('DEL', victim)
-  stored = false
+  redis.call('DEL', victims)
+  ends = {}
 end
-if stored then
-  return stored == wait and 1 or 0
+for at = 1, #ends do
+  -- One that is over has given way, or its process has died.
+  if ends[at] and now < (tonumber(ends[at]) or 0) then
+    return at == 1 and 1 or 0
+  end
 end
-redis.call('HSET', victim, 'wait', wait)
-local expires = redis.pcall('PEXPIRE', victim, life)
-if expires ~= 1 then
-  redis.call('DEL', victim)
-  return expires
+redis.call('HSET', victims, wait, string.format('%.0f', now + life * 1000))
+-- The hash outlives the last of them.
+local left = redis.pcall('PTTL', victims)
+if type(left) == 'table' or left < tonumber(life) then
+  local expires = redis.pcall('PEXPIRE', victims, life)
+  if expires ~= 1 then
+    redis.call('DEL', victims)
+    return expires
+  end
 end
 return 1

@@ -32,7 +32,7 @@ impl<K> LockRequest<K> {
     ///
     /// Say no for one of several branches of which only one has to get through, as in `select!`: a branch may be
     /// chosen though another one would have come. A ring is found only if all its requests say yes, if none of them waits
-    /// for a permit of a [semaphore](crate::Locks::semaphore), and if it has no more than eight of them.
+    /// for a permit of a [semaphore](crate::Locks::semaphore), and if it has no more than 32 of them.
     ///
     /// # Examples
     ///

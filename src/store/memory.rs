@@ -286,7 +286,7 @@ impl Waits for MemoryStore {
     fn claim_victim(&self, claim: Claim) -> Answer<bool> {
         self.execute(move |state, now| {
             let now = state.time(now);
-            state.waits.claim(claim, now)
+            state.waits.claim(&claim, now)
         })
     }
 

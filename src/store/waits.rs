@@ -25,7 +25,9 @@ pub(crate) trait Waits: Send + Sync {
     /// unless it has the form of a hold id.
     fn holds_in(&self, key: &str) -> Answer<Vec<HoldId>>;
 
-    /// Makes a wait the victim of a cycle, unless the cycle has another one. Returns whether it is that wait.
+    /// Makes a wait the victim of a cycle, unless another wait of the cycle is one. Returns whether it is a victim.
+    ///
+    /// The victim of another cycle stands in the way only while that is part of this one too: then it resolves both.
     fn claim_victim(&self, claim: Claim) -> Answer<bool>;
 
     /// Takes back a record.
@@ -103,11 +105,19 @@ pub(crate) struct SeenWait {
 }
 
 /// The claim of one wait to be the victim of a cycle.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Claim {
-    /// The least wait of the cycle, after which it is named.
-    pub(crate) cycle: HoldId,
     pub(crate) victim: HoldId,
-    /// For how long the cycle has no other victim.
+    /// The other waits of the cycle.
+    pub(crate) others: Vec<HoldId>,
+    /// For how long no other wait of the cycle is the victim of one with the same least wait.
     pub(crate) life: Duration,
+}
+
+impl Claim {
+    /// The least wait of the cycle: where its victim is noted, whichever walk has found it.
+    pub(crate) fn least(&self) -> HoldId {
+        let others = self.others.iter().copied();
+        others.fold(self.victim, HoldId::min)
+    }
 }

@@ -24,6 +24,7 @@ on_every_store!(
     the_holds_in_a_lock_are_all_but_its_token,
     all_readers_of_a_lock_are_in_it,
     a_cycle_has_one_victim_for_a_while,
+    a_victim_stands_in_the_way_of_the_cycles_that_it_is_part_of,
 );
 
 const LIFE: Duration = MINUTE.saturating_mul(4);
@@ -69,10 +70,10 @@ impl World {
         look.waits.into_iter().map(|seen| seen.wait).collect()
     }
 
-    async fn claim(&self, cycle: HoldId, victim: HoldId) -> bool {
+    async fn claim(&self, victim: HoldId, others: &[HoldId]) -> bool {
         let claim = Claim {
-            cycle,
             victim,
+            others: others.to_vec(),
             life: LIFE,
         };
         let claimed = self.store.waits().claim_victim(claim);
@@ -228,17 +229,32 @@ async fn all_readers_of_a_lock_are_in_it(world: World) {
 }
 
 async fn a_cycle_has_one_victim_for_a_while(world: World) {
-    let [cycle, one, other] = [(); 3].map(|()| some_hold());
-    assert!(world.claim(cycle, one).await);
+    let [one, other] = [(); 2].map(|()| some_hold());
+    assert!(world.claim(one, &[other]).await);
     for _ in 0..2 {
         // A repetition, as after a lost answer.
-        assert!(world.claim(cycle, one).await);
-        assert!(!world.claim(cycle, other).await);
+        assert!(world.claim(one, &[other]).await);
+        assert!(!world.claim(other, &[one]).await);
     }
-    assert!(world.claim(other, other).await);
     world.pass(LIFE + MINUTE).await;
-    assert!(world.claim(cycle, other).await);
-    assert!(!world.claim(cycle, one).await);
+    assert!(world.claim(other, &[one]).await);
+    assert!(!world.claim(one, &[other]).await);
+}
+
+/// The least wait is part of several cycles.
+async fn a_victim_stands_in_the_way_of_the_cycles_that_it_is_part_of(world: World) {
+    let mut waits = [(); 4].map(|()| some_hold());
+    waits.sort_unstable();
+    let [least, gone, second, third] = waits;
+    assert!(world.claim(gone, &[least]).await);
+    // Of another cycle; the first victim is no part of it, and may be gone.
+    assert!(world.claim(second, &[third, least]).await);
+    assert!(!world.claim(least, &[second]).await);
+    assert!(!world.claim(third, &[second, least]).await);
+    assert!(!world.claim(third, &[least, gone]).await);
+    assert!(world.claim(third, &[least]).await);
+    world.pass(LIFE + MINUTE).await;
+    assert!(world.claim(least, &[gone, second, third]).await);
 }
 
 #[tokio::test]
@@ -246,7 +262,7 @@ async fn whatever_is_published_expires() {
     let world = World::on_redis().await;
     let hold = some_hold();
     world.publish_now(&wait(&[hold]), hold).await;
-    world.claim(hold, hold).await;
+    world.claim(hold, &[]).await;
     let immortal = world.server().immortal().await;
     assert!(immortal.is_empty(), "{immortal:?}");
     world.pass(LIFE + MINUTE).await;
@@ -272,7 +288,7 @@ async fn what_has_another_type_or_cannot_be_read_is_no_record() {
     let holds = world.store.waits().holds_in(world.key.as_str()).await;
     assert!(holds.expect("holds_in").is_empty());
     world.publish_now(&wait, hold).await;
-    assert!(world.claim(hold, hold).await);
+    assert!(world.claim(hold, &[]).await);
     assert_eq!(world.waits(hold).await, slice::from_ref(&wait));
 
     let endless = format!("1 9000000000000000 {hold} x\n");

@@ -97,8 +97,8 @@ pub(super) enum WaitRequest {
     },
     Holds,
     Claim {
-        cycle: usize,
         victim: usize,
+        others: [usize; 2],
         life: Duration,
     },
     Withdraw {
@@ -167,8 +167,8 @@ impl Request {
             is_late,
         };
         let claim = WaitRequest::Claim {
-            cycle: 0,
             victim: 0,
+            others: [0, 1],
             life,
         };
         let withdraw = WaitRequest::Withdraw { by, wait: 0 };
@@ -272,10 +272,10 @@ fn any_wait_request() -> impl Strategy<Value = WaitRequest> {
         }),
         3 => (0..HOLDS).prop_map(|hold| WaitRequest::Look { hold }),
         1 => Just(WaitRequest::Holds),
-        1 => (0..HOLDS, 0..HOLDS, any_span()).prop_map(|(cycle, victim, life)| {
+        1 => (0..HOLDS, [0..HOLDS, 0..HOLDS], any_span()).prop_map(|(victim, others, life)| {
             WaitRequest::Claim {
-                cycle,
                 victim,
+                others,
                 life,
             }
         }),

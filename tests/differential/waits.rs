@@ -58,13 +58,14 @@ pub(super) async fn ask(
         WaitRequest::Look { hold } => WaitReply::Look(waits.waits_of(holds[hold]).await?),
         WaitRequest::Holds => WaitReply::Holds(waits.holds_in(key.as_str()).await?),
         WaitRequest::Claim {
-            cycle,
             victim,
+            others,
             life,
         } => {
+            let others = others.into_iter().filter(|other| *other != victim);
             let claim = Claim {
-                cycle: holds[cycle],
                 victim: holds[victim],
+                others: others.map(|other| holds[other]).collect(),
                 life,
             };
             WaitReply::Claimed(waits.claim_victim(claim).await?)

@@ -24,7 +24,7 @@ impl Waits for Link {
     }
 
     fn claim_victim(&self, claim: Claim) -> Answer<bool> {
-        self.request("victim", move |store| store.claim_victim(claim))
+        self.request("victim", move |store| store.claim_victim(claim.clone()))
     }
 
     fn withdraw_wait(&self, owner: OwnerId, wait: HoldId) -> Answer<()> {

@@ -7,14 +7,14 @@ use tokio::{select, time::Instant};
 use super::{
     publisher::Publisher,
     waiting::Waiting,
-    walk::{Cycle, Question, SecondWalk, Sight, Step, Verdict, Walk},
+    walk::{Cycle, Found, Question, SecondWalk, Sight, Step, Verdict, Walk},
 };
 use crate::{
     base::{
         error::{Blocked, Effect, LockError, StoreError},
         events,
         key::LockKey,
-        timer::{after, sleep_until},
+        timer::{after, sleep, sleep_until},
     },
     store::{
         Store, StoreTime,
@@ -24,6 +24,15 @@ use crate::{
 
 /// How often a second walk is made anew while some wait of the cycle was not published again.
 const TRIES: u32 = 6;
+
+/// What both walks of a wait came to.
+enum Walked {
+    /// This wait has to give way.
+    Victim(Cycle),
+    /// There was a cycle. Something of it has gone, or goes; what else this wait is part of was not looked for.
+    Changed,
+    Nothing,
+}
 
 /// The search of one wait.
 pub(super) struct Search<'a> {
@@ -51,7 +60,8 @@ impl<'a> Search<'a> {
         self.waiting.queues.store()
     }
 
-    /// Walks at once, and then at two, four, eight … heartbeats after the wait began.
+    /// Walks at once, and then at two, four, eight … heartbeats after the wait began; soon after a walk that has seen a
+    /// cycle.
     async fn walks(&self) -> LockError {
         let Waiting {
             heartbeat, since, ..
@@ -59,12 +69,10 @@ impl<'a> Search<'a> {
         let mut due = 2 * heartbeat;
         loop {
             let walked = self.walk().await;
-            if let Ok(Some(cycle)) = &walked {
-                return self.give_way(cycle);
-            }
             let now = Instant::now();
             let next = match walked {
-                Ok(_) => {
+                Ok(Walked::Victim(cycle)) => return self.give_way(&cycle),
+                Ok(Walked::Nothing) => {
                     while after(since, due) <= now {
                         due = due.saturating_mul(2);
                     }
@@ -72,24 +80,24 @@ impl<'a> Search<'a> {
                 }
                 // The wait stays published, so that others of a ring may find it.
                 Err(error) if self.waiting.has_refused(&error) => pending().await,
-                Err(_) => after(now, heartbeat / 4),
+                Ok(Walked::Changed) | Err(_) => after(now, heartbeat / 4),
             };
             sleep_until(next).await;
         }
     }
 
-    /// Returns the cycle that is a deadlock, if this wait is its victim.
-    async fn walk(&self) -> Result<Option<Cycle>, StoreError> {
+    async fn walk(&self) -> Result<Walked, StoreError> {
         let epoch = self.store().connection_epochs();
         let Some(wait) = self.waiting.wait() else {
-            return Ok(None);
+            return Ok(Walked::Nothing);
         };
         let mut walk = Walk::new(wait);
         let cycle = loop {
             match walk.step() {
                 Step::Ask(question) => walk.see(self.look(question).await?),
-                Step::Done(None) => return Ok(None),
-                Step::Done(Some(cycle)) => break cycle,
+                Step::Done(Found::Pause) => sleep(self.waiting.pause()).await,
+                Step::Done(Found::Nothing) => return Ok(Walked::Nothing),
+                Step::Done(Found::Cycle(cycle)) => break cycle,
             }
         };
         let ended = Instant::now();
@@ -101,14 +109,19 @@ impl<'a> Search<'a> {
             next = after(Instant::now(), beat / 4);
             match self.second_walk(&cycle, ended).await? {
                 Verdict::Deadlock if self.store().connection_epochs() == epoch => {
-                    return Ok(self.claim(&cycle, beat).await?.then_some(cycle));
+                    let is_victim = self.claim(&cycle, beat).await?;
+                    return Ok(if is_victim {
+                        Walked::Victim(cycle)
+                    } else {
+                        Walked::Changed
+                    });
                 }
                 Verdict::Unsure => {}
                 // Times of two servers cannot be compared.
                 Verdict::Deadlock | Verdict::Gone => break,
             }
         }
-        Ok(None)
+        Ok(Walked::Changed)
     }
 
     async fn second_walk(&self, cycle: &Cycle, ended: Instant) -> Result<Verdict, StoreError> {
@@ -146,8 +159,8 @@ impl<'a> Search<'a> {
     async fn claim(&self, cycle: &Cycle, beat: Duration) -> Result<bool, StoreError> {
         let victim = self.waiting.hold;
         let claim = Claim {
-            cycle: cycle.least(),
             victim,
+            others: cycle.waits().filter(|wait| *wait != victim).collect(),
             life: 4 * beat,
         };
         self.store().waits().claim_victim(claim).await

@@ -5,7 +5,9 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 
-use super::walk::{Cycle, Question, SecondWalk, Sight, Step, Verdict, Walk};
+use super::walk::{
+    Cycle, DEEP, Found, LOOKS, MOST, Question, SecondWalk, Sight, Step, Verdict, Walk,
+};
 use crate::{
     base::id::HoldId,
     store::{
@@ -17,6 +19,7 @@ use crate::{
 mod model;
 mod protocol;
 mod random;
+mod rings;
 mod shell;
 mod store;
 
@@ -119,7 +122,12 @@ impl Graph {
         loop {
             match walk.step() {
                 Step::Ask(question) => walk.see(self.sight(&question, moment)),
-                Step::Done(cycle) => return (cycle, looks),
+                Step::Done(Found::Pause) => {
+                    assert!(looks > 0 && looks % LOOKS == 0, "{looks}");
+                    continue;
+                }
+                Step::Done(Found::Cycle(cycle)) => return (Some(cycle), looks),
+                Step::Done(Found::Nothing) => return (None, looks),
             }
             looks += 1;
         }

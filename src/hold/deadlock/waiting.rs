@@ -32,6 +32,9 @@ const ENCLOSING: usize = 256;
 /// From so many published waits of one `Locks` on each of them is published half as often.
 const MANY: usize = 256;
 
+/// How many waits of one `Locks` may go on with a long walk four times in a heartbeat. Of more each waits longer.
+const WALKERS: usize = 4;
+
 /// How many waits of one `Locks` are published.
 #[derive(Debug, Default)]
 pub(crate) struct PublishedCount(AtomicUsize);
@@ -79,6 +82,13 @@ pub(crate) struct Waiting<'a> {
 }
 
 impl Waiting<'_> {
+    /// How long a walk pauses after so many looks: however many walk, they take as many looks in a heartbeat.
+    pub(super) fn pause(&self) -> Duration {
+        let walkers = self.count.0.load(Ordering::Relaxed).div_ceil(WALKERS);
+        let walkers = u32::try_from(walkers).unwrap_or(u32::MAX).max(1);
+        (self.heartbeat / 4).saturating_mul(walkers)
+    }
+
     /// Reports the first failure of the search. Returns whether the store refuses for good.
     pub(super) fn has_refused(&self, error: &StoreError) -> bool {
         if !self.has_reported.swap(true, Ordering::Relaxed) {
@@ -87,16 +97,21 @@ impl Waiting<'_> {
         error.effect() == Effect::Refused
     }
 
-    /// What is published of it: what encloses the present poll, and what the acquisition has already. `None` if there
-    /// is nothing of both.
-    pub(super) fn wait(&self) -> Option<EnclosedWait> {
+    /// What encloses the present poll, and what the acquisition has already.
+    fn enclosing(&self) -> Vec<Arc<Hold>> {
         let mut holds = scope::enclosing_holds(self.locks, ENCLOSING);
         let is_new = |hold: &&Arc<Hold>| !holds.iter().any(|known| Arc::ptr_eq(known, hold));
         let has: Vec<_> = self.has.iter().filter(is_new).map(Arc::clone).collect();
         holds.splice(..0, has);
-        let enclosing: Vec<_> = holds
+        holds.truncate(ENCLOSING);
+        holds
+    }
+
+    /// What is published of it. `None` if nothing encloses it.
+    pub(super) fn wait(&self) -> Option<EnclosedWait> {
+        let enclosing: Vec<_> = self
+            .enclosing()
             .iter()
-            .take(ENCLOSING)
             .map(|hold| Enclosing {
                 hold: hold.id(),
                 key: hold.key().as_str().into(),

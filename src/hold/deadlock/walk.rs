@@ -26,11 +26,14 @@ use crate::{
     },
 };
 
-/// How many waits a cycle has at most.
-const DEEP: usize = 8;
+/// How many waits a cycle has at most. When one begins all of them walk, so its looks grow by the square.
+pub(super) const DEEP: usize = 32;
 
-/// How many looks a walk takes at most.
-const LOOKS: usize = 64;
+/// How many looks a walk takes before it pauses: enough for the longest cycle.
+pub(super) const LOOKS: usize = 2 * DEEP;
+
+/// How many holds, and how many waits, a walk keeps in mind.
+pub(super) const MOST: usize = 16_384;
 
 /// What is to be looked at.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -55,16 +58,29 @@ pub(super) enum Step<T> {
     Done(T),
 }
 
-/// The first walk: breadth first, from one wait.
+/// What the first walk came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    Cycle(Cycle),
+    Nothing,
+    /// Nothing so far: it has taken its looks, and goes on with the next step.
+    Pause,
+}
+
+/// The first walk: breadth first, from one wait. It goes on where it has paused, so that it sees all that can be
+/// reached, however many readers a lock has.
 #[derive(Clone, Debug)]
 #[cfg_attr(test, derive(PartialEq, Eq, Hash))]
 pub(super) struct Walk {
     nodes: Vec<Node>,
+    /// The waits of the nodes.
+    reached: BTreeSet<HoldId>,
     /// What each key that was looked at holds.
-    holds: BTreeMap<Arc<str>, Vec<HoldId>>,
+    holds: BTreeMap<Arc<str>, Arc<[HoldId]>>,
     /// The holds whose waits were looked at, or are to be.
     known: BTreeSet<HoldId>,
     todo: VecDeque<Todo>,
+    /// How many looks are left before it pauses.
     looks: usize,
     closes: Option<(usize, HoldId)>,
 }
@@ -118,6 +134,7 @@ pub(super) struct Cycle {
 
 impl Walk {
     pub(super) fn new(wait: EnclosedWait) -> Self {
+        let reached = BTreeSet::from([wait.id]);
         let link = Link {
             wait,
             reached: None,
@@ -128,41 +145,50 @@ impl Walk {
                 parent: 0,
                 depth: 1,
             }],
+            reached,
             holds: BTreeMap::new(),
             known: BTreeSet::new(),
             todo: VecDeque::from([Todo::Holds(0)]),
-            looks: 0,
+            looks: LOOKS,
             closes: None,
         }
     }
 
     /// What to look at next, or what the walk came to.
-    pub(super) fn step(&mut self) -> Step<Option<Cycle>> {
-        while self.closes.is_none() && self.looks < LOOKS {
-            match self.todo.front() {
-                None => break,
-                Some(&Todo::Holds(node)) => {
+    pub(super) fn step(&mut self) -> Step<Found> {
+        while self.closes.is_none()
+            && let Some(todo) = self.todo.front()
+        {
+            let question = match *todo {
+                Todo::Holds(node) => {
                     let key = Arc::clone(&self.nodes[node].link.wait.key);
-                    let Some(holds) = self.holds.get(&key) else {
-                        return Step::Ask(Question::Holds(key));
-                    };
-                    let holds = holds.clone();
-                    self.todo.pop_front();
-                    self.expand(node, &holds);
+                    if let Some(holds) = self.holds.get(&key) {
+                        let holds = Arc::clone(holds);
+                        self.todo.pop_front();
+                        self.expand(node, &holds);
+                        continue;
+                    }
+                    Question::Holds(key)
                 }
-                Some(&Todo::Waits(_, hold)) => return Step::Ask(Question::Waits(hold)),
+                Todo::Waits(_, hold) => Question::Waits(hold),
+            };
+            if self.looks == 0 {
+                self.looks = LOOKS;
+                return Step::Done(Found::Pause);
             }
+            return Step::Ask(question);
         }
-        Step::Done(self.closes.map(|(node, closes)| self.cycle(node, closes)))
+        let cycle = self.closes.map(|(node, closes)| self.cycle(node, closes));
+        Step::Done(cycle.map_or(Found::Nothing, Found::Cycle))
     }
 
     /// The answer to what was asked last.
     pub(super) fn see(&mut self, sight: Sight) {
-        self.looks += 1;
+        self.looks = self.looks.saturating_sub(1);
         match (self.todo.front(), sight) {
             (Some(&Todo::Holds(node)), Sight::Holds(holds)) => {
                 let key = Arc::clone(&self.nodes[node].link.wait.key);
-                self.holds.insert(key, holds);
+                self.holds.insert(key, holds.into());
             }
             (Some(&Todo::Waits(parent, by)), Sight::Waits(look, asked)) => {
                 self.todo.pop_front();
@@ -177,10 +203,9 @@ impl Walk {
     }
 
     fn reach(&mut self, parent: usize, seen: SeenWait, by: HoldId, at: StoreTime, asked: Instant) {
-        let mut nodes = self.nodes.iter();
-        let is_known = nodes.any(|node| node.link.wait.id == seen.wait.id);
         let depth = self.nodes[parent].depth + 1;
-        if is_known || depth > DEEP || seen.wait.enclosed_by(by).is_none() {
+        let is_beyond = depth > DEEP || self.nodes.len() == MOST;
+        if is_beyond || seen.wait.enclosed_by(by).is_none() || !self.reached.insert(seen.wait.id) {
             return;
         }
         let reached = Some(Reached {
@@ -210,7 +235,7 @@ impl Walk {
             return;
         }
         for &hold in holds {
-            if self.known.insert(hold) {
+            if self.known.len() < MOST && self.known.insert(hold) {
                 self.todo.push_back(Todo::Waits(node, hold));
             }
         }
@@ -233,10 +258,9 @@ impl Cycle {
         reached.map_or(self.closes, |reached| reached.by)
     }
 
-    /// After which the cycle is named, whichever walk has found it.
-    pub(super) fn least(&self) -> HoldId {
-        let waits = self.links.iter().map(|link| link.wait.id);
-        waits.min().unwrap_or(self.closes)
+    /// Its waits.
+    pub(super) fn waits(&self) -> impl Iterator<Item = HoldId> {
+        self.links.iter().map(|link| link.wait.id)
     }
 
     /// The greatest heartbeat of its waits, where this is that of the first.

@@ -14,8 +14,8 @@ use crate::{
 #[derive(Debug, Default)]
 pub(super) struct PublishedWaits {
     of: BTreeMap<OwnerId, BTreeMap<HoldId, SeenWait>>,
-    /// By the least wait of the cycle, each with its end.
-    victims: BTreeMap<HoldId, (HoldId, StoreTime)>,
+    /// By the least wait of the cycle, and each with its end.
+    victims: BTreeMap<HoldId, BTreeMap<HoldId, StoreTime>>,
 }
 
 impl PublishedWaits {
@@ -25,7 +25,10 @@ impl PublishedWaits {
             waits.retain(|_, seen| now < seen.stamp.after(seen.life));
             !waits.is_empty()
         });
-        self.victims.retain(|_, (_, end)| now < *end);
+        self.victims.retain(|_, victims| {
+            victims.retain(|_, end| now < *end);
+            !victims.is_empty()
+        });
     }
 
     pub(super) fn publish(&mut self, publication: Publication, now: StoreTime) -> Published {
@@ -60,17 +63,16 @@ impl PublishedWaits {
         }
     }
 
-    pub(super) fn claim(&mut self, claim: Claim, now: StoreTime) -> bool {
-        let Claim {
-            cycle,
-            victim,
-            life,
-        } = claim;
-        let chosen = self.victims.get(&cycle).filter(|(_, end)| now < *end);
-        if let Some((chosen, _)) = chosen {
-            return *chosen == victim;
+    pub(super) fn claim(&mut self, claim: &Claim, now: StoreTime) -> bool {
+        let victims = self.victims.entry(claim.least()).or_default();
+        let is_victim = |wait: &HoldId| victims.get(wait).is_some_and(|end| now < *end);
+        if is_victim(&claim.victim) {
+            return true;
         }
-        self.victims.insert(cycle, (victim, now.after(life)));
+        if claim.others.iter().any(is_victim) {
+            return false;
+        }
+        victims.insert(claim.victim, now.after(claim.life));
         true
     }
 

@@ -126,7 +126,7 @@ pub(super) fn holds(reply: Value) -> Result<Vec<HoldId>, Unexpected> {
     parse().ok_or(Unexpected(reply))
 }
 
-/// Each script touches what belongs to one owner, or the victim of one cycle, or the fields of one lock.
+/// Each script touches what belongs to one owner, or the victims of cycles with one least wait, or the fields of one lock.
 impl Waits for Topology {
     fn publish_wait(&self, publication: Publication) -> Answer<Published> {
         let Publication {
@@ -158,9 +158,11 @@ impl Waits for Topology {
     fn claim_victim(&self, claim: Claim) -> Answer<bool> {
         let call = VICTIM
             .call(1)
-            .arg(Victim(claim.cycle))
+            .arg(Victim(claim.least()))
             .arg(Field(claim.victim))
             .millis(claim.life);
+        let others = claim.others.into_iter();
+        let call = others.fold(call, |call, wait| call.arg(Field(wait)));
         self.ask(call, reply::flag)
     }
 

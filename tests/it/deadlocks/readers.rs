@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::support::turns::processes;
 use crate::support::{DEADLINE, RedisServer, eventually, patient, within};
+use futures_util::future::join_all;
 use reentry::{LockError, Locks};
 use tokio::sync::Barrier;
 
@@ -92,4 +93,54 @@ async fn a_reader_behind_a_writer_waits_for_those_that_the_writer_waits_for() {
     assert_eq!(victims(&[one, other]), 1);
     let written = within(DEADLINE, "the writer's turn", waiting).await;
     written.unwrap().unwrap();
+}
+
+/// Takes the outer lock to read, and once all have theirs the inner one.
+async fn reads(locks: &Locks, outer: &str, inner: &str, all: &Barrier) -> Result<(), LockError> {
+    let body = async {
+        all.wait().await;
+        locks.lock(inner).wait(LONG).run(async {}).await
+    };
+    locks.lock(outer).shared().run_flat(body).await
+}
+
+/// A claim for one of the rings says nothing of the others.
+#[tokio::test]
+async fn rings_that_share_a_wait_end_one_after_the_other() {
+    const READERS: usize = 4;
+    let server = RedisServer::start().await;
+    let [readers, writer] = processes(&patient(&server).heartbeat(HEARTBEAT)).await;
+    let all = Barrier::new(READERS + 1);
+    let reading = join_all((0..READERS).map(|_| reads(&readers, "shared", "held", &all)));
+    let writes = async {
+        let body = async {
+            all.wait().await;
+            writer.lock("shared").wait(LONG).run(async {}).await
+        };
+        writer.lock("held").run_flat(body).await
+    };
+    let rings = async { tokio::join!(reading, writes) };
+    let (mut results, written) = within(DEADLINE, "all rings end", rings).await;
+    results.push(written);
+    assert!((1..=READERS).contains(&victims(&results)), "{results:?}");
+}
+
+/// A walk goes on where it has paused, and does not look at the same readers again.
+#[tokio::test]
+async fn a_ring_through_locks_with_many_readers_is_found() {
+    let server = RedisServer::start().await;
+    let [locks, others] = processes(&patient(&server).heartbeat(HEARTBEAT)).await;
+    let keys = ["one", "other"].repeat(150);
+    let inside = join_all(keys.iter().map(|key| others.lock(*key).shared().acquire()));
+    let inside: Vec<_> = inside.await.into_iter().map(Result::unwrap).collect();
+    let both = Barrier::new(2);
+    let ring = async {
+        tokio::select! {
+            result = reads(&locks, "one", "other", &both) => result,
+            result = reads(&locks, "other", "one", &both) => result,
+        }
+    };
+    let first = within(DEADLINE, "one gives way", ring).await;
+    assert_eq!(victims(&[first]), 1);
+    drop(inside);
 }

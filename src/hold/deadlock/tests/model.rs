@@ -85,7 +85,7 @@ fn time(ticks: u64) -> StoreTime {
 }
 
 fn waits(cycle: &Cycle) -> Vec<HoldId> {
-    let mut waits: Vec<_> = cycle.links.iter().map(|link| link.wait.id).collect();
+    let mut waits: Vec<_> = cycle.waits().collect();
     waits.sort_unstable();
     waits
 }
@@ -234,12 +234,13 @@ impl State {
                     walk.see(self.sight(&question, broken));
                     Walking::First(walk)
                 }
-                Step::Done(None) => Walking::Over,
-                Step::Done(Some(cycle)) if broken == Some(Broken::SecondWalk) => {
+                Step::Done(Found::Pause) => Walking::First(walk),
+                Step::Done(Found::Nothing) => Walking::Over,
+                Step::Done(Found::Cycle(cycle)) if broken == Some(Broken::SecondWalk) => {
                     self.victim = Some(waits(&cycle));
                     Walking::Over
                 }
-                Step::Done(Some(cycle)) => Walking::Between(cycle, instant(self.now)),
+                Step::Done(Found::Cycle(cycle)) => Walking::Between(cycle, instant(self.now)),
             },
             Walking::Between(cycle, ended) => {
                 let walk = SecondWalk::new(&cycle, ended);

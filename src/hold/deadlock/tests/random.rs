@@ -8,7 +8,7 @@ const OWNERS: usize = 3;
 const HOLDS: usize = 3;
 const KEYS: usize = 5;
 
-/// At most eight, so that no cycle is longer.
+/// Fewer than the longest cycle that is looked for.
 const WAITS: usize = 8;
 
 fn any_hold() -> impl Strategy<Value = HoldId> {

@@ -15,12 +15,12 @@ fn ring(members: usize) -> Graph {
 }
 
 fn ids(cycle: &Cycle) -> Vec<HoldId> {
-    cycle.links.iter().map(|link| link.wait.id).collect()
+    cycle.waits().collect()
 }
 
 #[test]
 fn every_wait_of_a_ring_finds_it_and_names_it_alike() {
-    for members in 1..=8 {
+    for members in 1..=DEEP {
         let graph = ring(members);
         for from in 0..members {
             let (cycle, looks) = graph.walk(from, Moment::first());
@@ -30,7 +30,6 @@ fn every_wait_of_a_ring_finds_it_and_names_it_alike() {
                 .collect();
             assert_eq!(ids(&cycle), expected);
             assert_eq!(cycle.closes, hold(from, 1));
-            assert_eq!(cycle.least(), hold(0, 2));
             assert_eq!(looks, 2 * members - 1);
             let blocked: Vec<_> = cycle
                 .blocked()
@@ -46,22 +45,55 @@ fn every_wait_of_a_ring_finds_it_and_names_it_alike() {
 }
 
 #[test]
-fn a_ring_of_more_than_eight_is_not_looked_for() {
-    assert_eq!(ring(9).walk(0, Moment::first()).0, None);
+fn a_ring_of_more_waits_is_not_looked_for() {
+    assert_eq!(ring(DEEP + 1).walk(0, Moment::first()).0, None);
+}
+
+/// A wait for a lock with so many readers, each of which waits for a key of its own.
+fn behind_readers(readers: usize) -> Graph {
+    let holds: Vec<_> = (1..=readers).map(|owner| hold(owner, 1)).collect();
+    let waits = holds.iter().enumerate();
+    let waits = waits.map(|(at, &by)| wait(hold(at + 1, 2), at + 1, &[(by, 0)]));
+    let first = wait(hold(0, 2), 0, &[(hold(0, 1), 200)]);
+    Graph {
+        waits: std::iter::once(first).chain(waits).collect(),
+        keys: vec![holds],
+    }
 }
 
 #[test]
-fn a_walk_takes_64_looks_at_most() {
-    // A hundred readers hold the key, and each waits for a key of its own.
-    let holds: Vec<_> = (1..=100).map(|owner| hold(owner, 1)).collect();
-    let mut graph = Graph {
-        keys: vec![holds.clone()],
-        waits: vec![wait(hold(0, 2), 0, &[(hold(0, 1), 200)])],
+fn a_walk_pauses_after_so_many_looks_and_sees_all_readers() {
+    // The holds in the key, the waits of each, and what is in the key of each.
+    assert_eq!(
+        behind_readers(100).walk(0, Moment::first()),
+        (None, 1 + 2 * 100)
+    );
+    // The last of them waits for what the first wait is in.
+    for readers in [10, 60, 100, 1_000] {
+        let mut graph = behind_readers(readers);
+        graph.keys.resize(readers + 1, Vec::new());
+        graph.keys[readers] = vec![hold(0, 1)];
+        let (cycle, looks) = graph.walk(0, Moment::first());
+        let expected = vec![hold(0, 2), hold(readers, 2)];
+        assert_eq!(cycle.map(|cycle| ids(&cycle)), Some(expected));
+        assert_eq!(looks, 1 + 2 * readers);
+    }
+}
+
+#[test]
+fn a_walk_keeps_so_many_in_mind() {
+    let mut graph = behind_readers(MOST + 1);
+    graph.waits.truncate(1);
+    assert_eq!(graph.walk(0, Moment::first()), (None, 1 + MOST));
+    // One hold encloses more waits, each for a key of its own.
+    let outer = hold(1, 1);
+    let waits = (0..=MOST).map(|at| wait(hold(2, at), at + 1, &[(outer, 0)]));
+    let first = wait(hold(0, 2), 0, &[(hold(0, 1), 200)]);
+    let graph = Graph {
+        keys: vec![vec![outer]],
+        waits: std::iter::once(first).chain(waits).collect(),
     };
-    let waits = holds.iter().enumerate();
-    let waits = waits.map(|(at, &by)| wait(hold(at + 1, 2), at + 1, &[(by, 0)]));
-    graph.waits.extend(waits);
-    assert_eq!(graph.walk(0, Moment::first()), (None, 64));
+    assert_eq!(graph.walk(0, Moment::first()), (None, 2 + MOST - 1));
 }
 
 #[test]

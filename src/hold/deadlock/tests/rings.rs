@@ -1,0 +1,168 @@
+//! Rings that share a wait, long rings, and rings through locks with many readers: each ends soon.
+
+use std::time::Duration;
+
+use futures_util::future::{join_all, try_join_all};
+use tokio::{
+    sync::Barrier,
+    time::{Instant, timeout},
+};
+
+use super::{DEEP, store::Watched};
+use crate::{
+    LockError, LockGuard, Locks,
+    base::{mutex::Mutex, timer::sleep},
+};
+
+/// That of the locks in use.
+const HEARTBEAT: Duration = Duration::from_secs(1);
+
+/// Takes the outer lock, and the inner one inside of it once all of them hold theirs.
+async fn nest(
+    locks: &Locks,
+    (outer, is_shared): (&str, bool),
+    inner: &str,
+    after: Duration,
+    all: &Barrier,
+) -> Result<(), LockError> {
+    let mut outer = locks.lock(outer).wait_forever();
+    if is_shared {
+        outer = outer.shared();
+    }
+    let body = async {
+        all.wait().await;
+        sleep(after).await;
+        locks.lock(inner).wait_forever().run(async {}).await
+    };
+    outer.run_flat(body).await
+}
+
+/// How many gave way.
+fn victims(results: &[Result<(), LockError>]) -> u32 {
+    let victims = results.iter().map(|result| match result {
+        Err(error) => u32::from(error.is_deadlock()),
+        Ok(()) => 0,
+    });
+    victims.sum()
+}
+
+/// A writer holds what the readers of another lock want, and wants their lock. They begin one after the other. Returns
+/// how many gave way, and how long it took from the first wait on.
+async fn writer_among(readers: u32, apart: Duration, writer_at: u32) -> (u32, Duration) {
+    let locks = Watched::new().locks();
+    let all = Barrier::new(readers as usize + 1);
+    let begun = Instant::now();
+    let nests = (0..=readers).map(async |at| {
+        let (outer, inner) = if at == writer_at {
+            (("held", false), "shared")
+        } else {
+            (("shared", true), "held")
+        };
+        nest(&locks, outer, inner, apart * at, &all).await
+    });
+    let victims = victims(&join_all(nests).await);
+    (victims, begun.elapsed())
+}
+
+#[tokio::test(start_paused = true)]
+async fn rings_that_share_their_waits_all_end_soon() {
+    for readers in [1, 2, 3, 8, 30] {
+        for apart in [0, 10, 300] {
+            let apart = Duration::from_millis(apart);
+            for writer_at in [0, readers / 2, readers] {
+                let (victims, took) = writer_among(readers, apart, writer_at).await;
+                let case = format!("{readers} readers, {apart:?} apart, the writer at {writer_at}");
+                assert!((1..=readers).contains(&victims), "{case}: {victims}");
+                assert!(took < apart * readers + 2 * HEARTBEAT, "{case}: {took:?}");
+            }
+        }
+    }
+}
+
+/// Many take two of few locks, to read or to write, in any order, and begin at any time.
+#[tokio::test(start_paused = true)]
+async fn whatever_rings_there_are_no_caller_waits_for_long() {
+    const CALLERS: u64 = 12;
+    for seed in 0..150 {
+        fastrand::seed(seed);
+        let locks = Watched::new().locks();
+        let plans: Vec<_> = (0..CALLERS)
+            .map(|_| {
+                let (outer, step) = (fastrand::u8(0..5), fastrand::u8(1..5));
+                let keys = [outer, (outer + step) % 5].map(|key| key.to_string());
+                (keys, fastrand::bool(), fastrand::u64(0..500))
+            })
+            .collect();
+        let last = Mutex::new((Instant::now(), Duration::ZERO));
+        let calls = plans.iter().map(async |(keys, is_shared, after)| {
+            sleep(Duration::from_millis(*after)).await;
+            let mut outer = locks.lock(&keys[0]).wait_forever();
+            if *is_shared {
+                outer = outer.shared();
+            }
+            let body = async {
+                sleep(Duration::from_millis(50)).await;
+                let inner = locks.lock(&keys[1]).wait_forever();
+                inner.run(async {}).await
+            };
+            let result = outer.run_flat(body).await;
+            let mut last = last.lock();
+            let longest = last.1.max(last.0.elapsed());
+            *last = (Instant::now(), longest);
+            result
+        });
+        let results = join_all(calls).await;
+        assert!(
+            results.iter().flatten().count() > 0,
+            "seed {seed}: all gave way"
+        );
+        // The longest time in which no caller came to its end.
+        let (_, longest) = *last.lock();
+        assert!(longest < 3 * HEARTBEAT, "seed {seed}: {longest:?}");
+    }
+}
+
+/// Each holds a key and waits for that of the next one.
+async fn ring(members: usize) -> (u32, Duration) {
+    let locks = Watched::new().locks();
+    let all = Barrier::new(members);
+    let begun = Instant::now();
+    let nests = (0..members).map(async |at| {
+        let [outer, inner] = [at, (at + 1) % members].map(|at| format!("key:{at}"));
+        nest(&locks, (&outer, false), &inner, Duration::ZERO, &all).await
+    });
+    let victims = victims(&join_all(nests).await);
+    (victims, begun.elapsed())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_ring_ends_within_two_heartbeats() {
+    for members in [8, 9, 20, DEEP] {
+        let (victims, took) = ring(members).await;
+        assert_eq!(victims, 1);
+        assert!(took < 2 * HEARTBEAT, "{members}: {took:?}");
+    }
+}
+
+/// Two read a lock with many others, and each wants to write what the other one reads.
+#[tokio::test(start_paused = true)]
+async fn a_ring_through_locks_with_many_readers_ends() -> Result<(), LockError> {
+    const READERS: usize = 500;
+    let locks = Watched::new().locks();
+    let keys = ["one", "other"].repeat(READERS);
+    let others = try_join_all(keys.iter().map(|key| locks.lock(*key).shared().acquire())).await?;
+    let (both, begun) = (Barrier::new(2), Instant::now());
+    let first = async {
+        let zero = Duration::ZERO;
+        tokio::select! {
+            result = nest(&locks, ("one", true), "other", zero, &both) => result,
+            result = nest(&locks, ("other", true), "one", zero, &both) => result,
+        }
+    };
+    let first = timeout(100 * HEARTBEAT, first).await;
+    assert_eq!(first.map(|result| victims(&[result])), Ok(1));
+    // Eight pauses of a quarter of a heartbeat, and what a short ring takes.
+    assert!(begun.elapsed() < 4 * HEARTBEAT, "{:?}", begun.elapsed());
+    try_join_all(others.into_iter().map(LockGuard::release)).await?;
+    Ok(())
+}
