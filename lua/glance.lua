@@ -7,12 +7,9 @@
 local lock, line, entries = unpack(KEYS)
 local most, looked = tonumber(ARGV[1]), tonumber(ARGV[2])
 -- include token
+-- include holder
 -- include entry
 -- include read
-
-local function is_hold(field)
-  return #field < 58 and string.find(field, '^%x%x%x%x%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%x%x%x%x%x%x%x%x:%d+$')
-end
 
 local count = read('HLEN', lock)
 if type(count) ~= 'number' or count == 0 then
@@ -68,7 +65,7 @@ local shown = {redis.call('PTTL', lock), waiting, known(depths[1]) or 0, is_shar
 for at, field in ipairs(fields) do
   local depth = depths[at + 1]
   -- What is no number is no depth, and so the hash is no lock; a reader whose field is gone has ended.
-  if depth and #depth < 20 and string.find(depth, '^%d+$') then
+  if depth and is_depth(depth) then
     local ends = leases[at] and tonumber(leases[at])
     table.insert(shown, field)
     table.insert(shown, depth)

@@ -78,8 +78,8 @@ impl Locks {
         matches!(error, LockError::Store { source, .. } if survey.refuses_key(source))
     }
 
-    /// Ends the holds that an inspection has shown, as far as they are still there, and no other ones. Returns whether
-    /// some were ended.
+    /// Ends the holds that an inspection has shown, as far as they are still there, and no other ones. Returns those that
+    /// were ended.
     ///
     /// # Errors
     ///
@@ -89,19 +89,14 @@ impl Locks {
         &self,
         key: impl AsRef<str>,
         seen: &LockInfo,
-    ) -> Result<bool, LockError> {
+    ) -> Result<Vec<String>, LockError> {
         let key = self.engine().open_key(key.as_ref())?;
         let fields = seen.holders.iter();
         let seen = Seen {
             fields: fields.map(|it| it.hold_id.clone().into_bytes()).collect(),
             token: seen.token,
         };
-        let fields = seen.fields.clone();
-        let forced = self.engine().store().force_release(&key, seen).await;
-        let forced = forced.map_err(on(&key))?;
-        if forced {
-            self.engine().taken_away(&key, &fields);
-        }
-        Ok(forced)
+        let ended = self.engine().force_release(&key, seen).await;
+        ended.map_err(on(&key))
     }
 }

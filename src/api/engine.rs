@@ -13,7 +13,7 @@ use crate::base::metrics::Class;
 use crate::{
     base::{
         acquisition::Acquisition,
-        error::LockError,
+        error::{LockError, StoreError},
         id::HoldId,
         key::LockKey,
         metrics,
@@ -29,7 +29,7 @@ use crate::{
         scope::{self, LocksId},
     },
     queue::LocalQueues,
-    store::{ForcedMessage, Holders as _, Store},
+    store::{ForcedMessage, Holders as _, Seen, Store},
 };
 
 mod several;
@@ -127,13 +127,21 @@ impl Engine {
         &self.prefix
     }
 
-    /// A lock was taken away from the holders of these fields. Those in this process learn it at once.
-    pub(super) fn taken_away(&self, key: &LockKey, fields: &[Vec<u8>]) {
-        let holds = fields.iter().filter_map(|field| str::from_utf8(field).ok());
+    /// Takes the lock away from those holders that were seen, as far as they are still there, and returns them. Those in
+    /// this process learn it at once.
+    pub(super) async fn force_release(
+        &self,
+        key: &LockKey,
+        seen: Seen,
+    ) -> Result<Vec<String>, StoreError> {
+        let ended = self.store().force_release(key, seen).await?.into_iter();
+        let ended = ended.filter_map(|field| String::from_utf8(field).ok());
+        let ended: Vec<_> = ended.collect();
         self.renewals.forced(ForcedMessage {
             key: key.as_str().to_owned(),
-            holds: holds.filter_map(|hold| hold.parse().ok()).collect(),
+            holds: ended.iter().filter_map(|hold| hold.parse().ok()).collect(),
         });
+        Ok(ended)
     }
 
     /// How many callers wait for the key in this process.

@@ -255,15 +255,17 @@ impl Locks {
         Ok(snapshot.map(|snapshot| LockInfo::new(snapshot, self.engine.waiters(&key))))
     }
 
-    /// Takes the lock away from its present holder, or from all its readers. Returns false if the lock is free.
+    /// Takes the lock away from its present holder, or from its readers, of more than 1,000 from 1,000. Returns false if the
+    /// lock is free.
     ///
     /// A holder of this `Locks` learns of it at once, and so does one elsewhere, by a message. Where the message cannot
     /// come (over a [pool](crate::LocksBuilder::pool), without [`Wake::Notify`](crate::Wake::Notify), or because it is lost)
     /// it learns of it at its next renewal, or at its deadline, and may work on until then. Use it as an operator, or for
     /// a holder that is known to be dead. A hold that began after this call looked at the lock is left alone.
     ///
-    /// It also removes what another program has written into the lock. A key that holds something other
-    /// than a lock is left as it is.
+    /// A key that holds something other than a lock is left as it is. A lock is a hash whose fields are all
+    /// `<uuid>:<number>`, as this crate and the classic scripts write them, each with a count from 1 on; beside them `token`
+    /// may stand. One such field that was not there when this call looked is left alone, and keeps the lock.
     ///
     /// # Errors
     ///
@@ -288,21 +290,12 @@ impl Locks {
     /// ```
     pub async fn force_release(&self, key: impl AsRef<str>) -> Result<bool, LockError> {
         let key = self.engine.open_key(key.as_ref())?;
-        let store = self.engine.store();
-        let snapshot = store.inspect(&key).await.map_err(on(&key))?;
-        match snapshot {
-            Some(snapshot) => {
-                let seen = snapshot.seen();
-                let fields = seen.fields.clone();
-                let forced = store.force_release(&key, seen).await;
-                let forced = forced.map_err(on(&key))?;
-                if forced {
-                    self.engine.taken_away(&key, &fields);
-                }
-                Ok(forced)
-            }
-            None => Ok(false),
-        }
+        let snapshot = self.engine.store().inspect(&key).await.map_err(on(&key))?;
+        let Some(snapshot) = snapshot else {
+            return Ok(false);
+        };
+        let ended = self.engine.force_release(&key, snapshot.seen()).await;
+        Ok(!ended.map_err(on(&key))?.is_empty())
     }
 }
 

@@ -192,7 +192,7 @@ impl Store for MemoryStore {
         self.execute(move |state, now| state.inspect(&key, now))
     }
 
-    fn force_release(&self, key: &LockKey, seen: Seen) -> Answer<bool> {
+    fn force_release(&self, key: &LockKey, seen: Seen) -> Answer<Vec<Vec<u8>>> {
         let key = key.clone();
         self.execute(move |state, now| state.force_release(&key, &seen, now))
     }

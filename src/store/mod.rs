@@ -112,9 +112,9 @@ pub(crate) trait Store: fmt::Debug + Send + Sync {
         self.inspect(key)
     }
 
-    /// Ends the holds that were `seen`, as far as they are still there. The lock moves on, unless other readers are in
-    /// it.
-    fn force_release(&self, key: &LockKey, seen: Seen) -> Answer<bool>;
+    /// Ends the holds that were `seen`, as far as they are still there, and returns their fields. The lock moves on, unless
+    /// others are in it. A hash that does not look like a lock is refused.
+    fn force_release(&self, key: &LockKey, seen: Seen) -> Answer<Vec<Vec<u8>>>;
 
     /// Where acquisitions that wait are published.
     fn waits(&self) -> &dyn Waits;

@@ -326,12 +326,12 @@ impl Store for RedisStore {
         self.run(call, reply::snapshot)
     }
 
-    fn force_release(&self, key: &LockKey, seen: Seen) -> Answer<bool> {
+    fn force_release(&self, key: &LockKey, seen: Seen) -> Answer<Vec<Vec<u8>>> {
         let token = seen.token.map(|token| token.to_string());
         let call = lock_and_line(&FORCE_RELEASE, key)
             .arg(token.unwrap_or_default())
             .arg(seen.fields);
-        self.run(call, reply::flag)
+        self.run(call, reply::fields)
     }
 
     fn waits(&self) -> &dyn Waits {

@@ -169,7 +169,7 @@ impl<S: Through> Store for S {
         self.pass(Verb::Inspect, self.inner().holders(key))
     }
 
-    fn force_release(&self, key: &LockKey, seen: Seen) -> Answer<bool> {
+    fn force_release(&self, key: &LockKey, seen: Seen) -> Answer<Vec<Vec<u8>>> {
         self.pass(Verb::ForceRelease, self.inner().force_release(key, seen))
     }
 

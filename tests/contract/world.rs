@@ -275,7 +275,7 @@ impl World {
 
     pub(crate) async fn force_release(&self, seen: Seen) -> bool {
         let release = self.store.force_release(&self.key, seen);
-        release.await.expect("force_release")
+        !release.await.expect("force_release").is_empty()
     }
 
     /// Holder and depth as an inspection shows them; none if the lock is free.

@@ -25,7 +25,8 @@ pub(super) enum Reply {
     RenewedAll(Option<usize>),
     ReleasedAll(Vec<bool>),
     Snapshot(Option<Snapshot>),
-    Forced(bool),
+    /// How many holds.
+    Forced(usize),
     Wait(WaitReply),
     /// What was sent to an inbox, by the number of that inbox.
     Message(usize, HandoffMessage),

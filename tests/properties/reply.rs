@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use deadpool_redis::redis::Value;
 
-use super::{acquired, flag, handoff, presence, released, snapshot};
+use super::{acquired, fields, flag, handoff, presence, released, snapshot};
 use crate::{
     base::{id::HoldId, mode::Mode},
     store::{AcquireReply, HandoffMessage, Presence, SeenHolder, Snapshot},
@@ -54,6 +54,10 @@ pub(crate) fn reply(reply: &Value) {
     assert_eq!(flag(reply.clone()).ok(), truth);
     let here = presence(reply.clone()).ok();
     assert_eq!(here.map(|it| it == Presence::Present), truth);
+    if let Ok(fields) = fields(reply.clone()) {
+        let fields = fields.into_iter().map(Value::BulkString);
+        assert_eq!(*reply, Value::Array(fields.collect()));
+    }
     if let Ok(seen) = snapshot(reply.clone()) {
         assert!(says_snapshot(reply, seen.as_ref()), "{reply:?} as {seen:?}");
     }

@@ -338,7 +338,7 @@ impl Store for Link {
         self.request("inspect", move |store| store.inspect(&key))
     }
 
-    fn force_release(&self, key: &LockKey, seen: Seen) -> Answer<bool> {
+    fn force_release(&self, key: &LockKey, seen: Seen) -> Answer<Vec<Vec<u8>>> {
         let key = key.clone();
         self.request("force_release", move |store| {
             store.force_release(&key, seen.clone())

@@ -20,7 +20,9 @@ use crate::{
 /// ended is shown first, and only that is ended: a hold that begins after it was shown is left alone, and of several
 /// readers those are ended that are still there. A hold is what the server knows: with HandOff::InProcess the callers of
 /// a process follow each other in one hold, and the one that is ended may have entered after it was shown. The exit code
-/// is 1 if the lock is free, or nothing of what was shown is there any more, or the answer is no.
+/// is 1 if the lock is free, or nothing of what was shown is there any more, or the answer is no. A hash that is no lock is
+/// left as it is: a lock has fields such as this crate and the classic scripts write, `<uuid>:<number>`, and no others but
+/// `token`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The key
@@ -36,7 +38,7 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<Exit> {
     let locks = connect::locks(global).await?;
     let Some(seen) = locks.inspect(&args.key).await? else {
-        said(global, &args.key, None, false)?;
+        said(global, &args.key, None)?;
         return Ok(Exit::No);
     };
     let count = seen.holders.len() as u64;
@@ -44,11 +46,11 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<Exit> {
     if !args.yes && !is_wanted(&lock)? {
         return Ok(Exit::No);
     }
-    let is_ended = locks.__release_seen(&args.key, &seen).await?;
-    said(global, &args.key, Some(&lock), is_ended)?;
-    Ok(match is_ended {
-        true => Exit::Success,
-        false => Exit::No,
+    let ended = locks.__release_seen(&args.key, &seen).await?;
+    said(global, &args.key, Some(&ended))?;
+    Ok(match ended[..] {
+        [] => Exit::No,
+        _ => Exit::Success,
     })
 }
 
@@ -70,25 +72,19 @@ fn is_wanted(lock: &LockView) -> anyhow::Result<bool> {
     Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
 }
 
-/// Says what was done.
-fn said(global: &Global, key: &str, lock: Option<&LockView>, is_ended: bool) -> anyhow::Result<()> {
-    let holders = lock.map(|lock| lock.holders.iter().map(|it| it.hold_id.clone()).collect());
-    let holders: Vec<String> = holders.unwrap_or_default();
+/// Says which holds were ended; `None` if there was no lock.
+fn said(global: &Global, key: &str, ended: Option<&[String]>) -> anyhow::Result<()> {
     let name = printable(key);
-    let text = match (lock, is_ended) {
-        (None, _) => format!("{name} is free"),
-        (Some(_), false) => format!("{name}: nothing of what was shown is there any more"),
-        (Some(_), true) => {
-            let shown: Vec<_> = holders.iter().map(|hold| printable(hold)).collect();
-            // Some of several may have left since: the server does not say which.
-            let of = match shown.len() {
-                1 => "",
-                _ => "what was left of ",
-            };
-            format!("{name}: ended {of}{}", shown.join(", "))
+    let text = match ended {
+        None => format!("{name} is free"),
+        Some([]) => format!("{name}: nothing of what was shown is there any more"),
+        Some(ended) => {
+            let ended: Vec<_> = ended.iter().map(|hold| printable(hold)).collect();
+            format!("{name}: ended {}", ended.join(", "))
         }
     };
-    let value = json!({ "key": key, "released": is_ended, "holders": holders });
+    let ended = ended.unwrap_or_default();
+    let value = json!({ "key": key, "released": !ended.is_empty(), "holders": ended });
     Ok(output::print(global, &Said { text, value })?)
 }
 

@@ -261,6 +261,19 @@ pub(super) fn flag(reply: Value) -> Result<bool, Unexpected> {
     }
 }
 
+/// Reads the reply to a forced release.
+pub(super) fn fields(reply: Value) -> Result<Vec<Vec<u8>>, Unexpected> {
+    let field = |value: &Value| match value {
+        Value::BulkString(field) => Some(field.clone()),
+        _ => None,
+    };
+    let fields = match &reply {
+        Value::Array(values) => values.iter().map(field).collect(),
+        _ => None,
+    };
+    fields.ok_or(Unexpected(reply))
+}
+
 pub(super) fn snapshot(reply: Value) -> Result<Option<Snapshot>, Unexpected> {
     parse_snapshot(&reply).ok_or(Unexpected(reply))
 }

@@ -1,7 +1,7 @@
 //! `inspect` shows a lock as it stands in the store, `force_release` takes it away, and a prefix
 //! shows in the store alone.
 
-use std::time::Duration;
+use std::{error::Error as _, time::Duration};
 
 use crate::support::{DEADLINE, RedisServer, eventually, on_both_stores, patient, waiters};
 use deadpool_redis::redis::AsyncCommands;
@@ -104,7 +104,7 @@ async fn looking_is_not_touching(locks: Locks) {
 
 /// What another program may have left there, or an operator.
 #[tokio::test]
-async fn a_lock_of_odd_data_is_shown_and_released_by_force() {
+async fn odd_data_in_a_lock_is_shown_and_not_released_by_force() {
     let server = RedisServer::start().await;
     let locks = patient(&server).build().await.unwrap();
     let mut connection = server.connection().await;
@@ -118,15 +118,25 @@ async fn a_lock_of_odd_data_is_shown_and_released_by_force() {
         assert_eq!((&*holder.hold_id, holder.owner), ("\u{fffd}x:1", None));
         assert_eq!(holder.depth, shown, "{depth}");
         assert_eq!((info.remaining, info.token), (None, None));
-        assert!(locks.force_release("key").await.unwrap());
+        assert!(is_refused(locks.force_release("key").await));
+        assert_eq!(server.ask("DEL key").await, "1");
         locks.with_lock("key", async {}).await.unwrap();
     }
     let fields: Vec<_> = (0..9_000).map(|n| (format!("field:{n}"), 1)).collect();
     let () = connection.hset_multiple("key", &fields).await.unwrap();
     let info = locks.inspect("key").await.unwrap().unwrap();
     assert_eq!(info.holders.len(), 1_000);
-    assert!(locks.force_release("key").await.unwrap());
-    locks.with_lock("key", async {}).await.unwrap();
+    assert!(is_refused(locks.force_release("key").await));
+    assert_eq!(server.ask("HLEN key").await, "9000");
+}
+
+/// Whether it says that there is no lock.
+fn is_refused(forced: Result<bool, LockError>) -> bool {
+    let source = match forced {
+        Err(LockError::Store { source, .. }) => source.source().map(ToString::to_string),
+        other => panic!("{other:?}"),
+    };
+    source.is_some_and(|said| said.contains("is no lock"))
 }
 
 #[tokio::test]

@@ -76,7 +76,7 @@ async fn only_what_was_shown_is_ended() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_several_readers_those_are_ended_that_are_still_there() {
+async fn of_several_readers_those_are_ended_and_named_that_are_still_there() {
     let server = RedisServer::start().await;
     let locks = process(&server).await;
     let reader = async || locks.lock("order:42").shared().await.unwrap();
@@ -86,12 +86,24 @@ async fn of_several_readers_those_are_ended_that_are_still_there() {
     second.release().await.unwrap();
     terminal.send_line("y").unwrap();
     terminal
-        .exp_string("order:42: ended what was left of ")
+        .exp_string(&format!("order:42: ended {}\r\n", third.held().hold_id()))
         .unwrap();
     assert_eq!(code(terminal), 0);
     assert!(locks.inspect("order:42").await.unwrap().is_none());
     let lost = async || third.held().is_lost();
     eventually(DEADLINE, "the one that was left learns of it", lost).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_hash_of_an_application_is_left_as_it_is() {
+    let server = RedisServer::start().await;
+    server.ask("HSET user:1001 name Ann visits 3").await;
+    let fields = server.ask("HGETALL user:1001").await;
+    let words = ["release", "user:1001", "--force", "--yes"];
+    let refused = run(&server.url(), &words).await;
+    assert_eq!(refused.code, Some(122), "{refused:?}");
+    assert!(refused.err.contains("is no lock"), "{refused:?}");
+    assert_eq!(server.ask("HGETALL user:1001").await, fields);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -62,7 +62,8 @@ async fn one_that_is_gone_is_lost_alone() {
     let seen = store.store.inspect(&key).await.expect("memory");
     let mut seen = seen.expect("readers").seen();
     seen.fields.truncate(1);
-    assert!(store.store.force_release(&key, seen).await.expect("memory"));
+    let forced = store.store.force_release(&key, seen).await;
+    assert_eq!(forced.expect("memory").len(), 1);
     store.renewed_within(11 * SECOND).await;
     let lost: Vec<_> = guards.iter().map(|guard| guard.held().is_lost()).collect();
     assert_eq!(lost, [true, false, false]);

@@ -51,17 +51,19 @@ impl State {
         key: &LockKey,
         seen: &Seen,
         now: Instant,
-    ) -> bool {
+    ) -> Vec<Vec<u8>> {
         let Some(lock) = self.live_lock(key, now) else {
-            return false;
+            return Vec::new();
         };
         let token = lock.token;
-        let was_seen = |hold: &HoldId| seen.fields.contains(&field(*hold));
-        let holds = lock.fields.iter().map(|(hold, _)| *hold);
-        let holds: Vec<_> = holds.filter(was_seen).collect();
+        let is_there = |hold: &HoldId| lock.fields.iter().any(|(it, _)| it == hold);
+        let fields = seen.fields.iter();
+        let holds = fields.filter_map(|field| str::from_utf8(field).ok()?.parse().ok());
+        let holds: Vec<_> = holds.filter(is_there).collect();
         if holds.is_empty() || seen.token.is_some_and(|seen| seen.0 != token) {
-            return false;
+            return Vec::new();
         }
+        let ended = holds.iter().copied().map(field).collect();
         if self.latest(key, now).is_some() {
             for hold in &holds {
                 self.take_out(key, *hold, now);
@@ -79,7 +81,7 @@ impl State {
         let key = key.as_str().to_owned();
         let message = ForcedMessage { key, holds };
         self.messages.push(Message::Forced(message));
-        true
+        ended
     }
 }
 
