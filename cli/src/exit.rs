@@ -20,6 +20,8 @@ use anstyle::{AnsiColor, Style};
 use reentry::LockError;
 use serde_json::json;
 
+use crate::text::{self, printable};
+
 /// How the program ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -108,9 +110,10 @@ impl fmt::Display for Failure {
         let error = format!("{:#}", self.error);
         if self.is_json {
             let code = self.exit.code();
-            return write!(f, "{}", json!({ "error": error, "exit_code": code }));
+            let json = text::json(&json!({ "error": error, "exit_code": code }));
+            return f.write_str(&json.map_err(|_| fmt::Error)?);
         }
         let red = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));
-        write!(f, "{red}error:{red:#} {error}")
+        write!(f, "{red}error:{red:#} {}", printable(&error))
     }
 }

@@ -5,7 +5,9 @@
 //! | `state` | what is shown, and what a key does |
 //! | `sweep` | where it comes from |
 //! | `draw` | how it looks |
+//! | `columns` | which columns a screen has room for |
 
+mod columns;
 mod draw;
 mod state;
 mod sweep;
