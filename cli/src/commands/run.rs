@@ -4,7 +4,6 @@
 //! |---|---|
 //! | `args` | its arguments |
 //! | `lock` | the locks that the command runs under |
-//! | `signals` | what this process is sent, and by whom |
 //! | `steps` | the state machine: what each event of a run leads to |
 //! | `supervise` | brings it the events, and does what it answers |
 //! | `command` | the command as a process: its start, its end, its environment |
@@ -17,7 +16,6 @@ mod command;
 mod enclosing;
 pub(crate) mod guard;
 mod lock;
-mod signals;
 mod steps;
 mod supervise;
 mod tree;
@@ -27,13 +25,12 @@ use std::time::Duration;
 use anyhow::bail;
 
 pub(crate) use self::args::Args;
-use self::{
-    command::Command, enclosing::Enclosing, lock::Lock, signals::Signals, supervise::Outcome,
-};
+use self::{command::Command, enclosing::Enclosing, lock::Lock, supervise::Outcome};
 use crate::{
     args::Global,
     connect,
     exit::{Exit, Failure},
+    signals::Signals,
 };
 
 /// How long the farewell to the server may take: places in queues, and releases that were not answered.

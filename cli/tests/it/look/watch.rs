@@ -4,7 +4,15 @@ use super::{
     kit::{hold, process, run, wait},
     screen::Screen,
 };
-use crate::{program::reentry_at, support::server::RedisServer};
+use rexpect::process::Signal::{SIGHUP, SIGQUIT, SIGTERM};
+
+use crate::{
+    program::reentry_at,
+    support::{
+        server::RedisServer,
+        wait::{DEADLINE, eventually},
+    },
+};
 
 /// The line on which a key stands.
 fn row(text: &str, key: &str) -> Option<usize> {
@@ -151,5 +159,19 @@ async fn numbers_are_whole_on_a_narrow_screen() {
         let seconds = of("LEASE").and_then(|it| it.strip_suffix('s')?.parse::<f64>().ok());
         assert!(seconds.is_some_and(|it| it > 2.0), "{text}");
         assert_eq!(of("WAITING"), Some("0"), "{text}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signal_gives_the_terminal_back() {
+    let server = RedisServer::start().await;
+    for (signal, code) in [(SIGTERM, 143), (SIGHUP, 129), (SIGQUIT, 131)] {
+        let mut screen = Screen::start(reentry_at(&server, &["watch"]), 24, 80);
+        let is_watching = async || screen.is_taken() && screen.is_raw();
+        eventually(DEADLINE, "it watches", is_watching).await;
+        screen.signal(signal);
+        assert_eq!(screen.code().await, code);
+        screen.until_given_back().await;
+        assert!(!screen.is_raw());
     }
 }
