@@ -8,6 +8,7 @@
 //! | `supervise` | brings it the events, and does what it answers |
 //! | `command` | the command as a process: its start, its end, its environment |
 //! | `tree` | all processes that the command has started |
+//! | `orphans` | processes that the kernel gives to this one, in a container |
 //! | `guard` | the process that ends them if this one is killed |
 //! | `enclosing` | the runs that this one runs in |
 
@@ -16,6 +17,7 @@ mod command;
 mod enclosing;
 pub(crate) mod guard;
 mod lock;
+mod orphans;
 mod steps;
 mod supervise;
 mod tree;

@@ -65,6 +65,10 @@ impl Guard {
         let _ = writeln!(self.orders, "{pid} {shares_group}");
     }
 
+    pub(super) fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
     /// Ends it, and waits for its end.
     pub(super) fn over(&mut self) {
         let _ = writeln!(self.orders, "{OVER}");

@@ -11,6 +11,8 @@ use rustix::process::{
 
 mod proc;
 
+pub(super) use self::proc::ended_children;
+
 pub(super) struct Tree {
     /// `None` where nothing but the hold is known.
     command: Option<Pid>,

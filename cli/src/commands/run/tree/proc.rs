@@ -136,6 +136,16 @@ impl Found {
     }
 }
 
+/// The children of this process that have ended, and were not waited for.
+pub(in super::super) fn ended_children() -> Vec<Pid> {
+    let this = getpid().as_raw_nonzero().get();
+    let all = processes(PROC).unwrap_or_default();
+    let ended = all
+        .into_iter()
+        .filter(|(_, it)| it.parent == this && it.is_zombie);
+    ended.filter_map(|(pid, _)| Pid::from_raw(pid)).collect()
+}
+
 /// All of them by their ids. Where this one is not among them, they are not shown.
 fn processes(root: &str) -> Option<BTreeMap<i32, Process>> {
     let entries = fs::read_dir(root).ok()?.flatten();
