@@ -84,7 +84,7 @@ impl Command {
             .args(arguments)
             .env("REENTRY_KEY", keys.join("\n"))
             .env("REENTRY_TOKEN", tokens.join("\n"))
-            .env("REENTRY_HOLD", &hold)
+            .env(enclosing::HOLD, &hold)
             .env(
                 enclosing::VARIABLE,
                 enclosing.and(&lock.holds(), &global.prefix),

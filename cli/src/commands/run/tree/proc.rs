@@ -7,6 +7,8 @@ use rustix::{
     process::{Pid, getpid, test_kill_process},
 };
 
+use crate::commands::run::enclosing;
+
 /// Where the kernel shows them.
 const PROC: &str = "/proc";
 
@@ -166,8 +168,7 @@ fn process(root: &str, pid: i32) -> Option<Process> {
 fn has_hold(root: &str, pid: i32, hold: &str) -> bool {
     // That of another user cannot be read.
     let environment = fs::read(format!("{root}/{pid}/environ")).unwrap_or_default();
-    let mut windows = environment.windows(hold.len().max(1));
-    !hold.is_empty() && windows.any(|window| window == hold.as_bytes())
+    !hold.is_empty() && enclosing::is_inside(&environment, hold)
 }
 
 /// See proc_pid_stat(5). The name of the program is in parentheses, and may have some.
