@@ -1,9 +1,15 @@
 //! What the command knows of its lock, and runs inside of runs.
 
+use std::fs;
+
 use crate::{
     program::{Running, ended_of, locks_at, script_at},
-    support::server::RedisServer,
+    support::{
+        server::RedisServer,
+        wait::{DEADLINE, eventually},
+    },
 };
+
 const TELL: &str = r#"echo "$REENTRY_KEY"; echo "$REENTRY_TOKEN"; echo "$REENTRY_HOLD""#;
 
 #[tokio::test]
@@ -103,4 +109,31 @@ async fn an_outer_run_that_is_over_does_not_count() {
         let ended = ended_of(command.env("REENTRY_INSIDE", inside));
         assert_eq!((ended.code, &*ended.out), (Some(0), "inside\n"));
     }
+}
+
+/// The guard is started by its open file, which has no name of its own.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_list_of_processes_shows_what_the_guard_is() {
+    let server = RedisServer::start().await;
+    let script = "echo $PPID; read line";
+    let mut run = Running::start(&mut script_at(&server, &["-k", "a"], script));
+    let run_id = run.line().await;
+    let of = |pid: &str, file: &str| fs::read_to_string(format!("/proc/{pid}/{file}"));
+    let is_shown = async || {
+        let processes = fs::read_dir("/proc").unwrap().flatten();
+        let names = processes.filter_map(|it| it.file_name().into_string().ok());
+        let mut children = names.filter(|pid| {
+            let status = of(pid, "status").unwrap_or_default();
+            status.contains(&format!("\nPPid:\t{run_id}\n"))
+        });
+        children.any(|pid| {
+            let words = of(&pid, "cmdline").unwrap_or_default();
+            let name = of(&pid, "comm").unwrap_or_default();
+            words.starts_with("reentry\0guard-of-run\0") && name == "reentry\n"
+        })
+    };
+    eventually(DEADLINE, "the guard is there by its name", is_shown).await;
+    drop(run.input.take());
+    run.end().await;
 }
