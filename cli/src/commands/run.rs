@@ -79,9 +79,15 @@ async fn under_lock(args: &Args, global: &Global) -> anyhow::Result<Exit> {
     if args.verbose {
         lock.tell();
     }
-    let started = Command::start(&args.command, &lock, &enclosing, global, args.grace);
+    let started = Command::start(
+        &args.command,
+        &lock,
+        &enclosing,
+        global,
+        args.grace_of_guard(),
+    );
     let ended = match started {
-        Ok(command) => Ok(supervise::until_end(command, &lock, &mut signals, args.grace).await),
+        Ok(command) => Ok(supervise::until_end(command, &lock, &mut signals, args.grace()).await),
         Err(refused) => Err(refused),
     };
     let released = match ended.is_err() && args.min_hold.is_some() {

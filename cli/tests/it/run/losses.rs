@@ -149,6 +149,18 @@ async fn a_run_that_was_killed_takes_its_command_along() {
     }
 }
 
+/// What the command is given when its lock is lost is no matter then: nothing renews the lease.
+#[tokio::test]
+async fn a_run_that_was_killed_leaves_its_command_no_longer_than_the_lease() {
+    let server = RedisServer::start().await;
+    let script = "trap '' TERM; echo up; while :; do sleep 0.05; done";
+    let options = ["-k", "a", "--ttl", "3s", "--grace", "1h"];
+    let mut run = Running::start(&mut script_at(&server, &options, script));
+    run.says("up").await;
+    run.kill();
+    assert_eq!(run.rest().await, [""; 0]);
+}
+
 /// A program that watches over the run, for example, or one that was told of the hold.
 #[tokio::test]
 async fn a_loss_spares_what_only_mentions_the_hold() {
