@@ -51,11 +51,12 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<Exit> {
 
 async fn under_lock(args: &Args, global: &Global) -> anyhow::Result<Exit> {
     let mut signals = Signals::register()?;
+    let enclosing = Enclosing::of_environment();
+    let builder = connect::builder(global)?.__inside(enclosing.holds());
     let locks = tokio::select! {
-        locks = connect::locks(global) => locks?,
+        locks = builder.build() => locks?,
         number = signals.end() => return Ok(Exit::Signal(number)),
     };
-    let enclosing = Enclosing::of_environment();
     if let Some(key) = enclosing.holds_one_of(&args.keys, global, &locks).await? {
         bail!(
             "`{key}` is held by the `reentry run` that this one runs in, and would never be free: run the inner \

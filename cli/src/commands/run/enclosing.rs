@@ -2,7 +2,7 @@
 
 use std::{env, fmt::Display};
 
-use reentry::{LockError, Locks};
+use reentry::{HoldId, LockError, Locks};
 use serde::{Deserialize, Serialize};
 
 use crate::args::Global;
@@ -33,6 +33,12 @@ impl Enclosing {
 
     fn parse(text: &[u8]) -> Self {
         Self(serde_json::from_slice(text).unwrap_or_default())
+    }
+
+    /// Each hold, and the name of its key in the store. They enclose whatever this process waits for.
+    pub(super) fn holds(&self) -> impl Iterator<Item = (HoldId, &str)> {
+        let all = self.0.iter();
+        all.filter_map(|outer| Some((outer.hold.parse().ok()?, &*outer.name)))
     }
 
     /// The first of these keys that a run around this one holds at this moment, on this server.

@@ -96,6 +96,31 @@ async fn a_run_inside_of_one_for_the_same_key_fails_at_once() {
     assert_eq!(ended.code, Some(125), "{}", ended.err);
 }
 
+/// Each has what the other one wants, and is not released before its command has ended.
+#[tokio::test]
+async fn of_runs_inside_of_runs_in_a_ring_one_gives_way() {
+    let server = RedisServer::start().await;
+    let nest = |outer: &str, inner: &str| {
+        let program = env!("CARGO_BIN_EXE_reentry");
+        let script = format!("echo up; read line; {program} run -k {inner} -- echo inner");
+        Running::start(&mut script_at(&server, &["-k", outer], &script))
+    };
+    let mut runs = [nest("a", "b"), nest("b", "a")];
+    for run in &mut runs {
+        run.says("up").await;
+    }
+    for run in &mut runs {
+        drop(run.input.take());
+    }
+    let mut ends = Vec::new();
+    for run in &mut runs {
+        ends.push((run.code().await, run.rest().await));
+    }
+    ends.sort();
+    let inner = vec!["inner".to_owned()];
+    assert_eq!(ends, [(Some(0), inner), (Some(124), Vec::new())]);
+}
+
 #[tokio::test]
 async fn an_outer_run_that_is_over_does_not_count() {
     let server = RedisServer::start().await;
