@@ -11,8 +11,6 @@ use rustix::process::{
 
 mod proc;
 
-pub(super) use self::proc::ended_children;
-
 pub(super) struct Tree {
     /// `None` where nothing but the hold is known.
     command: Option<Pid>,
@@ -87,6 +85,11 @@ impl Tree {
             },
         }
     }
+}
+
+/// The children of this process that have ended, and were not waited for.
+pub(super) fn ended_children() -> Vec<Pid> {
+    proc::ended_children()
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use rustix::{
     process::{Pid, getpid, test_kill_process},
 };
 
-use crate::commands::run::enclosing;
+use crate::commands::run::enclosing::is_inside;
 
 /// Where the kernel shows them.
 const PROC: &str = "/proc";
@@ -138,8 +138,8 @@ impl Found {
     }
 }
 
-/// The children of this process that have ended, and were not waited for.
-pub(in super::super) fn ended_children() -> Vec<Pid> {
+/// Zombies whose parent is this process.
+pub(super) fn ended_children() -> Vec<Pid> {
     let this = getpid().as_raw_nonzero().get();
     let all = processes(PROC).unwrap_or_default();
     let ended = all
@@ -168,7 +168,7 @@ fn process(root: &str, pid: i32) -> Option<Process> {
 fn has_hold(root: &str, pid: i32, hold: &str) -> bool {
     // That of another user cannot be read.
     let environment = fs::read(format!("{root}/{pid}/environ")).unwrap_or_default();
-    !hold.is_empty() && enclosing::is_inside(&environment, hold)
+    !hold.is_empty() && is_inside(&environment, hold)
 }
 
 /// See proc_pid_stat(5). The name of the program is in parentheses, and may have some.
