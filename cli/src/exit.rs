@@ -126,7 +126,8 @@ impl fmt::Display for Failure {
     }
 }
 
-#[cfg(all(test, unix))]
+#[cfg(unix)]
+#[cfg(test)]
 mod tests {
     use super::*;
 
