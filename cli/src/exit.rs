@@ -18,7 +18,11 @@ use std::{fmt, io::Write, process::ExitCode};
 
 use anstyle::{AnsiColor, Style};
 use reentry::LockError;
+#[cfg(unix)]
+use rustix::process::{Pid, getpid};
 use serde_json::json;
+
+use crate::text::{self, printable};
 
 /// How the program ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,12 +70,18 @@ impl Exit {
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         #[cfg(unix)]
-        if exit == Exit::Signal(signal_hook::consts::SIGINT) {
+        if exit == Exit::Signal(signal_hook::consts::SIGINT) && ends_by_signals(getpid()) {
             // A shell goes on with its script after a command that has merely the code 130.
             let _ = signal_hook::low_level::emulate_default_handler(signal_hook::consts::SIGINT);
         }
         exit.code().into()
     }
+}
+
+/// Process 1, as in a container, gets no signal that it has no handler for: what should abort it runs into a fault.
+#[cfg(unix)]
+fn ends_by_signals(pid: Pid) -> bool {
+    !pid.is_init()
 }
 
 /// An error, and the exit code that the program ends with.
@@ -108,9 +118,22 @@ impl fmt::Display for Failure {
         let error = format!("{:#}", self.error);
         if self.is_json {
             let code = self.exit.code();
-            return write!(f, "{}", json!({ "error": error, "exit_code": code }));
+            let json = text::json(&json!({ "error": error, "exit_code": code }));
+            return f.write_str(&json.map_err(|_| fmt::Error)?);
         }
         let red = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));
-        write!(f, "{red}error:{red:#} {error}")
+        write!(f, "{red}error:{red:#} {}", printable(&error))
+    }
+}
+
+#[cfg(unix)]
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn process_1_does_not_try_to_end_by_a_signal() {
+        assert!(!ends_by_signals(Pid::INIT));
+        assert!(ends_by_signals(getpid()));
     }
 }

@@ -5,6 +5,8 @@
 //! | `args` | what every subcommand takes: the address, the prefix, how it prints |
 //! | `connect` | the connection that this gives |
 //! | `output` | what is printed: for a person, or JSON |
+//! | `signals` | what this process is sent, and by whom |
+//! | `text` | text of other programs on a terminal |
 //! | `view` | a lock as it is shown |
 //! | `top` | the first of many locks in some order |
 //! | `progress` | how far something is, on a terminal |
@@ -17,6 +19,9 @@ mod connect;
 mod exit;
 mod output;
 mod progress;
+#[cfg(unix)]
+mod signals;
+mod text;
 mod top;
 mod view;
 

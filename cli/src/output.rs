@@ -7,7 +7,7 @@ use std::{
 
 use serde::Serialize;
 
-use crate::args::Global;
+use crate::{args::Global, text::json};
 
 /// Prints a value on standard output: as it displays itself, or with `--json` as one line of JSON.
 ///
@@ -18,7 +18,7 @@ use crate::args::Global;
 /// What writing said.
 pub(crate) fn print(global: &Global, value: &(impl Display + Serialize)) -> io::Result<()> {
     let text = match global.json {
-        true => serde_json::to_string(value)?,
+        true => json(value)?,
         false => value.to_string(),
     };
     let text = text.trim_end_matches('\n');

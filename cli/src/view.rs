@@ -1,9 +1,11 @@
 //! A lock as it is shown: to a person, or as JSON.
 
-use std::{borrow::Cow, fmt::Write as _, time::Duration};
+use std::{fmt::Write as _, time::Duration};
 
 use reentry::{HoldId, Holder, ListedLock, LockInfo, Mode, WaitingProcess};
 use serde::Serialize;
+
+use crate::text::{cut, printable};
 
 /// A lock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -74,7 +76,7 @@ impl LockView {
             return "-".to_owned();
         };
         let name = first.owner.as_deref().unwrap_or(&first.hold_id);
-        let mut text: String = printable(name).chars().take(8).collect();
+        let mut text = cut(&printable(name), 8).to_owned();
         if self.holder_count > 1 {
             // Into a string it cannot fail.
             let _ = write!(text, " +{}", self.holder_count - 1);
@@ -138,27 +140,6 @@ pub(crate) fn short(millis: u64) -> String {
     }
 }
 
-/// A text of another program without what a terminal would obey.
-pub(crate) fn printable(text: &str) -> Cow<'_, str> {
-    // Marks that turn the direction of what follows are no control characters, and hide as much.
-    let is_obeyed = |letter: char| {
-        letter.is_control()
-            || matches!(letter, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
-    if !text.contains(is_obeyed) {
-        return Cow::Borrowed(text);
-    }
-    let mut printable = String::with_capacity(text.len() + 8);
-    for letter in text.chars() {
-        if is_obeyed(letter) {
-            printable.extend(letter.escape_unicode());
-        } else {
-            printable.push(letter);
-        }
-    }
-    Cow::Owned(printable)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -177,14 +158,5 @@ mod tests {
         ] {
             assert_eq!(short(millis), text);
         }
-    }
-
-    #[test]
-    fn a_key_cannot_give_orders_to_the_terminal() {
-        assert_eq!(printable("order:42 ä"), "order:42 ä");
-        assert_eq!(
-            printable("a\u{1b}[2Jb\n\u{202e}"),
-            "a\\u{1b}[2Jb\\u{a}\\u{202e}"
-        );
     }
 }

@@ -2,12 +2,16 @@
 
 use crate::{
     api::{
+        builder::LocksBuilder,
         inspect::LockInfo,
         list::{ListedLock, glance},
         locks::{Locks, on},
     },
-    base::error::{LockError, StoreError},
-    store::{Seen, members::Member},
+    base::{
+        error::{LockError, StoreError},
+        id::HoldId,
+    },
+    store::{Seen, members::Member, waits::Enclosing},
 };
 
 pub use crate::store::members::{Reply, Role};
@@ -40,6 +44,20 @@ impl Server {
     ) -> Result<Reply, StoreError> {
         let words = words.into_iter().map(|word| word.as_ref().to_vec());
         self.0.commands.command(words.collect()).await
+    }
+}
+
+impl LocksBuilder {
+    /// The program runs inside of these holds, each with its key in the store: another program has taken them, and releases
+    /// them when this one has ended. So they enclose each of its acquisitions, where deadlocks are looked for.
+    #[doc(hidden)]
+    pub fn __inside<K: AsRef<str>>(mut self, holds: impl IntoIterator<Item = (HoldId, K)>) -> Self {
+        let holds = holds.into_iter().map(|(hold, key)| Enclosing {
+            hold,
+            key: key.as_ref().into(),
+        });
+        self.inside = holds.collect();
+        self
     }
 }
 

@@ -10,7 +10,7 @@ use crate::base::metrics::Class;
 use crate::store::server::MemoryServer;
 use crate::{
     base::options::{DepthSync, OnLost, Options, Queueing, Reentrancy, Wait},
-    store::redis::Servers,
+    store::{redis::Servers, waits::Enclosing},
 };
 
 #[cfg(feature = "metrics")]
@@ -49,6 +49,7 @@ pub struct LocksBuilder {
     prefix: String,
     pub(super) options: Options,
     pub(super) queueing: Queueing,
+    pub(super) inside: Vec<Enclosing>,
     connect_timeout: Option<Duration>,
     response_timeout: Option<Duration>,
     #[cfg(feature = "metrics")]

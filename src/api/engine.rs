@@ -29,7 +29,7 @@ use crate::{
         scope::{self, LocksId},
     },
     queue::LocalQueues,
-    store::{ForcedMessage, Holders as _, Seen, Store},
+    store::{ForcedMessage, Holders as _, Seen, Store, waits::Enclosing},
 };
 
 mod several;
@@ -41,6 +41,8 @@ pub(crate) struct Engine {
     defaults: Options,
     renewals: Arc<RenewalSchedule>,
     published: Arc<PublishedCount>,
+    /// The holds that the whole process runs inside of.
+    inside: Box<[Enclosing]>,
     #[cfg(feature = "metrics")]
     class: Option<Class>,
 }
@@ -52,6 +54,7 @@ pub(crate) struct Setup {
     pub(crate) defaults: Options,
     pub(crate) response_timeout: Duration,
     pub(crate) queueing: Queueing,
+    pub(crate) inside: Vec<Enclosing>,
     #[cfg(feature = "metrics")]
     pub(crate) class: Option<Class>,
 }
@@ -63,6 +66,7 @@ impl Engine {
             defaults,
             response_timeout,
             queueing,
+            inside,
             #[cfg(feature = "metrics")]
             class,
         } = setup;
@@ -78,6 +82,7 @@ impl Engine {
             defaults,
             renewals,
             published: Arc::default(),
+            inside: inside.into(),
             #[cfg(feature = "metrics")]
             class,
         })
@@ -180,7 +185,7 @@ impl Engine {
         // Read before the request, so that no disconnect falls between it and the first renewal.
         let disconnects = self.renewals.disconnects_of(&key);
         let epoch = terms.confirm.map(|_| self.store().connection_epoch(&key));
-        let detects = detects(terms) && graph.has_begun();
+        let detects = detects(terms) && (graph.has_begun() || self.is_inside());
         let cohort = loop {
             acquisition.noted(self.check_open(&key))?;
             let hold = graph.owner().next_hold();
@@ -239,6 +244,11 @@ impl Engine {
         }
     }
 
+    /// Whether the whole process runs inside of locks.
+    fn is_inside(&self) -> bool {
+        !self.inside.is_empty()
+    }
+
     /// An acquisition of this hold, as far as the search for deadlocks knows it; with the holds that it has already, if
     /// it is one of several keys.
     fn waiting<'a>(
@@ -254,6 +264,7 @@ impl Engine {
             key,
             hold,
             has,
+            inside: &self.inside,
             heartbeat: queues.heartbeat(terms.ttl),
             since: Instant::now(),
             queues,

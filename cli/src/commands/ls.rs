@@ -9,12 +9,16 @@ use crate::{
     connect,
     exit::Exit,
     progress::Progress,
+    text::{cells, json, padded, printable},
     top::{Order, Top},
-    view::{LockView, printable},
+    view::LockView,
 };
 
 /// How many locks are shown in an order, unless `--limit` says so.
 const SORTED: usize = 50;
+
+/// How many cells the column of the owners has.
+const OWNER: usize = 14;
 
 /// List the locks that are held
 ///
@@ -109,7 +113,7 @@ impl Table {
         let mut out = anstream::stdout().lock();
         if self.is_json {
             for lock in locks {
-                writeln!(out, "{}", serde_json::to_string(lock)?)?;
+                writeln!(out, "{}", json(lock)?)?;
             }
             return Ok(out.flush()?);
         }
@@ -117,9 +121,7 @@ impl Table {
             Some(width) => width,
             None if locks.is_empty() => return Ok(()),
             None => {
-                let widths = locks
-                    .iter()
-                    .map(|lock| printable(&lock.key).chars().count());
+                let widths = locks.iter().map(|lock| cells(&printable(&lock.key)));
                 let width = widths.max().unwrap_or_default().clamp(3, 60);
                 self.width = Some(width);
                 let names = (
@@ -128,7 +130,7 @@ impl Table {
                 let (mode, holders, owner, depth, lease, held, waiting) = names;
                 writeln!(
                     out,
-                    "{:width$}  {mode:9}  {holders:>7}  {owner:14}  {depth:>5}  {lease:>10}  {held:>7}  {waiting:>7}",
+                    "{:width$}  {mode:9}  {holders:>7}  {owner:OWNER$}  {depth:>5}  {lease:>10}  {held:>7}  {waiting:>7}",
                     "KEY"
                 )?;
                 width
@@ -137,11 +139,11 @@ impl Table {
         for lock in locks {
             writeln!(
                 out,
-                "{:width$}  {:9}  {:>7}  {:14}  {:>5}  {:>10}  {:>7}  {:>7}",
-                printable(&lock.key),
+                "{}  {:9}  {:>7}  {}  {:>5}  {:>10}  {:>7}  {:>7}",
+                padded(&printable(&lock.key), width),
                 lock.mode,
                 lock.holder_count,
-                lock.owner(),
+                padded(&lock.owner(), OWNER),
                 lock.depth(),
                 lock.lease_left(),
                 lock.held_for(),

@@ -6,12 +6,8 @@ use anyhow::bail;
 use serde_json::json;
 
 use crate::{
-    args::Global,
-    commands::show::described,
-    connect,
-    exit::Exit,
-    output,
-    view::{LockView, printable},
+    args::Global, commands::show::described, connect, exit::Exit, output, text::printable,
+    view::LockView,
 };
 
 /// Take a lock away from its holder

@@ -4,11 +4,11 @@
 //! |---|---|
 //! | `args` | its arguments |
 //! | `lock` | the locks that the command runs under |
-//! | `signals` | what this process is sent, and by whom |
 //! | `steps` | the state machine: what each event of a run leads to |
 //! | `supervise` | brings it the events, and does what it answers |
 //! | `command` | the command as a process: its start, its end, its environment |
 //! | `tree` | all processes that the command has started |
+//! | `orphans` | processes that the kernel gives to this one, in a container |
 //! | `guard` | the process that ends them if this one is killed |
 //! | `enclosing` | the runs that this one runs in |
 
@@ -17,7 +17,7 @@ mod command;
 mod enclosing;
 pub(crate) mod guard;
 mod lock;
-mod signals;
+mod orphans;
 mod steps;
 mod supervise;
 mod tree;
@@ -27,13 +27,12 @@ use std::time::Duration;
 use anyhow::bail;
 
 pub(crate) use self::args::Args;
-use self::{
-    command::Command, enclosing::Enclosing, lock::Lock, signals::Signals, supervise::Outcome,
-};
+use self::{command::Command, enclosing::Enclosing, lock::Lock, supervise::Outcome};
 use crate::{
     args::Global,
     connect,
     exit::{Exit, Failure},
+    signals::Signals,
 };
 
 /// How long the farewell to the server may take: places in queues, and releases that were not answered.
@@ -52,11 +51,12 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<Exit> {
 
 async fn under_lock(args: &Args, global: &Global) -> anyhow::Result<Exit> {
     let mut signals = Signals::register()?;
+    let enclosing = Enclosing::of_environment();
+    let builder = connect::builder(global)?.__inside(enclosing.holds());
     let locks = tokio::select! {
-        locks = connect::locks(global) => locks?,
+        locks = builder.build() => locks?,
         number = signals.end() => return Ok(Exit::Signal(number)),
     };
-    let enclosing = Enclosing::of_environment();
     if let Some(key) = enclosing.holds_one_of(&args.keys, global, &locks).await? {
         bail!(
             "`{key}` is held by the `reentry run` that this one runs in, and would never be free: run the inner \
@@ -80,9 +80,15 @@ async fn under_lock(args: &Args, global: &Global) -> anyhow::Result<Exit> {
     if args.verbose {
         lock.tell();
     }
-    let started = Command::start(&args.command, &lock, &enclosing, global, args.grace);
+    let started = Command::start(
+        &args.command,
+        &lock,
+        &enclosing,
+        global,
+        args.grace_of_guard(),
+    );
     let ended = match started {
-        Ok(command) => Ok(supervise::until_end(command, &lock, &mut signals, args.grace).await),
+        Ok(command) => Ok(supervise::until_end(command, &lock, &mut signals, args.grace()).await),
         Err(refused) => Err(refused),
     };
     let released = match ended.is_err() && args.min_hold.is_some() {

@@ -11,7 +11,8 @@ use crate::{
     args::Global,
     connect,
     exit::Exit,
-    view::{LockView, WaitingView, printable, short},
+    text::{json, padded, printable},
+    view::{LockView, WaitingView, short},
 };
 
 /// Show one lock: who holds it, and who waits for it
@@ -68,7 +69,7 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<Exit> {
         key: args.key,
     };
     let text = if global.json {
-        serde_json::to_string(&shown)? + "\n"
+        json(&shown)? + "\n"
     } else {
         shown.text()
     };
@@ -98,8 +99,8 @@ impl Shown {
             };
             let _ = writeln!(
                 text,
-                "{place:>4}  {:36}  {:9}  {alive_for:>9}  {hold}{more}",
-                printable(&process.process),
+                "{place:>4}  {}  {:9}  {alive_for:>9}  {hold}{more}",
+                padded(&printable(&process.process), 36),
                 process.mode,
             );
         }

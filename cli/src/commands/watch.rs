@@ -5,13 +5,15 @@
 //! | `state` | what is shown, and what a key does |
 //! | `sweep` | where it comes from |
 //! | `draw` | how it looks |
+//! | `columns` | which columns a screen has room for |
 
+mod columns;
 mod draw;
 mod state;
 mod sweep;
 
 use std::{
-    io::{IsTerminal, stdin, stdout},
+    io::{self, IsTerminal, stdin, stdout},
     sync::Arc,
     thread,
     time::Duration,
@@ -31,6 +33,8 @@ use tokio::{
 };
 
 use self::state::{Action, News, State};
+#[cfg(unix)]
+use crate::signals::Signals;
 use crate::{
     args::{Global, duration},
     connect,
@@ -69,10 +73,31 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<Exit> {
         [one] => one.address().to_owned(),
         several => format!("{} servers", several.len()),
     };
+    let told = told_to_end()?;
     let mut terminal = ratatui::try_init()?;
-    let watched = watch(&mut terminal, &locks, &args, &server).await;
-    ratatui::try_restore()?;
-    watched.map(|()| Exit::Success)
+    let watched = select! {
+        watched = watch(&mut terminal, &locks, &args, &server) => watched.map(|()| Exit::Success),
+        number = told => Ok(Exit::Signal(number)),
+    };
+    let restored = ratatui::try_restore();
+    match &watched {
+        // A terminal that hangs up cannot be given back.
+        Ok(Exit::Signal(_)) => {}
+        _ => restored?,
+    }
+    watched
+}
+
+/// The signal that ends this process, from now on without leaving the terminal as it is.
+#[cfg(unix)]
+fn told_to_end() -> io::Result<impl Future<Output = i32>> {
+    let mut signals = Signals::register()?;
+    Ok(async move { signals.end().await })
+}
+
+#[cfg(not(unix))]
+fn told_to_end() -> io::Result<impl Future<Output = i32>> {
+    Ok(std::future::pending())
 }
 
 /// What is under way beside the screen.

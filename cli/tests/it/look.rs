@@ -1,6 +1,7 @@
 //! The subcommands that show what is there, and end it.
 
 mod doctor;
+mod foreign;
 mod kit;
 mod ls;
 mod release;

@@ -22,6 +22,8 @@ mod program;
 
 #[cfg(unix)]
 mod run {
+    #[cfg(target_os = "linux")]
+    mod containers;
     mod contention;
     mod ends;
     mod environment;

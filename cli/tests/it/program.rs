@@ -24,9 +24,9 @@ use crate::support::{
 pub(crate) fn reentry(words: &[&str]) -> Command {
     let program = env!("CARGO_BIN_EXE_reentry");
     let mut command = if cfg!(target_os = "linux") {
-        // Where the tests run in the background, a shell has had SIGINT ignored, which is inherited.
+        // Where the tests run in the background, a shell has had SIGINT ignored, and nohup(1) SIGHUP, which is inherited.
         let mut command = Command::new("env");
-        command.args(["--default-signal=INT,QUIT", program]);
+        command.args(["--default-signal=INT,QUIT,HUP", program]);
         command
     } else {
         Command::new(program)

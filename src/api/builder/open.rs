@@ -200,6 +200,7 @@ impl LocksBuilder {
             prefix,
             options,
             queueing,
+            inside,
             #[cfg(feature = "metrics")]
             class,
             ..
@@ -209,6 +210,7 @@ impl LocksBuilder {
             defaults: options,
             response_timeout,
             queueing,
+            inside,
             #[cfg(feature = "metrics")]
             class,
         };

@@ -262,7 +262,7 @@ impl<'a> Taking<'a> {
         let disconnects = self.engine.renewals.disconnects_of(key);
         // There is none to begin with once the first hold has it.
         let is_enclosed = self.graph.as_ref().is_none_or(CallGraph::has_begun);
-        let detects = is_enclosed && detects(self.terms);
+        let detects = (is_enclosed || self.engine.is_inside()) && detects(self.terms);
         let cohort = loop {
             let (terms, has) = (self.terms, (self.hold, self.entries.holds()));
             let waiting = detects.then(|| self.engine.waiting(key, has, terms, &self.runtime));

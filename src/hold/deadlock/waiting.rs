@@ -70,6 +70,9 @@ pub(crate) struct Waiting<'a> {
     pub(crate) hold: HoldId,
     /// Further holds that end after it: those that an acquisition of several keys has already.
     pub(crate) has: &'a [Arc<Hold>],
+    /// Those that the process runs inside of, from the outermost on: another process has taken them, and waits for the end
+    /// of this one.
+    pub(crate) inside: &'a [Enclosing],
     pub(crate) heartbeat: Duration,
     /// When it came.
     pub(crate) since: Instant,
@@ -97,26 +100,19 @@ impl Waiting<'_> {
         error.effect() == Effect::Refused
     }
 
-    /// What encloses the present poll, and what the acquisition has already.
-    fn enclosing(&self) -> Vec<Arc<Hold>> {
+    /// What is published of it: what encloses the present poll, and what the acquisition has already. `None` if there
+    /// is nothing of both.
+    pub(super) fn wait(&self) -> Option<EnclosedWait> {
         let mut holds = scope::enclosing_holds(self.locks, ENCLOSING);
         let is_new = |hold: &&Arc<Hold>| !holds.iter().any(|known| Arc::ptr_eq(known, hold));
         let has: Vec<_> = self.has.iter().filter(is_new).map(Arc::clone).collect();
         holds.splice(..0, has);
-        holds.truncate(ENCLOSING);
-        holds
-    }
-
-    /// What is published of it. `None` if nothing encloses it.
-    pub(super) fn wait(&self) -> Option<EnclosedWait> {
-        let enclosing: Vec<_> = self
-            .enclosing()
-            .iter()
-            .map(|hold| Enclosing {
-                hold: hold.id(),
-                key: hold.key().as_str().into(),
-            })
-            .collect();
+        let own = holds.iter().map(|hold| Enclosing {
+            hold: hold.id(),
+            key: hold.key().as_str().into(),
+        });
+        let inside = self.inside.iter().rev().cloned();
+        let enclosing: Vec<_> = own.chain(inside).take(ENCLOSING).collect();
         (!enclosing.is_empty()).then(|| EnclosedWait {
             id: self.hold,
             key: self.key.as_str().into(),

@@ -5,7 +5,7 @@ use std::fmt;
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 
-use crate::view::printable;
+use crate::text::printable;
 
 /// The check of what the user may do.
 pub(crate) const CHECK_OF_USER: &str = "user";

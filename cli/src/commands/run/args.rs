@@ -33,9 +33,10 @@ pub(crate) struct Args {
     /// Keep the lock for so long at least, counted from its acquisition, though the command ends earlier
     #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "shared")]
     pub(super) min_hold: Option<Duration>,
-    /// How long the command has between SIGTERM and SIGKILL when the lock is lost
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]
-    pub(super) grace: Duration,
+    /// How long the command has between SIGTERM and SIGKILL when the lock is lost; a third of --ttl at most if this process is
+    /// killed [default: 5s, or a third of --ttl if that is less]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    grace: Option<Duration>,
     /// The exit code if the lock is not acquired, instead of 124
     #[arg(short = 'E', long, value_name = "CODE")]
     pub(super) conflict_exit_code: Option<u8>,
@@ -47,6 +48,22 @@ pub(crate) struct Args {
     pub(super) command: Vec<OsString>,
 }
 
+/// The grace where a third of the TTL is no less.
+const GRACE: Duration = Duration::from_secs(5);
+
+impl Args {
+    /// How long the command has when the lock is lost.
+    pub(super) fn grace(&self) -> Duration {
+        self.grace.unwrap_or(GRACE.min(self.ttl / 3))
+    }
+
+    /// How long it has when this process was killed, and nothing renews the lease any more. It lasts for two thirds of the
+    /// TTL at least if the last renewal was in time, and for one if a single one was not.
+    pub(super) fn grace_of_guard(&self) -> Duration {
+        self.grace().min(self.ttl / 3)
+    }
+}
+
 const EXIT_CODES: &str = "\
 Exit codes:
     that of the command, or 128 + n if signal n has ended it
@@ -56,3 +73,36 @@ Exit codes:
     125  reentry itself failed, as by wrong arguments
     126  the command cannot be executed
     127  the command was not found";
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Run {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    #[test]
+    fn a_killed_run_leaves_its_command_no_longer_than_the_lease() {
+        for (options, grace, of_guard) in [
+            (&[][..], 5_000, 5_000),
+            (&["--ttl", "3s"], 1_000, 1_000),
+            (&["--ttl", "3s", "--grace", "1h"], 3_600_000, 1_000),
+            (&["--ttl", "3s", "--grace", "0"], 0, 0),
+        ] {
+            let words = [&["run", "-k", "a"], options, &["--", "true"]].concat();
+            let args = Run::parse_from(words).args;
+            let is = (args.grace(), args.grace_of_guard());
+            let expected = (grace, of_guard);
+            assert_eq!(
+                (is.0.as_millis(), is.1.as_millis()),
+                expected,
+                "{options:?}"
+            );
+        }
+    }
+}

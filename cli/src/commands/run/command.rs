@@ -16,6 +16,7 @@ use super::{
     enclosing::{self, Enclosing},
     guard::Guard,
     lock::Lock,
+    orphans::Orphans,
     steps::{Ended, Event},
     tree::Tree,
 };
@@ -31,6 +32,7 @@ pub(super) struct Command {
     pub(super) tree: Tree,
     has_ended: bool,
     guard: Guard,
+    orphans: Orphans,
     /// Waited for by its id alone, so that its stops are seen as well, and its end without an end of its id.
     _child: Child,
 }
@@ -82,7 +84,7 @@ impl Command {
             .args(arguments)
             .env("REENTRY_KEY", keys.join("\n"))
             .env("REENTRY_TOKEN", tokens.join("\n"))
-            .env("REENTRY_HOLD", &hold)
+            .env(enclosing::HOLD, &hold)
             .env(
                 enclosing::VARIABLE,
                 enclosing.and(&lock.holds(), &global.prefix),
@@ -104,6 +106,7 @@ impl Command {
             tree: Tree::new(pid, shares_group, &hold),
             has_ended: false,
             guard,
+            orphans: Orphans::new(),
             _child: child,
         })
     }
@@ -134,6 +137,7 @@ impl Command {
 
     /// What has become of it since it was asked last.
     pub(super) fn news(&mut self) -> Option<Event> {
+        self.orphans.reap(&[self.pid, self.guard.pid()]);
         if self.has_ended {
             return None;
         }

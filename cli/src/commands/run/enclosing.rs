@@ -2,13 +2,16 @@
 
 use std::{env, fmt::Display};
 
-use reentry::{LockError, Locks};
+use reentry::{HoldId, LockError, Locks};
 use serde::{Deserialize, Serialize};
 
 use crate::args::Global;
 
 /// The variable that lists them, from the outermost on.
 pub(super) const VARIABLE: &str = "REENTRY_INSIDE";
+
+/// The variable that names the hold of the innermost.
+pub(super) const HOLD: &str = "REENTRY_HOLD";
 
 /// One lock that a run around this one had when it started its command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,7 +28,17 @@ impl Enclosing {
     /// What cannot be read counts as none: then the lock is waited for.
     pub(super) fn of_environment() -> Self {
         let text = env::var(VARIABLE).unwrap_or_default();
-        Self(serde_json::from_str(&text).unwrap_or_default())
+        Self::parse(text.as_bytes())
+    }
+
+    fn parse(text: &[u8]) -> Self {
+        Self(serde_json::from_slice(text).unwrap_or_default())
+    }
+
+    /// Each hold, and the name of its key in the store. They enclose whatever this process waits for.
+    pub(super) fn holds(&self) -> impl Iterator<Item = (HoldId, &str)> {
+        let all = self.0.iter();
+        all.filter_map(|outer| Some((outer.hold.parse().ok()?, &*outer.name)))
     }
 
     /// The first of these keys that a run around this one holds at this moment, on this server.
@@ -64,9 +77,49 @@ impl Enclosing {
     }
 }
 
+/// Whether this is the environment of a command under a hold, also by runs in between. That the hold is mentioned
+/// elsewhere says nothing.
+pub(super) fn is_inside(environment: &[u8], hold: &str) -> bool {
+    let mut variables = environment.split(|&byte| byte == 0);
+    variables.any(|variable| {
+        let Some(at) = variable.iter().position(|&byte| byte == b'=') else {
+            return false;
+        };
+        let (name, value) = (&variable[..at], &variable[at + 1..]);
+        if name == VARIABLE.as_bytes() {
+            return Enclosing::parse(value).0.iter().any(|it| it.hold == hold);
+        }
+        name == HOLD.as_bytes() && value == hold.as_bytes()
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_process_that_mentions_a_hold_is_not_inside() {
+        let inside = |variables: &[&str]| is_inside(variables.join("\0").as_bytes(), "u:1");
+        let list = r#"REENTRY_INSIDE=[{"hold":"o:1","name":"x"},{"hold":"u:1","name":"a=b"}]"#;
+        for variables in [
+            &["A=b", "REENTRY_HOLD=u:1"][..],
+            &[list, ""],
+            &["REENTRY_HOLD=i:7", list],
+        ] {
+            assert!(inside(variables), "{variables:?}");
+        }
+        for variables in [
+            "",
+            "u:1",
+            "NOTE=REENTRY_HOLD=u:1",
+            "REENTRY_HOLD=u:12",
+            "REENTRY_HOLD=xu:1",
+            "REENTRY_INSIDE=u:1",
+            r#"REENTRY_INSIDE=[{"hold":"u:12","name":"u:1"}]"#,
+        ] {
+            assert!(!inside(&[variables]), "{variables}");
+        }
+    }
 
     #[test]
     fn each_key_is_named_with_its_own_hold() {

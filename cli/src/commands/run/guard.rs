@@ -6,7 +6,7 @@
 //! Linux, and would leave it no time.
 
 use std::{
-    env,
+    env, fs,
     io::{self, BufRead, Write},
     os::unix::process::CommandExt,
     path::PathBuf,
@@ -24,6 +24,9 @@ use crate::{args::duration, exit::Exit};
 
 /// The first argument of the guard. It is no subcommand, so that help and completions do not name it.
 const NAME: &str = "guard-of-run";
+
+/// What ps(1) shows of it. It is started by another name of its file.
+const PROGRAM: &str = "reentry";
 
 /// What is written to the guard when it has nothing more to do.
 const OVER: &str = "over";
@@ -44,6 +47,7 @@ impl Guard {
     pub(super) fn start(hold: &str, grace: Duration) -> io::Result<Self> {
         let mut command = Command::new(this_program()?);
         command
+            .arg0(PROGRAM)
             .arg(NAME)
             .arg(hold)
             .arg(grace.as_secs_f64().to_string())
@@ -63,6 +67,10 @@ impl Guard {
         let pid = command.as_raw_nonzero();
         // A guard that was killed leaves the command as it is.
         let _ = writeln!(self.orders, "{pid} {shares_group}");
+    }
+
+    pub(super) fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
     }
 
     /// Ends it, and waits for its end.
@@ -94,6 +102,8 @@ pub(crate) fn run() -> Option<anyhow::Result<Exit>> {
 }
 
 fn keep_guard(hold: &str, grace: Duration) -> anyhow::Result<Exit> {
+    // Where that is not possible it is called `exe`.
+    let _ = fs::write("/proc/self/comm", PROGRAM);
     // Who ends a whole group or service, ends `reentry run` too, and with it the pipe.
     let ignored = Arc::new(AtomicBool::new(false));
     for signal in [SIGHUP, SIGINT, SIGQUIT, SIGTERM] {

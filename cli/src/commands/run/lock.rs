@@ -5,6 +5,7 @@ use std::{convert::Infallible, future, io::Write};
 use reentry::{FencingToken, Held, HoldId, LockAllGuard, LockError, LockGuard, LockRequest, Locks};
 
 use super::args::Args;
+use crate::text::printable;
 
 pub(super) enum Lock {
     One(Box<LockGuard>),
@@ -130,5 +131,5 @@ fn quoted(keys: &[&str]) -> String {
 
 /// A closed standard error keeps no command from running.
 fn say(words: &str) {
-    let _ = writeln!(anstream::stderr(), "reentry: {words}");
+    let _ = writeln!(anstream::stderr(), "reentry: {}", printable(words));
 }

@@ -11,8 +11,7 @@
 
 use signal_hook::consts::{SIGCHLD, SIGCONT, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU};
 
-use super::signals::Sent;
-use crate::exit::Exit;
+use crate::{exit::Exit, signals::Sent};
 
 /// How the command has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,9 +9,9 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::{
     command::Command,
     lock::Lock,
-    signals::{Signals, stop_this_process},
     steps::{Action, Ended, Event, Run},
 };
+use crate::signals::{Signals, stop_this_process};
 
 /// How often what is left of a command is looked for while it is ended.
 const POLL: Duration = Duration::from_millis(20);

@@ -1,7 +1,7 @@
 //! All processes that a command has started, and their ends.
 //!
 //! On Linux they are looked for in `/proc`: the command, its children and theirs, those of its process group, and whatever
-//! has the id of the hold in its environment, and so also a child whose parent has ended. Elsewhere, and where `/proc` does
+//! has the hold in the variables of `run`, and so also a child whose parent has ended. Elsewhere, and where `/proc` does
 //! not show them, it is the process group, or the command alone where that shares the group of `reentry run`.
 
 use rustix::process::{
@@ -85,6 +85,11 @@ impl Tree {
             },
         }
     }
+}
+
+/// The children of this process that have ended, and were not waited for.
+pub(super) fn ended_children() -> Vec<Pid> {
+    proc::ended_children()
 }
 
 #[cfg(test)]

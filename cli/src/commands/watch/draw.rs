@@ -1,5 +1,7 @@
 //! The screen: a title, the table, and what the keys do.
 
+use std::iter;
+
 use ratatui::{
     Frame,
     layout::{Constraint, Layout},
@@ -8,8 +10,8 @@ use ratatui::{
     widgets::{Block, Row, Table, TableState},
 };
 
-use super::state::State;
-use crate::view::{LockView, printable};
+use super::{columns::Columns, state::State};
+use crate::text::{cells, printable};
 
 /// What of the screen is no row: the title, the head and the foot.
 pub(crate) const BESIDE: u16 = 3;
@@ -23,26 +25,24 @@ pub(crate) fn draw(frame: &mut Frame<'_>, state: &State, server: &str) {
     let [title, table, foot] = Layout::vertical(parts).areas(frame.area());
     let pattern = printable(state.pattern());
     let order = state.order().name();
+    let server = printable(server);
     let text = format!("{server}  {pattern}  {}  by {order}", state.said());
     frame.render_widget(Line::from(text).bold(), title);
 
     let rows = state.rows();
-    let widest = rows.iter().map(|lock| printable(&lock.key).chars().count());
-    let widest = u16::try_from(widest.max().unwrap_or_default()).unwrap_or(u16::MAX);
-    let widths = [
-        Constraint::Length(widest.clamp(3, 60)),
-        Constraint::Length(9),
-        Constraint::Length(7),
-        Constraint::Length(14),
-        Constraint::Length(5),
-        Constraint::Length(10),
-        Constraint::Length(7),
-        Constraint::Length(7),
-    ];
-    let head = [
-        "KEY", "MODE", "HOLDERS", "OWNER", "DEPTH", "LEASE", "HELD", "WAITING",
-    ];
-    let lines = rows.into_iter().map(row);
+    let widest = rows.iter().map(|lock| cells(&printable(&lock.key))).max();
+    let columns = Columns::fitting(usize::from(table.width), widest.unwrap_or_default());
+    let lines = rows.into_iter().map(|lock| {
+        let style = match lock.waiting_processes {
+            0 => Style::new(),
+            _ => Style::new().yellow(),
+        };
+        Row::new(columns.row(lock)).style(style)
+    });
+    let others = columns.others.iter();
+    let head = iter::once("KEY").chain(others.clone().map(|column| column.name));
+    let widths = iter::once(columns.key).chain(others.map(|column| column.width));
+    let widths = widths.map(|width| u16::try_from(width).unwrap_or(u16::MAX));
     let lines = Table::new(lines, widths)
         .header(Row::new(head).style(Style::new().dim()))
         .row_highlight_style(Style::new().reversed())
@@ -56,22 +56,4 @@ pub(crate) fn draw(frame: &mut Frame<'_>, state: &State, server: &str) {
         (None, None) => Line::from("q quit  up/down move  s sort  / filter  r sweep again").dim(),
     };
     frame.render_widget(said, foot);
-}
-
-fn row(lock: &LockView) -> Row<'static> {
-    let style = match lock.waiting_processes {
-        0 => Style::new(),
-        _ => Style::new().yellow(),
-    };
-    let cells = [
-        printable(&lock.key).into_owned(),
-        lock.mode.to_owned(),
-        format!("{:>7}", lock.holder_count),
-        lock.owner(),
-        format!("{:>5}", lock.depth()),
-        format!("{:>10}", lock.lease_left()),
-        format!("{:>7}", lock.held_for()),
-        format!("{:>7}", lock.waiting_processes),
-    ];
-    Row::new(cells).style(style)
 }

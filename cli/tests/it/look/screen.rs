@@ -9,8 +9,8 @@ use std::{
     thread,
 };
 
-use rexpect::process::{PtyProcess, WaitStatus};
-use rustix::termios::{Winsize, tcsetwinsize};
+use rexpect::process::{PtyProcess, Signal, WaitStatus};
+use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 use vt100::Parser;
 
 use crate::support::wait::{DEADLINE, eventually};
@@ -88,6 +88,16 @@ impl Screen {
     pub(super) async fn until(&self, what: &str, is_so: impl Fn(&str) -> bool) {
         let is_so = async || is_so(&self.text());
         eventually(DEADLINE, what, is_so).await;
+    }
+
+    pub(super) fn signal(&mut self, signal: Signal) {
+        self.process.signal(signal).unwrap();
+    }
+
+    /// Whether its lines reach a program as they are typed, letter by letter, without an echo.
+    pub(super) fn is_raw(&self) -> bool {
+        let modes = tcgetattr(&self.keys).unwrap().local_modes;
+        !modes.intersects(LocalModes::ICANON | LocalModes::ECHO)
     }
 
     /// The exit code, once it has ended.

@@ -4,7 +4,15 @@ use super::{
     kit::{hold, process, run, wait},
     screen::Screen,
 };
-use crate::{program::reentry_at, support::server::RedisServer};
+use rexpect::process::Signal::{SIGHUP, SIGQUIT, SIGTERM};
+
+use crate::{
+    program::reentry_at,
+    support::{
+        server::RedisServer,
+        wait::{DEADLINE, eventually},
+    },
+};
 
 /// The line on which a key stands.
 fn row(text: &str, key: &str) -> Option<usize> {
@@ -128,4 +136,42 @@ async fn without_a_terminal_it_says_what_to_use_instead() {
     let refused = run(&server.url(), &["watch"]).await;
     assert_eq!(refused.code, Some(125));
     assert!(refused.err.contains("reentry ls"), "{refused:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn numbers_are_whole_on_a_narrow_screen() {
+    let server = RedisServer::start().await;
+    let key = format!("order:{}", "x".repeat(50));
+    let _guard = hold(&process(&server).await, &key).await;
+    for columns in [80, 40] {
+        let screen = Screen::start(reentry_at(&server, &["watch"]), 24, columns);
+        let words = |text: &str| -> Option<Vec<String>> {
+            let line = text.lines().find(|line| line.starts_with("order:x"))?;
+            Some(line.split_whitespace().map(str::to_owned).collect())
+        };
+        screen.until("the lock", |text| words(text).is_some()).await;
+        let text = screen.text();
+        let head: Vec<_> = text.lines().nth(1).unwrap().split_whitespace().collect();
+        let words = words(&text).unwrap();
+        let of = |name| head.iter().position(|it| *it == name).map(|at| &*words[at]);
+        assert!(of("KEY").unwrap().ends_with('…'), "{text}");
+        // At most 30 s are left.
+        let seconds = of("LEASE").and_then(|it| it.strip_suffix('s')?.parse::<f64>().ok());
+        assert!(seconds.is_some_and(|it| it > 2.0), "{text}");
+        assert_eq!(of("WAITING"), Some("0"), "{text}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signal_gives_the_terminal_back() {
+    let server = RedisServer::start().await;
+    for (signal, code) in [(SIGTERM, 143), (SIGHUP, 129), (SIGQUIT, 131)] {
+        let mut screen = Screen::start(reentry_at(&server, &["watch"]), 24, 80);
+        let is_watching = async || screen.is_taken() && screen.is_raw();
+        eventually(DEADLINE, "it watches", is_watching).await;
+        screen.signal(signal);
+        assert_eq!(screen.code().await, code);
+        screen.until_given_back().await;
+        assert!(!screen.is_raw());
+    }
 }

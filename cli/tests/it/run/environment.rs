@@ -1,9 +1,15 @@
 //! What the command knows of its lock, and runs inside of runs.
 
+use std::fs;
+
 use crate::{
     program::{Running, ended_of, locks_at, script_at},
-    support::server::RedisServer,
+    support::{
+        server::RedisServer,
+        wait::{DEADLINE, eventually},
+    },
 };
+
 const TELL: &str = r#"echo "$REENTRY_KEY"; echo "$REENTRY_TOKEN"; echo "$REENTRY_HOLD""#;
 
 #[tokio::test]
@@ -90,6 +96,31 @@ async fn a_run_inside_of_one_for_the_same_key_fails_at_once() {
     assert_eq!(ended.code, Some(125), "{}", ended.err);
 }
 
+/// Each has what the other one wants, and is not released before its command has ended.
+#[tokio::test]
+async fn of_runs_inside_of_runs_in_a_ring_one_gives_way() {
+    let server = RedisServer::start().await;
+    let nest = |outer: &str, inner: &str| {
+        let program = env!("CARGO_BIN_EXE_reentry");
+        let script = format!("echo up; read line; {program} run -k {inner} -- echo inner");
+        Running::start(&mut script_at(&server, &["-k", outer], &script))
+    };
+    let mut runs = [nest("a", "b"), nest("b", "a")];
+    for run in &mut runs {
+        run.says("up").await;
+    }
+    for run in &mut runs {
+        drop(run.input.take());
+    }
+    let mut ends = Vec::new();
+    for run in &mut runs {
+        ends.push((run.code().await, run.rest().await));
+    }
+    ends.sort();
+    let inner = vec!["inner".to_owned()];
+    assert_eq!(ends, [(Some(0), inner), (Some(124), Vec::new())]);
+}
+
 #[tokio::test]
 async fn an_outer_run_that_is_over_does_not_count() {
     let server = RedisServer::start().await;
@@ -103,4 +134,31 @@ async fn an_outer_run_that_is_over_does_not_count() {
         let ended = ended_of(command.env("REENTRY_INSIDE", inside));
         assert_eq!((ended.code, &*ended.out), (Some(0), "inside\n"));
     }
+}
+
+/// The guard is started by its open file, which has no name of its own.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_list_of_processes_shows_what_the_guard_is() {
+    let server = RedisServer::start().await;
+    let script = "echo $PPID; read line";
+    let mut run = Running::start(&mut script_at(&server, &["-k", "a"], script));
+    let run_id = run.line().await;
+    let of = |pid: &str, file: &str| fs::read_to_string(format!("/proc/{pid}/{file}"));
+    let is_shown = async || {
+        let processes = fs::read_dir("/proc").unwrap().flatten();
+        let names = processes.filter_map(|it| it.file_name().into_string().ok());
+        let mut children = names.filter(|pid| {
+            let status = of(pid, "status").unwrap_or_default();
+            status.contains(&format!("\nPPid:\t{run_id}\n"))
+        });
+        children.any(|pid| {
+            let words = of(&pid, "cmdline").unwrap_or_default();
+            let name = of(&pid, "comm").unwrap_or_default();
+            words.starts_with("reentry\0guard-of-run\0") && name == "reentry\n"
+        })
+    };
+    eventually(DEADLINE, "the guard is there by its name", is_shown).await;
+    drop(run.input.take());
+    run.end().await;
 }

@@ -148,3 +148,33 @@ async fn a_run_that_was_killed_takes_its_command_along() {
         assert_eq!(run.rest().await, [""; 0]);
     }
 }
+
+/// What the command is given when its lock is lost is no matter then: nothing renews the lease.
+#[tokio::test]
+async fn a_run_that_was_killed_leaves_its_command_no_longer_than_the_lease() {
+    let server = RedisServer::start().await;
+    let script = "trap '' TERM; echo up; while :; do sleep 0.05; done";
+    let options = ["-k", "a", "--ttl", "3s", "--grace", "1h"];
+    let mut run = Running::start(&mut script_at(&server, &options, script));
+    run.says("up").await;
+    run.kill();
+    assert_eq!(run.rest().await, [""; 0]);
+}
+
+/// A program that watches over the run, for example, or one that was told of the hold.
+#[tokio::test]
+async fn a_loss_spares_what_only_mentions_the_hold() {
+    let server = RedisServer::start().await;
+    let locks = locks_at(&server).await;
+    let script = r#"echo "$REENTRY_HOLD"; exec sleep 1000"#;
+    let mut run = Running::start(&mut script_at(&server, &["-k", "a"], script));
+    let hold = run.line().await;
+    let mut other = Command::new("sh");
+    other.args(["-c", "read line; echo alive"]);
+    other.env("NOTE", format!("watches REENTRY_HOLD={hold}"));
+    let mut other = Running::start(&mut other);
+    assert!(locks.force_release("a").await.unwrap());
+    assert_eq!(run.code().await, Some(123));
+    drop(other.input.take());
+    other.says("alive").await;
+}

@@ -100,10 +100,10 @@ async fn a_signal_that_is_ignored_stays_ignored() {
     let inner = script_at(
         &server,
         &["-k", "a"],
-        "echo up; read line; kill -HUP $$; echo still here",
+        "echo up; read line; kill -USR1 $$; echo still here",
     );
     let mut outer = Command::new("sh");
-    outer.args(["-c", "trap '' HUP; exec \"$@\"", "sh"]);
+    outer.args(["-c", "trap '' USR1; exec \"$@\"", "sh"]);
     outer.arg(inner.get_program()).args(inner.get_args());
     outer.envs(
         inner
@@ -112,7 +112,7 @@ async fn a_signal_that_is_ignored_stays_ignored() {
     );
     let mut run = Running::start(&mut outer);
     run.says("up").await;
-    run.signal(Signal::HUP);
+    run.signal(Signal::USR1);
     drop(run.input.take());
     run.says("still here").await;
     assert_eq!(run.code().await, Some(0));

@@ -103,6 +103,26 @@ async fn a_wait_is_published_four_times_in_a_heartbeat_and_walks_ever_more_rarel
     Ok(())
 }
 
+/// Each is a process of its own, which another one that has a lock has started.
+#[tokio::test(start_paused = true)]
+async fn processes_inside_of_locks_of_others_are_a_ring() -> Result<(), LockError> {
+    let store = Watched::new();
+    let starter = store.locks();
+    let (a, b) = (starter.lock("a").await?, starter.lock("b").await?);
+    let started = async |outer: LockGuard, wanted: &str| {
+        let (hold, key) = (outer.held().hold_id(), outer.held().key());
+        let locks = Locks::builder().__inside([(hold, key)]);
+        let ended = store.locks_of(locks).lock(wanted).wait_forever().await;
+        outer.release().await?;
+        ended.map(drop)
+    };
+    let since = Instant::now();
+    let (one, other) = join!(started(a, "b"), started(b, "a"));
+    assert_eq!(victims(&[one, other]), 1);
+    assert!(since.elapsed() <= 2 * HEARTBEAT, "{:?}", since.elapsed());
+    Ok(())
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_nothing_encloses_and_what_does_not_look_asks_nothing() -> Result<(), LockError> {
     let store = Watched::new();

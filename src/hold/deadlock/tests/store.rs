@@ -9,7 +9,7 @@ use std::{
 };
 
 use crate::{
-    Locks,
+    Locks, LocksBuilder,
     base::{
         error::{Effect, StoreError},
         id::HoldId,
@@ -60,7 +60,12 @@ impl Watched {
 
     /// Locks on it, with a heartbeat of a second.
     pub(super) fn locks(self: &Arc<Self>) -> Locks {
-        Locks::builder().over(Arc::<Self>::clone(self), Duration::from_secs(1))
+        self.locks_of(Locks::builder())
+    }
+
+    /// The same with further options.
+    pub(super) fn locks_of(self: &Arc<Self>, builder: LocksBuilder) -> Locks {
+        builder.over(Arc::<Self>::clone(self), Duration::from_secs(1))
     }
 
     pub(super) fn asked(&self) -> Asked {

@@ -7,6 +7,8 @@ use rustix::{
     process::{Pid, getpid, test_kill_process},
 };
 
+use crate::commands::run::enclosing::is_inside;
+
 /// Where the kernel shows them.
 const PROC: &str = "/proc";
 
@@ -136,6 +138,16 @@ impl Found {
     }
 }
 
+/// Zombies whose parent is this process.
+pub(super) fn ended_children() -> Vec<Pid> {
+    let this = getpid().as_raw_nonzero().get();
+    let all = processes(PROC).unwrap_or_default();
+    let ended = all
+        .into_iter()
+        .filter(|(_, it)| it.parent == this && it.is_zombie);
+    ended.filter_map(|(pid, _)| Pid::from_raw(pid)).collect()
+}
+
 /// All of them by their ids. Where this one is not among them, they are not shown.
 fn processes(root: &str) -> Option<BTreeMap<i32, Process>> {
     let entries = fs::read_dir(root).ok()?.flatten();
@@ -156,8 +168,7 @@ fn process(root: &str, pid: i32) -> Option<Process> {
 fn has_hold(root: &str, pid: i32, hold: &str) -> bool {
     // That of another user cannot be read.
     let environment = fs::read(format!("{root}/{pid}/environ")).unwrap_or_default();
-    let mut windows = environment.windows(hold.len().max(1));
-    !hold.is_empty() && windows.any(|window| window == hold.as_bytes())
+    !hold.is_empty() && is_inside(&environment, hold)
 }
 
 /// See proc_pid_stat(5). The name of the program is in parentheses, and may have some.

@@ -18,22 +18,22 @@ const SIGNALS: [i32; 10] = [
 
 /// One signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Sent {
-    pub(super) number: i32,
+pub(crate) struct Sent {
+    pub(crate) number: i32,
     /// Whether a process has sent it. The kernel does so for a key on a terminal, and there sends it to all
     /// processes of the group.
-    pub(super) by_process: bool,
+    pub(crate) by_process: bool,
 }
 
 /// Receives signals for as long as it lives; nothing else happens on them from then on.
-pub(super) struct Signals {
+pub(crate) struct Signals {
     received: UnboundedReceiver<Sent>,
     handle: Handle,
 }
 
 impl Signals {
     /// A signal that this process was started to ignore stays ignored, as by nohup(1), also by the command.
-    pub(super) fn register() -> io::Result<Self> {
+    pub(crate) fn register() -> io::Result<Self> {
         let ignored = ignored();
         let wanted = SIGNALS
             .iter()
@@ -57,7 +57,7 @@ impl Signals {
     }
 
     /// The next one.
-    pub(super) async fn next(&mut self) -> Sent {
+    pub(crate) async fn next(&mut self) -> Sent {
         match self.received.recv().await {
             Some(sent) => sent,
             None => std::future::pending().await,
@@ -65,7 +65,7 @@ impl Signals {
     }
 
     /// Waits, without a command, until this process is to end; the signal that says so.
-    pub(super) async fn end(&mut self) -> i32 {
+    pub(crate) async fn end(&mut self) -> i32 {
         loop {
             match self.next().await.number {
                 SIGTSTP => stop_this_process(),
@@ -83,7 +83,7 @@ impl Drop for Signals {
 }
 
 /// Returns when it was continued.
-pub(super) fn stop_this_process() {
+pub(crate) fn stop_this_process() {
     // To oneself it is allowed.
     let _ = kill_process(getpid(), Signal::STOP);
 }

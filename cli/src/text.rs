@@ -1,0 +1,117 @@
+//! Text of other programs on a terminal: what is printed of it, and how many cells it takes.
+
+use std::borrow::Cow;
+
+use serde::Serialize;
+use unicode_width::UnicodeWidthStr;
+
+/// A text of another program without what a terminal would obey, and without letters that do not show.
+pub(crate) fn printable(text: &str) -> Cow<'_, str> {
+    escaped(text, |letter, printable| {
+        printable.extend(letter.escape_unicode());
+    })
+}
+
+/// One line of JSON, which a terminal can be shown: programs read the same values.
+///
+/// # Errors
+///
+/// What the value says.
+pub(crate) fn json(value: &impl Serialize) -> serde_json::Result<String> {
+    let text = serde_json::to_string(value)?;
+    // Outside of strings JSON has no such letters.
+    let escaped = escaped(&text, |letter, json| {
+        for unit in letter.encode_utf16(&mut [0; 2]) {
+            json.push_str(&format!("\\u{unit:04x}"));
+        }
+    });
+    Ok(escaped.into_owned())
+}
+
+/// How many cells of a terminal a printable text takes.
+pub(crate) fn cells(text: &str) -> usize {
+    text.width()
+}
+
+/// A printable text with spaces up to so many cells.
+pub(crate) fn padded(text: &str, width: usize) -> String {
+    let missing = width.saturating_sub(cells(text));
+    format!("{text}{:missing$}", "")
+}
+
+/// The beginning of a printable text that fits into so many cells.
+pub(crate) fn cut(text: &str, width: usize) -> &str {
+    let mut ends = text
+        .char_indices()
+        .map(|(at, letter)| at + letter.len_utf8());
+    let end = ends.rfind(|&end| cells(&text[..end]) <= width);
+    &text[..end.unwrap_or(0)]
+}
+
+/// The text with another form of each letter that must not be shown as it is.
+fn escaped(text: &str, form: impl Fn(char, &mut String)) -> Cow<'_, str> {
+    if !text.contains(is_hidden) {
+        return Cow::Borrowed(text);
+    }
+    let mut escaped = String::with_capacity(text.len() + 8);
+    for letter in text.chars() {
+        if is_hidden(letter) {
+            form(letter, &mut escaped);
+        } else {
+            escaped.push(letter);
+        }
+    }
+    Cow::Owned(escaped)
+}
+
+/// Whether a terminal would obey a letter, or show nothing of it, so that two keys look alike.
+fn is_hidden(letter: char) -> bool {
+    // Separators of lines, marks of direction, and the others with the property Default_Ignorable_Code_Point.
+    letter.is_control()
+        || matches!(letter,
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
+            | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}'
+            | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0000}'..='\u{e0fff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_cannot_give_orders_to_the_terminal() {
+        assert_eq!(printable("order:42 ä"), "order:42 ä");
+        assert_eq!(
+            printable("a\u{1b}[2Jb\n\u{202e}\u{9b}"),
+            "a\\u{1b}[2Jb\\u{a}\\u{202e}\\u{9b}"
+        );
+    }
+
+    #[test]
+    fn a_letter_that_does_not_show_is_named() {
+        assert_eq!(
+            printable("or\u{200b}der\u{ad}:42\u{feff}"),
+            "or\\u{200b}der\\u{ad}:42\\u{feff}"
+        );
+        // An accent shows at the letter before it.
+        assert_eq!(printable("cafe\u{301}"), "cafe\u{301}");
+    }
+
+    #[test]
+    fn json_says_the_same_to_a_program() {
+        let text = "a\u{9b}2J\u{202e}\u{e0041}\u{7f}";
+        let json = json(&text).unwrap();
+        assert!(json.is_ascii() && !json.contains('\u{7f}'), "{json}");
+        assert_eq!(serde_json::from_str::<String>(&json).unwrap(), text);
+    }
+
+    #[test]
+    fn a_column_counts_cells() {
+        for (text, taken) in [("order", 5), ("注文", 4), ("cafe\u{301}", 4)] {
+            assert_eq!(cells(text), taken, "{text}");
+            assert_eq!(cells(&padded(text, 8)), 8, "{text}");
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! What others have written reaches the terminal as letters: keys, and what a server says.
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    net::TcpListener,
+    thread,
+};
+
+use super::kit::{hold, process, run};
+use crate::{
+    program::{end_of, reentry_for, script_at},
+    support::server::RedisServer,
+};
+
+/// Clears the screen, names the window, and turns the direction of what follows.
+const ORDERS: &str = "\u{1b}[2J\u{1b}]0;title\u{7}\u{202e}";
+
+fn has_orders(text: &str) -> bool {
+    text.contains(['\u{1b}', '\u{7}', '\u{202e}'])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_in_an_error_or_a_note_gives_no_orders() {
+    let server = RedisServer::start().await;
+    let key = format!("a{ORDERS}");
+    let noted = end_of(script_at(&server, &["-v", "-k", &key], "true")).await;
+    assert_eq!(noted.code, Some(0));
+    assert!(noted.err.contains("acquired `a\\u{1b}[2J"), "{noted:?}");
+    let _guard = hold(&process(&server).await, &key).await;
+    let refused = end_of(script_at(&server, &["-n", "-k", &key], "true")).await;
+    assert_eq!(refused.code, Some(124));
+    for ended in [noted, refused] {
+        assert!(!has_orders(&ended.err), "{ended:?}");
+    }
+    // A program reads the key as it is.
+    let listed = run(&server.url(), &["ls", "--json"]).await;
+    assert!(!has_orders(&listed.out), "{listed:?}");
+    let lock: serde_json::Value = serde_json::from_str(&listed.out).unwrap();
+    assert_eq!(lock["key"], key);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_gives_no_orders() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("redis://{}", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        for client in listener.incoming().map_while(Result::ok) {
+            thread::spawn(move || {
+                let mut client = BufReader::new(client);
+                let mut line = String::new();
+                while client.read_line(&mut line).is_ok_and(|read| read > 0) {
+                    // One answer for each command.
+                    if line.starts_with('*') {
+                        let answer = format!("-ERR it is{ORDERS} so\r\n");
+                        let _ = client.get_mut().write_all(answer.as_bytes());
+                    }
+                    line.clear();
+                }
+            });
+        }
+    });
+    for form in [&["ls"][..], &["--json", "ls"]] {
+        let ended = end_of(reentry_for(&url, form)).await;
+        assert_ne!(ended.code, Some(0));
+        assert!(ended.err.contains("it is\\u"), "{ended:?}");
+        assert!(!has_orders(&ended.err), "{ended:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn columns_are_straight_beside_wide_letters() {
+    let server = RedisServer::start().await;
+    let locks = process(&server).await;
+    let _guards = [hold(&locks, "注文書").await, hold(&locks, "order").await];
+    let listed = run(&server.url(), &["ls", "--sort", "key"]).await;
+    let lines: Vec<_> = listed.out.lines().collect();
+    // Six cells, as the key of three letters takes.
+    assert!(lines[0].starts_with("KEY     MODE"), "{listed:?}");
+    assert!(lines[1].starts_with("order   exclusive"), "{listed:?}");
+    assert!(lines[2].starts_with("注文書  exclusive"), "{listed:?}");
+}

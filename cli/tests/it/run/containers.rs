@@ -1,0 +1,82 @@
+//! `reentry run` as the first process of a container, which the kernel treats otherwise than others.
+
+use std::{env, os::unix::process::CommandExt, process::Command};
+
+use rustix::process::{getpid, set_child_subreaper};
+
+use crate::{
+    program::{Running, ended_of, script_at},
+    support::server::RedisServer,
+};
+
+/// What the test below turns into.
+const PROGRAM: &str = "REENTRY_TEST_PROGRAM";
+
+/// The same command, as the last of these words.
+fn behind(words: &[&str], command: &Command) -> Command {
+    let mut outer = Command::new(words[0]);
+    outer.args(&words[1..]);
+    outer.arg(command.get_program()).args(command.get_args());
+    with_environment(outer, command)
+}
+
+fn with_environment(mut outer: Command, command: &Command) -> Command {
+    let variables = command.get_envs();
+    outer.envs(variables.filter_map(|(name, value)| Some((name, value?))));
+    outer
+}
+
+/// Not a claim: where a test below has started it, it turns into `reentry run`, as a process that gets the orphans
+/// among its descendants.
+#[test]
+fn as_a_subreaper() {
+    if let Ok(program) = env::var(PROGRAM) {
+        let words: Vec<String> = serde_json::from_str(&program).unwrap();
+        set_child_subreaper(Some(getpid())).unwrap();
+        panic!("{}", Command::new(&words[0]).args(&words[1..]).exec());
+    }
+}
+
+#[tokio::test]
+async fn orphans_are_waited_for() {
+    let server = RedisServer::start().await;
+    // The shell in parentheses ends first. A zombie is in /proc until it was waited for.
+    let script = "(sh -c 'echo $$' &) | { read -r orphan; \
+                  while [ -e /proc/$orphan ]; do sleep 0.02; done; echo gone; }";
+    let run = script_at(&server, &["-k", "a"], script);
+    let words: Vec<_> = [run.get_program()]
+        .into_iter()
+        .chain(run.get_args())
+        .collect();
+    let words: Vec<_> = words.iter().map(|word| word.to_str().unwrap()).collect();
+    let mut reaper = Command::new(env::current_exe().unwrap());
+    reaper.args(["--exact", "run::containers::as_a_subreaper", "--nocapture"]);
+    reaper.env(PROGRAM, serde_json::to_string(&words).unwrap());
+    let mut reaper = Running::start(&mut with_environment(reaper, &run));
+    reaper.says("gone").await;
+    assert_eq!(reaper.code().await, Some(0));
+}
+
+/// Where an ordinary user may have no process 1, a unit test of `exit` has the rule alone.
+#[tokio::test]
+async fn a_command_of_process_1_that_was_interrupted_gives_130() {
+    let server = RedisServer::start().await;
+    let unshare = ["unshare", "--pid", "--fork", "--mount-proc"];
+    let as_user = [&unshare[..], &["--user", "--map-root-user"]].concat();
+    for words in [&unshare[..], &as_user] {
+        let can = Command::new(words[0])
+            .args(&words[1..])
+            .arg("true")
+            .output();
+        if can.is_ok_and(|output| output.status.success()) {
+            let script = script_at(&server, &["-k", "a"], "kill -INT $$");
+            let ended = ended_of(&mut behind(words, &script));
+            assert_eq!(
+                (ended.code, ended.signal),
+                (Some(130), None),
+                "{}",
+                ended.err
+            );
+        }
+    }
+}
