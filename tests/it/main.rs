@@ -112,6 +112,7 @@ mod faults {
     mod data_lost;
     mod limits;
     mod memory_limit;
+    mod pace;
     mod resend;
     mod resend_depth;
     mod resend_readers;

@@ -15,6 +15,7 @@
 //! | `resharding` | a slot of a cluster goes to another primary, step by step |
 //! | `stats` | which commands that server has executed |
 //! | `errors` | with which errors it has answered |
+//! | `load` | [`Load`]: how many connections and commands it has had |
 //! | `tls` | [`TlsRedisServer`]: the same behind TLS, with certificates of its own |
 //! | `stepped` | [`SteppedServer`]: a server whose clock can be stepped |
 //! | `proxy` | [`Proxy`]: cuts, delays, holds back and loses bytes on the way |
@@ -51,6 +52,7 @@ pub mod config;
 pub mod dice;
 pub mod errors;
 pub mod leftovers;
+pub mod load;
 pub mod ports;
 pub mod process;
 pub mod program;

@@ -22,6 +22,7 @@ mod cluster {
     mod kit;
     mod moves;
     mod outage;
+    mod pace;
     mod seeds;
     mod several;
 }
@@ -37,6 +38,7 @@ mod sentinel {
     mod ground;
     mod in_the_middle;
     mod logins;
+    mod pace;
     mod refusals;
     mod runtimes;
     mod unplanned;

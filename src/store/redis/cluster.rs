@@ -5,7 +5,6 @@
 //! out twice.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
     fmt,
     sync::{
         Arc, Weak,
@@ -17,14 +16,16 @@ use std::{
 use deadpool_redis::redis::Value;
 use tokio::{select, time::Instant};
 
-use self::redirection::{may_be_elsewhere, redirection};
+use self::{
+    known::Known,
+    redirection::{may_be_elsewhere, redirection},
+};
 use super::{
     address::{Address, Place},
     attempt::Attempt,
     call::{Call, Way},
     common::{Common, Role},
-    connect::Connector,
-    connection::Connection,
+    connect::{Connector, Passage},
     reply::Unexpected,
     source::Source,
 };
@@ -35,6 +36,7 @@ use crate::base::{
     timer::{Elapsed, after, sleep, timeout_at},
 };
 
+mod known;
 mod learning;
 mod map;
 #[cfg(any(test, feature = "__admin"))]
@@ -58,21 +60,6 @@ pub(super) struct Cluster {
     learning: Attempt<Result<(), StoreError>>,
     /// Whose turn it is among servers that are equally good.
     turn: AtomicUsize,
-}
-
-/// What is known of the servers.
-#[derive(Debug, Default)]
-struct Known {
-    /// Those that have slots, and those to which a slot is being moved.
-    nodes: BTreeMap<Place, Arc<Node>>,
-    /// Who has each slot. Empty until the map was learnt.
-    slots: Vec<Option<Arc<Node>>>,
-    /// The epoch of each slot of which the server was asked last to which it was being moved.
-    asked: BTreeMap<u16, u64>,
-    /// All of them, replicas too.
-    places: BTreeSet<Place>,
-    learnt: Option<Instant>,
-    is_closed: bool,
 }
 
 /// A server, and the connection to it.
@@ -120,13 +107,15 @@ impl Cluster {
         read: impl FnOnce(Value) -> Result<T, Unexpected>,
     ) -> Result<T, StoreError> {
         let slot = call.slot();
-        let (mut node, mut connection) = self.connected(slot).await?;
+        let (mut node, mut passage) = self.connected(slot).await?;
         let mut way = Way::Plain;
         let until = after(Instant::now(), self.common.timeouts.response);
         for _ in 0..REDIRECTIONS {
             let limit = until.saturating_duration_since(Instant::now());
-            let cause = match node.connector.ask(&connection, &call, way, limit).await {
-                Ok(reply) => return self.common.read(&connection, call, reply, read),
+            let sent = node.connector.send(&passage, &call, way, limit).await;
+            let connection = &passage.connection;
+            let cause = match sent {
+                Ok(reply) => return self.common.read(connection, call, reply, read),
                 Err(cause) => cause,
             };
             (node, way) = match redirection(&cause, &node.place) {
@@ -139,8 +128,8 @@ impl Cluster {
                     return Err(connection.failed(&call, cause));
                 }
             };
-            connection = match timeout_at(until, node.connector.connection()).await {
-                Ok(connection) => connection?,
+            passage = match timeout_at(until, node.connector.passage()).await {
+                Ok(passage) => passage?,
                 Err(Elapsed) => {
                     let cause = "no connection in time to the server that it was redirected to";
                     return Err(self.failed(cause));
@@ -150,13 +139,11 @@ impl Cluster {
         Err(self.failed("it was redirected too often"))
     }
 
-    /// The server that has a slot, and a connection to it. An attempt to connect goes over to another server as soon as
+    /// The server that has a slot, and a passage to it. An attempt to connect goes over to another server as soon as
     /// the slot is there.
-    async fn connected(
-        self: &Arc<Self>,
-        slot: u16,
-    ) -> Result<(Arc<Node>, Arc<Connection>), StoreError> {
+    async fn connected(self: &Arc<Self>, slot: u16) -> Result<(Arc<Node>, Passage), StoreError> {
         loop {
+            let begun = Instant::now();
             let Some(node) = self.owner(slot) else {
                 self.learn().await?;
                 if self.owner(slot).is_none() {
@@ -164,25 +151,34 @@ impl Cluster {
                 }
                 continue;
             };
-            if let Some(connection) = node.connector.present() {
-                return Ok((node, connection));
+            if let Some(passage) = node.connector.open_passage() {
+                return Ok((node, passage));
             }
-            let connection = select! {
+            let passage = select! {
                 biased;
-                connection = node.connector.connection() => connection,
+                passage = node.connector.passage() => passage,
                 () = self.until_moved(slot, &node) => continue,
             };
-            match connection {
-                Ok(connection) => return Ok((node, connection)),
+            match passage {
+                Ok(passage) => return Ok((node, passage)),
                 Err(error) => {
-                    // The error of the connection says more.
-                    let _ = self.learn().await;
+                    if !self.has_learnt_since(begun) {
+                        // The error of the connection says more.
+                        let _ = self.learn().await;
+                    }
                     if self.has(&node, slot) {
                         return Err(error);
                     }
                 }
             }
         }
+    }
+
+    fn has_learnt_since(&self, begun: Instant) -> bool {
+        self.known
+            .lock()
+            .learnt
+            .is_some_and(|learnt| learnt > begun)
     }
 
     async fn until_moved(self: &Arc<Self>, slot: u16, node: &Arc<Node>) {
@@ -209,8 +205,12 @@ impl Cluster {
 
     /// The server at this place, known or not.
     fn node(self: &Arc<Self>, place: &Place) -> Arc<Node> {
-        let known = self.known.lock().nodes.get(place).cloned();
-        known.unwrap_or_else(|| self.new_node(place))
+        let node = {
+            let known = self.known.lock();
+            let node = known.nodes.get(place);
+            node.or_else(|| known.asked_again.get(place)).cloned()
+        };
+        node.unwrap_or_else(|| self.new_node(place))
     }
 
     /// The same, which keeps its connection for the next request from now on.
@@ -323,7 +323,9 @@ impl Cluster {
         let nodes = {
             let mut known = self.known.lock();
             known.is_closed = true;
-            std::mem::take(&mut known.nodes)
+            let mut nodes = std::mem::take(&mut known.nodes);
+            nodes.append(&mut known.asked_again);
+            nodes
         };
         nodes.values().for_each(|node| node.connector.close());
     }

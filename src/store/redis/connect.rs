@@ -17,6 +17,8 @@ use deadpool_redis::redis::Value;
 use futures_util::{FutureExt, future::Shared};
 use tokio::{sync::watch, time::Instant};
 
+use self::breaker::Breaker;
+pub(super) use self::passage::Passage;
 use super::{
     call::{Call, Way},
     common::{Common, Role},
@@ -33,7 +35,12 @@ use crate::base::{
     timer::timeout,
 };
 
+mod breaker;
 mod opening;
+mod passage;
+
+/// The least time between two suspicions by which a connection is given up.
+const SUSPICIONS: Duration = Duration::from_millis(500);
 
 /// Keeps a connection for commands.
 pub(super) struct Connector {
@@ -44,6 +51,8 @@ pub(super) struct Connector {
     losses: AtomicU64,
     /// Counts those that were lost or given up.
     ends: watch::Sender<u64>,
+    /// Tells those that wait for it that requests may go out, or have failed.
+    news: watch::Sender<()>,
     /// Changes with each loss, and with every attempt to connect; unique among all connectors.
     epoch: AtomicU64,
     /// How many replicas others know of its server, which may take its place.
@@ -62,6 +71,9 @@ struct State {
     moved: u64,
     /// That of the server that was connected to last.
     history: Option<History>,
+    breaker: Breaker,
+    /// When a connection was given up for a suspicion.
+    suspected: Option<Instant>,
 }
 
 /// An attempt to connect, shared by all requests that wait for it. It runs as a task of its own, so that a
@@ -85,6 +97,7 @@ impl Connector {
             state: Mutex::default(),
             losses: AtomicU64::new(0),
             ends: watch::Sender::new(0),
+            news: watch::Sender::new(()),
             epoch: AtomicU64::new(0),
             replicas: AtomicU32::new(0),
             role: Box::new(role),
@@ -136,7 +149,7 @@ impl Connector {
     /// How long a request that is sent now may take. Where there is no connection, it may have to be made more
     /// than once.
     pub(super) fn answers_within(&self) -> Duration {
-        if self.is_connected() && !self.source.is_pool() {
+        if self.open_passage().is_some() && !self.source.is_pool() {
             self.common.timeouts.response
         } else {
             Duration::MAX
@@ -149,33 +162,45 @@ impl Connector {
         call: Call,
         read: impl FnOnce(Value) -> Result<T, Unexpected>,
     ) -> Result<T, StoreError> {
-        let connection = self.connection().await?;
+        let passage = self.passage().await?;
         let limit = self.common.timeouts.response;
-        match self.ask(&connection, &call, Way::Plain, limit).await {
-            Ok(reply) => self.common.read(&connection, call, reply, read),
+        let sent = self.send(&passage, &call, Way::Plain, limit).await;
+        let connection = &passage.connection;
+        match sent {
+            Ok(reply) => self.common.read(connection, call, reply, read),
             Err(cause) => Err(connection.failed(&call, cause)),
         }
     }
 
-    /// Sends a call over a connection of this one, which is given up where the answer says so.
+    /// Sends a call over a connection of this one, however the server is.
     pub(super) async fn ask(
+        &self,
+        connection: &Connection,
+        call: &Call,
+        limit: Duration,
+    ) -> Result<Value, Cause> {
+        let asked = self.try_ask(connection, call, Way::Plain, limit).await;
+        asked.map_err(|fault| fault.cause)
+    }
+
+    /// The connection is given up where the answer says so.
+    async fn try_ask(
         &self,
         connection: &Connection,
         call: &Call,
         way: Way,
         limit: Duration,
-    ) -> Result<Value, Cause> {
+    ) -> Result<Value, Fault> {
         let asked = connection.ask(call, way, limit).await;
-        asked.map_err(|Fault { cause, is_done }| {
-            if let Cause::Driver(error) = &cause
+        asked.inspect_err(|Fault { cause, is_done }| {
+            if let Cause::Driver(error) = cause
                 && failure::condition(error) == Some("NOREPLICAS")
             {
                 self.source.doubt();
             }
-            if is_done {
+            if *is_done {
                 self.discard(connection.number);
             }
-            cause
         })
     }
 
@@ -278,10 +303,18 @@ impl Connector {
     }
 
     /// Forgets the present connection if it owes the answer to a request that was sent at `since`. Requests on
-    /// it may still be answered.
+    /// it may still be answered. Many requests may suspect one connection after the other.
     pub(super) fn suspect(&self, since: Instant) {
+        let now = Instant::now();
+        let mut state = self.state.lock();
+        if state.suspected.is_some_and(|at| now < at + SUSPICIONS) {
+            return;
+        }
         let is_late = |connection: &mut Arc<Connection>| connection.is_late(since);
-        drop(self.state.lock().connection.take_if(is_late));
+        let suspect = state.connection.take_if(is_late);
+        state.suspected = suspect.as_ref().map(|_| now).or(state.suspected);
+        drop(state);
+        drop(suspect);
     }
 
     /// Forgets a connection that failed, unless it has been replaced already.

@@ -58,6 +58,16 @@ pub(super) enum Cause {
     Late,
 }
 
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Driver(error) => error.fmt(f),
+            Self::Silence(limit) => write!(f, "no answer within {limit:?}"),
+            Self::Late => f.write_str("there was no time left to send it"),
+        }
+    }
+}
+
 impl Connection {
     /// Sends a call, and waits for the answer for so long.
     pub(super) async fn ask(&self, call: &Call, way: Way, limit: Duration) -> Result<Value, Fault> {
@@ -132,11 +142,8 @@ impl Connection {
     pub(super) fn failed(&self, call: &Call, cause: Cause) -> StoreError {
         match cause {
             Cause::Driver(error) => self.error(call, failure::effect(&error), DriverError(error)),
-            Cause::Late => self.error(call, Effect::None, "there was no time left to send it"),
-            Cause::Silence(limit) => {
-                let cause = format!("no answer within {limit:?}");
-                self.error(call, Effect::Unknown, cause)
-            }
+            Cause::Late => self.error(call, Effect::None, cause.to_string()),
+            Cause::Silence(_) => self.error(call, Effect::Unknown, cause.to_string()),
         }
     }
 }

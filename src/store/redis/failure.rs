@@ -50,6 +50,18 @@ pub(super) fn condition(error: &RedisError) -> Option<&'static str> {
     })
 }
 
+/// Whether the server would refuse any other request about a lock as well: it loads its data, is busy, is a replica, or
+/// its cluster is down. Of a cluster that is up it may lack single slots.
+pub(super) fn refuses_all(error: &RedisError) -> bool {
+    use ServerErrorKind as Server;
+    let detail = error.detail().unwrap_or_default();
+    match error.kind() {
+        ErrorKind::Server(Server::BusyLoading | Server::MasterDown | Server::ReadOnly) => true,
+        ErrorKind::Server(Server::ClusterDown) => detail.contains("cluster is down"),
+        _ => matches!(condition(error), Some("BUSY" | "READONLY")),
+    }
+}
+
 /// Whether the user may not touch a key of the request, in the words of Redis 6.2 ("one of the keys") or later ("a key").
 /// What else a user may not do has the same code.
 pub(super) fn refuses_key(error: &RedisError) -> bool {
@@ -108,6 +120,30 @@ mod tests {
             "-@user_script: 14: -WRONGTYPE Operation against a key holding the wrong kind of value",
         ] {
             assert_eq!(effect(&error(line)), Effect::Refused, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_server_that_refuses_whatever_comes_is_told_from_one_that_refuses_a_request() {
+        for (line, refuses_all) in [
+            ("-LOADING Redis is loading the dataset in memory", true),
+            ("-MASTERDOWN Link with MASTER is down", true),
+            (
+                "-READONLY You can't write against a read only replica.",
+                true,
+            ),
+            ("-BUSY Redis is busy running a script.", true),
+            ("-CLUSTERDOWN The cluster is down", true),
+            ("-CLUSTERDOWN Hash slot not served", false),
+            (
+                "-OOM command not allowed when used memory > 'maxmemory'.",
+                false,
+            ),
+            ("-NOREPLICAS Not enough good replicas to write.", false),
+            ("-MOVED 1 10.0.0.1:7", false),
+            ("-NOPERM No permissions to access a key", false),
+        ] {
+            assert_eq!(super::refuses_all(&error(line)), refuses_all, "{line}");
         }
     }
 

@@ -26,7 +26,7 @@ use super::{
     source::{Following, Limit, Opened, Opening, Source, Timeouts, open_at},
 };
 use crate::base::{
-    backoff::growing_pauses,
+    backoff::Pauses,
     error::{Effect, StoreError},
     mutex::Mutex,
     timer::{after, sleep, sleep_until},
@@ -42,8 +42,15 @@ const GRACE: Duration = Duration::from_millis(100);
 /// Which part of the time for a connection they are waited for while fewer have answered.
 const FEW: u32 = 4;
 
-/// The least pause between two questions of one connection.
-const LEAST: Duration = Duration::from_millis(20);
+/// The longest pause, jitter aside, before they are asked again because of what they tell. A sentinel that cannot be kept
+/// a connection to tells with each attempt.
+const LONGEST_IF_TOLD: Duration = Duration::from_millis(250);
+
+/// How long they must have told nothing for the pauses to begin anew.
+const QUIET: Duration = Duration::from_secs(2);
+
+/// The least time between two doubts.
+const DOUBTS: Duration = Duration::from_millis(500);
 
 /// How often the sentinels are asked although none has told anything: their messages may be lost.
 const CALM: Duration = Duration::from_secs(10);
@@ -61,6 +68,7 @@ pub(super) struct Sentinels {
     seeds: Vec<Place>,
     known: Mutex<BTreeMap<Place, Arc<Sentinel>>>,
     news: watch::Sender<u64>,
+    doubted: Mutex<Option<Instant>>,
 }
 
 /// What the sentinels say together.
@@ -88,6 +96,7 @@ impl Sentinels {
             server,
             seeds,
             news,
+            doubted: Mutex::default(),
         }
     }
 
@@ -145,14 +154,15 @@ impl Sentinels {
         mut news: watch::Receiver<u64>,
         timeouts: Timeouts,
     ) -> Verdict {
-        let mut pauses = growing_pauses(LONGEST, 2.0);
+        let mut pauses = Pauses::new(LONGEST);
+        let (mut told, mut asked) = (Pauses::new(LONGEST_IF_TOLD), Instant::now());
         loop {
             let pause = if present.is_complete {
-                pauses = growing_pauses(LONGEST, 2.0);
+                pauses.begin_anew();
                 CALM
             } else {
                 // One that has not answered may know better, and tells nothing.
-                pauses.next().unwrap_or(LONGEST)
+                pauses.next()
             };
             let unasked = async {
                 sleep(pause).await;
@@ -173,8 +183,12 @@ impl Sentinels {
                 }
                 Err(_) => false,
             };
+            if asked.elapsed() > QUIET {
+                told.begin_anew();
+            }
             // They may tell much at once.
-            sleep(LEAST).await;
+            sleep(told.next()).await;
+            asked = Instant::now();
         }
     }
 
@@ -243,9 +257,15 @@ impl Source for Sentinels {
         Box::pin(async move { self.open_primary(timeouts, limit, &receiver).await })
     }
 
-    /// Each connection that follows them asks them at once.
+    /// Each connection that follows them asks them at once. Every request may doubt while replicas are away.
     fn doubt(&self) {
-        self.news.send_modify(|count| *count += 1);
+        let now = Instant::now();
+        let mut doubted = self.doubted.lock();
+        if doubted.is_none_or(|at| now >= at + DOUBTS) {
+            *doubted = Some(now);
+            drop(doubted);
+            self.news.send_modify(|count| *count += 1);
+        }
     }
 
     fn close(&self) {

@@ -130,7 +130,8 @@ async fn look_through(
             progress: 1.0,
         });
     };
-    let connection = connector.connection().await?;
+    let passage = connector.passage().await?;
+    let connection = &passage.connection;
     let history = connection.history.id();
     let goes_on = |at: &InServer| at.server == *server && at.history == *history;
     let mut at = match present.filter(goes_on) {
@@ -153,9 +154,9 @@ async fn look_through(
     command.arg("COUNT").arg(scan.count).arg("TYPE").arg("hash");
     let call = Call::command("scan", command);
     let limit = common.timeouts.response;
-    let asked = connector.ask(&connection, &call, Way::Plain, limit).await;
+    let asked = connector.send(&passage, &call, Way::Plain, limit).await;
     let reply = asked.map_err(|cause| connection.failed(&call, cause))?;
-    let (cursor, names) = common.read(&connection, call, reply, scanned)?;
+    let (cursor, names) = common.read(connection, call, reply, scanned)?;
     at.seen = at.seen.saturating_add(scan.count as u64);
     at.place = Place::Named(cursor);
     let all = primaries.len().max(1) as f64;

@@ -3,21 +3,12 @@
 use std::sync::Arc;
 
 use super::kit::{
-    PATIENCE, all_turns, caller, key_on, keys, locks_in, until_error, until_nothing_is_left,
-    until_there,
+    PATIENCE, all_turns, caller, key_on, keys, locks_in, until_down, until_error,
+    until_nothing_is_left, until_there,
 };
 use crate::support::{
     Cluster, RedisServer, Section, cluster::Config, eventually, processes, within,
 };
-
-async fn until_down(node: &RedisServer) {
-    let down = async || {
-        node.ask("CLUSTER INFO")
-            .await
-            .contains("cluster_state:fail")
-    };
-    eventually(PATIENCE, "the node is down", down).await;
-}
 
 /// A primary and its replica are dead, and the others refuse to work without them.
 #[tokio::test]

@@ -121,6 +121,16 @@ pub(super) async fn until_queued(node: &RedisServer, key: &str, count: u64) {
     eventually(PATIENCE, &format!("{count} in the queue"), standing).await;
 }
 
+/// Waits until the server takes the cluster for down.
+pub(super) async fn until_down(node: &RedisServer) {
+    let down = async || {
+        node.ask("CLUSTER INFO")
+            .await
+            .contains("cluster_state:fail")
+    };
+    eventually(PATIENCE, "the node is down", down).await;
+}
+
 /// Waits until the lock stands on the server, or until it does not.
 pub(super) async fn until_there(node: &RedisServer, key: &str, is_there: bool) {
     let exists = format!("EXISTS {key}");

@@ -13,19 +13,18 @@ use futures_util::{
 };
 use tokio::time::Instant;
 
-use super::{Cluster, Known, Node, PAUSE, map::SlotMap};
+use super::{
+    Cluster, Node,
+    known::{Known, QUIET},
+    map::SlotMap,
+};
 use crate::{
     base::{
         error::{Effect, StoreError},
         slot::SLOTS,
-        timer::{Elapsed, after, sleep_until, timeout_at},
+        timer::{Elapsed, after, sleep, sleep_until, timeout_at},
     },
-    store::redis::{
-        address::Place,
-        call::{Call, Way},
-        connect::Connector,
-        source::Source,
-    },
+    store::redis::{address::Place, call::Call, connect::Connector, source::Source},
 };
 
 /// How many servers are asked for the map at once, and one more for each that is away.
@@ -68,9 +67,9 @@ impl Cluster {
     }
 
     async fn ask_for_map(self: Arc<Self>) -> Result<(), StoreError> {
-        let learnt = self.known.lock().learnt;
-        if let Some(learnt) = learnt {
-            sleep_until(after(learnt, PAUSE)).await;
+        let learns_at = self.known.lock().learns_at;
+        if let Some(at) = learns_at {
+            sleep_until(at).await;
         }
         let mut places = self.to_ask().into_iter();
         let mut nodes: Vec<_> = places
@@ -119,9 +118,12 @@ impl Cluster {
         drop(asked);
         let plan = {
             let mut known = self.known.lock();
-            known.learnt = Some(Instant::now());
+            let is_again = known.learns_again(Instant::now());
             if known.is_closed {
                 return Err(self.closed());
+            }
+            if is_again {
+                self.ask_again(&mut known, &nodes);
             }
             if map.is_empty() {
                 return Err(match error {
@@ -131,9 +133,31 @@ impl Cluster {
                     None => self.failed("no server of it answers"),
                 });
             }
-            self.plan(&known, &map, nodes)
+            let plan = self.plan(&known, &map, nodes);
+            if !plan.changed.is_empty() {
+                known.pauses.begin_anew();
+            }
+            plan
         };
         self.install(plan).await
+    }
+
+    /// Keeps the connections to those that were asked, as long as the map is learnt again and again.
+    fn ask_again(self: &Arc<Self>, known: &mut Known, asked: &[Arc<Node>]) {
+        let others = asked
+            .iter()
+            .map(|node| (node.place.clone(), Arc::clone(node)));
+        known.asked_again.extend(others);
+        let (cluster, learnt) = (Arc::downgrade(self), known.learnt);
+        drop(tokio::spawn(async move {
+            sleep(QUIET).await;
+            let forgotten = cluster.upgrade().and_then(|cluster| {
+                let mut known = cluster.known.lock();
+                let is_last = known.learnt == learnt;
+                is_last.then(|| std::mem::take(&mut known.asked_again))
+            });
+            drop(forgotten);
+        }));
     }
 
     /// Puts a map in place of the present one. What was released at other servers is repeated at the new ones before
@@ -198,10 +222,7 @@ impl Cluster {
         let ask = async |verb| {
             let command = cmd("CLUSTER").arg(verb).to_owned();
             let call = Call::command("cluster", command);
-            let asked = node
-                .connector
-                .ask(&connection, &call, Way::Plain, limit)
-                .await;
+            let asked = node.connector.ask(&connection, &call, limit).await;
             asked.map_err(|cause| connection.failed(&call, cause))
         };
         let (slots, nodes) = join(ask("SLOTS"), ask("NODES")).await;

@@ -1,0 +1,116 @@
+//! How often a server that is away is tried by a process in which many callers want it, and how soon they go on.
+
+use std::time::{Duration, Instant};
+
+use crate::support::load::{Load, assert_rate};
+use crate::support::{DEADLINE, Direction, Rig, eventually, within};
+use futures_util::future::join_all;
+use reentry::Locks;
+use tokio::task::JoinHandle;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Callers that want a lock each.
+const MANY: usize = 500;
+
+fn callers(locks: &Locks) -> Vec<JoinHandle<()>> {
+    let call = |number| {
+        let turn = locks.lock(format!("key-{number}")).wait_forever();
+        tokio::spawn(async move { turn.run(async {}).await.expect("its turn") })
+    };
+    (0..MANY).map(call).collect()
+}
+
+/// Lasts as long as a caller waits in vain.
+async fn outage(locks: &Locks) {
+    let waiting = locks.lock("waits in vain").wait(3 * SECOND).acquire();
+    let error = within(DEADLINE, "the wait ends", waiting).await;
+    assert!(error.unwrap_err().is_unavailable());
+}
+
+async fn all_enter(callers: Vec<JoinHandle<()>>) {
+    let entered = within(DEADLINE, "all of them enter", join_all(callers)).await;
+    entered.into_iter().for_each(|it| it.unwrap());
+}
+
+#[tokio::test]
+async fn a_proxy_that_closes_at_once_is_connected_to_a_few_times_a_second() {
+    let rig = Rig::start().await;
+    rig.server.stop();
+    let (before, since) = (rig.proxy.connections(), Instant::now());
+    let callers = callers(&rig.locks);
+    outage(&rig.locks).await;
+    let count = rig.proxy.connections() - before;
+    assert_rate("connections", count, 5, since.elapsed(), 20);
+    rig.server.start_again().await;
+    let back = Instant::now();
+    all_enter(callers).await;
+    eprintln!(
+        "{count} in {:?}, back in {:?}",
+        since.elapsed(),
+        back.elapsed()
+    );
+}
+
+#[tokio::test]
+async fn holders_behind_a_proxy_that_closes_at_once_connect_a_few_times_a_second() {
+    let rig = Rig::start().await;
+    let keys = (0..MANY).map(|number| format!("key-{number}"));
+    let held = join_all(keys.map(|key| rig.locks.lock(key).acquire())).await;
+    rig.server.stop();
+    let (before, since) = (rig.proxy.connections(), Instant::now());
+    outage(&rig.locks).await;
+    let count = rig.proxy.connections() - before;
+    assert_rate("connections", count, 5, since.elapsed(), 20);
+    eprintln!("{count} in {:?}", since.elapsed());
+    for guard in held {
+        assert!(!guard.unwrap().held().is_lost());
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_became_a_replica_is_asked_a_few_times_a_second() {
+    let rig = Rig::start().await;
+    rig.locks.with_lock("key", async {}).await.unwrap();
+    rig.server.ask("REPLICAOF 127.0.0.1 1").await;
+    let servers = [&rig.server];
+    let before = Load::of(&servers).await;
+    let callers = callers(&rig.locks);
+    outage(&rig.locks).await;
+    let (connections, commands, length) = before.so_far(&servers).await;
+    eprintln!("{connections} {commands} in {length:?}");
+    assert_rate("connections", connections, 5, length, 20);
+    // Each of the callers has asked once when it came. What a script calls counts as well.
+    assert_rate("commands", commands, 50, length, 8 * MANY as u64);
+    rig.server.ask("REPLICAOF NO ONE").await;
+    let back = Instant::now();
+    all_enter(callers).await;
+    eprintln!("back in {:?}", back.elapsed());
+}
+
+/// It answers whoever connects, and executes nothing. Each of the holders finds the connection silent at another time.
+#[tokio::test]
+async fn holders_suspect_a_silent_server_a_few_times_a_second() {
+    let rig = Rig::build(|builder| builder.ttl(9 * SECOND)).await;
+    let mut held = Vec::new();
+    rig.proxy.delay(Direction::ToClient, SECOND / 50);
+    for number in 0..50 {
+        let guard = rig.locks.lock(format!("key-{number}")).await.unwrap();
+        held.push(guard);
+    }
+    rig.proxy.delay(Direction::ToClient, Duration::ZERO);
+    rig.server.ask("CLIENT PAUSE 100000 WRITE").await;
+    let is_retried = async || rig.proxy.connections() > 2;
+    let (before, since) = (rig.proxy.connections(), Instant::now());
+    eventually(DEADLINE, "the connection is suspected", is_retried).await;
+    outage(&rig.locks).await;
+    let count = rig.proxy.connections() - before;
+    eprintln!("{count} in {:?}", since.elapsed());
+    assert_rate("connections", count, 5, since.elapsed(), 20);
+    rig.server.ask("CLIENT UNPAUSE").await;
+    for guard in held {
+        within(DEADLINE, "the release", guard.release())
+            .await
+            .unwrap();
+    }
+}
