@@ -1,6 +1,7 @@
 //! One renewal of one hold, of those of several keys, or of readers of one key (P4).
 
 use std::{
+    future::pending,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering::Relaxed},
@@ -9,14 +10,19 @@ use std::{
 };
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use tokio::{select, time::Instant};
+use tokio::{
+    select,
+    sync::watch::{self, error::RecvError},
+    time::Instant,
+};
 
 use crate::{
     base::{
         backoff::pauses,
         confirm::Confirm,
-        error::{LostReason, StoreError},
+        error::{Effect, LostReason, StoreError},
         events,
+        mutex::Mutex,
         timer::sleep_until,
     },
     hold::{
@@ -30,38 +36,57 @@ use crate::{
 /// How soon after an attempt without an answer the next one follows, at the least.
 const LEAST_PATIENCE: Duration = Duration::from_millis(10);
 
+/// Why a hold was not renewed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unrenewed {
+    /// The lock is lost.
+    Lost,
+    /// The store failed. It is to be asked again at this instant.
+    Until(Instant),
+}
+
 /// Asks until the store has answered or a lease has ended; then the lock is lost. An error is no answer: the old
 /// deadline stands.
 ///
-/// An attempt that has no answer yet is not given up, since the store may only be far away: the next
+/// An attempt that was sent and has no answer yet is not given up, since the store may only be far away: the next
 /// one is sent beside it, and the first answer counts. A renewal that arrives late can only lengthen
 /// the lease of a hold that is there.
+///
+/// It keeps its place through the pauses while the server executes nothing, so that all those of a server that is away
+/// ask it no more often than these. After any other failure the place goes to the next hold: what fails may be this lock.
 pub(super) async fn renew(
     together: &Together,
     store: &Arc<dyn Store>,
     response_timeout: Duration,
-) -> Result<(), LostReason> {
+    place: impl Send,
+) -> Result<(), Unrenewed> {
     let mut pauses = pauses();
+    let mut connections = store.connections();
+    // Once the store has answered, its replicas need no place.
+    let place = &Mutex::new(Some(place));
     // How many attempts the store has answered, and not its replicas yet.
     let confirming = &AtomicUsize::new(0);
     let mut attempts = FuturesUnordered::new();
     // Since when an attempt is without an answer.
     let mut silent = None;
+    // Whether the latest attempt waits for a connection.
+    let mut is_unsent = false;
     // When attempts without an answer were told last.
     let mut told_at = None;
     let mut next = Instant::now();
     loop {
         // Of several keys some may have come or gone since.
         let holds = together.holds();
-        if let Some(reason) = holds.lost() {
-            return Err(reason);
+        if holds.lost().is_some() {
+            return Err(Unrenewed::Lost);
         }
         let now = Instant::now();
         let Some(deadline) = holds.deadline() else {
             return Ok(());
         };
         let patience = patience(response_timeout, deadline, now);
-        if next <= now && confirming.load(Relaxed) > 0 {
+        if next <= now && !attempts.is_empty() && (is_unsent || confirming.load(Relaxed) > 0) {
+            is_unsent &= !holds.is_connected(&**store);
             next = now + patience;
         }
         if next <= now {
@@ -74,14 +99,16 @@ pub(super) async fn renew(
                 }
             }
             silent = silent.or(Some(now));
+            is_unsent = !holds.is_connected(&**store);
             let ttl = holds.ttl();
-            let seen = holds.as_slice().iter();
-            let seen: Vec<_> = seen.map(|hold| store.disconnects_of(hold.key())).collect();
+            let seen = holds.seen(&**store);
             let confirms: Vec<_> = confirms(&holds, store);
             let asked = holds.ask(&**store, ttl);
             attempts.push(async move {
                 let answer = match asked.answer(&holds).await {
                     Ok(gone) => {
+                        let left = place.lock().take();
+                        drop(left);
                         confirming.fetch_add(1, Relaxed);
                         let confirmed = confirm::renewed(confirms, store).await;
                         confirming.fetch_sub(1, Relaxed);
@@ -96,6 +123,11 @@ pub(super) async fn renew(
         let (sent, seen, ttl, answer, holds) = select! {
             biased;
             Some(answered) = attempts.next() => answered,
+            // A server is there again.
+            Ok(()) = changed(&mut connections), if attempts.is_empty() => {
+                next = Instant::now();
+                continue;
+            }
             () = sleep_until(next.min(deadline)) => continue,
         };
         match answer {
@@ -115,7 +147,7 @@ pub(super) async fn renew(
             Ok(gone) if gone.iter().all(|hold| hold.depth() == 0) => next = Instant::now(),
             Ok(gone) => {
                 gone.iter().for_each(lose);
-                return Err(LostReason::Gone);
+                return Err(Unrenewed::Lost);
             }
             Err(error) => {
                 if told_at.is_none_or(|at| at <= sent) {
@@ -123,12 +155,26 @@ pub(super) async fn renew(
                 }
                 retried(&holds, Some(&error));
                 if attempts.is_empty() {
+                    let now = Instant::now();
+                    if error.effect() != Effect::None {
+                        let is_cut = holds.seen(&**store) != seen;
+                        let again = if is_cut { now } else { sent + patience / 2 };
+                        return Err(Unrenewed::Until(again.max(now + LEAST_PATIENCE)));
+                    }
                     let pause = pauses.next().unwrap_or_default();
-                    next = Instant::now() + pause.min(patience);
+                    next = now + pause.min(patience);
                 }
             }
         }
         silent = None;
+    }
+}
+
+/// Resolves when a connection was made.
+async fn changed(connections: &mut Option<watch::Receiver<u64>>) -> Result<(), RecvError> {
+    match connections {
+        Some(connections) => connections.changed().await,
+        None => pending().await,
     }
 }
 

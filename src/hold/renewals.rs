@@ -1,9 +1,10 @@
 //! The renewals of all holds of one `Locks` (P4).
 //!
 //! On each runtime there is one schedule for the holds that were entered there, and one task that sleeps until the
-//! next of them is due. A renewal has a task of its own only while it is in flight. The schedule's task begins
-//! with the first hold and looks once in a second whether there is still one, so that a short section neither
-//! starts it nor wakes it. It ends with its runtime: then its holds are renewed no more.
+//! next of them is due. A renewal has a task of its own only while it is in flight, and only so many are at each
+//! server: those beyond it that are due wait in its backlog, and the one with the earliest deadline is next. The
+//! schedule's task begins with the first hold and looks once in a second whether there is still one, so that a short
+//! section neither starts it nor wakes it. It ends with its runtime: then its holds are renewed no more.
 //!
 //! A hold stays in the schedule until it ends. While its renewal is in flight, and after a loss, it waits for
 //! nothing there.
@@ -24,23 +25,24 @@ use tokio::{
     time::Instant,
 };
 
-use self::of_runtime::OfRuntime;
+use self::{backlogs::Backlogs, of_runtime::OfRuntime};
 use crate::{
     base::{error::LostReason, key::LockKey, mutex::Mutex, timer::sleep_until},
     hold::{
         hold::Hold,
         readers::Readers,
-        renewal::renew,
-        renewed::{Renewed, Together},
+        renewed::Renewed,
         schedule::{Schedule, Slot},
     },
     queue::LocalQueues,
     store::{ForcedMessage, Holders, Store},
 };
 
+mod backlogs;
 mod of_runtime;
 #[cfg(test)]
 mod tests;
+mod turns;
 
 /// How often a schedule looks whether there is still a hold.
 const LOOKS: Duration = Duration::from_secs(1);
@@ -130,6 +132,7 @@ impl RenewalSchedule {
         let of = OfRuntime {
             runtime: runtime.clone(),
             holds: Schedule::new(),
+            backlogs: Backlogs::default(),
             readers: Readers::default(),
             disconnects: *disconnects.borrow_and_update(),
             look_at: Instant::now() + LOOKS,
@@ -176,60 +179,6 @@ impl RenewalSchedule {
         find(&mut runtimes, &Renewed::of(hold)).map(|(of, _)| of.runtime.clone())
     }
 
-    /// Does what is due. Returns until when the task sleeps; `None` if it ends.
-    fn turn(self: &Arc<Self>, signal: &Arc<Notify>, disconnects: u64) -> Option<Instant> {
-        let (mut due, mut lost) = (Vec::new(), Vec::new());
-        let (until, runtime) = {
-            let mut runtimes = self.runtimes.lock();
-            let mut known = runtimes.iter();
-            let at = known.position(|it| Arc::ptr_eq(&it.signal, signal))?;
-            let of = &mut runtimes[at];
-            let now = Instant::now();
-            if of.look_at <= now {
-                if of.holds.is_empty() {
-                    drop(runtimes.swap_remove(at));
-                    return None;
-                }
-                of.look_at = now + LOOKS;
-            }
-            let disconnects_of = |key: &LockKey| self.disconnects_of(key);
-            of.take_due((disconnects, &disconnects_of), now, &mut due, &mut lost);
-            let until = of.holds.earliest();
-            let until = until.map_or(of.look_at, |until| until.min(of.look_at));
-            of.sleeps_until = Some(until);
-            (until, of.runtime.clone())
-        };
-        for renewed in lost {
-            self.notice_loss(&renewed);
-        }
-        for together in due {
-            let renewals = Arc::clone(self);
-            drop(runtime.spawn(async move { renewals.renew(&together).await }));
-        }
-        Some(until)
-    }
-
-    async fn renew(&self, together: &Together) {
-        let renewal = renew(together, self.store(), self.response_timeout);
-        let outcome = select! {
-            biased;
-            () = together.until_ended() => return,
-            outcome = renewal => outcome,
-        };
-        match (together, outcome) {
-            (Together::Readers(holds), _) => holds.iter().for_each(|hold| {
-                let renewed = Renewed::of(hold);
-                if hold.lost().is_some() {
-                    self.notice_loss(&renewed);
-                } else {
-                    self.put_back(&renewed);
-                }
-            }),
-            (Together::Entry(renewed), Ok(())) => self.put_back(renewed),
-            (Together::Entry(renewed), Err(_lost)) => self.notice_loss(renewed),
-        }
-    }
-
     fn notice_loss(&self, renewed: &Renewed) {
         for hold in renewed.holds().as_slice() {
             if hold.lost().is_some() {
@@ -238,29 +187,32 @@ impl RenewalSchedule {
         }
     }
 
-    /// It was renewed.
-    fn put_back(&self, renewed: &Renewed) {
+    /// It was renewed, or is to be renewed again at this instant.
+    fn put_back(&self, renewed: &Renewed, again: Option<Instant>) {
         self.set_due(renewed, |holds, slot, due| {
+            let due = again.unwrap_or(due);
             holds.set_due(slot, due);
-            true
+            Some(due)
         });
     }
 
     /// Another lock has come to several, and may be due before them.
     fn put_forward(&self, renewed: &Renewed) {
-        self.set_due(renewed, Schedule::put_forward);
+        self.set_due(renewed, |holds, slot, due| {
+            holds.put_forward(slot, due).then_some(due)
+        });
     }
 
     fn set_due(
         &self,
         renewed: &Renewed,
-        set: impl FnOnce(&mut Schedule<Renewed>, Slot, Instant) -> bool,
+        set: impl FnOnce(&mut Schedule<Renewed>, Slot, Instant) -> Option<Instant>,
     ) {
         let signal = {
             let mut runtimes = self.runtimes.lock();
             find(&mut runtimes, renewed).and_then(|(of, slot)| {
                 let due = renewed.due(|key| self.disconnects_of(key))?;
-                set(&mut of.holds, slot, due).then_some(())?;
+                let due = set(&mut of.holds, slot, due)?;
                 of.wake_by(due)
             })
         };
@@ -297,6 +249,11 @@ struct Task {
 impl Task {
     async fn run(mut self) {
         while let Some(until) = self.turn() {
+            if until <= Instant::now() {
+                // There is more that is due: the renewals that were begun come first.
+                tokio::task::yield_now().await;
+                continue;
+            }
             select! {
                 biased;
                 () = self.signal.notified() => {}

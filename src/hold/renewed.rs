@@ -94,6 +94,27 @@ impl Renewed {
         }
     }
 
+    /// When the first of the leases ends.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        match self {
+            Self::One(hold) => Some(hold.deadline()),
+            Self::Several(_) => self.holds().deadline(),
+        }
+    }
+
+    /// The server that answers for it, unless these are several.
+    pub(super) fn server(&self, store: &dyn Store) -> Option<usize> {
+        match self {
+            Self::One(hold) => Some(store.server_of(hold.key())),
+            Self::Several(group) => {
+                let members = group.members();
+                let mut servers = members.iter().map(|hold| store.server_of(hold.key()));
+                let first = servers.next()?;
+                servers.all(|server| server == first).then_some(first)
+            }
+        }
+    }
+
     /// What is to be done for the leases. It reports no loss; see [`Hold::look`].
     pub(super) fn look(
         &self,
@@ -174,6 +195,18 @@ impl Holds {
     /// When the first lease ends unless it is renewed.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.as_slice().iter().map(|hold| hold.deadline()).min()
+    }
+
+    /// Whether there is a connection for each of them.
+    pub(super) fn is_connected(&self, store: &dyn Store) -> bool {
+        let mut holds = self.as_slice().iter();
+        holds.all(|hold| store.is_connected(hold.key()))
+    }
+
+    /// How many disconnects there were that concern each of them.
+    pub(super) fn seen(&self, store: &dyn Store) -> Vec<u64> {
+        let holds = self.as_slice().iter();
+        holds.map(|hold| store.disconnects_of(hold.key())).collect()
     }
 
     /// The longest lease that any of them asks for. All of them ask for it from now on: a request that one sends for

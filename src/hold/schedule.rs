@@ -1,19 +1,31 @@
-//! What is due when: the values of a schedule, and the instant at which each of them is due.
+//! What is due when: the values of a schedule, and the instant at which each of them is due; and backlogs of those
+//! that are due, in the order of their deadlines.
 //!
-//! A heap whose values know their places in it, so that any of them can be taken out. A value that is due later
+//! Each is a heap whose values know their places in it, so that any of them can be taken out. A value that is due later
 //! than the others, as that of a short section is, comes in and goes without moving another one. The memory of
 //! what has gone is used again.
 
 use tokio::time::Instant;
 
-/// Values, each of which is due at some instant, or waits for nothing.
+/// Values, each of which is due at some instant, or is due and stands in a backlog, or waits for nothing.
 #[derive(Debug)]
 pub(super) struct Schedule<T> {
     slots: Vec<Entry<T>>,
     free: Vec<Slot>,
-    /// The slots of those that are due at some instant. None is due before the one at half its place.
-    heap: Vec<Slot>,
+    /// The slots of those that are due at some instant, then those in each backlog. None comes before the one at half its
+    /// place.
+    heaps: Vec<Vec<InHeap>>,
 }
+
+/// When it is due, or its deadline in a backlog; here, so that whoever compares looks at nothing else.
+#[derive(Clone, Copy, Debug)]
+struct InHeap {
+    at: Instant,
+    slot: Slot,
+}
+
+/// The heap of those that are due at some instant.
+const DUE: usize = 0;
 
 /// Where a value stands. It is small, since each hold has some: there is no room for 2^32 of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,20 +44,27 @@ impl Slot {
 #[derive(Debug)]
 struct Entry<T> {
     value: Option<T>,
-    due: Instant,
+    heap: u32,
     /// Its place in the heap, or [`NOWHERE`].
     place: usize,
 }
 
-/// The place of what is not in the heap.
+/// The place of what is in no heap.
 const NOWHERE: usize = usize::MAX;
+
+impl<T> Entry<T> {
+    fn heap(&self) -> Option<usize> {
+        let heap = usize::try_from(self.heap).ok();
+        heap.filter(|_| self.place != NOWHERE)
+    }
+}
 
 impl<T> Schedule<T> {
     pub(super) fn new() -> Self {
         Self {
             slots: Vec::new(),
             free: Vec::new(),
-            heap: Vec::new(),
+            heaps: vec![Vec::new()],
         }
     }
 
@@ -56,7 +75,7 @@ impl<T> Schedule<T> {
     pub(super) fn push(&mut self, value: T, due: Instant) -> Slot {
         let entry = Entry {
             value: Some(value),
-            due,
+            heap: 0,
             place: NOWHERE,
         };
         let slot = match self.free.pop() {
@@ -69,7 +88,7 @@ impl<T> Schedule<T> {
                 Slot::new(self.slots.len() - 1)
             }
         };
-        self.insert(slot);
+        self.insert(DUE, slot, due);
         slot
     }
 
@@ -83,32 +102,32 @@ impl<T> Schedule<T> {
         self.slots.get(slot.at())?.value.as_ref()
     }
 
-    /// Takes a value out. Returns whether it was due at some instant.
+    /// Takes a value out. Returns whether it was due at some instant, and in no backlog.
     pub(super) fn remove(&mut self, slot: Slot) -> Option<(T, bool)> {
         let value = self.slots.get_mut(slot.at())?.value.take()?;
-        let was_due = self.take_out(slot);
+        let was_due = self.take_out(slot) == Some(DUE);
         self.free.push(slot);
         Some((value, was_due))
     }
 
-    /// A value waits for nothing from now on. Returns whether it was due at some instant.
+    /// A value waits for nothing from now on. Returns whether it was due at some instant, or in a backlog.
     pub(super) fn suspend(&mut self, slot: Slot) -> bool {
-        slot.at() < self.slots.len() && self.take_out(slot)
+        slot.at() < self.slots.len() && self.take_out(slot).is_some()
     }
 
     /// A value that is there is due at this instant.
     pub(super) fn set_due(&mut self, slot: Slot, due: Instant) {
         if self.get(slot).is_some() {
             self.take_out(slot);
-            self.slots[slot.at()].due = due;
-            self.insert(slot);
+            self.insert(DUE, slot, due);
         }
     }
 
     /// A value that is due at some instant is due at this one, if that is earlier. Returns whether it is.
     pub(super) fn put_forward(&mut self, slot: Slot, due: Instant) -> bool {
-        let is_later = |entry: &&Entry<T>| entry.place != NOWHERE && entry.due > due;
-        let is_forward = self.slots.get(slot.at()).filter(is_later).is_some();
+        let entry = self.slots.get(slot.at());
+        let waiting = entry.filter(|entry| entry.heap() == Some(DUE));
+        let is_forward = waiting.is_some_and(|entry| self.heaps[DUE][entry.place].at > due);
         if is_forward {
             self.set_due(slot, due);
         }
@@ -117,88 +136,116 @@ impl<T> Schedule<T> {
 
     /// The next one that is due by now. It waits for nothing from now on.
     pub(super) fn pop_due(&mut self, now: Instant) -> Option<Slot> {
-        let first = *self.heap.first()?;
-        if self.slots[first.at()].due > now {
+        if self.earliest()? > now {
             return None;
         }
-        self.take_out(first);
-        Some(first)
+        self.pop(DUE)
     }
 
     /// When the next one is due.
     pub(super) fn earliest(&self) -> Option<Instant> {
-        let first = *self.heap.first()?;
-        Some(self.slots[first.at()].due)
+        self.first(DUE)
+    }
+
+    /// A value that is there is due, and stands in a backlog.
+    pub(super) fn put_into(&mut self, backlog: usize, slot: Slot, deadline: Instant) {
+        if self.get(slot).is_some() {
+            self.take_out(slot);
+            self.insert(backlog + 1, slot, deadline);
+        }
+    }
+
+    /// The one with the earliest deadline of a backlog. It waits for nothing from now on.
+    pub(super) fn pop_from(&mut self, backlog: usize) -> Option<Slot> {
+        self.pop(backlog + 1)
+    }
+
+    /// The earliest deadline in a backlog.
+    pub(super) fn earliest_in(&self, backlog: usize) -> Option<Instant> {
+        self.first(backlog + 1)
     }
 
     /// Sets anew when each of them is due that is due at some instant.
     pub(super) fn reschedule(&mut self, due: impl Fn(&T, Instant) -> Instant) {
-        for &slot in &self.heap {
-            let entry = &mut self.slots[slot.at()];
-            if let Some(value) = &entry.value {
-                entry.due = due(value, entry.due);
+        for InHeap { at, slot } in &mut self.heaps[DUE] {
+            if let Some(value) = &self.slots[slot.at()].value {
+                *at = due(value, *at);
             }
         }
-        for place in (0..self.heap.len() / 2).rev() {
-            self.sink(place);
+        for place in (0..self.heaps[DUE].len() / 2).rev() {
+            self.sink(DUE, place);
         }
     }
 
-    // ---- the heap ----
+    // ---- the heaps ----
 
-    fn insert(&mut self, slot: Slot) {
-        let place = self.heap.len();
-        self.heap.push(slot);
-        self.slots[slot.at()].place = place;
-        self.rise(place);
+    fn first(&self, heap: usize) -> Option<Instant> {
+        Some(self.heaps.get(heap)?.first()?.at)
     }
 
-    /// Returns whether it was in the heap.
-    fn take_out(&mut self, slot: Slot) -> bool {
-        let place = std::mem::replace(&mut self.slots[slot.at()].place, NOWHERE);
-        if place == NOWHERE {
-            return false;
+    fn pop(&mut self, heap: usize) -> Option<Slot> {
+        let first = self.heaps.get(heap)?.first()?.slot;
+        self.take_out(first);
+        Some(first)
+    }
+
+    fn insert(&mut self, heap: usize, slot: Slot, at: Instant) {
+        if self.heaps.len() <= heap {
+            self.heaps.resize_with(heap + 1, Vec::new);
         }
-        self.heap.swap_remove(place);
-        if let Some(&moved) = self.heap.get(place) {
-            self.slots[moved.at()].place = place;
-            let place = self.rise(place);
-            self.sink(place);
+        let place = self.heaps[heap].len();
+        self.heaps[heap].push(InHeap { at, slot });
+        let entry = &mut self.slots[slot.at()];
+        entry.heap = u32::try_from(heap).unwrap_or(u32::MAX);
+        entry.place = place;
+        self.rise(heap, place);
+    }
+
+    /// Returns which heap it was in.
+    fn take_out(&mut self, slot: Slot) -> Option<usize> {
+        let entry = &mut self.slots[slot.at()];
+        let heap = entry.heap()?;
+        let place = std::mem::replace(&mut entry.place, NOWHERE);
+        self.heaps[heap].swap_remove(place);
+        if let Some(moved) = self.heaps[heap].get(place) {
+            self.slots[moved.slot.at()].place = place;
+            let place = self.rise(heap, place);
+            self.sink(heap, place);
         }
-        true
+        Some(heap)
     }
 
-    fn due(&self, place: usize) -> Instant {
-        self.slots[self.heap[place].at()].due
+    fn at(&self, heap: usize, place: usize) -> Instant {
+        self.heaps[heap][place].at
     }
 
-    fn swap(&mut self, one: usize, other: usize) {
-        self.heap.swap(one, other);
+    fn swap(&mut self, heap: usize, one: usize, other: usize) {
+        self.heaps[heap].swap(one, other);
         for place in [one, other] {
-            self.slots[self.heap[place].at()].place = place;
+            self.slots[self.heaps[heap][place].slot.at()].place = place;
         }
     }
 
     /// Returns its place after that.
-    fn rise(&mut self, mut place: usize) -> usize {
-        while place > 0 && self.due(place) < self.due((place - 1) / 2) {
-            self.swap(place, (place - 1) / 2);
+    fn rise(&mut self, heap: usize, mut place: usize) -> usize {
+        while place > 0 && self.at(heap, place) < self.at(heap, (place - 1) / 2) {
+            self.swap(heap, place, (place - 1) / 2);
             place = (place - 1) / 2;
         }
         place
     }
 
-    fn sink(&mut self, mut place: usize) {
+    fn sink(&mut self, heap: usize, mut place: usize) {
         loop {
             let below = [2 * place + 1, 2 * place + 2];
-            let below = below.into_iter().filter(|&it| it < self.heap.len());
-            let Some(next) = below.min_by_key(|&it| self.due(it)) else {
+            let below = below.into_iter().filter(|&it| it < self.heaps[heap].len());
+            let Some(next) = below.min_by_key(|&it| self.at(heap, it)) else {
                 return;
             };
-            if self.due(place) <= self.due(next) {
+            if self.at(heap, place) <= self.at(heap, next) {
                 return;
             }
-            self.swap(place, next);
+            self.swap(heap, place, next);
             place = next;
         }
     }
@@ -243,6 +290,25 @@ mod tests {
         assert!(schedule.is_empty());
         schedule.set_due(slot, now);
         assert_eq!(schedule.pop_due(now), None);
+    }
+
+    #[test]
+    fn a_backlog_is_in_the_order_of_its_deadlines() {
+        let now = Instant::now();
+        let mut schedule = Schedule::new();
+        let slots = [3, 1, 2, 4].map(|deadline| schedule.push(deadline, now));
+        for (slot, deadline) in slots.into_iter().zip([3, 1, 2, 4]) {
+            schedule.put_into(deadline as usize / 4, slot, now + deadline * SECOND);
+        }
+        assert_eq!(schedule.pop_due(now), None);
+        assert_eq!(schedule.earliest_in(0), Some(now + SECOND));
+        assert!(!schedule.put_forward(slots[0], now));
+        assert_eq!(schedule.remove(slots[2]), Some((2, false)));
+        schedule.set_due(slots[1], now);
+        assert_eq!(schedule.pop_due(now), Some(slots[1]));
+        assert_eq!(schedule.pop_from(0), Some(slots[0]));
+        assert_eq!((schedule.pop_from(0), schedule.pop_from(7)), (None, None));
+        assert_eq!(schedule.pop_from(1), Some(slots[3]));
     }
 
     /// A section that comes and goes allocates nothing after the first one.

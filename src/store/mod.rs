@@ -150,6 +150,21 @@ pub(crate) trait Store: fmt::Debug + Send + Sync {
         answered_by.is_some_and(|answered_by| answered_by <= limit)
     }
 
+    /// Tells the server that answers for the lock from the others.
+    fn server_of(&self, _key: &LockKey) -> usize {
+        0
+    }
+
+    /// Whether there is a connection over which a request about the lock is sent at once.
+    fn is_connected(&self, _key: &LockKey) -> bool {
+        true
+    }
+
+    /// Changes whenever a connection was made. `None` where it is not known.
+    fn connections(&self) -> Option<watch::Receiver<u64>> {
+        None
+    }
+
     /// Closes its connections. A request after that fails.
     fn close(&self) {}
 

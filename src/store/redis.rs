@@ -108,15 +108,9 @@ impl RedisStore {
     ) -> Self {
         let (messages, origin) = messages.unzip();
         let inbox = messages.map(|source| {
-            let lost = {
-                let topology = topology.clone();
-                move || match &topology {
-                    Topology::One(connector) => connector.lose(),
-                    // The server of the connection is told by it.
-                    Topology::Cluster(_) => {}
-                }
-            };
-            Inbox::new(source, common.timeouts, Arc::new(lost))
+            let topology = topology.clone();
+            let lost = Arc::new(move || topology.messages_lost());
+            Inbox::new(source, common.timeouts, lost)
         });
         Self {
             survey: Surveyor::new(topology.clone(), common.clone(), origin),
@@ -273,7 +267,7 @@ impl Store for RedisStore {
             let count = run.len();
             let keys = run.iter().map(|(key, _)| key.as_str());
             let call = keys.fold(RENEW_ALL.call(count), Call::arg).millis(ttl);
-            let call = fields(call, run);
+            let call = call.fields(run);
             let renewed = self.run(call, move |reply| reply::renewed_all(reply, count));
             async move { Ok((count, renewed.await?)) }
         });
@@ -298,8 +292,9 @@ impl Store for RedisStore {
                 .fold(RELEASE_ALL.call(2 * count), |call, (key, _)| {
                     call.arg(key.as_str()).arg(key.line())
                 });
-            let call = fields(call, run);
-            self.run(call, move |reply| reply::released_all(reply, count))
+            self.run(call.fields(run), move |reply| {
+                reply::released_all(reply, count)
+            })
         });
         let answers = future::try_join_all(runs.collect::<Vec<_>>());
         Box::pin(async move { Ok(answers.await?.concat()) })
@@ -369,6 +364,18 @@ impl Store for RedisStore {
         self.topology.answers_within(key)
     }
 
+    fn server_of(&self, key: &LockKey) -> usize {
+        self.topology.server_of(key)
+    }
+
+    fn is_connected(&self, key: &LockKey) -> bool {
+        self.topology.is_connected(key)
+    }
+
+    fn connections(&self) -> Option<watch::Receiver<u64>> {
+        Some(self.common.made.subscribe())
+    }
+
     fn disconnects(&self) -> watch::Receiver<u64> {
         self.common.outages.watch()
     }
@@ -388,11 +395,4 @@ impl Store for RedisStore {
     fn spans(&self, one: &LockKey, other: &LockKey) -> bool {
         self.topology.spans_slots() || one.slot() == other.slot()
     }
-}
-
-/// Appends a hold id for each key.
-fn fields(call: Call, holds: &[HoldOf]) -> Call {
-    holds
-        .iter()
-        .fold(call, |call, &(_, hold)| call.arg(Field(hold)))
 }

@@ -53,6 +53,10 @@ pub(crate) trait Through: fmt::Debug + Send + Sync {
         self.inner().disconnects()
     }
 
+    fn connections(&self) -> Option<watch::Receiver<u64>> {
+        None
+    }
+
     fn connection_epoch(&self) -> u64 {
         self.inner().connection_epochs()
     }
@@ -205,6 +209,10 @@ impl<S: Through> Store for S {
 
     fn disconnects(&self) -> watch::Receiver<u64> {
         Through::disconnects(self)
+    }
+
+    fn connections(&self) -> Option<watch::Receiver<u64>> {
+        Through::connections(self)
     }
 
     fn disconnects_of(&self, _key: &LockKey) -> u64 {

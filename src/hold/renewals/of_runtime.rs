@@ -4,20 +4,26 @@ use std::sync::Arc;
 
 use tokio::{runtime::Handle, sync::Notify, time::Instant};
 
+use super::backlogs::Backlogs;
 use crate::{
-    base::{key::LockKey, mode::Mode},
+    base::mode::Mode,
     hold::{
         lease::Due,
         readers::Readers,
         renewed::{Renewed, Together},
-        schedule::Schedule,
+        schedule::{Schedule, Slot},
     },
+    store::Store,
 };
+
+/// How many of those that are due are looked at in one turn: whoever takes a lock meanwhile waits for so long.
+const AT_ONCE: usize = 1_000;
 
 /// The holds that are renewed on one runtime.
 pub(super) struct OfRuntime {
     pub(super) runtime: Handle,
     pub(super) holds: Schedule<Renewed>,
+    pub(super) backlogs: Backlogs,
     pub(super) readers: Readers,
     /// The count of disconnects that its task has heard of.
     pub(super) disconnects: u64,
@@ -27,6 +33,14 @@ pub(super) struct OfRuntime {
     pub(super) sleeps_until: Option<Instant>,
     /// Wakes its task, and tells it from the next one.
     pub(super) signal: Arc<Notify>,
+}
+
+/// What a turn has found.
+#[derive(Default)]
+pub(super) struct Found {
+    /// What is renewed now, and in which backlog it has a place. What is at several servers has none.
+    pub(super) due: Vec<(Together, Option<usize>)>,
+    pub(super) lost: Vec<Renewed>,
 }
 
 impl OfRuntime {
@@ -39,29 +53,71 @@ impl OfRuntime {
         })
     }
 
-    pub(super) fn take_due(
-        &mut self,
-        (disconnects, disconnects_of): (u64, &dyn Fn(&LockKey) -> u64),
-        now: Instant,
-        due: &mut Vec<Together>,
-        lost: &mut Vec<Renewed>,
-    ) {
+    /// When the next hold is to be looked after.
+    pub(super) fn earliest(&self) -> Option<Instant> {
+        let backlogs = self.backlogs.all();
+        let deadlines = backlogs.filter_map(|backlog| self.holds.earliest_in(backlog));
+        deadlines.chain(self.holds.earliest()).min()
+    }
+
+    pub(super) fn take_due(&mut self, disconnects: u64, store: &dyn Store, now: Instant) -> Found {
+        let mut found = Found::default();
         if self.disconnects != disconnects {
             self.disconnects = disconnects;
+            let of = |renewed: &Renewed| renewed.due(|key| store.disconnects_of(key));
             self.holds
-                .reschedule(|renewed, due| renewed.due(disconnects_of).unwrap_or(due));
+                .reschedule(|renewed, due| of(renewed).unwrap_or(due));
         }
-        while let Some(slot) = self.holds.pop_due(now) {
-            let Some(renewed) = self.holds.get(slot).cloned() else {
+        for _ in 0..AT_ONCE {
+            let Some(slot) = self.holds.pop_due(now) else {
+                break;
+            };
+            let Some(renewed) = self.look(slot, store, now, &mut found) else {
                 continue;
             };
-            match renewed.look(disconnects_of, now) {
-                Some(Due::At(at)) => self.holds.set_due(slot, at),
-                Some(Due::Renewal) => due.push(self.together(renewed)),
-                Some(Due::Lost) => lost.push(renewed),
-                None => {}
+            let (Some(server), Some(deadline)) = (renewed.server(store), renewed.deadline()) else {
+                found.due.push((self.together(renewed), None));
+                continue;
+            };
+            let (backlogs, holds) = (&mut self.backlogs, &mut self.holds);
+            let backlog = backlogs.of(server, |it| holds.earliest_in(it).is_none());
+            holds.put_into(backlog, slot, deadline);
+        }
+        for backlog in self.backlogs.all() {
+            self.begin(backlog, store, now, &mut found);
+        }
+        found
+    }
+
+    /// Takes those out of a backlog for which there is room, and those whose leases have ended.
+    fn begin(&mut self, backlog: usize, store: &dyn Store, now: Instant, found: &mut Found) {
+        while let Some(deadline) = self.holds.earliest_in(backlog) {
+            if deadline > now && !self.backlogs.has_room(backlog) {
+                return;
+            }
+            let slot = self.holds.pop_from(backlog);
+            if let Some(renewed) = slot.and_then(|slot| self.look(slot, store, now, found)) {
+                self.backlogs.enter(backlog);
+                found.due.push((self.together(renewed), Some(backlog)));
             }
         }
+    }
+
+    /// What stands there, if it is to be renewed now.
+    fn look(
+        &mut self,
+        slot: Slot,
+        store: &dyn Store,
+        now: Instant,
+        found: &mut Found,
+    ) -> Option<Renewed> {
+        let renewed = self.holds.get(slot)?.clone();
+        match renewed.look(|key| store.disconnects_of(key), now)? {
+            Due::Renewal => return Some(renewed),
+            Due::At(at) => self.holds.set_due(slot, at),
+            Due::Lost => found.lost.push(renewed),
+        }
+        None
     }
 
     /// What is renewed together with one that is due: the readers of a key, whenever they would be due themselves. So

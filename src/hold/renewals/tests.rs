@@ -19,6 +19,7 @@ use crate::{
 };
 
 mod counting;
+mod many;
 mod readers;
 mod review;
 

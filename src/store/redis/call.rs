@@ -7,10 +7,13 @@ use deadpool_redis::redis::{
     aio::MultiplexedConnection, cmd, pipe,
 };
 
-use super::{names::Entries, script::Script};
+use super::{
+    names::{Entries, Field},
+    script::Script,
+};
 use crate::{
     base::{key::LockKey, slot},
-    store::QueueEntry,
+    store::{HoldOf, QueueEntry},
 };
 
 /// One call of a script: its keys, then its arguments; or a command that is no script.
@@ -85,6 +88,12 @@ impl Call {
     pub(super) fn arg(mut self, arg: impl ToRedisArgs) -> Self {
         self.command.arg(arg);
         self
+    }
+
+    /// Appends a hold id for each key.
+    pub(super) fn fields(self, holds: &[HoldOf]) -> Self {
+        let fields = holds.iter().map(|&(_, hold)| Field(hold));
+        fields.fold(self, Self::arg)
     }
 
     pub(super) fn millis(self, duration: Duration) -> Self {

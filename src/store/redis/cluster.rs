@@ -286,6 +286,13 @@ impl Cluster {
         self.owner(slot).map(|node| Arc::clone(&node.connector))
     }
 
+    /// Tells the server of a slot from the others; 0 if it is not known.
+    pub(super) fn server_of(&self, slot: u16) -> usize {
+        let known = self.known.lock();
+        let owner = known.slots.get(usize::from(slot)).and_then(Option::as_ref);
+        owner.map_or(0, |node| Arc::as_ptr(node).addr())
+    }
+
     /// How long a request about a slot that is sent now may take.
     pub(super) fn answers_within(&self, slot: u16) -> Duration {
         let owner = self.owner(slot);

@@ -3,6 +3,7 @@
 use std::sync::{Arc, atomic::AtomicU64};
 
 use deadpool_redis::redis::Value;
+use tokio::sync::watch;
 
 use super::{
     call::Call, connection::Connection, outages::Outages, pushes::Watched, recent::Recent,
@@ -29,6 +30,8 @@ pub(super) struct Common {
     /// The latest epoch of all.
     pub(super) epochs: Arc<AtomicU64>,
     pub(super) recent: Arc<Recent>,
+    /// Counts the connections for commands that were made.
+    pub(super) made: watch::Sender<u64>,
 }
 
 impl Common {
@@ -39,6 +42,7 @@ impl Common {
             watched: Watched::default(),
             epochs: Arc::default(),
             recent: Arc::default(),
+            made: watch::Sender::new(0),
         }
     }
 

@@ -260,6 +260,10 @@ impl Connector {
                 state.connecting = None;
                 state.connection = connection.clone().ok().filter(|_| !state.is_closed);
             }
+            drop(state);
+            if connection.is_ok() {
+                connector.common.made.send_modify(|count| *count += 1);
+            }
             connection
         });
         let panicked = self.error(Effect::Refused, "the attempt to connect panicked");

@@ -68,10 +68,7 @@ impl Topology {
         within: Duration,
         epoch: u64,
     ) -> Confirmation {
-        let connector = match self {
-            Self::One(connector) => Some(Arc::clone(connector)),
-            Self::Cluster(cluster) => cluster.connector(key.slot()),
-        };
+        let connector = self.connector(key);
         let present = connector.and_then(|it| Some((it.present()?, it)));
         let Some((connection, connector)) = present.filter(|_| self.epoch(key) == epoch) else {
             return Confirmation::Unknown;
@@ -85,6 +82,26 @@ impl Topology {
             confirmation
         } else {
             Confirmation::Unknown
+        }
+    }
+
+    /// That of the server which answers for a lock, as far as it is known.
+    pub(super) fn connector(&self, key: &LockKey) -> Option<Arc<Connector>> {
+        match self {
+            Self::One(connector) => Some(Arc::clone(connector)),
+            Self::Cluster(cluster) => cluster.connector(key.slot()),
+        }
+    }
+
+    pub(super) fn is_connected(&self, key: &LockKey) -> bool {
+        self.connector(key).is_some_and(|it| it.is_connected())
+    }
+
+    /// Tells the server that answers for a lock from the others, as far as it is known.
+    pub(super) fn server_of(&self, key: &LockKey) -> usize {
+        match self {
+            Self::One(_) => 0,
+            Self::Cluster(cluster) => cluster.server_of(key.slot()),
         }
     }
 
@@ -122,6 +139,15 @@ impl Topology {
         match self {
             Self::One(connector) => connector.suspect(since),
             Self::Cluster(cluster) => cluster.suspect(key.slot(), since),
+        }
+    }
+
+    /// The connection for messages was lost.
+    pub(super) fn messages_lost(&self) {
+        match self {
+            Self::One(connector) => connector.lose(),
+            // The server of the connection is told by it.
+            Self::Cluster(_) => {}
         }
     }
 

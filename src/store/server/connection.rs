@@ -74,6 +74,10 @@ impl Through for Connection {
         self.0.watch_disconnects()
     }
 
+    fn connections(&self) -> Option<watch::Receiver<u64>> {
+        Some(self.0.watch_connections())
+    }
+
     fn connection_epoch(&self) -> u64 {
         self.0.epoch()
     }

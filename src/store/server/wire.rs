@@ -35,6 +35,8 @@ pub(super) struct Wire {
     ends: Mutex<Ends>,
     /// Counts the losses.
     disconnects: watch::Sender<u64>,
+    /// Counts the connections for requests.
+    connections: watch::Sender<u64>,
 }
 
 /// What the process has of its connections.
@@ -126,6 +128,7 @@ impl Wire {
             timeouts,
             ends: Mutex::default(),
             disconnects: watch::Sender::new(0),
+            connections: watch::Sender::new(0),
         }
     }
 
@@ -136,7 +139,8 @@ impl Wire {
         if ends.is_closed {
             return failed(Effect::Refused, "the connection is closed");
         }
-        if ends.connection.is_none() {
+        let is_new = ends.connection.is_none();
+        if is_new {
             match self.host.condition() {
                 Condition::Running if !ends.is_partitioned => {
                     ends.connections += 1;
@@ -155,7 +159,12 @@ impl Wire {
                 disconnects,
             })
         };
-        ends.connection.map(connected)
+        let connected = ends.connection.map(connected);
+        drop(ends);
+        if is_new {
+            self.connections.send_modify(|count| *count += 1);
+        }
+        connected
     }
 
     pub(super) async fn connected(&self) -> Result<Connected, StoreError> {
@@ -261,6 +270,10 @@ impl Wire {
 
     fn disconnects(&self) -> u64 {
         *self.disconnects.borrow()
+    }
+
+    pub(super) fn watch_connections(&self) -> watch::Receiver<u64> {
+        self.connections.subscribe()
     }
 
     pub(super) fn watch_disconnects(&self) -> watch::Receiver<u64> {

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use crate::support::{DEADLINE, RedisServer, connect, eventually, patient};
+use futures_util::future::try_join_all;
 use reentry::{Locks, held};
 use tokio::sync::Barrier;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -170,4 +171,18 @@ async fn renewals_end_with_the_hold() {
     let calls = server.calls_since(&before).await;
     assert_eq!(calls.get("evalsha"), Some(&1), "{calls:?}");
     witness.release().await.unwrap();
+}
+
+/// More than are renewed at a time, all of which are due at once when the connection is lost.
+#[tokio::test]
+async fn a_lost_connection_costs_none_of_many_holds() {
+    let server = RedisServer::start().await;
+    let locks = connect(&server).await;
+    let guards = (0..3_000).map(|number| locks.lock(number.to_string()).acquire());
+    let guards = try_join_all(guards).await.unwrap();
+    let before = server.commandstats().await;
+    server.ask("CLIENT KILL TYPE normal").await;
+    let verified = async || server.calls_since(&before).await.get("evalsha") >= Some(&3_000);
+    eventually(DEADLINE, "each of them is verified", verified).await;
+    assert!(guards.iter().all(|guard| !guard.held().is_lost()));
 }

@@ -1,0 +1,100 @@
+//! How many holds can one process renew, and what do lost connections cost then?
+//!
+//! `HOLDS=300000 TTL=9 CUTS=3 SECONDS=40 cargo bench --package reentry-tests --bench renewals`. Each second it prints how
+//! many scripts the server has run, how much of a core this process has used, and how many locks are lost. The first
+//! connection is cut after five seconds, the next ones every five seconds.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a bench stops at the first error"
+)]
+
+#[path = "topologies/cpu.rs"]
+#[allow(dead_code, reason = "it uses a part of it")]
+mod cpu;
+#[path = "../tests/support/mod.rs"]
+mod support;
+
+use std::{env, time::Duration};
+
+use futures_util::{StreamExt, stream};
+use reentry::Locks;
+use support::RedisServer;
+use tokio::time::{Instant, sleep_until};
+
+fn number(name: &str, default: u64) -> u64 {
+    let set = env::var(name).ok();
+    set.and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+#[tokio::main]
+async fn main() {
+    let (holds, ttl) = (number("HOLDS", 300_000), number("TTL", 9));
+    let (cuts, seconds) = (number("CUTS", 3), number("SECONDS", 40));
+    let server = RedisServer::start().await;
+    let locks = Locks::builder()
+        .url(server.url())
+        .ttl(Duration::from_secs(ttl));
+    let locks = locks.build().await.unwrap();
+    let begun = Instant::now();
+    let guards = stream::iter(0..holds).map(|number| locks.lock(number.to_string()).acquire());
+    let guards: Vec<_> = guards.buffer_unordered(500).collect().await;
+    let guards: Vec<_> = guards.into_iter().map(Result::unwrap).collect();
+    println!("{holds} holds at {ttl} s, taken in {:?}", begun.elapsed());
+    println!(
+        "| second | connections cut | scripts | CPU of this process, cores | CPU of the server | lost |"
+    );
+    println!("|---:|---:|---:|---:|---:|---:|");
+    let begun = Instant::now();
+    let (mut cut, mut before) = (0, Sample::take(&server).await);
+    let first = before;
+    for second in 1..=seconds {
+        if second % 5 == 0 && cut < cuts {
+            server.ask("CLIENT KILL TYPE normal").await;
+            cut += 1;
+        }
+        sleep_until(begun + Duration::from_secs(second)).await;
+        let now = Sample::take(&server).await;
+        let lost = guards.iter().filter(|guard| guard.held().is_lost()).count();
+        let (scripts, own, of_server) = now.since(before);
+        println!("| {second} | {cut} | {scripts:.0} | {own:.2} | {of_server:.2} | {lost} |");
+        before = now;
+    }
+    let (scripts, own, of_server) = before.since(first);
+    println!("all: {scripts:.0} scripts a second, {own:.2} and {of_server:.2} cores");
+    // Their releases would take as long as the rest.
+    std::process::exit(0);
+}
+
+#[derive(Clone, Copy)]
+struct Sample {
+    at: Instant,
+    scripts: u64,
+    own: f64,
+    of_server: f64,
+}
+
+impl Sample {
+    async fn take(server: &RedisServer) -> Self {
+        let stats = server.commandstats().await;
+        Self {
+            at: Instant::now(),
+            scripts: stats.get("evalsha").copied().unwrap_or_default(),
+            own: cpu::own(),
+            of_server: cpu::of(std::slice::from_ref(server)).await,
+        }
+    }
+
+    /// Scripts in a second, and how many cores.
+    fn since(self, before: Self) -> (f64, f64, f64) {
+        let micros = (self.at - before.at).as_micros() as f64;
+        let scripts = (self.scripts - before.scripts) as f64;
+        let of_server = (self.of_server - before.of_server) / micros;
+        (
+            scripts * 1e6 / micros,
+            (self.own - before.own) / micros,
+            of_server,
+        )
+    }
+}

@@ -1,0 +1,175 @@
+//! More renewals than a store can answer at once.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+
+use futures_util::future::try_join_all;
+
+use super::*;
+use crate::{
+    LockGuard, StoreError,
+    base::{
+        error::Effect,
+        timer::{sleep, timeout},
+    },
+    store::{
+        Answer,
+        memory::MemoryStore,
+        through::{Through, Verb},
+    },
+};
+
+/// How many renewals in a second the store answers.
+const RATE: u32 = 2_000;
+
+/// A store that answers one renewal after the other, and whose requests fail after a second: it executes those all the
+/// same.
+#[derive(Debug)]
+struct Slow {
+    store: MemoryStore,
+    is_away: AtomicBool,
+    free_at: Mutex<Option<Instant>>,
+    in_flight: Arc<AtomicUsize>,
+    most: AtomicUsize,
+    asked: AtomicUsize,
+    disconnects: watch::Sender<u64>,
+    connections: watch::Sender<u64>,
+}
+
+struct InFlight(Arc<AtomicUsize>);
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+}
+
+fn failed(effect: Effect) -> StoreError {
+    StoreError::new("renew", &Arc::from("the store"), effect, "slow")
+}
+
+impl Slow {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            store: MemoryStore::new(),
+            is_away: AtomicBool::new(false),
+            free_at: Mutex::default(),
+            in_flight: Arc::default(),
+            most: AtomicUsize::new(0),
+            asked: AtomicUsize::new(0),
+            disconnects: watch::Sender::new(0),
+            connections: watch::Sender::new(0),
+        })
+    }
+
+    async fn held(self: &Arc<Self>, count: usize, ttl: Duration) -> (Locks, Vec<LockGuard>) {
+        let locks = Locks::builder()
+            .ttl(ttl)
+            .over(Arc::<Self>::clone(self), SECOND);
+        let guards = (0..count).map(|number| locks.lock(number.to_string()).acquire());
+        let guards = try_join_all(guards).await.expect("free locks");
+        (locks, guards)
+    }
+}
+
+impl Through for Slow {
+    fn inner(&self) -> &MemoryStore {
+        &self.store
+    }
+
+    fn pass<T: Send + 'static>(&self, verb: Verb, request: Answer<T>) -> Answer<T> {
+        if verb != Verb::Renew {
+            return request;
+        }
+        self.asked.fetch_add(1, Relaxed);
+        if self.is_away.load(Relaxed) {
+            return Box::pin(async { Err(failed(Effect::None)) });
+        }
+        let in_flight = self.in_flight.fetch_add(1, Relaxed) + 1;
+        self.most.fetch_max(in_flight, Relaxed);
+        let in_flight = InFlight(Arc::clone(&self.in_flight));
+        let answered_at = {
+            let mut free_at = self.free_at.lock();
+            let from = free_at.unwrap_or_else(Instant::now).max(Instant::now());
+            *free_at.insert(from + SECOND / RATE)
+        };
+        Box::pin(async move {
+            let _in_flight = in_flight;
+            let answered = timeout(SECOND, sleep_until(answered_at)).await;
+            answered.map_err(|_| failed(Effect::Unknown))?;
+            request.await
+        })
+    }
+
+    fn disconnects(&self) -> watch::Receiver<u64> {
+        self.disconnects.subscribe()
+    }
+
+    fn connections(&self) -> Option<watch::Receiver<u64>> {
+        Some(self.connections.subscribe())
+    }
+}
+
+fn lost(guards: &[LockGuard]) -> usize {
+    guards.iter().filter(|guard| guard.held().is_lost()).count()
+}
+
+/// 8,000 holds at a TTL of 9 s want 2,667 renewals a second, and get 2,000. A connection is lost now and then.
+#[tokio::test(start_paused = true)]
+async fn more_renewals_than_a_store_answers_become_slower_and_lose_nothing() {
+    let store = Slow::new();
+    let (locks, guards) = store.held(8_000, 9 * SECOND).await;
+    for _ in 0..3 {
+        sleep(4 * SECOND).await;
+        store.disconnects.send_modify(|count| *count += 1);
+    }
+    // One with an earlier deadline does not wait for its turn behind them.
+    let short = locks
+        .lock("short")
+        .ttl(2 * SECOND)
+        .acquire()
+        .await
+        .expect("free");
+    sleep(10 * SECOND).await;
+    assert_eq!((short.held().is_lost(), lost(&guards)), (false, 0));
+    // Some are asked for once more, since little is left of their leases.
+    let (most, asked) = (store.most.load(Relaxed), store.asked.load(Relaxed));
+    assert!(most < 1_500, "{most} in flight");
+    assert!(asked < 45_000, "{asked} requests in 22 s");
+}
+
+/// While nothing is there to ask, as many ask now and then as may be in flight.
+#[tokio::test(start_paused = true)]
+async fn an_outage_costs_no_more_the_more_holds_there_are() {
+    let store = Slow::new();
+    let (_locks, guards) = store.held(10_000, 30 * SECOND).await;
+    sleep(SECOND).await;
+    store.is_away.store(true, Relaxed);
+    store.disconnects.send_modify(|count| *count += 1);
+    sleep(10 * SECOND).await;
+    let asked = store.asked.load(Relaxed);
+    assert!(asked <= 40_000, "{asked} requests in 10 s");
+    store.is_away.store(false, Relaxed);
+    store.asked.store(0, Relaxed);
+    sleep(7 * SECOND).await;
+    let asked = store.asked.load(Relaxed);
+    assert!((10_000..15_000).contains(&asked), "{asked} requests");
+    assert_eq!(lost(&guards), 0);
+}
+
+/// A holder whose lock went with the server learns of it when it is connected again, and not half a second later.
+#[tokio::test(start_paused = true)]
+async fn a_new_connection_ends_the_pause_of_a_renewal() {
+    for _ in 0..20 {
+        let store = Slow::new();
+        let (_locks, guards) = store.held(1, 30 * SECOND).await;
+        store.is_away.store(true, Relaxed);
+        store.disconnects.send_modify(|count| *count += 1);
+        sleep(3 * SECOND).await;
+        store.store.forget();
+        store.is_away.store(false, Relaxed);
+        store.connections.send_modify(|count| *count += 1);
+        let back = Instant::now();
+        assert_eq!(guards[0].held().lost().await, LostReason::Gone);
+        assert!(back.elapsed() <= 5 * MOMENT, "{:?}", back.elapsed());
+    }
+}
