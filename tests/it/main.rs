@@ -55,6 +55,7 @@ mod leases {
     mod forced;
     mod holder_dies;
     mod leader;
+    mod levels;
     mod loss;
     mod max_hold;
     mod min_hold;
