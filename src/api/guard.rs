@@ -177,7 +177,8 @@ pub struct LockGuard {
 }
 
 impl LockGuard {
-    pub(crate) fn new(locks: &LocksId, entry: Entry) -> Self {
+    pub(crate) fn new(locks: &LocksId, mut entry: Entry) -> Self {
+        entry.keep();
         let held = locks.held(entry.hold());
         Self {
             locks: locks.clone(),

@@ -157,7 +157,8 @@ pub struct LockAllGuard {
 }
 
 impl LockAllGuard {
-    fn new(locks: LocksId, entries: Entries) -> Self {
+    fn new(locks: LocksId, mut entries: Entries) -> Self {
+        entries.keep();
         let held = entries.holds().iter().map(|hold| locks.held(hold));
         let held = held.collect();
         Self {

@@ -45,7 +45,7 @@ pub(super) fn downgrade(
             Some(reason) => Err(Settled::Lost(reason)),
             None if depth.wanted() == 0 => Err(Settled::Lost(LostReason::Gone)),
             None if *mode == Mode::Shared => Err(Settled::Shared),
-            None if !depth.is_single() => Err(Settled::InUse),
+            None if !depth.is_only(1) => Err(Settled::InUse),
             None => {
                 *mode = Mode::Shared;
                 Ok(())

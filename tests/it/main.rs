@@ -134,6 +134,7 @@ mod several_keys {
 
 mod testing {
     mod as_redis;
+    mod closing;
     mod data_and_clock;
     mod nested;
     mod partitioned;
