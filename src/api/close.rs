@@ -56,7 +56,7 @@ impl Locks {
     /// They end as by a loss, with [`LostReason::Closed`](crate::LostReason::Closed). Returns after `limit`, and the
     /// response timeout for what is released then, at the latest. What is left by then, and stands until its lease
     /// ends, is in the report: a guard that is kept, a body with [`OnLost::KeepRunning`](crate::OnLost::KeepRunning), a
-    /// lock that the store did not release in time.
+    /// lock that the store did not release in time, or refused to release.
     ///
     /// A service calls it as soon as it is asked to end, and awaits its requests or jobs after that: so those that wait
     /// for a lock do not delay its end. `cargo run --example axum_orders` shows it for a web service, `cargo run --example
@@ -124,7 +124,9 @@ impl Engine {
             let waited = begun.elapsed();
             if waited >= told_after {
                 told_after *= 2;
-                let CloseReport { held, in_flight } = self.left();
+                let CloseReport {
+                    held, in_flight, ..
+                } = self.left();
                 events::closing(waited, &held, in_flight);
             }
             // No event tells of each loss.
@@ -142,6 +144,7 @@ impl Engine {
         CloseReport {
             held,
             in_flight: count.saturating_sub(holds.len()),
+            abandoned: queues.abandoned(),
         }
     }
 }
@@ -163,13 +166,14 @@ impl Engine {
 pub struct CloseReport {
     held: Vec<String>,
     in_flight: usize,
+    abandoned: Vec<String>,
 }
 
 impl CloseReport {
     /// Whether nothing is left.
     #[must_use]
     pub fn is_clean(&self) -> bool {
-        self.held.is_empty() && self.in_flight == 0
+        self.held.is_empty() && self.in_flight == 0 && self.abandoned.is_empty()
     }
 
     /// The keys of the locks that are still held, without the prefix, in order.
@@ -182,6 +186,13 @@ impl CloseReport {
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.in_flight
+    }
+
+    /// The keys of the locks whose release the store has refused, without the prefix, in order. Each of them is held
+    /// until its lease ends.
+    #[must_use]
+    pub fn abandoned(&self) -> &[String] {
+        &self.abandoned
     }
 }
 
@@ -201,6 +212,15 @@ impl fmt::Display for CloseReport {
             0 => {}
             1 => parts.push("1 acquisition or release is in flight".to_owned()),
             count => parts.push(format!("{count} acquisitions and releases are in flight")),
+        }
+        match &*self.abandoned {
+            [] => {}
+            [key] => parts.push(format!("1 release was refused ({key})")),
+            keys => parts.push(format!(
+                "{} releases were refused ({})",
+                keys.len(),
+                keys.join(", ")
+            )),
         }
         if parts.is_empty() {
             return f.write_str("nothing is left");

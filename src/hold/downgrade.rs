@@ -100,7 +100,7 @@ async fn ask(hold: &Hold, renewals: &RenewalSchedule) -> Result<(), Failure> {
             Err(_lease_ended) => continue,
         };
         may_be_shared |= error.effect() == Effect::Unknown;
-        if error.effect() == Effect::Refused {
+        if error.is_refused() {
             if !may_be_shared {
                 hold.change(|state| state.mode = Mode::Exclusive);
             }

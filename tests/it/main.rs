@@ -112,6 +112,7 @@ mod faults {
     mod connections;
     mod data_lost;
     mod limits;
+    mod logins;
     mod memory_limit;
     mod pace;
     mod resend;
