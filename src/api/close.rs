@@ -2,10 +2,18 @@
 
 use std::{fmt, time::Duration};
 
+use tokio::time::Instant;
+
 use crate::{
     api::{engine::Engine, locks::Locks},
     base::{error::LostReason, events, timer::timeout},
 };
+
+/// After how long it is told for the first time what keeps a `Locks` from being closed; then each time after twice as long.
+const TOLD_AFTER: Duration = Duration::from_secs(5);
+
+/// How often the guards are looked at whose locks may be lost.
+const LOOKS: Duration = Duration::from_secs(1);
 
 impl Locks {
     /// Takes no more locks, and waits until all that are held have been released.
@@ -19,7 +27,8 @@ impl Locks {
     /// line of `main` stands until its lease ends.
     ///
     /// It waits for as long as a body takes, a guard is kept, or the store fails; so it never ends inside of a body, or
-    /// beside a guard of its caller. [`close_within`](Self::close_within) has an end.
+    /// beside a guard of its caller. The event `closing` says after 5 s what it waits for, and again each time it has waited
+    /// for twice as long. A guard whose lock is lost keeps nothing. [`close_within`](Self::close_within) has an end.
     ///
     /// # Cancel safety
     ///
@@ -47,7 +56,7 @@ impl Locks {
     /// They end as by a loss, with [`LostReason::Closed`](crate::LostReason::Closed). Returns after `limit`, and the
     /// response timeout for what is released then, at the latest. What is left by then, and stands until its lease
     /// ends, is in the report: a guard that is kept, a body with [`OnLost::KeepRunning`](crate::OnLost::KeepRunning), a
-    /// lock that the store did not release in time.
+    /// lock that the store did not release in time, or refused to release.
     ///
     /// A service calls it as soon as it is asked to end, and awaits its requests or jobs after that: so those that wait
     /// for a lock do not delay its end. `cargo run --example axum_orders` shows it for a web service, `cargo run --example
@@ -81,31 +90,62 @@ impl Locks {
 impl Engine {
     async fn close(&self, limit: Option<Duration>) -> CloseReport {
         let renewals = self.renewals();
-        let queues = renewals.queues();
-        queues.close();
-        let activity = queues.activity();
+        renewals.queues().close();
         match limit {
-            None => activity.until_over().await,
+            None => self.until_over().await,
             Some(limit) => {
-                if timeout(limit, activity.until_over()).await.is_err() {
+                if timeout(limit, self.until_over()).await.is_err() {
                     let holds = renewals.holds();
                     holds.iter().for_each(|hold| hold.lose(LostReason::Closed));
                     let limit = renewals.response_timeout();
                     // What is not done by then is told.
-                    let _ = timeout(limit, activity.until_over()).await;
+                    let _ = timeout(limit, self.until_over()).await;
                 }
             }
         }
-        let holds = renewals.holds();
-        let mut held: Vec<_> = holds
-            .iter()
-            .map(|hold| hold.key().name().to_owned())
-            .collect();
-        held.sort_unstable();
-        let in_flight = activity.count().saturating_sub(held.len());
+        let report = self.left();
         self.store().close();
-        events::closed(held.len(), in_flight);
-        CloseReport { held, in_flight }
+        events::closed(report.held.len(), report.in_flight);
+        report
+    }
+
+    /// Resolves when nothing is left but guards whose locks are lost. Tells from time to time what it waits for.
+    async fn until_over(&self) {
+        let activity = self.renewals().queues().activity();
+        let (begun, mut told_after) = (Instant::now(), TOLD_AFTER);
+        loop {
+            // Counted first, so that a hold which ends in between is not left out while its release goes on.
+            let count = activity.count();
+            let holds = self.renewals().holds();
+            let lost = holds.iter().filter(|hold| hold.is_left_to_guards());
+            if count <= lost.count() {
+                return;
+            }
+            let waited = begun.elapsed();
+            if waited >= told_after {
+                told_after *= 2;
+                let CloseReport {
+                    held, in_flight, ..
+                } = self.left();
+                events::closing(waited, &held, in_flight);
+            }
+            // No event tells of each loss.
+            let _ = timeout(LOOKS, activity.until_over()).await;
+        }
+    }
+
+    fn left(&self) -> CloseReport {
+        let queues = self.renewals().queues();
+        let count = queues.activity().count();
+        let holds = self.renewals().holds();
+        let held = holds.iter().filter(|hold| hold.may_be_held());
+        let mut held: Vec<_> = held.map(|hold| hold.key().name().to_owned()).collect();
+        held.sort_unstable();
+        CloseReport {
+            held,
+            in_flight: count.saturating_sub(holds.len()),
+            abandoned: queues.abandoned(),
+        }
     }
 }
 
@@ -126,13 +166,14 @@ impl Engine {
 pub struct CloseReport {
     held: Vec<String>,
     in_flight: usize,
+    abandoned: Vec<String>,
 }
 
 impl CloseReport {
     /// Whether nothing is left.
     #[must_use]
     pub fn is_clean(&self) -> bool {
-        self.held.is_empty() && self.in_flight == 0
+        self.held.is_empty() && self.in_flight == 0 && self.abandoned.is_empty()
     }
 
     /// The keys of the locks that are still held, without the prefix, in order.
@@ -146,18 +187,44 @@ impl CloseReport {
     pub fn in_flight(&self) -> usize {
         self.in_flight
     }
+
+    /// The keys of the locks whose release the store has refused, without the prefix, in order. Each of them is held
+    /// until its lease ends.
+    #[must_use]
+    pub fn abandoned(&self) -> &[String] {
+        &self.abandoned
+    }
 }
 
 impl fmt::Display for CloseReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { held, in_flight } = self;
-        if self.is_clean() {
+        let mut parts = Vec::new();
+        match &*self.held {
+            [] => {}
+            [key] => parts.push(format!("1 lock is held ({key})")),
+            keys => parts.push(format!(
+                "{} locks are held ({})",
+                keys.len(),
+                keys.join(", ")
+            )),
+        }
+        match self.in_flight {
+            0 => {}
+            1 => parts.push("1 acquisition or release is in flight".to_owned()),
+            count => parts.push(format!("{count} acquisitions and releases are in flight")),
+        }
+        match &*self.abandoned {
+            [] => {}
+            [key] => parts.push(format!("1 release was refused ({key})")),
+            keys => parts.push(format!(
+                "{} releases were refused ({})",
+                keys.len(),
+                keys.join(", ")
+            )),
+        }
+        if parts.is_empty() {
             return f.write_str("nothing is left");
         }
-        write!(f, "{} locks are held", held.len())?;
-        if !held.is_empty() {
-            write!(f, " ({})", held.join(", "))?;
-        }
-        write!(f, ", {in_flight} requests are in flight")
+        f.write_str(&parts.join(", "))
     }
 }

@@ -14,7 +14,7 @@ use crate::{
     api::request::LockRequest,
     base::{error::LockError, span::Span},
     hold::{
-        abort::Loss,
+        abort::{Failing, Loss},
         entry::Entry,
         held::Held,
         hold::Hold,
@@ -54,8 +54,10 @@ impl LockRequest {
     /// # }
     /// ```
     pub async fn acquire(self) -> Result<LockGuard, LockError> {
-        let entry = self.engine.enter(&self.keys.0, self.options).await?;
-        Ok(LockGuard::new(self.engine.id(), entry))
+        match self.engine.enter(&self.keys.0, self.options).await {
+            Ok(entry) => Ok(LockGuard::new(self.engine.id(), entry)),
+            Err(error) => Err(Failing::new(error).await),
+        }
     }
 
     /// Takes the lock if it can be taken at once, whatever [`wait`](Self::wait) says; `None` if
@@ -175,7 +177,8 @@ pub struct LockGuard {
 }
 
 impl LockGuard {
-    pub(crate) fn new(locks: &LocksId, entry: Entry) -> Self {
+    pub(crate) fn new(locks: &LocksId, mut entry: Entry) -> Self {
+        entry.keep();
         let held = locks.held(entry.hold());
         Self {
             locks: locks.clone(),
@@ -276,9 +279,13 @@ impl LockGuard {
     /// # }
     /// ```
     pub async fn release(self) -> Result<(), LockError> {
-        match self.entry.hold().must_abort() {
+        let released = match self.entry.hold().must_abort() {
             Some(reason) => Err(self.entry.hold().lost_error(reason)),
             None => self.entry.exit().await,
+        };
+        match released {
+            Ok(()) => Ok(()),
+            Err(error) => Err(Failing::new(error).await),
         }
     }
 }
@@ -315,6 +322,7 @@ pub struct GuardScope<'a, F> {
     /// Taken when it ends, so that it is dropped inside its scope.
     #[pin]
     body: Option<Inside<F>>,
+    failing: Option<Failing>,
 }
 
 impl<'a, F: Future> GuardScope<'a, F> {
@@ -323,6 +331,7 @@ impl<'a, F: Future> GuardScope<'a, F> {
             holds,
             loss: Loss::default(),
             body: Some(Inside::new(locks, holds, span, body)),
+            failing: None,
         }
     }
 }
@@ -332,12 +341,20 @@ impl<F: Future> Future for GuardScope<'_, F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
-        let Some(body) = this.body.as_mut().as_pin_mut() else {
+        if let Some(body) = this.body.as_mut().as_pin_mut() {
+            let ended = ready!(this.loss.race(this.holds, body, cx));
+            this.body.set(None);
+            match ended {
+                Ok(output) => return Poll::Ready(Ok(output)),
+                Err(error) => *this.failing = Some(Failing::new(error)),
+            }
+        }
+        let Some(failing) = this.failing else {
             panic!("`GuardScope` polled after completion")
         };
-        let output = ready!(this.loss.race(this.holds, body, cx));
-        this.body.set(None);
-        Poll::Ready(output)
+        let error = ready!(Pin::new(failing).poll(cx));
+        *this.failing = None;
+        Poll::Ready(Err(error))
     }
 }
 

@@ -11,6 +11,7 @@ use pin_project::pin_project;
 use crate::{
     base::error::LockError,
     hold::{
+        abort::Failing,
         member::{Exits, Members},
         spawned::{Apart, Chain},
     },
@@ -138,6 +139,8 @@ enum State<F: Future> {
         exits: Exits,
         output: Option<F::Output>,
     },
+    /// There is no output.
+    Failing(Failing),
     /// The output was returned.
     Done,
 }
@@ -185,10 +188,20 @@ impl<F: Future> Future for InCurrentCall<F> {
                         }
                     }
                 }
+                StateProjection::Failing(failing) => {
+                    let error = ready!(Pin::new(failing).poll(cx));
+                    state.set(State::Done);
+                    return Poll::Ready(Err(error));
+                }
                 StateProjection::Done => panic!("`InCurrentCall` polled after completion"),
             };
-            state.set(State::Done);
-            return Poll::Ready(ended);
+            match ended {
+                Ok(output) => {
+                    state.set(State::Done);
+                    return Poll::Ready(Ok(output));
+                }
+                Err(error) => state.set(State::Failing(Failing::new(error))),
+            }
         }
     }
 }
@@ -211,6 +224,7 @@ impl<F: Future> fmt::Debug for InCurrentCall<F> {
             State::Plain(_) => "plain",
             State::Running { .. } => "running",
             State::Leaving { .. } => "leaving",
+            State::Failing(_) => "failing",
             State::Done => "done",
         };
         f.debug_struct("InCurrentCall")

@@ -5,7 +5,7 @@ use std::{fmt, future::IntoFuture, pin::Pin};
 use crate::{
     api::{guard::GuardScope, keys::SeveralKeys, request::LockRequest},
     base::error::LockError,
-    hold::{entries::Entries, held::Held, scope::LocksId},
+    hold::{abort::Failing, entries::Entries, held::Held, scope::LocksId},
 };
 
 /// A request for several locks, with options of its own; made by [`Locks::lock_all`](crate::Locks::lock_all).
@@ -66,8 +66,10 @@ impl LockAllRequest {
             options,
         } = self;
         // Boxed, since it is large.
-        let entries = Box::pin(engine.enter_all(&keys.0, options)).await?;
-        Ok(LockAllGuard::new(engine.id().clone(), entries))
+        match Box::pin(engine.enter_all(&keys.0, options)).await {
+            Ok(entries) => Ok(LockAllGuard::new(engine.id().clone(), entries)),
+            Err(error) => Err(Failing::new(error).await),
+        }
     }
 
     /// Takes the locks if all of them can be taken at once, whatever [`wait`](LockRequest::wait) says; `None` if
@@ -155,7 +157,8 @@ pub struct LockAllGuard {
 }
 
 impl LockAllGuard {
-    fn new(locks: LocksId, entries: Entries) -> Self {
+    fn new(locks: LocksId, mut entries: Entries) -> Self {
+        entries.keep();
         let held = entries.holds().iter().map(|hold| locks.held(hold));
         let held = held.collect();
         Self {
@@ -263,9 +266,13 @@ impl LockAllGuard {
     /// # }
     /// ```
     pub async fn release(self) -> Result<(), LockError> {
-        match self.entries.lost() {
+        let released = match self.entries.lost() {
             Some(error) => Err(error),
             None => self.entries.exit().await,
+        };
+        match released {
+            Ok(()) => Ok(()),
+            Err(error) => Err(Failing::new(error).await),
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::{
     api::{engine::Engine, keys::Keys},
     base::{error::LockError, options::Options},
     hold::{
-        abort::Loss,
+        abort::{Failing, Loss},
         entered::{Entered, Exiting},
         scope::Inside,
     },
@@ -91,6 +91,8 @@ enum State<F: Future> {
         exiting: Exiting,
         output: Option<F::Output>,
     },
+    /// There is no output.
+    Failing(Failing),
     /// The output was returned, or the future is being dropped.
     Done,
 }
@@ -121,10 +123,7 @@ impl<F: Future> Future for WithLock<F> {
                         (Ok(entered), Some(body)) => {
                             this.state.as_mut().run(this.engine, entered, body);
                         }
-                        (Err(error), _) => {
-                            this.state.set(State::Done);
-                            return Poll::Ready(Err(error));
-                        }
+                        (Err(error), _) => this.state.set(State::Failing(Failing::new(error))),
                         (Ok(_), None) => this.state.set(State::Done),
                     }
                 }
@@ -135,23 +134,26 @@ impl<F: Future> Future for WithLock<F> {
                 } => {
                     match ready!(loss.race(entered.holds(), body, cx)) {
                         Ok(output) => this.state.as_mut().release(output),
-                        Err(error) => {
-                            // Drops the body; then the release goes on in the background: the caller
-                            // is told at once, however silent the store is.
-                            this.state.set(State::Done);
-                            return Poll::Ready(Err(error));
-                        }
+                        // Drops the body; then the release goes on in the background: the caller
+                        // is told at once, however silent the store is.
+                        Err(error) => this.state.set(State::Failing(Failing::new(error))),
                     }
                 }
                 StateProjection::Releasing { exiting, output } => {
                     let released = ready!(exiting.poll(cx));
                     let output = output.take();
                     this.state.set(State::Done);
-                    if let Some(output) = output {
-                        // Only a lock found lost may mask what the body has returned (P13).
-                        let lost = released.err().filter(LockError::is_lost);
-                        return Poll::Ready(lost.map_or(Ok(output), Err));
+                    // Only a lock found lost may mask what the body has returned (P13).
+                    match (released.err().filter(LockError::is_lost), output) {
+                        (Some(error), _) => this.state.set(State::Failing(Failing::new(error))),
+                        (None, Some(output)) => return Poll::Ready(Ok(output)),
+                        (None, None) => {}
                     }
+                }
+                StateProjection::Failing(failing) => {
+                    let error = ready!(Pin::new(failing).poll(cx));
+                    this.state.set(State::Done);
+                    return Poll::Ready(Err(error));
                 }
                 StateProjection::Done => panic!("`WithLock` polled after completion"),
             }
@@ -221,6 +223,7 @@ impl<F: Future> fmt::Debug for WithLock<F> {
             State::Acquiring { .. } => "acquiring",
             State::Running { .. } => "running",
             State::Releasing { .. } => "releasing",
+            State::Failing(_) => "failing",
             State::Done => "done",
         };
         f.debug_struct("WithLock")

@@ -195,6 +195,15 @@ pub(crate) fn deadlock_search_failed(key: &LockKey, hold: HoldId, error: &StoreE
     warn!(target: TARGET, key = key.as_str(), %hold, error = chain(error), "deadlock_search_failed");
 }
 
+/// A `Locks` that is closed waits for these locks, without the prefix of their keys, and for so many requests without an
+/// end.
+pub(crate) fn closing(waited: Duration, held: &[String], in_flight: usize) {
+    // As many as can be read.
+    let keys = || held.iter().take(10).map(String::as_str).collect::<Vec<_>>();
+    let keys = || keys().join(", ");
+    warn!(target: TARGET, ?waited, held = held.len(), keys = keys(), in_flight, "closing");
+}
+
 /// A `Locks` was closed, with so many locks still held and so many requests without an end.
 pub(crate) fn closed(held: usize, in_flight: usize) {
     debug!(target: TARGET, held, in_flight, "closed");

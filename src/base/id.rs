@@ -136,6 +136,12 @@ impl HoldId {
 }
 
 impl HoldId {
+    /// The field that takes the place of the hold in a lock that outlives it. It names the same owner, and is no hold id:
+    /// no request of the hold finds it.
+    pub(crate) fn kept(&self) -> String {
+        format!("{}:0{}", self.owner, self.number)
+    }
+
     /// Writes the text of the id, without a string of its own.
     pub(crate) fn write_to(&self, out: &mut impl Write) -> io::Result<()> {
         let mut buffer = [0; Hyphenated::LENGTH];
@@ -344,6 +350,14 @@ mod tests {
         }
         .to_string();
         assert!(field.len() < 64, "{field} has {} bytes", field.len());
+    }
+
+    #[test]
+    fn what_outlives_a_hold_names_its_owner_and_is_no_hold() {
+        let hold = Owner::new().next_hold();
+        let kept = hold.kept();
+        assert_eq!(OwnerId::of_field(&kept), Some(hold.owner()));
+        assert_eq!(kept.parse::<HoldId>(), Err(ParseHoldIdError(())));
     }
 
     #[test]

@@ -39,6 +39,9 @@ pub(crate) enum Effect {
     Unknown,
     /// It was not executed, and may be another time.
     None,
+    /// It was not executed: the process is not let in, by the server or by a proxy before it. A caller that has nothing is
+    /// told at once. One that has a lock asks again, since a password may be set right.
+    TurnedAway,
     /// It was not executed, and never will be: asking again is no use.
     Refused,
 }
@@ -61,6 +64,11 @@ impl StoreError {
 
     pub(crate) fn effect(&self) -> Effect {
         self.0.effect
+    }
+
+    /// Whether a caller that has nothing gives up.
+    pub(crate) fn is_refused(&self) -> bool {
+        matches!(self.effect(), Effect::TurnedAway | Effect::Refused)
     }
 
     /// Whether the request may have been executed although no answer came.

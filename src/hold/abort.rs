@@ -9,7 +9,10 @@ use std::{
 
 use futures_util::{FutureExt, future::select_all};
 
-use crate::{base::error::LockError, hold::hold::Hold};
+use crate::{
+    base::error::LockError,
+    hold::{hold::Hold, scope},
+};
 
 type AnyLost = Pin<Box<dyn Future<Output = LockError> + Send>>;
 
@@ -74,6 +77,43 @@ fn any_lost(holds: &[Arc<Hold>]) -> AnyLost {
             let each = each.map(|hold| any_lost(std::slice::from_ref(hold)));
             Box::pin(select_all(each).map(|(error, ..)| error))
         }
+    }
+}
+
+/// An error on its way to the caller. Where a loss must end a body around the caller, that one is dropped before, and the
+/// caller makes no further step.
+///
+/// A level looks for its loss when its body has been polled; so this waits for that. Code in between may poll it again
+/// before, or block its thread until it is done: so it is done after some polls.
+#[derive(Debug)]
+#[must_use = "futures do nothing unless awaited"]
+pub(crate) struct Failing {
+    error: Option<LockError>,
+    polls: u8,
+}
+
+/// A set of futures polls one that wakes itself twice before it returns, and as often each set in it.
+const MOST_POLLS: u8 = 16;
+
+impl Failing {
+    pub(crate) fn new(error: LockError) -> Self {
+        Self {
+            error: Some(error),
+            polls: 0,
+        }
+    }
+}
+
+impl Future for Failing {
+    type Output = LockError;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<LockError> {
+        if self.polls < MOST_POLLS && scope::must_abort() {
+            self.polls += 1;
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        self.error.take().map_or(Poll::Pending, Poll::Ready)
     }
 }
 

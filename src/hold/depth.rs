@@ -88,9 +88,9 @@ impl Depth {
         self.entries.max(self.members.min(1))
     }
 
-    /// Whether one entry alone is inside. The store may not know it yet.
-    pub(super) fn is_single(&self) -> bool {
-        (self.entries, self.members) == (1, 0)
+    /// Whether there are no others inside than so many entries.
+    pub(super) fn is_only(&self, entries: u32) -> bool {
+        (self.entries, self.members) == (entries, 0)
     }
 
     /// How many changes were wanted up to now.

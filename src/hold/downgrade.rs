@@ -45,7 +45,7 @@ pub(super) fn downgrade(
             Some(reason) => Err(Settled::Lost(reason)),
             None if depth.wanted() == 0 => Err(Settled::Lost(LostReason::Gone)),
             None if *mode == Mode::Shared => Err(Settled::Shared),
-            None if !depth.is_single() => Err(Settled::InUse),
+            None if !depth.is_only(1) => Err(Settled::InUse),
             None => {
                 *mode = Mode::Shared;
                 Ok(())
@@ -100,7 +100,7 @@ async fn ask(hold: &Hold, renewals: &RenewalSchedule) -> Result<(), Failure> {
             Err(_lease_ended) => continue,
         };
         may_be_shared |= error.effect() == Effect::Unknown;
-        if error.effect() == Effect::Refused {
+        if error.is_refused() {
             if !may_be_shared {
                 hold.change(|state| state.mode = Mode::Exclusive);
             }

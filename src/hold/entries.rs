@@ -58,6 +58,11 @@ impl Entries {
         self.entries.push(entry);
     }
 
+    /// A guard has them from now on.
+    pub(crate) fn keep(&mut self) {
+        self.entries.iter_mut().for_each(Entry::keep);
+    }
+
     /// The call graph of the last hold.
     pub(crate) fn graph(&self) -> Option<CallGraph> {
         self.holds.last().map(Hold::graph)

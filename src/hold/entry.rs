@@ -49,6 +49,8 @@ pub(crate) struct Entry {
     is_outermost: bool,
     /// Whether the level has been taken off.
     has_left: bool,
+    /// Whether a guard has it.
+    is_guards: bool,
 }
 
 impl Entry {
@@ -126,7 +128,14 @@ impl Entry {
             depth_sync,
             is_outermost: false,
             has_left: false,
+            is_guards: false,
         }
+    }
+
+    /// A guard has it from now on.
+    pub(crate) fn keep(&mut self) {
+        self.is_guards = true;
+        self.hold.add_guard();
     }
 
     pub(crate) fn hold(&self) -> &Arc<Hold> {
@@ -150,7 +159,7 @@ impl Entry {
 
     /// Takes one level off. What there is to wait for goes on in the background if it is dropped.
     fn leave(&self) -> Option<Leaving> {
-        match self.hold.rise() {
+        match self.hold.rise(self.is_guards.into()) {
             Remains::Nothing => end(&self.hold, &self.renewals),
             remains => self.follow(remains),
         }
@@ -159,7 +168,7 @@ impl Entry {
     /// Takes one level off. A hold that ends so is to be released together with others.
     pub(super) fn take_off(&mut self) -> Left {
         self.has_left = true;
-        match self.hold.rise() {
+        match self.hold.rise(self.is_guards.into()) {
             Remains::Nothing => match finish(&self.hold, &self.renewals) {
                 Some((release, runtime)) => Left::Hold(release, runtime),
                 None => {

@@ -67,6 +67,8 @@ pub(super) struct State {
     pub(super) mode: Mode,
     /// How long the lock is held at least.
     min_hold: Option<Duration>,
+    /// How many of the entries are those of guards: in no body that a loss could end.
+    guards: u32,
     /// Around the hold, until its release is answered.
     span: Span,
 }
@@ -120,6 +122,7 @@ impl Hold {
             depth: Depth::new(cohort.depth),
             mode: cohort.mode,
             min_hold: terms.min_hold,
+            guards: 0,
             span: Span::default(),
         };
         Arc::new(Self {
@@ -266,9 +269,12 @@ impl Hold {
         )
     }
 
-    /// One level less.
-    pub(super) fn rise(&self) -> Remains {
-        self.change(|state| state.depth.rise())
+    /// One level less, and so many guards.
+    pub(super) fn rise(&self, guards: u32) -> Remains {
+        self.change(|state| {
+            state.guards = state.guards.saturating_sub(guards);
+            state.depth.rise()
+        })
     }
 
     /// Whether the store has left a caller without an answer that waited for the depth.

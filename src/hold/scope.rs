@@ -171,6 +171,12 @@ pub(super) fn enclosing_holds(locks: &LocksId, most: usize) -> Vec<Arc<Hold>> {
     holds
 }
 
+/// Whether a loss is to end a body that encloses the calling code.
+pub(super) fn must_abort() -> bool {
+    let ends = |hold: &Arc<Hold>| hold.must_abort().is_some();
+    frames().any(|frame| frame.holds().iter().any(ends))
+}
+
 /// The hold of `key` that an enclosing call has taken through the same `Locks`.
 pub(crate) fn enclosing(locks: &LocksId, key: &LockKey) -> Option<Arc<Hold>> {
     find(|of, hold| of == locks && hold.key() == key).map(|(_, hold)| hold)

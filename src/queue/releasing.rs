@@ -30,6 +30,11 @@ impl LocalQueues {
         }
     }
 
+    /// The keys of the locks that are not released any more, and whose leases may last.
+    pub(crate) fn abandoned(&self) -> Vec<String> {
+        self.requests.abandoned.names()
+    }
+
     /// Takes a hold out of its line.
     pub(super) fn ending(&self, key: &LockKey, release: Release) -> Ending {
         let mut effects = Effects::default();

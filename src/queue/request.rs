@@ -14,6 +14,7 @@ use futures_util::{
 use tokio::{sync::Semaphore, time::Instant};
 
 use super::{
+    abandoned::Abandoned,
     step::{Answer, Release, Reply},
     wish::Ask,
 };
@@ -26,7 +27,7 @@ use crate::{
         key::LockKey,
         mode::Mode,
         throttle::Throttle,
-        timer::sleep,
+        timer::{after, sleep},
     },
     store::{
         self, AcquireAllReply, AcquireReply, AcquireRequest, HoldOf, Presence, ReleaseReply,
@@ -50,6 +51,7 @@ pub(super) struct Requests {
     repetitions: Semaphore,
     /// Of acquires: which of them are warned of.
     failures: Throttle,
+    pub(super) abandoned: Abandoned,
 }
 
 /// The request of a line that is in flight. Its answer is an input of the line, whichever task polls it;
@@ -114,6 +116,7 @@ impl Requests {
             inbox: InboxId::new(),
             repetitions: Semaphore::new(REPETITIONS),
             failures: Throttle::default(),
+            abandoned: Abandoned::default(),
         }
     }
 
@@ -168,7 +171,7 @@ impl Requests {
     ) -> Poll<Answer> {
         let reply = match ready!(acquiring.reply.poll(cx)) {
             Ok(reply) => reply,
-            Err(error) if error.effect() == Effect::Refused => Reply::Refused(error),
+            Err(error) if error.is_refused() => Reply::Refused(error),
             Err(error) => {
                 events::acquire_retried(key, &error, &self.failures);
                 Reply::Unanswered(error)
@@ -201,7 +204,7 @@ impl Requests {
             // Boxed, since it is rarely there.
             Err(error) => {
                 let failed = (error, answer);
-                Box::pin(self.repeat(key, (request, release.since), give_up, failed)).await
+                Box::pin(self.repeat(key, release, (request, give_up), failed)).await
             }
         }
     }
@@ -253,16 +256,18 @@ impl Requests {
         let (request, give_up) = self.request(release, None);
         let moment = self.moment(key);
         let answer = self.answer(key, moment, Reply::Unsure(None));
-        let request = (request, release.since);
-        self.repeat(key, request, give_up, (error, answer)).await.0
+        let failed = (error, answer);
+        self.repeat(key, release, (request, give_up), failed)
+            .await
+            .0
     }
 
     /// Sends a release once more after each failure, until it is answered or there is no use in it.
     async fn repeat(
         &self,
         key: &LockKey,
-        (request, since): (ReleaseRequest, Option<Instant>),
-        give_up: Instant,
+        release: Release,
+        (request, give_up): (ReleaseRequest, Instant),
         mut failed: (StoreError, Answer),
     ) -> (Result<(), Failure>, Answer) {
         // What has become of the first attempt is not known.
@@ -270,17 +275,19 @@ impl Requests {
             placeless: false,
             ..request
         };
+        let stands_until = after(Instant::now(), release.ttl);
         let (mut pauses, mut short_pauses) = (pauses(), growing_pauses(SOON, 1.5));
         let mut repetition = None;
         loop {
             let (error, answer) = failed;
             let pause = match error.effect() {
                 Effect::None => short_pauses.next(),
-                Effect::Unknown | Effect::Refused => pauses.next(),
+                Effect::Unknown | Effect::TurnedAway | Effect::Refused => pauses.next(),
             };
             let pause: Duration = pause.unwrap_or_default();
             if error.effect() == Effect::Refused || Instant::now() + pause >= give_up {
                 events::release_abandoned(key, request.hold, &error);
+                self.abandoned.add(key, stands_until);
                 return (Err(Failure::Store(error)), answer);
             }
             events::release_retried(key, request.hold, &error);
@@ -289,7 +296,7 @@ impl Requests {
             // that is answered lets the next follow at once.
             drop(repetition.take());
             repetition = self.repetitions.acquire().await.ok();
-            failed = match self.try_release(key, request, since).await {
+            failed = match self.try_release(key, request, release.since).await {
                 (Ok(_), answer) => return (Ok(()), answer),
                 (Err(error), answer) => (error, answer),
             };

@@ -47,8 +47,8 @@ struct Counting {
     renewed: AtomicU32,
     /// Whether no release is answered.
     is_silent: AtomicBool,
-    /// Whether no release reaches it.
-    is_away: AtomicBool,
+    /// How each release fails before it is executed.
+    failure: Mutex<Option<Effect>>,
     /// Whether an acquire is not answered at once.
     is_slow: AtomicBool,
     /// Whether the next acquire panics.
@@ -95,10 +95,10 @@ impl Through for Counting {
                 if self.is_silent.load(Relaxed) {
                     return Box::pin(async { Err(unanswered("a silent store")) });
                 }
-                if self.is_away.load(Relaxed) {
+                if let Some(effect) = *self.failure.lock() {
                     let endpoint = Arc::from("nowhere");
-                    let away = StoreError::new("connect", &endpoint, Effect::None, "it is away");
-                    return Box::pin(async { Err(away) });
+                    let failed = StoreError::new("release", &endpoint, effect, "it fails");
+                    return Box::pin(async { Err(failed) });
                 }
             }
             _ => {}
@@ -136,7 +136,7 @@ impl Process {
             released: AtomicU32::new(0),
             renewed: AtomicU32::new(0),
             is_silent: AtomicBool::new(false),
-            is_away: AtomicBool::new(false),
+            failure: Mutex::default(),
             is_slow: AtomicBool::new(false),
             is_to_panic: AtomicBool::new(false),
             meanwhile: Mutex::default(),
@@ -246,20 +246,58 @@ async fn no_wait_does_not_wait_for_a_release_that_is_repeated() -> Result<(), Lo
 #[tokio::test(start_paused = true)]
 async fn a_release_that_reaches_no_server_is_repeated_soon() -> Result<(), LockError> {
     let process = Process::with_heartbeat(SECOND);
-    let repeated = async |fails: fn(&Counting) -> &AtomicBool| {
+    let repeated = async |effect| {
         let guard = process.locks.lock(KEY).acquire().await?;
-        fails(&process.store).store(true, Relaxed);
+        *process.store.failure.lock() = Some(effect);
         drop(guard);
         let before = process.store.released.load(Relaxed);
         sleep(10 * SECOND).await;
-        fails(&process.store).store(false, Relaxed);
+        *process.store.failure.lock() = None;
         let repeated = process.store.released.load(Relaxed) - before;
         Ok::<_, LockError>(repeated)
     };
-    let away = repeated(|store| &store.is_away).await?;
+    let away = repeated(Effect::None).await?;
     assert!(away >= 90, "{away}");
-    let silent = repeated(|store| &store.is_silent).await?;
+    let silent = repeated(Effect::Unknown).await?;
     assert!(silent <= 30, "{silent}");
+    Ok(())
+}
+
+/// A password that is changed back, a proxy that finds its server again.
+#[tokio::test(start_paused = true)]
+async fn a_release_that_is_turned_away_is_repeated() -> Result<(), LockError> {
+    let process = Process::with_heartbeat(SECOND);
+    let guard = process.locks.lock(KEY).acquire().await?;
+    *process.store.failure.lock() = Some(Effect::TurnedAway);
+    drop(guard);
+    sleep(60 * SECOND).await;
+    let released = process.store.released.load(Relaxed);
+    assert!((60..=180).contains(&released), "{released}");
+    let held = process.locks.close_within(SECOND).await;
+    assert_eq!(held.to_string(), "1 acquisition or release is in flight");
+    *process.store.failure.lock() = None;
+    assert!(process.locks.close().await.is_clean());
+    Ok(())
+}
+
+/// It is for no other one, and so is told.
+#[tokio::test(start_paused = true)]
+async fn a_release_that_is_refused_is_in_the_report_until_its_lease_has_ended()
+-> Result<(), LockError> {
+    let process = Process::with_heartbeat(SECOND);
+    for name in ["a", "b", "c"] {
+        let guard = process.locks.lock(name).acquire().await?;
+        let refuses = name != "c";
+        *process.store.failure.lock() = refuses.then_some(Effect::Refused);
+        assert_eq!(guard.release().await.is_err(), refuses);
+        sleep(if refuses { TTL / 3 * 2 } else { SECOND }).await;
+    }
+    let report = process.locks.close().await;
+    assert_eq!(report.abandoned(), ["b"]);
+    assert_eq!(report.to_string(), "1 release was refused (b)");
+    assert!(!report.is_clean());
+    sleep(TTL).await;
+    assert!(process.locks.close().await.is_clean());
     Ok(())
 }
 

@@ -18,6 +18,7 @@ on_every_store!(
     one_that_another_hold_has_is_left_alone,
     a_tombstone_refuses_an_acquire_that_comes_late,
     the_next_in_the_line_has_it_when_it_ends,
+    what_comes_late_finds_no_hold,
 );
 
 /// The end of a hold whose lock is held for so long at least.
@@ -112,4 +113,25 @@ async fn the_next_in_the_line_has_it_when_it_ends(world: World) {
     world.pass(5 * MINUTE).await;
     let had = world.queue(next, 9 * MINUTE, entry).await;
     assert!(matches!(had, AcquireReply::Held { .. }), "{had:?}");
+}
+
+/// A request of the hold that was delayed on its way.
+async fn what_comes_late_finds_no_hold(world: World) {
+    let hold = some_hold();
+    world.take(hold, 9 * MINUTE).await;
+    assert_eq!(world.depth(hold, 3, 1).await, Presence::Present);
+    assert_eq!(world.retain(hold, 4 * MINUTE).await, Presence::Present);
+    assert_eq!(world.holders().await, [(hold.kept(), 1)]);
+    for _ in 0..2 {
+        assert_eq!(world.renew(hold, 50 * MINUTE).await, Presence::Gone);
+        assert_eq!(world.depth(hold, 2, 1).await, Presence::Gone);
+        let entry = entry_of(InboxId::new());
+        let again = world.queue(hold, 50 * MINUTE, entry).await;
+        assert!(matches!(again, AcquireReply::Busy { .. }), "{again:?}");
+        assert!(near(world.remaining().await, 4 * MINUTE));
+        assert_eq!(world.release(hold).await, Presence::Gone);
+        assert_eq!(world.retain(hold, 4 * MINUTE).await, Presence::Present);
+    }
+    let seen = world.seen().await;
+    assert!(world.force_release(seen).await, "it can be ended by force");
 }

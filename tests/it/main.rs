@@ -55,6 +55,7 @@ mod leases {
     mod forced;
     mod holder_dies;
     mod leader;
+    mod levels;
     mod loss;
     mod max_hold;
     mod min_hold;
@@ -111,6 +112,7 @@ mod faults {
     mod connections;
     mod data_lost;
     mod limits;
+    mod logins;
     mod memory_limit;
     mod pace;
     mod resend;
@@ -133,6 +135,7 @@ mod several_keys {
 
 mod testing {
     mod as_redis;
+    mod closing;
     mod data_and_clock;
     mod nested;
     mod partitioned;

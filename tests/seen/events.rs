@@ -315,3 +315,26 @@ async fn a_caller_that_reports_at_once_does_not_report_without_a_pause() {
     let reports = events.named("waiting").len();
     assert!((2..=20).contains(&reports), "{reports}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_close_that_waits_says_what_for() {
+    let (events, _guard) = Events::of_this_test();
+    let locks = Locks::builder().url("memory:").prefix("app:").build();
+    let locks = locks.await.unwrap();
+    let first = locks.lock(KEY).await.unwrap();
+    let second = locks.lock("another").await.unwrap();
+    let closing = tokio::spawn(async move { locks.close().await });
+    let seconds = Duration::from_secs;
+    tokio::time::sleep(seconds(12)).await;
+    second.release().await.unwrap();
+    tokio::time::sleep(seconds(68)).await;
+    let told = events.named("closing");
+    let waited: Vec<_> = told.iter().map(|event| &*event["waited"]).collect();
+    assert_eq!(waited, ["5s", "10s", "20s", "40s"]);
+    let keys: Vec<_> = told.iter().map(|event| &*event["keys"]).collect();
+    let both = format!("another, {KEY}");
+    assert_eq!(keys, [&*both, &both, KEY, KEY]);
+    assert_eq!((&*told[3]["held"], &*told[3]["in_flight"]), ("1", "0"));
+    first.release().await.unwrap();
+    assert!(closing.await.unwrap().is_clean());
+}

@@ -13,7 +13,7 @@ use super::{Engine, detects, present_runtime};
 use crate::{
     base::{
         acquisition::Acquisition,
-        error::{Effect, LockError, StoreError},
+        error::{LockError, StoreError},
         id::HoldId,
         key::LockKey,
         mode::Mode,
@@ -244,8 +244,7 @@ impl<'a> Taking<'a> {
                     busy = at;
                     self.begin_anew();
                     // Who asks for one lock learns which of them it is, and may be allowed what is refused for several.
-                    let is_refused = |error: &StoreError| error.effect() == Effect::Refused;
-                    one_by_one = failure.as_ref().is_some_and(is_refused);
+                    one_by_one = failure.as_ref().is_some_and(StoreError::is_refused);
                     if !one_by_one {
                         self.may_ask_again(keys.get(at), failure)?;
                     }

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     base::{
-        error::{Blocked, Effect, LockError, StoreError},
+        error::{Blocked, LockError, StoreError},
         events,
         key::LockKey,
         timer::{after, sleep, sleep_until},
@@ -150,7 +150,7 @@ impl<'a> Search<'a> {
         };
         match sight {
             // What may not be seen is as if it were not there.
-            Err(error) if error.effect() == Effect::Refused => Ok(question.nothing(asked)),
+            Err(error) if error.is_refused() => Ok(question.nothing(asked)),
             sight => sight,
         }
     }

@@ -12,12 +12,7 @@ use std::{
 use tokio::{runtime::Handle, time::Instant};
 
 use crate::{
-    base::{
-        error::{Effect, StoreError},
-        events,
-        id::HoldId,
-        key::LockKey,
-    },
+    base::{error::StoreError, events, id::HoldId, key::LockKey},
     hold::{
         hold::Hold,
         scope::{self, LocksId},
@@ -97,7 +92,7 @@ impl Waiting<'_> {
         if !self.has_reported.swap(true, Ordering::Relaxed) {
             events::deadlock_search_failed(self.key, self.hold, error);
         }
-        error.effect() == Effect::Refused
+        error.is_refused()
     }
 
     /// What is published of it: what encloses the present poll, and what the acquisition has already. `None` if there

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tokio::time::Instant;
+
 use super::Hold;
 use crate::{
     base::error::{Effect, Failure, LockError, LostReason},
@@ -38,6 +40,25 @@ impl Hold {
             // The store gave no answer until the lease had ended by itself.
             Err(Failure::Store(error)) if error.effect() != Effect::Refused => Ok(()),
             left => left.map_err(|failure| self.error(failure)),
+        }
+    }
+
+    /// One of its entries is a guard's.
+    pub(in crate::hold) fn add_guard(&self) {
+        self.state.lock().guards += 1;
+    }
+
+    /// Whether it was lost, and no body is inside that might still end or go on: guards alone keep it.
+    pub(crate) fn is_left_to_guards(&self) -> bool {
+        self.lost().is_some() && self.change(|state| state.depth.is_only(state.guards))
+    }
+
+    /// Whether the lock is held in the store, as far as this process knows.
+    pub(crate) fn may_be_held(&self) -> bool {
+        match self.lost() {
+            None => true,
+            Some(LostReason::Gone) => false,
+            Some(_) => Instant::now() < self.deadline(),
         }
     }
 

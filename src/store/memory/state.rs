@@ -58,6 +58,8 @@ struct Lock {
     told: Option<InboxId>,
     token: u64,
     expires: Instant,
+    /// Whether it outlives its hold, whose requests do not find it.
+    is_kept: bool,
 }
 
 impl Default for State {
@@ -114,7 +116,8 @@ impl State {
 
     /// The holds in a lock, by its name in the store.
     pub(super) fn holds(&self, key: &str, now: Instant) -> Vec<HoldId> {
-        let lock = self.locks.get(key).filter(|lock| now < lock.expires);
+        let is_held = |lock: &&Lock| now < lock.expires && !lock.is_kept;
+        let lock = self.locks.get(key).filter(is_held);
         let fields = lock.map(|lock| &lock.fields[..]).unwrap_or_default();
         fields.iter().map(|(hold, _)| *hold).collect()
     }
@@ -232,7 +235,7 @@ impl State {
             ..
         } = request;
         if let Some(min_hold) = min_hold
-            && self.retain(key, (hold, tombstone), min_hold, now)
+            && self.retain(key, request, min_hold, now)
         {
             return ReleaseReply {
                 presence: Presence::Present,
@@ -267,7 +270,25 @@ impl State {
 
 impl Lock {
     fn has(&self, hold: HoldId) -> bool {
+        !self.is_kept && self.names(hold)
+    }
+
+    /// Whether the hold is in it, or was.
+    fn names(&self, hold: HoldId) -> bool {
         self.fields.iter().any(|(other, _)| *other == hold)
+    }
+
+    /// The holds as they are seen, with their depths.
+    fn shown(&self) -> impl Iterator<Item = (HoldId, Vec<u8>, u32)> {
+        let shown = |&(hold, depth): &(HoldId, u32)| {
+            let field = if self.is_kept {
+                hold.kept()
+            } else {
+                hold.to_string()
+            };
+            (hold, field.into_bytes(), depth)
+        };
+        self.fields.iter().map(shown)
     }
 
     /// One more reader, at depth 1.

@@ -22,11 +22,12 @@ pub(super) fn effect(error: &RedisError) -> Effect {
         _ if meets_foreign_key(error) => Effect::Unknown,
         // A script that runs into one of these has met it at its first write.
         _ if condition(error).is_some() => Effect::None,
+        ErrorKind::InvalidClientConfig => Effect::Refused,
+        ErrorKind::Server(_) | ErrorKind::Extension if is_verdict(error) => Effect::Refused,
         ErrorKind::Server(_)
         | ErrorKind::Extension
         | ErrorKind::AuthenticationFailed
-        | ErrorKind::InvalidClientConfig
-        | ErrorKind::RESP3NotSupported => Effect::Refused,
+        | ErrorKind::RESP3NotSupported => Effect::TurnedAway,
         _ if error.is_connection_refusal() => Effect::None,
         _ => Effect::Unknown,
     }
@@ -59,6 +60,17 @@ pub(super) fn refuses_all(error: &RedisError) -> bool {
         ErrorKind::Server(Server::BusyLoading | Server::MasterDown | Server::ReadOnly) => true,
         ErrorKind::Server(Server::ClusterDown) => detail.contains("cluster is down"),
         _ => matches!(condition(error), Some("BUSY" | "READONLY")),
+    }
+}
+
+/// Whether the server has looked at the request, and refuses that one: it says so of a command or a key, or from inside of
+/// the script. Any other error may be one of a proxy, or of the login.
+fn is_verdict(error: &RedisError) -> bool {
+    let code = error.code().unwrap_or_default();
+    let is_of_script = || error.detail().unwrap_or_default().contains("script");
+    match code {
+        "WRONGTYPE" | "NOPERM" | "NOLOCK" | "CROSSSLOT" | "@user_script:" => true,
+        _ => code == "ERR" && is_of_script(),
     }
 }
 
@@ -115,11 +127,26 @@ mod tests {
         for line in [
             "-WRONGTYPE Operation against a key holding the wrong kind of value",
             "-NOPERM this user has no permissions to run the 'evalsha' command",
-            "-WRONGPASS invalid username-password pair or user is disabled.",
-            "-ERR hash value is not an integer",
+            "-ERR hash value is not an integer script: 6b1b, on @user_script:14.",
+            "-ERR Error running script (call to f_6b1b): @user_script:38: -WRONGTYPE Operation",
             "-@user_script: 14: -WRONGTYPE Operation against a key holding the wrong kind of value",
         ] {
             assert_eq!(effect(&error(line)), Effect::Refused, "{line}");
+        }
+    }
+
+    /// A password is changed back, a proxy finds its server again.
+    #[test]
+    fn what_keeps_a_process_out_may_be_set_right() {
+        for line in [
+            "-WRONGPASS invalid username-password pair or user is disabled.",
+            "-NOAUTH Authentication required.",
+            "-ERR max number of clients reached",
+            "-ERR upstream failure",
+            "-DENIED Redis is running in protected mode",
+            "-no upstream host",
+        ] {
+            assert_eq!(effect(&error(line)), Effect::TurnedAway, "{line}");
         }
     }
 

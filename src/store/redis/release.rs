@@ -14,9 +14,18 @@ use crate::{
 /// already, and not if the hold is not in it.
 pub(super) fn retain(key: &LockKey, request: ReleaseRequest) -> Option<Call> {
     let min_hold = request.min_hold?;
-    let marks = if request.tombstone { "x" } else { "" };
     let call = lock_and_line(&RETAIN, key).arg(Field(request.hold));
-    Some(call.millis(min_hold).arg(marks))
+    let call = call.arg(request.hold.kept()).millis(min_hold);
+    Some(call.arg(marks(request)))
+}
+
+fn marks(request: ReleaseRequest) -> &'static str {
+    match (request.tombstone, request.nested) {
+        (true, true) => "xd",
+        (true, false) => "x",
+        (false, true) => "d",
+        (false, false) => "",
+    }
 }
 
 /// Ends a hold, and moves the lock on.
@@ -27,13 +36,7 @@ pub(super) fn release(key: &LockKey, request: ReleaseRequest) -> Call {
     };
     let mut call = lock_and_line(script, key).arg(Field(request.hold));
     if !request.is_short() {
-        let marks = match (request.tombstone, request.nested) {
-            (true, true) => "xd",
-            (true, false) => "x",
-            (false, true) => "d",
-            (false, false) => "",
-        };
-        call = call.arg(marks).arg(request.inbox.as_bytes());
+        call = call.arg(marks(request)).arg(request.inbox.as_bytes());
     }
     if let Some(successor) = request.successor {
         let pass = u8::from(successor.order == Order::QueueFirst);

@@ -299,7 +299,8 @@ impl Heard {
                 self.others.extend(others);
             }
             Err(error) => {
-                self.refused += usize::from(failure::effect(&error) == Effect::Refused);
+                let effect = failure::effect(&error);
+                self.refused += usize::from(matches!(effect, Effect::TurnedAway | Effect::Refused));
                 self.error = Some(error);
             }
         }
@@ -309,7 +310,7 @@ impl Heard {
     fn verdict(self, count: usize) -> Result<Verdict, (Effect, Box<dyn Error + Send + Sync>)> {
         let effect = |is_refused| {
             if is_refused {
-                Effect::Refused
+                Effect::TurnedAway
             } else {
                 Effect::None
             }

@@ -185,7 +185,7 @@ pub(super) async fn open_at(
 /// A connection that could not be made has executed nothing, whatever the error.
 fn refused(endpoint: &Arc<str>, error: RedisError) -> StoreError {
     let effect = match failure::effect(&error) {
-        Effect::Refused => Effect::Refused,
+        Effect::TurnedAway | Effect::Refused => Effect::TurnedAway,
         Effect::None | Effect::Unknown => Effect::None,
     };
     StoreError::new("connect", endpoint, effect, DriverError(error))

@@ -4,11 +4,7 @@ use tokio::time::Instant;
 
 use super::{Message, State};
 use crate::{
-    base::{
-        id::{FencingToken, HoldId},
-        key::LockKey,
-        mode::Mode,
-    },
+    base::{id::FencingToken, key::LockKey, mode::Mode},
     store::{ForcedMessage, Seen, SeenHolder, Snapshot},
 };
 
@@ -21,11 +17,11 @@ impl State {
         let at = self.time(now);
         let waiting = self.line(key, now, |line| line.waiting(now));
         let is_shared = self.latest(key, now).is_some();
-        let fields = self.live_lock(key, now)?.fields.clone();
-        let holders = fields.into_iter().map(|(hold, depth)| {
+        let shown: Vec<_> = self.live_lock(key, now)?.shown().collect();
+        let holders = shown.into_iter().map(|(hold, field, depth)| {
             let lasts = self.line(key, now, |line| line.reader(hold));
             SeenHolder {
-                field: field(hold),
+                field,
                 depth: u64::from(depth),
                 remaining: lasts.filter(|_| is_shared).map(|lasts| lasts - now),
             }
@@ -56,14 +52,15 @@ impl State {
             return Vec::new();
         };
         let token = lock.token;
-        let is_there = |hold: &HoldId| lock.fields.iter().any(|(it, _)| it == hold);
-        let fields = seen.fields.iter();
-        let holds = fields.filter_map(|field| str::from_utf8(field).ok()?.parse().ok());
-        let holds: Vec<_> = holds.filter(is_there).collect();
+        let shown: Vec<_> = lock.shown().collect();
+        let named = |field| shown.iter().find(|(_, shown, _)| shown == field);
+        let seen_here = seen.fields.iter().filter_map(named);
+        let (holds, ended): (Vec<_>, Vec<_>) = seen_here
+            .map(|(hold, field, _)| (*hold, field.clone()))
+            .unzip();
         if holds.is_empty() || seen.token.is_some_and(|seen| seen.0 != token) {
             return Vec::new();
         }
-        let ended = holds.iter().copied().map(field).collect();
         if self.latest(key, now).is_some() {
             for hold in &holds {
                 self.take_out(key, *hold, now);
@@ -83,9 +80,4 @@ impl State {
         self.messages.push(Message::Forced(message));
         ended
     }
-}
-
-/// A hold as an inspection shows it.
-fn field(hold: HoldId) -> Vec<u8> {
-    hold.to_string().into_bytes()
 }

@@ -13,7 +13,7 @@ use crate::{
         id::{FencingToken, HoldId, InboxId},
         key::LockKey,
     },
-    store::{AcquireReply, Order, StoreTime, Successor},
+    store::{AcquireReply, Order, ReleaseRequest, StoreTime, Successor},
 };
 
 impl State {
@@ -21,12 +21,18 @@ impl State {
     pub(super) fn retain(
         &mut self,
         key: &LockKey,
-        (hold, tombstone): (HoldId, bool),
+        ReleaseRequest {
+            hold,
+            tombstone,
+            nested,
+            ..
+        }: ReleaseRequest,
         min_hold: Duration,
         now: Instant,
     ) -> bool {
         let time = self.clock.at(now);
-        let Some(lock) = self.held(key, hold, now) else {
+        let lock = self.live_lock(key, now).filter(|lock| lock.names(hold));
+        let Some(lock) = lock else {
             return false;
         };
         let token = StoreTime { micros: lock.token };
@@ -36,6 +42,11 @@ impl State {
             return false;
         }
         lock.expires = now + left;
+        lock.is_kept = true;
+        lock.set_depth(hold, 1);
+        if nested {
+            self.line(key, now, |line| line.forget_changes(hold));
+        }
         if tombstone {
             self.line(key, now, |line| line.bury(now, hold));
         }
@@ -180,6 +191,7 @@ impl State {
             told,
             token,
             expires: now + lease,
+            is_kept: false,
         };
         self.locks.insert(key.clone(), lock);
         token

@@ -39,6 +39,7 @@ impl State {
                     told: None,
                     token: token.0,
                     expires: now + ttl,
+                    is_kept: false,
                 };
                 self.locks.insert(key.clone(), lock);
             }

@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     base::{
-        error::{Effect, StoreError},
+        error::StoreError,
         slot::SLOTS,
         timer::{Elapsed, after, sleep, sleep_until, timeout_at},
     },
@@ -99,8 +99,7 @@ impl Cluster {
                     continue;
                 }
                 Ok(Some(Err(failed))) => {
-                    let is_final = |known: &StoreError| known.effect() == Effect::Refused;
-                    if error.as_ref().is_none_or(is_final) {
+                    if error.as_ref().is_none_or(StoreError::is_refused) {
                         error = Some(failed);
                     }
                 }

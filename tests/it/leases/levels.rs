@@ -1,0 +1,145 @@
+//! P6: a loss that comes to light while the body itself is polled ends it from the outermost level on. What stands
+//! between two levels makes no further step.
+
+use std::cell::Cell;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use futures_util::future::{join_all, pending};
+use reentry::testing::Server;
+use reentry::{FutureExt as _, LockError, Locks, OnLost};
+use tokio::runtime::{Builder, Handle};
+use tokio::task::block_in_place;
+use tokio::time::advance;
+
+const KEY: &str = "order:42";
+const OTHER: &str = "stock:7";
+
+/// How the loss comes to light.
+#[derive(Clone, Copy, Debug)]
+enum Found {
+    /// When an inner body has ended, too late.
+    AfterABody,
+    /// By a nested entry.
+    ByAnEntry,
+    /// By the exit of a nested entry.
+    ByAnExit,
+    /// By a nested guard.
+    ByAGuard,
+    /// When the body in the scope of a nested guard has ended.
+    AfterAScope,
+    /// By work that stands for itself, and is polled here.
+    ByAMember,
+    /// By a body under another lock, which is lost as well.
+    UnderAnother,
+    /// By one of many futures.
+    AmongMany,
+}
+
+impl Found {
+    const ALL: [Self; 8] = [
+        Self::AfterABody,
+        Self::ByAnEntry,
+        Self::ByAnExit,
+        Self::ByAGuard,
+        Self::AfterAScope,
+        Self::ByAMember,
+        Self::UnderAnother,
+        Self::AmongMany,
+    ];
+
+    /// Runs inside of the lock.
+    async fn find(self, server: &Server, locks: &Locks) -> Result<(), LockError> {
+        match self {
+            Self::AfterABody => locks.with_lock(KEY, async { pass() }).await,
+            Self::ByAnEntry => {
+                server.lose_data();
+                locks.with_lock(KEY, async {}).await
+            }
+            Self::ByAnExit => locks.with_lock(KEY, async { server.lose_data() }).await,
+            Self::ByAGuard => {
+                let guard = locks.lock(KEY).await?;
+                server.lose_data();
+                guard.release().await
+            }
+            Self::AfterAScope => {
+                let guard = locks.lock(KEY).await?;
+                guard.scope(async { pass() }).await
+            }
+            Self::ByAMember => async { pass() }.in_current_call().await,
+            Self::UnderAnother => locks.with_lock(OTHER, async { pass() }).await,
+            Self::AmongMany => {
+                let entries = (0..40).map(async |number| match number {
+                    0 => locks.with_lock(KEY, async { pass() }).await,
+                    _ => pending().await,
+                });
+                let entries = join_all(entries.map(Box::pin));
+                futures_util::future::select(Box::pin(entries), Box::pin(pending::<()>())).await;
+                Ok(())
+            }
+        }
+    }
+}
+
+/// The leases end, in this very poll.
+fn pass() {
+    let _ = advance(Duration::from_secs(60)).now_or_never();
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_stands_between_two_levels_makes_no_step_after_a_loss() {
+    for found in Found::ALL {
+        let server = Server::new();
+        let locks = server.locks();
+        let went_on = Cell::new(false);
+        let body = async {
+            let _ = found.find(&server, &locks).await;
+            went_on.set(true);
+            pending::<()>().await;
+        };
+        let lost = locks.with_lock(KEY, body).await.unwrap_err();
+        assert!(
+            lost.is_lost() && lost.key() == Some(KEY),
+            "{found:?}: {lost}"
+        );
+        assert!(!went_on.get(), "{found:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_the_body_runs_on_the_code_between_is_told() {
+    for found in [Found::AfterABody, Found::ByAnEntry, Found::ByAMember] {
+        let server = Server::new();
+        let locks = server.locks();
+        let request = locks.lock(KEY).on_lost(OnLost::KeepRunning);
+        let body = async { found.find(&server, &locks).await };
+        let told = request.run(body).await.unwrap();
+        let is_told = match found {
+            Found::ByAnEntry => told.unwrap_err().is_lost(),
+            _ => told.is_ok(),
+        };
+        assert!(is_told, "{found:?}");
+    }
+}
+
+/// The level around it is not polled before this one has an answer.
+#[test]
+fn a_nested_call_that_blocks_its_thread_is_told() {
+    let mut builder = Builder::new_multi_thread();
+    let runtime = builder.worker_threads(1).enable_all().build().unwrap();
+    let (told, ended) = runtime.block_on(async {
+        let server = Server::new();
+        let locks = server.locks();
+        let nested = locks.clone();
+        let (tell, told) = mpsc::channel();
+        let body = async move {
+            let loses = nested.with_lock(KEY, async move { server.lose_data() });
+            let blocked = block_in_place(|| Handle::current().block_on(loses));
+            tell.send(blocked).unwrap();
+        };
+        let ended = tokio::spawn(locks.with_lock(KEY, body)).await.unwrap();
+        (told.recv().unwrap(), ended)
+    });
+    assert!(told.unwrap_err().is_lost() && ended.unwrap_err().is_lost());
+}

@@ -1,0 +1,79 @@
+//! A `Locks` that is closed while the server is away, or after it has lost its data.
+
+use std::future::pending;
+use std::time::Duration;
+
+use reentry::testing::Server;
+use reentry::{LostReason, OnLost};
+use tokio::task::yield_now;
+use tokio::time::{Instant, sleep};
+
+const SECOND: Duration = Duration::from_secs(1);
+const KEY: &str = "order:42";
+
+/// It has ended in the store, and is released by nobody.
+#[tokio::test(start_paused = true)]
+async fn a_guard_whose_lock_is_lost_does_not_keep_it() {
+    for nested in [false, true] {
+        let server = Server::new();
+        let locks = server.locks();
+        let guard = locks.lock(KEY).await.unwrap();
+        let inner = match nested {
+            true => Some(guard.scope(locks.lock(KEY).acquire()).await.unwrap()),
+            false => None,
+        };
+        let closing = tokio::spawn({
+            let locks = locks.clone();
+            async move { locks.close().await }
+        });
+        sleep(10 * SECOND).await;
+        assert!(!closing.is_finished(), "the lock is held");
+        server.lose_data();
+        assert_eq!(guard.held().lost().await, LostReason::Gone);
+        let begun = Instant::now();
+        let report = closing.await.unwrap();
+        assert!(report.is_clean(), "{report}");
+        assert!(begun.elapsed() <= SECOND, "{:?}", begun.elapsed());
+        drop((guard, inner));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_guard_of_several_locks_that_are_lost_does_not_keep_it() {
+    let server = Server::new();
+    let locks = server.locks();
+    let guard = locks.lock_all([KEY, "stock:7"]).await.unwrap();
+    server.lose_data();
+    sleep(20 * SECOND).await;
+    let report = locks.close().await;
+    // Of the other one it knows only that it was given up, and that its lease may last.
+    assert_eq!(report.held(), ["stock:7"]);
+    drop(guard);
+}
+
+/// It may be about to write what it has done.
+#[tokio::test(start_paused = true)]
+async fn a_body_that_runs_on_after_a_loss_is_waited_for() {
+    let server = Server::new();
+    let locks = server.locks();
+    let request = locks.lock(KEY).on_lost(OnLost::KeepRunning);
+    let body = tokio::spawn(request.run(sleep(60 * SECOND)));
+    yield_now().await;
+    server.lose_data();
+    assert!(locks.close().await.is_clean());
+    assert!(body.is_finished());
+}
+
+/// It stands until its lease ends, though the guard has lost it.
+#[tokio::test(start_paused = true)]
+async fn what_close_within_has_taken_from_a_guard_is_told() {
+    let server = Server::new();
+    let locks = server.locks();
+    let guard = locks.lock(KEY).await.unwrap();
+    let body = tokio::spawn(locks.with_lock("other", pending::<()>()));
+    yield_now().await;
+    let report = locks.close_within(SECOND).await;
+    assert_eq!(report.held(), [KEY]);
+    assert!(body.await.unwrap().unwrap_err().is_closed());
+    drop(guard);
+}
