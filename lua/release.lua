@@ -51,7 +51,7 @@ if not ARGV[4] and (ARGV[2] or '') == '' then
     if redis.pcall('ZREM', line, inbox) == 1 and redis.pcall('HDEL', entries, inbox) == 1 then
       redis.pcall('HSET', lock, successor, '1', 'token', written(now, id))
       if redis.pcall('PEXPIRE', lock, lease) == 1 then
-        redis.pcall('PUBLISH', inbox, string.format('%s %.0f %.0f %s %s', successor, now, now, lease, lock))
+        redis.pcall('PUBLISH', inbox, successor .. string.format(' %.0f %.0f ', now, now) .. lease .. ' ' .. lock)
       else
         -- Without an expiry it would stand for ever.
         redis.pcall('DEL', lock)

@@ -168,7 +168,7 @@ local function admit(now, is_free, token, mine, ttl)
       take(list, lease, token, id)
     end
     if inbox ~= mine then
-      notify(inbox, string.format('%s %.0f %.0f %s ', list, token, now, lease))
+      notify(inbox, list .. string.format(' %.0f %.0f ', token, now) .. lease .. ' ')
     end
     longest = math.max(longest or 0, tonumber(lease))
     if not limit then

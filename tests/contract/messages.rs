@@ -16,6 +16,7 @@ use crate::{
 
 on_every_store!(
     a_message_says_what_the_lock_shows,
+    a_message_names_a_key_of_any_bytes,
     a_release_tells_the_next_process_alone,
     a_waiter_that_leaves_a_lock_it_was_given_tells_the_next,
     queue_first_tells_the_head_and_not_the_successor,
@@ -83,6 +84,30 @@ async fn a_message_says_what_the_lock_shows(mut world: World) {
     assert_eq!(world.seen().await.token, Some(message.token));
     // What it would have learnt by asking.
     assert_eq!(world.take(next, TTL).await, message.token);
+}
+
+/// Every byte that there is in UTF-8, whatever the script that moves the lock. Lua formats a short text up to its first NUL,
+/// and one of 100 bytes or more in full.
+async fn a_message_names_a_key_of_any_bytes(mut world: World) {
+    let all = (0..0x800).chain((0x800..0x11_0000).step_by(0x800));
+    let all: Vec<char> = all.filter_map(char::from_u32).collect();
+    for name in all.chunks(64).chain([all.as_slice()]) {
+        let name: String = name.iter().collect();
+        world.key = LockKey::new("a", &name).expect("a valid key");
+        let [first, second, third, reader] = [(); 4].map(|()| some_hold());
+        let mut inbox = world.inbox().await;
+        world.take(first, TTL).await;
+        world.wait(second, TTL, entry_of(inbox.id)).await;
+        world.release(first).await;
+        world.wait(third, TTL, entry_of(inbox.id)).await;
+        world.force_release(world.seen().await).await;
+        world.read_later(&[reader], entry_of(inbox.id)).await;
+        world.bury(third).await;
+        let told = world.received(&mut inbox).await;
+        let told: Vec<_> = told.iter().map(|it| (it.holds[0], &*it.key)).collect();
+        let key = world.key.as_str();
+        assert_eq!(told, [(second, key), (third, key), (reader, key)]);
+    }
 }
 
 async fn a_release_tells_the_next_process_alone(world: World) {

@@ -333,6 +333,8 @@ mod tests {
             prop_assert!(acquired(array(&[1, token, 5, micros]), TTL).is_err());
             prop_assert!(released(Value::Int(token), Some(TTL)).is_err());
             prop_assert!(released(array(&[1, 1, token, 5, micros]), Some(TTL)).is_err());
+            let shown = [5, 0, token, 0, micros].map(Value::Int);
+            prop_assert!(snapshot(Value::Array(shown.into())).is_err());
             let hold = Owner::new().next_hold();
             prop_assert_eq!(handoff(&format!("{hold} {token} {micros} 5 key")), None);
         }

@@ -49,11 +49,15 @@ fn micros(micros: i64) -> Option<StoreTime> {
     Some(StoreTime { micros })
 }
 
+/// A token; 0 is none.
+fn token(token: i64) -> Option<Option<FencingToken>> {
+    let token = u64::try_from(token).ok().filter(|it| *it < TOO_GREAT)?;
+    Some((token > 0).then_some(FencingToken(token)))
+}
+
 fn held(token: i64, lease: i64, at: i64, is_contended: bool) -> Option<AcquireReply> {
-    let token = u64::try_from(token).ok()?;
-    (1..TOO_GREAT).contains(&token).then_some(())?;
     Some(AcquireReply::Held {
-        token: FencingToken(token),
+        token: self::token(token)??,
         lease: millis(lease)?,
         at: micros(at)?,
         is_contended,
@@ -294,7 +298,7 @@ fn parse_snapshot(reply: &Value) -> Option<Option<Snapshot>> {
         return None;
     };
     let waiting = u64::try_from(*waiting).ok()?;
-    let token = FencingToken(u64::try_from(*token).ok()?);
+    let token = self::token(*token)?;
     let at = micros(*at)?;
     let (fields, []) = fields.as_chunks::<3>() else {
         return None;
@@ -327,7 +331,7 @@ fn parse_snapshot(reply: &Value) -> Option<Option<Snapshot>> {
         holders: fields.iter().map(holder).collect::<Option<_>>()?,
         mode,
         remaining: millis(*remaining),
-        token: (token.0 > 0).then_some(token),
+        token,
         waiting,
         at,
     }))
