@@ -67,6 +67,8 @@ pub(super) struct State {
     pub(super) mode: Mode,
     /// How long the lock is held at least.
     min_hold: Option<Duration>,
+    /// Whether a wait inside of it was chosen to end a deadlock.
+    gives_way: bool,
     /// Around the hold, until its release is answered.
     span: Span,
 }
@@ -120,6 +122,7 @@ impl Hold {
             depth: Depth::new(cohort.depth),
             mode: cohort.mode,
             min_hold: terms.min_hold,
+            gives_way: false,
             span: Span::default(),
         };
         Arc::new(Self {

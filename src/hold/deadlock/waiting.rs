@@ -107,6 +107,11 @@ impl Waiting<'_> {
         holds
     }
 
+    /// It is the victim: what it has is left to those who wait for it, and not to itself when it tries again.
+    pub(super) fn give_way(&self) {
+        self.enclosing().iter().for_each(|hold| hold.give_way());
+    }
+
     /// What is published of it. `None` if nothing encloses it.
     pub(super) fn wait(&self) -> Option<EnclosedWait> {
         let enclosing: Vec<_> = self
