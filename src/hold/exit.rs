@@ -54,9 +54,9 @@ pub(super) fn finish(
 ) -> Option<(Release, Option<Handle>)> {
     let removed = renewals.remove(hold);
     let (cohort, is_open) = hold.end(renewals.disconnects_of(hold.key()));
-    let min_hold = hold.min_hold();
+    let (min_hold, gives_way) = (hold.min_hold(), hold.gives_way());
     hold.has_ended();
-    let may_hand_on = is_open && min_hold.is_none() && hold.group().is_none();
+    let may_hand_on = is_open && min_hold.is_none() && !gives_way && hold.group().is_none();
     if !removed.was_waiting {
         hold.call_off();
     } else if may_hand_on {
@@ -69,6 +69,7 @@ pub(super) fn finish(
     }
     let release = Release {
         min_hold,
+        gives_way,
         ..cohort.release()
     };
     Some((release, removed.runtime))

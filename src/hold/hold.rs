@@ -69,6 +69,8 @@ pub(super) struct State {
     min_hold: Option<Duration>,
     /// How many of the entries are those of guards: in no body that a loss could end.
     guards: u32,
+    /// Whether a wait inside of it was chosen to end a deadlock.
+    gives_way: bool,
     /// Around the hold, until its release is answered.
     span: Span,
 }
@@ -123,6 +125,7 @@ impl Hold {
             mode: cohort.mode,
             min_hold: terms.min_hold,
             guards: 0,
+            gives_way: false,
             span: Span::default(),
         };
         Arc::new(Self {

@@ -114,6 +114,7 @@ impl Cohort {
             ttl: self.lease.ttl,
             since: self.tokens.since(),
             min_hold: None,
+            gives_way: false,
         }
     }
 }

@@ -92,6 +92,8 @@ pub(crate) struct Release {
     pub(crate) since: Option<Instant>,
     /// How long it has the lock at least, if it had it for less.
     pub(crate) min_hold: Option<Duration>,
+    /// Whether it ends because of a deadlock: the lock is for those who wait for it in other processes.
+    pub(crate) gives_way: bool,
 }
 
 /// What the store said to the request in flight.

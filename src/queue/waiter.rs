@@ -257,6 +257,7 @@ impl Waiter {
             ttl: self.request.ttl,
             since: None,
             min_hold: None,
+            gives_way: false,
         }
     }
 }

@@ -222,6 +222,7 @@ impl Client<'_> {
             ttl: span(ticks::TTL),
             since: None,
             min_hold: None,
+            gives_way: false,
         };
         self.step(hold.process, Input::Release(release));
     }

@@ -167,6 +167,7 @@ impl<'a> Search<'a> {
     }
 
     fn give_way(&self, cycle: &Cycle) -> LockError {
+        self.waiting.give_way();
         let key = self.waiting.key;
         let cycle = blocked(cycle, key);
         let key = key.name().to_owned();

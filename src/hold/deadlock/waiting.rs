@@ -95,13 +95,23 @@ impl Waiting<'_> {
         error.is_refused()
     }
 
-    /// What is published of it: what encloses the present poll, and what the acquisition has already. `None` if there
-    /// is nothing of both.
-    pub(super) fn wait(&self) -> Option<EnclosedWait> {
+    /// What encloses the present poll in this process, and what the acquisition has already.
+    fn enclosing(&self) -> Vec<Arc<Hold>> {
         let mut holds = scope::enclosing_holds(self.locks, ENCLOSING);
         let is_new = |hold: &&Arc<Hold>| !holds.iter().any(|known| Arc::ptr_eq(known, hold));
         let has: Vec<_> = self.has.iter().filter(is_new).map(Arc::clone).collect();
         holds.splice(..0, has);
+        holds
+    }
+
+    /// It is the victim: what it has is left to those who wait for it, and not to itself when it tries again.
+    pub(super) fn give_way(&self) {
+        self.enclosing().iter().for_each(|hold| hold.give_way());
+    }
+
+    /// What is published of it. `None` if nothing encloses it.
+    pub(super) fn wait(&self) -> Option<EnclosedWait> {
+        let holds = self.enclosing();
         let own = holds.iter().map(|hold| Enclosing {
             hold: hold.id(),
             key: hold.key().as_str().into(),

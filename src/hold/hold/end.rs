@@ -63,6 +63,15 @@ impl Hold {
         self.state.lock().min_hold = min_hold;
     }
 
+    /// Its holder gives way to a deadlock. It may want the lock again at once: those of other processes go first.
+    pub(in crate::hold) fn give_way(&self) {
+        self.state.lock().gives_way = true;
+    }
+
+    pub(in crate::hold) fn gives_way(&self) -> bool {
+        self.state.lock().gives_way
+    }
+
     /// The hold is seen as this from now on.
     pub(crate) fn set_span(&self, span: Span) {
         if span.is_open() {

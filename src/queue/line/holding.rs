@@ -104,7 +104,8 @@ impl LocalQueue {
         }
         let AcquireRequest { hold, ttl, entry } = first.request;
         let entry = entry?;
-        let (order, handoffs) = if self.handoffs < self.queueing.local_handoffs {
+        let may_stay = !release.gives_way && self.handoffs < self.queueing.local_handoffs;
+        let (order, handoffs) = if may_stay {
             (Order::SuccessorFirst, self.handoffs + 1)
         } else {
             (Order::QueueFirst, 0)

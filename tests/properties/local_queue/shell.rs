@@ -152,6 +152,7 @@ impl Shell {
             ttl: grant.ttl,
             since: None,
             min_hold: None,
+            gives_way: false,
         }));
     }
 

@@ -1,6 +1,6 @@
 //! Rings that share a wait, long rings, and rings through locks with many readers: each ends soon.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use futures_util::future::{join_all, try_join_all};
 use tokio::{
@@ -10,7 +10,7 @@ use tokio::{
 
 use super::{DEEP, store::Watched};
 use crate::{
-    LockError, LockGuard, Locks,
+    HandOff, LockError, LockGuard, Locks,
     base::{mutex::Mutex, timer::sleep},
 };
 
@@ -164,5 +164,49 @@ async fn a_ring_through_locks_with_many_readers_ends() -> Result<(), LockError> 
     // Eight pauses of a quarter of a heartbeat, and what a short ring takes.
     assert!(begun.elapsed() < 4 * HEARTBEAT, "{:?}", begun.elapsed());
     try_join_all(others.into_iter().map(LockGuard::release)).await?;
+    Ok(())
+}
+
+/// Holds the outer lock by a guard, and the inner one inside of it. A victim drops the guard and begins anew at once.
+/// Returns how often it was one.
+async fn persists(
+    locks: &Locks,
+    outer: &str,
+    inner: &str,
+    both: &Barrier,
+) -> Result<u32, LockError> {
+    let mut victims = 0;
+    loop {
+        let guard = locks.lock(outer).wait_forever().await?;
+        if victims == 0 {
+            both.wait().await;
+        }
+        let inner = locks.lock(inner).wait_forever();
+        match guard.scope(inner.run(async {})).await? {
+            Ok(()) => break guard.release().await.map(|()| victims),
+            Err(error) if error.is_deadlock() => victims += 1,
+            Err(error) => break Err(error),
+        }
+    }
+}
+
+/// What it leaves is released in the background, when it stands in the line again.
+#[tokio::test(start_paused = true)]
+async fn a_victim_that_begins_anew_is_not_the_victim_again() -> Result<(), LockError> {
+    for handoff in [HandOff::InStore, HandOff::InProcess] {
+        for _ in 0..20 {
+            let store = Watched::new();
+            let locks = || {
+                let store = Arc::<Watched>::clone(&store);
+                Locks::builder().handoff(handoff).over(store, HEARTBEAT)
+            };
+            let (one, other, both) = (locks(), locks(), Barrier::new(2));
+            let begun = Instant::now();
+            let one = persists(&one, "a", "b", &both);
+            let (one, other) = tokio::join!(one, persists(&other, "b", "a", &both));
+            assert_eq!(one? + other?, 1);
+            assert!(begun.elapsed() < 2 * HEARTBEAT, "{:?}", begun.elapsed());
+        }
+    }
     Ok(())
 }

@@ -240,6 +240,15 @@ pub(super) fn hand_on(of: char, waiter: char) -> Event {
 }
 
 pub(super) fn release(holder: char) -> Event {
+    end(holder, false)
+}
+
+/// The release of what a victim of a deadlock leaves.
+pub(super) fn give_way(holder: char) -> Event {
+    end(holder, true)
+}
+
+fn end(holder: char, gives_way: bool) -> Event {
     Box::new(move |story| {
         let grant = story.grants[&holder];
         Some(Input::Release(Release {
@@ -252,6 +261,7 @@ pub(super) fn release(holder: char) -> Event {
             ttl: grant.ttl,
             since: None,
             min_hold: None,
+            gives_way,
         }))
     })
 }
