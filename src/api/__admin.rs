@@ -96,6 +96,16 @@ impl Locks {
         matches!(error, LockError::Store { source, .. } if survey.refuses_key(source))
     }
 
+    /// How the store has answered last to the callers of this process that wait for a lock: it is held, or an error. `None`
+    /// before the first answer, and where no caller waits.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn __answered(&self, key: impl AsRef<str>) -> Option<Result<(), LockError>> {
+        let key = self.engine().open_key(key.as_ref()).ok()?;
+        let answered = self.engine().renewals().queues().answered(&key)?;
+        Some(answered.map_err(on(&key)))
+    }
+
     /// Ends the holds that an inspection has shown, as far as they are still there, and no other ones. Returns those that
     /// were ended.
     ///

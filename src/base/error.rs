@@ -147,7 +147,7 @@ pub enum LockError {
         reason: String,
     },
     /// The store failed, and waiting longer was no option.
-    #[error("{}", StoreFailed(.key))]
+    #[error("{}", StoreFailed(.key, .source))]
     #[non_exhaustive]
     Store {
         /// The key that was asked for; none if the connection itself could not be made.
@@ -273,12 +273,13 @@ impl fmt::Display for InTheWay<'_> {
 }
 
 /// Says which step failed: that of a lock, or the connection itself.
-struct StoreFailed<'a>(&'a Option<String>);
+struct StoreFailed<'a>(&'a Option<String>, &'a StoreError);
 
 impl fmt::Display for StoreFailed<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Some(key) => write!(f, "the store failed on `{key}`"),
+            None if self.1.effect() == Effect::Refused => f.write_str("the store refuses"),
             None => f.write_str("the store cannot be reached"),
         }
     }

@@ -213,6 +213,19 @@ impl LocalQueues {
         line.map_or(Heard::Nothing, |line| line.queue.heard().clone())
     }
 
+    /// How the store has answered last to the callers that wait for the lock; `None` before the first answer.
+    #[cfg(feature = "__admin")]
+    pub(crate) fn answered(
+        &self,
+        key: &LockKey,
+    ) -> Option<Result<(), crate::base::error::StoreError>> {
+        match self.heard(key) {
+            Heard::Nothing => None,
+            Heard::Busy => Some(Ok(())),
+            Heard::Failure(error) => Some(Err(error)),
+        }
+    }
+
     /// A key that is held or waited for, by its name in the store.
     fn known(&self, key: &str) -> Option<LockKey> {
         let lines = self.lines.lock();

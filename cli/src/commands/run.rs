@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `args` | its arguments |
 //! | `lock` | the locks that the command runs under |
+//! | `waiting` | waits for them, as long as the server does not refuse them |
 //! | `steps` | the state machine: what each event of a run leads to |
 //! | `supervise` | brings it the events, and does what it answers |
 //! | `command` | the command as a process: its start, its end, its environment |
@@ -21,13 +22,16 @@ mod orphans;
 mod steps;
 mod supervise;
 mod tree;
+mod waiting;
 
 use std::time::Duration;
 
 use anyhow::bail;
+use reentry::Locks;
+use tokio::time::timeout;
 
 pub(crate) use self::args::Args;
-use self::{command::Command, enclosing::Enclosing, lock::Lock, supervise::Outcome};
+use self::{command::Command, enclosing::Enclosing, supervise::Outcome};
 use crate::{
     args::Global,
     connect,
@@ -49,6 +53,12 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<Exit> {
     }
 }
 
+/// Leaves the queue, and gives back what an answer that never came may have brought.
+async fn give_up(locks: &Locks) {
+    // Nothing is held that `close_within` would have to end.
+    let _ = timeout(FAREWELL, locks.close()).await;
+}
+
 async fn under_lock(args: &Args, global: &Global) -> anyhow::Result<Exit> {
     let mut signals = Signals::register()?;
     let enclosing = Enclosing::of_environment();
@@ -64,16 +74,16 @@ async fn under_lock(args: &Args, global: &Global) -> anyhow::Result<Exit> {
         );
     }
     let lock = tokio::select! {
-        lock = Lock::acquire(&locks, args) => lock,
+        lock = waiting::acquire(&locks, args) => lock,
         number = signals.end() => {
-            locks.close_within(FAREWELL).await;
+            give_up(&locks).await;
             return Ok(Exit::Signal(number));
         }
     };
     let lock = match lock {
         Ok(lock) => lock,
         Err(error) => {
-            locks.close_within(FAREWELL).await;
+            give_up(&locks).await;
             return Err(error.into());
         }
     };

@@ -28,6 +28,7 @@ mod run {
     mod ends;
     mod environment;
     mod losses;
+    mod refusals;
     mod signals;
     mod terminal;
 }

@@ -156,7 +156,7 @@ impl Connector {
         }
     }
 
-    /// Runs one script and reads its reply.
+    /// Runs one script at the only server that there is, and reads its reply.
     pub(super) async fn run<T>(
         self: &Arc<Self>,
         call: Call,
@@ -168,7 +168,17 @@ impl Connector {
         let connection = &passage.connection;
         match sent {
             Ok(reply) => self.common.read(connection, call, reply, read),
-            Err(cause) => Err(connection.failed(&call, cause)),
+            Err(cause) => {
+                let told = match &cause {
+                    Cause::Driver(error) => failure::one_of_cluster(error),
+                    Cause::Silence(_) | Cause::Late => None,
+                };
+                Err(match told {
+                    // No other server is asked here, so waiting is no use.
+                    Some(told) => connection.error(&call, Effect::Refused, told),
+                    None => connection.failed(&call, cause),
+                })
+            }
         }
     }
 

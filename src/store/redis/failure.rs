@@ -87,6 +87,18 @@ fn meets_foreign_key(error: &RedisError) -> bool {
     detail.contains("attempted to access a non local key")
 }
 
+/// What a server of a cluster says about a key that another one has, to a client that asks no other.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}; the server is one of a cluster: use `redis+cluster://`")]
+pub(super) struct OneOfCluster(RedisError);
+
+/// The same, if this is what it says.
+pub(super) fn one_of_cluster(error: &RedisError) -> Option<OneOfCluster> {
+    use ServerErrorKind::{Ask, Moved};
+    let leads_elsewhere = matches!(error.kind(), ErrorKind::Server(Moved | Ask));
+    leads_elsewhere.then(|| OneOfCluster(error.clone()))
+}
+
 /// An error of the driver as a text: it repeats itself in its own sources, and its type is no part
 /// of our interface.
 #[derive(Debug, thiserror::Error)]
@@ -119,6 +131,27 @@ mod tests {
             "-@user_script: 14: -OOM command not allowed when used memory > 'maxmemory'.",
         ] {
             assert_eq!(effect(&error(line)), Effect::None, "{line}");
+        }
+    }
+
+    #[test]
+    fn who_knows_one_server_of_a_cluster_is_told_what_to_use() {
+        for (line, leads) in [
+            ("-MOVED 3999 127.0.0.1:6381", true),
+            ("-ASK 3999 127.0.0.1:6381", true),
+            (
+                "-TRYAGAIN Multiple keys request during rehashing of slot",
+                false,
+            ),
+            ("-CLUSTERDOWN The cluster is down", false),
+            (
+                "-READONLY You can't write against a read only replica.",
+                false,
+            ),
+        ] {
+            let told = one_of_cluster(&error(line)).map(|it| it.to_string());
+            assert_eq!(told.is_some(), leads, "{line}");
+            assert!(told.is_none_or(|told| told.contains("redis+cluster://")));
         }
     }
 

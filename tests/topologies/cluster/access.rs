@@ -3,7 +3,7 @@
 use super::kit::{PATIENCE, keys, until_nothing_is_left};
 use crate::support::{Cluster, RedisServer, cluster, patient_at, within};
 use reentry::{LockError, Locks, Replicas, Servers};
-use std::fs;
+use std::{error::Error as _, fs};
 
 #[tokio::test]
 async fn every_node_is_told_the_password() {
@@ -90,4 +90,25 @@ fn a_cluster_has_no_other_database() {
         assert!(matches!(error, LockError::Config { .. }), "{error:?}");
         assert!(error.to_string().contains("database"), "{error}");
     }
+}
+
+/// It has a third of the keys, and knows who has the others. Who does not ask a cluster does not learn that.
+#[tokio::test]
+async fn a_server_of_a_cluster_at_an_address_of_its_own_refuses_the_keys_of_others() {
+    let cluster = Cluster::start().await;
+    let locks = patient_at(cluster.nodes[0].url()).wait(PATIENCE);
+    let locks = locks.build().await.unwrap();
+    let keys = keys(&cluster).await;
+    locks.with_lock(&keys[0], async {}).await.unwrap();
+    for key in &keys[1..] {
+        let refused = within(PATIENCE / 2, "the refusal", locks.with_lock(key, async {})).await;
+        let error = refused.unwrap_err();
+        assert!(matches!(error, LockError::Store { .. }), "{error:?}");
+        let cause = error.source().and_then(|it| it.source()).unwrap();
+        assert!(
+            cause.to_string().contains("use `redis+cluster://`"),
+            "{cause}"
+        );
+    }
+    until_nothing_is_left(&cluster).await;
 }

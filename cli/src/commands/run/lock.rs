@@ -130,6 +130,6 @@ fn quoted(keys: &[&str]) -> String {
 }
 
 /// A closed standard error keeps no command from running.
-fn say(words: &str) {
+pub(super) fn say(words: &str) {
     let _ = writeln!(anstream::stderr(), "reentry: {}", printable(words));
 }

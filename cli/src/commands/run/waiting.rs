@@ -1,0 +1,93 @@
+//! Waits for the locks of a command, and says what for.
+//!
+//! A server that refuses from the beginning (a replica, a full memory, too few replicas) may do so for ever, so its first
+//! answer ends the run. Where another holder has the lock at first, the run waits for as long as it takes, whatever comes.
+
+use std::time::Duration;
+
+use reentry::{LockError, Locks};
+use tokio::time::{Instant, sleep};
+
+use super::{
+    args::Args,
+    lock::{Lock, say},
+};
+use crate::{text::printable, view::LockView};
+
+/// How long a run waits before it says so.
+const SILENT: Duration = Duration::from_secs(1);
+
+/// How often it looks what the server has answered.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Waits for the locks of these arguments.
+pub(super) async fn acquire(locks: &Locks, args: &Args) -> Result<Lock, LockError> {
+    tokio::select! {
+        lock = Lock::acquire(locks, args) => lock,
+        refusal = Waiting::new(locks, args).until_refused() => Err(refusal),
+    }
+}
+
+/// A run that waits.
+struct Waiting<'a> {
+    locks: &'a Locks,
+    keys: &'a [String],
+    since: Instant,
+    /// Whether the server has said that a lock is held: it would give it away.
+    is_held: bool,
+    has_said_holder: bool,
+    has_said_error: bool,
+}
+
+impl<'a> Waiting<'a> {
+    fn new(locks: &'a Locks, args: &'a Args) -> Self {
+        Self {
+            locks,
+            keys: &args.keys,
+            since: Instant::now(),
+            is_held: false,
+            has_said_holder: false,
+            has_said_error: false,
+        }
+    }
+
+    /// Returns what the server refuses, if it has never said that a lock is held.
+    async fn until_refused(mut self) -> LockError {
+        loop {
+            sleep(LOOK).await;
+            // Several are waited for one after the other.
+            let answered = |key: &'a String| Some((key, self.locks.__answered(key)?));
+            match self.keys.iter().find_map(answered) {
+                None => {}
+                Some((key, Ok(()))) => {
+                    self.is_held = true;
+                    if !self.has_said_holder && self.since.elapsed() >= SILENT {
+                        self.has_said_holder = true;
+                        self.say_holder(key).await;
+                    }
+                }
+                Some((_, Err(error))) if !self.is_held && !is_unknown(&error) => return error,
+                Some((key, Err(error))) if !self.has_said_error => {
+                    self.has_said_error = true;
+                    let error = format!("{:#}", anyhow::Error::new(error));
+                    let (key, error) = (printable(key), printable(&error));
+                    say(&format!("waiting for `{key}`, although {error}"));
+                }
+                Some((_, Err(_))) => {}
+            }
+        }
+    }
+
+    async fn say_holder(&self, key: &str) {
+        let seen = self.locks.__glance(key).await.ok().flatten();
+        let holder = seen.map(LockView::from).map_or(String::new(), |lock| {
+            format!(", held by {} for {}", lock.owner(), lock.held_for())
+        });
+        say(&format!("waiting for `{}`{holder}", printable(key)));
+    }
+}
+
+/// Whether the request may have been executed: that is no refusal.
+fn is_unknown(error: &LockError) -> bool {
+    matches!(error, LockError::Store { source, .. } if source.is_outcome_unknown())
+}

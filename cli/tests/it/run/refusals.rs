@@ -1,0 +1,116 @@
+//! A server that answers and gives no lock: the run ends with what it has said, and does not wait for it to change its mind.
+
+use std::process::Command;
+
+use crate::{
+    program::{Running, reentry_for, script_at},
+    support::{
+        Cluster, RedisServer,
+        wait::{DEADLINE, eventually},
+    },
+};
+
+/// The exit code, and what it says.
+async fn refused(url: &str, keys: &[&str]) -> (Option<i32>, String) {
+    let keys = keys.iter().flat_map(|key| ["--key", key]);
+    let words: Vec<_> = ["run"]
+        .into_iter()
+        .chain(keys)
+        .chain(["--", "true"])
+        .collect();
+    let mut run = Running::start(&mut with_errors(&reentry_for(url, &words)));
+    (run.code().await, run.rest().await.concat())
+}
+
+/// One key, several, and a lock that another holder has.
+const WISHES: [&[&str]; 3] = [&["a"], &["b", "c"], &["held"]];
+
+async fn each_run_ends_with(server: &RedisServer, said: &str) {
+    for keys in WISHES {
+        let (code, err) = refused(&server.url(), keys).await;
+        assert_eq!(code, Some(122), "{keys:?}: {err}");
+        assert!(err.contains(said), "{keys:?}: {err}");
+    }
+}
+
+/// With a lock that a program holds for long.
+async fn server() -> RedisServer {
+    let server = RedisServer::start().await;
+    let held = "HSET held 8b1c1a3e-0000-4000-8000-000000000000:1 1";
+    server.ask(held).await;
+    server.ask("PEXPIRE held 3600000").await;
+    server
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_is_named_at_once() {
+    let (primary, replica) = (server().await, RedisServer::start().await);
+    replica
+        .ask(&format!("REPLICAOF 127.0.0.1 {}", primary.port()))
+        .await;
+    let linked = async || replica.ask("EXISTS held").await == "1";
+    eventually(DEADLINE, "it has the data", linked).await;
+    each_run_ends_with(&replica, "read only replica").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_memory_is_named_at_once() {
+    let server = server().await;
+    server.ask("CONFIG SET maxmemory 1").await;
+    each_run_ends_with(&server, "OOM").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn too_few_replicas_are_named_at_once() {
+    let server = server().await;
+    server.ask("CONFIG SET min-replicas-to-write 1").await;
+    each_run_ends_with(&server, "NOREPLICAS").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_of_a_cluster_leads_to_the_address_of_the_cluster() {
+    let cluster = Cluster::start().await;
+    let mut elsewhere = 0;
+    for number in 0..6 {
+        let key = format!("order:{number}");
+        let (code, err) = refused(&cluster.nodes[0].url(), &[&key]).await;
+        if cluster.owner_of(&key).await == 0 {
+            assert_eq!(code, Some(0), "{err}");
+        } else {
+            elsewhere += 1;
+            assert_eq!(code, Some(122), "{err}");
+            assert!(err.contains("redis+cluster://"), "{err}");
+        }
+    }
+    assert!(elsewhere > 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_waits_says_for_whom_and_what_comes_in_its_way() {
+    let server = server().await;
+    let waits = script_at(&server, &["--key", "held", "--timeout", "1h"], "true");
+    let mut run = Running::start(&mut with_errors(&waits));
+    let said = run.line().await;
+    assert!(
+        said.starts_with("reentry: waiting for `held`, held by 8b1c1a3e"),
+        "{said}"
+    );
+    // The first answer was that another holder has it, so the run goes on.
+    server.ask("CONFIG SET min-replicas-to-write 1").await;
+    let said = run.line().await;
+    assert!(said.contains("NOREPLICAS"), "{said}");
+    server.ask("CONFIG SET min-replicas-to-write 0").await;
+    server.ask("DEL held").await;
+    assert_eq!(run.code().await, Some(0));
+    assert_eq!(run.rest().await, [""; 0]);
+}
+
+/// The same command, which says its errors on its standard output.
+fn with_errors(command: &Command) -> Command {
+    let mut outer = Command::new("sh");
+    outer.args(["-c", "exec \"$0\" \"$@\" 2>&1"]);
+    outer.arg(command.get_program()).args(command.get_args());
+    let variables = command.get_envs();
+    outer.envs(variables.filter_map(|(name, value)| Some((name, value?))));
+    outer
+}
