@@ -44,7 +44,7 @@ pub(crate) struct Args {
     #[arg(short, long)]
     pub(super) verbose: bool,
     /// The command and its arguments
-    #[arg(required = true, last = true, value_name = "COMMAND")]
+    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     pub(super) command: Vec<OsString>,
 }
 

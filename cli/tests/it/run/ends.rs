@@ -118,6 +118,65 @@ fn wrong_arguments_are_no_code_of_a_command() {
     }
 }
 
+/// As of timeout(1): the command begins with the first word that is no option.
+#[tokio::test]
+async fn the_command_needs_no_dashes_before_it() {
+    let server = RedisServer::start().await;
+    let words = [
+        "run",
+        "-k",
+        "a",
+        "sh",
+        "-c",
+        "echo $1; exit 3",
+        "--json",
+        "-v",
+    ];
+    let ended = ended_of(&mut reentry_at(&server, &words));
+    assert_eq!(
+        (ended.code, &*ended.out, &*ended.err),
+        (Some(3), "-v\n", "")
+    );
+}
+
+#[test]
+fn wrong_arguments_are_json_where_that_was_asked_for() {
+    for words in [
+        &["--json", "run", "-k", "a"][..],
+        &["run", "--json", "-k", "a", "--ttl", "soon", "--", "true"],
+        &["ls", "--json", "--nonsense"],
+    ] {
+        let ended = ended(words);
+        assert_eq!((ended.code, &*ended.out), (Some(125), ""), "{words:?}");
+        let error: serde_json::Value = serde_json::from_str(&ended.err).unwrap();
+        assert_eq!(error["exit_code"], 125, "{error}");
+        let what = error["error"].as_str().unwrap();
+        assert!(
+            !what.starts_with("error") && !what.contains("Usage"),
+            "{what}"
+        );
+    }
+    let of_command = ["run", "-k", "a", "--ttl", "soon", "--", "true", "--json"];
+    assert!(ended(&of_command).err.starts_with("error: "));
+}
+
+#[test]
+fn an_address_in_a_wrong_place_is_told_without_its_password() {
+    let url = "redis://user:hunter2@127.0.0.1:1";
+    for words in [
+        &["ls", "*", url][..],
+        &["ls", "--sort", url],
+        &["--json", "ls", "--sort", url],
+        &["doctor", url],
+        &["ls", &format!("--{url}")],
+    ] {
+        let ended = ended(words);
+        assert_eq!(ended.code, Some(125), "{words:?}");
+        assert!(ended.err.contains("://***"), "{words:?}: {}", ended.err);
+        assert!(!ended.err.contains("hunter2"), "{}", ended.err);
+    }
+}
+
 #[test]
 fn a_server_that_is_away_is_told_without_its_password() {
     let port = Port::reserve();
