@@ -95,7 +95,10 @@ async fn under_lock(args: &Args, global: &Global) -> anyhow::Result<Exit> {
         true => lock.give_back().await,
         false => lock.release().await,
     };
-    locks.close_within(FAREWELL).await;
+    let left = locks.close_within(FAREWELL).await;
+    if !left.is_clean() && matches!(ended, Ok(Outcome::Ended(_))) {
+        lock::say_unanswered(&args.keys, args.ttl);
+    }
     match ended {
         Ok(Outcome::Lost(error)) => Err(error.into()),
         Ok(Outcome::Ended(ended)) => match released {

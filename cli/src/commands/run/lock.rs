@@ -1,7 +1,8 @@
 //! The locks that the command runs under: one, or several that were taken together.
 
-use std::{convert::Infallible, future, io::Write};
+use std::{convert::Infallible, future, io::Write, time::Duration};
 
+use humantime::format_duration;
 use reentry::{FencingToken, Held, HoldId, LockAllGuard, LockError, LockGuard, LockRequest, Locks};
 
 use super::args::Args;
@@ -127,6 +128,15 @@ fn with_options<K>(request: LockRequest<K>, args: &Args) -> LockRequest<K> {
 fn quoted(keys: &[&str]) -> String {
     let quoted: Vec<_> = keys.iter().map(|key| format!("`{key}`")).collect();
     quoted.join(", ")
+}
+
+/// Says that these locks are held on, for what is left of their leases.
+pub(super) fn say_unanswered(keys: &[String], ttl: Duration) {
+    let keys: Vec<_> = keys.iter().map(String::as_str).collect();
+    let (keys, ttl) = (quoted(&keys), format_duration(ttl));
+    say(&format!(
+        "the release of {keys} was not answered: it may be locked until its lease ends, {ttl} at most"
+    ));
 }
 
 /// A closed standard error keeps no command from running.

@@ -198,6 +198,34 @@ fn a_server_that_is_away_is_told_without_its_password() {
     }
 }
 
+/// The result of the command counts, and others may have to wait.
+#[tokio::test]
+async fn a_release_that_is_not_answered_is_told() {
+    let server = RedisServer::start().await;
+    let mut command = script_at(
+        &server,
+        &["-k", "a", "--ttl", "1h"],
+        "echo up; read line; exit 7",
+    );
+    command.env("REENTRY_RESPONSE_TIMEOUT", "500ms");
+    // Its standard error is a line of its output.
+    let mut both = Command::new("sh");
+    both.args(["-c", "exec \"$@\" 2>&1", "sh"])
+        .arg(command.get_program());
+    both.args(command.get_args()).envs(
+        command
+            .get_envs()
+            .filter_map(|(name, value)| Some((name, value?))),
+    );
+    let mut run = Running::start(&mut both);
+    run.says("up").await;
+    server.stop();
+    drop(run.input.take());
+    run.says("reentry: the release of `a` was not answered: it may be locked until its lease ends, 1h at most")
+        .await;
+    assert_eq!(run.code().await, Some(7));
+}
+
 #[tokio::test]
 async fn input_and_output_pass_through() {
     let server = RedisServer::start().await;
