@@ -39,13 +39,16 @@ use crate::{
 const FAREWELL: Duration = Duration::from_secs(1);
 
 pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<Exit> {
-    let ended = under_lock(&args, global).await;
-    match (ended, args.conflict_exit_code) {
-        (Err(error), Some(code)) if Exit::of(&error) == Exit::NotAcquired => {
-            let failure = Failure::new(error, global.json);
-            Ok(failure.ending_with(Exit::Code(code)).say())
+    match under_lock(&args, global).await {
+        Err(error) if Exit::of(&error) == Exit::NotAcquired => {
+            let code = args.conflict_exit_code;
+            let exit = code.map_or(Exit::NotAcquired, Exit::Code);
+            if !args.quiet {
+                Failure::new(error, global.json).ending_with(exit).say();
+            }
+            Ok(exit)
         }
-        (ended, _) => ended,
+        ended => ended,
     }
 }
 
