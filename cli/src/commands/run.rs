@@ -24,10 +24,15 @@ mod tree;
 
 use std::time::Duration;
 
-use anyhow::bail;
+use anyhow::{bail, ensure};
 
 pub(crate) use self::args::Args;
-use self::{command::Command, enclosing::Enclosing, lock::Lock, supervise::Outcome};
+use self::{
+    command::Command,
+    enclosing::{Enclosing, HeldKey},
+    lock::Lock,
+    supervise::Outcome,
+};
 use crate::{
     args::Global,
     connect,
@@ -52,6 +57,25 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<Exit> {
     }
 }
 
+/// Whether locks that runs around this one have may be entered once more.
+fn check_reentry(held: &[HeldKey], args: &Args) -> anyhow::Result<()> {
+    let Some(HeldKey { key, .. }) = held.first() else {
+        return Ok(());
+    };
+    ensure!(
+        args.reenter,
+        "`{key}` is held by the `reentry run` that this one runs in, and would never be free: run the inner command \
+         without it, or with `--reenter`"
+    );
+    match held.iter().find(|held| held.is_shared && !args.shared) {
+        Some(HeldKey { key, .. }) => bail!(
+            "`{key}` is shared by the `reentry run` that this one runs in, and would never be its alone: run the \
+             inner command with `--shared`"
+        ),
+        None => Ok(()),
+    }
+}
+
 async fn under_lock(args: &Args, global: &Global) -> anyhow::Result<Exit> {
     let mut signals = Signals::register()?;
     let enclosing = Enclosing::of_environment();
@@ -60,14 +84,20 @@ async fn under_lock(args: &Args, global: &Global) -> anyhow::Result<Exit> {
         locks = builder.build() => locks?,
         number = signals.end() => return Ok(Exit::Signal(number)),
     };
-    if let Some(key) = enclosing.holds_one_of(&args.keys, global, &locks).await? {
-        bail!(
-            "`{key}` is held by the `reentry run` that this one runs in, and would never be free: run the inner \
-             command without it"
-        );
+    let held = enclosing.held(&args.keys, global, &locks).await?;
+    check_reentry(&held, args)?;
+    let is_held = |key: &&String| held.iter().any(|held| held.key == **key);
+    let wanted = args.keys.iter().filter(|key| !is_held(key));
+    let wanted: Vec<_> = wanted.cloned().collect();
+    if args.verbose && !held.is_empty() {
+        lock::tell_reentered(&held);
+    }
+    if wanted.is_empty() {
+        locks.close_within(FAREWELL).await;
+        return Ok(Command::reenter(&args.command, &held).into_exit(global));
     }
     let lock = tokio::select! {
-        lock = Lock::acquire(&locks, args) => lock,
+        lock = Lock::acquire(&locks, &wanted, args) => lock,
         number = signals.end() => {
             locks.close_within(FAREWELL).await;
             return Ok(Exit::Signal(number));
@@ -86,6 +116,7 @@ async fn under_lock(args: &Args, global: &Global) -> anyhow::Result<Exit> {
     let started = Command::start(
         &args.command,
         &lock,
+        &held,
         &enclosing,
         global,
         args.grace_of_guard(),
@@ -100,7 +131,7 @@ async fn under_lock(args: &Args, global: &Global) -> anyhow::Result<Exit> {
     };
     let left = locks.close_within(FAREWELL).await;
     if !left.is_clean() && matches!(ended, Ok(Outcome::Ended(_))) {
-        lock::say_unanswered(&args.keys, args.ttl);
+        lock::say_unanswered(&wanted, args.ttl);
     }
     match ended {
         Ok(Outcome::Lost(error)) => Err(error.into()),

@@ -40,6 +40,9 @@ pub(crate) struct Args {
     /// The exit code if the lock is not acquired, instead of 124
     #[arg(short = 'E', long, value_name = "CODE")]
     pub(super) conflict_exit_code: Option<u8>,
+    /// Enter the locks once more that a run around this one has; without it that is an error
+    #[arg(long)]
+    pub(super) reenter: bool,
     /// Say on standard error what is waited for, and what was acquired
     #[arg(short, long)]
     pub(super) verbose: bool,
