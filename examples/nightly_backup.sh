@@ -4,8 +4,9 @@
 #     REDIS_URL=redis://redis.internal
 #     30 2 * * * /opt/backup/nightly_backup.sh /var/lib/shop /mnt/backup
 #
-# Who comes second finds the lock taken, or the backup done, and leaves without an error. The lock is kept for six hours, so
-# that a machine whose clock is late does not begin again after the end of the first one.
+# Who comes second finds the lock taken, or the backup done, and leaves without an error or a word, for which cron would
+# send a mail. The lock is kept for six hours, so that a machine whose clock is late does not begin again after the end of
+# the first one.
 
 set -eu
 
@@ -15,7 +16,7 @@ target=$2
 key=backup:$source
 if [ "${REENTRY_KEY:-}" != "$key" ]; then
     # Once more from the beginning, under the lock. A command around this one may have another lock.
-    exec reentry run --key "$key" --nonblock --conflict-exit-code 0 \
+    exec reentry run --key "$key" --nonblock --quiet --conflict-exit-code 0 \
         --min-hold 6h -- "$0" "$source" "$target"
 fi
 

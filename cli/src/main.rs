@@ -10,6 +10,7 @@
 //! | `view` | a lock as it is shown |
 //! | `top` | the first of many locks in some order |
 //! | `progress` | how far something is, on a terminal |
+//! | `usage` | what is wrong with the arguments |
 //! | `exit` | the exit codes, in one table |
 //! | `commands` | one file or folder for each subcommand, its arguments beside its code |
 
@@ -23,6 +24,7 @@ mod progress;
 mod signals;
 mod text;
 mod top;
+mod usage;
 mod view;
 
 use std::process::ExitCode;
@@ -44,14 +46,7 @@ fn main() -> ExitCode {
     }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => {
-            // Where nothing can be printed, the exit code has to say it.
-            let _ = error.print();
-            return match error.use_stderr() {
-                true => Exit::Failed.into(),
-                false => Exit::Success.into(),
-            };
-        }
+        Err(error) => return usage::say(&error).into(),
     };
     cli.global.color.write_global();
     match run(cli) {

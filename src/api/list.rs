@@ -38,7 +38,7 @@ impl Locks {
     /// A lock is a hash that has a field of the form `<uuid>:<integer>` whose value is a number. The classic scripts
     /// write the same, so locks that other programs took with them are listed, if they have up to 64 fields. What else
     /// is there is left out: other hashes, locks whose fields another program names differently, and keys that are no
-    /// text. [`inspect`](Self::inspect) shows every lock.
+    /// text, which are [counted](LockList::unnamed). [`inspect`](Self::inspect) shows every lock.
     ///
     /// A user with an ACL needs `+scan +hkeys +zcount` as well, and `+dbsize` for the [progress](LockList::progress).
     /// `SCAN` names the keys of other users too: those that the key patterns of the ACL do not cover are left out, a lock
@@ -73,6 +73,7 @@ impl Locks {
             page: PAGE,
             at: Some(Cursor::default()),
             progress: 0.0,
+            unnamed: 0,
         }
     }
 }
@@ -106,6 +107,7 @@ pub struct LockList {
     /// `None` at the end.
     at: Option<Cursor>,
     progress: f64,
+    unnamed: u64,
 }
 
 /// A lock of a list.
@@ -189,6 +191,7 @@ impl LockList {
         };
         let Scanned {
             names,
+            unnamed,
             next,
             progress,
         } = survey
@@ -212,6 +215,7 @@ impl LockList {
         drop(glances);
         self.at = next;
         self.progress = progress;
+        self.unnamed += unnamed;
         Ok(Some(page))
     }
 
@@ -233,6 +237,26 @@ impl LockList {
     #[must_use]
     pub fn progress(&self) -> f64 {
         self.progress
+    }
+
+    /// How many hashes the pages until now have left out because their keys are no UTF-8. Some may be locks of other programs,
+    /// and some may be counted twice.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let mut list = locks.list("*");
+    /// list.next_page().await?;
+    /// assert_eq!(list.unnamed(), 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn unnamed(&self) -> u64 {
+        self.unnamed
     }
 
     /// What a lock of ours with this name in the store is called; `None` if there can be none.

@@ -84,8 +84,10 @@ pub(crate) enum Place {
 /// A part of the keys.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Scanned {
-    /// The keys in the store, with the prefix. What is no text is left out, since no lock is named so.
+    /// The keys in the store, with the prefix.
     pub(crate) names: Vec<String>,
+    /// How many keys are left out because they are no text: this crate has no lock of such a name.
+    pub(crate) unnamed: u64,
     /// `None` at the end.
     pub(crate) next: Option<Cursor>,
     /// Which part of all keys has been looked at, from 0 to 1: an estimate.

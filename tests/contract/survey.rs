@@ -306,6 +306,7 @@ async fn a_scan_names_hashes_alone_and_other_data_disturbs_no_glance() {
         .await
         .expect("HSET");
     assert_eq!(world.scan_all("*", 10).await.0, texts(&["app:order"]));
+    assert_eq!(world.scan("*", 100, Cursor::default()).await.unnamed, 1);
     // What stands in the places of its line and of the entries is of other types.
     for beside in ["queue", "entries"] {
         let key = format!("reentry:{beside}:{{app:order}}:app:order");

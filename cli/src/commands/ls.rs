@@ -71,6 +71,8 @@ async fn as_they_come(locks: &Locks, args: &Args, global: &Global) -> anyhow::Re
         }
         progress.show(|| said(list.progress(), table.count));
     }
+    progress.clear();
+    say_unnamed(list.unnamed());
     Ok(())
 }
 
@@ -84,7 +86,22 @@ async fn sorted(locks: &Locks, args: &Args, order: Order, global: &Global) -> an
         progress.show(|| said(list.progress(), count));
     }
     progress.clear();
-    Table::new(global.json).print(&top.sorted())
+    Table::new(global.json).print(&top.sorted())?;
+    say_unnamed(list.unnamed());
+    Ok(())
+}
+
+/// Says on standard error that something is missing.
+fn say_unnamed(keys: u64) {
+    let keys = match keys {
+        0 => return,
+        1 => "1 key is".to_owned(),
+        keys => format!("{keys} keys are"),
+    };
+    let _ = writeln!(
+        anstream::stderr(),
+        "reentry: {keys} no UTF-8, and left out: it may be a lock of another program"
+    );
 }
 
 fn said(progress: f64, count: usize) -> String {

@@ -26,12 +26,16 @@ mod waiting;
 
 use std::time::Duration;
 
-use anyhow::bail;
+use anyhow::{bail, ensure};
 use reentry::Locks;
 use tokio::time::timeout;
 
 pub(crate) use self::args::Args;
-use self::{command::Command, enclosing::Enclosing, supervise::Outcome};
+use self::{
+    command::Command,
+    enclosing::{Enclosing, HeldKey},
+    supervise::Outcome,
+};
 use crate::{
     args::Global,
     connect,
@@ -43,13 +47,35 @@ use crate::{
 const FAREWELL: Duration = Duration::from_secs(1);
 
 pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<Exit> {
-    let ended = under_lock(&args, global).await;
-    match (ended, args.conflict_exit_code) {
-        (Err(error), Some(code)) if Exit::of(&error) == Exit::NotAcquired => {
-            let failure = Failure::new(error, global.json);
-            Ok(failure.ending_with(Exit::Code(code)).say())
+    match under_lock(&args, global).await {
+        Err(error) if Exit::of(&error) == Exit::NotAcquired => {
+            let code = args.conflict_exit_code;
+            let exit = code.map_or(Exit::NotAcquired, Exit::Code);
+            if !args.quiet {
+                Failure::new(error, global.json).ending_with(exit).say();
+            }
+            Ok(exit)
         }
-        (ended, _) => ended,
+        ended => ended,
+    }
+}
+
+/// Whether locks that runs around this one have may be entered once more.
+fn check_reentry(held: &[HeldKey], args: &Args) -> anyhow::Result<()> {
+    let Some(HeldKey { key, .. }) = held.first() else {
+        return Ok(());
+    };
+    ensure!(
+        args.reenter,
+        "`{key}` is held by the `reentry run` that this one runs in, and would never be free: run the inner command \
+         without it, or with `--reenter`"
+    );
+    match held.iter().find(|held| held.is_shared && !args.shared) {
+        Some(HeldKey { key, .. }) => bail!(
+            "`{key}` is shared by the `reentry run` that this one runs in, and would never be its alone: run the \
+             inner command with `--shared`"
+        ),
+        None => Ok(()),
     }
 }
 
@@ -67,14 +93,20 @@ async fn under_lock(args: &Args, global: &Global) -> anyhow::Result<Exit> {
         locks = builder.build() => locks?,
         number = signals.end() => return Ok(Exit::Signal(number)),
     };
-    if let Some(key) = enclosing.holds_one_of(&args.keys, global, &locks).await? {
-        bail!(
-            "`{key}` is held by the `reentry run` that this one runs in, and would never be free: run the inner \
-             command without it"
-        );
+    let held = enclosing.held(&args.keys, global, &locks).await?;
+    check_reentry(&held, args)?;
+    let is_held = |key: &&String| held.iter().any(|held| held.key == **key);
+    let wanted = args.keys.iter().filter(|key| !is_held(key));
+    let wanted: Vec<_> = wanted.cloned().collect();
+    if args.verbose && !held.is_empty() {
+        lock::tell_reentered(&held);
+    }
+    if wanted.is_empty() {
+        locks.close_within(FAREWELL).await;
+        return Ok(Command::reenter(&args.command, &held).into_exit(global));
     }
     let lock = tokio::select! {
-        lock = waiting::acquire(&locks, args) => lock,
+        lock = waiting::acquire(&locks, &wanted, args) => lock,
         number = signals.end() => {
             give_up(&locks).await;
             return Ok(Exit::Signal(number));
@@ -93,6 +125,7 @@ async fn under_lock(args: &Args, global: &Global) -> anyhow::Result<Exit> {
     let started = Command::start(
         &args.command,
         &lock,
+        &held,
         &enclosing,
         global,
         args.grace_of_guard(),
@@ -105,7 +138,10 @@ async fn under_lock(args: &Args, global: &Global) -> anyhow::Result<Exit> {
         true => lock.give_back().await,
         false => lock.release().await,
     };
-    locks.close_within(FAREWELL).await;
+    let left = locks.close_within(FAREWELL).await;
+    if !left.is_clean() && matches!(ended, Ok(Outcome::Ended(_))) {
+        lock::say_unanswered(&wanted, args.ttl);
+    }
     match ended {
         Ok(Outcome::Lost(error)) => Err(error.into()),
         Ok(Outcome::Ended(ended)) => match released {

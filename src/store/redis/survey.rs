@@ -126,6 +126,7 @@ async fn look_through(
     let Some((server, connector)) = at_present.or_else(|| primaries.iter().find(is_left)) else {
         return Ok(Scanned {
             names: Vec::new(),
+            unnamed: 0,
             next: None,
             progress: 1.0,
         });
@@ -156,7 +157,7 @@ async fn look_through(
     let limit = common.timeouts.response;
     let asked = connector.send(&passage, &call, Way::Plain, limit).await;
     let reply = asked.map_err(|cause| connection.failed(&call, cause))?;
-    let (cursor, names) = common.read(connection, call, reply, scanned)?;
+    let (cursor, names, unnamed) = common.read(connection, call, reply, scanned)?;
     at.seen = at.seen.saturating_add(scan.count as u64);
     at.place = Place::Named(cursor);
     let all = primaries.len().max(1) as f64;
@@ -172,6 +173,7 @@ async fn look_through(
     let is_over = present.is_none() && primaries.iter().all(|(server, _)| done.contains(server));
     Ok(Scanned {
         names,
+        unnamed,
         next: (!is_over).then_some(Cursor { done, present }),
         progress: progress.min(1.0),
     })
@@ -194,8 +196,8 @@ async fn count_of_keys(connector: &Arc<Connector>) -> Result<u64, StoreError> {
     connector.run(call, read).await
 }
 
-/// The reply to a `SCAN`: the cursor, which is a number in a text, and the keys.
-fn scanned(reply: Value) -> Result<(u64, Vec<String>), Unexpected> {
+/// The reply to a `SCAN`: the cursor, which is a number in a text, the keys, and how many are no text.
+fn scanned(reply: Value) -> Result<(u64, Vec<String>, u64), Unexpected> {
     let parse = |reply: &Value| {
         let Value::Array(values) = reply else {
             return None;
@@ -208,7 +210,9 @@ fn scanned(reply: Value) -> Result<(u64, Vec<String>), Unexpected> {
             Value::BulkString(key) => str::from_utf8(key).ok().map(str::to_owned),
             _ => None,
         });
-        Some((cursor, names.collect()))
+        let names: Vec<_> = names.collect();
+        let unnamed = (keys.len() - names.len()) as u64;
+        Some((cursor, names, unnamed))
     };
     parse(&reply).ok_or(Unexpected(reply))
 }

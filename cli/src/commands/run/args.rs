@@ -40,11 +40,17 @@ pub(crate) struct Args {
     /// The exit code if the lock is not acquired, instead of 124
     #[arg(short = 'E', long, value_name = "CODE")]
     pub(super) conflict_exit_code: Option<u8>,
+    /// Enter the locks once more that a run around this one has; without it that is an error
+    #[arg(long)]
+    pub(super) reenter: bool,
     /// Say on standard error what is waited for, and what was acquired
     #[arg(short, long)]
     pub(super) verbose: bool,
+    /// Say nothing if the lock is not acquired, as for a job of cron; the exit code tells it
+    #[arg(short, long, conflicts_with = "verbose")]
+    pub(super) quiet: bool,
     /// The command and its arguments
-    #[arg(required = true, last = true, value_name = "COMMAND")]
+    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     pub(super) command: Vec<OsString>,
 }
 

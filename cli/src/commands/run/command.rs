@@ -13,7 +13,7 @@ use anyhow::{Context, anyhow};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, waitid};
 
 use super::{
-    enclosing::{self, Enclosing},
+    enclosing::{self, Enclosing, HeldKey},
     guard::Guard,
     lock::Lock,
     orphans::Orphans,
@@ -60,14 +60,12 @@ impl Command {
     pub(super) fn start(
         words: &[OsString],
         lock: &Lock,
+        reentered: &[HeldKey],
         enclosing: &Enclosing,
         global: &Global,
         grace: Duration,
     ) -> Result<Self, NotStarted> {
-        let (program, arguments) = words.split_first().ok_or_else(|| NotStarted {
-            code: Exit::Failed.code(),
-            error: anyhow!("no command was given"),
-        })?;
+        let (program, arguments) = split(words)?;
         let hold = lock.hold().map(|hold| hold.to_string());
         let hold = hold.unwrap_or_default();
         let shares_group = has_terminal();
@@ -77,12 +75,13 @@ impl Command {
             code: Exit::Failed.code(),
             error,
         })?;
-        let keys = lock.keys();
-        let tokens: Vec<_> = lock.tokens().iter().map(ToString::to_string).collect();
+        let keys = lock.keys().into_iter().chain(keys_of(reentered));
+        let tokens = lock.tokens().iter().map(ToString::to_string).collect();
+        let tokens: Vec<_> = [tokens, tokens_of(reentered)].concat();
         let mut command = Program::new(program);
         command
             .args(arguments)
-            .env("REENTRY_KEY", keys.join("\n"))
+            .env("REENTRY_KEY", keys.collect::<Vec<_>>().join("\n"))
             .env("REENTRY_TOKEN", tokens.join("\n"))
             .env(enclosing::HOLD, &hold)
             .env(
@@ -109,6 +108,23 @@ impl Command {
             orphans: Orphans::new(),
             _child: child,
         })
+    }
+
+    /// Becomes the command, under locks that runs around this one have: they renew them, and end it if they are lost.
+    /// Returns only if that fails.
+    pub(super) fn reenter(words: &[OsString], held: &[HeldKey]) -> NotStarted {
+        let (program, arguments) = match split(words) {
+            Ok(words) => words,
+            Err(error) => return error,
+        };
+        let keys: Vec<_> = keys_of(held).collect();
+        let mut command = Program::new(program);
+        command
+            .args(arguments)
+            .env("REENTRY_KEY", keys.join("\n"))
+            .env("REENTRY_TOKEN", tokens_of(held).join("\n"))
+            .envs(held.first().map(|held| (enclosing::HOLD, &held.hold)));
+        not_started(program, command.exec())
     }
 
     pub(super) fn shares_group(&self) -> bool {
@@ -173,6 +189,26 @@ impl Command {
         self.guard.over();
         self.reap();
     }
+}
+
+/// The program and its arguments.
+fn split(words: &[OsString]) -> Result<(&OsString, &[OsString]), NotStarted> {
+    words.split_first().ok_or_else(|| NotStarted {
+        code: Exit::Failed.code(),
+        error: anyhow!("no command was given"),
+    })
+}
+
+fn keys_of(held: &[HeldKey]) -> impl Iterator<Item = &str> {
+    held.iter().map(|held| &*held.key)
+}
+
+/// An empty line where one is not known.
+fn tokens_of(held: &[HeldKey]) -> Vec<String> {
+    let tokens = held.iter().map(|held| held.token);
+    tokens
+        .map(|token| token.map_or_else(String::new, |token| token.to_string()))
+        .collect()
 }
 
 /// Whether a terminal controls this process.

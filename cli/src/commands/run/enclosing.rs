@@ -2,7 +2,7 @@
 
 use std::{env, fmt::Display};
 
-use reentry::{HoldId, LockError, Locks};
+use reentry::{FencingToken, HoldId, LockError, Locks, Mode};
 use serde::{Deserialize, Serialize};
 
 use crate::args::Global;
@@ -19,6 +19,18 @@ struct Outer {
     hold: String,
     /// The key with its prefix.
     name: String,
+    /// `None` if it was written by an older version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    token: Option<u64>,
+}
+
+/// A key that a run around this one holds at this moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct HeldKey {
+    pub(super) key: String,
+    pub(super) hold: String,
+    pub(super) token: Option<u64>,
+    pub(super) is_shared: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,36 +53,42 @@ impl Enclosing {
         all.filter_map(|outer| Some((outer.hold.parse().ok()?, &*outer.name)))
     }
 
-    /// The first of these keys that a run around this one holds at this moment, on this server.
-    pub(super) async fn holds_one_of<'a>(
+    /// Those of these keys that runs around this one hold at this moment, on this server.
+    pub(super) async fn held(
         &self,
-        keys: &'a [String],
+        keys: &[String],
         global: &Global,
         locks: &Locks,
-    ) -> Result<Option<&'a str>, LockError> {
+    ) -> Result<Vec<HeldKey>, LockError> {
+        let mut held = Vec::new();
         for key in keys {
             let name = format!("{}{key}", global.prefix);
-            let outer = self.0.iter().filter(|outer| outer.name == name);
-            let holds: Vec<_> = outer.map(|outer| &outer.hold).collect();
-            if holds.is_empty() {
+            let outer: Vec<_> = self.0.iter().filter(|outer| outer.name == name).collect();
+            if outer.is_empty() {
                 continue;
             }
             // It may have ended, and there may be a lock of that name on another server.
-            let holders = locks.inspect(key).await?.map(|info| info.holders);
-            let mut holders = holders.into_iter().flatten();
-            if holders.any(|holder| holds.contains(&&holder.hold_id)) {
-                return Ok(Some(key));
-            }
+            let Some(info) = locks.inspect(key).await? else {
+                continue;
+            };
+            let is_in = |outer: &&&Outer| info.holders.iter().any(|it| it.hold_id == outer.hold);
+            held.extend(outer.iter().find(is_in).map(|outer| HeldKey {
+                key: key.clone(),
+                hold: outer.hold.clone(),
+                token: outer.token.or(info.token.map(u64::from)),
+                is_shared: info.mode == Mode::Shared,
+            }));
         }
-        Ok(None)
+        Ok(held)
     }
 
     /// The same with a run that has these keys and their holds, for the environment of its command.
-    pub(super) fn and(&self, holds: &[(&str, impl Display)], prefix: &str) -> String {
+    pub(super) fn and(&self, holds: &[(&str, impl Display, FencingToken)], prefix: &str) -> String {
         let mut all = self.0.clone();
-        all.extend(holds.iter().map(|(key, hold)| Outer {
+        all.extend(holds.iter().map(|(key, hold, token)| Outer {
             hold: hold.to_string(),
             name: format!("{prefix}{key}"),
+            token: Some(u64::from(*token)),
         }));
         // Strings have a form in JSON, always.
         serde_json::to_string(&all).unwrap_or_default()
@@ -126,11 +144,13 @@ mod tests {
         let outer = Enclosing(vec![Outer {
             hold: "o:1".to_owned(),
             name: "x".to_owned(),
+            token: None,
         }]);
-        let text = outer.and(&[("a", "i:1"), ("b", "i:2")], "app:");
+        let [a, b] = [7, 8].map(FencingToken);
+        let text = outer.and(&[("a", "i:1", a), ("b", "i:2", b)], "app:");
         let expected = concat!(
-            r#"[{"hold":"o:1","name":"x"},{"hold":"i:1","name":"app:a"},"#,
-            r#"{"hold":"i:2","name":"app:b"}]"#
+            r#"[{"hold":"o:1","name":"x"},{"hold":"i:1","name":"app:a","token":7},"#,
+            r#"{"hold":"i:2","name":"app:b","token":8}]"#
         );
         assert_eq!(text, expected);
     }

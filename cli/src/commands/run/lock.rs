@@ -1,10 +1,11 @@
 //! The locks that the command runs under: one, or several that were taken together.
 
-use std::{convert::Infallible, future, io::Write};
+use std::{convert::Infallible, future, io::Write, time::Duration};
 
+use humantime::format_duration;
 use reentry::{FencingToken, Held, HoldId, LockAllGuard, LockError, LockGuard, LockRequest, Locks};
 
-use super::args::Args;
+use super::{args::Args, enclosing::HeldKey};
 use crate::text::printable;
 
 pub(super) enum Lock {
@@ -13,13 +14,17 @@ pub(super) enum Lock {
 }
 
 impl Lock {
-    /// Waits for the locks of these arguments.
-    pub(super) async fn acquire(locks: &Locks, args: &Args) -> Result<Self, LockError> {
+    /// Waits for the locks of these keys.
+    pub(super) async fn acquire(
+        locks: &Locks,
+        keys: &[String],
+        args: &Args,
+    ) -> Result<Self, LockError> {
         if args.verbose {
-            let keys: Vec<_> = args.keys.iter().map(String::as_str).collect();
+            let keys: Vec<_> = keys.iter().map(String::as_str).collect();
             say(&format!("waiting for {}", quoted(&keys)));
         }
-        Ok(match &args.keys[..] {
+        Ok(match keys {
             [key] => {
                 let request = with_options(locks.lock(key), args);
                 Self::One(Box::new(request.acquire().await?))
@@ -44,10 +49,11 @@ impl Lock {
         self.held().first().map(|held| held.hold_id())
     }
 
-    /// Each key, and what it is held by. Where an attempt to take several failed halfway, the others have another hold.
-    pub(super) fn holds(&self) -> Vec<(&str, HoldId)> {
+    /// Each key with what it is held by, and its token. Where an attempt to take several failed halfway, the others have another hold.
+    pub(super) fn holds(&self) -> Vec<(&str, HoldId, FencingToken)> {
         let held = self.held().into_iter();
-        held.map(|held| (held.key(), held.hold_id())).collect()
+        held.map(|held| (held.key(), held.hold_id(), held.fencing_token()))
+            .collect()
     }
 
     pub(super) fn keys(&self) -> Vec<&str> {
@@ -127,6 +133,21 @@ fn with_options<K>(request: LockRequest<K>, args: &Args) -> LockRequest<K> {
 fn quoted(keys: &[&str]) -> String {
     let quoted: Vec<_> = keys.iter().map(|key| format!("`{key}`")).collect();
     quoted.join(", ")
+}
+
+/// Says on standard error which locks of runs around this one were entered once more.
+pub(super) fn tell_reentered(held: &[HeldKey]) {
+    let keys: Vec<_> = held.iter().map(|held| &*held.key).collect();
+    say(&format!("re-entered {}", quoted(&keys)));
+}
+
+/// Says that these locks are held on, for what is left of their leases.
+pub(super) fn say_unanswered(keys: &[String], ttl: Duration) {
+    let keys: Vec<_> = keys.iter().map(String::as_str).collect();
+    let (keys, ttl) = (quoted(&keys), format_duration(ttl));
+    say(&format!(
+        "the release of {keys} was not answered: it may be locked until its lease ends, {ttl} at most"
+    ));
 }
 
 /// A closed standard error keeps no command from running.

@@ -20,11 +20,15 @@ const SILENT: Duration = Duration::from_secs(1);
 /// How often it looks what the server has answered.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Waits for the locks of these arguments.
-pub(super) async fn acquire(locks: &Locks, args: &Args) -> Result<Lock, LockError> {
+/// Waits for the locks of these keys.
+pub(super) async fn acquire(
+    locks: &Locks,
+    keys: &[String],
+    args: &Args,
+) -> Result<Lock, LockError> {
     tokio::select! {
-        lock = Lock::acquire(locks, args) => lock,
-        refusal = Waiting::new(locks, args).until_refused() => Err(refusal),
+        lock = Lock::acquire(locks, keys, args) => lock,
+        refusal = Waiting::new(locks, keys, args).until_refused() => Err(refusal),
     }
 }
 
@@ -32,6 +36,7 @@ pub(super) async fn acquire(locks: &Locks, args: &Args) -> Result<Lock, LockErro
 struct Waiting<'a> {
     locks: &'a Locks,
     keys: &'a [String],
+    is_quiet: bool,
     since: Instant,
     /// Whether the server has said that a lock is held: it would give it away.
     is_held: bool,
@@ -40,10 +45,11 @@ struct Waiting<'a> {
 }
 
 impl<'a> Waiting<'a> {
-    fn new(locks: &'a Locks, args: &'a Args) -> Self {
+    fn new(locks: &'a Locks, keys: &'a [String], args: &Args) -> Self {
         Self {
             locks,
-            keys: &args.keys,
+            keys,
+            is_quiet: args.quiet,
             since: Instant::now(),
             is_held: false,
             has_said_holder: false,
@@ -61,13 +67,13 @@ impl<'a> Waiting<'a> {
                 None => {}
                 Some((key, Ok(()))) => {
                     self.is_held = true;
-                    if !self.has_said_holder && self.since.elapsed() >= SILENT {
+                    if !self.is_quiet && !self.has_said_holder && self.since.elapsed() >= SILENT {
                         self.has_said_holder = true;
                         self.say_holder(key).await;
                     }
                 }
                 Some((_, Err(error))) if !self.is_held && !is_unknown(&error) => return error,
-                Some((key, Err(error))) if !self.has_said_error => {
+                Some((key, Err(error))) if !self.is_quiet && !self.has_said_error => {
                     self.has_said_error = true;
                     let error = format!("{:#}", anyhow::Error::new(error));
                     let (key, error) = (printable(key), printable(&error));

@@ -116,6 +116,21 @@ async fn a_key_gives_no_orders_to_the_terminal() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_is_no_text_is_told_of() {
+    let server = RedisServer::start().await;
+    let _guard = hold(&process(&server).await, "order").await;
+    let lock = "hset \"a\\xff\" 8b1c1a3e-0000-4000-8000-000000000000:1 1";
+    server.ask(lock).await;
+    for words in [&["ls", "--json"][..], &["ls", "--json", "--sort", "key"]] {
+        let listed = run(&server.url(), words).await;
+        assert_eq!((listed.code, lines(&listed).len()), (Some(0), 1));
+        let said =
+            "reentry: 1 key is no UTF-8, and left out: it may be a lock of another program\n";
+        assert_eq!(listed.err, said);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn nothing_held_is_nothing_printed() {
     let server = RedisServer::start().await;
     let listed = run(&server.url(), &["ls"]).await;

@@ -43,6 +43,27 @@ async fn a_lock_that_is_held_is_not_acquired() {
     assert_eq!(holder.code().await, Some(1));
 }
 
+/// cron(8) sends a mail for each line that a job prints.
+#[tokio::test]
+async fn a_quiet_run_says_nothing_of_a_lock_that_is_held() {
+    let server = RedisServer::start().await;
+    let locks = locks_at(&server).await;
+    let guard = locks.lock("a").await.unwrap();
+    for (options, code) in [
+        (&["-q"][..], 124),
+        (&["--quiet", "--json"], 124),
+        (&["-q", "-E", "0"], 0),
+    ] {
+        let words = [&["-k", "a", "-n"], options].concat();
+        let ended = ended_of(&mut script_at(&server, &words, "echo no"));
+        assert_eq!((ended.code, &*ended.out, &*ended.err), (Some(code), "", ""));
+    }
+    guard.release().await.unwrap();
+    // What else is wrong is told.
+    let wrong = reentry_at(&server, &["run", "-q", "-k", "a", "--", "/nowhere/at-all"]);
+    assert!(ended_of(&mut { wrong }).err.contains("/nowhere/at-all"));
+}
+
 #[tokio::test]
 async fn a_run_that_waits_enters_when_the_holder_leaves() {
     let server = RedisServer::start().await;

@@ -118,6 +118,65 @@ fn wrong_arguments_are_no_code_of_a_command() {
     }
 }
 
+/// As of timeout(1): the command begins with the first word that is no option.
+#[tokio::test]
+async fn the_command_needs_no_dashes_before_it() {
+    let server = RedisServer::start().await;
+    let words = [
+        "run",
+        "-k",
+        "a",
+        "sh",
+        "-c",
+        "echo $1; exit 3",
+        "--json",
+        "-v",
+    ];
+    let ended = ended_of(&mut reentry_at(&server, &words));
+    assert_eq!(
+        (ended.code, &*ended.out, &*ended.err),
+        (Some(3), "-v\n", "")
+    );
+}
+
+#[test]
+fn wrong_arguments_are_json_where_that_was_asked_for() {
+    for words in [
+        &["--json", "run", "-k", "a"][..],
+        &["run", "--json", "-k", "a", "--ttl", "soon", "--", "true"],
+        &["ls", "--json", "--nonsense"],
+    ] {
+        let ended = ended(words);
+        assert_eq!((ended.code, &*ended.out), (Some(125), ""), "{words:?}");
+        let error: serde_json::Value = serde_json::from_str(&ended.err).unwrap();
+        assert_eq!(error["exit_code"], 125, "{error}");
+        let what = error["error"].as_str().unwrap();
+        assert!(
+            !what.starts_with("error") && !what.contains("Usage"),
+            "{what}"
+        );
+    }
+    let of_command = ["run", "-k", "a", "--ttl", "soon", "--", "true", "--json"];
+    assert!(ended(&of_command).err.starts_with("error: "));
+}
+
+#[test]
+fn an_address_in_a_wrong_place_is_told_without_its_password() {
+    let url = "redis://user:hunter2@127.0.0.1:1";
+    for words in [
+        &["ls", "*", url][..],
+        &["ls", "--sort", url],
+        &["--json", "ls", "--sort", url],
+        &["doctor", url],
+        &["ls", &format!("--{url}")],
+    ] {
+        let ended = ended(words);
+        assert_eq!(ended.code, Some(125), "{words:?}");
+        assert!(ended.err.contains("://***"), "{words:?}: {}", ended.err);
+        assert!(!ended.err.contains("hunter2"), "{}", ended.err);
+    }
+}
+
 #[test]
 fn a_server_that_is_away_is_told_without_its_password() {
     let port = Port::reserve();
@@ -137,6 +196,34 @@ fn a_server_that_is_away_is_told_without_its_password() {
             assert_eq!(ended.err.starts_with("{\"error\":\""), !form.is_empty());
         }
     }
+}
+
+/// The result of the command counts, and others may have to wait.
+#[tokio::test]
+async fn a_release_that_is_not_answered_is_told() {
+    let server = RedisServer::start().await;
+    let mut command = script_at(
+        &server,
+        &["-k", "a", "--ttl", "1h"],
+        "echo up; read line; exit 7",
+    );
+    command.env("REENTRY_RESPONSE_TIMEOUT", "500ms");
+    // Its standard error is a line of its output.
+    let mut both = Command::new("sh");
+    both.args(["-c", "exec \"$@\" 2>&1", "sh"])
+        .arg(command.get_program());
+    both.args(command.get_args()).envs(
+        command
+            .get_envs()
+            .filter_map(|(name, value)| Some((name, value?))),
+    );
+    let mut run = Running::start(&mut both);
+    run.says("up").await;
+    server.stop();
+    drop(run.input.take());
+    run.says("reentry: the release of `a` was not answered: it may be locked until its lease ends, 1h at most")
+        .await;
+    assert_eq!(run.code().await, Some(7));
 }
 
 #[tokio::test]

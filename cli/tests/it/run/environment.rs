@@ -96,6 +96,63 @@ async fn a_run_inside_of_one_for_the_same_key_fails_at_once() {
     assert_eq!(ended.code, Some(125), "{}", ended.err);
 }
 
+/// A script that takes its own lock works alone, and inside of a run that has it.
+#[tokio::test]
+async fn a_lock_of_an_outer_run_is_entered_once_more() {
+    let server = RedisServer::start().await;
+    let program = env!("CARGO_BIN_EXE_reentry");
+    // Two floors down, beside a key of its own, and alone.
+    for (outer, keys, lines) in [
+        ("-k a", "-k a", 1),
+        ("-k a", "-k a -k c", 2),
+        ("-k o", "-k a", 1),
+    ] {
+        let inner = format!("{program} run --reenter {keys} sh -c '{TELL}; exit 3'");
+        let script = format!("echo \"$REENTRY_KEY $REENTRY_TOKEN\"; {program} run -k b -- {inner}");
+        let options: Vec<_> = outer.split(' ').collect();
+        let ended = ended_of(&mut script_at(&server, &options, &script));
+        assert_eq!((ended.code, &*ended.err), (Some(3), ""), "{ended:?}");
+        let told: Vec<_> = ended.out.lines().collect();
+        assert_eq!(told.len(), 2 + 2 * lines, "{told:?}");
+        let of_inner = told[1..=lines].iter().zip(&told[1 + lines..]);
+        let of_inner: Vec<_> = of_inner
+            .map(|(key, token)| format!("{key} {token}"))
+            .collect();
+        // What is held already has the token of the outer run.
+        assert_eq!(
+            of_inner.contains(&told[0].to_owned()),
+            outer == "-k a",
+            "{told:?}"
+        );
+    }
+    assert_eq!(server.leftovers().await, [""; 0]);
+}
+
+#[tokio::test]
+async fn a_shared_lock_is_entered_once_more_as_a_shared_one() {
+    let server = RedisServer::start().await;
+    let program = env!("CARGO_BIN_EXE_reentry");
+    for (outer, inner, code) in [("-s", "", 125), ("-s", "-s", 0), ("-v", "-s", 0)] {
+        let script = format!("{program} run --reenter {inner} -k a -- echo inner");
+        let ended = ended_of(&mut script_at(&server, &[outer, "-k", "a"], &script));
+        assert_eq!(ended.code, Some(code), "{ended:?}");
+    }
+}
+
+/// The outer run has the lock, and with it the end of all that is inside.
+#[tokio::test]
+async fn what_has_entered_once_more_ends_at_a_loss() {
+    let server = RedisServer::start().await;
+    let locks = locks_at(&server).await;
+    let program = env!("CARGO_BIN_EXE_reentry");
+    let script = format!("{program} run --reenter -k a -- sh -c 'echo up; sleep 1000; true'");
+    let mut run = Running::start(&mut script_at(&server, &["-k", "a"], &script));
+    run.says("up").await;
+    assert!(locks.force_release("a").await.unwrap());
+    assert_eq!(run.code().await, Some(123));
+    assert_eq!(run.rest().await, [""; 0]);
+}
+
 /// Each has what the other one wants, and is not released before its command has ended.
 #[tokio::test]
 async fn of_runs_inside_of_runs_in_a_ring_one_gives_way() {

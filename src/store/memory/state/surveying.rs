@@ -55,6 +55,7 @@ impl State {
                 .filter(is_meant)
                 .map(str::to_owned)
                 .collect(),
+            unnamed: 0,
             progress: if next.is_some() {
                 seen as f64 / (seen + left) as f64
             } else {
