@@ -44,7 +44,7 @@ impl Load {
     }
 }
 
-/// Asserts that something has happened at most so many times a second, but for `more` at the beginning.
+/// Asserts that something has happened at most so many times a second, and `more` at the beginning.
 pub fn assert_rate(what: &str, count: u64, per_second: u64, length: Duration, more: u64) {
     let most = more + per_second * (length.as_secs() + 1);
     assert!(count <= most, "{count} {what} in {length:?}");

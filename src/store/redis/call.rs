@@ -68,6 +68,14 @@ impl Call {
         ["release", "unshare", "release_all"].contains(&self.verb)
     }
 
+    /// Whether a replica could answer it.
+    pub(super) fn only_reads(&self) -> bool {
+        let reads = [
+            "inspect", "glance", "queue", "holds", "look", "scan", "dbsize",
+        ];
+        reads.contains(&self.verb)
+    }
+
     /// What makes its script known to the server.
     pub(super) fn load(&self) -> Option<Self> {
         let mut load = cmd("SCRIPT");

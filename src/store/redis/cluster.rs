@@ -17,7 +17,7 @@ use deadpool_redis::redis::Value;
 use tokio::{select, time::Instant};
 
 use self::{
-    known::Known,
+    known::{Known, Node, PAUSE},
     redirection::{may_be_elsewhere, redirection},
 };
 use super::{
@@ -25,7 +25,7 @@ use super::{
     attempt::Attempt,
     call::{Call, Way},
     common::{Common, Role},
-    connect::{Connector, Passage},
+    connect::{Connector, passage::Passage},
     reply::Unexpected,
     source::Source,
 };
@@ -47,9 +47,6 @@ mod redirection;
 /// How many redirections a request follows.
 const REDIRECTIONS: usize = 5;
 
-/// The least pause between two attempts to learn the map.
-const PAUSE: Duration = Duration::from_millis(100);
-
 /// The servers of a cluster.
 pub(super) struct Cluster {
     /// How they are connected to: one of them.
@@ -60,13 +57,6 @@ pub(super) struct Cluster {
     learning: Attempt<Result<(), StoreError>>,
     /// Whose turn it is among servers that are equally good.
     turn: AtomicUsize,
-}
-
-/// A server, and the connection to it.
-#[derive(Debug)]
-struct Node {
-    place: Place,
-    connector: Arc<Connector>,
 }
 
 impl Cluster {

@@ -18,7 +18,6 @@ use futures_util::{FutureExt, future::Shared};
 use tokio::{sync::watch, time::Instant};
 
 use self::breaker::Breaker;
-pub(super) use self::passage::Passage;
 use super::{
     call::{Call, Way},
     common::{Common, Role},
@@ -37,7 +36,7 @@ use crate::base::{
 
 mod breaker;
 mod opening;
-mod passage;
+pub(super) mod passage;
 
 /// The least time between two suspicions by which a connection is given up.
 const SUSPICIONS: Duration = Duration::from_millis(500);

@@ -2,9 +2,7 @@
 
 use std::{error::Error, fmt, future::poll_fn, io, pin::pin, sync::Arc, time::Duration};
 
-use deadpool_redis::redis::{
-    ErrorKind, RedisError, ServerErrorKind, Value, aio::MultiplexedConnection,
-};
+use deadpool_redis::redis::{RedisError, Value, aio::MultiplexedConnection};
 use futures_util::future::Either;
 use tokio::time::Instant;
 
@@ -154,8 +152,7 @@ fn is_done(error: &RedisError) -> bool {
     error.is_unrecoverable_error()
         || error.is_io_error()
         || error.is_timeout()
-        || error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly)
-        || failure::condition(error) == Some("READONLY")
+        || failure::refuses_to_write(error)
 }
 
 impl fmt::Debug for Connection {

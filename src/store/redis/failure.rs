@@ -51,15 +51,21 @@ pub(super) fn condition(error: &RedisError) -> Option<&'static str> {
     })
 }
 
-/// Whether the server would refuse any other request about a lock as well: it loads its data, is busy, is a replica, or
-/// its cluster is down. Of a cluster that is up it may lack single slots.
+/// Whether the server is a replica.
+pub(super) fn refuses_to_write(error: &RedisError) -> bool {
+    error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly)
+        || condition(error) == Some("READONLY")
+}
+
+/// Whether the server would refuse any other request as well: it loads its data, is busy, or its cluster is down. Of a
+/// cluster that is up it may lack single slots.
 pub(super) fn refuses_all(error: &RedisError) -> bool {
     use ServerErrorKind as Server;
     let detail = error.detail().unwrap_or_default();
     match error.kind() {
-        ErrorKind::Server(Server::BusyLoading | Server::MasterDown | Server::ReadOnly) => true,
+        ErrorKind::Server(Server::BusyLoading | Server::MasterDown) => true,
         ErrorKind::Server(Server::ClusterDown) => detail.contains("cluster is down"),
-        _ => matches!(condition(error), Some("BUSY" | "READONLY")),
+        _ => condition(error) == Some("BUSY"),
     }
 }
 
@@ -190,7 +196,7 @@ mod tests {
             ("-MASTERDOWN Link with MASTER is down", true),
             (
                 "-READONLY You can't write against a read only replica.",
-                true,
+                false,
             ),
             ("-BUSY Redis is busy running a script.", true),
             ("-CLUSTERDOWN The cluster is down", true),

@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 use crate::support::load::{Load, assert_rate};
 use crate::support::{DEADLINE, Direction, Rig, eventually, within};
 use futures_util::future::join_all;
-use reentry::Locks;
+use reentry::{Locks, LocksBuilder};
 use tokio::task::JoinHandle;
 
 const SECOND: Duration = Duration::from_secs(1);
 
 /// Callers that want a lock each.
-const MANY: usize = 500;
+const MANY: usize = 1_000;
 
 fn callers(locks: &Locks) -> Vec<JoinHandle<()>> {
     let call = |number| {
@@ -43,13 +43,7 @@ async fn a_proxy_that_closes_at_once_is_connected_to_a_few_times_a_second() {
     let count = rig.proxy.connections() - before;
     assert_rate("connections", count, 5, since.elapsed(), 20);
     rig.server.start_again().await;
-    let back = Instant::now();
     all_enter(callers).await;
-    eprintln!(
-        "{count} in {:?}, back in {:?}",
-        since.elapsed(),
-        back.elapsed()
-    );
 }
 
 #[tokio::test]
@@ -62,7 +56,6 @@ async fn holders_behind_a_proxy_that_closes_at_once_connect_a_few_times_a_second
     outage(&rig.locks).await;
     let count = rig.proxy.connections() - before;
     assert_rate("connections", count, 5, since.elapsed(), 20);
-    eprintln!("{count} in {:?}", since.elapsed());
     for guard in held {
         assert!(!guard.unwrap().held().is_lost());
     }
@@ -78,20 +71,18 @@ async fn a_server_that_became_a_replica_is_asked_a_few_times_a_second() {
     let callers = callers(&rig.locks);
     outage(&rig.locks).await;
     let (connections, commands, length) = before.so_far(&servers).await;
-    eprintln!("{connections} {commands} in {length:?}");
     assert_rate("connections", connections, 5, length, 20);
     // Each of the callers has asked once when it came. What a script calls counts as well.
     assert_rate("commands", commands, 50, length, 8 * MANY as u64);
     rig.server.ask("REPLICAOF NO ONE").await;
-    let back = Instant::now();
     all_enter(callers).await;
-    eprintln!("back in {:?}", back.elapsed());
 }
 
-/// It answers whoever connects, and executes nothing. Each of the holders finds the connection silent at another time.
+/// The server accepts connections, and executes nothing. Each of the holders finds the connection silent at another time.
 #[tokio::test]
 async fn holders_suspect_a_silent_server_a_few_times_a_second() {
-    let rig = Rig::build(|builder| builder.ttl(9 * SECOND)).await;
+    let options = |builder: LocksBuilder| builder.ttl(9 * SECOND).response_timeout(DEADLINE);
+    let rig = Rig::build(options).await;
     let mut held = Vec::new();
     rig.proxy.delay(Direction::ToClient, SECOND / 50);
     for number in 0..50 {
@@ -105,12 +96,7 @@ async fn holders_suspect_a_silent_server_a_few_times_a_second() {
     eventually(DEADLINE, "the connection is suspected", is_retried).await;
     outage(&rig.locks).await;
     let count = rig.proxy.connections() - before;
-    eprintln!("{count} in {:?}", since.elapsed());
     assert_rate("connections", count, 5, since.elapsed(), 20);
     rig.server.ask("CLIENT UNPAUSE").await;
-    for guard in held {
-        within(DEADLINE, "the release", guard.release())
-            .await
-            .unwrap();
-    }
+    drop(held);
 }

@@ -16,8 +16,8 @@ fn names() -> impl Iterator<Item = String> {
     (0..MANY).map(|number| format!("order:{number}"))
 }
 
-/// Lasts as long as a caller waits in vain. Those that run are asked a few times a second meanwhile, but for so many
-/// commands at the beginning.
+/// Lasts as long as a caller waits in vain. Meanwhile those that run are asked a few times a second, after so many commands
+/// at the beginning.
 async fn outage(cluster: &Cluster, locks: &Locks, key: String, at_first: u64) {
     let running: Vec<&RedisServer> = cluster.nodes.iter().filter(|it| it.is_running()).collect();
     let before = Load::of(&running).await;
@@ -25,7 +25,6 @@ async fn outage(cluster: &Cluster, locks: &Locks, key: String, at_first: u64) {
     let error = within(PATIENCE, "the wait ends", waiting).await;
     assert!(error.unwrap_err().is_unavailable());
     let (connections, commands, length) = before.so_far(&running).await;
-    eprintln!("{connections} {commands} in {length:?}");
     assert_rate("connections", connections, 5, length, 20);
     assert_rate("commands", commands, 50, length, 200 + at_first);
 }
@@ -52,9 +51,7 @@ async fn a_cluster_that_is_down_is_asked_a_few_times_a_second() {
     // Each of them has asked once when it came.
     outage(&cluster, &locks, key, 3 * MANY as u64).await;
     start_again(&cluster).await;
-    let back = std::time::Instant::now();
     all_turns(callers).await;
-    eprintln!("back in {:?}", back.elapsed());
 }
 
 #[tokio::test]

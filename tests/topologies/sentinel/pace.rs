@@ -27,7 +27,6 @@ async fn sentinels_are_asked_a_few_times_a_second_while_they_elect() {
     let entered = locks.with_lock("entered in the new primary", async {});
     within(PATIENCE, "a new primary", entered).await.unwrap();
     let (connections, commands, length) = before.so_far(&sentinels).await;
-    eprintln!("{connections} {commands} in {length:?}");
     // They ask each other as well: some 20 commands a second.
     assert_rate("connections", connections, 5, length, 20);
     assert_rate("commands", commands, 50 + 20, length, 200);

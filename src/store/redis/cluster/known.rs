@@ -8,17 +8,26 @@ use std::{
 
 use tokio::time::Instant;
 
-use super::{Node, PAUSE};
 use crate::{
     base::{backoff::Pauses, timer::after},
-    store::redis::address::Place,
+    store::redis::{address::Place, connect::Connector},
 };
+
+/// The least pause between two attempts to learn the map.
+pub(super) const PAUSE: Duration = Duration::from_millis(100);
 
 /// The longest pause between two attempts to learn the map, jitter aside.
 const LONGEST: Duration = Duration::from_millis(300);
 
 /// How long the map must not have been learnt for the pauses to begin anew.
 pub(super) const QUIET: Duration = Duration::from_secs(2);
+
+/// A server, and the connection to it.
+#[derive(Debug)]
+pub(super) struct Node {
+    pub(super) place: Place,
+    pub(super) connector: Arc<Connector>,
+}
 
 /// What is known of the servers.
 #[derive(Debug)]

@@ -14,8 +14,8 @@ use futures_util::{
 use tokio::time::Instant;
 
 use super::{
-    Cluster, Node,
-    known::{Known, QUIET},
+    Cluster,
+    known::{Known, Node, QUIET},
     map::SlotMap,
 };
 use crate::{

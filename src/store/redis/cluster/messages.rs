@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, atomic::Ordering::Relaxed};
 
-use super::{Cluster, Node};
+use super::{Cluster, known::Node};
 use crate::{
     base::error::StoreError,
     store::redis::{

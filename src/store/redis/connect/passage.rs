@@ -1,35 +1,40 @@
 //! How a request comes by its connection: at once while all is well, else when the server is tried again.
 
 use std::{
+    io,
     sync::{Arc, atomic::Ordering::Relaxed},
     time::Duration,
 };
 
 use deadpool_redis::redis::Value;
-use tokio::{select, time::Instant};
+use tokio::{select, sync::watch, task::AbortHandle, time::Instant};
 
 use super::{
-    super::{
-        call::{Call, Way},
-        connection::{Cause, Connection, Fault},
-        failure,
-    },
     Connector,
     breaker::{Breaker, Pass, Step},
 };
-use crate::base::{
-    error::{Effect, StoreError},
-    timer::sleep_until,
+use crate::{
+    base::{
+        error::{Effect, StoreError},
+        timer::sleep_until,
+    },
+    store::redis::{
+        call::{Call, Way},
+        connection::{Cause, Connection, Fault},
+        failure::{refuses_all, refuses_to_write},
+    },
 };
 
 /// A connection for one request, the outcome of which tells how the server is.
-pub(in crate::store::redis) struct Passage {
-    pub(in crate::store::redis) connection: Arc<Connection>,
+#[derive(Clone)]
+pub(crate) struct Passage {
+    pub(crate) connection: Arc<Connection>,
     pass: Pass,
-    _trial: Option<Trial>,
+    /// If it goes out alone.
+    trial: Option<Arc<Trial>>,
 }
 
-/// A request that tries a server. The next one does when it is dropped.
+/// A request that goes out alone. The next one does when it is dropped.
 struct Trial {
     connector: Arc<Connector>,
     pass: Pass,
@@ -43,21 +48,30 @@ impl Drop for Trial {
     }
 }
 
+/// A task that ends with its caller.
+struct Sending(AbortHandle);
+
+impl Drop for Sending {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
 impl Connector {
     /// A passage, if there is a connection and requests flow.
-    pub(in crate::store::redis) fn open_passage(&self) -> Option<Passage> {
+    pub(crate) fn open_passage(&self) -> Option<Passage> {
         let losses = self.losses.load(Relaxed);
         let state = self.state.lock();
         Some(Passage {
             pass: state.breaker.flowing()?,
             connection: Arc::clone(state.present(losses)?),
-            _trial: None,
+            trial: None,
         })
     }
 
     /// A passage, which may have to be waited for. A request that comes after a failure waits for the next attempt, and
     /// fails with it.
-    pub(in crate::store::redis) async fn passage(self: &Arc<Self>) -> Result<Passage, StoreError> {
+    pub(crate) async fn passage(self: &Arc<Self>) -> Result<Passage, StoreError> {
         match self.open_passage() {
             Some(passage) => Ok(passage),
             // Rare, and more than the rest of a request.
@@ -66,69 +80,104 @@ impl Connector {
     }
 
     async fn another_passage(self: &Arc<Self>) -> Result<Passage, StoreError> {
-        let pass = self.pass().await?;
-        let trial = pass.is_trial.then(|| Trial {
-            connector: Arc::clone(self),
-            pass,
-        });
-        let connection = self.connection().await;
-        let connection = connection.inspect_err(|error| {
-            self.tell(|breaker, now| breaker.failed(pass, error.clone(), now));
-        })?;
-        Ok(Passage {
-            connection,
-            pass,
-            _trial: trial,
-        })
-    }
-
-    async fn pass(&self) -> Result<Pass, StoreError> {
-        let timeouts = self.common.timeouts;
-        let limit = timeouts.connect.saturating_add(timeouts.response);
-        let (mut failures, mut news) = (None, None);
+        let before = self.state.lock().breaker.failures();
+        let mut news = self.news.subscribe();
         loop {
-            let (until, news) = {
-                let mut state = self.state.lock();
-                let breaker = &mut state.breaker;
-                let before = *failures.get_or_insert(breaker.failures());
+            // From here on no news is missed.
+            news.borrow_and_update();
+            let step = {
+                let breaker = &self.state.lock().breaker;
                 if let Some(error) = breaker.failed_since(before) {
                     return Err(error.clone());
                 }
-                match breaker.step(Instant::now(), limit) {
-                    Step::Go(pass) => return Ok(pass),
-                    // From here on no news is missed.
-                    Step::Wait(until) => (until, news.get_or_insert_with(|| self.news.subscribe())),
-                }
+                breaker.step(Instant::now())
             };
-            select! {
-                biased;
-                // The sender lives as long as this.
-                _ = news.changed() => {}
-                () = sleep_until(until) => {}
+            let (Step::Go(pass) | Step::Try(pass)) = step else {
+                wait(&mut news, step).await;
+                continue;
+            };
+            let connection = self.connection().await;
+            let connection = connection.inspect_err(|error| {
+                self.tell(|breaker, now| breaker.failed(pass, error.clone(), now));
+            })?;
+            // One that was lost meanwhile is used as well: that is a failure.
+            if let Some((pass, trial)) = self.pass(pass) {
+                return Ok(Passage {
+                    connection,
+                    pass,
+                    trial,
+                });
             }
         }
     }
 
+    /// A request has a connection, and goes out now: with others, or as the first one alone.
+    fn pass(self: &Arc<Self>, pass: Pass) -> Option<(Pass, Option<Arc<Trial>>)> {
+        let timeouts = self.common.timeouts;
+        let limit = timeouts.connect.saturating_add(timeouts.response);
+        let breaker = &mut self.state.lock().breaker;
+        if let Some(pass) = breaker.flowing() {
+            return Some((pass, None));
+        }
+        let pass = breaker.begin_trial(pass, Instant::now(), limit)?;
+        let connector = Arc::clone(self);
+        Some((pass, Some(Arc::new(Trial { connector, pass }))))
+    }
+
     /// Sends a call over a passage. The connection is given up where the answer says so.
-    pub(in crate::store::redis) async fn send(
-        &self,
+    pub(crate) async fn send(
+        self: &Arc<Self>,
         passage: &Passage,
         call: &Call,
         way: Way,
         limit: Duration,
     ) -> Result<Value, Cause> {
-        let asked = self.try_ask(&passage.connection, call, way, limit).await;
-        self.heed(passage, &asked);
+        let asked = match passage.trial {
+            None => {
+                let asked = self.try_ask(&passage.connection, call, way, limit).await;
+                self.heed(passage, call, &asked);
+                asked
+            }
+            // Rare, and more than the rest of a request.
+            Some(_) => Box::pin(self.send_alone(passage, call, way, limit)).await,
+        };
         asked.map_err(|fault| fault.cause)
     }
 
+    /// By a task, so that the others are told also where the caller is left alone.
+    async fn send_alone(
+        self: &Arc<Self>,
+        passage: &Passage,
+        call: &Call,
+        way: Way,
+        limit: Duration,
+    ) -> Result<Value, Fault> {
+        let (connector, passage, call) = (Arc::clone(self), passage.clone(), call.clone());
+        let sending = tokio::spawn(async move {
+            let asking = connector.try_ask(&passage.connection, &call, way, limit);
+            let asked = asking.await;
+            connector.heed(&passage, &call, &asked);
+            asked
+        });
+        let _sending = Sending(sending.abort_handle());
+        sending.await.unwrap_or_else(|_ended| {
+            let cause = "the runtime that sent the request has ended";
+            let error = io::Error::new(io::ErrorKind::ConnectionAborted, cause);
+            Err(Fault {
+                cause: Cause::Driver(error.into()),
+                is_done: false,
+            })
+        })
+    }
+
     /// What has become of a request tells others whether to go out.
-    fn heed(&self, passage: &Passage, asked: &Result<Value, Fault>) {
+    fn heed(&self, passage: &Passage, call: &Call, asked: &Result<Value, Fault>) {
         let pass = passage.pass;
+        let answered = |breaker: &mut Breaker, now| breaker.answered(pass, call.only_reads(), now);
         let Fault { cause, is_done } = match asked {
             Err(fault) => fault,
-            Ok(_) if !pass.is_trial => return,
-            Ok(_) => return self.tell(|breaker, now| breaker.answered(pass, now)),
+            Ok(_) if passage.trial.is_none() => return,
+            Ok(_) => return self.tell(answered),
         };
         let error = || {
             let endpoint = &passage.connection.endpoint;
@@ -136,15 +185,18 @@ impl Connector {
         };
         match cause {
             Cause::Late => {}
-            Cause::Driver(refusal) if failure::refuses_all(refusal) => {
+            Cause::Driver(refusal) if refuses_to_write(refusal) => {
+                self.tell(|breaker, now| breaker.refused_to_write(pass, error(), now));
+            }
+            Cause::Driver(refusal) if refuses_all(refusal) => {
                 self.tell(|breaker, now| breaker.failed(pass, error(), now));
             }
             _ if *is_done => self.tell(|breaker, now| breaker.lost(pass, error(), now)),
-            Cause::Silence(_) if pass.is_trial => {
+            Cause::Silence(_) if passage.trial.is_some() => {
                 self.tell(|breaker, now| breaker.failed(pass, error(), now));
             }
-            Cause::Driver(_) if pass.is_trial => {
-                self.tell(|breaker, now| breaker.answered(pass, now));
+            Cause::Driver(_) if passage.trial.is_some() => {
+                self.tell(answered);
             }
             Cause::Silence(_) | Cause::Driver(_) => {}
         }
@@ -153,7 +205,27 @@ impl Connector {
     /// Changes whether requests go out, and wakes those that wait for that.
     fn tell(&self, change: impl FnOnce(&mut Breaker, Instant)) {
         let now = Instant::now();
-        change(&mut self.state.lock().breaker, now);
-        self.news.send_replace(());
+        let is_news = {
+            let breaker = &mut self.state.lock().breaker;
+            let before = breaker.state();
+            change(breaker, now);
+            breaker.state() != before
+        };
+        if is_news {
+            self.news.send_replace(());
+        }
+    }
+}
+
+/// Waits for its time, or for news.
+async fn wait(news: &mut watch::Receiver<()>, step: Step) {
+    let Step::Wait(until) = step else {
+        return;
+    };
+    select! {
+        biased;
+        // The sender lives as long as this.
+        _ = news.changed() => {}
+        () = sleep_until(until) => {}
     }
 }
