@@ -88,19 +88,30 @@ pub(crate) fn timed_out(key: &LockKey, hold: HoldId, waited: Duration, holder: O
     in_the_way!(debug, "timed_out", key, hold, waited, holder);
 }
 
-/// While the store is away it is a warning now and then only.
+/// A failure that many meet while the store is away: a warning now and then, with how many were left out since the one
+/// before it.
+macro_rules! now_and_then {
+    ($warnings:expr, $($event:tt)*) => {
+        match $warnings.admits(Instant::now()) {
+            Some(left_out) => warn!(target: TARGET, left_out, $($event)*),
+            None => debug!(target: TARGET, $($event)*),
+        }
+    };
+}
+
 pub(crate) fn acquire_retried(key: &LockKey, error: &StoreError, warnings: &Throttle) {
-    if warnings.admits(Instant::now()) {
-        warn!(target: TARGET, key = key.as_str(), error = chain(error), "acquire_retried");
-    } else {
-        debug!(target: TARGET, key = key.as_str(), error = chain(error), "acquire_retried");
-    }
+    now_and_then!(
+        warnings,
+        key = key.as_str(),
+        error = chain(error),
+        "acquire_retried"
+    );
 }
 
 /// Waiters have to ask until the subscription is back.
-pub(crate) fn subscribe_retried(inbox: InboxId, error: &StoreError) {
+pub(crate) fn subscribe_retried(inbox: InboxId, error: &StoreError, warnings: &Throttle) {
     metrics::subscribe_failed();
-    warn!(target: TARGET, %inbox, error = chain(error), "subscribe_retried");
+    now_and_then!(warnings, %inbox, error = chain(error), "subscribe_retried");
 }
 
 pub(crate) fn acquire_undone(key: &LockKey, hold: HoldId) {
@@ -146,9 +157,14 @@ pub(crate) fn renewal_unanswered(key: &LockKey) {
     metrics::renewed(key, Renewal::Unanswered);
 }
 
-pub(crate) fn renewal_retried(key: &LockKey, hold: HoldId, error: Option<&StoreError>) {
-    let error = error.map_or_else(|| "no answer in time".to_owned(), chain);
-    warn!(target: TARGET, key = key.as_str(), %hold, error, "renewal_retried");
+pub(crate) fn renewal_retried(
+    key: &LockKey,
+    hold: HoldId,
+    error: Option<&StoreError>,
+    warnings: &Throttle,
+) {
+    let error = || error.map_or_else(|| "no answer in time".to_owned(), chain);
+    now_and_then!(warnings, key = key.as_str(), %hold, error = error(), "renewal_retried");
 }
 
 pub(crate) fn lost(key: &LockKey, hold: HoldId, reason: LostReason, since: Option<Instant>) {
@@ -175,8 +191,13 @@ pub(crate) fn release_backgrounded(key: &LockKey, hold: HoldId) {
     warn!(target: TARGET, key = key.as_str(), %hold, "release_backgrounded");
 }
 
-pub(crate) fn release_retried(key: &LockKey, hold: HoldId, error: &StoreError) {
-    warn!(target: TARGET, key = key.as_str(), %hold, error = chain(error), "release_retried");
+pub(crate) fn release_retried(
+    key: &LockKey,
+    hold: HoldId,
+    error: &StoreError,
+    warnings: &Throttle,
+) {
+    now_and_then!(warnings, key = key.as_str(), %hold, error = chain(error), "release_retried");
 }
 
 /// The release is not tried again; the lease ends by itself.

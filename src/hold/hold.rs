@@ -195,6 +195,11 @@ impl Hold {
         self.state.lock().lease.look(disconnects, now)
     }
 
+    /// The count of disconnects before the request that last confirmed the lease.
+    pub(super) fn disconnects(&self) -> u64 {
+        self.state.lock().lease.disconnects()
+    }
+
     /// What the next renewal asks for.
     pub(super) fn ttl(&self) -> Duration {
         self.state.lock().lease.ttl()

@@ -22,3 +22,4 @@ pub(crate) mod schedule;
 pub(crate) mod scope;
 pub(crate) mod spawned;
 pub(crate) mod sync;
+pub(crate) mod verify;

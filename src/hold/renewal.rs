@@ -23,6 +23,7 @@ use crate::{
         error::{Effect, LostReason, StoreError},
         events,
         mutex::Mutex,
+        throttle::Throttle,
         timer::sleep_until,
     },
     hold::{
@@ -58,6 +59,7 @@ pub(super) async fn renew(
     together: &Together,
     store: &Arc<dyn Store>,
     response_timeout: Duration,
+    warnings: &Throttle,
     place: impl Send,
 ) -> Result<(), Unrenewed> {
     let mut pauses = pauses();
@@ -92,7 +94,7 @@ pub(super) async fn renew(
         if next <= now {
             if let Some(since) = silent {
                 unanswered(&holds);
-                retried(&holds, None);
+                retried(&holds, None, warnings);
                 told_at = Some(now);
                 for hold in holds.as_slice() {
                     store.suspect(hold.key(), since);
@@ -153,7 +155,7 @@ pub(super) async fn renew(
                 if told_at.is_none_or(|at| at <= sent) {
                     unanswered(&holds);
                 }
-                retried(&holds, Some(&error));
+                retried(&holds, Some(&error), warnings);
                 if attempts.is_empty() {
                     let now = Instant::now();
                     if error.effect() != Effect::None {
@@ -197,9 +199,9 @@ fn unanswered(holds: &Holds) {
     }
 }
 
-fn retried(holds: &Holds, error: Option<&StoreError>) {
+fn retried(holds: &Holds, error: Option<&StoreError>, warnings: &Throttle) {
     for hold in holds.as_slice() {
-        let retried = || events::renewal_retried(hold.key(), hold.id(), error);
+        let retried = || events::renewal_retried(hold.key(), hold.id(), error, warnings);
         hold.span().in_scope(retried);
     }
 }

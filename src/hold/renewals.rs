@@ -27,7 +27,7 @@ use tokio::{
 
 use self::{backlogs::Backlogs, of_runtime::OfRuntime};
 use crate::{
-    base::{error::LostReason, key::LockKey, mutex::Mutex, timer::sleep_until},
+    base::{error::LostReason, key::LockKey, mutex::Mutex, throttle::Throttle, timer::sleep_until},
     hold::{
         hold::Hold,
         readers::Readers,
@@ -52,6 +52,8 @@ pub(crate) struct RenewalSchedule {
     queues: Arc<LocalQueues>,
     response_timeout: Duration,
     disconnects: watch::Receiver<u64>,
+    /// Which failures are warned of.
+    failures: Throttle,
     runtimes: Mutex<Vec<OfRuntime>>,
 }
 
@@ -71,6 +73,7 @@ impl RenewalSchedule {
             queues,
             response_timeout,
             disconnects,
+            failures: Throttle::default(),
             runtimes: Mutex::default(),
         })
     }

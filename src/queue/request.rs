@@ -49,8 +49,9 @@ pub(super) struct Requests {
     store: Arc<dyn Store>,
     inbox: InboxId,
     repetitions: Semaphore,
-    /// Of acquires: which of them are warned of.
-    failures: Throttle,
+    /// Which failures are warned of.
+    failed_acquires: Throttle,
+    failed_releases: Throttle,
     pub(super) abandoned: Abandoned,
 }
 
@@ -115,7 +116,8 @@ impl Requests {
             store,
             inbox: InboxId::new(),
             repetitions: Semaphore::new(REPETITIONS),
-            failures: Throttle::default(),
+            failed_acquires: Throttle::default(),
+            failed_releases: Throttle::default(),
             abandoned: Abandoned::default(),
         }
     }
@@ -173,7 +175,7 @@ impl Requests {
             Ok(reply) => reply,
             Err(error) if error.is_refused() => Reply::Refused(error),
             Err(error) => {
-                events::acquire_retried(key, &error, &self.failures);
+                events::acquire_retried(key, &error, &self.failed_acquires);
                 Reply::Unanswered(error)
             }
         };
@@ -290,7 +292,7 @@ impl Requests {
                 self.abandoned.add(key, stands_until);
                 return (Err(Failure::Store(error)), answer);
             }
-            events::release_retried(key, request.hold, &error);
+            events::release_retried(key, request.hold, &error, &self.failed_releases);
             sleep(pause).await;
             // Given back only after the pause, so that the pauses of all together bound the rate; one
             // that is answered lets the next follow at once.

@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::support::{DEADLINE, RedisServer, Rig, eventually, patient};
+use futures_util::future::try_join_all;
+use reentry::testing::Server;
 use reentry::{Held, LockError, Locks, OnLost};
 use tokio::sync::Barrier;
 use tracing::field::{Field, Visit};
@@ -40,6 +42,8 @@ impl<S: Subscriber> Layer<S> for Events {
         if event.metadata().target() == "reentry" {
             let mut fields = Fields(BTreeMap::new());
             event.record(&mut fields);
+            let level = event.metadata().level().to_string();
+            fields.0.insert("level".to_owned(), level);
             self.0.lock().unwrap().push(fields.0);
         }
     }
@@ -136,6 +140,41 @@ async fn what_had_to_be_repeated_is_told_with_the_error() -> Result<(), LockErro
     waiting.await.expect("no panic")?;
     let told = &events.named("acquire_retried")[0];
     assert!(told["error"].contains("127.0.0.1"), "{told:?}");
+    Ok(())
+}
+
+/// 300 holds, a third of which are released, and 20 callers that wait, while the server is away for 40 s.
+#[tokio::test(start_paused = true)]
+async fn what_fails_for_many_is_warned_of_now_and_then() -> Result<(), LockError> {
+    let server = Server::new();
+    let locks = server
+        .builder()
+        .ttl(Duration::from_secs(60))
+        .build()
+        .await?;
+    let (events, _guard) = Events::of_this_test();
+    let guards = (0..300).map(|number| locks.lock(number.to_string()).acquire());
+    let mut guards = try_join_all(guards).await?;
+    server.stop();
+    guards.truncate(200);
+    let waiters = (0..20).map(|number| locks.lock(format!("other:{number}")).wait_forever());
+    let waiters = waiters.map(|waiter| tokio::spawn(waiter.acquire()));
+    let waiters: Vec<_> = waiters.collect();
+    tokio::time::sleep(Duration::from_secs(40)).await;
+    for name in ["acquire_retried", "release_retried", "renewal_retried"] {
+        let told = events.named(name);
+        let warned: Vec<_> = told.iter().filter(|it| it["level"] == "WARN").collect();
+        assert!((5..=8).contains(&warned.len()), "{name}: {}", warned.len());
+        let left_out: usize = warned
+            .iter()
+            .map(|it| it["left_out"].parse::<usize>().unwrap())
+            .sum();
+        assert!(
+            left_out > 100 && left_out < told.len(),
+            "{name}: {left_out}"
+        );
+    }
+    waiters.iter().for_each(tokio::task::JoinHandle::abort);
     Ok(())
 }
 

@@ -27,6 +27,7 @@ use crate::{
         entry::{Entry, Won},
         hold::{CallGraph, Hold},
         scope,
+        verify::{is_behind, verified},
     },
     queue::{Cohort, End},
     store::MOST_TOGETHER,
@@ -84,6 +85,7 @@ impl Engine {
         let nested = entries.holds().len();
         let mut taking = Taking::new(self, entries, terms, (runtime, since), keys.len());
         taking.take_all(keys).await?;
+        taking.verify(nested).await?;
         let begun = taking.entries.holds().iter().skip(nested);
         // Each of them is renewed first, so that there is one request to wait for.
         let confirms = begun.map(|hold| confirm::taken(hold, self.store(), None));
@@ -310,6 +312,22 @@ impl<'a> Taking<'a> {
             since: self.since,
         };
         self.entries.enter(won, place);
+    }
+
+    /// Waits until no connection was lost since the locks that it has begun were confirmed last.
+    async fn verify(&self, nested: usize) -> Result<(), LockError> {
+        let begun = self.entries.holds().get(nested..).unwrap_or_default();
+        let store = self.engine.store();
+        if !begun.iter().any(|hold| is_behind(hold, &**store)) {
+            return Ok(());
+        }
+        let limit = match self.terms.wait {
+            Wait::Never => Some(self.since),
+            wait => wait.limit(self.since),
+        };
+        // Boxed, since it is rarely there.
+        let verified = Box::pin(verified(begun, store, limit));
+        Box::pin(self.entries.unless_lost(verified)).await
     }
 
     /// Fails if the caller does not want to wait for a lock that is not free.

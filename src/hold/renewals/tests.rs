@@ -22,6 +22,7 @@ mod counting;
 mod many;
 mod readers;
 mod review;
+mod verified;
 
 const SECOND: Duration = Duration::from_secs(1);
 const MOMENT: Duration = Duration::from_millis(1);

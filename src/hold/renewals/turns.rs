@@ -51,7 +51,7 @@ impl RenewalSchedule {
 
     async fn renew(&self, together: &Together, place: Option<Place>) {
         let limit = self.response_timeout;
-        let renewal = renew(together, self.store(), limit, place);
+        let renewal = renew(together, self.store(), limit, &self.failures, place);
         let outcome = select! {
             biased;
             () = together.until_ended() => return,

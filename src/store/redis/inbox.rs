@@ -22,7 +22,7 @@ use self::{
 };
 use super::source::{Source, Timeouts};
 use crate::{
-    base::{id::InboxId, mutex::Mutex},
+    base::{id::InboxId, mutex::Mutex, throttle::Throttle},
     store::Listener,
 };
 
@@ -40,6 +40,7 @@ pub(super) struct Inbox {
     timeouts: Timeouts,
     lost: Lost,
     check: Arc<Check>,
+    failures: Arc<Throttle>,
     subscription: Mutex<Option<Subscription>>,
 }
 
@@ -66,6 +67,7 @@ impl Inbox {
             timeouts,
             lost,
             check: Arc::default(),
+            failures: Arc::default(),
             subscription: Mutex::default(),
         }
     }
@@ -88,6 +90,7 @@ impl Inbox {
             lost: Arc::clone(&self.lost),
             check: Arc::clone(&self.check),
             stage: Arc::clone(&stage),
+            failures: Arc::clone(&self.failures),
         };
         let task = tokio::spawn(subscriber.run()).abort_handle();
         *subscription = Some(Subscription { stage, task });

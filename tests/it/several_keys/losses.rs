@@ -110,6 +110,29 @@ async fn a_loss_while_waiting_for_the_next_one_ends_the_wait() {
     eventually(DEADLINE, "nothing is left", left).await;
 }
 
+/// A caller waits for the last lock while the server is replaced by an empty one, where another one takes the first lock.
+#[tokio::test]
+async fn a_body_does_not_begin_with_a_lock_that_went_with_the_server() {
+    let server = RedisServer::start().await;
+    let (locks, other) = (connect(&server).await, connect(&server).await);
+    for _ in 0..5 {
+        // `a` comes last, and `b` before it.
+        let last = other.lock("a").await.unwrap();
+        let waiting = tokio::spawn(locks.lock_all(["a", "b"]).run(async {}));
+        let waits = async || server.ask("EXISTS reentry:queue:{a}:a").await == "1";
+        eventually(DEADLINE, "it waits", waits).await;
+        server.restart_empty().await;
+        let first = within(DEADLINE, "it is free", other.lock("b").acquire())
+            .await
+            .unwrap();
+        let ended = within(DEADLINE, "the loss is noticed", waiting).await;
+        let error = ended.unwrap().unwrap_err();
+        assert!(error.is_lost(), "{error}");
+        first.release().await.unwrap();
+        drop(last.release().await);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_is_held_while_waiting_is_renewed() {
     let locks = Locks::in_memory();

@@ -28,7 +28,7 @@ pub(super) struct Counting {
     pub(super) is_silent: AtomicBool,
     /// Whether an acquire loses the connection.
     pub(super) is_cut: AtomicBool,
-    /// Whether a renewal of several keys is executed a tenth of a second after it was sent.
+    /// Whether a renewal is executed a tenth of a second after it was sent.
     pub(super) is_late: AtomicBool,
     /// Whether a downgrade is refused, a tenth of a second after it was sent.
     pub(super) is_refused: AtomicBool,
@@ -75,13 +75,11 @@ impl Through for Counting {
         match verb {
             Verb::Acquire if self.is_cut.load(Relaxed) => self.disconnect(),
             Verb::Depth => drop(self.changed.fetch_add(1, Relaxed)),
-            Verb::Renew | Verb::Keep => {
+            Verb::Renew | Verb::Keep if self.is_silent.load(Relaxed) => {
                 self.renewed.fetch_add(1, Relaxed);
-                if self.is_silent.load(Relaxed) {
-                    return Box::pin(pending());
-                }
+                return Box::pin(pending());
             }
-            Verb::RenewAll => {
+            Verb::Renew | Verb::Keep | Verb::RenewAll => {
                 self.renewed.fetch_add(1, Relaxed);
                 if self.is_late.load(Relaxed) {
                     return Box::pin(async {

@@ -11,7 +11,10 @@ use tokio::{select, sync::Notify, time::Instant};
 
 use super::{pace::Pace, stage::Stage};
 use crate::{
-    base::{error::StoreError, events, id::InboxId, metrics::Purpose, mutex::Mutex, timer::sleep},
+    base::{
+        error::StoreError, events, id::InboxId, metrics::Purpose, mutex::Mutex, throttle::Throttle,
+        timer::sleep,
+    },
     store::{
         Listener,
         redis::{
@@ -71,6 +74,8 @@ pub(super) struct Subscriber {
     pub(super) lost: Lost,
     pub(super) check: Arc<Check>,
     pub(super) stage: Arc<Mutex<Stage>>,
+    /// Which failures are warned of.
+    pub(super) failures: Arc<Throttle>,
 }
 
 impl Subscriber {
@@ -93,7 +98,7 @@ impl Subscriber {
                     pace.died(began.elapsed())
                 }
                 Err(error) => {
-                    events::subscribe_retried(self.id, &error);
+                    events::subscribe_retried(self.id, &error, &self.failures);
                     self.enter(Stage::Broken);
                     pace.failed()
                 }

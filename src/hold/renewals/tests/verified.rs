@@ -1,0 +1,56 @@
+//! A body of several keys begins once a lost connection is known to have lost none of them.
+
+use super::*;
+use crate::base::timer::sleep;
+
+/// Two locks of which the caller has one, and waits for the other, while the connection is lost. Renewals take a tenth of
+/// a second from then on.
+async fn begins(is_gone: bool) -> (Result<(), LockError>, Option<Duration>) {
+    let store = Counting::new();
+    let (locks, elsewhere) = (store.locks(), store.locks());
+    let taken = locks.lock_all(["a", "b"]).acquire().await.unwrap();
+    let order: Vec<_> = taken.iter().map(|held| held.key().to_owned()).collect();
+    taken.release().await.unwrap();
+    let second = elsewhere.lock(&order[1]).acquire().await.unwrap();
+    let first = async {
+        // The caller asks in every heartbeat.
+        sleep(SECOND - 50 * MOMENT).await;
+        store.is_late.store(true, Relaxed);
+        if is_gone {
+            // As a server does that comes back empty.
+            store.store.forget();
+            store.disconnect();
+            let _new_holder = elsewhere.lock(&order[0]).acquire().await.unwrap();
+            drop(second.release().await);
+            sleep(SECOND).await;
+        } else {
+            store.disconnect();
+            second.release().await.unwrap();
+        }
+        Instant::now()
+    };
+    let mut begun = None;
+    let body = locks.lock_all(["a", "b"]).run(async {
+        begun = Some(Instant::now());
+    });
+    let (ran, released) = tokio::join!(body, first);
+    (
+        ran,
+        begun.map(|begun| begun.saturating_duration_since(released)),
+    )
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_does_not_begin_with_a_lock_that_went_with_the_server() {
+    let (ran, begun) = begins(true).await;
+    assert!(ran.is_err_and(|error| error.is_lost()));
+    assert_eq!(begun, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_begins_when_its_first_lock_is_verified() {
+    let (ran, waited) = begins(false).await;
+    ran.unwrap();
+    let in_time = |waited: Duration| !waited.is_zero() && waited <= SECOND / 2;
+    assert!(waited.is_some_and(in_time), "{waited:?}");
+}
