@@ -66,7 +66,7 @@ async fn a_nested_call_goes_on_while_the_login_is_refused() {
     ground.until_free().await;
 }
 
-/// Who has no lock learns at once that something is to be set right.
+/// A caller that has no lock learns at once that something must be set right.
 #[tokio::test]
 async fn a_caller_that_has_nothing_is_refused_at_once() {
     let ground = Ground::new().await;

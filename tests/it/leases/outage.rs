@@ -74,15 +74,14 @@ async fn a_server_that_goes_down_under_a_holder_costs_it_the_lock_at_its_deadlin
 }
 
 #[tokio::test]
-async fn a_silent_network_costs_the_lock_at_its_deadline_and_a_nested_entry_fails_with_it() {
+async fn a_silent_network_costs_the_lock_at_its_deadline_and_a_nested_call_ends_with_it() {
     let rig = Rig::with_ttl(2 * SECOND).await;
-    let outer = rig.locks.lock(KEY).on_lost(OnLost::KeepRunning);
-    let locked = outer.run(async {
+    let locked = rig.locks.with_lock(KEY, async {
         rig.proxy.blackhole();
-        rig.locks.with_lock(KEY, async {}).await
+        rig.locks.with_lock(KEY, pending::<()>()).await
     });
-    let nested = within(DEADLINE, "the loss is noticed", locked).await;
-    assert_eq!(lost(nested.unwrap()), LostReason::Unconfirmed);
+    let locked = within(DEADLINE, "the loss is noticed", locked).await;
+    assert_eq!(lost(locked), LostReason::Unconfirmed);
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep};
 const SECOND: Duration = Duration::from_secs(1);
 const KEY: &str = "order:42";
 
-/// It has ended in the store, and is released by nobody.
+/// Nothing is left to release.
 #[tokio::test(start_paused = true)]
 async fn a_guard_whose_lock_is_lost_does_not_keep_it() {
     for nested in [false, true] {

@@ -20,7 +20,6 @@ fn descend<'a>(
 ) -> Pin<Box<dyn Future<Output = Result<(), LockError>> + 'a>> {
     Box::pin(async move {
         match levels {
-            0 => Ok(innermost.await),
             1 => locks.lock_all(KEYS).run(innermost).await,
             _ => {
                 let inner = descend(locks, levels - 1, innermost);
