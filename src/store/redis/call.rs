@@ -19,6 +19,8 @@ pub(super) struct Call {
     verb: &'static str,
     script: Option<&'static Script>,
     command: Cmd,
+    /// What follows where the answer is 0.
+    otherwise: Option<Box<Call>>,
 }
 
 impl Script {
@@ -31,6 +33,7 @@ impl Script {
             verb: self.verb,
             script: Some(self),
             command,
+            otherwise: None,
         }
     }
 }
@@ -53,6 +56,7 @@ impl Call {
             verb,
             script: None,
             command,
+            otherwise: None,
         }
     }
 
@@ -62,7 +66,17 @@ impl Call {
 
     /// Whether it ends holds, and changes nothing but what they have left.
     pub(super) fn is_release(&self) -> bool {
-        ["release", "unshare", "release_all"].contains(&self.verb)
+        ["release", "unshare", "release_all", "retain"].contains(&self.verb)
+    }
+
+    /// What follows where the answer is 0, if anything does.
+    pub(super) fn otherwise(&self) -> Option<&Self> {
+        self.otherwise.as_deref()
+    }
+
+    pub(super) fn or(mut self, otherwise: Self) -> Self {
+        self.otherwise = Some(Box::new(otherwise));
+        self
     }
 
     /// What makes its script known to the server.

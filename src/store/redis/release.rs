@@ -16,7 +16,16 @@ pub(super) fn retain(key: &LockKey, request: ReleaseRequest) -> Option<Call> {
     let min_hold = request.min_hold?;
     let marks = if request.tombstone { "x" } else { "" };
     let call = lock_and_line(&RETAIN, key).arg(Field(request.hold));
-    Some(call.millis(min_hold).arg(marks))
+    // Where it is repeated later: the successor may have come and gone.
+    let successor = None;
+    let release = release(
+        key,
+        ReleaseRequest {
+            successor,
+            ..request
+        },
+    );
+    Some(call.millis(min_hold).arg(marks).or(release))
 }
 
 /// Ends a hold, and moves the lock on.
