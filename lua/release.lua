@@ -110,11 +110,14 @@ local function general()
         local remaining = redis.call('PTTL', lock)
         return {0, 0, remaining == -2 and 0 or remaining, now}
       end
-      leave(inbox)
-      -- Readers who stood behind it may enter now.
-      if tidy(now) then
-        admit(now)
-      end
+    elseif entry or successor or not (inbox and redis.call('ZSCORE', line, inbox)) then
+      return {0}
+    end
+    -- Also a place whose entry has expired: it would stay as long as a tombstone. Readers who stood behind it may
+    -- enter now.
+    leave(inbox)
+    if tidy(now) then
+      admit(now)
     end
     return {0}
   end

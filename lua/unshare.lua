@@ -58,7 +58,8 @@ local function depart()
   end
   if left[1] then
     redis.call('HSET', entries, inbox, deadline .. ' ' .. table.concat(left, ',') .. rest)
-  elseif holds == hold then
+  elseif holds == hold or not entry then
+    -- Also a place whose entry has expired: it would stay as long as a tombstone.
     leave(inbox)
   end
 end

@@ -75,6 +75,12 @@ pub(super) struct State {
     span: Span,
 }
 
+impl State {
+    fn is_upgrade(&self, wanted: Mode) -> bool {
+        self.depth.wanted() > 0 && wanted == Mode::Exclusive && self.mode == Mode::Shared
+    }
+}
+
 /// What became of an attempt to enter a hold once more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reentry {
@@ -259,22 +265,23 @@ impl Hold {
 
     /// One level more, and a lease of at least `ttl`.
     pub(super) fn deepen(&self, wanted: Mode, ttl: Option<Duration>) -> Reentry {
-        self.change(
-            |State {
-                 lease, depth, mode, ..
-             }| {
-                if depth.wanted() > 0 && wanted == Mode::Exclusive && *mode == Mode::Shared {
-                    return Reentry::Upgrade;
-                }
-                if !depth.deepen() {
-                    return Reentry::Ended;
-                }
-                if ttl.is_some_and(|ttl| lease.raise_ttl(ttl)) {
-                    depth.lengthen();
-                }
-                Reentry::Entered
-            },
-        )
+        self.change(|state| {
+            if state.is_upgrade(wanted) {
+                return Reentry::Upgrade;
+            }
+            if !state.depth.deepen() {
+                return Reentry::Ended;
+            }
+            if ttl.is_some_and(|ttl| state.lease.raise_ttl(ttl)) {
+                state.depth.lengthen();
+            }
+            Reentry::Entered
+        })
+    }
+
+    /// Whether the lock is held shared, and wanted exclusively.
+    pub(crate) fn is_upgrade(&self, wanted: Mode) -> bool {
+        self.state.lock().is_upgrade(wanted)
     }
 
     /// One level less, and so many guards.

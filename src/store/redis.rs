@@ -255,10 +255,11 @@ impl Store for RedisStore {
         ttl: Duration,
     ) -> Answer<AcquireAllReply> {
         let count = keys.len();
-        let call = keys.iter().fold(ACQUIRE_ALL.call(2 * count), |call, key| {
+        let call = keys.iter().fold(ACQUIRE_ALL.call(3 * count), |call, key| {
             call.arg(key.as_str()).arg(key.line())
         });
-        let call = call.arg(Field(hold)).millis(ttl);
+        let entries = keys.iter().map(Entries);
+        let call = entries.fold(call, Call::arg).arg(Field(hold)).millis(ttl);
         self.run(call, move |reply| reply::acquired_all(reply, count, ttl))
     }
 

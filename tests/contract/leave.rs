@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use deadpool_redis::redis::AsyncCommands;
+
 use super::{
     moves::remaining,
     world::{GRANT, MINUTE, World, near, some_hold, some_waiter, successor},
@@ -54,6 +56,41 @@ async fn a_place_that_is_dead_goes_to_no_successor(world: World) {
     let next = successor(some_hold(), TTL, entry);
     assert_eq!(world.hand_over(first, next).await.successor, None);
     assert_eq!(world.waiting().await, 0);
+}
+
+/// Its entry has expired; the tombstone that the release leaves would keep the place.
+#[tokio::test]
+async fn a_place_without_an_entry_goes_with_the_release_of_its_hold() {
+    let world = World::on_redis().await;
+    for is_reader in [false, true] {
+        let (holder, (waiter, mut entry)) = (some_hold(), some_waiter());
+        entry.life = MINUTE;
+        world.take(holder, TTL).await;
+        if is_reader {
+            world.read_later(&[waiter], entry).await;
+        } else {
+            world.wait(waiter, TTL, entry).await;
+        }
+        world.bury(some_hold()).await;
+        world.pass(2 * MINUTE).await;
+        let places = async || {
+            let line = world.key.line().to_owned();
+            let mut connection = world.server().connection.clone();
+            let score: Option<f64> = connection
+                .zscore(line, entry.inbox.to_string())
+                .await
+                .expect("ZSCORE");
+            score.is_some()
+        };
+        assert!(places().await);
+        if is_reader {
+            world.unshare(waiter, entry.inbox).await;
+        } else {
+            world.leave(waiter, entry.inbox).await;
+        }
+        assert!(!places().await, "reader: {is_reader}");
+        world.release(holder).await;
+    }
 }
 
 /// Two requests of one process were executed in the other order: the lock has moved to the second of its

@@ -16,6 +16,7 @@ on_every_store!(
     one_that_is_held_leaves_the_others_alone,
     the_first_that_is_not_free_is_named,
     a_process_that_waits_is_not_overtaken_and_a_tombstone_of_another_does_not_matter,
+    what_is_dead_in_a_line_keeps_no_lock_from_being_taken,
     asking_again_gives_the_same_tokens_and_never_a_shorter_lease,
     asking_again_where_one_is_gone_changes_nothing,
     a_tombstone_at_any_of_them_refuses_all,
@@ -165,6 +166,35 @@ async fn a_process_that_waits_is_not_overtaken_and_a_tombstone_of_another_does_n
     assert_eq!(answer, AcquireAllReply::Busy { first: 0 });
     world.leave(waiter, entry.inbox).await;
     world.bury(some_hold()).await;
+    world.take_all(&keys, some_hold(), MINUTE).await;
+}
+
+/// A reader whose lock has gone, and a process that has died while it waited: a tombstone keeps their line.
+async fn what_is_dead_in_a_line_keeps_no_lock_from_being_taken(mut world: World) {
+    let keys = keys(&world);
+    let (holder, reader) = (some_hold(), some_hold());
+    world
+        .at(&keys[1], async |world| {
+            world.read(&[reader], MINUTE).await;
+            world.bury(some_hold()).await;
+        })
+        .await;
+    for (key, is_preferred) in [(&keys[0], false), (&keys[2], true)] {
+        let (waiter, entry) = some_waiter();
+        let entry = QueueEntry {
+            life: 2 * MINUTE,
+            is_preferred,
+            ..entry
+        };
+        world
+            .at(key, async |world| {
+                world.take(holder, MINUTE).await;
+                world.wait(waiter, MINUTE, entry).await;
+                world.bury(some_hold()).await;
+            })
+            .await;
+    }
+    world.pass(3 * MINUTE).await;
     world.take_all(&keys, some_hold(), MINUTE).await;
 }
 

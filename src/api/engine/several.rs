@@ -126,6 +126,11 @@ impl Engine {
                     let key = key.name().to_owned();
                     return Err(LockError::AlreadyHeld { key });
                 }
+                // Before anything is sent: what had been entered by then would be left again.
+                Some(hold) if hold.is_upgrade(terms.mode) => {
+                    let key = key.name().to_owned();
+                    return Err(LockError::Upgrade { key });
+                }
                 Some(hold) => held.push(hold),
                 None => left.push(key),
             }

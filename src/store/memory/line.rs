@@ -126,7 +126,15 @@ impl Line {
             if process.holds.is_empty() {
                 self.leave(inbox);
             }
+        } else if self.is_forgotten(inbox) {
+            self.leave(inbox);
         }
+    }
+
+    /// Whether the process has a place, and no entry that says what it waits for.
+    pub(super) fn is_forgotten(&self, inbox: InboxId) -> bool {
+        let mut places = self.preferred.iter().chain(&self.places);
+        places.any(|place| place.inbox == inbox) && !self.entries.contains_key(&inbox)
     }
 
     // ---- the readers inside ----
@@ -192,12 +200,6 @@ impl Line {
     /// Whether there is a place or a tombstone in it.
     pub(super) fn stands(&self) -> bool {
         self.line_ends.is_some()
-    }
-
-    /// Whether there is more in it than tombstones, be it alive or dead.
-    pub(super) fn is_occupied(&self) -> bool {
-        let mut waits = self.preferred.iter().chain(&self.places);
-        waits.next().is_some() || !self.readers.is_empty()
     }
 
     /// Enters the line at its end, or keeps the place that the process has there. Returns whether it has come new, and

@@ -3,7 +3,7 @@
 use crate::support::stats::Calls;
 use crate::support::turns::{processes, unhurried};
 use crate::support::{DEADLINE, RedisServer, Rig, connect, eventually};
-use reentry::Locks;
+use reentry::{LockError, Locks};
 
 const KEYS: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
 
@@ -85,6 +85,22 @@ async fn locks_that_are_all_held_are_re_entered_and_not_acquired() {
     // Two changes of each depth.
     assert_eq!(calls.get("evalsha"), Some(&4));
     assert_eq!((calls.get("exists"), calls.get("del")), (None, None));
+}
+
+#[tokio::test]
+async fn an_upgrade_among_several_keys_is_refused_and_sends_nothing() {
+    let server = RedisServer::start().await;
+    let locks = connect(&server).await;
+    warmed_up(&locks).await;
+    let inside = async {
+        let before = server.commandstats().await;
+        let upgrade = locks.lock_all(["a", "b", "c"]).run(async {}).await;
+        assert!(matches!(upgrade, Err(LockError::Upgrade { key, .. }) if key == "b"));
+        scripts(&server, &before).await
+    };
+    let reading = locks.lock("b").shared().run(inside);
+    let scripts = locks.with_lock("a", reading).await.unwrap();
+    assert_eq!(scripts.unwrap(), 0);
 }
 
 #[tokio::test]

@@ -167,6 +167,38 @@ async fn a_ring_through_locks_with_many_readers_ends() -> Result<(), LockError> 
     Ok(())
 }
 
+/// However many walk: all of them wait for one that waits for many readers.
+#[tokio::test(start_paused = true)]
+async fn long_walks_take_1024_looks_in_a_heartbeat_at_most() -> Result<(), LockError> {
+    const SPAN: u32 = 11;
+    for waits in [3, 40] {
+        let store = Watched::new();
+        let locks = store.locks();
+        let wide = || locks.lock("wide");
+        let readers = try_join_all((0..400).map(|_| wide().shared().acquire())).await?;
+        let wanted = locks.lock("wanted").await?;
+        let behind = wanted.scope(wide().wait_forever().run(async {}));
+        let others = join_all((0..waits).map(async |at| {
+            let inner = locks.lock("wanted").wait_forever().run(async {});
+            locks.lock(format!("own:{at}")).run_flat(inner).await
+        }));
+        let looks = async {
+            // The first looks of each have been taken.
+            sleep(HEARTBEAT / 2).await;
+            let before = store.asked().waits;
+            sleep(HEARTBEAT * SPAN).await;
+            store.asked().waits - before
+        };
+        tokio::select! {
+            _ = behind => unreachable!("there are readers"),
+            _ = others => unreachable!("it is held"),
+            looks = looks => assert!((1..=1_024 * SPAN).contains(&looks), "{waits}: {looks}"),
+        }
+        drop(readers);
+    }
+    Ok(())
+}
+
 /// Holds the outer lock by a guard, and the inner one inside of it. A victim drops the guard and begins anew at once.
 /// Returns how often it was one.
 async fn persists(

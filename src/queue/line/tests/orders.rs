@@ -72,24 +72,6 @@ fn after_so_many_handoffs_another_process_goes_first() {
         .released_by(F);
 }
 
-/// B may be the victim itself, which tries again.
-#[test]
-fn what_the_victim_of_a_deadlock_leaves_goes_to_another_process_first() {
-    Story::of(TWO)
-        .held_by(A)
-        .goes([
-            (join(B), ""),
-            (join(C), ""),
-            (give_way(A), "release A to the queue, then B"),
-            // No other process waits. The count begins again.
-            (held(), "grant B"),
-            (enter(B), ""),
-            (release(B), "release B to C"),
-            (held(), "grant C"),
-        ])
-        .released_by(C);
-}
-
 #[test]
 fn a_lock_that_comes_from_another_process_is_the_first_of_a_row() {
     let used_up = || {

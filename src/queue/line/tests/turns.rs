@@ -216,3 +216,21 @@ fn a_grant_that_is_not_come_for_keeps_waiters_no_longer_than_its_lease() {
         ])
         .released_by(B);
 }
+
+/// B may be the victim itself, which tries again.
+#[test]
+fn what_the_victim_of_a_deadlock_leaves_goes_to_another_process_first() {
+    Story::of(NOTIFY)
+        .held_by(A)
+        .goes([
+            (join(B), ""),
+            (join(C), ""),
+            (give_way(A), "release A to the queue, then B"),
+            // No other process waits. The count begins again.
+            (held(), "grant B"),
+            (enter(B), ""),
+            (release(B), "release B to C"),
+            (held(), "grant C"),
+        ])
+        .released_by(C);
+}

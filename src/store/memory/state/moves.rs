@@ -103,7 +103,10 @@ impl State {
         successor: Option<Successor>,
         now: Instant,
     ) -> Option<AcquireReply> {
-        if !self.line(key, now, |line| line.names(inbox, hold)) {
+        let (is_its, is_forgotten) = self.line(key, now, |line| {
+            (line.names(inbox, hold), line.is_forgotten(inbox))
+        });
+        if !is_its && (!is_forgotten || successor.is_some()) {
             return None;
         }
         // Requests may overtake each other: a successor that has the lock by now would get it once

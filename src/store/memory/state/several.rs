@@ -28,9 +28,12 @@ impl State {
             return AcquireAllReply::Ended;
         }
         let at = self.clock.at(now);
-        let busy = keys.iter().position(|key| {
-            self.live_lock(key, now).is_some() || self.line(key, now, |line| line.is_occupied())
-        });
+        for key in keys {
+            self.tidy(key, now);
+        }
+        let busy = keys
+            .iter()
+            .position(|key| self.live_lock(key, now).is_some() || self.head(key, now).is_some());
         let Some(first) = busy else {
             let token = FencingToken(self.clock.token(at));
             for key in keys {
