@@ -8,10 +8,11 @@ use crate::{
         locks::{Locks, on},
     },
     base::{
-        error::{LockError, StoreError},
+        error::{LockError, LostReason, StoreError},
         id::HoldId,
     },
-    store::{Seen, members::Member, waits::Enclosing},
+    hold::held::Held,
+    store::{Presence, Renewal, Seen, members::Member, waits::Enclosing},
 };
 
 pub use crate::store::members::{Reply, Role};
@@ -94,6 +95,25 @@ impl Locks {
     pub fn __refuses_key(&self, error: &LockError) -> bool {
         let survey = self.engine().store().survey();
         matches!(error, LockError::Store { source, .. } if survey.refuses_key(source))
+    }
+
+    /// Renews a lock now, as its holder does from time to time.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Store`], or [`LockError::Lost`] if the store does not hold it any more.
+    #[doc(hidden)]
+    pub async fn __renew(&self, held: &Held) -> Result<(), LockError> {
+        let key = self.engine().open_key(held.key())?;
+        let (hold, ttl) = (held.hold_id(), held.remaining());
+        let renewed = self.engine().store().renew(&key, Renewal { hold, ttl });
+        match renewed.await.map_err(on(&key))? {
+            Presence::Present => Ok(()),
+            Presence::Gone => Err(LockError::Lost {
+                key: key.name().to_owned(),
+                reason: LostReason::Gone,
+            }),
+        }
     }
 
     /// How the store has answered last to the callers of this process that wait for a lock: it is held, or an error. `None`

@@ -5,31 +5,26 @@
 //! | `facts` | what a server says of itself |
 //! | `server` | what is right and wrong with one server |
 //! | `together` | the same with several of them |
-//! | `asked` | the lock that the user is asked about |
-//! | `acl` | what the user may do |
-//! | `trial` | the same by a lock, where the user may not ask |
+//! | `trial` | a lock that is taken, handed on and released |
+//! | `rights` | what the user may do beside it |
 //! | `finding` | what was found, and how it is printed |
 
-mod acl;
-mod asked;
 mod facts;
 mod finding;
+mod rights;
 mod server;
 mod together;
 mod trial;
 
 use std::time::Duration;
 
-use reentry::{
-    __admin::{Role, Server},
-    Locks,
-};
+use reentry::__admin::{Role, Server};
+use tokio::time::timeout;
 
 use self::{
-    acl::Checked,
-    asked::Asked,
     facts::Facts,
     finding::{Finding, Level, Report, Section},
+    trial::Trial,
 };
 use crate::{
     args::{Global, duration},
@@ -41,15 +36,15 @@ use crate::{
 /// Check whether the servers are fit for locks
 ///
 /// Each server is asked: version, memory, persistence, replication, clock, latency, what the user may do; and all of
-/// them together: clocks against each other, sentinels, slots. Nothing is changed there, but where the user may not ask
-/// for its rights a lock is taken for a moment: that of --key, or one named `reentry-doctor:` and a number. The exit code
+/// them together: clocks against each other, sentinels, slots. At each primary a lock is taken, entered twice, renewed,
+/// handed on to another process and released: that of --key, or one named `reentry-doctor:` and a number. The exit code
 /// is 1 if something is wrong, and with --strict also if something is to be looked at.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The TTL of the locks, which is to outlast a failover
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
     ttl: Duration,
-    /// The key of a lock that the user needs: whether it may take this one is asked for
+    /// The key of a lock that the user needs: this one is tried
     #[arg(long, value_name = "NAME")]
     key: Option<String>,
     /// Fail also if something is to be looked at
@@ -58,13 +53,17 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<Exit> {
-    let locks = connect::locks(global).await?;
-    let servers = locks.__servers().await?;
-    let asked = Asked::new(&global.prefix, args.key.as_deref());
+    let trial = Trial {
+        locks: connect::locks(global).await?,
+        other: connect::locks(global).await?,
+        prefix: global.prefix.clone(),
+        named: args.key,
+    };
+    let servers = trial.locks.__servers().await?;
     let mut sections = Vec::new();
     let mut known = Vec::new();
     for server in &servers {
-        let (section, facts) = look_at(server, &locks, &asked, global).await;
+        let (section, facts) = look_at(server, &trial, global).await;
         sections.push(section);
         known.extend(facts);
     }
@@ -76,6 +75,10 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<Exit> {
             findings: together,
         });
     }
+    for locks in [&trial.locks, &trial.other] {
+        // What a trial that failed has left.
+        let _ = timeout(global.response_timeout, locks.close()).await;
+    }
     let report = Report::new(sections);
     output::print(global, &report)?;
     Ok(match report.worst {
@@ -86,12 +89,7 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<Exit> {
 }
 
 /// What is found at one server.
-async fn look_at(
-    server: &Server,
-    locks: &Locks,
-    asked: &Asked,
-    global: &Global,
-) -> (Section, Option<Facts>) {
+async fn look_at(server: &Server, trial: &Trial, global: &Global) -> (Section, Option<Facts>) {
     let mut section = Section {
         at: server.address().to_owned(),
         role: Some(match server.role() {
@@ -108,19 +106,25 @@ async fn look_at(
             return (section, None);
         }
     };
-    let mut findings = server::of_server(&facts, global.response_timeout);
-    let is_cluster = facts.info("cluster_enabled") == Some("1");
-    match acl::check(server, asked, is_cluster).await {
-        Ok(Checked::Findings(of_user)) => findings.extend(of_user),
-        // A trial is made where locks are.
-        Ok(Checked::Unknown) if *server.role() == Role::Primary => {
-            findings.extend(trial::lock(locks, asked).await);
-        }
-        Ok(Checked::Unknown) => {}
+    let is_of_cluster = global.url.with_secrets().contains("+cluster://");
+    let mut findings = server::of_server(&facts, is_of_cluster, global.response_timeout);
+    match of_user(server, trial).await {
+        Ok(of_user) => findings.extend(of_user),
         Err(error) => findings.push(away(server, &error)),
     }
     section.findings = findings;
     (section, Some(facts))
+}
+
+/// What it does for the user. Locks are at primaries.
+async fn of_user(server: &Server, trial: &Trial) -> Result<Vec<Finding>, String> {
+    let mut findings = match server.role() {
+        Role::Primary => trial.at(server).await?,
+        Role::Replica => Vec::new(),
+        _ => return Ok(Vec::new()),
+    };
+    findings.extend(rights::check(server).await?);
+    Ok(findings)
 }
 
 fn away(server: &Server, error: &str) -> Finding {

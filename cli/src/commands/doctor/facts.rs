@@ -39,13 +39,12 @@ pub(crate) struct Clock {
     pub(crate) longest: Duration,
 }
 
-const SETTINGS: [&str; 7] = [
+const SETTINGS: [&str; 6] = [
     "maxmemory-policy",
     "min-replicas-to-write",
     "min-replicas-max-lag",
     "save",
     "appendfsync",
-    "stop-writes-on-bgsave-error",
     "cluster-node-timeout",
 ];
 

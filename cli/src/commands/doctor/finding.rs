@@ -7,9 +7,6 @@ use serde::Serialize;
 
 use crate::text::printable;
 
-/// The check of what the user may do.
-pub(crate) const CHECK_OF_USER: &str = "user";
-
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]

@@ -11,10 +11,14 @@ use crate::view::short;
 const SLOW: Duration = Duration::from_millis(20);
 
 /// All checks that one server is enough for.
-pub(crate) fn of_server(facts: &Facts, response_timeout: Duration) -> Vec<Finding> {
+pub(crate) fn of_server(
+    facts: &Facts,
+    is_of_cluster: bool,
+    response_timeout: Duration,
+) -> Vec<Finding> {
     let checks = [
         version(facts),
-        role(facts),
+        address(facts, is_of_cluster),
         memory(facts),
         persistence(facts),
         replication(facts),
@@ -49,22 +53,17 @@ fn version(facts: &Facts) -> Option<Finding> {
     })
 }
 
-/// Whether locks can be taken where they are to be taken.
-fn role(facts: &Facts) -> Option<Finding> {
-    const CHECK: &str = "role";
-    if facts.info("loading") == Some("1") {
-        return Some(Finding::fail(
-            CHECK,
-            "it loads its data, and answers nothing until it has done so",
-            "wait",
-        ));
-    }
-    let is_wrong = facts.role == Role::Primary && facts.is_replica();
-    is_wrong.then(|| {
+/// Whether it has all the locks that it is asked for.
+fn address(facts: &Facts, is_of_cluster: bool) -> Option<Finding> {
+    const CHECK: &str = "address";
+    let has_others = facts.info("cluster_enabled") == Some("1")
+        && facts.role == Role::Primary
+        && facts.number("cluster_size") != Some(1);
+    (has_others && !is_of_cluster).then(|| {
         Finding::fail(
             CHECK,
-            "locks are asked for here, but it is a replica: it refuses every lock with READONLY",
-            "name the primary, or use the sentinels (redis+sentinel://), which know it",
+            "it is one server of a cluster, and refuses the locks that others have",
+            "use redis+cluster://",
         )
     })
 }
@@ -113,23 +112,7 @@ fn percent(used: u64, most: u64) -> u64 {
 fn persistence(facts: &Facts) -> Option<Finding> {
     const CHECK: &str = "persistence";
     let is_aof = facts.info("aof_enabled")? == "1";
-    let is_failing = |name: &str| facts.info(name) == Some("err");
-    if is_aof && is_failing("aof_last_write_status") {
-        return Some(Finding::fail(
-            CHECK,
-            "the append-only file could not be written: it refuses every write with MISCONF",
-            "look at its log, and at its disk",
-        ));
-    }
-    let stops = facts.setting("stop-writes-on-bgsave-error") != Some("no");
     let saves = facts.setting("save");
-    if is_failing("rdb_last_bgsave_status") && stops && saves != Some("") {
-        return Some(Finding::fail(
-            CHECK,
-            "the last snapshot failed: it refuses every write with MISCONF",
-            "look at its log, and at its disk",
-        ));
-    }
     if is_aof {
         let sync = facts
             .setting("appendfsync")
@@ -170,23 +153,10 @@ fn replication(facts: &Facts) -> Option<Finding> {
         });
     }
     let replicas = facts.number("connected_slaves")?;
-    let needed = facts
-        .setting("min-replicas-to-write")
-        .and_then(|it| it.parse().ok());
-    let good = facts.number("min_slaves_good_slaves");
+    let needed = facts.setting("min-replicas-to-write");
+    let needed = needed.and_then(|it| it.parse::<u64>().ok());
     Some(match (replicas, needed) {
         (0, None | Some(0)) => Finding::ok(CHECK, "no replicas"),
-        (_, Some(1..)) if good.is_some_and(|good| good < needed.unwrap_or_default()) => {
-            Finding::fail(
-                CHECK,
-                format!(
-                    "min-replicas-to-write is {}, and {} replicas are well: it refuses every lock with NOREPLICAS",
-                    needed.unwrap_or_default(),
-                    good.unwrap_or_default()
-                ),
-                "start its replicas, or look at the network between them",
-            )
-        }
         (1.., Some(0)) => Finding::warn(
             CHECK,
             format!(

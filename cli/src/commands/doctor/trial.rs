@@ -1,73 +1,219 @@
-//! A lock that is taken, entered once more, listed and released: what a user may do who may not ask.
+//! A lock that is taken, entered twice, renewed, listed, handed on to another process and released.
 
-use std::{process, time::Duration};
-
-use reentry::{LockError, Locks};
-
-use super::{
-    asked::Asked,
-    finding::{CHECK_OF_USER as CHECK, Finding},
+use std::{
+    process,
+    time::{Duration, Instant},
 };
 
-/// How long the lock outlives this program, if that dies in between.
+use reentry::{
+    __admin::{Reply, Server},
+    LockError, Locks,
+};
+use tokio::time::sleep;
+
+use super::{facts::ask, finding::Finding, server::short_micros};
+
+const CHECK: &str = "locks";
+
+/// How long a lock outlives this program, if that dies in between, and how long it is waited for.
 const TTL: Duration = Duration::from_secs(5);
 
-/// Takes a lock, and lists it.
-pub(crate) async fn lock(locks: &Locks, asked: &Asked) -> Vec<Finding> {
-    let key = match asked.is_named() {
-        true => asked.name().to_owned(),
-        // Another trial may be under way.
-        false => format!("{}:{}", asked.name(), process::id()),
-    };
-    let said = |error| format!("{:#}", anyhow::Error::new(error));
-    let taken = match taken(locks, &key).await {
-        Ok(()) => Finding::ok(
-            CHECK,
-            "it may not ask for its rights; it could take a lock, enter it twice, and release it",
-        ),
-        // Nothing else can be tried with this key.
-        Err(error) if !asked.is_named() && locks.__refuses_key(&error) => {
-            return vec![asked.uncovered()];
-        }
-        Err(error) if error.is_contended() => Finding::warn(
-            CHECK,
-            format!(
-                "it may not ask for its rights, and `{key}` is locked: it could not try to take it"
-            ),
-            "say `--key NAME`, with the name of a lock that it needs and that is free",
-        ),
-        Err(error) => Finding::fail(
-            CHECK,
-            format!(
-                "it may not ask for its rights, and could not take a lock: {}",
-                said(error)
-            ),
-            "give it the rights that the README of the crate lists",
-        ),
-    };
-    let listed = match listed(locks, &key).await {
-        Ok(()) => Finding::ok(CHECK, "it could list locks"),
-        Err(error) => Finding::warn(
-            CHECK,
-            format!(
-                "`reentry ls`, `show` and `watch` are refused: {}",
-                said(error)
-            ),
-            "+scan +hkeys +zcount +dbsize",
-        ),
-    };
-    vec![taken, listed]
+/// How often the one that waits looks whether it stands in the line.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// The commands that locks need, as the ACL in the README of the crate allows them.
+const RIGHTS: &str = "+evalsha +eval +info +publish +subscribe +time +exists +del +pexpire +pexpireat +pttl +hget \
+    +hmget +hset +hdel +hexists +hgetall +hlen +hvals +zadd +zmscore +zrange +zrem \
+    +zremrangebyscore +zscore";
+
+/// So many keys are tried to find one that a server of a cluster has.
+const KEYS: u32 = 256;
+
+/// The locks as two processes have them, and the key that they try.
+pub(crate) struct Trial {
+    pub(crate) locks: Locks,
+    pub(crate) other: Locks,
+    pub(crate) prefix: String,
+    /// The key that the user has named.
+    pub(crate) named: Option<String>,
 }
 
-async fn taken(locks: &Locks, key: &str) -> Result<(), LockError> {
-    let guard = locks.lock(key).ttl(TTL).no_wait().await?;
-    let nested = guard.scope(locks.lock(key).ttl(TTL).no_wait().acquire());
-    nested.await??.release().await?;
-    guard.release().await
+impl Trial {
+    /// Tries a lock that this server has. Nothing is found where it does not have the key that was named.
+    ///
+    /// # Errors
+    ///
+    /// Why the server does not answer.
+    pub(crate) async fn at(&self, server: &Server) -> Result<Vec<Finding>, String> {
+        let Some(key) = self.key_at(server).await? else {
+            return Ok(Vec::new());
+        };
+        let mut findings = Vec::with_capacity(2);
+        match self.hand_on(&key).await {
+            Ok((took, listed)) => {
+                let took = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+                let took = short_micros(took);
+                findings.push(Finding::ok(
+                    CHECK,
+                    format!(
+                        "one was taken, entered twice, renewed, handed on in {took}, and released"
+                    ),
+                ));
+                findings.push(listing(listed));
+            }
+            Err(error) if error.is_contended() => findings.push(Finding::warn(
+                CHECK,
+                format!("`{key}` is locked: it was not tried"),
+                "say `--key NAME`, with the name of a lock that is needed and that is free",
+            )),
+            Err(error) => {
+                let is_covered =
+                    !self.locks.__refuses_key(&error) || self.covers(server, &key).await?;
+                if !is_covered && self.named.is_none() {
+                    return Ok(vec![self.uncovered(&key)]);
+                }
+                let said = format!("{:#}", anyhow::Error::new(error));
+                let advice = advice(&said, is_covered);
+                findings.push(Finding::fail(
+                    CHECK,
+                    format!("no lock can be taken: {said}"),
+                    advice,
+                ));
+            }
+        }
+        Ok(findings)
+    }
+
+    /// The key that is tried there. It is the program's own, unless one was named.
+    async fn key_at(&self, server: &Server) -> Result<Option<String>, String> {
+        let own = |number| format!("reentry-doctor:{}:{number}", process::id());
+        let keys = match &self.named {
+            Some(key) => vec![key.clone()],
+            None => (0..KEYS).map(own).collect(),
+        };
+        for key in keys {
+            let name = format!("{}{key}", self.prefix);
+            match ask(server, &["EXISTS", &name]).await? {
+                Reply::Error(said) if said.contains("MOVED") => {}
+                _ => return Ok(Some(key)),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns how long the second process has waited for the lock from its release on, and whether it could be listed.
+    async fn hand_on(&self, key: &str) -> Result<(Duration, Result<(), LockError>), LockError> {
+        let guard = self.locks.lock(key).ttl(TTL).no_wait().await?;
+        let nested = guard.scope(self.locks.lock(key).ttl(TTL).no_wait().acquire());
+        nested.await??.release().await?;
+        self.locks.__renew(guard.held()).await?;
+        let release = async {
+            // It stands in the line as soon as it knows that the lock is held. It may also have got one that was lost.
+            let is_held = || !guard.held().is_lost();
+            while is_held() && self.other.__answered(key).transpose()?.is_none() {
+                sleep(LOOK).await;
+            }
+            let listed = listed(&self.locks, key).await;
+            let begun = Instant::now();
+            guard.release().await?;
+            Ok((begun, listed))
+        };
+        let next = self.other.lock(key).ttl(TTL).wait(TTL).acquire();
+        let ((begun, listed), next) = tokio::try_join!(release, next)?;
+        let took = begun.elapsed();
+        next.release().await?;
+        Ok((took, listed))
+    }
+
+    /// Whether the user may touch the lock itself, if not what stands beside it.
+    async fn covers(&self, server: &Server, key: &str) -> Result<bool, String> {
+        let name = format!("{}{key}", self.prefix);
+        let asked = ask(server, &["EXISTS", &name]).await?;
+        Ok(!matches!(asked, Reply::Error(said) if said.contains("access")))
+    }
+
+    /// That nothing is known of the locks which this user takes.
+    fn uncovered(&self, key: &str) -> Finding {
+        let name = format!("{}{key}", self.prefix);
+        Finding::warn(
+            CHECK,
+            format!(
+                "the key patterns of the user do not cover `{name}`: whether they cover the locks that it needs is not known"
+            ),
+            "say `--key NAME`, with the name of a lock that it needs",
+        )
+    }
 }
 
 async fn listed(locks: &Locks, key: &str) -> Result<(), LockError> {
     locks.__glance(key).await?;
     locks.queue(key).next_page().await?;
     locks.list(key).next_page().await.map(drop)
+}
+
+fn listing(listed: Result<(), LockError>) -> Finding {
+    const CHECK: &str = "user";
+    match listed {
+        Ok(()) => Finding::ok(CHECK, "it may do what lists need"),
+        Err(error) => Finding::warn(
+            CHECK,
+            format!(
+                "`reentry ls`, `show` and `watch` are refused: {:#}",
+                anyhow::Error::new(error)
+            ),
+            "+scan +hkeys +zcount +dbsize",
+        ),
+    }
+}
+
+/// What to do where a server has said this.
+fn advice(said: &str, is_covered: bool) -> String {
+    const ADVICE: [(&str, &str); 7] = [
+        (
+            "read only replica",
+            "name the primary, or use the sentinels (redis+sentinel://), which know it",
+        ),
+        ("OOM", "give it more memory, or less data"),
+        (
+            "NOREPLICAS",
+            "start its replicas, or look at the network between them",
+        ),
+        ("MISCONF", "look at its log, and at its disk"),
+        (
+            "unknown command",
+            "a server that has this command, and no proxy that keeps it back",
+        ),
+        (
+            "access",
+            "~reentry:queue:* ~reentry:entries:*, beside a pattern for the lock",
+        ),
+        // A script that runs into a command is not told which one.
+        ("can't run this command", RIGHTS),
+    ];
+    if !is_covered {
+        return "a pattern for this key, and ~reentry:queue:* ~reentry:entries:*".to_owned();
+    }
+    // "… has no permissions to run the 'hset' command"
+    let command = said.split_once("run the '");
+    if let Some((command, _)) = command.and_then(|(_, it)| it.split_once('\'')) {
+        return format!("+{command}");
+    }
+    let known = ADVICE.iter().find(|(words, _)| said.contains(words));
+    let known = known.map(|(_, advice)| *advice);
+    known
+        .unwrap_or("look at what the server says, and at its log")
+        .to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_is_named_where_the_server_names_it() {
+        let said = "NOPERM User locker has no permissions to run the 'evalsha' command";
+        assert_eq!(advice(said, true), "+evalsha");
+        let said = "The user executing the script can't run this command or subcommand";
+        assert!(advice(said, true).contains("+hset"));
+    }
 }

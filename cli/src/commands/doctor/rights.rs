@@ -1,0 +1,92 @@
+//! What the user may do beside taking locks: harmless commands, of which the server refuses some.
+
+use std::process;
+
+use reentry::__admin::{Reply, Server};
+
+use super::{facts::ask, finding::Finding};
+
+const CHECK: &str = "user";
+
+/// What is needed for something, and what is missing without.
+struct Need {
+    what: &'static str,
+    without: &'static str,
+    /// Each with the rights that allow it.
+    commands: &'static [(&'static [&'static str], &'static str)],
+}
+
+/// `ID` stands for a number that only this check has in its keys.
+const NEEDS: [Need; 3] = [
+    Need {
+        what: "messages",
+        without: "waiters and holders are not told, and have to ask",
+        commands: &[
+            (
+                &["PUBLISH", "reentry:inbox:ID", ""],
+                "+publish &reentry:inbox:*",
+            ),
+            (
+                &["SUBSCRIBE", "reentry:inbox:ID"],
+                "+subscribe &reentry:inbox:*",
+            ),
+            (&["INFO", "replication"], "+info"),
+        ],
+    },
+    Need {
+        what: "searches for deadlocks",
+        without: "calls that wait for each other go on waiting",
+        commands: &[
+            (&["EXISTS", "reentry:waits:{ID}"], "~reentry:waits:*"),
+            (&["EXISTS", "reentry:victim:ID"], "~reentry:victim:*"),
+        ],
+    },
+    Need {
+        what: "confirmed locks",
+        without: "replicas confirm no lock, which matters only with `confirm`",
+        commands: &[
+            (&["WAIT", "0", "1"], "+wait"),
+            (
+                &["SET", "reentry:confirm:{ID}", "", "PX", "1"],
+                "+set ~reentry:confirm:*",
+            ),
+            (&["SCRIPT", "LOAD", "return 1"], "+script|load"),
+        ],
+    },
+];
+
+/// Asks one server.
+///
+/// # Errors
+///
+/// Why it does not answer.
+pub(crate) async fn check(server: &Server) -> Result<Vec<Finding>, String> {
+    let id = process::id().to_string();
+    let mut findings = Vec::with_capacity(NEEDS.len());
+    for need in &NEEDS {
+        let mut missing = Vec::new();
+        for (command, rights) in need.commands {
+            let words: Vec<_> = command.iter().map(|word| word.replace("ID", &id)).collect();
+            let words: Vec<_> = words.iter().map(String::as_str).collect();
+            if is_missing(&ask(server, &words).await?) {
+                missing.push(*rights);
+            }
+        }
+        findings.push(match missing[..] {
+            [] => Finding::ok(CHECK, format!("it may do what {} need", need.what)),
+            _ => Finding::warn(
+                CHECK,
+                format!("it may not do what {} need: {}", need.what, need.without),
+                missing.join(" "),
+            ),
+        });
+    }
+    // It goes on to be asked: no answer to another command comes over it meanwhile.
+    ask(server, &["UNSUBSCRIBE"]).await?;
+    Ok(findings)
+}
+
+/// Whether the user may not, or the server does not know the command. Another server of a cluster is no refusal.
+fn is_missing(reply: &Reply) -> bool {
+    matches!(reply, Reply::Error(said) if said.contains("NOPERM") || said.contains("unknown"))
+}
