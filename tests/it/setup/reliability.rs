@@ -20,11 +20,12 @@ fn named(page: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Where a module of the integration tests is, or a test binary of its own.
+/// Where a module of the integration tests is, or a test binary of its own; those of the command line are in its package.
 fn file(module: &str) -> PathBuf {
     let tests = Path::new(ROOT).join("tests");
     let inside = module.replace("::", "/") + ".rs";
-    let folders = ["it", "topologies", "seen"].map(|folder| tests.join(folder).join(&inside));
+    let folders = ["it", "topologies", "seen", "../cli/tests/it"];
+    let folders = folders.map(|folder| tests.join(folder).join(&inside));
     let there = folders.into_iter().find(|file| file.exists());
     there.unwrap_or_else(|| tests.join(inside))
 }

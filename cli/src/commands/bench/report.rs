@@ -6,6 +6,7 @@ use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 
 use super::measures::Measure;
+use crate::text::printable;
 
 /// How long the longest bar is.
 const WIDTH: f64 = 40.0;
@@ -106,7 +107,7 @@ impl fmt::Display for Report {
             measures,
         } = self;
         let bold = Style::new().bold();
-        let median = round_trip.median_us;
+        let (server, median) = (printable(server), round_trip.median_us);
         writeln!(
             f,
             "{server}, {rounds} rounds; a round trip takes {median:.0} µs"

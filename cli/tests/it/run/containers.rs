@@ -12,7 +12,7 @@ use crate::{
 /// What the test below turns into.
 const PROGRAM: &str = "REENTRY_TEST_PROGRAM";
 
-/// The same command, as the last of these words.
+/// A command that another one starts: the last of its words.
 fn behind(words: &[&str], command: &Command) -> Command {
     let mut outer = Command::new(words[0]);
     outer.args(&words[1..]);
