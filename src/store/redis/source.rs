@@ -26,6 +26,10 @@ pub(crate) struct Timeouts {
     pub(crate) response: Duration,
 }
 
+/// How many requests may wait to be sent: more than there are. A request that waits for room, and is not polled when it
+/// has some, would keep it from all those behind it.
+const UNSENT: usize = 1 << 20;
+
 /// Where connections come from.
 pub(super) trait Source: Send + Sync {
     /// What connections are asked for, for messages; never the password.
@@ -165,6 +169,7 @@ pub(super) async fn open_at(
     let config = AsyncConnectionConfig::new()
         .set_connection_timeout(Some(timeouts.connect))
         .set_response_timeout(response)
+        .set_pipeline_buffer_size(UNSENT)
         .set_push_sender(receiver.push_sender());
     let connecting = async {
         let client = Client::open(address.info.clone())?;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::support::{
-    DEADLINE, RedisServer, connect, depths, eventually, on_both_stores, waiters, within,
+    DEADLINE, RedisServer, connect, depths, eventually, on_both_stores, patient, waiters, within,
 };
 use futures_util::FutureExt;
 use reentry::{HandOff, Locks, held};
@@ -109,7 +109,7 @@ async fn a_waiter_left_alone_is_passed_over_after_two_heartbeats(locks: Locks) {
 #[tokio::test]
 async fn a_waiter_left_alone_keeps_no_other_process_waiting() {
     let server = RedisServer::start().await;
-    let patient = || crate::support::patient(&server).ttl(10 * DEADLINE).build();
+    let patient = || patient(&server).ttl(10 * DEADLINE).build();
     let (here, there) = (patient().await.unwrap(), patient().await.unwrap());
     for handoff in [HandOff::InStore, HandOff::InProcess] {
         let builder = crate::support::patient(&server)
@@ -166,4 +166,19 @@ async fn a_request_left_alone_while_it_reconnects_blocks_no_other() {
     let other = locks.with_lock("key", async {});
     within(DEADLINE, "the other", other).await.unwrap();
     assert!(left_alone.await.unwrap().is_none());
+}
+
+/// More requests than go out at once, as in `buffer_unordered` while the body of its loop waits for a lock.
+#[tokio::test]
+async fn many_callers_left_alone_block_no_request_on_their_connection() {
+    let server = RedisServer::start().await;
+    let locks = patient(&server).response_timeout(2 * DEADLINE);
+    let locks = locks.build().await.unwrap();
+    let left_alone = (0..500).map(|number| Box::pin(locks.lock(number.to_string()).acquire()));
+    let mut left_alone: Vec<_> = left_alone.collect();
+    for caller in &mut left_alone {
+        assert!(caller.now_or_never().is_none());
+    }
+    let other = locks.with_lock("other", async {});
+    within(DEADLINE, "the other", other).await.unwrap();
 }
