@@ -109,7 +109,7 @@ async fn a_waiter_left_alone_is_passed_over_after_two_heartbeats(locks: Locks) {
 #[tokio::test]
 async fn a_waiter_left_alone_keeps_no_other_process_waiting() {
     let server = RedisServer::start().await;
-    let patient = || crate::support::patient(&server).ttl(10 * DEADLINE).build();
+    let patient = || patient(&server).ttl(10 * DEADLINE).build();
     let (here, there) = (patient().await.unwrap(), patient().await.unwrap());
     for handoff in [HandOff::InStore, HandOff::InProcess] {
         let builder = crate::support::patient(&server)
