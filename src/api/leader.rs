@@ -8,7 +8,7 @@ use crate::{
     api::{engine::Engine, keys::OneKey, locks::Locks, request::LockRequest},
     base::{
         confirm::Replicas,
-        error::{LockError, LostReason},
+        error::{Effect, LockError, LostReason},
         id::FencingToken,
         options::{OnLost, Reentrancy},
     },
@@ -170,7 +170,7 @@ impl Campaign {
     /// # Errors
     ///
     /// [`Closed`](LockError::Closed), [`InvalidKey`](LockError::InvalidKey) and [`Config`](LockError::Config),
-    /// [`Store`](LockError::Store) if the store refuses for good, and, inside of a call that holds locks,
+    /// [`Store`](LockError::Store) and [`Unconfirmed`](LockError::Unconfirmed) if the store refuses for good, and, inside of a call that holds locks,
     /// [`AlreadyHeld`](LockError::AlreadyHeld) and [`Deadlock`](LockError::Deadlock). Never [`Timeout`](LockError::Timeout), and never [`Lost`](LockError::Lost) but for the
     /// reason [`Closed`](LostReason::Closed).
     ///
@@ -196,7 +196,14 @@ impl Campaign {
             let guard = match request.clone().acquire().await {
                 Ok(guard) => guard,
                 // It has asked as often as it may, see `Wake::Poll`; or replicas are away.
-                Err(LockError::Timeout { .. } | LockError::Unconfirmed { .. }) => continue,
+                Err(LockError::Timeout { .. }) => continue,
+                Err(LockError::Unconfirmed { source, .. })
+                    if source
+                        .as_ref()
+                        .is_none_or(|it| it.effect() != Effect::Refused) =>
+                {
+                    continue;
+                }
                 Err(error) => return Err(error),
             };
             let term = Term {

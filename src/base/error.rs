@@ -162,8 +162,11 @@ pub enum LockError {
     Unconfirmed {
         /// The key that was asked for.
         key: String,
-        /// How long the replicas were waited for.
+        /// How long the replicas were to be waited for.
         within: Duration,
+        /// What the server said last, if it did not say how many replicas have the lock. It is not asked again if it says
+        /// that it never will: the user may not run `WAIT`, for example.
+        source: Option<StoreError>,
     },
     /// The [`Locks`](crate::Locks) is [closed](crate::Locks::close), and takes no more locks.
     #[error("`{key}` is not taken, since the `Locks` is closed")]

@@ -22,7 +22,7 @@ use crate::{
 /// Waits until the replicas have a hold that was taken by a request before which its connection had this epoch. Where
 /// that has changed meanwhile, the hold is renewed, so that there is a new request to wait for.
 ///
-/// Fails if they do not have it in time. Then it may be in the lock, or not.
+/// Fails if they do not have it in time, or cannot be asked. Then it may be in the lock, or not.
 pub(crate) async fn taken(
     hold: &Arc<Hold>,
     store: &Arc<dyn Store>,
@@ -31,16 +31,18 @@ pub(crate) async fn taken(
     let Some(confirm) = hold.confirm else {
         return Ok(());
     };
-    let unconfirmed = || LockError::Unconfirmed {
+    let unconfirmed = |source| LockError::Unconfirmed {
         key: hold.key().name().to_owned(),
         within: confirm.within(),
+        source,
     };
     let until = after(Instant::now(), confirm.within());
     let mut pauses = pauses();
+    let mut failed = None;
     loop {
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() || hold.lost().is_some() {
-            return Err(unconfirmed());
+            return Err(unconfirmed(failed));
         }
         if let Some(epoch) = epoch {
             match store
@@ -48,11 +50,14 @@ pub(crate) async fn taken(
                 .await
             {
                 Ok(Confirmation::Confirmed) => return Ok(()),
-                Ok(Confirmation::Late) => return Err(unconfirmed()),
-                Ok(Confirmation::Unknown) | Err(_) => {
-                    sleep(pauses.next().unwrap_or_default().min(left)).await;
+                Ok(Confirmation::Late) => return Err(unconfirmed(None)),
+                Ok(Confirmation::Unknown) => {}
+                Err(error) if error.effect() == Effect::Refused => {
+                    return Err(unconfirmed(Some(error)));
                 }
+                Err(error) => failed = Some(error),
             }
+            sleep(pauses.next().unwrap_or_default().min(left)).await;
         }
         let present = store.connection_epoch(hold.key());
         let holds = Holds::One(Arc::clone(hold));
@@ -62,9 +67,13 @@ pub(crate) async fn taken(
             Ok(Ok(_)) => {
                 // No call graph may go on with it.
                 hold.lose(LostReason::Gone);
-                return Err(unconfirmed());
+                return Err(unconfirmed(None));
             }
-            Ok(Err(_)) | Err(Elapsed) => None,
+            Ok(Err(error)) => {
+                failed = Some(error);
+                None
+            }
+            Err(Elapsed) => None,
         };
     }
 }

@@ -308,7 +308,7 @@ impl Store for RedisStore {
         epoch: u64,
     ) -> Answer<Confirmation> {
         let (topology, key) = (self.topology.clone(), key.clone());
-        Box::pin(async move { Ok(topology.confirm(&key, replicas, within, epoch).await) })
+        Box::pin(async move { topology.confirm(&key, replicas, within, epoch).await })
     }
 
     fn inspect(&self, key: &LockKey) -> Answer<Option<Snapshot>> {

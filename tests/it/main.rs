@@ -120,6 +120,7 @@ mod faults {
     mod resend_readers;
     mod result_stands;
     mod runtimes;
+    mod unconfirmed;
 }
 
 mod several_keys {

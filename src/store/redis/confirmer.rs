@@ -8,6 +8,7 @@
 
 use std::{
     collections::HashMap,
+    io,
     pin::pin,
     sync::{
         Arc,
@@ -16,7 +17,7 @@ use std::{
     time::Duration,
 };
 
-use deadpool_redis::redis::{FromRedisValue, Value, aio::MultiplexedConnection, pipe};
+use deadpool_redis::redis::{FromRedisValue, RedisError, Value, aio::MultiplexedConnection, pipe};
 use tokio::{
     select,
     sync::{
@@ -28,6 +29,7 @@ use tokio::{
 
 use super::{
     call::millis,
+    failure::{self, DriverError},
     history::{History, Replication},
     pushes::Receiver,
     source::{Limit, Opened, Source, Timeouts, open},
@@ -35,6 +37,7 @@ use super::{
 use crate::{
     base::{
         confirm::Replicas,
+        error::StoreError,
         key::LockKey,
         mutex::Mutex,
         timer::{after, timeout, timeout_at},
@@ -72,7 +75,7 @@ struct Question {
     key: String,
     until: Instant,
     is_taken: Arc<AtomicBool>,
-    answer: oneshot::Sender<Confirmation>,
+    answer: oneshot::Sender<Result<Confirmation, StoreError>>,
 }
 
 impl Confirmer {
@@ -89,13 +92,13 @@ impl Confirmer {
         }
     }
 
-    /// Whether so many replicas have, in time, what the server had executed before.
+    /// Whether so many replicas have, in time, what the server had executed before. An error says why it cannot be known.
     pub(super) async fn confirm(
         &self,
         key: &LockKey,
         replicas: Replicas,
         within: Duration,
-    ) -> Confirmation {
+    ) -> Result<Confirmation, StoreError> {
         let (answer, answered) = oneshot::channel();
         let until = after(Instant::now(), within);
         let is_taken = Arc::<AtomicBool>::default();
@@ -109,13 +112,13 @@ impl Confirmer {
         match timeout_at(until, answered).await {
             Ok(Ok(confirmation)) => confirmation,
             // The connection failed, or leads to another server.
-            Ok(Err(_)) => Confirmation::Unknown,
+            Ok(Err(_)) => Ok(Confirmation::Unknown),
             Err(_elapsed) => {
                 if !is_taken.load(Relaxed) {
                     // The runtime of the task that answers stands still: the next question begins another one.
                     drop(self.questions.lock().remove(&replicas));
                 }
-                Confirmation::Late
+                Ok(Confirmation::Late)
             }
         }
     }
@@ -145,8 +148,7 @@ impl Confirmer {
     }
 }
 
-/// Serves the questions for one number of replicas until the connection fails, or no more is asked. What is left then is
-/// not answered.
+/// Serves the questions for one number of replicas until the connection fails, or no more is asked.
 async fn answer(server: Server, replicas: Replicas, mut questions: UnboundedReceiver<Question>) {
     let Server {
         source,
@@ -155,10 +157,13 @@ async fn answer(server: Server, replicas: Replicas, mut questions: UnboundedRece
         is_another,
     } = server;
     let opening = open(&source, timeouts, Limit::None, Receiver::deaf());
-    let Ok(Opened { mut driver, .. }) = opening.await else {
-        return;
-    };
     let mut waiting = Vec::new();
+    let (mut driver, endpoint) = match opening.await {
+        Ok(Opened {
+            driver, endpoint, ..
+        }) => (driver, endpoint),
+        Err(error) => return fail(waiting, questions, &error),
+    };
     loop {
         while let Ok(question) = questions.try_recv() {
             waiting.push(question.taken());
@@ -195,15 +200,38 @@ async fn answer(server: Server, replicas: Replicas, mut questions: UnboundedRece
                 if replicas.of(history.replicas()) <= count {
                     for question in waiting.drain(..asked) {
                         // The caller may have given up.
-                        let _ = question.answer.send(Confirmation::Confirmed);
+                        let _ = question.answer.send(Ok(Confirmation::Confirmed));
                     }
                 }
             }
-            Waited::Refused => waiting.retain(|question| question.key != key),
             Waited::Another => return is_another.store(true, Relaxed),
-            Waited::Unanswered => return,
+            Waited::Refused(error) => {
+                let error = failed(&endpoint, error);
+                let is_meant = |it: &mut Question| it.key == key;
+                for question in waiting.extract_if(.., is_meant) {
+                    let _ = question.answer.send(Err(error.clone()));
+                }
+            }
+            Waited::Unanswered(error) => {
+                return fail(waiting, questions, &failed(&endpoint, error));
+            }
         }
     }
+}
+
+/// Tells all who ask, and have asked, why they are not answered.
+fn fail(waiting: Vec<Question>, mut questions: UnboundedReceiver<Question>, error: &StoreError) {
+    questions.close();
+    let later = std::iter::from_fn(|| questions.try_recv().ok());
+    for question in waiting.into_iter().chain(later) {
+        // The caller may have given up.
+        let _ = question.answer.send(Err(error.clone()));
+    }
+}
+
+fn failed(endpoint: &Arc<str>, error: RedisError) -> StoreError {
+    let effect = failure::effect(&error);
+    StoreError::new("confirm", endpoint, effect, DriverError(error))
 }
 
 impl Question {
@@ -216,15 +244,13 @@ impl Question {
 /// What a `WAIT` has come to.
 enum Waited {
     /// So many replicas have it, and this is what the server says of itself.
-    For {
-        count: u32,
-        now: Replication,
-    },
+    For { count: u32, now: Replication },
     /// The write was refused: its slot is moving, or memory is full.
-    Refused,
+    Refused(RedisError),
     /// The server is no primary.
     Another,
-    Unanswered,
+    /// The connection has failed, or the server does not do what it was asked for.
+    Unanswered(RedisError),
 }
 
 /// Writes, and waits until so many replicas have it.
@@ -240,26 +266,25 @@ async fn wait(
     all.cmd("INFO").arg("replication");
     let asked = driver.send_packed_commands(&all, 0, 3);
     let answered = timeout(LOOK.saturating_add(timeouts.response), asked).await;
-    let Ok(Ok(answers)) = answered else {
-        return Waited::Unanswered;
-    };
-    let Ok([written, waited, info]) = <[Value; 3]>::try_from(answers) else {
-        return Waited::Unanswered;
-    };
-    let Ok(info) = info
-        .extract_error()
-        .and_then(|it| Ok(String::from_redis_value(it)?))
-    else {
-        return Waited::Unanswered;
-    };
-    let Some(now) = Replication::read(&info) else {
-        return Waited::Another;
-    };
-    if written.extract_error().is_err() {
-        return Waited::Refused;
+    let silence = |_elapsed| Err(io::Error::from(io::ErrorKind::TimedOut).into());
+    let answers = answered.unwrap_or_else(silence);
+    match answers.and_then(|answers| read(answers)) {
+        Ok(waited) => waited,
+        Err(error) => Waited::Unanswered(error),
     }
-    let waited = waited
-        .extract_error()
-        .and_then(|it| Ok(u32::from_redis_value(it)?));
-    waited.map_or(Waited::Unanswered, |count| Waited::For { count, now })
+}
+
+/// The answers to the write, the `WAIT` and the question about the replicas.
+fn read(answers: Vec<Value>) -> Result<Waited, RedisError> {
+    let mut answers = answers.into_iter().map(Value::extract_error);
+    let mut next = || answers.next().unwrap_or(Ok(Value::Nil));
+    let (written, waited, info) = (next(), next(), next());
+    let Some(now) = Replication::read(&String::from_redis_value(info?)?) else {
+        return Ok(Waited::Another);
+    };
+    if let Err(error) = written {
+        return Ok(Waited::Refused(error));
+    }
+    let count = u32::from_redis_value(waited?)?;
+    Ok(Waited::For { count, now })
 }

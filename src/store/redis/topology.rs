@@ -67,11 +67,11 @@ impl Topology {
         replicas: Replicas,
         within: Duration,
         epoch: u64,
-    ) -> Confirmation {
+    ) -> Result<Confirmation, StoreError> {
         let connector = self.connector(key);
         let present = connector.and_then(|it| Some((it.present()?, it)));
         let Some((connection, connector)) = present.filter(|_| self.epoch(key) == epoch) else {
-            return Confirmation::Unknown;
+            return Ok(Confirmation::Unknown);
         };
         let confirmation = connection.confirmer.confirm(key, replicas, within).await;
         if connection.confirmer.is_another() {
@@ -81,7 +81,7 @@ impl Topology {
         if self.epoch(key) == epoch {
             confirmation
         } else {
-            Confirmation::Unknown
+            Ok(Confirmation::Unknown)
         }
     }
 

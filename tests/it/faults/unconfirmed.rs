@@ -1,0 +1,54 @@
+//! What an error says of replicas that cannot be asked.
+
+use std::{error::Error, time::Duration};
+
+use reentry::{LockError, Locks, Replicas};
+
+use crate::support::{DEADLINE, RedisServer, eventually, patient, within};
+
+/// Longer than the test may take: what is refused for good is not waited for.
+const LONG: Duration = Duration::from_secs(600);
+
+/// A server whose user may not run a command, and locks there that replicas have to confirm.
+async fn without(command: &str) -> (RedisServer, Locks) {
+    let server = RedisServer::start().await;
+    server.ask(&format!("ACL SETUSER default -{command}")).await;
+    let builder = patient(&server).confirm(Replicas::at_least(1), LONG);
+    (server, builder.build().await.unwrap())
+}
+
+#[tokio::test]
+async fn a_user_who_may_not_confirm_is_told_why_at_once() {
+    for command in ["wait", "info", "set"] {
+        let (server, locks) = without(command).await;
+        let acquired = locks.lock("order:42").acquire();
+        let refused = within(DEADLINE, "it is refused", acquired).await;
+        let is_free = async || server.leftovers().await.is_empty();
+        eventually(DEADLINE, "the lock is free", is_free).await;
+        let error = refused.unwrap_err();
+        assert!(matches!(error, LockError::Unconfirmed { .. }), "{error:?}");
+        assert!(error.is_unavailable());
+        let failed = error.source().unwrap();
+        assert!(
+            failed
+                .to_string()
+                .starts_with("confirm failed at 127.0.0.1")
+        );
+        let cause = failed.source().unwrap().to_string();
+        assert!(
+            cause.contains("no permissions") && cause.contains(command),
+            "{cause}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_leader_that_can_never_be_confirmed_does_not_campaign_on() {
+    let (_server, locks) = without("wait").await;
+    let led = locks.leader("reports").run(async |_| ());
+    let refused = within(DEADLINE, "it is refused", led).await;
+    assert!(
+        matches!(refused, Err(LockError::Unconfirmed { .. })),
+        "{refused:?}"
+    );
+}
