@@ -22,6 +22,8 @@ pub(super) struct Call {
     verb: &'static str,
     script: Option<&'static Script>,
     command: Cmd,
+    /// What follows where the answer is 0.
+    otherwise: Option<Box<Call>>,
 }
 
 impl Script {
@@ -34,6 +36,7 @@ impl Script {
             verb: self.verb,
             script: Some(self),
             command,
+            otherwise: None,
         }
     }
 }
@@ -56,6 +59,7 @@ impl Call {
             verb,
             script: None,
             command,
+            otherwise: None,
         }
     }
 
@@ -65,7 +69,17 @@ impl Call {
 
     /// Whether it ends holds, and changes nothing but what they have left.
     pub(super) fn is_release(&self) -> bool {
-        ["release", "unshare", "release_all"].contains(&self.verb)
+        ["release", "unshare", "release_all", "retain"].contains(&self.verb)
+    }
+
+    /// What follows where the answer is 0, if anything does.
+    pub(super) fn otherwise(&self) -> Option<&Self> {
+        self.otherwise.as_deref()
+    }
+
+    pub(super) fn or(mut self, otherwise: Self) -> Self {
+        self.otherwise = Some(Box::new(otherwise));
+        self
     }
 
     /// Whether a replica could answer it.

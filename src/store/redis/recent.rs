@@ -2,7 +2,8 @@
 //!
 //! A server that answers a release may not have told its replicas, nor written it down, when it fails. Then the lock stands
 //! on the server that comes after it, for a hold that has ended, until its lease runs out. A release changes nothing but
-//! what its own hold has left, so it may be repeated.
+//! what its own hold has left, so it may be repeated. So may what lets a lock stand until it was held for so long; where that
+//! time is over by then, its release follows.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -10,6 +11,7 @@ use std::{
     time::Duration,
 };
 
+use deadpool_redis::redis::Value;
 use futures_util::future::join_all;
 use tokio::time::Instant;
 
@@ -78,7 +80,10 @@ impl Recent {
             return;
         }
         // One that has to be sent in full would come after later ones of scripts that are known.
-        let scripts = releases.iter().map(|(_, call)| (call.verb(), call.load()));
+        let calls = releases
+            .iter()
+            .flat_map(|(_, call)| [Some(call), call.otherwise()]);
+        let scripts = calls.flatten().map(|call| (call.verb(), call.load()));
         let scripts: BTreeMap<_, _> = scripts.collect();
         let loads = scripts.into_values().flatten().map(|load| (None, load));
         let releases = releases
@@ -86,7 +91,10 @@ impl Recent {
             .map(|(number, call)| (Some(number), call));
         let calls: Vec<_> = loads.chain(releases).collect();
         let asked = calls.iter().map(async |(number, call)| {
-            let asked = connection.ask(call, Way::Plain, limit).await;
+            let mut asked = connection.ask(call, Way::Plain, limit).await;
+            if let (Ok(Value::Int(0)), Some(release)) = (&asked, call.otherwise()) {
+                asked = connection.ask(release, Way::Plain, limit).await;
+            }
             number.filter(|_| asked.is_ok())
         });
         let answered: BTreeSet<_> = join_all(asked).await.into_iter().flatten().collect();

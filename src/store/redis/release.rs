@@ -16,7 +16,12 @@ pub(super) fn retain(key: &LockKey, request: ReleaseRequest) -> Option<Call> {
     let min_hold = request.min_hold?;
     let call = lock_and_line(&RETAIN, key).arg(Field(request.hold));
     let call = call.arg(request.hold.kept()).millis(min_hold);
-    Some(call.arg(marks(request)))
+    // Where it is repeated later: the successor may have come and gone.
+    let alone = ReleaseRequest {
+        successor: None,
+        ..request
+    };
+    Some(call.arg(marks(request)).or(release(key, alone)))
 }
 
 fn marks(request: ReleaseRequest) -> &'static str {

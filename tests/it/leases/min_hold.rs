@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::support::{RedisServer, patient, processes};
+use deadpool_redis::redis::{AsyncCommands, cmd};
 use reentry::{HandOff, LockError, Locks, locked};
 use tokio::time::{Instant, sleep};
 
@@ -185,4 +186,40 @@ async fn several_locks_that_are_not_all_taken_are_not_kept() {
     assert!(is_free(&locks).await);
     both().run(async {}).await.unwrap();
     assert!(!is_free(&locks).await);
+}
+
+/// A server has taken the place of another one, and has not been told that the lock was released: how long the lock stands
+/// there, once the next request of the process that has released it has reached it. A token is set before.
+async fn at_the_next_server(token: Option<&str>) -> Option<Duration> {
+    let server = RedisServer::start().await;
+    let locks = patient(&server).ttl(2 * HOUR).build().await.unwrap();
+    let job = locks.lock(KEY).min_hold(HOUR).acquire().await.unwrap();
+    let mut connection = server.connection().await;
+    let mut dump = cmd("DUMP");
+    let dump: Vec<u8> = dump.arg(KEY).query_async(&mut connection).await.unwrap();
+    job.release().await.unwrap();
+    let mut restore = cmd("RESTORE");
+    restore.arg(KEY).arg(7_200_000).arg(dump).arg("REPLACE");
+    restore.exec_async(&mut connection).await.unwrap();
+    if let Some(token) = token {
+        let () = connection.hset(KEY, "token", token).await.unwrap();
+    }
+    server.ask("REPLICAOF 127.0.0.1 1").await;
+    server.ask("REPLICAOF NO ONE").await;
+    server.kill_command_connections().await;
+    locks.with_lock("beside", async {}).await.unwrap();
+    let left: i64 = server.ask("PTTL job").await.parse().unwrap();
+    u64::try_from(left).ok().map(Duration::from_millis)
+}
+
+#[tokio::test]
+async fn the_next_server_is_told_how_long_the_lock_stands() {
+    let left = at_the_next_server(None).await.unwrap();
+    assert!(left <= HOUR, "{left:?}");
+}
+
+/// That time is over meanwhile.
+#[tokio::test]
+async fn the_next_server_is_told_that_the_lock_stands_no_more() {
+    assert_eq!(at_the_next_server(Some("1 0")).await, None);
 }
