@@ -268,7 +268,7 @@ async fn wait(
     let answered = timeout(LOOK.saturating_add(timeouts.response), asked).await;
     let silence = |_elapsed| Err(io::Error::from(io::ErrorKind::TimedOut).into());
     let answers = answered.unwrap_or_else(silence);
-    match answers.and_then(|answers| read(answers)) {
+    match answers.and_then(read) {
         Ok(waited) => waited,
         Err(error) => Waited::Unanswered(error),
     }

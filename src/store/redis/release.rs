@@ -17,11 +17,11 @@ pub(super) fn retain(key: &LockKey, request: ReleaseRequest) -> Option<Call> {
     let call = lock_and_line(&RETAIN, key).arg(Field(request.hold));
     let call = call.arg(request.hold.kept()).millis(min_hold);
     // Where it is repeated later: the successor may have come and gone.
-    let later = ReleaseRequest {
+    let alone = ReleaseRequest {
         successor: None,
         ..request
     };
-    Some(call.arg(marks(request)).or(release(key, later)))
+    Some(call.arg(marks(request)).or(release(key, alone)))
 }
 
 fn marks(request: ReleaseRequest) -> &'static str {

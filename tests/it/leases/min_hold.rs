@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::support::{RedisServer, patient, processes};
-use deadpool_redis::redis::cmd;
+use deadpool_redis::redis::{AsyncCommands, cmd};
 use reentry::{HandOff, LockError, Locks, locked};
 use tokio::time::{Instant, sleep};
 
@@ -193,13 +193,16 @@ async fn several_locks_that_are_not_all_taken_are_not_kept() {
 async fn at_the_next_server(token: Option<&str>) -> Option<Duration> {
     let server = RedisServer::start().await;
     let locks = patient(&server).ttl(2 * HOUR).build().await.unwrap();
-    let job = locks.lock(KEY).min_hold(HOUR);
-    job.run(async {}).await.unwrap();
-    server.ask("PEXPIRE job 7200000").await;
+    let job = locks.lock(KEY).min_hold(HOUR).acquire().await.unwrap();
+    let mut connection = server.connection().await;
+    let mut dump = cmd("DUMP");
+    let dump: Vec<u8> = dump.arg(KEY).query_async(&mut connection).await.unwrap();
+    job.release().await.unwrap();
+    let mut restore = cmd("RESTORE");
+    restore.arg(KEY).arg(7_200_000).arg(dump).arg("REPLACE");
+    restore.exec_async(&mut connection).await.unwrap();
     if let Some(token) = token {
-        let mut set = cmd("HSET").arg(KEY).arg("token").to_owned();
-        let mut connection = server.connection().await;
-        let () = set.arg(token).query_async(&mut connection).await.unwrap();
+        let () = connection.hset(KEY, "token", token).await.unwrap();
     }
     server.ask("REPLICAOF 127.0.0.1 1").await;
     server.ask("REPLICAOF NO ONE").await;
