@@ -93,8 +93,12 @@ pub(crate) fn timed_out(key: &LockKey, hold: HoldId, waited: Duration, holder: O
 macro_rules! now_and_then {
     ($warnings:expr, $($event:tt)*) => {
         match $warnings.admits(Instant::now()) {
-            Some(left_out) => warn!(target: TARGET, left_out, $($event)*),
-            None => debug!(target: TARGET, $($event)*),
+            Some(left_out) => {
+                warn!(target: TARGET, left_out, $($event)*);
+            }
+            None => {
+                debug!(target: TARGET, $($event)*);
+            }
         }
     };
 }

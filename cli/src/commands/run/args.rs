@@ -46,7 +46,7 @@ pub(crate) struct Args {
     /// Say on standard error what is waited for, and what was acquired
     #[arg(short, long)]
     pub(super) verbose: bool,
-    /// Say nothing if the lock is not acquired, as for a job of cron; the exit code tells it
+    /// Say nothing of a lock that is waited for or not acquired, as for a job of cron; the exit code tells it
     #[arg(short, long, conflicts_with = "verbose")]
     pub(super) quiet: bool,
     /// The command and its arguments
