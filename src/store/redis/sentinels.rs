@@ -374,3 +374,19 @@ impl fmt::Debug for Sentinels {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn sentinels_are_doubted_twice_a_second_however_many_requests_doubt() {
+        let address = || Address::parse("redis://127.0.0.1:1").expect("a URL");
+        let sentinels = Sentinels::new("orders", address(), address(), Vec::new());
+        for _ in 0..1_000 {
+            sentinels.doubt();
+            tokio::time::advance(Duration::from_millis(1)).await;
+        }
+        assert_eq!(*sentinels.news.borrow(), 2);
+    }
+}
