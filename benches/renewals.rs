@@ -51,7 +51,8 @@ async fn main() {
     let first = before;
     for second in 1..=seconds {
         if second % 5 == 0 && cut < cuts {
-            server.ask("CLIENT KILL TYPE normal").await;
+            // The connection for commands is subscribed to forced releases.
+            server.ask("CLIENT KILL TYPE pubsub").await;
             cut += 1;
         }
         sleep_until(begun + Duration::from_secs(second)).await;

@@ -282,7 +282,7 @@ impl fmt::Display for StoreFailed<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Some(key) => write!(f, "the store failed on `{key}`"),
-            None if self.1.effect() == Effect::Refused => f.write_str("the store refuses"),
+            None if self.1.is_refused() => f.write_str("the store refuses"),
             None => f.write_str("the store cannot be reached"),
         }
     }

@@ -136,6 +136,8 @@ async fn the_service_starts_before_its_redis() {
     assert!(logged.contains("order:7"), "{logged}");
 
     server.start_again().await;
+    // Past the pause before the next attempt to connect.
+    go_on(&mut service.child, Duration::from_secs(1));
     let answer = service.ship(7);
     service.until_working().await;
     go_on(&mut service.child, WORK);
