@@ -192,7 +192,11 @@ impl Way {
         connection: &mut MultiplexedConnection,
     ) -> Result<Value, RedisError> {
         match self {
-            Self::Plain => command.query_async(connection).await,
+            // As `query_async` does, which boxes the future.
+            Self::Plain => connection
+                .send_packed_command(command)
+                .await?
+                .extract_error(),
             Self::Asking => {
                 let mut both = pipe();
                 both.cmd("ASKING").add_command(command.clone());
