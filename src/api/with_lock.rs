@@ -123,8 +123,8 @@ impl<F: Future> Future for WithLock<F> {
                         (Ok(entered), Some(body)) => {
                             this.state.as_mut().run(this.engine, entered, body);
                         }
-                        (Err(error), _) => this.state.set(State::Failing(Failing::new(error))),
-                        (Ok(_), None) => this.state.set(State::Done),
+                        (Err(error), _) => this.state.as_mut().fail(error),
+                        (Ok(_), None) => this.state.as_mut().finish(),
                     }
                 }
                 StateProjection::Running {
@@ -136,23 +136,23 @@ impl<F: Future> Future for WithLock<F> {
                         Ok(output) => this.state.as_mut().release(output),
                         // Drops the body; then the release goes on in the background: the caller
                         // is told at once, however silent the store is.
-                        Err(error) => this.state.set(State::Failing(Failing::new(error))),
+                        Err(error) => this.state.as_mut().fail(error),
                     }
                 }
                 StateProjection::Releasing { exiting, output } => {
                     let released = ready!(exiting.poll(cx));
                     let output = output.take();
-                    this.state.set(State::Done);
+                    this.state.as_mut().finish();
                     // Only a lock found lost may mask what the body has returned (P13).
                     match (released.err().filter(LockError::is_lost), output) {
-                        (Some(error), _) => this.state.set(State::Failing(Failing::new(error))),
+                        (Some(error), _) => this.state.as_mut().fail(error),
                         (None, Some(output)) => return Poll::Ready(Ok(output)),
                         (None, None) => {}
                     }
                 }
                 StateProjection::Failing(failing) => {
                     let error = ready!(Pin::new(failing).poll(cx));
-                    this.state.set(State::Done);
+                    this.state.as_mut().finish();
                     return Poll::Ready(Err(error));
                 }
                 StateProjection::Done => panic!("`WithLock` polled after completion"),
@@ -194,6 +194,16 @@ impl<F: Future> State<F> {
             entered,
             loss: Loss::default(),
         });
+    }
+
+    // The next two are functions since each state that is made takes its room on the stack, and bodies are nested.
+
+    fn fail(mut self: Pin<&mut Self>, error: LockError) {
+        self.set(Self::Failing(Failing::new(error)));
+    }
+
+    fn finish(mut self: Pin<&mut Self>) {
+        self.set(Self::Done);
     }
 
     /// Drops the body, inside its scope, and only then starts the release.
