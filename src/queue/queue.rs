@@ -214,7 +214,7 @@ impl LocalQueues {
     }
 
     /// How the store has answered last to the callers that wait for the lock; `None` before the first answer.
-    #[cfg(feature = "__admin")]
+    #[cfg(any(test, feature = "__admin"))]
     pub(crate) fn answered(
         &self,
         key: &LockKey,
