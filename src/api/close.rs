@@ -199,32 +199,24 @@ impl CloseReport {
 impl fmt::Display for CloseReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut parts = Vec::new();
-        match &*self.held {
-            [] => {}
-            [key] => parts.push(format!("1 lock is held ({key})")),
-            keys => parts.push(format!(
-                "{} locks are held ({})",
-                keys.len(),
-                keys.join(", ")
-            )),
-        }
+        parts.extend(counted(&self.held, "lock is held", "locks are held"));
         match self.in_flight {
             0 => {}
             1 => parts.push("1 acquisition or release is in flight".to_owned()),
             count => parts.push(format!("{count} acquisitions and releases are in flight")),
         }
-        match &*self.abandoned {
-            [] => {}
-            [key] => parts.push(format!("1 release was refused ({key})")),
-            keys => parts.push(format!(
-                "{} releases were refused ({})",
-                keys.len(),
-                keys.join(", ")
-            )),
-        }
+        let (one, several) = ("release was refused", "releases were refused");
+        parts.extend(counted(&self.abandoned, one, several));
         if parts.is_empty() {
             return f.write_str("nothing is left");
         }
         f.write_str(&parts.join(", "))
     }
+}
+
+/// How many keys there are, and which; `None` if there are none.
+fn counted(keys: &[String], one: &str, several: &str) -> Option<String> {
+    let words = if keys.len() == 1 { one } else { several };
+    let told = || format!("{} {words} ({})", keys.len(), keys.join(", "));
+    (!keys.is_empty()).then(told)
 }

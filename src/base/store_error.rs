@@ -46,6 +46,13 @@ pub(crate) enum Effect {
     Refused,
 }
 
+impl Effect {
+    /// Whether a caller that has nothing gives up.
+    pub(crate) fn is_refused(self) -> bool {
+        matches!(self, Self::TurnedAway | Self::Refused)
+    }
+}
+
 impl StoreError {
     pub(crate) fn new(
         step: &'static str,
@@ -66,9 +73,9 @@ impl StoreError {
         self.0.effect
     }
 
-    /// Whether a caller that has nothing gives up.
+    /// See [`Effect::is_refused`].
     pub(crate) fn is_refused(&self) -> bool {
-        matches!(self.effect(), Effect::TurnedAway | Effect::Refused)
+        self.effect().is_refused()
     }
 
     /// Whether the request may have been executed although no answer came.

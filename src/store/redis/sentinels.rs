@@ -299,8 +299,7 @@ impl Heard {
                 self.others.extend(others);
             }
             Err(error) => {
-                let effect = failure::effect(&error);
-                self.refused += usize::from(matches!(effect, Effect::TurnedAway | Effect::Refused));
+                self.refused += usize::from(failure::effect(&error).is_refused());
                 self.error = Some(error);
             }
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::base::backoff::growing_pauses;
+use crate::base::backoff::Pauses;
 
 /// A subscription that has stood for so long is made anew at once. It is the shortest pause too, so
 /// that no two attempts of one task are closer together.
@@ -14,8 +14,6 @@ const LONGEST_IF_ACCEPTED: Duration = Duration::from_millis(50);
 /// The longest pause while it does not, jitter aside.
 const LONGEST: Duration = Duration::from_secs(1);
 
-type Pauses = Box<dyn Iterator<Item = Duration> + Send>;
-
 /// The pauses between the attempts of one inbox.
 pub(super) struct Pace {
     after_deaths: Pauses,
@@ -25,29 +23,25 @@ pub(super) struct Pace {
 impl Pace {
     pub(super) fn new() -> Self {
         Self {
-            after_deaths: pauses(LONGEST_IF_ACCEPTED),
-            after_failures: pauses(LONGEST),
+            after_deaths: Pauses::new(LONGEST_IF_ACCEPTED),
+            after_failures: Pauses::new(LONGEST),
         }
     }
 
     /// The pause after a subscription that stood for so long; `None` if it is made anew at once.
     pub(super) fn died(&mut self, stood: Duration) -> Option<Duration> {
-        self.after_failures = pauses(LONGEST);
+        self.after_failures.begin_anew();
         if stood < SETTLED {
-            return self.after_deaths.next();
+            return Some(self.after_deaths.next());
         }
-        self.after_deaths = pauses(LONGEST_IF_ACCEPTED);
+        self.after_deaths.begin_anew();
         None
     }
 
     /// The pause after a subscription that could not be made.
     pub(super) fn failed(&mut self) -> Option<Duration> {
-        self.after_failures.next()
+        Some(self.after_failures.next())
     }
-}
-
-fn pauses(longest: Duration) -> Pauses {
-    Box::new(growing_pauses(longest, 2.0))
 }
 
 #[cfg(test)]
