@@ -19,7 +19,7 @@ pub(crate) fn printable(text: &str) -> Cow<'_, str> {
 /// What the value says.
 pub(crate) fn json(value: &impl Serialize) -> serde_json::Result<String> {
     let text = serde_json::to_string(value)?;
-    // Outside of strings JSON has no such letters.
+    // Outside strings JSON has no such letters.
     let escaped = escaped(&text, |letter, json| {
         for unit in letter.encode_utf16(&mut [0; 2]) {
             json.push_str(&format!("\\u{unit:04x}"));

@@ -49,7 +49,7 @@ impl Server {
 }
 
 impl LocksBuilder {
-    /// The program runs inside of these holds, each with its key in the store: another program has taken them, and releases
+    /// The program runs inside these holds, each with its key in the store: another program has taken them, and releases
     /// them when this one has ended. So they enclose each of its acquisitions, where deadlocks are looked for.
     #[doc(hidden)]
     pub fn __inside<K: AsRef<str>>(mut self, holds: impl IntoIterator<Item = (HoldId, K)>) -> Self {

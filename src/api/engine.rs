@@ -41,7 +41,7 @@ pub(crate) struct Engine {
     defaults: Options,
     renewals: Arc<RenewalSchedule>,
     published: Arc<PublishedCount>,
-    /// The holds that the whole process runs inside of.
+    /// The holds around the whole process.
     inside: Box<[Enclosing]>,
     #[cfg(feature = "metrics")]
     class: Option<Class>,
@@ -244,7 +244,7 @@ impl Engine {
         }
     }
 
-    /// Whether the whole process runs inside of locks.
+    /// Whether there are holds around the whole process.
     fn is_inside(&self) -> bool {
         !self.inside.is_empty()
     }

@@ -170,7 +170,7 @@ impl Campaign {
     /// # Errors
     ///
     /// [`Closed`](LockError::Closed), [`InvalidKey`](LockError::InvalidKey) and [`Config`](LockError::Config),
-    /// [`Store`](LockError::Store) and [`Unconfirmed`](LockError::Unconfirmed) if the store refuses for good, and, inside of a call that holds locks,
+    /// [`Store`](LockError::Store) and [`Unconfirmed`](LockError::Unconfirmed) if the store refuses for good, and, inside a call that holds locks,
     /// [`AlreadyHeld`](LockError::AlreadyHeld) and [`Deadlock`](LockError::Deadlock). Never [`Timeout`](LockError::Timeout), and never [`Lost`](LockError::Lost) but for the
     /// reason [`Closed`](LostReason::Closed).
     ///

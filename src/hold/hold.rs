@@ -69,7 +69,7 @@ pub(super) struct State {
     min_hold: Option<Duration>,
     /// How many of the entries are those of guards: in no body that a loss could end.
     guards: u32,
-    /// Whether a wait inside of it was chosen to end a deadlock.
+    /// Whether a wait inside it was chosen to end a deadlock.
     gives_way: bool,
     /// Around the hold, until its release is answered.
     span: Span,

@@ -17,7 +17,7 @@ pub(super) struct Schedule<T> {
     heaps: Vec<Vec<InHeap>>,
 }
 
-/// When it is due, or its deadline in a backlog; here, so that whoever compares looks at nothing else.
+/// When it is due, or its deadline in a backlog; here, so that a comparison looks at nothing else.
 #[derive(Clone, Copy, Debug)]
 struct InHeap {
     at: Instant,

@@ -65,7 +65,7 @@ pub(crate) struct Waiting<'a> {
     pub(crate) hold: HoldId,
     /// Further holds that end after it: those that an acquisition of several keys has already.
     pub(crate) has: &'a [Arc<Hold>],
-    /// Those that the process runs inside of, from the outermost on: another process has taken them, and waits for the end
+    /// The holds around the whole process, from the outermost on: another process has taken them, and waits for the end
     /// of this one.
     pub(crate) inside: &'a [Enclosing],
     pub(crate) heartbeat: Duration,

@@ -16,7 +16,7 @@ use crate::{
     store::Store,
 };
 
-/// How many of those that are due are looked at in one turn: whoever takes a lock meanwhile waits for so long.
+/// How many of those that are due are looked at in one turn: a caller that takes a lock meanwhile waits for so long.
 const AT_ONCE: usize = 1_000;
 
 /// The holds that are renewed on one runtime.

@@ -69,7 +69,7 @@ pub(super) fn refuses_all(error: &RedisError) -> bool {
     }
 }
 
-/// Whether the server has looked at the request, and refuses that one: it says so of a command or a key, or from inside of
+/// Whether the server has looked at the request, and refuses that one: it says so of a command or a key, or from inside
 /// the script. Any other error may be one of a proxy, or of the login.
 fn is_verdict(error: &RedisError) -> bool {
     let code = error.code().unwrap_or_default();
@@ -98,7 +98,7 @@ fn meets_foreign_key(error: &RedisError) -> bool {
 #[error("{0}; the server is one of a cluster: use `redis+cluster://`")]
 pub(super) struct OneOfCluster(RedisError);
 
-/// The same, if this is what it says.
+/// The advice, if the error is a redirection.
 pub(super) fn one_of_cluster(error: &RedisError) -> Option<OneOfCluster> {
     use ServerErrorKind::{Ask, Moved};
     let leads_elsewhere = matches!(error.kind(), ErrorKind::Server(Moved | Ask));

@@ -85,7 +85,7 @@ impl Topology {
         }
     }
 
-    /// That of the server which answers for a lock, as far as it is known.
+    /// The connector of the server that answers for a lock, as far as it is known.
     pub(super) fn connector(&self, key: &LockKey) -> Option<Arc<Connector>> {
         match self {
             Self::One(connector) => Some(Arc::clone(connector)),

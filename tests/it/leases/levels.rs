@@ -49,7 +49,7 @@ impl Found {
         Self::AmongMany,
     ];
 
-    /// Runs inside of the lock.
+    /// Runs inside the lock.
     async fn find(self, server: &Server, locks: &Locks) -> Result<(), LockError> {
         match self {
             Self::AfterABody => locks.with_lock(KEY, async { pass() }).await,

@@ -53,7 +53,7 @@ impl Enclosing {
         all.filter_map(|outer| Some((outer.hold.parse().ok()?, &*outer.name)))
     }
 
-    /// Those of these keys that runs around this one hold at this moment, on this server.
+    /// The keys that the runs around this one hold at this moment, on this server.
     pub(super) async fn held(
         &self,
         keys: &[String],

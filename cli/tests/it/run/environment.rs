@@ -96,7 +96,7 @@ async fn a_run_inside_of_one_for_the_same_key_fails_at_once() {
     assert_eq!(ended.code, Some(125), "{}", ended.err);
 }
 
-/// A script that takes its own lock works alone, and inside of a run that has it.
+/// A script that takes its own lock works alone, and inside a run that has it.
 #[tokio::test]
 async fn a_lock_of_an_outer_run_is_entered_once_more() {
     let server = RedisServer::start().await;

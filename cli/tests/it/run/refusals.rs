@@ -105,7 +105,7 @@ async fn a_run_that_waits_says_for_whom_and_what_comes_in_its_way() {
     assert_eq!(run.rest().await, [""; 0]);
 }
 
-/// The same command, which says its errors on its standard output.
+/// A command that says its errors on its standard output.
 fn with_errors(command: &Command) -> Command {
     let mut outer = Command::new("sh");
     outer.args(["-c", "exec \"$0\" \"$@\" 2>&1"]);

@@ -14,10 +14,10 @@ use crate::{
     base::{mutex::Mutex, timer::sleep},
 };
 
-/// That of the locks in use.
+/// The heartbeat of the locks in use.
 const HEARTBEAT: Duration = Duration::from_secs(1);
 
-/// Takes the outer lock, and the inner one inside of it once all of them hold theirs.
+/// Takes the outer lock, and the inner one inside it once all of them hold theirs.
 async fn nest(
     locks: &Locks,
     (outer, is_shared): (&str, bool),
@@ -199,7 +199,7 @@ async fn long_walks_take_1024_looks_in_a_heartbeat_at_most() -> Result<(), LockE
     Ok(())
 }
 
-/// Holds the outer lock by a guard, and the inner one inside of it. A victim drops the guard and begins anew at once.
+/// Holds the outer lock by a guard, and the inner one inside it. A victim drops the guard and begins anew at once.
 /// Returns how often it was one.
 async fn persists(
     locks: &Locks,

@@ -63,7 +63,7 @@ impl Watched {
         self.locks_of(Locks::builder())
     }
 
-    /// The same with further options.
+    /// Locks with further options.
     pub(super) fn locks_of(self: &Arc<Self>, builder: LocksBuilder) -> Locks {
         builder.over(Arc::<Self>::clone(self), Duration::from_secs(1))
     }
