@@ -17,7 +17,7 @@ mod support;
 
 use std::env;
 
-use deadpool_redis::redis::{Client, Value, aio::MultiplexedConnection, cmd};
+use redis::{Client, Value, aio::MultiplexedConnection, cmd};
 use reentry::{DepthSync, Locks};
 use support::RedisServer;
 

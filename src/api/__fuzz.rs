@@ -1,7 +1,7 @@
 //! What everything that is read must satisfy, one function for each target in `fuzz/`, in the shape
 //! in which a fuzzer hands over its input. Compiled for them and for the tests alone.
 
-use deadpool_redis::redis::parse_redis_value;
+use ::redis::parse_redis_value;
 
 use crate::{base::id, store::redis};
 

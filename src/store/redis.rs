@@ -5,8 +5,9 @@ use std::{
     time::Duration,
 };
 
-use deadpool_redis::{Pool, redis::Value};
+use deadpool_redis::Pool;
 use futures_util::future;
+use redis::Value;
 use tokio::{sync::watch, time::Instant};
 
 use self::{

@@ -1,6 +1,6 @@
 //! On Redis: programs that use the well-known lock and unlock scripts on the same key (P12).
 
-use deadpool_redis::redis::{AsyncCommands, aio::MultiplexedConnection};
+use redis::{AsyncCommands, aio::MultiplexedConnection};
 
 use super::world::{MINUTE, World, near, some_hold};
 use crate::{

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use deadpool_redis::redis::AsyncCommands;
+use redis::AsyncCommands;
 
 use super::world::{
     GRANT, MINUTE, PLACE_LIFE, World, field_of, near, release_request, some_hold, some_waiter,

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fs, path::Path};
 
-use deadpool_redis::redis::{FromRedisValue, cmd};
+use redis::{FromRedisValue, cmd};
 
 use super::{
     readers::{share_request, shared_release},

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use deadpool_redis::redis::pipe;
+use redis::pipe;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::server::Server;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use deadpool_redis::redis::AsyncCommands;
+use redis::AsyncCommands;
 
 use super::{
     moves::remaining,

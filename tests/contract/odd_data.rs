@@ -1,7 +1,7 @@
 //! On Redis: data that no script of ours has written. What cannot be read counts as if it were not
 //! there, and beside the lock it is removed by the script that meets it.
 
-use deadpool_redis::redis::{FromRedisValue, ToRedisArgs, cmd};
+use redis::{FromRedisValue, ToRedisArgs, cmd};
 
 use super::world::{GRANT, MINUTE, World, some_hold, some_waiter, successor};
 use crate::base::{error::Effect, id::HoldId};

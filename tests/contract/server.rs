@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use deadpool_redis::redis::{AsyncCommands, Script, aio::MultiplexedConnection};
+use redis::{AsyncCommands, Script, aio::MultiplexedConnection};
 
 use crate::{
     store::{

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use deadpool_redis::redis::AsyncCommands;
+use redis::AsyncCommands;
 
 use super::{
     readers::share_request,

@@ -2,7 +2,7 @@
 
 use std::{slice, sync::Arc, time::Duration};
 
-use deadpool_redis::redis::AsyncCommands;
+use redis::AsyncCommands;
 
 use super::world::{MINUTE, World, some_hold};
 use crate::{

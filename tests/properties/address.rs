@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use deadpool_redis::redis::{ConnectionAddr, ProtocolVersion};
+use redis::{ConnectionAddr, ProtocolVersion};
 
 use super::{Of, Origin};
 use crate::{

@@ -1,6 +1,6 @@
 //! What holds of the keys of every lock, as the cluster specification sees them.
 
-use deadpool_redis::redis::ToRedisArgs;
+use redis::ToRedisArgs;
 
 use super::Entries;
 use crate::base::{

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use deadpool_redis::redis::Value;
+use redis::Value;
 
 use super::{acquired, fields, flag, handoff, presence, released, snapshot};
 use crate::{
@@ -197,8 +197,8 @@ fn written(message: &HandoffMessage) -> String {
 
 #[cfg(test)]
 mod tests {
-    use deadpool_redis::redis::{PushKind, VerbatimFormat, parse_redis_value};
     use proptest::{prelude::*, sample::Index};
+    use redis::{PushKind, VerbatimFormat, parse_redis_value};
 
     use super::*;
     use crate::{

@@ -1,6 +1,6 @@
 //! The same of the replies about several locks.
 
-use deadpool_redis::redis::Value;
+use redis::Value;
 
 use super::{
     super::{acquired_all, released_all, renewed_all},

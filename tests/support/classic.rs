@@ -3,8 +3,8 @@
 //! A hash under the lock's name maps a holder (`<uuid>:<thread>`) to its depth; the hash's expiry
 //! is the lease. Written here for the tests, so that they check against a second implementation.
 
-use deadpool_redis::redis::aio::ConnectionLike;
-use deadpool_redis::redis::cmd;
+use redis::aio::ConnectionLike;
+use redis::cmd;
 
 /// KEYS: lock. ARGV: holder, TTL in ms. Nil when taken or re-entered, else what is left in ms.
 const LOCK: &str = "

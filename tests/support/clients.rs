@@ -4,7 +4,7 @@
 
 use super::server::RedisServer;
 use super::wait::{DEADLINE, eventually};
-use deadpool_redis::redis::cmd;
+use redis::cmd;
 
 /// The channel of the messages to all processes.
 pub const TO_ALL: &str = "reentry:inbox:all";

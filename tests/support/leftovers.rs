@@ -1,7 +1,7 @@
 //! What locks have left in a server.
 
 use super::server::RedisServer;
-use deadpool_redis::redis::AsyncCommands;
+use redis::AsyncCommands;
 
 /// The least score of a tombstone in a line.
 const TOMBSTONES: &str = "4503599627370496";

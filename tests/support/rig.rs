@@ -4,7 +4,7 @@ use super::proxy::{Action, Cut, Proxy};
 use super::server::RedisServer;
 use super::stores::patient_at;
 use super::wait::{DEADLINE, eventually};
-use deadpool_redis::redis::{AsyncCommands, cmd};
+use redis::{AsyncCommands, cmd};
 use reentry::{Locks, LocksBuilder};
 use std::collections::BTreeMap;
 use std::time::Duration;

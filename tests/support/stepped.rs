@@ -2,7 +2,7 @@
 
 use super::server::RedisServer;
 use super::wait::{DEADLINE, eventually};
-use deadpool_redis::redis::cmd;
+use redis::cmd;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;

@@ -1,11 +1,11 @@
 //! A `redis-server` behind TLS, with a certificate authority of its own.
 
 use super::server::{Kind, RedisServer};
-use deadpool_redis::redis::cmd;
 use rcgen::{
     BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose,
 };
+use redis::cmd;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use deadpool_redis::redis::cmd;
+use redis::cmd;
 use reentry::{Locks, LocksBuilder};
 
 use crate::support::{Cluster, RedisServer, SentinelSet, patient_at, within};

@@ -2,9 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use deadpool_redis::redis::{
-    ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion, parse_redis_url,
-};
+use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion, parse_redis_url};
 
 use crate::base::{error::LockError, options::config};
 

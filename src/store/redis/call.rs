@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use deadpool_redis::redis::{
+use redis::{
     Arg, Cmd, ErrorKind, RedisError, ServerErrorKind, ToRedisArgs, Value,
     aio::MultiplexedConnection, cmd, pipe,
 };

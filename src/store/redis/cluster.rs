@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use deadpool_redis::redis::Value;
+use redis::Value;
 use tokio::{select, time::Instant};
 
 use self::{

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, atomic::AtomicU64};
 
-use deadpool_redis::redis::Value;
+use redis::Value;
 use tokio::sync::watch;
 
 use super::{

@@ -17,7 +17,7 @@ use std::{
     time::Duration,
 };
 
-use deadpool_redis::redis::{FromRedisValue, RedisError, Value, aio::MultiplexedConnection, pipe};
+use redis::{FromRedisValue, RedisError, Value, aio::MultiplexedConnection, pipe};
 use tokio::{
     select,
     sync::{

@@ -13,8 +13,8 @@ use std::{
     time::Duration,
 };
 
-use deadpool_redis::redis::Value;
 use futures_util::{FutureExt, future::Shared};
+use redis::Value;
 use tokio::{sync::watch, time::Instant};
 
 use self::breaker::Breaker;

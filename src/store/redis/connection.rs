@@ -2,8 +2,8 @@
 
 use std::{error::Error, fmt, future::poll_fn, io, pin::pin, sync::Arc, time::Duration};
 
-use deadpool_redis::redis::{RedisError, Value, aio::MultiplexedConnection};
 use futures_util::future::Either;
+use redis::{RedisError, Value, aio::MultiplexedConnection};
 use tokio::time::Instant;
 
 use super::{

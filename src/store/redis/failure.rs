@@ -1,6 +1,6 @@
 //! What the errors of the driver say about a request.
 
-use deadpool_redis::redis::{ErrorKind, RedisError, ServerErrorKind};
+use redis::{ErrorKind, RedisError, ServerErrorKind};
 
 use crate::base::error::Effect;
 
@@ -117,7 +117,7 @@ mod tests {
 
     /// The error that a server's line stands for.
     fn error(line: &str) -> RedisError {
-        let reply = deadpool_redis::redis::parse_redis_value(format!("{line}\r\n").as_bytes());
+        let reply = redis::parse_redis_value(format!("{line}\r\n").as_bytes());
         reply.unwrap().extract_error().unwrap_err()
     }
 

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use deadpool_redis::redis::{aio::MultiplexedConnection, cmd};
+use redis::{aio::MultiplexedConnection, cmd};
 
 use crate::base::timer::timeout;
 

@@ -5,7 +5,7 @@
 
 use std::{error::Error, sync::Arc, time::Duration};
 
-use deadpool_redis::redis::{Cmd, RedisError, Value, aio::MultiplexedConnection};
+use redis::{Cmd, RedisError, Value, aio::MultiplexedConnection};
 
 use super::{
     address::{Address, Place},

@@ -3,7 +3,7 @@
 
 use std::io::Write;
 
-use deadpool_redis::redis::{RedisWrite, ToRedisArgs};
+use redis::{RedisWrite, ToRedisArgs};
 
 use crate::base::{
     id::{HoldId, OwnerId},

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use deadpool_redis::redis::{
+use redis::{
     PushInfo, PushKind,
     aio::{MultiplexedConnection, SendError},
 };

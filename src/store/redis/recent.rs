@@ -11,8 +11,8 @@ use std::{
     time::Duration,
 };
 
-use deadpool_redis::redis::Value;
 use futures_util::future::join_all;
+use redis::Value;
 use tokio::time::Instant;
 
 use super::{

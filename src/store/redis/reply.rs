@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use deadpool_redis::redis::{FromRedisValue, PushInfo, Value};
+use redis::{FromRedisValue, PushInfo, Value};
 
 use crate::{
     base::{

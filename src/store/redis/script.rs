@@ -62,9 +62,7 @@ script!(VICTIM, "victim");
 script!(WITHDRAW, "withdraw");
 
 fn sha(source: &str) -> String {
-    deadpool_redis::redis::Script::new(source)
-        .get_hash()
-        .to_owned()
+    redis::Script::new(source).get_hash().to_owned()
 }
 
 impl Script {

@@ -14,8 +14,8 @@ use std::{
     time::Duration,
 };
 
-use deadpool_redis::redis::{RedisError, Value, aio::MultiplexedConnection, cmd};
 use futures_util::stream::{FuturesUnordered, StreamExt};
+use redis::{RedisError, Value, aio::MultiplexedConnection, cmd};
 use tokio::{select, sync::watch, time::Instant};
 
 use self::sentinel::{Answer, Named, Sentinel};

@@ -2,9 +2,7 @@
 
 use std::{fmt, net::Ipv6Addr, sync::Arc};
 
-use deadpool_redis::redis::{
-    ConnectionAddr, IntoConnectionInfo, ProtocolVersion, RedisConnectionInfo,
-};
+use redis::{ConnectionAddr, IntoConnectionInfo, ProtocolVersion, RedisConnectionInfo};
 
 use super::{
     address::{Address, Place, provide_tls, refused},

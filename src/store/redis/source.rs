@@ -2,11 +2,8 @@
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 
-use deadpool_redis::{
-    Pool, PoolError,
-    redis::{AsyncConnectionConfig, Client, RedisError, aio::MultiplexedConnection},
-};
-
+use deadpool_redis::{Pool, PoolError};
+use redis::{AsyncConnectionConfig, Client, RedisError, aio::MultiplexedConnection};
 use tokio::task::{AbortHandle, JoinHandle};
 
 use super::{

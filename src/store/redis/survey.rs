@@ -2,7 +2,7 @@
 
 use std::{error::Error, sync::Arc};
 
-use deadpool_redis::redis::{FromRedisValue, Value, cmd};
+use redis::{FromRedisValue, Value, cmd};
 
 use super::{
     call::{Call, Way, lock_and_line},

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use deadpool_redis::redis::Value;
+use redis::Value;
 use tokio::time::Instant;
 
 use super::{

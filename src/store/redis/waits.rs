@@ -6,7 +6,7 @@
 
 use std::{fmt::Write, sync::Arc, time::Duration};
 
-use deadpool_redis::redis::Value;
+use redis::Value;
 
 use super::{
     names::{Field, Victim, WaitsOf},

@@ -213,7 +213,7 @@ async fn leftovers(server: &RedisServer) -> Result<Vec<String>> {
     let mut connection = server.connection().await;
     let mut left = Vec::new();
     for key in server.leftovers().await {
-        let waits = deadpool_redis::redis::cmd("HVALS").arg(&key).to_owned();
+        let waits = redis::cmd("HVALS").arg(&key).to_owned();
         let is_entries = key.starts_with("reentry:entries:");
         let waits: Vec<String> = match is_entries {
             true => waits.query_async(&mut connection).await.context("HVALS")?,

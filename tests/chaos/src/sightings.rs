@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Result;
-use deadpool_redis::redis::aio::{ConnectionLike, MultiplexedConnection};
-use deadpool_redis::redis::{Client, FromRedisValue, Pipeline, Value, pipe};
+use redis::aio::{ConnectionLike, MultiplexedConnection};
+use redis::{Client, FromRedisValue, Pipeline, Value, pipe};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use deadpool_redis::redis::AsyncCommands;
+use redis::AsyncCommands;
 
 use super::{
     super::world::{MINUTE, PLACE_LIFE, World, some_hold, some_waiter, successor},

@@ -156,7 +156,7 @@ async fn case(world: &World, data: Vec<Write>, steps: &[usize]) -> Result<(), Te
             Err(bytes) => bytes.into_bytes(),
         });
         let words: Vec<_> = words.collect();
-        let _: deadpool_redis::redis::Value = put(world, command, &words).await;
+        let _: redis::Value = put(world, command, &words).await;
     }
     let kind: String = put(world, "TYPE", &[LOCK]).await;
     let is_foreign = !["hash", "none"].contains(&&*kind);

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 
 use crate::support::{DEADLINE, RedisServer, connect, depths, eventually, on_both_stores};
-use deadpool_redis::redis::AsyncCommands;
 use futures_util::FutureExt;
 use futures_util::future::join_all;
+use redis::AsyncCommands;
 use reentry::{Locks, held};
 use tokio::sync::Barrier;
 

@@ -6,7 +6,7 @@ use crate::support::turns::processes;
 use crate::support::{
     Child, DEADLINE, RedisServer, child, eventually, patient, patient_at, within,
 };
-use deadpool_redis::redis::AsyncCommands;
+use redis::AsyncCommands;
 use reentry::Locks;
 
 /// A lease that the test waits for.

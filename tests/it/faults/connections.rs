@@ -11,7 +11,8 @@ use std::time::Duration;
 use crate::support::{
     DEADLINE, Direction, RedisServer, Rig, connect, eventually, patient_at, within,
 };
-use deadpool_redis::{Pool, redis::cmd};
+use deadpool_redis::Pool;
+use redis::cmd;
 use reentry::{Locks, LocksBuilder};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Builder;

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::support::{DEADLINE, RedisServer, connect, eventually, on_both_stores};
-use deadpool_redis::redis::AsyncCommands;
+use redis::AsyncCommands;
 use reentry::{FencingToken, Locks, held};
 use tokio::task::JoinSet;
 

@@ -2,7 +2,7 @@
 
 use std::{future::pending, sync::Arc, time::Duration};
 
-use deadpool_redis::redis::{AsyncCommands, cmd};
+use redis::{AsyncCommands, cmd};
 use reentry::{LockError, Locks, LostReason, OnLost};
 use tokio::{sync::Notify, task::JoinHandle};
 

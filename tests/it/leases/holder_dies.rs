@@ -4,7 +4,7 @@ use std::future::pending;
 use std::time::{Duration, Instant};
 
 use crate::support::{Child, DEADLINE, RedisServer, child, connect, patient_at, within};
-use deadpool_redis::redis::{Client, aio::ConnectionLike, cmd};
+use redis::{Client, aio::ConnectionLike, cmd};
 use reentry::{LockError, Locks, LostReason, OnLost};
 
 const KEY: &str = "order:42";

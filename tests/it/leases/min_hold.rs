@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::support::{RedisServer, patient, processes};
-use deadpool_redis::redis::{AsyncCommands, cmd};
+use redis::{AsyncCommands, cmd};
 use reentry::{HandOff, LockError, Locks, locked};
 use tokio::time::{Instant, sleep};
 

@@ -10,7 +10,7 @@ use crate::support::{
     DEADLINE, RedisServer, Section, Turns, eventually, patient, processes, unhurried, until_queued,
     within,
 };
-use deadpool_redis::redis::aio::MultiplexedConnection;
+use redis::aio::MultiplexedConnection;
 use reentry::{HandOff, Locks};
 use tokio::task::JoinSet;
 
@@ -96,7 +96,7 @@ async fn a_classic_program_that_overtakes_our_queue_is_waited_for() {
     let mut waiter = turns.stay(waiting.lock(KEY), "waiter");
     until_queued(&server, 1).await;
     // In one transaction, so that no other request comes in between.
-    let mut swap = deadpool_redis::redis::pipe();
+    let mut swap = redis::pipe();
     swap.atomic().del(KEY).ignore();
     swap.hincr(KEY, CLASSIC, 1).ignore();
     swap.pexpire(KEY, 60_000).ignore();

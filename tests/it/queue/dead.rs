@@ -9,7 +9,7 @@ use crate::support::{
     Child, DEADLINE, RedisServer, Turns, child, eventually, patient, patient_at, processes, queued,
     until_queued, within,
 };
-use deadpool_redis::redis::AsyncCommands;
+use redis::AsyncCommands;
 use reentry::{LockInfo, Locks, held};
 
 /// A place in the queue lives for two of them, and so does the first lease of a lock that has moved.

@@ -10,8 +10,8 @@ use crate::support::{
     Action, DEADLINE, Direction::ToClient, Direction::ToServer, Proxy, RedisServer, Turns,
     eventually, patient, until_queued, within,
 };
-use deadpool_redis::redis::{AsyncCommands, Client, cmd};
 use futures_util::StreamExt;
+use redis::{AsyncCommands, Client, cmd};
 use reentry::{Locks, LocksBuilder};
 
 /// What only a message of a subscription contains.

@@ -6,8 +6,8 @@ use crate::support::classic::{Unlocked, classic_lock, classic_unlock};
 use crate::support::proxy::Direction::ToServer;
 use crate::support::rig::{EVALSHA, KEY};
 use crate::support::{Action, DEADLINE, Rig, eventually, within};
-use deadpool_redis::redis::AsyncCommands;
-use deadpool_redis::redis::aio::MultiplexedConnection;
+use redis::AsyncCommands;
+use redis::aio::MultiplexedConnection;
 
 const CLASSIC: &str = "9b2d7c3e-8a5f-4d1c-9e60-2f4b8a7c6d5e:1";
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use crate::support::proxy::Direction::ToServer;
 use crate::support::{Action, Cut, DEADLINE, Proxy, RedisServer, patient_at, within};
-use deadpool_redis::redis::{AsyncCommands, cmd};
 use deadpool_redis::{Config, Runtime};
+use redis::{AsyncCommands, cmd};
 use reentry::{LockError, Locks};
 use tokio::sync::Barrier;
 
@@ -314,7 +314,7 @@ async fn a_user_with_a_prefix_of_its_own_has_no_part_in_the_locks_of_others() {
         );
     }
     // The names of inboxes and holds, without which nothing can be forged, stand there.
-    let client = deadpool_redis::redis::Client::open(ground.url()).unwrap();
+    let client = redis::Client::open(ground.url()).unwrap();
     let mut connection = client.get_multiplexed_async_connection().await.unwrap();
     for (command, key) in [
         ("ZRANGE", "reentry:queue:{stock:7}:stock:7 0 -1"),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::support::classic::{Unlocked, classic_lock, classic_unlock};
 use crate::support::{DEADLINE, RedisServer, Section, connect, eventually, within};
-use deadpool_redis::redis::AsyncCommands;
+use redis::AsyncCommands;
 use reentry::{HoldId, LockError, Locks};
 
 const KEY: &str = "order:42";

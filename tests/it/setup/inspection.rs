@@ -4,7 +4,7 @@
 use std::{error::Error as _, time::Duration};
 
 use crate::support::{DEADLINE, RedisServer, eventually, on_both_stores, patient, waiters};
-use deadpool_redis::redis::AsyncCommands;
+use redis::AsyncCommands;
 use reentry::{HoldId, LockError, Locks, LostReason, held};
 
 on_both_stores!(

@@ -2,8 +2,8 @@
 
 use crate::support::Direction::{ToClient, ToServer};
 use crate::support::{Action, Cut, DEADLINE, Proxy, RedisServer, eventually, within};
-use deadpool_redis::redis::aio::MultiplexedConnection;
-use deadpool_redis::redis::{AsyncCommands, AsyncConnectionConfig, Client, RedisResult};
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncCommands, AsyncConnectionConfig, Client, RedisResult};
 use std::io::{ErrorKind, Result};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -4,7 +4,7 @@
 use crate::support::classic::{Unlocked, classic_lock, classic_unlock};
 use crate::support::program::program;
 use crate::support::{Child, DEADLINE, RedisServer, TlsRedisServer, child, eventually, within};
-use deadpool_redis::redis::{AsyncCommands, Client, cmd};
+use redis::{AsyncCommands, Client, cmd};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};

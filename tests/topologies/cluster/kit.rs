@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::support::cluster::SLOTS;
 use crate::support::{Cluster, DEADLINE, RedisServer, Section, eventually, within};
-use deadpool_redis::redis::{FromRedisValue, cmd};
 use futures_util::future::join_all;
+use redis::{FromRedisValue, cmd};
 use reentry::{Locks, LocksBuilder, Servers};
 use tokio::task::JoinHandle;
 

@@ -6,11 +6,11 @@ use std::{
     time::Duration,
 };
 
-use deadpool_redis::redis::cmd;
 use futures_util::{
     future::join,
     stream::{FuturesUnordered, StreamExt},
 };
+use redis::cmd;
 use tokio::time::Instant;
 
 use super::{

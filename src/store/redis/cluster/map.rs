@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use deadpool_redis::redis::{FromRedisValue, Value};
+use redis::{FromRedisValue, Value};
 
 use crate::{base::slot::SLOTS, store::redis::address::Place};
 

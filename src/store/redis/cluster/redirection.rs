@@ -1,6 +1,6 @@
 //! Where else a request may have to go, as the answer to it says.
 
-use deadpool_redis::redis::{ErrorKind, ServerErrorKind};
+use redis::{ErrorKind, ServerErrorKind};
 
 use super::map::named;
 use crate::store::redis::{address::Place, call::Way, connection::Cause, failure::condition};

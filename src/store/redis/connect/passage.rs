@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use deadpool_redis::redis::Value;
+use redis::Value;
 use tokio::{select, sync::watch, task::AbortHandle, time::Instant};
 
 use super::{

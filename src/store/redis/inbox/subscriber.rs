@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use deadpool_redis::redis::{aio::MultiplexedConnection, cmd};
+use redis::{aio::MultiplexedConnection, cmd};
 use tokio::{select, sync::Notify, time::Instant};
 
 use super::{pace::Pace, stage::Stage};

@@ -5,7 +5,7 @@ use std::{
     io,
 };
 
-use deadpool_redis::redis::{
+use redis::{
     AsyncConnectionConfig, Client, Cmd, FromRedisValue, PushInfo, PushKind, RedisError,
     aio::{MultiplexedConnection, SendError},
     cmd,

@@ -1,6 +1,6 @@
 //! The URLs of several servers.
 
-use deadpool_redis::redis::parse_redis_url;
+use redis::parse_redis_url;
 
 use super::{DATABASE, Login, Servers};
 use crate::{
