@@ -12,7 +12,7 @@ use crate::{
         id::HoldId,
     },
     hold::held::Held,
-    store::{Presence, Renewal, Seen, members::Member, waits::Enclosing},
+    store::{Presence, Renew, Seen, Store, members::Member, waits::Enclosing},
 };
 
 pub use crate::store::members::{Reply, Role};
@@ -71,7 +71,7 @@ impl Locks {
     /// [`LockError::Store`] if none of those that were given answers.
     #[doc(hidden)]
     pub async fn __servers(&self) -> Result<Vec<Server>, LockError> {
-        let members = self.engine().store().survey().members().await;
+        let members = self.engine().store().members().await;
         let members = members.map_err(|source| LockError::Store { key: None, source })?;
         Ok(members.into_iter().map(Server).collect())
     }
@@ -93,8 +93,7 @@ impl Locks {
     #[doc(hidden)]
     #[must_use]
     pub fn __refuses_key(&self, error: &LockError) -> bool {
-        let survey = self.engine().store().survey();
-        matches!(error, LockError::Store { source, .. } if survey.refuses_key(source))
+        matches!(error, LockError::Store { source, .. } if Store::rejects_key(source))
     }
 
     /// Renews a lock now, as its holder does from time to time.
@@ -106,7 +105,11 @@ impl Locks {
     pub async fn __renew(&self, held: &Held) -> Result<(), LockError> {
         let key = self.engine().open_key(held.key())?;
         let (hold, ttl) = (held.hold_id(), held.remaining());
-        let renewed = self.engine().store().renew(&key, Renewal { hold, ttl });
+        let renewed = self.engine().store().ask(Renew {
+            key: key.clone(),
+            hold,
+            ttl,
+        });
         match renewed.await.map_err(on(&key))? {
             Presence::Present => Ok(()),
             Presence::Gone => Err(LockError::Lost {

@@ -1,5 +1,7 @@
 //! How a `Locks` is set up.
 
+#[cfg(any(test, feature = "test-util"))]
+use std::sync::Arc;
 use std::{fmt, time::Duration};
 
 use deadpool_redis::Pool;
@@ -7,7 +9,7 @@ use deadpool_redis::Pool;
 #[cfg(feature = "metrics")]
 use crate::base::metrics::Class;
 #[cfg(any(test, feature = "test-util"))]
-use crate::store::server::MemoryServer;
+use crate::store::{Store, redis::Timeouts};
 use crate::{
     base::options::{DepthSync, OnLost, Options, Queueing, Reentrancy, Wait},
     store::{redis::Servers, waits::Enclosing},
@@ -45,7 +47,7 @@ pub struct LocksBuilder {
     servers: Option<Servers>,
     pool: Option<Pool>,
     #[cfg(any(test, feature = "test-util"))]
-    pub(super) server: Option<MemoryServer>,
+    pub(crate) store: Option<OpenStore>,
     prefix: String,
     pub(super) options: Options,
     pub(super) queueing: Queueing,
@@ -55,6 +57,10 @@ pub struct LocksBuilder {
     #[cfg(feature = "metrics")]
     class: Option<Class>,
 }
+
+/// Opens the store of one process.
+#[cfg(any(test, feature = "test-util"))]
+type OpenStore = Arc<dyn Fn(Timeouts) -> Arc<Store> + Send + Sync>;
 
 impl LocksBuilder {
     /// The prefix of every key in the store (default: none). The API shows keys without it.

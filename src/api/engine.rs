@@ -29,7 +29,9 @@ use crate::{
         scope::{self, LocksId},
     },
     queue::LocalQueues,
-    store::{ForcedMessage, Holders as _, Seen, Store, waits::Enclosing},
+    store::{
+        ForceRelease, ForcedMessage, Holders as _, Inspect, Seen, Snapshot, Store, waits::Enclosing,
+    },
 };
 
 mod several;
@@ -60,7 +62,7 @@ pub(crate) struct Setup {
 }
 
 impl Engine {
-    pub(crate) fn new(store: Arc<dyn Store>, setup: Setup) -> Arc<Self> {
+    pub(crate) fn new(store: Arc<Store>, setup: Setup) -> Arc<Self> {
         let Setup {
             prefix,
             defaults,
@@ -96,7 +98,7 @@ impl Engine {
         &self.renewals
     }
 
-    pub(crate) fn store(&self) -> &Arc<dyn Store> {
+    pub(crate) fn store(&self) -> &Arc<Store> {
         self.renewals.store()
     }
 
@@ -132,6 +134,11 @@ impl Engine {
         &self.prefix
     }
 
+    /// Shows what stands in a lock.
+    pub(super) async fn look(&self, key: &LockKey) -> Result<Option<Snapshot>, StoreError> {
+        self.store().ask(Inspect::of(key)).await
+    }
+
     /// Takes the lock away from those holders that were seen, as far as they are still there, and returns them. Those in
     /// this process learn it at once.
     pub(super) async fn force_release(
@@ -139,7 +146,11 @@ impl Engine {
         key: &LockKey,
         seen: Seen,
     ) -> Result<Vec<String>, StoreError> {
-        let ended = self.store().force_release(key, seen).await?.into_iter();
+        let asked = self.store().ask(ForceRelease {
+            key: key.clone(),
+            seen,
+        });
+        let ended = asked.await?.into_iter();
         let ended = ended.filter_map(|field| String::from_utf8(field).ok());
         let ended: Vec<_> = ended.collect();
         self.renewals.forced(ForcedMessage {

@@ -73,3 +73,13 @@ impl Confirm {
         Duration::from_millis(self.within.get().into())
     }
 }
+
+/// Whether replicas have what the server has executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Confirmation {
+    Confirmed,
+    /// Too few of them had it in time.
+    Late,
+    /// The connection has failed, or is another one now.
+    Unknown,
+}

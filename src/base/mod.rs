@@ -22,5 +22,6 @@ pub(crate) mod slot;
 #[cfg_attr(not(feature = "tracing"), path = "no_span.rs")]
 pub(crate) mod span;
 pub(crate) mod store_error;
+pub(crate) mod store_time;
 pub(crate) mod throttle;
 pub(crate) mod timer;

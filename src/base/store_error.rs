@@ -1,6 +1,6 @@
 //! What the store said, or that it said nothing.
 
-use std::{error::Error, fmt, sync::Arc};
+use std::{error::Error, fmt, pin::Pin, sync::Arc};
 
 /// An error of the store: the connection failed, the server refused, or its answer cannot be read.
 ///
@@ -24,6 +24,9 @@ use std::{error::Error, fmt, sync::Arc};
 /// ```
 #[derive(Clone)]
 pub struct StoreError(Arc<StoreFault>);
+
+/// The answer of a store to one request.
+pub(crate) type Answer<T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send>>;
 
 struct StoreFault {
     step: &'static str,

@@ -25,7 +25,7 @@ use crate::{
 /// Fails if they do not have it in time, or cannot be asked. Then it may be in the lock, or not.
 pub(crate) async fn taken(
     hold: &Arc<Hold>,
-    store: &Arc<dyn Store>,
+    store: &Arc<Store>,
     mut epoch: Option<u64>,
 ) -> Result<(), LockError> {
     let Some(confirm) = hold.confirm else {
@@ -61,7 +61,7 @@ pub(crate) async fn taken(
         }
         let present = store.connection_epoch(hold.key());
         let holds = Holds::One(Arc::clone(hold));
-        let asked = holds.ask(&**store, hold.ttl());
+        let asked = holds.ask(store, hold.ttl());
         epoch = match timeout_at(until, asked.answer(&holds)).await {
             Ok(Ok(gone)) if gone.is_empty() => Some(present),
             Ok(Ok(_)) => {
@@ -81,7 +81,7 @@ pub(crate) async fn taken(
 /// Waits until the replicas have renewals that were answered, each sent when its connection had this epoch.
 pub(super) async fn renewed(
     confirms: Vec<(Arc<Hold>, Confirm, u64)>,
-    store: &Arc<dyn Store>,
+    store: &Arc<Store>,
 ) -> Result<(), StoreError> {
     let confirms = confirms.into_iter().map(async |(hold, confirm, epoch)| {
         let left = hold.deadline().saturating_duration_since(Instant::now());

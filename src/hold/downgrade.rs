@@ -17,7 +17,7 @@ use crate::{
         hold::{Hold, State},
         renewals::RenewalSchedule,
     },
-    store::{Downgrading, Presence},
+    store::{Downgrade, Presence},
 };
 
 /// Why there is nothing to wait for.
@@ -78,12 +78,12 @@ async fn ask(hold: &Hold, renewals: &RenewalSchedule) -> Result<(), Failure> {
             return Err(Failure::Lost(reason));
         }
         let (sent, ttl) = (Instant::now(), hold.change(|state| state.lease.ttl()));
-        let downgrading = Downgrading {
+        let asked = renewals.store().ask(Downgrade {
+            key: key.clone(),
             hold: id,
             ttl,
             token: hold.token(),
-        };
-        let asked = renewals.store().downgrade(key, downgrading);
+        });
         let error = match timeout_at(hold.deadline(), asked).await {
             Ok(Ok(Presence::Present)) => {
                 // Where replicas must have it, the next renewal lengthens the lease.

@@ -57,7 +57,7 @@ pub(super) enum Unrenewed {
 /// ask it no more often than these. After any other failure the place goes to the next hold: what fails may be this lock.
 pub(super) async fn renew(
     together: &Together,
-    store: &Arc<dyn Store>,
+    store: &Arc<Store>,
     response_timeout: Duration,
     warnings: &Throttle,
     place: impl Send,
@@ -88,7 +88,7 @@ pub(super) async fn renew(
         };
         let patience = patience(response_timeout, deadline, now);
         if next <= now && !attempts.is_empty() && (is_unsent || confirming.load(Relaxed) > 0) {
-            is_unsent &= !holds.is_connected(&**store);
+            is_unsent &= !holds.is_connected(store);
             next = now + patience;
         }
         if next <= now {
@@ -101,11 +101,11 @@ pub(super) async fn renew(
                 }
             }
             silent = silent.or(Some(now));
-            is_unsent = !holds.is_connected(&**store);
+            is_unsent = !holds.is_connected(store);
             let ttl = holds.ttl();
-            let seen = holds.seen(&**store);
+            let seen = holds.seen(store);
             let confirms: Vec<_> = confirms(&holds, store);
-            let asked = holds.ask(&**store, ttl);
+            let asked = holds.ask(store, ttl);
             attempts.push(async move {
                 let answer = match asked.answer(&holds).await {
                     Ok(gone) => {
@@ -159,7 +159,7 @@ pub(super) async fn renew(
                 if attempts.is_empty() {
                     let now = Instant::now();
                     if error.effect() != Effect::None {
-                        let is_cut = holds.seen(&**store) != seen;
+                        let is_cut = holds.seen(store) != seen;
                         let again = if is_cut { now } else { sent + patience / 2 };
                         return Err(Unrenewed::Until(again.max(now + LEAST_PATIENCE)));
                     }
@@ -181,7 +181,7 @@ async fn changed(connections: &mut Option<watch::Receiver<u64>>) -> Result<(), R
 }
 
 /// What replicas have to confirm, and the epoch of each connection.
-fn confirms(holds: &Holds, store: &Arc<dyn Store>) -> Vec<(Arc<Hold>, Confirm, u64)> {
+fn confirms(holds: &Holds, store: &Arc<Store>) -> Vec<(Arc<Hold>, Confirm, u64)> {
     let holds = holds.as_slice().iter().filter_map(|hold| {
         let confirm = hold.confirm?;
         Some((

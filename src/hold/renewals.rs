@@ -82,7 +82,7 @@ impl RenewalSchedule {
         &self.queues
     }
 
-    pub(crate) fn store(&self) -> &Arc<dyn Store> {
+    pub(crate) fn store(&self) -> &Arc<Store> {
         self.queues.store()
     }
 

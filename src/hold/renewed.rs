@@ -16,7 +16,7 @@ use crate::{
         mode::Mode,
     },
     hold::{group::Group, hold::Hold, lease::Due, schedule::Slot},
-    store::{Answer, Keeping, Presence, Renewal, Store},
+    store::{Answer, Keep, Presence, Renew, Store},
 };
 
 /// One entry of a schedule (P4).
@@ -103,7 +103,7 @@ impl Renewed {
     }
 
     /// The server that answers for it, unless these are several.
-    pub(super) fn server(&self, store: &dyn Store) -> Option<usize> {
+    pub(super) fn server(&self, store: &Store) -> Option<usize> {
         match self {
             Self::One(hold) => Some(store.server_of(hold.key())),
             Self::Several(group) => {
@@ -198,13 +198,13 @@ impl Holds {
     }
 
     /// Whether there is a connection for each of them.
-    pub(super) fn is_connected(&self, store: &dyn Store) -> bool {
+    pub(super) fn is_connected(&self, store: &Store) -> bool {
         let mut holds = self.as_slice().iter();
         holds.all(|hold| store.is_connected(hold.key()))
     }
 
     /// How many disconnects there were that concern each of them.
-    pub(super) fn seen(&self, store: &dyn Store) -> Vec<u64> {
+    pub(super) fn seen(&self, store: &Store) -> Vec<u64> {
         let holds = self.as_slice().iter();
         holds.map(|hold| store.disconnects_of(hold.key())).collect()
     }
@@ -220,13 +220,12 @@ impl Holds {
         ttl
     }
 
-    pub(super) fn ask(&self, store: &dyn Store, ttl: Duration) -> Asked {
+    pub(super) fn ask(&self, store: &Store, ttl: Duration) -> Asked {
         match self {
             Self::One(hold) => match hold.mode() {
                 Mode::Exclusive => {
-                    let hold_id = hold.id();
-                    let renewal = Renewal { hold: hold_id, ttl };
-                    Asked::One(store.renew(hold.key(), renewal))
+                    let (key, hold) = (hold.key().clone(), hold.id());
+                    Asked::One(store.ask(Renew { key, hold, ttl }))
                 }
                 Mode::Shared => Asked::Readers(keep(std::slice::from_ref(hold), store, ttl)),
             },
@@ -263,12 +262,13 @@ impl Holds {
 }
 
 /// Readers of one key keep their own leases. Returns those that are gone.
-fn keep(holds: &[Arc<Hold>], store: &dyn Store, ttl: Duration) -> Answer<Vec<HoldId>> {
+fn keep(holds: &[Arc<Hold>], store: &Store, ttl: Duration) -> Answer<Vec<HoldId>> {
     let Some(first) = holds.first() else {
         return Box::pin(async { Ok(Vec::new()) });
     };
+    let key = first.key().clone();
     let holds = holds.iter().map(|hold| hold.id()).collect();
-    store.keep(first.key(), Keeping { holds, ttl })
+    store.ask(Keep { key, holds, ttl })
 }
 
 impl Asked {

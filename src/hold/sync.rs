@@ -17,7 +17,7 @@ use crate::{
         hold::Hold,
     },
     queue::LocalQueues,
-    store::{Presence, Store},
+    store::{Presence, SetDepth, Store},
 };
 
 /// Waits until the store has taken in every change that was made before this call, but no longer than `patience`.
@@ -27,7 +27,7 @@ use crate::{
 /// leave all the time would keep each other from entering.
 pub(super) async fn sync(
     hold: &Hold,
-    store: &Arc<dyn Store>,
+    store: &Arc<Store>,
     patience: Duration,
 ) -> Result<bool, Failure> {
     let wish = hold.change(|state| state.depth.wishes());
@@ -36,7 +36,7 @@ pub(super) async fn sync(
 
 async fn sync_to(
     hold: &Hold,
-    store: &Arc<dyn Store>,
+    store: &Arc<Store>,
     wish: u64,
     patience: Duration,
 ) -> Result<bool, Failure> {
@@ -83,7 +83,7 @@ async fn sync_to(
     Ok(true)
 }
 
-fn flight(hold: &Hold, store: &Arc<dyn Store>, wish: u64) -> Option<Flight> {
+fn flight(hold: &Hold, store: &Arc<Store>, wish: u64) -> Option<Flight> {
     hold.change(|state| {
         let ttl = state.lease.ttl();
         match state.depth.next(wish, (hold.id(), state.mode), ttl) {
@@ -91,7 +91,8 @@ fn flight(hold: &Hold, store: &Arc<dyn Store>, wish: u64) -> Option<Flight> {
             Next::InFlight(flight) => Some(flight),
             Next::Change(change) => {
                 let sent = Instant::now();
-                let answer = store.depth(hold.key(), change).shared();
+                let key = hold.key().clone();
+                let answer = store.ask(SetDepth { key, change }).shared();
                 Some(state.depth.fly(change, sent, answer))
             }
         }

@@ -34,7 +34,7 @@ pub(crate) struct LocalQueues {
 }
 
 impl LocalQueues {
-    pub(crate) fn new(store: Arc<dyn Store>, queueing: Queueing) -> Arc<Self> {
+    pub(crate) fn new(store: Arc<Store>, queueing: Queueing) -> Arc<Self> {
         Arc::new_cyclic(|this| Self {
             requests: Arc::new(Requests::new(store)),
             queueing,
@@ -44,7 +44,7 @@ impl LocalQueues {
         })
     }
 
-    pub(crate) fn store(&self) -> &Arc<dyn Store> {
+    pub(crate) fn store(&self) -> &Arc<Store> {
         self.requests.store()
     }
 

@@ -18,7 +18,7 @@ use crate::{
         span::Span,
         timer::after,
     },
-    store::{Snapshot, Store},
+    store::{Inspect, QueueLength, Snapshot, Store},
 };
 
 /// How long before the end of its wait a caller looks who holds the lock; of a short wait the last quarter.
@@ -31,10 +31,11 @@ const SHORTEST: Duration = Duration::from_millis(10);
 pub(super) type Look = Shared<Pin<Box<dyn Future<Output = Option<Arc<Snapshot>>> + Send>>>;
 
 /// Looks at a lock, when it is polled first.
-pub(super) fn look(store: &Arc<dyn Store>, key: &LockKey) -> Look {
+pub(super) fn look(store: &Arc<Store>, key: &LockKey) -> Look {
     let (store, key) = (Arc::clone(store), key.clone());
     let look = async move {
-        let seen = store.holders(&key).await;
+        let queue = QueueLength::NotCounted;
+        let seen = store.ask(Inspect { key, queue }).await;
         seen.ok().flatten().map(Arc::new)
     };
     look.boxed().shared()

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use super::answer::Answer;
+use crate::base::store_error::Answer;
 
 /// One server.
 #[derive(Clone)]

@@ -20,6 +20,9 @@ use crate::{
     },
 };
 
+#[cfg(test)]
+use crate::store::Wire;
+
 /// The URL scheme of the in-memory store.
 const MEMORY: &str = "memory:";
 
@@ -68,7 +71,10 @@ impl Locks {
     /// ```
     #[must_use]
     pub fn in_memory() -> Self {
-        Self::builder().over(Arc::new(MemoryStore::new()), RESPONSE_TIMEOUT)
+        Self::builder().over(
+            Arc::new(Store::Memory(MemoryStore::new())),
+            RESPONSE_TIMEOUT,
+        )
     }
 
     /// Options for all locks of one `Locks`.
@@ -154,12 +160,12 @@ impl LocksBuilder {
         self.queueing.check()?;
         self.options.resolve(Options::default())?;
         #[cfg(any(test, feature = "test-util"))]
-        if let Some(server) = &self.server {
+        if let Some(open) = &self.store {
             if self.pool.is_some() || self.url.is_some() || self.servers.is_some() {
                 let reason = "a server in memory excludes a URL, servers and a pool";
                 return Err(config(reason.to_owned()));
             }
-            let store = server.open(timeouts);
+            let store = open(timeouts);
             return Ok(self.over(store, timeouts.response));
         }
         let origin = match (&self.servers, self.url.as_deref()) {
@@ -167,7 +173,8 @@ impl LocksBuilder {
                 return Err(config("a URL and servers exclude each other".to_owned()));
             }
             (None, Some(MEMORY)) if self.pool.is_none() => {
-                return Ok(self.over(Arc::new(MemoryStore::new()), timeouts.response));
+                let store = Arc::new(Store::Memory(MemoryStore::new()));
+                return Ok(self.over(store, timeouts.response));
             }
             (None, Some(MEMORY)) => {
                 return Err(config("a pool and `memory:` exclude each other".to_owned()));
@@ -184,18 +191,28 @@ impl LocksBuilder {
                 return Err(config(reason.to_owned()));
             }
         };
-        let store: Arc<dyn Store> = Arc::new(store);
+        let store = Arc::new(Store::Redis(store));
         Ok(self.over(store, timeouts.response))
     }
 
-    pub(in crate::api) fn timeouts(&self) -> Timeouts {
+    pub(crate) fn timeouts(&self) -> Timeouts {
         Timeouts {
             connect: self.connect_timeout.unwrap_or(CONNECT_TIMEOUT),
             response: self.response_timeout.unwrap_or(RESPONSE_TIMEOUT),
         }
     }
 
-    pub(crate) fn over(self, store: Arc<dyn Store>, response_timeout: Duration) -> Locks {
+    /// Locks in memory at the end of a wire.
+    #[cfg(test)]
+    pub(crate) fn behind(
+        self,
+        wire: Arc<impl Wire + 'static>,
+        response_timeout: Duration,
+    ) -> Locks {
+        self.over(Arc::new(Store::Behind(wire)), response_timeout)
+    }
+
+    pub(crate) fn over(self, store: Arc<Store>, response_timeout: Duration) -> Locks {
         let Self {
             prefix,
             options,

@@ -323,7 +323,7 @@ impl<'a> Taking<'a> {
     async fn verify(&self, nested: usize) -> Result<(), LockError> {
         let begun = self.entries.holds().get(nested..).unwrap_or_default();
         let store = self.engine.store();
-        if !begun.iter().any(|hold| is_behind(hold, &**store)) {
+        if !begun.iter().any(|hold| is_behind(hold, store)) {
             return Ok(());
         }
         let limit = match self.terms.wait {

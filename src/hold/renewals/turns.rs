@@ -28,7 +28,7 @@ impl RenewalSchedule {
                 }
                 of.look_at = now + LOOKS;
             }
-            let found = of.take_due(disconnects, &**self.store(), now);
+            let found = of.take_due(disconnects, self.store(), now);
             let until = of.earliest();
             let until = until.map_or(of.look_at, |until| until.min(of.look_at));
             of.sleeps_until = Some(until);

@@ -26,8 +26,8 @@ use super::{
     call::{Call, Way},
     common::{Common, Role},
     connect::{Connector, passage::Passage},
-    reply::Unexpected,
     source::Source,
+    value::Unexpected,
 };
 use crate::base::{
     error::{Effect, StoreError},
@@ -92,7 +92,7 @@ impl Cluster {
 
     /// Runs one script at the server that has the slot of its keys, and reads its reply.
     pub(super) async fn run<T>(
-        self: &Arc<Self>,
+        self: Arc<Self>,
         call: Call,
         read: impl FnOnce(Value) -> Result<T, Unexpected>,
     ) -> Result<T, StoreError> {

@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 use super::{
     call::Call, connection::Connection, outages::Outages, pushes::Watched, recent::Recent,
-    reply::Unexpected, source::Timeouts,
+    source::Timeouts, value::Unexpected,
 };
 use crate::base::error::{Effect, StoreError};
 

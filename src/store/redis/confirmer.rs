@@ -28,21 +28,18 @@ use tokio::{
 };
 
 use super::{
-    call::millis,
+    call::in_millis,
     failure::{self, DriverError},
     history::{History, Replication},
     pushes::Receiver,
     source::{Limit, Opened, Source, Timeouts, open},
 };
-use crate::{
-    base::{
-        confirm::Replicas,
-        error::StoreError,
-        key::LockKey,
-        mutex::Mutex,
-        timer::{after, timeout, timeout_at},
-    },
-    store::Confirmation,
+use crate::base::{
+    confirm::{Confirmation, Replicas},
+    error::StoreError,
+    key::LockKey,
+    mutex::Mutex,
+    timer::{after, timeout, timeout_at},
 };
 
 /// How long the write lives that goes before each `WAIT`.
@@ -261,8 +258,12 @@ async fn wait(
     timeouts: Timeouts,
 ) -> Waited {
     let mut all = pipe();
-    all.cmd("SET").arg(key).arg("").arg("PX").arg(millis(LIFE));
-    all.cmd("WAIT").arg(replicas).arg(millis(LOOK));
+    all.cmd("SET")
+        .arg(key)
+        .arg("")
+        .arg("PX")
+        .arg(in_millis(LIFE));
+    all.cmd("WAIT").arg(replicas).arg(in_millis(LOOK));
     all.cmd("INFO").arg("replication");
     let asked = driver.send_packed_commands(&all, 0, 3);
     let answered = timeout(LOOK.saturating_add(timeouts.response), asked).await;

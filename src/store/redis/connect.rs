@@ -24,8 +24,8 @@ use super::{
     connection::{Cause, Connection, Fault},
     failure,
     history::History,
-    reply::Unexpected,
     source::Source,
+    value::Unexpected,
 };
 use crate::base::{
     error::{Effect, StoreError},
@@ -157,7 +157,7 @@ impl Connector {
 
     /// Runs one script at the only server that there is, and reads its reply.
     pub(super) async fn run<T>(
-        self: &Arc<Self>,
+        self: Arc<Self>,
         call: Call,
         read: impl FnOnce(Value) -> Result<T, Unexpected>,
     ) -> Result<T, StoreError> {

@@ -17,12 +17,10 @@ use crate::{
     base::{
         error::{Effect, StoreError},
         mutex::Mutex,
+        store_error::Answer,
         timer::{Elapsed, timeout},
     },
-    store::{
-        Answer,
-        members::{Commands, Member, Reply, Role},
-    },
+    store::members::{Commands, Member, Reply, Role},
 };
 
 /// The connection to one server.

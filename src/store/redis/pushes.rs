@@ -17,15 +17,15 @@ use redis::{
 use tokio::task::JoinHandle;
 
 use super::{
+    message::{Message, pushed},
     names::TO_ALL,
-    reply::{Message, pushed},
 };
 use crate::{
     base::{
         backoff::growing_pauses,
         timer::{Elapsed, sleep, timeout},
     },
-    store::Holders,
+    store::messages::Holders,
 };
 
 /// The longest pause, jitter aside, between two attempts to subscribe.

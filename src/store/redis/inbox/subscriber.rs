@@ -16,11 +16,11 @@ use crate::{
         timer::sleep,
     },
     store::{
-        Listener,
+        messages::Listener,
         redis::{
             failure::{self, DriverError},
+            message::Message,
             pushes::Receiver,
-            reply::Message,
             source::{Following, Limit, Opened, Source, Timeouts, open},
         },
     },

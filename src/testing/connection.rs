@@ -11,12 +11,7 @@ use tokio::{sync::watch, task::coop::consume_budget, time::Instant};
 use super::{host::Host, wire::Wire};
 use crate::{
     base::id::InboxId,
-    store::{
-        Answer, Holders, Listener,
-        memory::MemoryStore,
-        redis::Timeouts,
-        through::{Through, Verb},
-    },
+    store::{self, Answer, Holders, Listener, MemoryStore, Reply, Request, redis::Timeouts},
 };
 
 pub(super) struct Connection(Arc<Wire>);
@@ -31,17 +26,17 @@ impl Connection {
     }
 }
 
-impl Through for Connection {
-    fn inner(&self) -> &MemoryStore {
+impl store::Wire for Connection {
+    fn store(&self) -> &MemoryStore {
         &self.0.host.store
     }
 
-    fn pass<T: Send + 'static>(&self, verb: Verb, request: Answer<T>) -> Answer<T> {
+    fn carry(&self, request: Request) -> Answer<Reply> {
         let wire = Arc::clone(&self.0);
         Box::pin(async move {
             // Nothing here waits while all is well, so a loop around a lock would starve its neighbours.
             consume_budget().await;
-            wire.run(verb.name(), request).await
+            wire.run(request).await
         })
     }
 

@@ -1,17 +1,21 @@
 //! What a process sees of the server below its locks: connections, their count, and what they cost.
 
 use std::{
-    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     thread,
+    time::Duration,
 };
 
 use futures_util::FutureExt;
 use tokio::runtime::Builder;
 
-use super::*;
+use super::network::Network;
 use crate::{
     base::{error::Effect, key::LockKey},
-    store::{Answer, Snapshot},
+    store::{Answer, Inspect, Snapshot, Store, redis::Timeouts},
     support::DEADLINE,
 };
 
@@ -24,12 +28,12 @@ fn key() -> LockKey {
     LockKey::new("", "order:42").expect("a key")
 }
 
-fn inspect(store: &Arc<dyn Store>) -> Answer<Option<Snapshot>> {
-    store.inspect(&key())
+fn inspect(store: &Arc<Store>) -> Answer<Option<Snapshot>> {
+    store.ask(Inspect::of(&key()))
 }
 
 /// What a request has come to that is answered at its first poll.
-fn effect(store: &Arc<dyn Store>) -> Result<(), Effect> {
+fn effect(store: &Arc<Store>) -> Result<(), Effect> {
     let answer = inspect(store).now_or_never().expect("an answer");
     answer.map(drop).map_err(|error| error.effect())
 }
@@ -37,7 +41,7 @@ fn effect(store: &Arc<dyn Store>) -> Result<(), Effect> {
 /// Outside of a runtime there is no timer to arm.
 #[test]
 fn while_all_is_well_a_request_is_answered_at_its_first_poll() {
-    let server = MemoryServer::new();
+    let server = Network::new();
     for store in [server.connect(TIMEOUTS), server.open(TIMEOUTS)] {
         for _ in 0..1_000 {
             assert_eq!(effect(&store), Ok(()));
@@ -48,7 +52,7 @@ fn while_all_is_well_a_request_is_answered_at_its_first_poll() {
 
 #[test]
 fn the_epoch_changes_with_every_connection_and_every_loss() {
-    let server = MemoryServer::new();
+    let server = Network::new();
     let store = server.open(TIMEOUTS);
     assert_eq!(
         store.answers_within(&key()),
@@ -57,7 +61,7 @@ fn the_epoch_changes_with_every_connection_and_every_loss() {
     );
     let mut epochs = vec![store.connection_epochs()];
     let mut disconnects = store.disconnects();
-    let mut is_new = |store: &Arc<dyn Store>| {
+    let mut is_new = |store: &Arc<Store>| {
         let epoch = store.connection_epochs();
         let is_new = !epochs.contains(&epoch);
         epochs.push(epoch);
@@ -89,7 +93,7 @@ fn the_epoch_changes_with_every_connection_and_every_loss() {
 
 #[test]
 fn a_store_that_is_closed_asks_no_more() {
-    let server = MemoryServer::new();
+    let server = Network::new();
     let (closed, open) = (server.connect(TIMEOUTS), server.connect(TIMEOUTS));
     closed.close();
     for _ in 0..2 {
@@ -103,7 +107,7 @@ fn a_store_that_is_closed_asks_no_more() {
 
 #[tokio::test(start_paused = true)]
 async fn who_waits_for_a_connection_learns_that_the_store_is_closed() {
-    let server = MemoryServer::new();
+    let server = Network::new();
     server.pause();
     let store = server.open(TIMEOUTS);
     let waiting = tokio::spawn(inspect(&store));
@@ -116,7 +120,7 @@ async fn who_waits_for_a_connection_learns_that_the_store_is_closed() {
 /// As a renewal does that has had no answer: the next request waits for a connection, and not for an answer.
 #[tokio::test(start_paused = true)]
 async fn a_connection_that_is_suspected_is_left_only_while_it_is_silent() {
-    let server = MemoryServer::new();
+    let server = Network::new();
     let store = server.connect(TIMEOUTS);
     let epoch = store.connection_epochs();
     store.suspect(&key(), tokio::time::Instant::now());
@@ -131,7 +135,7 @@ async fn a_connection_that_is_suspected_is_left_only_while_it_is_silent() {
 /// A request that arrives while the server goes on is executed, before or after.
 #[test]
 fn no_request_is_forgotten_while_the_server_stands_still_and_goes_on() {
-    let server = MemoryServer::new();
+    let server = Network::new();
     let is_over = AtomicBool::new(false);
     let patient = Timeouts {
         connect: DEADLINE,

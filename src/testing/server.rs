@@ -1,11 +1,9 @@
 //! The server of a user's tests.
 
-use std::{fmt, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
-use crate::{
-    api::{builder::LocksBuilder, locks::Locks},
-    store::server::MemoryServer,
-};
+use super::network::Network;
+use crate::api::{builder::LocksBuilder, locks::Locks};
 
 /// A server in memory, as Redis would be. Clones are the same server.
 ///
@@ -45,7 +43,7 @@ use crate::{
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct Server(MemoryServer);
+pub struct Server(Network);
 
 impl Server {
     /// A server that runs, without data.
@@ -62,7 +60,7 @@ impl Server {
     /// ```
     #[must_use]
     pub fn new() -> Self {
-        Self(MemoryServer::new())
+        Self(Network::new())
     }
 
     /// A `Locks` with the defaults, as one more process would have it: it waits in the queue with the others, is told
@@ -111,7 +109,8 @@ impl Server {
     /// ```
     pub fn builder(&self) -> LocksBuilder {
         let mut builder = Locks::builder();
-        builder.server = Some(self.0.clone());
+        let network = self.0.clone();
+        builder.store = Some(Arc::new(move |timeouts| network.open(timeouts)));
         builder
     }
 

@@ -50,6 +50,12 @@
 //! # }
 //! ```
 
+mod connection;
+mod host;
+mod network;
 mod server;
+#[cfg(test)]
+mod tests;
+mod wire;
 
 pub use self::server::Server;

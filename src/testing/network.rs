@@ -1,5 +1,4 @@
-//! A server in memory: several processes have connections to it, and what happens to a real server and its network can
-//! happen to it.
+//! A server in memory with its connections: what happens to a real server and its network can happen to it.
 
 use std::{
     fmt, ptr,
@@ -7,25 +6,21 @@ use std::{
     time::Duration,
 };
 
-use self::{connection::Connection, host::Host, wire::Wire};
-use super::{Store, redis::Timeouts};
-use crate::base::mutex::Mutex;
-
-mod connection;
-mod host;
-#[cfg(test)]
-mod tests;
-mod wire;
+use super::{connection::Connection, host::Host, wire::Wire};
+use crate::{
+    base::mutex::Mutex,
+    store::{Store, redis::Timeouts},
+};
 
 /// The server. Clones are the same.
 #[derive(Clone)]
-pub(crate) struct MemoryServer {
+pub(crate) struct Network {
     host: Arc<Host>,
     /// In the order in which they were opened, in which they are also told.
     connections: Arc<Mutex<Vec<Weak<Connection>>>>,
 }
 
-impl MemoryServer {
+impl Network {
     pub(crate) fn new() -> Self {
         Self {
             host: Arc::new(Host::new()),
@@ -34,16 +29,16 @@ impl MemoryServer {
     }
 
     /// The store of one process, which has connected, if the server runs.
-    pub(crate) fn connect(&self, timeouts: Timeouts) -> Arc<dyn Store> {
+    pub(crate) fn connect(&self, timeouts: Timeouts) -> Arc<Store> {
         let opened = self.open_connection(timeouts);
         // As of any store, the first request finds out.
         drop(opened.wire().connect());
-        opened
+        Arc::new(Store::Behind(opened))
     }
 
     /// The store of one process. Connects when it is asked first.
-    pub(crate) fn open(&self, timeouts: Timeouts) -> Arc<dyn Store> {
-        self.open_connection(timeouts)
+    pub(crate) fn open(&self, timeouts: Timeouts) -> Arc<Store> {
+        Arc::new(Store::Behind(self.open_connection(timeouts)))
     }
 
     fn open_connection(&self, timeouts: Timeouts) -> Arc<Connection> {
@@ -91,12 +86,12 @@ impl MemoryServer {
     }
 
     /// Nothing comes through between it and this store any more. Returns false if that is of another server.
-    pub(crate) fn partition(&self, store: &Arc<dyn Store>) -> bool {
+    pub(crate) fn partition(&self, store: &Arc<Store>) -> bool {
         self.on_wire_of(store, Wire::partition)
     }
 
     /// All comes through again, over new connections.
-    pub(crate) fn heal(&self, store: &Arc<dyn Store>) -> bool {
+    pub(crate) fn heal(&self, store: &Arc<Store>) -> bool {
         self.on_wire_of(store, Wire::heal)
     }
 
@@ -107,9 +102,12 @@ impl MemoryServer {
         self.host.changed();
     }
 
-    fn on_wire_of(&self, store: &Arc<dyn Store>, happens: impl Fn(&Wire)) -> bool {
+    fn on_wire_of(&self, store: &Arc<Store>, happens: impl Fn(&Wire)) -> bool {
+        let Store::Behind(wire) = &**store else {
+            return false;
+        };
         let is_it = |connection: &&Arc<Connection>| {
-            ptr::addr_eq(Arc::as_ptr(connection), Arc::as_ptr(store))
+            ptr::addr_eq(Arc::as_ptr(connection), Arc::as_ptr(wire))
         };
         let open = self.open_connections();
         let found = open.iter().find(is_it);
@@ -126,7 +124,7 @@ impl MemoryServer {
     }
 }
 
-impl fmt::Debug for MemoryServer {
+impl fmt::Debug for Network {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Server")
             .field("condition", &self.host.condition())

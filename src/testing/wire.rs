@@ -26,7 +26,7 @@ use crate::{
         mutex::Mutex,
         timer::{Elapsed, timeout},
     },
-    store::{Answer, ForcedMessage, HandoffMessage, Holders, Listener, Store, redis::Timeouts},
+    store::{ForcedMessage, HandoffMessage, Holders, Listener, Reply, Request, redis::Timeouts},
 };
 
 pub(super) struct Wire {
@@ -177,26 +177,24 @@ impl Wire {
     }
 
     /// Sends a request, and waits for its answer.
-    pub(super) async fn run<T: Send + 'static>(
-        &self,
-        step: &'static str,
-        request: Answer<T>,
-    ) -> Result<T, StoreError> {
+    pub(super) async fn run(&self, request: Request) -> Result<Reply, StoreError> {
+        let step = request.name();
         let connected = self.connected().await?;
         let (answer, mut answered) = oneshot::channel();
         if !self.is_partitioned() {
-            self.host.receive(Box::pin(async {
+            let host = Arc::clone(&self.host);
+            self.host.receive(Box::new(move || {
                 // The caller may have stopped waiting.
-                let _ = answer.send(request.await);
+                let _ = answer.send(request.execute(&host.store));
             }));
         }
         if let Ok(answer) = answered.try_recv() {
-            return answer;
+            return Ok(answer);
         }
         let limit = self.timeouts.response;
         let answered = async {
             match answered.await {
-                Ok(answer) if !self.is_partitioned() => answer,
+                Ok(answer) if !self.is_partitioned() => Ok(answer),
                 _ => pending().await,
             }
         };

@@ -1,11 +1,10 @@
 //! The server itself: the store in memory, and whether it executes what it receives.
 
-use std::{future::Future, mem, pin::Pin};
+use std::mem;
 
-use futures_util::FutureExt;
-use tokio::{sync::Notify, task::coop::unconstrained};
+use tokio::sync::Notify;
 
-use crate::{base::mutex::Mutex, store::memory::MemoryStore};
+use crate::{base::mutex::Mutex, store::MemoryStore};
 
 /// What the server does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +17,7 @@ pub(super) enum Condition {
 }
 
 /// A request that has arrived, and that sends its answer back.
-pub(super) type Arrived = Pin<Box<dyn Future<Output = ()> + Send>>;
+pub(super) type Arrived = Box<dyn FnOnce() + Send>;
 
 /// The server, without its connections.
 pub(super) struct Host {
@@ -56,7 +55,7 @@ impl Host {
         match state.condition {
             Condition::Running => {
                 drop(state);
-                execute(request);
+                request();
             }
             Condition::Paused => state.received.push(request),
             Condition::Stopped => {}
@@ -84,7 +83,7 @@ impl Host {
     /// What arrives meanwhile is executed after what has arrived before.
     pub(super) fn resume(&self) {
         while let Some(received) = self.take_received() {
-            received.into_iter().for_each(execute);
+            received.into_iter().for_each(|request| request());
         }
     }
 
@@ -124,9 +123,4 @@ impl Host {
     pub(super) fn changed(&self) {
         self.changed.notify_waiters();
     }
-}
-
-/// The store in memory answers at the first poll.
-fn execute(request: Arrived) {
-    let _ = unconstrained(request).now_or_never();
 }
