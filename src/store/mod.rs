@@ -25,8 +25,6 @@ mod contract;
 #[cfg(test)]
 #[path = "../../tests/differential/mod.rs"]
 mod differential;
-#[cfg(any(test, feature = "__admin"))]
-pub(crate) mod members;
 pub(crate) mod memory;
 mod protocol;
 pub(crate) mod redis;

@@ -49,8 +49,6 @@ mod failure;
 mod history;
 mod in_flight;
 mod inbox;
-#[cfg(any(test, feature = "__admin"))]
-mod members;
 mod names;
 mod outages;
 mod pace;
@@ -68,6 +66,8 @@ mod traffic;
 mod waits;
 
 pub use self::servers::Servers;
+#[cfg(feature = "__admin")]
+pub use self::servers::seeds::Seeds;
 #[cfg(any(test, fuzzing))]
 pub(crate) use self::{
     names::properties::key,
@@ -90,31 +90,26 @@ impl RedisStore {
     /// Connects when it is asked first.
     pub(crate) fn open(origin: Origin, timeouts: Timeouts) -> Self {
         let common = Common::new(timeouts, origin.outages());
-        let (topology, messages) = origin.clone().open(&common);
-        Self::new(topology, Some((messages, origin)), common)
+        let (topology, messages) = origin.open(&common);
+        Self::new(topology, Some(messages), common)
     }
 
     /// All commands go over the pool; without an origin there is no inbox.
     pub(crate) fn over(pool: Pool, origin: Option<Origin>, timeouts: Timeouts) -> Self {
         let common = Common::new(timeouts, Outages::of_one());
-        let messages = origin.map(|origin| (origin.clone().open(&common).1, origin));
+        let messages = origin.map(|origin| origin.open(&common).1);
         let topology = Topology::one(Arc::new(Pooled(pool)), common.clone());
         Self::new(topology, messages, common)
     }
 
-    fn new(
-        topology: Topology,
-        messages: Option<(Arc<dyn Source>, Origin)>,
-        common: Common,
-    ) -> Self {
-        let (messages, origin) = messages.unzip();
+    fn new(topology: Topology, messages: Option<Arc<dyn Source>>, common: Common) -> Self {
         let inbox = messages.map(|source| {
             let topology = topology.clone();
             let lost = Arc::new(move || topology.messages_lost());
             Inbox::new(source, common.timeouts, lost)
         });
         Self {
-            survey: Surveyor::new(topology.clone(), common.clone(), origin),
+            survey: Surveyor::new(topology.clone(), common.clone()),
             topology,
             common,
             inbox,

@@ -3,8 +3,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-#[cfg(any(test, feature = "__admin"))]
-use super::members::Member;
 use super::{
     answer::Answer,
     protocol::{Snapshot, StoreTime},
@@ -33,12 +31,6 @@ pub(crate) trait Survey: Send + Sync {
 
     /// A part of the processes that wait for a lock, in their order.
     fn queue(&self, key: &LockKey, page: QueuePage) -> Answer<Queued>;
-
-    /// The servers one by one; none in memory.
-    #[cfg(any(test, feature = "__admin"))]
-    fn members(&self) -> Answer<Vec<Member>> {
-        Box::pin(async { Ok(Vec::new()) })
-    }
 }
 
 /// Which part of the keys is asked for.

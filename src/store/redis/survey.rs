@@ -12,11 +12,8 @@ use super::{
     names::Entries,
     reply::{self, Unexpected},
     script::{GLANCE, QUEUE},
-    servers::Origin,
     topology::Topology,
 };
-#[cfg(any(test, feature = "__admin"))]
-use crate::store::members::Member;
 use crate::{
     base::{error::StoreError, id::HoldId, key::LockKey, mode::Mode},
     store::{
@@ -33,19 +30,11 @@ use crate::{
 pub(super) struct Surveyor {
     topology: Topology,
     common: Common,
-    /// None where only a pool is known.
-    #[cfg(any(test, feature = "__admin"))]
-    origin: Option<Origin>,
 }
 
 impl Surveyor {
-    pub(super) fn new(topology: Topology, common: Common, _origin: Option<Origin>) -> Self {
-        Self {
-            topology,
-            common,
-            #[cfg(any(test, feature = "__admin"))]
-            origin: _origin,
-        }
+    pub(super) fn new(topology: Topology, common: Common) -> Self {
+        Self { topology, common }
     }
 }
 
@@ -77,18 +66,6 @@ impl Survey for Surveyor {
         let call = QUEUE.call(2).arg(key.line()).arg(Entries(key));
         let call = call.arg(after.unwrap_or_default()).arg(page.count);
         self.topology.ask(call, queued)
-    }
-
-    #[cfg(any(test, feature = "__admin"))]
-    fn members(&self) -> Answer<Vec<Member>> {
-        let (topology, timeouts) = (self.topology.clone(), self.common.timeouts);
-        let origin = self.origin.clone();
-        Box::pin(async move {
-            match origin {
-                Some(origin) => origin.members(&topology, timeouts).await,
-                None => Ok(Vec::new()),
-            }
-        })
     }
 }
 
