@@ -5,7 +5,6 @@ use std::{
     time::Duration,
 };
 
-use deadpool_redis::Pool;
 use futures_util::future;
 use redis::Value;
 use tokio::{sync::watch, time::Instant};
@@ -21,7 +20,7 @@ use self::{
         ACQUIRE, ACQUIRE_ALL, DEPTH, DOWNGRADE, FORCE_RELEASE, INSPECT, KEEP, RELEASE_ALL, RENEW,
         RENEW_ALL, SHARE,
     },
-    source::{Pooled, Source},
+    source::Source,
     survey::Surveyor,
     topology::Topology,
 };
@@ -52,14 +51,14 @@ mod inbox;
 mod names;
 mod outages;
 mod pace;
-mod pushes;
+pub(crate) mod pushes;
 mod recent;
 mod release;
 mod reply;
 mod script;
 mod sentinels;
 mod servers;
-mod source;
+pub(crate) mod source;
 mod survey;
 mod topology;
 mod traffic;
@@ -81,7 +80,7 @@ pub(crate) use self::{servers::Origin, source::Timeouts};
 pub(crate) struct RedisStore {
     topology: Topology,
     common: Common,
-    /// None where only a pool is known, which does not give its client away.
+    /// None where it is not known where messages come from.
     inbox: Option<Inbox>,
     survey: Surveyor,
 }
@@ -94,11 +93,15 @@ impl RedisStore {
         Self::new(topology, Some(messages), common)
     }
 
-    /// All commands go over the pool; without an origin there is no inbox.
-    pub(crate) fn over(pool: Pool, origin: Option<Origin>, timeouts: Timeouts) -> Self {
+    /// All commands go over a connection of `commands`. Messages come from the origin; without one there is no inbox.
+    pub(crate) fn over(
+        commands: Arc<dyn Source>,
+        origin: Option<Origin>,
+        timeouts: Timeouts,
+    ) -> Self {
         let common = Common::new(timeouts, Outages::of_one());
         let messages = origin.map(|origin| origin.open(&common).1);
-        let topology = Topology::one(Arc::new(Pooled(pool)), common.clone());
+        let topology = Topology::one(commands, common.clone());
         Self::new(topology, messages, common)
     }
 
