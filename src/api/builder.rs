@@ -1,10 +1,6 @@
 //! How a `Locks` is set up.
 
-#[cfg(any(test, feature = "test-util"))]
-use std::sync::Arc;
-use std::{fmt, time::Duration};
-
-use deadpool_redis::Pool;
+use std::{fmt, sync::Arc, time::Duration};
 
 #[cfg(feature = "metrics")]
 use crate::base::metrics::Class;
@@ -12,12 +8,16 @@ use crate::base::metrics::Class;
 use crate::store::{Store, redis::Timeouts};
 use crate::{
     base::options::{DepthSync, OnLost, Options, Queueing, Reentrancy, Wait},
-    store::{redis::Servers, waits::Enclosing},
+    store::{
+        redis::{Servers, source::Source},
+        waits::Enclosing,
+    },
 };
 
 #[cfg(feature = "metrics")]
 mod metrics;
 mod open;
+mod pool;
 mod queueing;
 mod servers;
 
@@ -45,7 +45,8 @@ mod servers;
 pub struct LocksBuilder {
     url: Option<String>,
     servers: Option<Servers>,
-    pool: Option<Pool>,
+    /// Where connections for commands come from, if not from the URL or the servers.
+    commands: Option<Arc<dyn Source>>,
     #[cfg(any(test, feature = "test-util"))]
     pub(crate) store: Option<OpenStore>,
     prefix: String,

@@ -8,8 +8,6 @@ use std::{sync::Weak, time::Duration};
 use futures_util::future::try_join_all;
 use tokio::{sync::watch, time::Instant};
 
-#[cfg(any(test, feature = "__admin"))]
-use self::members::Member;
 use self::scan::{Scan, Scanned};
 use crate::base::{confirm::Replicas, error::StoreError, id::InboxId, key::LockKey, mode::Mode};
 
@@ -20,8 +18,6 @@ mod contract;
 #[path = "../../tests/differential/mod.rs"]
 mod differential;
 mod limits;
-#[cfg(any(test, feature = "__admin"))]
-pub(crate) mod members;
 pub(crate) mod memory;
 mod messages;
 mod queue_entry;
@@ -182,15 +178,6 @@ impl Store {
     /// Whether the store has rejected a request because of its key alone, so that it says nothing of other keys.
     pub(crate) fn rejects_key(error: &StoreError) -> bool {
         RedisStore::rejects_key(error)
-    }
-
-    /// The servers one by one; none in memory.
-    #[cfg(any(test, feature = "__admin"))]
-    pub(crate) fn members(&self) -> Answer<Vec<Member>> {
-        match self {
-            Self::Redis(redis) => redis.members(),
-            _ => Box::pin(async { Ok(Vec::new()) }),
-        }
     }
 }
 

@@ -6,16 +6,11 @@ use std::{
     time::Duration,
 };
 
-use deadpool_redis::Pool;
 use redis::Value;
 use tokio::{sync::watch, time::Instant};
 
 use self::{
-    common::Common,
-    failure::DriverError,
-    inbox::Inbox,
-    outages::Outages,
-    source::{Pooled, Source},
+    common::Common, failure::DriverError, inbox::Inbox, outages::Outages, source::Source,
     topology::Topology,
 };
 use super::{
@@ -42,24 +37,24 @@ mod failure;
 mod history;
 mod in_flight;
 mod inbox;
-#[cfg(any(test, feature = "__admin"))]
-mod members;
 pub(crate) mod message;
 pub(crate) mod names;
 mod outages;
 mod pace;
-mod pushes;
+pub(crate) mod pushes;
 mod recent;
 mod scan;
 mod script;
 mod sentinels;
 mod servers;
-mod source;
+pub(crate) mod source;
 mod topology;
 mod traffic;
 pub(crate) mod value;
 
 pub use self::servers::Servers;
+#[cfg(feature = "__admin")]
+pub use self::servers::seeds::Seeds;
 pub(crate) use self::{
     call::{Call, in_millis},
     script::{Script, script},
@@ -74,42 +69,37 @@ pub(crate) use self::{servers::Origin, source::Timeouts};
 pub(crate) struct RedisStore {
     topology: Topology,
     common: Common,
-    /// None where only a pool is known, which does not give its client away.
+    /// None where it is not known where messages come from.
     inbox: Option<Inbox>,
-    #[cfg(any(test, feature = "__admin"))]
-    origin: Option<Origin>,
 }
 
 impl RedisStore {
     /// Connects when it is asked first.
     pub(crate) fn open(origin: Origin, timeouts: Timeouts) -> Self {
         let common = Common::new(timeouts, origin.outages());
-        let (topology, messages) = origin.clone().open(&common);
-        Self::new(topology, Some((messages, origin)), common)
+        let (topology, messages) = origin.open(&common);
+        Self::new(topology, Some(messages), common)
     }
 
-    /// All commands go over the pool; without an origin there is no inbox.
-    pub(crate) fn over(pool: Pool, origin: Option<Origin>, timeouts: Timeouts) -> Self {
+    /// All commands go over a connection of `commands`. Messages come from the origin; without one there is no inbox.
+    pub(crate) fn over(
+        commands: Arc<dyn Source>,
+        origin: Option<Origin>,
+        timeouts: Timeouts,
+    ) -> Self {
         let common = Common::new(timeouts, Outages::of_one());
-        let messages = origin.map(|origin| (origin.clone().open(&common).1, origin));
-        let topology = Topology::one(Arc::new(Pooled(pool)), common.clone());
+        let messages = origin.map(|origin| origin.open(&common).1);
+        let topology = Topology::one(commands, common.clone());
         Self::new(topology, messages, common)
     }
 
-    fn new(
-        topology: Topology,
-        messages: Option<(Arc<dyn Source>, Origin)>,
-        common: Common,
-    ) -> Self {
-        let (messages, _origin) = messages.unzip();
+    fn new(topology: Topology, messages: Option<Arc<dyn Source>>, common: Common) -> Self {
         let inbox = messages.map(|source| {
             let topology = topology.clone();
             let lost = Arc::new(move || topology.messages_lost());
             Inbox::new(source, common.timeouts, lost)
         });
         Self {
-            #[cfg(any(test, feature = "__admin"))]
-            origin: _origin,
             topology,
             common,
             inbox,
@@ -144,19 +134,6 @@ impl RedisStore {
     pub(crate) fn scan(&self, scan: Scan) -> Answer<Scanned> {
         let (topology, common) = (self.topology.clone(), self.common.clone());
         Box::pin(scan::scan(topology, common, scan))
-    }
-
-    /// The servers one by one.
-    #[cfg(any(test, feature = "__admin"))]
-    pub(crate) fn members(&self) -> Answer<Vec<super::members::Member>> {
-        let (topology, timeouts) = (self.topology.clone(), self.common.timeouts);
-        let origin = self.origin.clone();
-        Box::pin(async move {
-            match origin {
-                Some(origin) => origin.members(&topology, timeouts).await,
-                None => Ok(Vec::new()),
-            }
-        })
     }
 
     /// Whether the server has rejected a request because of its key alone.

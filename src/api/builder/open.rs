@@ -161,7 +161,7 @@ impl LocksBuilder {
         self.options.resolve(Options::default())?;
         #[cfg(any(test, feature = "test-util"))]
         if let Some(open) = &self.store {
-            if self.pool.is_some() || self.url.is_some() || self.servers.is_some() {
+            if self.commands.is_some() || self.url.is_some() || self.servers.is_some() {
                 let reason = "a server in memory excludes a URL, servers and a pool";
                 return Err(config(reason.to_owned()));
             }
@@ -172,7 +172,7 @@ impl LocksBuilder {
             (Some(_), Some(_)) => {
                 return Err(config("a URL and servers exclude each other".to_owned()));
             }
-            (None, Some(MEMORY)) if self.pool.is_none() => {
+            (None, Some(MEMORY)) if self.commands.is_none() => {
                 let store = Arc::new(Store::Memory(MemoryStore::new()));
                 return Ok(self.over(store, timeouts.response));
             }
@@ -183,8 +183,8 @@ impl LocksBuilder {
             (None, Some(url)) => Some(Origin::parse(url)?),
             (None, None) => None,
         };
-        let store = match (&self.pool, origin) {
-            (Some(pool), origin) => RedisStore::over(pool.clone(), origin, timeouts),
+        let store = match (&self.commands, origin) {
+            (Some(commands), origin) => RedisStore::over(Arc::clone(commands), origin, timeouts),
             (None, Some(origin)) => RedisStore::open(origin, timeouts),
             (None, None) => {
                 let reason = "neither a URL nor servers nor a pool were given";
@@ -235,27 +235,10 @@ impl LocksBuilder {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(feature = "tls")))]
 mod tests {
-    use deadpool_redis::{Config, Runtime};
-
     use super::*;
 
-    #[tokio::test]
-    async fn a_url_beside_a_pool_is_checked_before_anything_is_sent() {
-        for url in ["memory:", "localhost", "http://localhost"] {
-            // No server listens there: an attempt to connect would be `LockError::Store`.
-            let pool = Config::from_url("redis://127.0.0.1:1").create_pool(Some(Runtime::Tokio1));
-            let builder = Locks::builder().url(url);
-            let built = match pool {
-                Ok(pool) => builder.pool(pool).build().await,
-                Err(error) => panic!("{error}"),
-            };
-            assert!(matches!(built, Err(LockError::Config { .. })), "{url}");
-        }
-    }
-
-    #[cfg(not(feature = "tls"))]
     #[tokio::test]
     async fn without_the_feature_a_tls_url_is_rejected_with_its_reason() {
         let built = Locks::connect("rediss://:secret@localhost:1").await;

@@ -39,8 +39,6 @@ use crate::base::{
 mod known;
 mod learning;
 mod map;
-#[cfg(any(test, feature = "__admin"))]
-mod members;
 mod messages;
 mod redirection;
 

@@ -24,7 +24,7 @@ pub(super) trait Role: Send + Sync {
 #[derive(Clone, Debug)]
 pub(super) struct Common {
     pub(super) timeouts: Timeouts,
-    /// Who is told of the messages to all processes. A caller's pool brings none.
+    /// Who is told of the messages to all processes. Only connections of our own bring any.
     pub(super) watched: Watched,
     pub(super) outages: Arc<Outages>,
     /// The latest epoch of all.

@@ -1,7 +1,4 @@
 //! The connection for commands: multiplexed, shared by all of them, kept until it fails.
-//!
-//! That of a caller's pool is taken out of it for good: the pool checks a connection with a round trip before it hands it
-//! out, and would lend it to other code too, which may select another database on it, or block it.
 
 use std::{
     fmt,
@@ -148,10 +145,11 @@ impl Connector {
     /// How long a request that is sent now may take. Where there is no connection, it may have to be made more
     /// than once.
     pub(super) fn answers_within(&self) -> Duration {
-        if self.open_passage().is_some() && !self.source.is_pool() {
-            self.common.timeouts.response
-        } else {
-            Duration::MAX
+        match self.open_passage() {
+            Some(passage) if passage.connection.traffic.is_checked() => {
+                self.common.timeouts.response
+            }
+            _ => Duration::MAX,
         }
     }
 
@@ -304,7 +302,7 @@ impl Connector {
         true
     }
 
-    /// Closes the connection, and makes no other one. A pool that was given stays as it is.
+    /// Closes the connection, and makes no other one.
     pub(super) fn close(&self) {
         let connection = {
             let mut state = self.state.lock();

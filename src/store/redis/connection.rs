@@ -32,8 +32,6 @@ pub(super) struct Connection {
     /// How many connections had been lost when it was made: once there are more, it is suspect.
     pub(super) losses: u64,
     pub(super) traffic: Arc<Traffic>,
-    /// Whether it is that of a caller's pool.
-    pub(super) is_pooled: bool,
     pub(super) _following: Option<Following>,
     /// Asks for the messages to all processes, where that was not answered at first.
     pub(super) _subscribing: Option<Following>,
@@ -109,7 +107,7 @@ impl Connection {
     /// after another one that did has ended.
     fn send(&self, call: &Call, way: Way) -> impl Future<Output = Result<Value, RedisError>> {
         let mut driver = self.driver.clone();
-        if !self.is_pooled {
+        if self.traffic.is_checked() {
             return Either::Left(async move { call.send(&mut driver, way).await });
         }
         let call = call.clone();

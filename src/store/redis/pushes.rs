@@ -36,7 +36,7 @@ pub(super) type Watched = Arc<OnceLock<Weak<dyn Holders>>>;
 
 /// Who is told what comes over a connection, in the task that reads it.
 #[derive(Clone)]
-pub(super) struct Receiver {
+pub(crate) struct Receiver {
     pub(super) message: Arc<dyn Fn(Message) + Send + Sync>,
     /// The connection has ended.
     pub(super) ended: Arc<dyn Fn() + Send + Sync>,

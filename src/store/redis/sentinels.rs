@@ -32,8 +32,6 @@ use crate::base::{
     timer::{after, sleep, sleep_until},
 };
 
-#[cfg(any(test, feature = "__admin"))]
-mod members;
 mod sentinel;
 
 /// How long the answers of the other sentinels are waited for once most of them have answered.
@@ -61,11 +59,11 @@ const LONGEST: Duration = Duration::from_secs(5);
 /// The sentinels of one primary.
 pub(super) struct Sentinels {
     /// What they call the primary.
-    name: Arc<str>,
+    pub(super) name: Arc<str>,
     /// How they, and the servers, are connected to: one of each.
-    sentinel: Address,
-    server: Address,
-    seeds: Vec<Place>,
+    pub(super) sentinel: Address,
+    pub(super) server: Address,
+    pub(super) seeds: Vec<Place>,
     known: Mutex<BTreeMap<Place, Arc<Sentinel>>>,
     news: watch::Sender<u64>,
     doubted: Mutex<Option<Instant>>,

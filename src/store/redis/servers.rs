@@ -13,15 +13,13 @@ use super::{
     source::Source,
     topology::Topology,
 };
-#[cfg(any(test, feature = "__admin"))]
-use super::{members, source::Timeouts};
 use crate::base::{error::LockError, options::config};
-#[cfg(any(test, feature = "__admin"))]
-use crate::{base::error::StoreError, store::members::Member};
 
 #[cfg(any(test, fuzzing))]
 #[path = "../../../tests/properties/address.rs"]
 pub(super) mod properties;
+#[cfg(feature = "__admin")]
+pub(super) mod seeds;
 #[cfg(test)]
 mod tests;
 mod url;
@@ -79,10 +77,8 @@ struct Login {
 }
 
 /// Where a URL leads, and where servers are: checked, but not asked yet.
-#[derive(Clone)]
 pub(crate) struct Origin(Of);
 
-#[derive(Clone)]
 enum Of {
     Server(Arc<Address>),
     Sentinels(Arc<Sentinels>),
@@ -312,22 +308,6 @@ impl Origin {
         match &self.0 {
             Of::Server(_) | Of::Sentinels(_) => Outages::of_one(),
             Of::Cluster { .. } => Outages::of_slots(),
-        }
-    }
-
-    /// The servers one by one.
-    #[cfg(any(test, feature = "__admin"))]
-    pub(super) async fn members(
-        &self,
-        topology: &Topology,
-        timeouts: Timeouts,
-    ) -> Result<Vec<Member>, StoreError> {
-        match (&self.0, topology) {
-            (Of::Server(address), _) => members::around(address, timeouts).await,
-            (Of::Sentinels(sentinels), _) => sentinels.members(timeouts).await,
-            (Of::Cluster { .. }, Topology::Cluster(cluster)) => cluster.members(timeouts).await,
-            // Its locks go over a pool to a single server.
-            (Of::Cluster { .. }, Topology::One(_)) => Ok(Vec::new()),
         }
     }
 

@@ -2,7 +2,6 @@
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 
-use deadpool_redis::{Pool, PoolError};
 use redis::{AsyncConnectionConfig, Client, RedisError, aio::MultiplexedConnection};
 use tokio::task::{AbortHandle, JoinHandle};
 
@@ -28,11 +27,12 @@ pub(crate) struct Timeouts {
 const UNSENT: usize = 1 << 20;
 
 /// Where connections come from.
-pub(super) trait Source: Send + Sync {
+pub(crate) trait Source: Send + Sync {
     /// What connections are asked for, for messages; never the password.
     fn endpoint(&self) -> Arc<str>;
 
-    /// Makes a connection. What the server sends over it unasked goes to the receiver, but for that of a pool.
+    /// Makes a connection. What the server sends over it unasked goes to the receiver, unless the
+    /// connection was [made elsewhere](Opened::made_elsewhere).
     fn open(self: Arc<Self>, timeouts: Timeouts, limit: Limit, receiver: Receiver) -> Opening;
 
     /// The server may not be the right one any more: it has no replicas.
@@ -40,15 +40,9 @@ pub(super) trait Source: Send + Sync {
 
     /// Keeps no connection of its own from now on.
     fn close(&self) {}
-
-    /// Whether it is a pool of the caller. Its connections do not report their end, and have timers of their own, which
-    /// must not be polled by another runtime than the one that made them.
-    fn is_pool(&self) -> bool {
-        false
-    }
 }
 
-pub(super) type Opening = Pin<Box<dyn Future<Output = Result<Opened, StoreError>> + Send>>;
+pub(crate) type Opening = Pin<Box<dyn Future<Output = Result<Opened, StoreError>> + Send>>;
 
 /// Makes a connection within the connect timeout.
 pub(super) async fn open(
@@ -71,7 +65,7 @@ pub(super) async fn open(
 }
 
 /// A connection that was made just now.
-pub(super) struct Opened {
+pub(crate) struct Opened {
     pub(super) driver: MultiplexedConnection,
     /// Where it leads, for messages; never the password.
     pub(super) endpoint: Arc<str>,
@@ -81,6 +75,27 @@ pub(super) struct Opened {
     pub(super) replicas: u32,
     /// What gives it up once it leads to the wrong server.
     pub(super) following: Option<Following>,
+    /// Whether it was made by this runtime, without timers, and for the receiver.
+    pub(super) is_own: bool,
+}
+
+impl Opened {
+    /// A connection that other code has made, on any runtime. It does not report its end, and its timers must not be polled
+    /// by another runtime than the one that made them.
+    pub(crate) fn made_elsewhere(
+        driver: MultiplexedConnection,
+        endpoint: Arc<str>,
+        again: Arc<dyn Source>,
+    ) -> Self {
+        Self {
+            driver,
+            endpoint,
+            again,
+            replicas: 0,
+            following: None,
+            is_own: false,
+        }
+    }
 }
 
 /// A task that ends with the connection that it is about.
@@ -101,7 +116,7 @@ impl Drop for Following {
 
 /// Whether the driver limits the time of each answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Limit {
+pub(crate) enum Limit {
     /// Each request has a limit of its own.
     None,
     Response,
@@ -115,43 +130,6 @@ impl Source for Address {
 
     fn open(self: Arc<Self>, timeouts: Timeouts, limit: Limit, receiver: Receiver) -> Opening {
         Box::pin(open_at(self, timeouts, limit, receiver))
-    }
-}
-
-/// A pool of the caller.
-pub(super) struct Pooled(pub(super) Pool);
-
-impl Source for Pooled {
-    fn endpoint(&self) -> Arc<str> {
-        Arc::from("the given pool")
-    }
-
-    fn open(self: Arc<Self>, timeouts: Timeouts, _limit: Limit, _receiver: Receiver) -> Opening {
-        Box::pin(async move {
-            let endpoint = self.endpoint();
-            let failed = |effect, error: PoolError| {
-                StoreError::new("connect", &endpoint, effect, error.to_string())
-            };
-            let pooled = self.0.get().await.map_err(|error| match error {
-                PoolError::Backend(error) => refused(&endpoint, error),
-                PoolError::Closed => failed(Effect::Refused, error),
-                error => failed(Effect::None, error),
-            })?;
-            let mut driver = deadpool_redis::Connection::take(pooled);
-            // The limit is our own: this one only ends the task that waits for the answer.
-            driver.set_response_timeout(timeouts.response.saturating_mul(2));
-            Ok(Opened {
-                driver,
-                endpoint,
-                again: self,
-                replicas: 0,
-                following: None,
-            })
-        })
-    }
-
-    fn is_pool(&self) -> bool {
-        true
     }
 }
 
@@ -181,11 +159,12 @@ pub(super) async fn open_at(
         again: address,
         replicas: 0,
         following: None,
+        is_own: true,
     })
 }
 
 /// A connection that could not be made has executed nothing, whatever the error.
-fn refused(endpoint: &Arc<str>, error: RedisError) -> StoreError {
+pub(crate) fn refused(endpoint: &Arc<str>, error: RedisError) -> StoreError {
     let effect = match failure::effect(&error) {
         Effect::TurnedAway | Effect::Refused => Effect::TurnedAway,
         Effect::None | Effect::Unknown => Effect::None,
