@@ -8,15 +8,13 @@ use std::{
 
 use tokio::{runtime::Handle, time::Instant};
 
-#[cfg(feature = "metrics")]
-use crate::base::metrics::Class;
 use crate::{
     base::{
         acquisition::Acquisition,
         error::{LockError, StoreError},
         id::HoldId,
         key::LockKey,
-        metrics,
+        metrics::{self, Classifier},
         options::{Options, Queueing, Reentrancy, Terms, Wait, Wake, config},
         span::Span,
     },
@@ -43,8 +41,7 @@ pub(crate) struct Engine {
     published: Arc<PublishedCount>,
     /// The holds around the whole process.
     inside: Box<[Enclosing]>,
-    #[cfg(feature = "metrics")]
-    class: Option<Class>,
+    class: Classifier,
 }
 
 /// The parts of an engine that the builder chooses.
@@ -55,8 +52,7 @@ pub(crate) struct Setup {
     pub(crate) response_timeout: Duration,
     pub(crate) queueing: Queueing,
     pub(crate) inside: Vec<Enclosing>,
-    #[cfg(feature = "metrics")]
-    pub(crate) class: Option<Class>,
+    pub(crate) class: Classifier,
 }
 
 impl Engine {
@@ -67,7 +63,6 @@ impl Engine {
             response_timeout,
             queueing,
             inside,
-            #[cfg(feature = "metrics")]
             class,
         } = setup;
         metrics::describe();
@@ -83,7 +78,6 @@ impl Engine {
             renewals,
             published: Arc::default(),
             inside: inside.into(),
-            #[cfg(feature = "metrics")]
             class,
         })
     }
@@ -101,9 +95,8 @@ impl Engine {
     }
 
     pub(crate) fn key(&self, name: &str) -> Result<LockKey, LockError> {
-        let key = LockKey::new(&self.prefix, name)?;
-        #[cfg(feature = "metrics")]
-        let key = key.with_class(self.class.as_ref().map(|class| class.of(name)));
+        let mut key = LockKey::new(&self.prefix, name)?;
+        key.set_class(self.class.class(name));
         Ok(key)
     }
 

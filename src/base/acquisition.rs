@@ -17,7 +17,7 @@ impl<'a> Acquisition<'a> {
     /// One of the locks of these keys begins.
     pub(crate) fn begin(keys: &'a [LockKey], mode: Mode, since: Instant) -> Self {
         for key in keys {
-            metrics::acquisition_began(key, mode);
+            metrics::acquisition_began(key.class(), mode);
         }
         Self {
             keys,
@@ -52,7 +52,7 @@ impl Drop for Acquisition<'_> {
     fn drop(&mut self) {
         self.span.end(self.outcome);
         for key in self.keys {
-            metrics::acquisition_ended(key, self.mode, self.outcome, || self.since.elapsed());
+            metrics::acquisition_ended(key.class(), self.mode, self.outcome, self.since);
         }
     }
 }

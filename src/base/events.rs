@@ -5,15 +5,9 @@
 //! `token`, `inbox`, `server`, `depth`; `waited`, `held` and `remaining` are spans of time. Of a holder that another one
 //! waits for: `held_by`, `owner`, `is_here`, `held`.
 
-#![cfg_attr(
-    not(feature = "tracing"),
-    allow(dead_code, unused_variables, reason = "without it nothing is said")
-)]
-
 use std::time::Duration;
 
 use tokio::time::Instant;
-#[cfg(feature = "tracing")]
 use tracing::{
     debug,
     field::{DebugValue, debug},
@@ -29,14 +23,6 @@ use crate::base::{
     throttle::Throttle,
 };
 
-/// Says nothing.
-#[cfg(not(feature = "tracing"))]
-macro_rules! silent {
-    ($($any:tt)*) => {};
-}
-#[cfg(not(feature = "tracing"))]
-use {silent as debug, silent as warn};
-
 const TARGET: &str = "reentry";
 
 /// An error together with what caused it, as one text.
@@ -50,13 +36,13 @@ fn chain(error: &StoreError) -> String {
 
 /// The caller waits since then.
 pub(crate) fn acquired(key: &LockKey, hold: HoldId, token: FencingToken, via: Via, since: Instant) {
-    metrics::hold_began(key, via);
+    metrics::hold_began(key.class(), via);
     let waited = || since.elapsed();
     debug!(target: TARGET, key = key.as_str(), %hold, token = token.0, waited = ?waited(), "acquired");
 }
 
 pub(crate) fn reentered(key: &LockKey, hold: HoldId, depth: impl Fn() -> u32) {
-    metrics::reentered(key);
+    metrics::reentered(key.class());
     debug!(target: TARGET, key = key.as_str(), %hold, depth = depth(), "reentered");
 }
 
@@ -146,19 +132,19 @@ pub(crate) fn depth_refused(key: &LockKey, hold: HoldId, error: &StoreError) {
 
 /// The lease is certain to last until then.
 pub(crate) fn renewed(key: &LockKey, hold: HoldId, until: Instant) {
-    metrics::renewed(key, Renewal::Confirmed);
+    metrics::renewed(key.class(), Renewal::Confirmed);
     let remaining = || until.saturating_duration_since(Instant::now());
     debug!(target: TARGET, key = key.as_str(), %hold, remaining = ?remaining(), "renewed");
 }
 
 /// The store does not know the hold any more.
 pub(crate) fn renewal_refused(key: &LockKey) {
-    metrics::renewed(key, Renewal::Gone);
+    metrics::renewed(key.class(), Renewal::Gone);
 }
 
 /// Once for each attempt, though one that was late is told again when it fails.
 pub(crate) fn renewal_unanswered(key: &LockKey) {
-    metrics::renewed(key, Renewal::Unanswered);
+    metrics::renewed(key.class(), Renewal::Unanswered);
 }
 
 pub(crate) fn renewal_retried(
@@ -172,7 +158,7 @@ pub(crate) fn renewal_retried(
 }
 
 pub(crate) fn lost(key: &LockKey, hold: HoldId, reason: LostReason, since: Option<Instant>) {
-    metrics::lost(key, reason.kind());
+    metrics::lost(key.class(), reason.kind());
     warn!(target: TARGET, key = key.as_str(), %hold, %reason, held = span(since), "lost");
 }
 
@@ -181,7 +167,6 @@ pub(crate) fn released(key: &LockKey, hold: HoldId, since: Option<Instant>) {
 }
 
 /// How long ago that is.
-#[cfg(feature = "tracing")]
 fn span(since: Option<Instant>) -> Option<DebugValue<Duration>> {
     since.map(|since| debug(since.elapsed()))
 }

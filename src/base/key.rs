@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use crate::base::{error::LockError, slot};
+use crate::base::{error::LockError, metrics::Class, slot};
 
 /// The crate's own keys begin with this; no lock may.
 pub(crate) const RESERVED: &str = "reentry:";
@@ -25,9 +25,8 @@ pub(crate) struct LockKey {
     /// Where the prefix and the name begin.
     full: u32,
     name: u32,
-    /// What it is counted under, with a classifier.
-    #[cfg(feature = "metrics")]
-    class: Option<Arc<str>>,
+    /// The class under which the metrics count it.
+    class: Class,
 }
 
 impl LockKey {
@@ -66,20 +65,17 @@ impl LockKey {
             full,
             name,
             line: line.into(),
-            #[cfg(feature = "metrics")]
-            class: None,
+            class: Class::default(),
         })
     }
 
-    /// The same, counted under this.
-    #[cfg(feature = "metrics")]
-    pub(crate) fn with_class(self, class: Option<Arc<str>>) -> Self {
-        Self { class, ..self }
+    /// Sets the class under which the metrics count the key.
+    pub(crate) fn set_class(&mut self, class: Class) {
+        self.class = class;
     }
 
-    #[cfg(feature = "metrics")]
-    pub(crate) fn class(&self) -> Option<&Arc<str>> {
-        self.class.as_ref()
+    pub(crate) fn class(&self) -> &Class {
+        &self.class
     }
 
     /// Why no name at all is valid after this prefix; `None` if some are.

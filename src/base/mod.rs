@@ -19,7 +19,6 @@ pub(crate) mod mode;
 pub(crate) mod mutex;
 pub(crate) mod options;
 pub(crate) mod slot;
-#[cfg_attr(not(feature = "tracing"), path = "no_span.rs")]
 pub(crate) mod span;
 pub(crate) mod store_error;
 pub(crate) mod throttle;

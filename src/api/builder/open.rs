@@ -201,7 +201,6 @@ impl LocksBuilder {
             options,
             queueing,
             inside,
-            #[cfg(feature = "metrics")]
             class,
             ..
         } = self;
@@ -211,7 +210,6 @@ impl LocksBuilder {
             response_timeout,
             queueing,
             inside,
-            #[cfg(feature = "metrics")]
             class,
         };
         Locks::new(Engine::new(store, setup))
