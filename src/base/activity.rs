@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use tokio::sync::Notify;
 
+use crate::base::notify::until;
+
 /// The acquisitions, holds, and releases of one `Locks`, and whether it is closed.
 ///
 /// What goes on is counted before what it follows from is not any more: so the count is 0 only when nothing is left.
@@ -47,7 +49,7 @@ impl Activity {
 
     /// Resolves when it is closed.
     pub(crate) async fn until_closed(&self) {
-        until(&self.closed, || self.is_closed()).await;
+        until(&self.closed, || self.is_closed().then_some(())).await;
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -56,21 +58,7 @@ impl Activity {
 
     /// Resolves when nothing goes on any more. It has to be closed before.
     pub(crate) async fn until_over(&self) {
-        until(&self.over, || self.count() == 0).await;
-    }
-}
-
-/// Resolves when this is so, which is told whenever it becomes so.
-async fn until(told: &Notify, is_so: impl Fn() -> bool) {
-    loop {
-        let told = told.notified();
-        tokio::pin!(told);
-        // Registered before the check, so that a change between the two still wakes us.
-        told.as_mut().enable();
-        if is_so() {
-            return;
-        }
-        told.await;
+        until(&self.over, || (self.count() == 0).then_some(())).await;
     }
 }
 

@@ -17,6 +17,7 @@ pub(crate) mod lost_reason;
 pub(crate) mod metrics;
 pub(crate) mod mode;
 pub(crate) mod mutex;
+pub(crate) mod notify;
 pub(crate) mod options;
 pub(crate) mod slot;
 pub(crate) mod span;
