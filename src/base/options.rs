@@ -4,7 +4,7 @@ use std::{ops::RangeInclusive, time::Duration};
 
 use tokio::time::Instant;
 
-pub use crate::base::choice::{DepthSync, HandOff, OnLost, Reentrancy, Wake};
+pub use crate::base::option_enums::{DepthSync, HandOff, OnLost, Reentrancy, Wake};
 use crate::base::{
     confirm::{Confirm, Replicas},
     error::LockError,

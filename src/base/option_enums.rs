@@ -1,4 +1,4 @@
-//! What a caller chooses between: one enum for each option that is no time.
+//! The enums of the options: one for each that is no time and no number.
 
 use std::time::Duration;
 
