@@ -9,7 +9,7 @@ use crate::store::server::MemoryServer;
 use crate::{
     base::{
         metrics::Classifier,
-        options::{DepthSync, OnLost, Options, Queueing, Reentrancy, Wait},
+        options::{DepthSync, OnLost, Options, Queueing, Reentrancy, WaitLimit},
     },
     store::{redis::Servers, waits::Enclosing},
 };
@@ -131,7 +131,7 @@ impl LocksBuilder {
     /// # }
     /// ```
     pub fn wait_forever(mut self) -> Self {
-        self.options.wait = Some(Wait::Forever);
+        self.options.wait = Some(WaitLimit::Forever);
         self
     }
 

@@ -15,7 +15,7 @@ use crate::{
         id::HoldId,
         key::LockKey,
         metrics::{self, Classifier},
-        options::{Options, Queueing, Reentrancy, Terms, Wait, Wake, config},
+        options::{Options, Queueing, Reentrancy, Terms, WaitLimit, Wake, config},
         span::Span,
     },
     hold::{
@@ -273,7 +273,7 @@ impl Engine {
 /// Not for a permit: it is there as soon as one of its holders leaves, whichever, so a ring through one of them need not
 /// be a deadlock.
 fn detects(terms: Terms) -> bool {
-    terms.detect_deadlocks && terms.wait != Wait::Never && terms.permits.is_none()
+    terms.detect_deadlocks && terms.wait != WaitLimit::Never && terms.permits.is_none()
 }
 
 fn present_runtime() -> Result<Handle, LockError> {

@@ -1,4 +1,4 @@
-//! The thirteen metrics, with the feature `metrics`, by the names and labels that `docs/observability/README.md` lists.
+//! The thirteen metrics, which the feature `metrics` records. `docs/observability/README.md` lists their names and labels.
 //!
 //! No key is a label: metrics are given the class of a key, which is the label `class` if the builder has a classifier.
 
@@ -13,27 +13,27 @@ use tokio::time::Instant;
 
 use crate::base::mode::Mode;
 
-/// The length of what only the metrics need: without the feature it takes no room.
+/// The length of the arrays of values that only metrics need. Without the feature these take no room.
 const ROOM: usize = if cfg!(feature = "metrics") { 1 } else { 0 };
 
 /// A metric: its name, and its description for the recorder.
 struct Metric {
-    kind: Kind,
+    kind: MetricKind,
     name: &'static str,
     says: &'static str,
 }
 
-enum Kind {
+enum MetricKind {
     Counter,
     Gauge,
-    /// In seconds.
+    /// Observations in seconds.
     Histogram,
 }
 
 /// Declares the metrics, and a list of them all.
 macro_rules! metrics {
     ($($kind:ident $id:ident $name:literal $says:literal;)+) => {
-        $(static $id: Metric = Metric { kind: Kind::$kind, name: $name, says: $says };)+
+        $(static $id: Metric = Metric { kind: MetricKind::$kind, name: $name, says: $says };)+
 
         static ALL: &[&Metric] = &[$(&$id),+];
     };
@@ -63,14 +63,14 @@ pub(crate) fn describe() {
     for Metric { kind, name, says } in ALL {
         use metrics::Unit::{Count, Seconds};
         match kind {
-            Kind::Counter => metrics::describe_counter!(*name, Count, *says),
-            Kind::Gauge => metrics::describe_gauge!(*name, Count, *says),
-            Kind::Histogram => metrics::describe_histogram!(*name, Seconds, *says),
+            MetricKind::Counter => metrics::describe_counter!(*name, Count, *says),
+            MetricKind::Gauge => metrics::describe_gauge!(*name, Count, *says),
+            MetricKind::Histogram => metrics::describe_histogram!(*name, Seconds, *says),
         }
     }
 }
 
-/// Counts by one, changes by `value`, or observes `value`, as the metric is of one kind or another.
+/// Counts one, changes a gauge by `value`, or observes `value`, depending on the kind of the metric.
 fn record(
     metric: &'static Metric,
     class: Option<&Class>,
@@ -86,9 +86,9 @@ fn record(
         let labels = labels.map(|&(name, value)| Label::from_static_parts(name, value));
         let labels: Vec<_> = labels.chain(class).collect();
         match metric.kind {
-            Kind::Counter => metrics::counter!(metric.name, labels).increment(1),
-            Kind::Gauge => metrics::gauge!(metric.name, labels).increment(value()),
-            Kind::Histogram => metrics::histogram!(metric.name, labels).record(value()),
+            MetricKind::Counter => metrics::counter!(metric.name, labels).increment(1),
+            MetricKind::Gauge => metrics::gauge!(metric.name, labels).increment(value()),
+            MetricKind::Histogram => metrics::histogram!(metric.name, labels).record(value()),
         }
     }
 }
@@ -154,16 +154,16 @@ pub(crate) enum Via {
     Request,
     /// The release of another hold of this process named the waiter.
     Release,
-    /// In memory, from another call graph of this process.
+    /// Another call graph of this process handed the lock over in memory.
     Memory,
-    /// The message of another process.
+    /// Another process sent a message.
     Message,
-    /// A request at a heartbeat, where a message should have come.
+    /// A request at a heartbeat found the lock, though no message had come.
     Heartbeat,
 }
 
 impl Via {
-    /// The label, unless nothing was handed off.
+    /// The label; `None` if nothing was handed off.
     fn label(self) -> Option<&'static str> {
         match self {
             Self::Request => None,
@@ -175,16 +175,16 @@ impl Via {
     }
 }
 
-/// What a renewal came to.
+/// The outcome of a renewal.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Renewal {
+pub(crate) enum RenewalOutcome {
     Confirmed,
     Gone,
-    /// There was no answer, or not in time.
+    /// The store did not answer, or not in time.
     Unanswered,
 }
 
-/// What a connection is for.
+/// The purpose of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Purpose {
     Commands,
@@ -221,11 +221,11 @@ pub(crate) fn reentered(class: &Class) {
     count(&REENTRIES, Some(class), &[]);
 }
 
-pub(crate) fn renewed(class: &Class, answer: Renewal) {
-    let answer = match answer {
-        Renewal::Confirmed => "renewed",
-        Renewal::Gone => "gone",
-        Renewal::Unanswered => "unknown",
+pub(crate) fn renewed(class: &Class, outcome: RenewalOutcome) {
+    let answer = match outcome {
+        RenewalOutcome::Confirmed => "renewed",
+        RenewalOutcome::Gone => "gone",
+        RenewalOutcome::Unanswered => "unknown",
     };
     count(&RENEWALS, Some(class), &[("answer", answer)]);
 }
@@ -250,7 +250,7 @@ pub(crate) fn disconnected() {
     count(&DISCONNECTS, None, &[]);
 }
 
-/// So many more, or fewer, releases run in the background.
+/// The number of releases that run in the background changes.
 pub(crate) fn background(change_by: f64) {
     record(&BACKGROUND, None, &[], || change_by);
 }

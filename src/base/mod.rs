@@ -1,4 +1,4 @@
-//! What every other floor stands on: names, errors, options, time, and what is reported.
+//! The ground floor: names, errors, options, time, and the events, spans and metrics that all other floors report.
 
 pub(crate) mod acquisition;
 pub(crate) mod activity;

@@ -2,11 +2,11 @@
 
 use tokio::sync::Notify;
 
-/// Looks until there is something to be found, which is returned. What makes it so calls `notify_waiters` afterwards.
+/// Calls `look` at once, and after each `notify_waiters`, until it returns `Some`.
 pub(crate) async fn until<T>(notify: &Notify, mut look: impl FnMut() -> Option<T>) -> T {
     loop {
-        // Made before the look, since `notify_waiters` wakes each future that has been made by then: a change before
-        // the look is seen, and a change after it wakes.
+        // No wake-up is missed: `notify_waiters` wakes each future that exists by then, polled or not. So `look` sees a
+        // change before it, and a change after it wakes this future.
         let notified = notify.notified();
         if let Some(found) = look() {
             return found;
