@@ -8,16 +8,14 @@ use std::{
 
 use tokio::{runtime::Handle, time::Instant};
 
-#[cfg(feature = "metrics")]
-use crate::base::metrics::Class;
 use crate::{
     base::{
         acquisition::Acquisition,
         error::{LockError, StoreError},
         id::HoldId,
         key::LockKey,
-        metrics,
-        options::{Options, Queueing, Reentrancy, Terms, Wait, Wake, config},
+        metrics::{self, Classifier},
+        options::{Options, Queueing, Reentrancy, Terms, WaitLimit, Wake, config},
         span::Span,
     },
     hold::{
@@ -45,8 +43,7 @@ pub(crate) struct Engine {
     published: Arc<PublishedCount>,
     /// The holds around the whole process.
     inside: Box<[Enclosing]>,
-    #[cfg(feature = "metrics")]
-    class: Option<Class>,
+    class: Classifier,
 }
 
 /// The parts of an engine that the builder chooses.
@@ -57,8 +54,7 @@ pub(crate) struct Setup {
     pub(crate) response_timeout: Duration,
     pub(crate) queueing: Queueing,
     pub(crate) inside: Vec<Enclosing>,
-    #[cfg(feature = "metrics")]
-    pub(crate) class: Option<Class>,
+    pub(crate) class: Classifier,
 }
 
 impl Engine {
@@ -69,7 +65,6 @@ impl Engine {
             response_timeout,
             queueing,
             inside,
-            #[cfg(feature = "metrics")]
             class,
         } = setup;
         metrics::describe();
@@ -85,7 +80,6 @@ impl Engine {
             renewals,
             published: Arc::default(),
             inside: inside.into(),
-            #[cfg(feature = "metrics")]
             class,
         })
     }
@@ -103,9 +97,8 @@ impl Engine {
     }
 
     pub(crate) fn key(&self, name: &str) -> Result<LockKey, LockError> {
-        let key = LockKey::new(&self.prefix, name)?;
-        #[cfg(feature = "metrics")]
-        let key = key.with_class(self.class.as_ref().map(|class| class.of(name)));
+        let mut key = LockKey::new(&self.prefix, name)?;
+        key.set_class(self.class.class(name));
         Ok(key)
     }
 
@@ -291,7 +284,7 @@ impl Engine {
 /// Not for a permit: it is there as soon as one of its holders leaves, whichever, so a ring through one of them need not
 /// be a deadlock.
 fn detects(terms: Terms) -> bool {
-    terms.detect_deadlocks && terms.wait != Wait::Never && terms.permits.is_none()
+    terms.detect_deadlocks && terms.wait != WaitLimit::Never && terms.permits.is_none()
 }
 
 fn present_runtime() -> Result<Handle, LockError> {

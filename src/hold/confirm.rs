@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::{
     base::{
-        backoff::pauses,
+        backoff::Backoff,
         confirm::Confirm,
         error::{Effect, LockError, LostReason, StoreError},
         timer::{Elapsed, after, sleep, timeout_at},
@@ -37,7 +37,7 @@ pub(crate) async fn taken(
         source,
     };
     let until = after(Instant::now(), confirm.within());
-    let mut pauses = pauses();
+    let mut backoff = Backoff::default();
     let mut failed = None;
     loop {
         let left = until.saturating_duration_since(Instant::now());
@@ -57,7 +57,7 @@ pub(crate) async fn taken(
                 }
                 Err(error) => failed = Some(error),
             }
-            sleep(pauses.next().unwrap_or_default().min(left)).await;
+            sleep(backoff.next_pause().min(left)).await;
         }
         let present = store.connection_epoch(hold.key());
         let holds = Holds::One(Arc::clone(hold));

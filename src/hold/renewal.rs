@@ -18,7 +18,7 @@ use tokio::{
 
 use crate::{
     base::{
-        backoff::pauses,
+        backoff::Backoff,
         confirm::Confirm,
         error::{Effect, LostReason, StoreError},
         events,
@@ -62,7 +62,7 @@ pub(super) async fn renew(
     warnings: &Throttle,
     place: impl Send,
 ) -> Result<(), Unrenewed> {
-    let mut pauses = pauses();
+    let mut backoff = Backoff::default();
     let mut connections = store.connections();
     // Once the store has answered, its replicas need no place.
     let place = &Mutex::new(Some(place));
@@ -163,7 +163,7 @@ pub(super) async fn renew(
                         let again = if is_cut { now } else { sent + patience / 2 };
                         return Err(Unrenewed::Until(again.max(now + LEAST_PATIENCE)));
                     }
-                    let pause = pauses.next().unwrap_or_default();
+                    let pause = backoff.next_pause();
                     next = now + pause.min(patience);
                 }
             }

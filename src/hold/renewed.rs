@@ -14,6 +14,7 @@ use crate::{
         id::HoldId,
         key::LockKey,
         mode::Mode,
+        notify::until,
     },
     hold::{group::Group, hold::Hold, lease::Due, schedule::Slot},
     store::{Answer, Keep, Presence, Renew, Store},
@@ -140,16 +141,9 @@ impl Renewed {
     async fn until_ended(&self) {
         match self {
             Self::One(hold) => hold.until_ended().await,
-            Self::Several(group) => loop {
-                let over = group.over.notified();
-                tokio::pin!(over);
-                // Registered before the check, so that an end between the two still wakes us.
-                over.as_mut().enable();
-                if group.members().is_empty() {
-                    return;
-                }
-                over.await;
-            },
+            Self::Several(group) => {
+                until(&group.over, || group.members().is_empty().then_some(())).await;
+            }
         }
     }
 }

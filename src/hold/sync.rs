@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::{
     base::{
-        backoff::pauses,
+        backoff::Backoff,
         error::{Effect, Failure, LostReason},
         events,
         timer::{Elapsed, after, sleep_until, timeout_at},
@@ -40,7 +40,7 @@ async fn sync_to(
     wish: u64,
     patience: Duration,
 ) -> Result<bool, Failure> {
-    let (mut pauses, mut limit) = (pauses(), None);
+    let (mut backoff, mut limit) = (Backoff::default(), None);
     while let Some(flight) = flight(hold, store, wish) {
         if let Some(reason) = hold.lost() {
             return Err(Failure::Lost(reason));
@@ -74,7 +74,7 @@ async fn sync_to(
                 if is_first_to_know {
                     events::depth_retried(hold.key(), hold.id(), &error);
                 }
-                let pause = Instant::now() + pauses.next().unwrap_or_default();
+                let pause = Instant::now() + backoff.next_pause();
                 sleep_until(pause.min(limit)).await;
             }
             Err(Elapsed) => {}

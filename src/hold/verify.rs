@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use crate::{
     base::{
-        backoff::pauses,
+        backoff::Backoff,
         error::{Failure, LockError, LostReason},
         events,
         timer::sleep,
@@ -53,7 +53,7 @@ async fn verify(
     store: &Arc<Store>,
     limit: Option<Instant>,
 ) -> Result<(), LockError> {
-    let mut pauses = pauses();
+    let mut backoff = Backoff::default();
     loop {
         let (sent, seen, ttl) = (Instant::now(), store.disconnects_of(hold.key()), hold.ttl());
         let holds = Holds::One(Arc::clone(hold));
@@ -70,7 +70,7 @@ async fn verify(
             Err(error) if limit.is_some_and(|limit| limit <= Instant::now()) => {
                 return Err(Failure::Store(error).on(hold.key().name()));
             }
-            Err(_) => sleep(pauses.next().unwrap_or_default()).await,
+            Err(_) => sleep(backoff.next_pause()).await,
         }
     }
 }

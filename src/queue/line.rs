@@ -13,12 +13,15 @@ use super::{
     waiter::{Flight, Kind, Outcome, Waiter},
 };
 use crate::{
-    base::{id::HoldId, mode::Mode, options::Queueing},
+    base::{backoff::Backoff, id::HoldId, mode::Mode, options::Queueing},
     store::HandoffMessage,
 };
 
 /// A lock that expires at the reported instant is free a moment later.
 const EXPIRY_SLACK: Duration = Duration::from_millis(1);
+
+/// The longest pause between two questions, jitter aside.
+const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
 mod asking;
 mod holding;
@@ -69,8 +72,8 @@ pub(super) struct LocalQueue {
     ask_at: Option<Instant>,
     /// When the lease ends that the store told of.
     free_at: Option<Instant>,
-    /// How many pauses the first waiter has made while it was told nothing.
-    pauses: usize,
+    /// The pauses of the first waiter between two questions, while nothing tells when to ask.
+    backoff: Backoff,
     /// The waiters that have not come for their grants, and when each of them is passed over.
     unclaimed: Vec<(Instant, HoldId)>,
 }
@@ -89,7 +92,7 @@ impl LocalQueue {
             maybe_free: false,
             ask_at: None,
             free_at: None,
-            pauses: 0,
+            backoff: Backoff::slow(LONGEST_PAUSE),
             unclaimed: Vec::new(),
         }
     }
@@ -189,7 +192,7 @@ impl LocalQueue {
         if at > 0 {
             return;
         }
-        self.pauses = 0;
+        self.backoff.reset();
         self.maybe_free = true;
         if asks_once && self.flight.is_none() {
             self.ask(false, actions);
@@ -202,7 +205,8 @@ impl LocalQueue {
         let at = waiters.position(|waiter| waiter.request.hold == hold)?;
         if at == 0 {
             // The next one has not asked yet.
-            (self.pauses, self.maybe_free) = (0, true);
+            self.backoff.reset();
+            self.maybe_free = true;
         }
         self.waiters.remove(at)
     }

@@ -72,7 +72,7 @@ impl LocalQueues {
         since: Instant,
         runtime: &Handle,
     ) -> Result<Option<Cohort>, LockError> {
-        let asks_once = terms.wait == options::Wait::Never;
+        let asks_once = terms.wait == options::WaitLimit::Never;
         let request = AcquireRequest {
             hold,
             ttl: terms.ttl,

@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     base::{
-        backoff::{growing_pauses, pauses},
+        backoff::Backoff,
         error::{Effect, Failure, LostReason, StoreError},
         events,
         id::InboxId,
@@ -285,15 +285,14 @@ impl Requests {
             ..request
         };
         let stands_until = after(Instant::now(), release.ttl);
-        let (mut pauses, mut short_pauses) = (pauses(), growing_pauses(SOON, 1.5));
+        let (mut backoff, mut soon) = (Backoff::default(), Backoff::slow(SOON));
         let mut repetition = None;
         loop {
             let (error, answer) = failed;
             let pause = match error.effect() {
-                Effect::None => short_pauses.next(),
-                Effect::Unknown | Effect::TurnedAway | Effect::Refused => pauses.next(),
+                Effect::None => soon.next_pause(),
+                Effect::Unknown | Effect::TurnedAway | Effect::Refused => backoff.next_pause(),
             };
-            let pause: Duration = pause.unwrap_or_default();
             if error.effect() == Effect::Refused || Instant::now() + pause >= give_up {
                 events::release_abandoned(key, request.hold, &error);
                 self.abandoned.add(key, stands_until);

@@ -4,7 +4,10 @@ use std::mem;
 
 use tokio::sync::Notify;
 
-use crate::{base::mutex::Mutex, store::MemoryStore};
+use crate::{
+    base::{mutex::Mutex, notify::until},
+    store::MemoryStore,
+};
 
 /// What the server does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,17 +110,8 @@ impl Host {
     }
 
     /// Waits until this is so. Whoever changes it calls [`changed`](Self::changed).
-    pub(super) async fn until<T>(&self, mut look: impl FnMut() -> Option<T>) -> T {
-        loop {
-            let changed = self.changed.notified();
-            tokio::pin!(changed);
-            // Registered before the look, so that a change between the two still wakes us.
-            changed.as_mut().enable();
-            if let Some(seen) = look() {
-                return seen;
-            }
-            changed.await;
-        }
+    pub(super) async fn until<T>(&self, look: impl FnMut() -> Option<T>) -> T {
+        until(&self.changed, look).await
     }
 
     pub(super) fn changed(&self) {

@@ -218,7 +218,6 @@ impl LocksBuilder {
             options,
             queueing,
             inside,
-            #[cfg(feature = "metrics")]
             class,
             ..
         } = self;
@@ -228,7 +227,6 @@ impl LocksBuilder {
             response_timeout,
             queueing,
             inside,
-            #[cfg(feature = "metrics")]
             class,
         };
         Locks::new(Engine::new(store, setup))

@@ -1,17 +1,14 @@
 //! When the first waiter asks, and when it pauses.
 
-use std::{mem, time::Duration};
+use std::mem;
 
 use tokio::time::Instant;
 
 use super::{Flight, Holder, Kind, LocalQueue, Waiter};
 use crate::{
-    base::{backoff::growing_pauses, id::HoldId, mode::Mode, options::Wake},
+    base::{id::HoldId, mode::Mode, options::Wake},
     queue::step::{Action, Refusal},
 };
-
-/// After so many pauses the next ones are not longer.
-const LONGEST_PAUSE: usize = 8;
 
 /// So many readers enter by one request at most.
 const LONGEST_RUN: usize = 16;
@@ -143,25 +140,17 @@ impl LocalQueue {
         }
         let pause = match self.queueing.wake {
             Wake::Poll { interval, .. } => interval,
-            _ if is_failing => self.pause(),
+            _ if is_failing => self.backoff.next_pause(),
             Wake::Notify if self.listens => {
                 // They grow from when it is told no more.
-                self.pauses = 0;
+                self.backoff.reset();
                 heartbeat
             }
             // Its place in the store's queue is kept no longer without a question.
-            _ if self.asks_at_once(now) => self.pause().min(heartbeat),
+            _ if self.asks_at_once(now) => self.backoff.next_pause().min(heartbeat),
             _ => heartbeat,
         };
         let at = now + pause;
         self.ask_at = Some(self.free_at.map_or(at, |free| free.min(at)));
-    }
-
-    /// The next pause between two questions while nothing tells when to ask.
-    fn pause(&mut self) -> Duration {
-        let mut pauses = growing_pauses(Duration::from_millis(50), 1.5);
-        let pause = pauses.nth(self.pauses).unwrap_or_default();
-        self.pauses = LONGEST_PAUSE.min(self.pauses + 1);
-        pause
     }
 }

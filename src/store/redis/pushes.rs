@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     base::{
-        backoff::growing_pauses,
+        backoff::Backoff,
         timer::{Elapsed, sleep, timeout},
     },
     store::messages::Holders,
@@ -100,8 +100,9 @@ pub(super) async fn subscribe(
         return None;
     }
     Some(tokio::spawn(async move {
-        for pause in growing_pauses(LONGEST, 2.0) {
-            sleep(pause).await;
+        let mut backoff = Backoff::doubling(LONGEST);
+        loop {
+            sleep(backoff.next_pause()).await;
             if is_settled(&mut connection, limit).await {
                 return;
             }

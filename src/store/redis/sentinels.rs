@@ -26,7 +26,7 @@ use super::{
     source::{Following, Limit, Opened, Opening, Source, Timeouts, open_at},
 };
 use crate::base::{
-    backoff::Pauses,
+    backoff::Backoff,
     error::{Effect, StoreError},
     mutex::Mutex,
     timer::{after, sleep, sleep_until},
@@ -152,15 +152,15 @@ impl Sentinels {
         mut news: watch::Receiver<u64>,
         timeouts: Timeouts,
     ) -> Verdict {
-        let mut pauses = Pauses::new(LONGEST);
-        let (mut told, mut asked) = (Pauses::new(LONGEST_IF_TOLD), Instant::now());
+        let mut pauses = Backoff::doubling(LONGEST);
+        let (mut told, mut asked) = (Backoff::doubling(LONGEST_IF_TOLD), Instant::now());
         loop {
             let pause = if present.is_complete {
-                pauses.begin_anew();
+                pauses.reset();
                 CALM
             } else {
                 // One that has not answered may know better, and tells nothing.
-                pauses.next()
+                pauses.next_pause()
             };
             let unasked = async {
                 sleep(pause).await;
@@ -182,10 +182,10 @@ impl Sentinels {
                 Err(_) => false,
             };
             if asked.elapsed() > QUIET {
-                told.begin_anew();
+                told.reset();
             }
             // They may tell much at once.
-            sleep(told.next()).await;
+            sleep(told.next_pause()).await;
             asked = Instant::now();
         }
     }
