@@ -5,12 +5,16 @@ use crate::{chaos, hygiene, test};
 use anyhow::{Context, Result};
 use std::time::Instant;
 
+/// A workspace of its own.
+const PEERS: &str = "benches/peers/Cargo.toml";
+
 /// Every step in turn; the first that fails is the last.
 pub(crate) fn all() -> Result<()> {
     let start = Instant::now();
     step("formatting", || {
         component("rustfmt", &["fmt", "--version"])?;
-        run(&mut cargo(&["fmt", "--all", "--check"]))
+        run(&mut cargo(&["fmt", "--all", "--check"]))?;
+        run(&mut cargo(&["fmt", "--check", "--manifest-path", PEERS]))
     })?;
     let two_minutes = step("chaos begins", || {
         chaos::beside(&["--minutes", "2", "--seed", "1"])
@@ -43,7 +47,7 @@ pub(crate) fn all() -> Result<()> {
                 "--all-targets",
                 "--all-features",
             ])?;
-            clippy(&["--package", "reentry-peers", "--all-targets"])?;
+            clippy(&["--manifest-path", PEERS, "--all-targets"])?;
             clippy(&["--package", "reentry-chaos", "--all-targets"])
         },
     )?;
