@@ -23,7 +23,7 @@ pub use crate::base::{lost_reason::LostReason, store_error::StoreError};
 /// | `Lost` | [`is_lost`](Self::is_lost) | the body did not finish: check what it has done, then run it again | 500 |
 /// | `AlreadyHeld`, `Upgrade`, `InUse`, `InvalidKey`, `Config`, `NoLocks`, `AlreadyInstalled` | | fix the program | 500 |
 ///
-/// `cargo run --example axum_orders` is a web service that returns these statuses.
+/// In the repository, `cargo run --example axum_orders` is a web service that returns these statuses.
 ///
 /// # Examples
 ///

@@ -1,6 +1,7 @@
 //! A copy of the crate without its tests, so that its versions can be chosen anew without touching
 //! `Cargo.lock`, and without what only the tests need.
 
+use crate::run::root;
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,7 +19,7 @@ const PARTS: [&str; 7] = [
 
 /// Puts the copy into this folder, in place of an older one. What was built there stays.
 pub(super) fn copy(to: &Path) -> Result<PathBuf> {
-    let from = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+    let from = root();
     for part in PARTS {
         let (from, to) = (from.join(part), to.join(part));
         // A file that was renamed since would stand there twice.

@@ -1,7 +1,7 @@
 //! Metrics for Prometheus: a program that takes locks, and serves what it counts.
 //!
 //! ```text
-//! cargo run --example metrics --features metrics   # or with REDIS_URL=redis://127.0.0.1:6379 and ADDRESS=0.0.0.0:9000
+//! cargo run --example metrics   # or with REDIS_URL=redis://127.0.0.1:6379 and ADDRESS=0.0.0.0:9000
 //! curl http://127.0.0.1:9000/metrics
 //! ```
 //!

@@ -2,7 +2,7 @@
 //!
 //! Nothing else of the repository is there, and `reentry` finds its macros although no registry has them.
 
-use crate::run::{cargo, run};
+use crate::run::{cargo, root, run};
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -46,7 +46,7 @@ pub(super) fn unpack(folder: &Path) -> Result<PathBuf> {
             run(tar.arg(file.path()).arg("-C").arg(to.join(name)))?;
         }
     }
-    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+    let root = root();
     let manifest = fs::read_to_string(root.join("Cargo.toml"))?;
     fs::write(
         to.join("Cargo.toml"),

@@ -1,13 +1,13 @@
-//! The programs of others that the hygiene needs: used where they are installed, else installed into
+//! The programs of others that hygiene and release checks need: used where they are installed, else installed into
 //! the target folder.
 
-use crate::run::{cargo, installed, run};
+use crate::run::{cargo, installed, root, run};
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// A program, and what it is installed from where it is missing.
-pub(super) struct Tool {
+pub(crate) struct Tool {
     program: &'static str,
     package: &'static str,
     version: &'static str,
@@ -15,28 +15,28 @@ pub(super) struct Tool {
     prebuilt: bool,
 }
 
-pub(super) const TYPOS: Tool = Tool {
+pub(crate) const TYPOS: Tool = Tool {
     program: "typos",
     package: "typos-cli",
     version: "1.52.0",
     prebuilt: true,
 };
 
-pub(super) const CARGO_DENY: Tool = Tool {
+pub(crate) const CARGO_DENY: Tool = Tool {
     program: "cargo-deny",
     package: "cargo-deny",
     version: "0.20.2",
     prebuilt: true,
 };
 
-pub(super) const CARGO_SHEAR: Tool = Tool {
+pub(crate) const CARGO_SHEAR: Tool = Tool {
     program: "cargo-shear",
     package: "cargo-shear",
     version: "1.14.0",
     prebuilt: true,
 };
 
-pub(super) const CARGO_SEMVER_CHECKS: Tool = Tool {
+pub(crate) const CARGO_SEMVER_CHECKS: Tool = Tool {
     program: "cargo-semver-checks",
     package: "cargo-semver-checks",
     version: "0.51.0",
@@ -45,7 +45,7 @@ pub(super) const CARGO_SEMVER_CHECKS: Tool = Tool {
 
 impl Tool {
     /// Whether nothing has to be installed.
-    pub(super) fn is_there(&self) -> Result<bool> {
+    pub(crate) fn is_there(&self) -> Result<bool> {
         Ok(installed(self.program) || self.own()?.is_file())
     }
 
@@ -55,7 +55,7 @@ impl Tool {
     }
 
     /// The program, ready to be run in the workspace's root.
-    pub(super) fn command(&self) -> Result<Command> {
+    pub(crate) fn command(&self) -> Result<Command> {
         if !self.is_there()? {
             self.install(&folder()?)?;
         }
@@ -90,12 +90,8 @@ fn prebuilt(folder: &Path) -> Result<()> {
     run(pip.current_dir(root()))
 }
 
-fn root() -> &'static Path {
-    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
-}
-
-/// Where this task keeps what it builds and installs.
-pub(super) fn folder() -> Result<PathBuf> {
+/// Where these tasks keep what they build and install.
+pub(crate) fn folder() -> Result<PathBuf> {
     let program = std::env::current_exe()?;
     // The target folder, of which the program lies in target/debug.
     let target = program.ancestors().nth(2).context("no target folder")?;
@@ -108,7 +104,7 @@ mod tests {
 
     #[test]
     fn the_prebuilt_programs_have_the_same_versions() {
-        let list = include_str!("../../hygiene.txt");
+        let list = include_str!("../hygiene.txt");
         for tool in [TYPOS, CARGO_DENY, CARGO_SHEAR, CARGO_SEMVER_CHECKS] {
             let pinned = format!("{}=={} ", tool.program, tool.version);
             assert_eq!(list.contains(&pinned), tool.prebuilt, "{pinned}");
