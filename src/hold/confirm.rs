@@ -15,7 +15,7 @@ use crate::{
         error::{Effect, LockError, LostReason, StoreError},
         timer::{Elapsed, after, sleep, timeout_at},
     },
-    hold::{hold::Hold, renewed::Holds},
+    hold::{hold::Hold, renewable::Holds},
     store::{Confirmation, Store},
 };
 

@@ -29,7 +29,7 @@ use crate::{
     hold::{
         confirm,
         hold::Hold,
-        renewed::{Holds, Together},
+        renewable::{Holds, Together},
     },
     store::Store,
 };

@@ -31,7 +31,7 @@ use crate::{
     hold::{
         hold::Hold,
         readers::Readers,
-        renewed::Renewed,
+        renewable::Renewed,
         schedule::{Schedule, Slot},
     },
     queue::LocalQueues,

@@ -16,7 +16,7 @@ use crate::{
         events,
         timer::sleep,
     },
-    hold::{hold::Hold, renewed::Holds},
+    hold::{hold::Hold, renewable::Holds},
     store::Store,
 };
 

@@ -10,7 +10,7 @@ use crate::{
     hold::{
         lease::Due,
         readers::Readers,
-        renewed::{Renewed, Together},
+        renewable::{Renewed, Together},
         schedule::{Schedule, Slot},
     },
     store::Store,

@@ -6,8 +6,8 @@ use tokio::{select, sync::Notify, time::Instant};
 
 use super::{LOOKS, RenewalSchedule, of_runtime::OfRuntime};
 use crate::hold::{
+    renewable::{Renewed, Together},
     renewal::{Unrenewed, renew},
-    renewed::{Renewed, Together},
 };
 
 impl RenewalSchedule {

@@ -3,7 +3,7 @@
 use super::{events::*, story::*};
 use crate::{
     base::mode::Mode,
-    queue::{line::LocalQueue, waiter::Waiter},
+    queue::{local_queue::LocalQueue, waiter::Waiter},
 };
 
 #[test]

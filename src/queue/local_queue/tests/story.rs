@@ -15,7 +15,7 @@ use crate::{
         options::{HandOff, Queueing, Wake},
     },
     queue::{
-        line::LocalQueue,
+        local_queue::LocalQueue,
         step::{Action, Grant, Input, Refusal},
         wish::Ask,
     },
