@@ -23,8 +23,6 @@ use support::RedisServer;
 
 use self::bench::{Times, report};
 
-const ACQUIRE: &str = include_str!("../lua/acquire.lua");
-const RELEASE: &str = include_str!("../lua/release.lua");
 const CLASSIC_LOCK: &str = "
 if redis.call('exists', KEYS[1]) == 0 or redis.call('hexists', KEYS[1], ARGV[2]) == 1 then
   redis.call('hincrby', KEYS[1], ARGV[2], 1)
@@ -42,6 +40,12 @@ redis.call('del', KEYS[1])
 return 1";
 const INBOX: &str = "reentry:inbox:4f0e1d2c-0000-4000-8000-000000000001";
 const FIELD: &str = "4f0e1d2c-0000-4000-8000-000000000000:1";
+
+/// The script of this verb.
+fn ours(verb: &str) -> &'static str {
+    let mut scripts = reentry::__admin::scripts();
+    scripts.find(|(name, _)| *name == verb).unwrap().1
+}
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
@@ -120,14 +124,15 @@ impl Bare {
         let client = Client::open(format!("{}?protocol=resp3", server.url())).unwrap();
         let mut connection = client.get_multiplexed_async_connection().await.unwrap();
         let mut shas = [const { String::new() }; 4];
+        let [acquire, release] = ["acquire", "release"].map(ours);
         for (sha, script) in shas
             .iter_mut()
-            .zip([ACQUIRE, RELEASE, CLASSIC_LOCK, CLASSIC_UNLOCK])
+            .zip([acquire, release, CLASSIC_LOCK, CLASSIC_UNLOCK])
         {
             let mut load = cmd("SCRIPT");
             *sha = load
                 .arg("LOAD")
-                .arg(support::rig::assembled(script))
+                .arg(script)
                 .query_async(&mut connection)
                 .await
                 .unwrap();

@@ -12,11 +12,17 @@ use crate::{
         id::HoldId,
     },
     hold::held::Held,
-    store::{Presence, Renew, Seen, Store, waits::Enclosing},
+    store::{Presence, Renew, Seen, Store, verbs, waits::Enclosing},
 };
 
 #[cfg(feature = "__admin")]
 pub use crate::store::redis::Seeds;
+
+/// Every script with its verb, as it is sent.
+pub fn scripts() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let scripts = verbs::scripts().into_iter();
+    scripts.map(|script| (script.verb(), script.source()))
+}
 
 impl LocksBuilder {
     /// The program runs inside these holds, each with its key in the store: another program has taken them, and releases

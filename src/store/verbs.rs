@@ -47,49 +47,41 @@ pub(crate) trait Verb: Clone + Send + Sync + 'static {
     fn apply(self, state: &mut State, now: Instant) -> Self::Reply;
 }
 
+/// Every script.
+#[cfg(any(test, feature = "__admin"))]
+pub(crate) fn scripts() -> [&'static Script; 21] {
+    [
+        acquire::Acquire::lua(),
+        depth::SetDepth::lua(),
+        downgrade::Downgrade::lua(),
+        inspect::ForceRelease::lua(),
+        inspect::Inspect::lua(),
+        keep::Keep::lua(),
+        list::Glance::lua(),
+        list::Queue::lua(),
+        release::Release::lua(),
+        release::Retain::lua(),
+        renew::Renew::lua(),
+        several::AcquireAll::lua(),
+        several::ReleaseAll::lua(),
+        several::RenewAll::lua(),
+        share::Share::lua(),
+        share::Unshare::lua(),
+        waits::ClaimVictim::lua(),
+        waits::HoldsIn::lua(),
+        waits::PublishWait::lua(),
+        waits::WaitsOf::lua(),
+        waits::WithdrawWait::lua(),
+    ]
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{
-        acquire::Acquire,
-        depth::SetDepth,
-        downgrade::Downgrade,
-        inspect::{ForceRelease, Inspect},
-        keep::Keep,
-        list::{Glance, Queue},
-        release::{Release, Retain},
-        renew::Renew,
-        several::{AcquireAll, ReleaseAll, RenewAll},
-        share::{Share, Unshare},
-        waits::{ClaimVictim, HoldsIn, PublishWait, WaitsOf, WithdrawWait},
-        *,
-    };
+    use super::scripts;
 
     #[test]
     fn every_script_opens_with_its_keys_and_formats_numbers_alone() {
-        let scripts = [
-            Acquire::lua(),
-            AcquireAll::lua(),
-            ClaimVictim::lua(),
-            Downgrade::lua(),
-            ForceRelease::lua(),
-            Glance::lua(),
-            HoldsIn::lua(),
-            Inspect::lua(),
-            Keep::lua(),
-            PublishWait::lua(),
-            Queue::lua(),
-            Release::lua(),
-            ReleaseAll::lua(),
-            Renew::lua(),
-            RenewAll::lua(),
-            Retain::lua(),
-            SetDepth::lua(),
-            Share::lua(),
-            Unshare::lua(),
-            WaitsOf::lua(),
-            WithdrawWait::lua(),
-        ];
-        for script in scripts {
+        for script in scripts() {
             let mut lines = script.source().lines();
             for opening in ["-- KEYS: ", "-- ARGV: ", "-- returns "] {
                 let line = lines.next().unwrap_or_default();

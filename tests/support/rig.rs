@@ -5,7 +5,7 @@ use super::server::RedisServer;
 use super::stores::patient_at;
 use super::wait::{DEADLINE, eventually};
 use redis::{AsyncCommands, cmd};
-use reentry::{Locks, LocksBuilder};
+use reentry::{__admin::scripts, Locks, LocksBuilder};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -31,51 +31,6 @@ pub const FAULTS: [Action; 7] = [
     Action::CutClientAfter(Cut::Reset),
     Action::Twice,
 ];
-
-/// What several scripts share, put where a line says `-- include` and its name.
-const PARTS: [(&str, &str); 7] = [
-    ("members", include_str!("../../lua/parts/members.lua")),
-    ("line", include_str!("../../lua/parts/line.lua")),
-    ("entry", include_str!("../../lua/parts/entry.lua")),
-    ("token", include_str!("../../lua/parts/token.lua")),
-    ("holder", include_str!("../../lua/parts/holder.lua")),
-    ("mend", include_str!("../../lua/parts/mend.lua")),
-    ("read", include_str!("../../lua/parts/read.lua")),
-];
-
-/// Every script is known to the server, so that each operation is one EVALSHA.
-const SCRIPTS: [&str; 21] = [
-    include_str!("../../lua/acquire.lua"),
-    include_str!("../../lua/acquire_all.lua"),
-    include_str!("../../lua/depth.lua"),
-    include_str!("../../lua/downgrade.lua"),
-    include_str!("../../lua/force_release.lua"),
-    include_str!("../../lua/glance.lua"),
-    include_str!("../../lua/holds.lua"),
-    include_str!("../../lua/inspect.lua"),
-    include_str!("../../lua/keep.lua"),
-    include_str!("../../lua/look.lua"),
-    include_str!("../../lua/queue.lua"),
-    include_str!("../../lua/release.lua"),
-    include_str!("../../lua/release_all.lua"),
-    include_str!("../../lua/renew.lua"),
-    include_str!("../../lua/renew_all.lua"),
-    include_str!("../../lua/retain.lua"),
-    include_str!("../../lua/share.lua"),
-    include_str!("../../lua/unshare.lua"),
-    include_str!("../../lua/victim.lua"),
-    include_str!("../../lua/wait.lua"),
-    include_str!("../../lua/withdraw.lua"),
-];
-
-/// A script as it is sent.
-pub fn assembled(script: &str) -> String {
-    PARTS
-        .iter()
-        .fold(script.to_owned(), |script, (name, part)| {
-            script.replace(&format!("-- include {name}\n"), part)
-        })
-}
 
 /// What a fault test stands on.
 #[derive(Debug)]
@@ -116,12 +71,12 @@ impl Rig {
         rig
     }
 
-    /// Makes the server know the scripts.
+    /// Makes the server know every script, so that each operation is one EVALSHA.
     pub async fn load_scripts(&self) {
         let mut connection = self.server.connection().await;
-        for script in SCRIPTS {
+        for (_verb, script) in scripts() {
             let mut load = cmd("SCRIPT");
-            load.arg("LOAD").arg(assembled(script));
+            load.arg("LOAD").arg(script);
             let _: String = load.query_async(&mut connection).await.expect("a script");
         }
     }
