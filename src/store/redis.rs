@@ -49,6 +49,7 @@ mod failure;
 mod history;
 mod in_flight;
 mod inbox;
+mod kept;
 #[cfg(any(test, feature = "__admin"))]
 mod members;
 mod names;

@@ -1,124 +1,195 @@
 //! Work that is done once for all who wait for it.
 
-use std::{fmt, pin::Pin, time::Duration};
+use std::time::Duration;
 
-use futures_util::{FutureExt, future::Shared};
-use tokio::task::AbortHandle;
+use futures_util::{
+    FutureExt,
+    future::{BoxFuture, Shared},
+};
+use tokio::{task::AbortHandle, time::Instant};
 
-use crate::base::{mutex::Mutex, timer::timeout};
-
-/// `None` if it ended with its runtime.
-type Outcome<T> = Shared<Pin<Box<dyn Future<Output = Option<T>> + Send>>>;
-
-/// It runs as a task of its own, so that a caller which is dropped does not cut it off.
-struct Running<T> {
-    task: AbortHandle,
-    outcome: Outcome<T>,
-}
+use crate::base::{
+    error::StoreError,
+    mutex::Mutex,
+    timer::{after, timeout_at},
+};
 
 /// An attempt at something that all of its callers need.
-pub(super) struct Attempt<T>(Mutex<Option<Running<T>>>);
-
-impl<T> Default for Attempt<T> {
-    fn default() -> Self {
-        Self(Mutex::default())
-    }
+pub(super) struct Attempt {
+    running: Mutex<Option<Running>>,
+    /// What the callers are told if it panics.
+    panicked: StoreError,
 }
 
-impl<T: Clone + Send + Sync + 'static> Attempt<T> {
-    /// Waits for the attempt that is under way, or begins one. Where it ends with its runtime, or has no outcome for so
-    /// long, since that stands still, another one is begun.
-    pub(super) async fn outcome<F>(&self, limit: Duration, begin: impl Fn() -> F) -> T
+/// It runs as a task of its own, so that a caller which is dropped does not cut it off.
+struct Running {
+    task: AbortHandle,
+    /// `None` if it ended with its runtime.
+    outcome: Shared<BoxFuture<'static, Option<Result<(), StoreError>>>>,
+    /// When another one is begun, since the runtime of this one stands still.
+    until: Instant,
+}
+
+impl Attempt {
+    pub(super) fn new(panicked: StoreError) -> Self {
+        Self {
+            running: Mutex::default(),
+            panicked,
+        }
+    }
+
+    /// Waits for the attempt that is under way, or begins one, unless there is no need for it any more. Where it ends with
+    /// its runtime, or has no outcome after so long, another one is begun.
+    pub(super) async fn outcome<F>(
+        &self,
+        limit: Duration,
+        is_needless: impl Fn() -> bool,
+        begin: impl Fn() -> F,
+    ) -> Result<(), StoreError>
     where
-        F: Future<Output = T> + Send + 'static,
+        F: Future<Output = Result<(), StoreError>> + Send + 'static,
     {
         loop {
+            let now = Instant::now();
             let (running, ended) = {
-                let mut present = self.0.lock();
-                // One whose callers were dropped may have ended long ago.
-                let ended = present.take_if(|present| present.task.is_finished());
-                let running = present.get_or_insert_with(|| start(begin()));
-                (running.outcome.clone(), ended)
+                let mut present = self.running.lock();
+                // The attempt may have ended long ago, if its callers were dropped. Its result is visible before its end is.
+                // So `is_needless`, which comes after this, sees the result.
+                let is_over = |it: &mut Running| it.task.is_finished() || it.until <= now;
+                let ended = present.take_if(is_over);
+                let start = || self.start(begin(), after(now, limit));
+                let running = (!is_needless()).then(|| present.get_or_insert_with(start));
+                (running.map(|it| (it.outcome.clone(), it.until)), ended)
             };
             drop(ended);
-            let outcome = timeout(limit, running.clone()).await;
-            // The next caller makes an attempt of its own.
-            let mut present = self.0.lock();
-            let is_present = |present: &mut Running<T>| present.outcome.ptr_eq(&running);
-            let ended = present.take_if(is_present);
-            drop(present);
-            drop(ended);
-            if let Ok(Some(outcome)) = outcome {
+            let Some((outcome, until)) = running else {
+                return Ok(());
+            };
+            if let Ok(Some(outcome)) = timeout_at(until, outcome).await {
                 return outcome;
             }
         }
     }
-}
 
-fn start<T: Clone + Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> Running<T> {
-    let task = tokio::spawn(work);
-    let abort = task.abort_handle();
-    let outcome: Pin<Box<dyn Future<Output = Option<T>> + Send>> =
-        Box::pin(async { task.await.ok() });
-    Running {
-        task: abort,
-        outcome: outcome.shared(),
-    }
-}
-
-impl<T> fmt::Debug for Attempt<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Attempt").finish_non_exhaustive()
+    fn start(
+        &self,
+        work: impl Future<Output = Result<(), StoreError>> + Send + 'static,
+        until: Instant,
+    ) -> Running {
+        let task = tokio::spawn(work);
+        let abort = task.abort_handle();
+        let panicked = self.panicked.clone();
+        let outcome = task.map(|ended| match ended {
+            Ok(outcome) => Some(outcome),
+            Err(error) => error.is_panic().then_some(Err(panicked)),
+        });
+        Running {
+            task: abort,
+            outcome: outcome.boxed().shared(),
+            until,
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering::SeqCst},
+    use std::{
+        future::pending,
+        sync::{
+            Arc,
+            atomic::{AtomicU32, Ordering::SeqCst},
+        },
     };
 
     use futures_util::future::join;
-    use tokio::task::yield_now;
+    use tokio::{runtime::Builder, task::yield_now};
 
     use super::*;
+    use crate::base::{error::Effect, timer::timeout};
 
     const LONG: Duration = Duration::from_secs(60);
 
-    /// Its outcome is the number of the attempt.
-    fn counting(begun: &Arc<AtomicU32>) -> impl Fn() -> Pin<Box<dyn Future<Output = u32> + Send>> {
-        let begun = Arc::clone(begun);
-        move || {
-            let number = begun.fetch_add(1, SeqCst);
-            Box::pin(async move {
-                yield_now().await;
-                number
-            })
+    fn attempt() -> Attempt {
+        let endpoint = "here".into();
+        Attempt::new(StoreError::new(
+            "connect",
+            &endpoint,
+            Effect::Refused,
+            "it panicked",
+        ))
+    }
+
+    /// Counts the attempts, of which the first one goes on for ever if it is to.
+    async fn count(begun: Arc<AtomicU32>, is_first_stuck: bool) -> Result<(), StoreError> {
+        if begun.fetch_add(1, SeqCst) == 0 && is_first_stuck {
+            pending::<()>().await;
         }
+        yield_now().await;
+        Ok(())
     }
 
     #[tokio::test]
     async fn callers_at_the_same_time_share_one_attempt() {
-        let (attempt, begun) = (Attempt::default(), Arc::default());
-        let [one, other] = [(); 2].map(|()| attempt.outcome(LONG, counting(&begun)));
-        assert_eq!(join(one, other).await, (0, 0));
-        assert_eq!(attempt.outcome(LONG, counting(&begun)).await, 1);
+        let (attempt, begun) = (attempt(), Arc::<AtomicU32>::default());
+        let ask = || attempt.outcome(LONG, || false, || count(Arc::clone(&begun), false));
+        let (one, other) = join(ask(), ask()).await;
+        assert!(one.is_ok() && other.is_ok());
+        assert_eq!(begun.load(SeqCst), 1);
+        assert!(ask().await.is_ok());
+        assert_eq!(begun.load(SeqCst), 2);
     }
 
     #[tokio::test]
     async fn what_dropped_callers_asked_is_no_answer_for_a_later_one() {
-        let (attempt, begun) = (Attempt::default(), Arc::default());
-        assert_eq!(attempt.outcome(LONG, counting(&begun)).now_or_never(), None);
+        let (attempt, begun) = (attempt(), Arc::<AtomicU32>::default());
+        let ask = || attempt.outcome(LONG, || false, || count(Arc::clone(&begun), false));
+        assert!(ask().now_or_never().is_none());
         // The task of the attempt ends without a caller.
-        while !attempt
-            .0
-            .lock()
-            .as_ref()
-            .is_some_and(|it| it.task.is_finished())
-        {
+        let has_ended = |running: &Running| running.task.is_finished();
+        while !attempt.running.lock().as_ref().is_some_and(has_ended) {
             yield_now().await;
         }
-        assert_eq!(attempt.outcome(LONG, counting(&begun)).await, 1);
+        assert!(ask().await.is_ok());
+        assert_eq!(begun.load(SeqCst), 2);
+    }
+
+    #[tokio::test]
+    async fn there_is_none_without_need() {
+        let work = || async { unreachable!("it is needless") };
+        assert!(attempt().outcome(LONG, || true, work).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn one_that_panics_is_an_error() {
+        let work = || async { panic!("on purpose") };
+        let asked = attempt().outcome(LONG, || false, work).await;
+        assert!(asked.unwrap_err().is_refused());
+    }
+
+    #[test]
+    fn one_that_ends_with_its_runtime_is_made_anew() {
+        let (attempt, begun) = (attempt(), Arc::<AtomicU32>::default());
+        let runtime = || Builder::new_current_thread().enable_all().build().unwrap();
+        let (first, next) = (runtime(), runtime());
+        let begin = || count(Arc::clone(&begun), true);
+        let mut asked = Box::pin(attempt.outcome(LONG, || false, begin));
+        first.block_on(async {
+            assert!((&mut asked).now_or_never().is_none());
+            yield_now().await;
+        });
+        drop(first);
+        assert!(next.block_on(asked).is_ok());
+        assert_eq!(begun.load(SeqCst), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_that_stands_still_is_given_up_however_short_its_callers_wait() {
+        let (attempt, begun) = (attempt(), Arc::<AtomicU32>::default());
+        let ask = || attempt.outcome(LONG, || false, || count(Arc::clone(&begun), true));
+        for _ in 0..4 {
+            assert!(timeout(LONG / 5, ask()).await.is_err());
+        }
+        assert!(ask().await.is_ok());
+        assert_eq!(begun.load(SeqCst), 2);
     }
 }

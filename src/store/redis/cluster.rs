@@ -21,7 +21,7 @@ use self::{
     redirection::{may_be_elsewhere, redirection},
 };
 use super::{
-    address::{Address, Place},
+    address::{Address, Place, list},
     attempt::Attempt,
     call::{Call, Way},
     common::{Common, Role},
@@ -54,7 +54,7 @@ pub(super) struct Cluster {
     seeds: Vec<Place>,
     common: Common,
     known: Mutex<Known>,
-    learning: Attempt<Result<(), StoreError>>,
+    learning: Attempt,
     /// Whose turn it is among servers that are equally good.
     turn: AtomicUsize,
 }
@@ -62,12 +62,13 @@ pub(super) struct Cluster {
 impl Cluster {
     /// Asks none of them yet. `server` says how they are connected to, wherever they are.
     pub(super) fn new(server: Address, seeds: Vec<Place>, common: Common) -> Self {
+        let cause = "the attempt to learn its map panicked";
         Self {
+            learning: Attempt::new(refused(&seeds, cause)),
             server,
             seeds,
             common,
             known: Mutex::default(),
-            learning: Attempt::default(),
             turn: AtomicUsize::new(0),
         }
     }
@@ -332,9 +333,17 @@ impl Cluster {
     }
 
     fn closed(&self) -> StoreError {
-        let endpoint = self.endpoint();
-        StoreError::new("connect", &endpoint, Effect::Refused, "it was closed")
+        refused(&self.seeds, "it was closed")
     }
+}
+
+/// What the cluster is called in messages.
+fn name(seeds: &[Place]) -> Arc<str> {
+    format!("the cluster of {}", list(seeds)).into()
+}
+
+fn refused(seeds: &[Place], cause: &'static str) -> StoreError {
+    StoreError::new("connect", &name(seeds), Effect::Refused, cause)
 }
 
 /// A server of a cluster.

@@ -5,7 +5,6 @@
 
 use std::{
     fmt,
-    pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
@@ -13,17 +12,18 @@ use std::{
     time::Duration,
 };
 
-use futures_util::{FutureExt, future::Shared};
 use redis::Value;
 use tokio::{sync::watch, time::Instant};
 
 use self::breaker::Breaker;
 use super::{
+    attempt::Attempt,
     call::{Call, Way},
     common::{Common, Role},
     connection::{Cause, Connection, Fault},
     failure,
     history::History,
+    kept::Kept,
     reply::Unexpected,
     source::Source,
 };
@@ -31,7 +31,6 @@ use crate::base::{
     error::{Effect, StoreError},
     events,
     mutex::Mutex,
-    timer::timeout,
 };
 
 mod breaker;
@@ -46,6 +45,7 @@ pub(super) struct Connector {
     source: Arc<dyn Source>,
     common: Common,
     state: Mutex<State>,
+    connecting: Attempt,
     /// Counts the connections that were lost.
     losses: AtomicU64,
     /// Counts those that were lost or given up.
@@ -61,12 +61,8 @@ pub(super) struct Connector {
 
 #[derive(Debug, Default)]
 struct State {
-    connection: Option<Arc<Connection>>,
-    is_closed: bool,
-    connecting: Option<Connecting>,
-    /// How many attempts to connect there have been.
-    attempts: u64,
-    /// The latest of those whose connection leads to the wrong server by now.
+    kept: Kept<Arc<Connection>>,
+    /// The latest of the attempts whose connection leads to the wrong server by now.
     moved: u64,
     /// That of the server that was connected to last.
     history: Option<History>,
@@ -75,22 +71,20 @@ struct State {
     suspected: Option<Instant>,
 }
 
-/// An attempt to connect, shared by all requests that wait for it. It runs as a task of its own, so that a
-/// request which is dropped does not cut it off. `None` if its runtime was shut down meanwhile.
-type Connecting =
-    Shared<Pin<Box<dyn Future<Output = Option<Result<Arc<Connection>, StoreError>>> + Send>>>;
-
 impl State {
     /// The connection, unless others were lost since it was made.
     fn present(&self, losses: u64) -> Option<&Arc<Connection>> {
-        self.connection.as_ref().filter(|it| it.losses == losses)
+        self.kept.present().filter(|it| it.losses == losses)
     }
 }
 
 impl Connector {
     /// Connects nowhere yet.
     pub(super) fn new(source: Arc<dyn Source>, common: Common, role: impl Role + 'static) -> Self {
+        let cause = "the attempt to connect panicked";
+        let panicked = StoreError::new("connect", &source.endpoint(), Effect::Refused, cause);
         Self {
+            connecting: Attempt::new(panicked),
             source,
             common,
             state: Mutex::default(),
@@ -117,8 +111,7 @@ impl Connector {
         let concerns = {
             let mut state = self.state.lock();
             state.moved = state.moved.max(number);
-            let present = state.connection.as_ref().map(|it| it.number);
-            present == Some(number) || state.connecting.is_some() && state.attempts == number
+            state.kept.has_or_awaits(number)
         };
         if concerns {
             self.lose();
@@ -221,68 +214,43 @@ impl Connector {
 
     /// The connection that is there, or another one.
     pub(super) async fn connection(self: &Arc<Self>) -> Result<Arc<Connection>, StoreError> {
+        let is_closed = || self.state.lock().kept.is_closed();
+        let is_needless = || self.is_connected() || is_closed();
+        // It has a limit of its own, but never reaches it in a runtime that is not driven.
+        let limit = self.common.timeouts.connect.saturating_mul(3);
+        let mut present = self.present();
         loop {
-            let connecting = {
-                let mut state = self.state.lock();
-                let losses = self.losses.load(Relaxed);
-                if let Some(connection) = state.present(losses) {
-                    return Ok(Arc::clone(connection));
-                }
-                if state.is_closed {
-                    return Err(self.error(Effect::Refused, "it was closed"));
-                }
-                if state.connecting.is_none() {
-                    state.attempts += 1;
-                    self.begin_epoch();
-                    state.connecting = Some(self.start_connecting(state.attempts, losses));
-                }
-                state.connecting.clone()
-            };
-            let Some(connecting) = connecting else {
-                continue;
-            };
-            // It has a limit of its own, but never reaches it in a runtime that is not driven.
-            let limit = self.common.timeouts.connect.saturating_mul(3);
-            let result = timeout(limit, connecting.clone()).await;
-            if let Ok(Some(Ok(connection))) = result {
+            if let Some(connection) = present {
                 return Ok(connection);
             }
-            // The next request makes an attempt of its own.
-            let mut state = self.state.lock();
-            let present = state.connecting.as_ref();
-            if present.is_some_and(|present| present.ptr_eq(&connecting)) {
-                state.connecting = None;
+            if is_closed() {
+                return Err(self.error(Effect::Refused, "it was closed"));
             }
-            if let Ok(Some(Err(error))) = result {
-                return Err(error);
-            }
+            let connecting = self
+                .connecting
+                .outcome(limit, is_needless, || self.connect());
+            connecting.await?;
+            // One that was lost meanwhile is used as well: that is a failure.
+            present = self.state.lock().kept.present().cloned();
         }
     }
 
-    fn start_connecting(self: &Arc<Self>, number: u64, losses: u64) -> Connecting {
+    /// Begins an attempt to connect.
+    fn connect(self: &Arc<Self>) -> impl Future<Output = Result<(), StoreError>> + use<> {
+        let losses = self.losses.load(Relaxed);
+        let number = self.state.lock().kept.begin();
+        self.begin_epoch();
         let connector = Arc::clone(self);
-        let task = tokio::spawn(async move {
-            let connection = connector.open(number, losses).await.map(Arc::new);
-            let mut state = connector.state.lock();
-            // An attempt that was given up must not replace what came after it.
-            if state.attempts == number {
-                state.connecting = None;
-                state.connection = connection.clone().ok().filter(|_| !state.is_closed);
-            }
-            drop(state);
-            if connection.is_ok() {
+        async move {
+            let opened = connector.open(number, losses).await.map(Arc::new);
+            let (connection, opened) = (opened.as_ref().ok().cloned(), opened.map(drop));
+            let unkept = connector.state.lock().kept.keep(number, connection);
+            drop(unkept);
+            if opened.is_ok() {
                 connector.common.made.send_modify(|count| *count += 1);
             }
-            connection
-        });
-        let panicked = self.error(Effect::Refused, "the attempt to connect panicked");
-        let result: Pin<Box<dyn Future<Output = _> + Send>> = Box::pin(async {
-            match task.await {
-                Ok(result) => Some(result),
-                Err(error) => error.is_panic().then_some(Err(panicked)),
-            }
-        });
-        result.shared()
+            opened
+        }
     }
 
     /// Others know so many replicas of the server.
@@ -306,11 +274,7 @@ impl Connector {
 
     /// Closes the connection, and makes no other one. A pool that was given stays as it is.
     pub(super) fn close(&self) {
-        let connection = {
-            let mut state = self.state.lock();
-            state.is_closed = true;
-            state.connection.take()
-        };
+        let connection = self.state.lock().kept.close();
         drop(connection);
         self.source.close();
     }
@@ -323,8 +287,7 @@ impl Connector {
         if state.suspected.is_some_and(|at| now < at + SUSPICIONS) {
             return;
         }
-        let is_late = |connection: &mut Arc<Connection>| connection.is_late(since);
-        let suspect = state.connection.take_if(is_late);
+        let suspect = state.kept.forget_if(|connection| connection.is_late(since));
         state.suspected = suspect.as_ref().map(|_| now).or(state.suspected);
         drop(state);
         drop(suspect);
@@ -332,8 +295,7 @@ impl Connector {
 
     /// Forgets a connection that failed, unless it has been replaced already.
     pub(super) fn discard(&self, failed: u64) {
-        let is_failed = |connection: &mut Arc<Connection>| connection.number == failed;
-        let discarded = self.state.lock().connection.take_if(is_failed);
+        let discarded = self.state.lock().kept.forget(failed);
         if discarded.is_some() {
             self.ends.send_modify(|count| *count += 1);
         }

@@ -59,11 +59,8 @@ impl Cluster {
             return Err(self.closed());
         }
         let limit = self.common.timeouts.connect.saturating_mul(4);
-        let begin = || {
-            let cluster = Arc::clone(self);
-            async move { cluster.ask_for_map().await }
-        };
-        self.learning.outcome(limit, begin).await
+        let begin = || Arc::clone(self).ask_for_map();
+        self.learning.outcome(limit, || false, begin).await
     }
 
     async fn ask_for_map(self: Arc<Self>) -> Result<(), StoreError> {
