@@ -38,6 +38,7 @@ use crate::base::{
 };
 
 mod address;
+mod ask_most;
 mod attempt;
 mod call;
 mod cluster;

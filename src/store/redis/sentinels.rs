@@ -9,18 +9,17 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     error::Error,
     fmt,
-    future::pending,
     sync::Arc,
     time::Duration,
 };
 
-use futures_util::stream::{FuturesUnordered, StreamExt};
 use redis::{RedisError, Value, aio::MultiplexedConnection, cmd};
 use tokio::{select, sync::watch, time::Instant};
 
 use self::sentinel::{Answer, Named, Sentinel};
 use super::{
     address::{Address, Place, list},
+    ask_most::{GRACE, Patience, ask_most},
     failure::{self, DriverError},
     pushes::Receiver,
     source::{Following, Limit, Opened, Opening, Source, Timeouts, open_at},
@@ -29,15 +28,12 @@ use crate::base::{
     backoff::Pauses,
     error::{Effect, StoreError},
     mutex::Mutex,
-    timer::{after, sleep, sleep_until},
+    timer::sleep,
 };
 
 #[cfg(any(test, feature = "__admin"))]
 mod members;
 mod sentinel;
-
-/// How long the answers of the other sentinels are waited for once most of them have answered.
-const GRACE: Duration = Duration::from_millis(100);
 
 /// Which part of the time for a connection they are waited for while fewer have answered.
 const FEW: u32 = 4;
@@ -196,29 +192,14 @@ impl Sentinels {
     /// a while longer once any has, since most of them may be out of reach.
     async fn ask(&self, timeouts: Timeouts, grace: Duration) -> Result<Verdict, StoreError> {
         let known: Vec<_> = self.known.lock().values().cloned().collect();
-        let asked = known
-            .iter()
-            .map(|sentinel| sentinel.ask(&self.name, timeouts));
-        let mut asked = asked.collect::<FuturesUnordered<_>>();
+        let asked = known.iter().map(|it| it.ask(&self.name, timeouts));
         let mut heard = Heard::default();
-        let mut until = None;
-        while let Some(answer) = select! {
-            biased;
-            answer = asked.next() => answer,
-            () = sleep_until_some(until) => None,
-        } {
-            heard.hear(answer);
-            if heard.answers > 0 {
-                let is_most = heard.answers > known.len() / 2;
-                let few = if is_most {
-                    Duration::ZERO
-                } else {
-                    timeouts.connect / FEW
-                };
-                let at = after(Instant::now(), grace.max(few));
-                until = Some(until.map_or(at, |until: Instant| until.min(at)));
-            }
-        }
+        let patience = Patience {
+            at_most: Duration::MAX,
+            after_any: grace.max(timeouts.connect / FEW),
+            after_most: grace,
+        };
+        ask_most(asked, known.len(), patience, |it| heard.hear(it)).await;
         let is_all = !self.learn(&heard);
         let verdict = heard.verdict(known.len());
         verdict
@@ -347,13 +328,6 @@ fn follow(
         moved();
     });
     Following::new(&task)
-}
-
-async fn sleep_until_some(until: Option<Instant>) {
-    match until {
-        Some(until) => sleep_until(until).await,
-        None => pending().await,
-    }
 }
 
 /// Whether a server takes writes. `ROLE` and `INFO` would say it too, but not to every user.

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use super::{GRACE, Sentinels};
+use super::Sentinels;
 use crate::{
     base::error::StoreError,
     store::{
         members::{Member, Role},
         redis::{
             address::Place,
+            ask_most::GRACE,
             members::{listed, member},
             source::Timeouts,
         },
