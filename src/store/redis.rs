@@ -40,6 +40,7 @@ use crate::base::{
 mod address;
 mod ask_most;
 mod attempt;
+mod breaker;
 mod call;
 mod cluster;
 mod common;

@@ -15,9 +15,9 @@ use std::{
 use redis::Value;
 use tokio::{sync::watch, time::Instant};
 
-use self::breaker::Breaker;
 use super::{
     attempt::Attempt,
+    breaker::Breaker,
     call::{Call, Way},
     common::{Common, Role},
     connection::{Cause, Connection, Fault},
@@ -33,7 +33,6 @@ use crate::base::{
     mutex::Mutex,
 };
 
-mod breaker;
 mod opening;
 pub(super) mod passage;
 

@@ -9,16 +9,14 @@ use std::{
 use redis::Value;
 use tokio::{select, sync::watch, task::AbortHandle, time::Instant};
 
-use super::{
-    Connector,
-    breaker::{Breaker, Pass, Step},
-};
+use super::Connector;
 use crate::{
     base::{
         error::{Effect, StoreError},
         timer::sleep_until,
     },
     store::redis::{
+        breaker::{Breaker, Pass, Step},
         call::{Call, Way},
         connection::{Cause, Connection, Fault},
         failure::{refuses_all, refuses_to_write},
