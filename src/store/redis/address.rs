@@ -27,6 +27,25 @@ pub(crate) struct Place {
     pub(super) port: u16,
 }
 
+impl Place {
+    pub(super) fn new(host: impl Into<String>, port: u16) -> Self {
+        let host = host.into();
+        Self { host, port }
+    }
+}
+
+/// The host and the port of `host:port` or `[v6]:port`, each of which may stand alone. The brackets stay.
+pub(super) fn host_and_port(address: &str) -> Option<(&str, Option<u16>)> {
+    match address.rsplit_once(':') {
+        Some((host, port)) if !address.ends_with(']') => {
+            // `parse` takes a sign.
+            let is_number = port.chars().all(|letter| letter.is_ascii_digit());
+            Some((host, Some(port.parse().ok().filter(|_| is_number)?)))
+        }
+        _ => Some((address, None)),
+    }
+}
+
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.host.contains(':') {

@@ -151,7 +151,7 @@ struct Connected {
 }
 
 /// Serves the questions for one number of replicas until no more is asked, or another server answers. One that fails is
-/// tried again as by the connection for commands.
+/// tried again by the rule of the connection for commands.
 async fn answer(server: Server, replicas: Replicas, coming: UnboundedReceiver<Question>) {
     let (mut questions, mut breaker) = (Questions::new(coming), Breaker::default());
     let (history, mut connected) = (&server.history, None);

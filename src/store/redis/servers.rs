@@ -5,7 +5,7 @@ use std::{fmt, net::Ipv6Addr, sync::Arc};
 use redis::{ConnectionAddr, IntoConnectionInfo, ProtocolVersion, RedisConnectionInfo};
 
 use super::{
-    address::{Address, Place, provide_tls, refused},
+    address::{Address, Place, host_and_port, provide_tls, refused},
     cluster::Cluster,
     common::Common,
     outages::Outages,
@@ -234,14 +234,7 @@ const DATABASE: &str = "a cluster has database 0 alone";
 
 /// `host:port`, `host`, `[v6]:port` or `[v6]`.
 fn place(address: &str, port: u16) -> Option<Place> {
-    let (host, port) = match address.rsplit_once(':') {
-        Some((host, number)) if !address.ends_with(']') => {
-            // `parse` takes a sign.
-            let is_number = number.chars().all(|letter| letter.is_ascii_digit());
-            (host, is_number.then(|| number.parse().ok())??)
-        }
-        _ => (address, port),
-    };
+    let (host, given) = host_and_port(address)?;
     let bare = host
         .strip_prefix('[')
         .and_then(|host| host.strip_suffix(']'))
@@ -253,8 +246,8 @@ fn place(address: &str, port: u16) -> Option<Place> {
         !host.is_empty()
             && !host.contains(|letter: char| letter.is_whitespace() || ":/?#@[]".contains(letter))
     };
-    let host = bare.or_else(|| Some(host).filter(is_plain))?.to_owned();
-    Some(Place { host, port })
+    let host = bare.or_else(|| Some(host).filter(is_plain))?;
+    Some(Place::new(host, given.unwrap_or(port)))
 }
 
 /// How servers are connected to: the first of them stands for all.

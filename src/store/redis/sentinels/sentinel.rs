@@ -138,12 +138,12 @@ async fn ask(connection: &MultiplexedConnection, name: &str) -> Result<Answer, R
     let others = others?.into_iter().filter_map(|mut sentinel| {
         let port = sentinel.get("port")?.parse().ok()?;
         let host = sentinel.remove("ip")?;
-        Some(Place { host, port })
+        Some(Place::new(host, port))
     });
     Ok(Answer {
         primary: Some(Named {
             epoch: epoch.unwrap_or_default(),
-            place: Place { host, port },
+            place: Place::new(host, port),
         }),
         others: others.collect(),
         // A user may have been allowed the rest alone.
