@@ -38,6 +38,7 @@ use crate::base::{
 };
 
 mod address;
+mod answer_pace;
 mod ask_most;
 mod attempt;
 mod breaker;
@@ -48,7 +49,6 @@ mod confirmer;
 mod connect;
 mod connection;
 mod failure;
-mod history;
 mod in_flight;
 mod inbox;
 mod kept;
@@ -56,10 +56,10 @@ mod kept;
 mod members;
 mod names;
 mod outages;
-mod pace;
 mod pushes;
-mod recent;
+mod recent_releases;
 mod release;
+mod replication_id;
 mod reply;
 mod script;
 mod sentinels;

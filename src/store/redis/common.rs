@@ -6,8 +6,8 @@ use redis::Value;
 use tokio::sync::watch;
 
 use super::{
-    call::Call, connection::Connection, outages::Outages, pushes::Watched, recent::Recent,
-    reply::Unexpected, source::Timeouts,
+    call::Call, connection::Connection, outages::Outages, pushes::Watched,
+    recent_releases::RecentReleases, reply::Unexpected, source::Timeouts,
 };
 use crate::base::error::{Effect, StoreError};
 
@@ -29,7 +29,7 @@ pub(super) struct Common {
     pub(super) outages: Arc<Outages>,
     /// The latest epoch of all.
     pub(super) epochs: Arc<AtomicU64>,
-    pub(super) recent: Arc<Recent>,
+    pub(super) recent: Arc<RecentReleases>,
     /// Counts the connections for commands that were made.
     pub(super) made: watch::Sender<u64>,
 }

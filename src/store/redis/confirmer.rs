@@ -30,8 +30,8 @@ use super::{
     breaker::{Breaker, Pass, Step},
     call::millis,
     failure::{self, DriverError},
-    history::{History, Replication},
     pushes::Receiver,
+    replication_id::{Replication, ReplicationId},
     source::{Limit, Opened, Source, Timeouts, open},
 };
 use crate::{
@@ -68,14 +68,14 @@ struct Server {
     /// Leads to it.
     source: Arc<dyn Source>,
     timeouts: Timeouts,
-    history: History,
+    history: ReplicationId,
     /// Whether it has another history by now.
     is_another: Arc<AtomicBool>,
 }
 
 impl Confirmer {
     /// Connects when it is asked first.
-    pub(super) fn new(source: Arc<dyn Source>, timeouts: Timeouts, history: History) -> Self {
+    pub(super) fn new(source: Arc<dyn Source>, timeouts: Timeouts, history: ReplicationId) -> Self {
         Self {
             server: Server {
                 source,

@@ -22,8 +22,8 @@ use super::{
     common::{Common, Role},
     connection::{Cause, Connection, Fault},
     failure,
-    history::History,
     kept::Kept,
+    replication_id::ReplicationId,
     reply::Unexpected,
     source::Source,
 };
@@ -64,7 +64,7 @@ struct State {
     /// The latest of the attempts whose connection leads to the wrong server by now.
     moved: u64,
     /// That of the server that was connected to last.
-    history: Option<History>,
+    history: Option<ReplicationId>,
     breaker: Breaker,
     /// When a connection was given up for a suspicion.
     suspected: Option<Instant>,

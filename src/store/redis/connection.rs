@@ -10,7 +10,7 @@ use super::{
     call::{Call, Way},
     confirmer::Confirmer,
     failure::{self, DriverError},
-    history::History,
+    replication_id::ReplicationId,
     source::Following,
     traffic::Traffic,
 };
@@ -25,7 +25,7 @@ pub(super) struct Connection {
     /// Where it leads, for messages; never the password.
     pub(super) endpoint: Arc<str>,
     /// Tells its server from those that answer in its place before and after it.
-    pub(super) history: History,
+    pub(super) history: ReplicationId,
     pub(super) confirmer: Confirmer,
     /// Tells a connection from its successor.
     pub(super) number: u64,

@@ -34,7 +34,7 @@ fn confirmer() -> (Arc<Full>, Confirmer) {
         connect: SECOND,
         response: SECOND,
     };
-    let history = History::new("abc".into());
+    let history = ReplicationId::new("abc".into());
     let confirmer = Confirmer::new(Arc::clone(&source) as _, timeouts, history);
     (source, confirmer)
 }

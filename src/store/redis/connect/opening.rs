@@ -7,12 +7,12 @@ use tokio::time::Instant;
 
 use super::{
     super::{
+        answer_pace::AnswerPace,
         common::Common,
         confirmer::Confirmer,
         connection::Connection,
-        history::History,
-        pace::Pace,
         pushes,
+        replication_id::ReplicationId,
         source::{Following, Limit, Opened, open},
         traffic::Traffic,
     },
@@ -59,7 +59,7 @@ impl Connector {
             replicas,
             following,
         } = opening.await?;
-        let pace = Pace::new(begun.elapsed());
+        let pace = AnswerPace::new(begun.elapsed());
         let is_pooled = self.source.is_pool();
         let limit = timeouts.connect.min(timeouts.response);
         let subscribing = async {
@@ -69,10 +69,10 @@ impl Connector {
             let task = pushes::subscribe(&driver, limit).await;
             task.as_ref().map(Following::new)
         };
-        let (history, subscribing) = join(History::of(&driver, limit), subscribing).await;
+        let (history, subscribing) = join(ReplicationId::of(&driver, limit), subscribing).await;
         // Where it does not say so, it may be another one each time.
         let history =
-            history.unwrap_or_else(|| History::new(format!("{endpoint} {number}").into()));
+            history.unwrap_or_else(|| ReplicationId::new(format!("{endpoint} {number}").into()));
         history.raise(replicas.max(self.replicas.load(Relaxed)));
         let history = self.recognise(history);
         let traffic = if is_pooled {
@@ -104,7 +104,7 @@ impl Connector {
     }
 
     /// The locks may be lost with a server that has another history than the one before it.
-    fn recognise(&self, history: History) -> History {
+    fn recognise(&self, history: ReplicationId) -> ReplicationId {
         let before = {
             let mut state = self.state.lock();
             match &state.history {

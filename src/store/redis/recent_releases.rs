@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use super::{
     call::{Call, Way},
     connection::Connection,
-    history::History,
+    replication_id::ReplicationId,
 };
 use crate::base::mutex::Mutex;
 
@@ -30,7 +30,7 @@ const MOST: usize = 1_024;
 
 /// The releases that were answered lately, the oldest first.
 #[derive(Default)]
-pub(super) struct Recent(Mutex<Releases>);
+pub(super) struct RecentReleases(Mutex<Releases>);
 
 #[derive(Default)]
 struct Releases {
@@ -44,12 +44,12 @@ struct Release {
     call: Call,
     answered: Instant,
     /// Who has answered it.
-    history: History,
+    history: ReplicationId,
 }
 
-impl Recent {
+impl RecentReleases {
     /// A server has answered a release.
-    pub(super) fn answered(&self, call: Call, history: &History) {
+    pub(super) fn answered(&self, call: Call, history: &ReplicationId) {
         let (answered, history) = (Instant::now(), history.clone());
         let mut releases = self.0.lock();
         let Releases { known, count } = &mut *releases;
@@ -105,7 +105,11 @@ impl Recent {
         }
     }
 
-    fn answered_elsewhere(&self, history: &History, has: impl Fn(u16) -> bool) -> Vec<(u64, Call)> {
+    fn answered_elsewhere(
+        &self,
+        history: &ReplicationId,
+        has: impl Fn(u16) -> bool,
+    ) -> Vec<(u64, Call)> {
         let now = Instant::now();
         let releases = self.0.lock();
         let lately = releases
@@ -117,9 +121,9 @@ impl Recent {
     }
 }
 
-impl fmt::Debug for Recent {
+impl fmt::Debug for RecentReleases {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Recent")
+        f.debug_tuple("RecentReleases")
             .field(&self.0.lock().known.len())
             .finish()
     }

@@ -20,7 +20,7 @@ const NEW: i64 = 2;
 /// What a server calls its data, its `master_replid`: another one after each failover and each restart. Two are equal if
 /// they name the same.
 #[derive(Clone, Debug)]
-pub(super) struct History {
+pub(super) struct ReplicationId {
     id: Arc<str>,
     /// The most replicas that the server has had with it, also as others say: one that is missing may be promoted.
     most: Arc<AtomicU32>,
@@ -28,7 +28,7 @@ pub(super) struct History {
     now: Arc<AtomicU32>,
 }
 
-impl PartialEq for History {
+impl PartialEq for ReplicationId {
     fn eq(&self, other: &Self) -> bool {
         self.id == other.id
     }
@@ -53,7 +53,7 @@ struct Online<'i> {
     is_new: bool,
 }
 
-impl History {
+impl ReplicationId {
     pub(super) fn new(id: Arc<str>) -> Self {
         Self {
             id,
@@ -179,9 +179,9 @@ mod tests {
         info + "master_replid:abc\r\nmaster_replid2:000\r\nmaster_repl_offset:900\r\n"
     }
 
-    fn history(info: &str) -> History {
+    fn history(info: &str) -> ReplicationId {
         let replication = Replication::read(info).expect("a primary");
-        let history = History::new(Arc::clone(&replication.id));
+        let history = ReplicationId::new(Arc::clone(&replication.id));
         assert!(history.goes_on(&replication));
         history
     }
