@@ -12,16 +12,18 @@ use tokio::{sync::watch, time::Instant};
 
 use self::{
     call::{Call, lock_and_line},
-    common::Common,
+    connect::common::Common,
     inbox::Inbox,
+    link::{
+        outages::Outages,
+        source::{Pooled, Source},
+    },
     names::{Entries, Field, Fields},
-    outages::Outages,
     reply::Unexpected,
     script::{
         ACQUIRE, ACQUIRE_ALL, DEPTH, DOWNGRADE, FORCE_RELEASE, INSPECT, KEEP, RELEASE_ALL, RENEW,
         RENEW_ALL, SHARE,
     },
-    source::{Pooled, Source},
     survey::Surveyor,
     topology::Topology,
 };
@@ -37,47 +39,33 @@ use crate::base::{
     mode::Mode,
 };
 
-mod address;
 mod answer_pace;
-mod ask_most;
-mod attempt;
-mod breaker;
 mod call;
-mod cluster;
-mod common;
-mod confirmer;
 mod connect;
-mod connection;
 mod failure;
 mod in_flight;
 mod inbox;
-mod kept;
+mod link;
 #[cfg(any(test, feature = "__admin"))]
 mod members;
 mod names;
-mod outages;
-mod pushes;
-mod recent_releases;
 mod release;
-mod replication_id;
+mod replicas;
 mod reply;
 mod script;
-mod sentinels;
-mod servers;
-mod source;
 mod survey;
 mod topology;
 mod traffic;
 mod waits;
 
-pub use self::servers::Servers;
+pub use self::topology::servers::Servers;
+pub(crate) use self::{link::source::Timeouts, topology::servers::Origin};
 #[cfg(any(test, fuzzing))]
 pub(crate) use self::{
     names::properties::key,
     reply::properties::{message, reply},
-    servers::properties::url,
+    topology::servers::properties::url,
 };
-pub(crate) use self::{servers::Origin, source::Timeouts};
 
 /// Redis: one server, the one that is the primary, or a cluster.
 #[derive(Debug)]

@@ -18,7 +18,7 @@ use crate::{
 
 /// One call of a script: its keys, then its arguments; or a command that is no script.
 #[derive(Clone)]
-pub(super) struct Call {
+pub(crate) struct Call {
     verb: &'static str,
     script: Option<&'static Script>,
     command: Cmd,
@@ -178,7 +178,7 @@ impl Call {
 
 /// How a command is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(crate) enum Way {
     Plain,
     /// To the server to which the slot is being moved: `ASKING` goes before it, in one piece, so that no other command
     /// on the connection comes in between.

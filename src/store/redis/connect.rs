@@ -15,17 +15,16 @@ use std::{
 use redis::Value;
 use tokio::{sync::watch, time::Instant};
 
-use super::{
-    attempt::Attempt,
-    breaker::Breaker,
-    call::{Call, Way},
+use self::{
     common::{Common, Role},
     connection::{Cause, Connection, Fault},
+};
+use super::{
+    call::{Call, Way},
     failure,
-    kept::Kept,
-    replication_id::ReplicationId,
+    link::{attempt::Attempt, breaker::Breaker, kept::Kept, source::Source},
+    replicas::replication_id::ReplicationId,
     reply::Unexpected,
-    source::Source,
 };
 use crate::base::{
     error::{Effect, StoreError},
@@ -33,14 +32,17 @@ use crate::base::{
     mutex::Mutex,
 };
 
+pub(super) mod common;
+pub(super) mod connection;
 mod opening;
 pub(super) mod passage;
+mod recent_releases;
 
 /// The least time between two suspicions by which a connection is given up.
 const SUSPICIONS: Duration = Duration::from_millis(500);
 
 /// Keeps a connection for commands.
-pub(super) struct Connector {
+pub(crate) struct Connector {
     source: Arc<dyn Source>,
     common: Common,
     state: Mutex<State>,

@@ -8,10 +8,12 @@ use std::{error::Error, sync::Arc, time::Duration};
 use redis::{Cmd, RedisError, Value, aio::MultiplexedConnection};
 
 use super::{
-    address::{Address, Place},
     failure::{self, DriverError},
-    pushes::Receiver,
-    source::{Limit, Timeouts, open_at},
+    link::{
+        address::{Address, Place},
+        pushes::Receiver,
+        source::{Limit, Timeouts, open_at},
+    },
 };
 use crate::{
     base::{

@@ -22,7 +22,7 @@ pub(super) mod properties;
 /// A reply that no script of ours gives.
 #[derive(Debug, thiserror::Error)]
 #[error("unexpected reply {0:?}")]
-pub(super) struct Unexpected(pub(super) Value);
+pub(crate) struct Unexpected(pub(super) Value);
 
 /// The values of an array of integers. The driver's own conversion would also cut a float short.
 fn integers(reply: &Value) -> Option<Vec<i64>> {
@@ -339,7 +339,7 @@ fn parse_snapshot(reply: &Value) -> Option<Option<Snapshot>> {
 
 /// A message to an inbox.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Message {
+pub(crate) enum Message {
     /// A lock has moved: holds, joined by commas, token, time in µs, lease in ms, key.
     Handoff(HandoffMessage),
     /// Another process has come to wait for a lock: `contended`, key.

@@ -6,14 +6,12 @@ use redis::{FromRedisValue, Value, cmd};
 
 use super::{
     call::{Call, Way, lock_and_line},
-    common::Common,
-    connect::Connector,
+    connect::{Connector, common::Common},
     failure::{self, DriverError},
     names::Entries,
     reply::{self, Unexpected},
     script::{GLANCE, QUEUE},
-    servers::Origin,
-    topology::Topology,
+    topology::{Topology, servers::Origin},
 };
 #[cfg(any(test, feature = "__admin"))]
 use crate::store::members::Member;

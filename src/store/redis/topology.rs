@@ -5,23 +5,29 @@ use std::{sync::Arc, time::Duration};
 use redis::Value;
 use tokio::time::Instant;
 
+use self::cluster::Cluster;
 use super::{
     call::Call,
-    cluster::Cluster,
-    common::{Common, Role},
-    connect::Connector,
-    outages::Outages,
+    connect::{
+        Connector,
+        common::{Common, Role},
+    },
+    link::{outages::Outages, source::Source},
     reply::Unexpected,
-    source::Source,
 };
 use crate::{
     base::{confirm::Replicas, error::StoreError, key::LockKey},
     store::{Answer, Confirmation},
 };
 
+mod ask_most;
+mod cluster;
+mod sentinels;
+pub(super) mod servers;
+
 /// Where requests go.
 #[derive(Clone, Debug)]
-pub(super) enum Topology {
+pub(crate) enum Topology {
     One(Arc<Connector>),
     Cluster(Arc<Cluster>),
 }

@@ -33,7 +33,7 @@ use crate::base::{
 
 /// The requests on one connection.
 #[derive(Debug)]
-pub(super) struct Traffic {
+pub(crate) struct Traffic {
     state: Mutex<State>,
     /// The runtime of the check. `None` if there is no check.
     home: Option<Id>,

@@ -5,23 +5,22 @@ use std::sync::{Arc, OnceLock, Weak, atomic::Ordering::Relaxed};
 use futures_util::future::join;
 use tokio::time::Instant;
 
-use super::{
-    super::{
+use super::{Connector, common::Common, connection::Connection};
+use crate::{
+    base::{
+        error::{Effect, StoreError},
+        events,
+        metrics::Purpose,
+    },
+    store::redis::{
         answer_pace::AnswerPace,
-        common::Common,
-        confirmer::Confirmer,
-        connection::Connection,
-        pushes,
-        replication_id::ReplicationId,
-        source::{Following, Limit, Opened, open},
+        link::{
+            pushes,
+            source::{Following, Limit, Opened, open},
+        },
+        replicas::{confirmer::Confirmer, replication_id::ReplicationId},
         traffic::Traffic,
     },
-    Connector,
-};
-use crate::base::{
-    error::{Effect, StoreError},
-    events,
-    metrics::Purpose,
 };
 
 impl Connector {

@@ -9,17 +9,19 @@ use std::{
 use redis::Value;
 use tokio::{select, sync::watch, task::AbortHandle, time::Instant};
 
-use super::Connector;
+use super::{
+    Connector,
+    connection::{Cause, Connection, Fault},
+};
 use crate::{
     base::{
         error::{Effect, StoreError},
         timer::sleep_until,
     },
     store::redis::{
-        breaker::{Breaker, Pass, Step},
         call::{Call, Way},
-        connection::{Cause, Connection, Fault},
         failure::{refuses_all, refuses_to_write},
+        link::breaker::{Breaker, Pass, Step},
     },
 };
 

@@ -19,9 +19,11 @@ use crate::{
         Listener,
         redis::{
             failure::{self, DriverError},
-            pushes::Receiver,
+            link::{
+                pushes::Receiver,
+                source::{Following, Limit, Opened, Source, Timeouts, open},
+            },
             reply::Message,
-            source::{Following, Limit, Opened, Source, Timeouts, open},
         },
     },
 };

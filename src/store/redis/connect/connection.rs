@@ -1,0 +1,166 @@
+//! One connection to one server, and what becomes of a request on it.
+
+use std::{error::Error, fmt, future::poll_fn, io, pin::pin, sync::Arc, time::Duration};
+
+use futures_util::future::Either;
+use redis::{RedisError, Value, aio::MultiplexedConnection};
+use tokio::time::Instant;
+
+use crate::{
+    base::{
+        error::{Effect, StoreError},
+        timer::Elapsed,
+    },
+    store::redis::{
+        call::{Call, Way},
+        failure::{self, DriverError},
+        link::source::Following,
+        replicas::{confirmer::Confirmer, replication_id::ReplicationId},
+        traffic::Traffic,
+    },
+};
+
+/// A connection that all requests share.
+pub(crate) struct Connection {
+    pub(crate) driver: MultiplexedConnection,
+    /// Where it leads, for messages; never the password.
+    pub(crate) endpoint: Arc<str>,
+    /// Tells its server from those that answer in its place before and after it.
+    pub(crate) history: ReplicationId,
+    pub(crate) confirmer: Confirmer,
+    /// Tells a connection from its successor.
+    pub(crate) number: u64,
+    /// How many connections had been lost when it was made: once there are more, it is suspect.
+    pub(crate) losses: u64,
+    pub(crate) traffic: Arc<Traffic>,
+    /// Whether it is that of a caller's pool.
+    pub(crate) is_pooled: bool,
+    pub(crate) _following: Option<Following>,
+    /// Asks for the messages to all processes, where that was not answered at first.
+    pub(crate) _subscribing: Option<Following>,
+}
+
+/// Why a request was not answered, or was refused.
+#[derive(Debug)]
+pub(crate) struct Fault {
+    pub(crate) cause: Cause,
+    /// Whether the next request should get another connection.
+    pub(crate) is_done: bool,
+}
+
+#[derive(Debug)]
+pub(crate) enum Cause {
+    Driver(RedisError),
+    /// There was no answer within so long.
+    Silence(Duration),
+    /// There was no time left to send it.
+    Late,
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Driver(error) => error.fmt(f),
+            Self::Silence(limit) => write!(f, "no answer within {limit:?}"),
+            Self::Late => f.write_str("there was no time left to send it"),
+        }
+    }
+}
+
+impl Connection {
+    /// Sends a call, and waits for the answer for so long.
+    pub(crate) async fn ask(&self, call: &Call, way: Way, limit: Duration) -> Result<Value, Fault> {
+        if limit.is_zero() {
+            return Err(Fault {
+                cause: Cause::Late,
+                is_done: false,
+            });
+        }
+        let mut request = self.traffic.request(limit);
+        let mut answer = pin!(self.send(call, way));
+        match poll_fn(|cx| request.poll(answer.as_mut(), cx)).await {
+            Ok(Ok(reply)) => {
+                request.answered();
+                Ok(reply)
+            }
+            Ok(Err(error)) => {
+                let is_done = is_done(&error);
+                if !is_done {
+                    request.answered();
+                }
+                let cause = Cause::Driver(error);
+                Err(Fault { cause, is_done })
+            }
+            Err(Elapsed) if self.traffic.is_given_up() => {
+                let cause = "another server answers in its place by now";
+                let error = io::Error::new(io::ErrorKind::ConnectionAborted, cause);
+                Err(Fault {
+                    cause: Cause::Driver(error.into()),
+                    is_done: true,
+                })
+            }
+            Err(Elapsed) => Err(Fault {
+                is_done: request.meets_silence(),
+                cause: Cause::Silence(limit),
+            }),
+        }
+    }
+
+    /// The future has no timers, or leaves them to a task of the runtime that made them: any runtime may poll it, also
+    /// after another one that did has ended.
+    fn send(&self, call: &Call, way: Way) -> impl Future<Output = Result<Value, RedisError>> {
+        let mut driver = self.driver.clone();
+        if !self.is_pooled {
+            return Either::Left(async move { call.send(&mut driver, way).await });
+        }
+        let call = call.clone();
+        let sending = tokio::spawn(async move { call.send(&mut driver, way).await });
+        Either::Right(async {
+            sending.await.unwrap_or_else(|_ended| {
+                let cause = "the runtime that sent the request has ended";
+                Err(io::Error::new(io::ErrorKind::ConnectionAborted, cause).into())
+            })
+        })
+    }
+
+    /// Whether it owes the answer to a request that was sent at `since`.
+    pub(crate) fn is_late(&self, since: Instant) -> bool {
+        self.traffic.is_late(since)
+    }
+
+    pub(crate) fn error(
+        &self,
+        call: &Call,
+        effect: Effect,
+        cause: impl Into<Box<dyn Error + Send + Sync>>,
+    ) -> StoreError {
+        StoreError::new(call.verb(), &self.endpoint, effect, cause)
+    }
+
+    /// What the caller of a call is told.
+    pub(crate) fn failed(&self, call: &Call, cause: Cause) -> StoreError {
+        match cause {
+            Cause::Driver(error) => self.error(call, failure::effect(&error), DriverError(error)),
+            Cause::Late => self.error(call, Effect::None, cause.to_string()),
+            Cause::Silence(_) => self.error(call, Effect::Unknown, cause.to_string()),
+        }
+    }
+}
+
+/// Whether the next request should get a new connection: after the end of this one, and when the server is a replica
+/// now.
+fn is_done(error: &RedisError) -> bool {
+    error.is_unrecoverable_error()
+        || error.is_io_error()
+        || error.is_timeout()
+        || failure::refuses_to_write(error)
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection")
+            .field("endpoint", &self.endpoint)
+            .field("number", &self.number)
+            .finish_non_exhaustive()
+    }
+}

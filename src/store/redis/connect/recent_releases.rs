@@ -1,0 +1,132 @@
+//! The releases that were answered lately, which are repeated where another server answers from then on.
+//!
+//! A server that answers a release may not have told its replicas, nor written it down, when it fails. Then the lock stands
+//! on the server that comes after it, for a hold that has ended, until its lease runs out. A release changes nothing but
+//! what its own hold has left, so it may be repeated. So may what lets a lock stand until it was held for so long; where that
+//! time is over by then, its release follows.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    fmt,
+    time::Duration,
+};
+
+use futures_util::future::join_all;
+use redis::Value;
+use tokio::time::Instant;
+
+use super::connection::Connection;
+use crate::{
+    base::mutex::Mutex,
+    store::redis::{
+        call::{Call, Way},
+        replicas::replication_id::ReplicationId,
+    },
+};
+
+/// How long ago a release may have been answered.
+const LATELY: Duration = Duration::from_secs(10);
+
+/// How many of them are known at most: the last ones.
+const MOST: usize = 1_024;
+
+/// The releases that were answered lately, the oldest first.
+#[derive(Default)]
+pub(crate) struct RecentReleases(Mutex<Releases>);
+
+#[derive(Default)]
+struct Releases {
+    known: VecDeque<Release>,
+    /// How many there have been.
+    count: u64,
+}
+
+struct Release {
+    number: u64,
+    call: Call,
+    answered: Instant,
+    /// Who has answered it.
+    history: ReplicationId,
+}
+
+impl RecentReleases {
+    /// A server has answered a release.
+    pub(crate) fn answered(&self, call: Call, history: &ReplicationId) {
+        let (answered, history) = (Instant::now(), history.clone());
+        let mut releases = self.0.lock();
+        let Releases { known, count } = &mut *releases;
+        let oldest = known.front();
+        let is_over = oldest.is_some_and(|it| it.answered + LATELY < answered);
+        let forgotten = (is_over || known.len() == MOST).then(|| known.pop_front());
+        *count += 1;
+        known.push_back(Release {
+            number: *count,
+            call,
+            answered,
+            history,
+        });
+        drop(releases);
+        drop(forgotten);
+    }
+
+    /// Repeats, in their order, what another server has answered, as far as this one has the slot. What is not answered
+    /// may be repeated over the next connection.
+    pub(crate) async fn repeat(
+        &self,
+        connection: &Connection,
+        has: impl Fn(u16) -> bool,
+        limit: Duration,
+    ) {
+        let releases = self.answered_elsewhere(&connection.history, has);
+        if releases.is_empty() {
+            return;
+        }
+        // One that has to be sent in full would come after later ones of scripts that are known.
+        let calls = releases
+            .iter()
+            .flat_map(|(_, call)| [Some(call), call.otherwise()]);
+        let scripts = calls.flatten().map(|call| (call.verb(), call.load()));
+        let scripts: BTreeMap<_, _> = scripts.collect();
+        let loads = scripts.into_values().flatten().map(|load| (None, load));
+        let releases = releases
+            .into_iter()
+            .map(|(number, call)| (Some(number), call));
+        let calls: Vec<_> = loads.chain(releases).collect();
+        let asked = calls.iter().map(async |(number, call)| {
+            let mut asked = connection.ask(call, Way::Plain, limit).await;
+            if let (Ok(Value::Int(0)), Some(release)) = (&asked, call.otherwise()) {
+                asked = connection.ask(release, Way::Plain, limit).await;
+            }
+            number.filter(|_| asked.is_ok())
+        });
+        let answered: BTreeSet<_> = join_all(asked).await.into_iter().flatten().collect();
+        for release in &mut self.0.lock().known {
+            if answered.contains(&release.number) {
+                release.history = connection.history.clone();
+            }
+        }
+    }
+
+    fn answered_elsewhere(
+        &self,
+        history: &ReplicationId,
+        has: impl Fn(u16) -> bool,
+    ) -> Vec<(u64, Call)> {
+        let now = Instant::now();
+        let releases = self.0.lock();
+        let lately = releases
+            .known
+            .iter()
+            .filter(|it| now < it.answered + LATELY);
+        let elsewhere = lately.filter(|it| it.history != *history && has(it.call.slot()));
+        elsewhere.map(|it| (it.number, it.call.clone())).collect()
+    }
+}
+
+impl fmt::Debug for RecentReleases {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("RecentReleases")
+            .field(&self.0.lock().known.len())
+            .finish()
+    }
+}

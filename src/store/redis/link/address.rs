@@ -1,0 +1,158 @@
+//! Where a server is, taken from its URL.
+
+use std::{fmt, sync::Arc};
+
+use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion, parse_redis_url};
+
+use crate::base::{error::LockError, options::config};
+
+const ACCEPTED: &str = "what is accepted is `redis://host:port/database`, `rediss://…` for TLS, `unix:///path`, \
+                        `redis+sentinel://host:port,host:port/primary`, `redis+cluster://host:port,host:port`, and `memory:`";
+
+/// Why this is no URL of a server.
+fn mistake(url: &str) -> &'static str {
+    if url.is_empty() {
+        "it is empty"
+    } else if url.contains("://") {
+        "it is no URL of a Redis server"
+    } else {
+        "it does not begin with `redis://`"
+    }
+}
+
+/// Where a server listens.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    pub(crate) host: String,
+    pub(crate) port: u16,
+}
+
+impl Place {
+    pub(crate) fn new(host: impl Into<String>, port: u16) -> Self {
+        let host = host.into();
+        Self { host, port }
+    }
+}
+
+/// The host and the port of `host:port` or `[v6]:port`, each of which may stand alone. The brackets stay.
+pub(crate) fn host_and_port(address: &str) -> Option<(&str, Option<u16>)> {
+    match address.rsplit_once(':') {
+        Some((host, port)) if !address.ends_with(']') => {
+            // `parse` takes a sign.
+            let is_number = port.chars().all(|letter| letter.is_ascii_digit());
+            Some((host, Some(port.parse().ok().filter(|_| is_number)?)))
+        }
+        _ => Some((address, None)),
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.host.contains(':') {
+            write!(f, "[{}]:{}", self.host, self.port)
+        } else {
+            write!(f, "{}:{}", self.host, self.port)
+        }
+    }
+}
+
+/// A list of places, for messages.
+pub(crate) fn list(places: &[Place]) -> String {
+    let places: Vec<_> = places.iter().map(Place::to_string).collect();
+    places.join(",")
+}
+
+/// A checked URL. Every connection to it speaks RESP3, which carries pushes: the message that a lock
+/// has moved, and the report that the connection has ended.
+#[derive(Clone)]
+pub(crate) struct Address {
+    pub(crate) info: ConnectionInfo,
+    /// Host and port for messages; never the password.
+    pub(crate) endpoint: Arc<str>,
+}
+
+impl Address {
+    /// Connects nowhere; an error says why the URL cannot be used, without showing it.
+    pub(crate) fn parse(url: &str) -> Result<Self, LockError> {
+        let Some(parsed) = parse_redis_url(url) else {
+            return Err(refused(&format!("{}; {ACCEPTED}", mistake(url))));
+        };
+        if matches!(parsed.scheme(), "rediss" | "valkeys") {
+            provide_tls()?;
+        }
+        // What stands before the last `@` is meant as user name and password. One of these letters
+        // ends it too soon, and then its beginning is taken for the host.
+        let login = url
+            .rsplit_once('@')
+            .and_then(|(login, _)| login.split_once(':'));
+        let login = login.map(|(_, login)| login.trim_start_matches(['/', '\t', '\r', '\n']));
+        if login.is_some_and(is_cut) && parsed.host_str().is_some_and(|host| !host.is_empty()) {
+            return Err(refused(LETTERS));
+        }
+        let info = parsed.into_connection_info().map_err(|error| {
+            // The detail quotes the URL.
+            let text = error.to_string();
+            let detail = error.detail().map(|detail| format!(": {detail}"));
+            refused(text.trim_end_matches(detail.as_deref().unwrap_or_default()))
+        })?;
+        let settings = info
+            .redis_settings()
+            .clone()
+            .set_protocol(ProtocolVersion::RESP3);
+        Ok(Self {
+            endpoint: info.addr().to_string().into(),
+            info: info.set_redis_settings(settings),
+        })
+    }
+
+    /// Another server, which is connected to in the same way.
+    pub(crate) fn at(&self, place: &Place) -> Self {
+        let Place { host, port } = place.clone();
+        let addr = match self.info.addr() {
+            ConnectionAddr::TcpTls {
+                insecure,
+                tls_params,
+                ..
+            } => ConnectionAddr::TcpTls {
+                host,
+                port,
+                insecure: *insecure,
+                tls_params: tls_params.clone(),
+            },
+            _ => ConnectionAddr::Tcp(host, port),
+        };
+        Self {
+            endpoint: place.to_string().into(),
+            info: self.info.clone().set_addr(addr),
+        }
+    }
+}
+
+pub(crate) fn refused(reason: &str) -> LockError {
+    config(format!("the URL cannot be used: {reason}"))
+}
+
+pub(crate) const LETTERS: &str =
+    "in a user name or password, `/`, `?` and `#` are written `%2F`, `%3F` and `%23`";
+
+/// Whether one of these letters ends a user name or password too soon.
+pub(crate) fn is_cut(login: &str) -> bool {
+    login.contains(['/', '?', '#'])
+}
+
+/// TLS takes its crypto provider from the process. Without this it is found only where exactly one
+/// was compiled into the program, and everything else is a panic.
+#[cfg(feature = "tls")]
+pub(crate) fn provide_tls() -> Result<(), LockError> {
+    if rustls::crypto::CryptoProvider::get_default().is_none() {
+        // Another thread may be faster: then there is one.
+        drop(rustls::crypto::ring::default_provider().install_default());
+    }
+    Ok(())
+}
+
+#[cfg(not(feature = "tls"))]
+pub(crate) fn provide_tls() -> Result<(), LockError> {
+    let reason = "it asks for TLS, which is the feature `tls` of this crate";
+    Err(refused(reason))
+}

@@ -1,0 +1,390 @@
+//! When a server that fails is tried again, and by how many requests.
+//!
+//! ```text
+//! Flowing ──failure──▶ Paused ──time──▶ Tried ──answer──▶ Flowing
+//!                        ▲                 │
+//!                        └─────failure─────┘
+//! ```
+//! A connection alone proves nothing: a proxy accepts it, and so do a replica and a cluster that is down. So after a
+//! failure there is a pause, then one request goes out, and the others wait for what becomes of it and share its error.
+//! The pauses grow with each failure, however many requests come, and begin anew when requests have flowed for a while.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::base::{backoff::Pauses, error::StoreError, timer::after};
+
+/// The longest pause, jitter aside.
+const LONGEST: Duration = Duration::from_millis(300);
+
+/// How long requests must have flowed before a failure for the pauses to begin anew, and for a lost connection to be
+/// replaced without any.
+const SETTLED: Duration = Duration::from_secs(1);
+
+/// Whether requests go out.
+#[derive(Debug)]
+pub(crate) struct Breaker {
+    stage: Stage,
+    /// Changes with each failure and each trial, so that late news of an earlier one counts no more.
+    round: u64,
+    pauses: Pauses,
+    failures: u64,
+    /// The error of the latest failure.
+    error: Option<StoreError>,
+    /// Whether the server refused to write then. It may read all the same.
+    is_replica: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Since then; `None` if a connection was never lost.
+    Flowing(Option<Instant>),
+    /// Until then.
+    Paused(Instant),
+    /// One request is out. Unless it comes to something until then, another one goes.
+    Tried(Instant),
+}
+
+/// What a request is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// It goes out, over a connection that is made if there is none.
+    Go(Pass),
+    /// It connects if there is no connection, and begins a trial.
+    Try(Pass),
+    /// It waits until then, or until there is news.
+    Wait(Instant),
+}
+
+/// Which requests a failure, or an answer, is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pass(u64);
+
+impl Default for Breaker {
+    fn default() -> Self {
+        Self {
+            stage: Stage::Flowing(None),
+            round: 0,
+            pauses: Pauses::new(LONGEST),
+            failures: 0,
+            error: None,
+            is_replica: false,
+        }
+    }
+}
+
+impl Breaker {
+    /// The pass of a request while all is well.
+    pub(crate) fn flowing(&self) -> Option<Pass> {
+        matches!(self.stage, Stage::Flowing(_)).then_some(Pass(self.round))
+    }
+
+    /// What a request is to do now.
+    pub(crate) fn step(&self, now: Instant) -> Step {
+        match self.stage {
+            Stage::Flowing(_) => Step::Go(Pass(self.round)),
+            Stage::Paused(until) | Stage::Tried(until) if now < until => Step::Wait(until),
+            Stage::Paused(_) | Stage::Tried(_) => Step::Try(Pass(self.round)),
+        }
+    }
+
+    /// A request goes out alone, if it is the first one to do so. It has so much time.
+    pub(crate) fn begin_trial(
+        &mut self,
+        pass: Pass,
+        now: Instant,
+        limit: Duration,
+    ) -> Option<Pass> {
+        let is_first = self.is_present(pass) && self.step(now) == Step::Try(pass);
+        is_first.then(|| {
+            self.round += 1;
+            self.stage = Stage::Tried(after(now, limit));
+            Pass(self.round)
+        })
+    }
+
+    /// The server has answered a request, which may have been one that only reads.
+    pub(crate) fn answered(&mut self, pass: Pass, only_reads: bool, now: Instant) {
+        if self.is_present(pass) && matches!(self.stage, Stage::Tried(_)) {
+            self.stage = if self.is_replica && only_reads {
+                Stage::Paused(now)
+            } else {
+                Stage::Flowing(Some(now))
+            };
+        }
+    }
+
+    /// The connection was lost under a request. It is replaced at once, or after a short pause where that has just been
+    /// done.
+    pub(crate) fn lost(&mut self, pass: Pass, error: StoreError, now: Instant) {
+        if !self.is_present(pass) {
+            return;
+        }
+        let is_settled = self.is_settled(now);
+        if matches!(self.stage, Stage::Flowing(_)) {
+            self.pauses.begin_anew();
+        }
+        if is_settled {
+            self.round += 1;
+            self.stage = Stage::Flowing(Some(now));
+        } else {
+            self.failed(pass, error, now);
+        }
+    }
+
+    /// There is no connection to be had, or the server refuses whatever comes.
+    pub(crate) fn failed(&mut self, pass: Pass, error: StoreError, now: Instant) {
+        if !self.is_present(pass) {
+            return;
+        }
+        if self.is_settled(now) {
+            self.pauses.begin_anew();
+        }
+        self.round += 1;
+        self.failures += 1;
+        self.error = Some(error);
+        self.is_replica = false;
+        self.stage = Stage::Paused(after(now, self.pauses.next()));
+    }
+
+    /// The server writes nothing.
+    pub(crate) fn refused_to_write(&mut self, pass: Pass, error: StoreError, now: Instant) {
+        let is_news = self.is_present(pass);
+        self.failed(pass, error, now);
+        self.is_replica |= is_news;
+    }
+
+    /// A trial was dropped before it had come to something: the next request tries.
+    pub(crate) fn dropped(&mut self, pass: Pass, now: Instant) {
+        if self.is_present(pass) && matches!(self.stage, Stage::Tried(_)) {
+            self.stage = Stage::Paused(now);
+        }
+    }
+
+    /// Changes with all that a request may wait for.
+    pub(crate) fn state(&self) -> impl PartialEq + use<> {
+        (self.round, self.stage)
+    }
+
+    /// How many failures there have been.
+    pub(crate) fn failures(&self) -> u64 {
+        self.failures
+    }
+
+    /// The error of the latest failure, if there were more than so many.
+    pub(crate) fn failed_since(&self, failures: u64) -> Option<&StoreError> {
+        self.error.as_ref().filter(|_| self.failures > failures)
+    }
+
+    fn is_present(&self, pass: Pass) -> bool {
+        self.round == pass.0
+    }
+
+    fn is_settled(&self, now: Instant) -> bool {
+        match self.stage {
+            Stage::Flowing(since) => since.is_none_or(|since| now >= after(since, SETTLED)),
+            Stage::Paused(_) | Stage::Tried(_) => false,
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test ends where its ground gives way")]
+mod tests {
+    use super::*;
+    use crate::base::error::Effect;
+
+    const LIMIT: Duration = Duration::from_secs(3);
+    const MS: Duration = Duration::from_millis(1);
+
+    fn error() -> StoreError {
+        StoreError::new("connect", &"here".into(), Effect::None, "it is closed")
+    }
+
+    /// The pass of a request that goes out now, alone if need be.
+    fn pass(breaker: &mut Breaker, now: Instant) -> Pass {
+        match breaker.step(now) {
+            Step::Go(pass) => pass,
+            Step::Try(pass) => breaker.begin_trial(pass, now, LIMIT).unwrap(),
+            Step::Wait(until) => panic!("a pause of {:?}", until - now),
+        }
+    }
+
+    fn pause(breaker: &Breaker, now: Instant) -> Duration {
+        match breaker.step(now) {
+            Step::Wait(until) => until - now,
+            step => panic!("{step:?}"),
+        }
+    }
+
+    /// So many requests find no server, one after the other. Returns how long that takes.
+    fn fail(breaker: &mut Breaker, begun: Instant, times: u32) -> Instant {
+        let mut now = begun;
+        for _ in 0..times {
+            let trial = pass(breaker, now);
+            breaker.failed(trial, error(), now);
+            now += pause(breaker, now);
+        }
+        now
+    }
+
+    #[test]
+    fn attempts_are_few_whoever_asks() {
+        let (mut breaker, begun) = (Breaker::default(), Instant::now());
+        let (mut now, mut attempts) = (begun, 0);
+        // Each millisecond some request comes.
+        while now < begun + 10_000 * MS {
+            if let Step::Go(attempt) | Step::Try(attempt) = breaker.step(now) {
+                attempts += 1;
+                breaker.failed(attempt, error(), now);
+            }
+            now += MS;
+        }
+        assert!((16..=5 + 34).contains(&attempts), "{attempts}");
+    }
+
+    #[test]
+    fn pauses_grow_from_failure_to_failure_up_to_the_longest() {
+        let (mut breaker, mut now) = (Breaker::default(), Instant::now());
+        for step in 0..10_u32 {
+            let trial = pass(&mut breaker, now);
+            breaker.failed(trial, error(), now);
+            let least = (10 * MS * 2_u32.pow(step)).min(LONGEST);
+            let pause = pause(&breaker, now);
+            assert!((least..=2 * least).contains(&pause), "{step}: {pause:?}");
+            now += pause;
+        }
+    }
+
+    #[test]
+    fn one_request_tries_and_the_others_share_what_becomes_of_it() {
+        let mut breaker = Breaker::default();
+        let now = fail(&mut breaker, Instant::now(), 1);
+        let before = breaker.failures();
+        let others = breaker.step(now);
+        let trial = pass(&mut breaker, now);
+        assert_eq!(pause(&breaker, now), LIMIT);
+        // Those that have connected together with it come too late.
+        let Step::Try(late) = others else {
+            panic!("{others:?}");
+        };
+        assert_eq!(breaker.begin_trial(late, now, LIMIT), None);
+        assert!(breaker.failed_since(before).is_none());
+        breaker.failed(trial, error(), now);
+        assert!(breaker.failed_since(before).is_some());
+        let now = now + LONGEST;
+        let trial = pass(&mut breaker, now);
+        breaker.answered(trial, false, now);
+        assert!(breaker.flowing().is_some());
+    }
+
+    #[test]
+    fn many_that_fail_at_once_are_one_failure() {
+        let (mut breaker, now) = (Breaker::default(), Instant::now());
+        let all = [(); 100].map(|()| pass(&mut breaker, now));
+        for pass in all {
+            breaker.failed(pass, error(), now);
+        }
+        assert_eq!(breaker.failures(), 1);
+        assert!(pause(&breaker, now) <= 20 * MS);
+    }
+
+    #[test]
+    fn a_connection_that_is_lost_once_is_replaced_without_a_pause() {
+        let (mut breaker, mut now) = (Breaker::default(), Instant::now());
+        for _ in 0..5 {
+            let all = [(); 100].map(|()| pass(&mut breaker, now));
+            for pass in all {
+                breaker.lost(pass, error(), now);
+            }
+            assert!(breaker.flowing().is_some());
+            now += SETTLED;
+        }
+    }
+
+    #[test]
+    fn one_that_answers_and_is_lost_again_and_again_is_replaced_after_short_pauses() {
+        let (mut breaker, mut now) = (Breaker::default(), Instant::now());
+        let first = pass(&mut breaker, now);
+        breaker.lost(first, error(), now);
+        for _ in 0..10 {
+            let next = pass(&mut breaker, now);
+            breaker.answered(next, false, now);
+            let next = pass(&mut breaker, now);
+            breaker.lost(next, error(), now);
+            let pause = pause(&breaker, now);
+            assert!((10 * MS..=20 * MS).contains(&pause), "{pause:?}");
+            now += pause;
+        }
+    }
+
+    #[test]
+    fn one_that_is_lost_again_and_again_without_an_answer_is_replaced_seldom() {
+        let (mut breaker, mut now) = (Breaker::default(), Instant::now());
+        for _ in 0..2 {
+            let next = pass(&mut breaker, now);
+            breaker.lost(next, error(), now);
+        }
+        for step in 1..10_u32 {
+            now += pause(&breaker, now);
+            let next = pass(&mut breaker, now);
+            breaker.lost(next, error(), now);
+            let least = (10 * MS * 2_u32.pow(step)).min(LONGEST);
+            let pause = pause(&breaker, now);
+            assert!((least..=2 * least).contains(&pause), "{step}: {pause:?}");
+        }
+    }
+
+    #[test]
+    fn a_replica_that_reads_does_not_let_those_go_that_write() {
+        let (mut breaker, now) = (Breaker::default(), Instant::now());
+        let first = pass(&mut breaker, now);
+        breaker.refused_to_write(first, error(), now);
+        let now = now + LONGEST;
+        // One after the other reads.
+        for _ in 0..3 {
+            let read = pass(&mut breaker, now);
+            assert!(breaker.flowing().is_none());
+            breaker.answered(read, true, now);
+        }
+        let write = pass(&mut breaker, now);
+        breaker.answered(write, false, now);
+        assert!(breaker.flowing().is_some());
+        // A server that could not be connected to has answered then.
+        let now = fail(&mut breaker, now, 1);
+        let read = pass(&mut breaker, now);
+        breaker.answered(read, true, now);
+        assert!(breaker.flowing().is_some());
+    }
+
+    #[test]
+    fn a_server_that_has_answered_for_a_while_is_tried_again_soon() {
+        let mut breaker = Breaker::default();
+        let now = fail(&mut breaker, Instant::now(), 10);
+        let trial = pass(&mut breaker, now);
+        breaker.answered(trial, false, now);
+        let now = now + SETTLED;
+        let next = pass(&mut breaker, now);
+        breaker.failed(next, error(), now);
+        assert!(pause(&breaker, now) <= 20 * MS);
+    }
+
+    #[test]
+    fn a_trial_that_is_dropped_or_stands_still_makes_room_for_the_next_one() {
+        let mut breaker = Breaker::default();
+        let now = fail(&mut breaker, Instant::now(), 5);
+        let dropped = pass(&mut breaker, now);
+        breaker.dropped(dropped, now);
+        let stands_still = pass(&mut breaker, now);
+        let now = now + LIMIT;
+        let third = pass(&mut breaker, now);
+        // What comes of the others says nothing any more.
+        breaker.answered(stands_still, false, now);
+        breaker.failed(stands_still, error(), now);
+        breaker.dropped(stands_still, now);
+        assert_eq!(pause(&breaker, now), LIMIT);
+        breaker.answered(third, false, now);
+        assert!(breaker.flowing().is_some());
+    }
+}

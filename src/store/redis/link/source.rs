@@ -1,0 +1,193 @@
+//! Where connections come from: for commands and for the inbox.
+
+use std::{pin::Pin, sync::Arc, time::Duration};
+
+use deadpool_redis::{Pool, PoolError};
+use redis::{AsyncConnectionConfig, Client, RedisError, aio::MultiplexedConnection};
+use tokio::task::{AbortHandle, JoinHandle};
+
+use super::{address::Address, pushes::Receiver};
+use crate::{
+    base::{
+        error::{Effect, StoreError},
+        timer::{Elapsed, timeout},
+    },
+    store::redis::failure::{self, DriverError},
+};
+
+/// The timeouts of a connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Timeouts {
+    pub(crate) connect: Duration,
+    pub(crate) response: Duration,
+}
+
+/// How many requests may wait to be sent: more than there are. A request that waits for room, and is not polled when it
+/// has some, would keep it from all those behind it.
+const UNSENT: usize = 1 << 20;
+
+/// Where connections come from.
+pub(crate) trait Source: Send + Sync {
+    /// What connections are asked for, for messages; never the password.
+    fn endpoint(&self) -> Arc<str>;
+
+    /// Makes a connection. What the server sends over it unasked goes to the receiver, but for that of a pool.
+    fn open(self: Arc<Self>, timeouts: Timeouts, limit: Limit, receiver: Receiver) -> Opening;
+
+    /// The server may not be the right one any more: it has no replicas.
+    fn doubt(&self) {}
+
+    /// Keeps no connection of its own from now on.
+    fn close(&self) {}
+
+    /// Whether it is a pool of the caller. Its connections do not report their end, and have timers of their own, which
+    /// must not be polled by another runtime than the one that made them.
+    fn is_pool(&self) -> bool {
+        false
+    }
+}
+
+pub(crate) type Opening = Pin<Box<dyn Future<Output = Result<Opened, StoreError>> + Send>>;
+
+/// Makes a connection within the connect timeout.
+pub(crate) async fn open(
+    source: &Arc<dyn Source>,
+    timeouts: Timeouts,
+    limit: Limit,
+    receiver: Receiver,
+) -> Result<Opened, StoreError> {
+    let within = timeouts.connect;
+    let opening = Arc::clone(source).open(timeouts, limit, receiver);
+    timeout(within, opening).await.unwrap_or_else(|Elapsed| {
+        let cause = format!("no connection within {within:?}");
+        Err(StoreError::new(
+            "connect",
+            &source.endpoint(),
+            Effect::None,
+            cause,
+        ))
+    })
+}
+
+/// A connection that was made just now.
+pub(crate) struct Opened {
+    pub(crate) driver: MultiplexedConnection,
+    /// Where it leads, for messages; never the password.
+    pub(crate) endpoint: Arc<str>,
+    /// Leads to the same server once more.
+    pub(crate) again: Arc<dyn Source>,
+    /// How many replicas of it others know, which may take its place.
+    pub(crate) replicas: u32,
+    /// What gives it up once it leads to the wrong server.
+    pub(crate) following: Option<Following>,
+}
+
+/// A task that ends with the connection that it is about.
+#[derive(Debug)]
+pub(crate) struct Following(AbortHandle);
+
+impl Following {
+    pub(crate) fn new(task: &JoinHandle<()>) -> Self {
+        Self(task.abort_handle())
+    }
+}
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Whether the driver limits the time of each answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Limit {
+    /// Each request has a limit of its own.
+    None,
+    Response,
+}
+
+/// One server.
+impl Source for Address {
+    fn endpoint(&self) -> Arc<str> {
+        Arc::clone(&self.endpoint)
+    }
+
+    fn open(self: Arc<Self>, timeouts: Timeouts, limit: Limit, receiver: Receiver) -> Opening {
+        Box::pin(open_at(self, timeouts, limit, receiver))
+    }
+}
+
+/// A pool of the caller.
+pub(crate) struct Pooled(pub(crate) Pool);
+
+impl Source for Pooled {
+    fn endpoint(&self) -> Arc<str> {
+        Arc::from("the given pool")
+    }
+
+    fn open(self: Arc<Self>, timeouts: Timeouts, _limit: Limit, _receiver: Receiver) -> Opening {
+        Box::pin(async move {
+            let endpoint = self.endpoint();
+            let failed = |effect, error: PoolError| {
+                StoreError::new("connect", &endpoint, effect, error.to_string())
+            };
+            let pooled = self.0.get().await.map_err(|error| match error {
+                PoolError::Backend(error) => refused(&endpoint, error),
+                PoolError::Closed => failed(Effect::Refused, error),
+                error => failed(Effect::None, error),
+            })?;
+            let mut driver = deadpool_redis::Connection::take(pooled);
+            // The limit is our own: this one only ends the task that waits for the answer.
+            driver.set_response_timeout(timeouts.response.saturating_mul(2));
+            Ok(Opened {
+                driver,
+                endpoint,
+                again: self,
+                replicas: 0,
+                following: None,
+            })
+        })
+    }
+
+    fn is_pool(&self) -> bool {
+        true
+    }
+}
+
+/// Connects to one server.
+pub(crate) async fn open_at(
+    address: Arc<Address>,
+    timeouts: Timeouts,
+    limit: Limit,
+    receiver: Receiver,
+) -> Result<Opened, StoreError> {
+    let response = (limit == Limit::Response).then_some(timeouts.response);
+    let config = AsyncConnectionConfig::new()
+        .set_connection_timeout(Some(timeouts.connect))
+        .set_response_timeout(response)
+        .set_pipeline_buffer_size(UNSENT)
+        .set_push_sender(receiver.push_sender());
+    let connecting = async {
+        let client = Client::open(address.info.clone())?;
+        let connecting = client.get_multiplexed_async_connection_with_config(&config);
+        connecting.await
+    };
+    let endpoint = &address.endpoint;
+    let driver = connecting.await.map_err(|error| refused(endpoint, error))?;
+    Ok(Opened {
+        driver,
+        endpoint: Arc::clone(endpoint),
+        again: address,
+        replicas: 0,
+        following: None,
+    })
+}
+
+/// A connection that could not be made has executed nothing, whatever the error.
+fn refused(endpoint: &Arc<str>, error: RedisError) -> StoreError {
+    let effect = match failure::effect(&error) {
+        Effect::TurnedAway | Effect::Refused => Effect::TurnedAway,
+        Effect::None | Effect::Unknown => Effect::None,
+    };
+    StoreError::new("connect", endpoint, effect, DriverError(error))
+}

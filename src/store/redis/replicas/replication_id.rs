@@ -1,0 +1,288 @@
+//! Which data a server has: what tells it from those that answer in its place before and after it.
+
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use redis::{aio::MultiplexedConnection, cmd};
+
+use crate::base::timer::timeout;
+
+/// How many seconds a replica has, at most, to acknowledge something once it is online. It does so in each second; one
+/// that does not is loading what it was sent.
+const NEW: i64 = 2;
+
+/// What a server calls its data, its `master_replid`: another one after each failover and each restart. Two are equal if
+/// they name the same.
+#[derive(Clone, Debug)]
+pub(crate) struct ReplicationId {
+    id: Arc<str>,
+    /// The most replicas that the server has had with it, also as others say: one that is missing may be promoted.
+    most: Arc<AtomicU32>,
+    /// How many there were when it was asked last, with those that are new.
+    now: Arc<AtomicU32>,
+}
+
+impl PartialEq for ReplicationId {
+    fn eq(&self, other: &Self) -> bool {
+        self.id == other.id
+    }
+}
+
+/// What a server says of itself and its replicas.
+#[derive(Debug)]
+pub(crate) struct Replication {
+    id: Arc<str>,
+    /// How many have acknowledged something: those that a `WAIT` can count.
+    replicas: u32,
+    /// How many more may do so in a moment.
+    new: u32,
+}
+
+/// What is connected to a server for its data, and has them.
+#[derive(Debug)]
+struct Online<'i> {
+    /// The IP, or the name, and the port that it announces: what sentinels know it by.
+    address: (&'i str, &'i str),
+    has_acknowledged: bool,
+    is_new: bool,
+}
+
+impl ReplicationId {
+    pub(crate) fn new(id: Arc<str>) -> Self {
+        Self {
+            id,
+            most: Arc::default(),
+            now: Arc::default(),
+        }
+    }
+
+    /// That of the server that answers; `None` if it does not say so, and if it is no primary, whose history it would
+    /// name.
+    pub(crate) async fn of(driver: &MultiplexedConnection, limit: Duration) -> Option<Self> {
+        let mut driver = driver.clone();
+        let mut info = cmd("INFO");
+        let info = timeout(
+            limit,
+            info.arg("replication").query_async::<String>(&mut driver),
+        )
+        .await;
+        let replication = Replication::read(&info.ok()?.ok()?)?;
+        let history = Self::new(Arc::clone(&replication.id));
+        history.see(&replication);
+        Some(history)
+    }
+
+    /// What it is called.
+    pub(crate) fn id(&self) -> &Arc<str> {
+        &self.id
+    }
+
+    /// Whether it is the present one; then the replicas that it has now are counted.
+    pub(crate) fn goes_on(&self, now: &Replication) -> bool {
+        let goes_on = self.id == now.id;
+        if goes_on {
+            self.see(now);
+        }
+        goes_on
+    }
+
+    fn see(&self, now: &Replication) {
+        self.raise(now.replicas);
+        self.now.store(now.replicas + now.new, Relaxed);
+    }
+
+    /// What was seen of the same one over another connection.
+    pub(crate) fn join(&self, later: &Self) {
+        self.raise(later.most.load(Relaxed));
+        self.now.store(later.now.load(Relaxed), Relaxed);
+    }
+
+    /// It has so many replicas, if not more.
+    pub(crate) fn raise(&self, replicas: u32) {
+        self.most.fetch_max(replicas, Relaxed);
+    }
+
+    /// The most that it has had, or those that it has now.
+    pub(crate) fn replicas(&self) -> u32 {
+        self.most.load(Relaxed).max(self.now.load(Relaxed))
+    }
+}
+
+impl Replication {
+    /// The answer to `INFO replication` of a primary.
+    pub(crate) fn read(info: &str) -> Option<Self> {
+        let of = |name: &str| info.lines().find_map(|line| line.strip_prefix(name));
+        let is_primary = of("role:") == Some("master");
+        is_primary.then_some(())?;
+        let is_empty = of("master_repl_offset:") == Some("0");
+        let online: Vec<_> = info
+            .lines()
+            .filter_map(|line| Online::read(line, is_empty))
+            .collect();
+        // One whose connection was cut off, and that has another one by now, is there twice for a while.
+        let addresses = |counts: fn(&Online<'_>) -> bool| {
+            let counted = online.iter().filter(|it| counts(it));
+            counted.map(|it| it.address).collect::<BTreeSet<_>>()
+        };
+        let replicas = addresses(|it| it.has_acknowledged);
+        let new = addresses(|it| it.is_new);
+        let count = |count: usize| u32::try_from(count).ok();
+        Some(Self {
+            id: of("master_replid:")?.into(),
+            replicas: count(replicas.len())?,
+            new: count(new.difference(&replicas).count())?,
+        })
+    }
+}
+
+impl<'i> Online<'i> {
+    /// A line of the answer: `slave0:ip=10.0.0.1,port=6379,state=online,offset=900,lag=1`.
+    fn read(line: &'i str, is_empty: bool) -> Option<Self> {
+        let (_, fields) = line.strip_prefix("slave")?.split_once(':')?;
+        let of = |name| {
+            let mut fields = fields.split(',').filter_map(|it| it.split_once('='));
+            fields.find_map(|(field, value)| (field == name).then_some(value))
+        };
+        (of("state")? == "online").then_some(())?;
+        let number = |name| of(name)?.parse::<i64>().ok();
+        let port = of("port")?;
+        // A backup announces none, and acknowledges nothing.
+        let may_be_promoted = port != "0";
+        Some(Self {
+            address: (of("ip")?, port),
+            has_acknowledged: number("offset")? > 0 || is_empty && may_be_promoted,
+            is_new: number("lag")? <= NEW && may_be_promoted,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: &str = "ip=10.0.0.1,port=6379,state=online,offset=900,lag=1";
+    const TWO: &str = "ip=10.0.0.2,port=6379,state=online,offset=870,lag=0";
+
+    /// The answer of a primary to which these have connected.
+    fn info(connected: &[&str]) -> String {
+        let mut info = "# Replication\r\nrole:master\r\n".to_owned();
+        info += &format!("connected_slaves:{}\r\n", connected.len());
+        for (number, line) in connected.iter().enumerate() {
+            info += &format!("slave{number}:{line}\r\n");
+        }
+        info + "master_replid:abc\r\nmaster_replid2:000\r\nmaster_repl_offset:900\r\n"
+    }
+
+    fn history(info: &str) -> ReplicationId {
+        let replication = Replication::read(info).expect("a primary");
+        let history = ReplicationId::new(Arc::clone(&replication.id));
+        assert!(history.goes_on(&replication));
+        history
+    }
+
+    /// How many are waited for when these are connected, one set after the other.
+    fn counted(connected: &[&[&str]]) -> u32 {
+        let history = history(&info(&[]));
+        for connected in connected {
+            let now = Replication::read(&info(connected)).expect("a primary");
+            assert!(history.goes_on(&now));
+        }
+        history.replicas()
+    }
+
+    #[test]
+    fn a_replica_that_is_missing_is_counted_as_long_as_the_history_goes_on() {
+        assert_eq!(counted(&[&[ONE, TWO], &[ONE]]), 2);
+        assert_eq!(counted(&[&[ONE, TWO], &[]]), 2);
+        let three = ONE.replace("0.1", "0.3");
+        assert_eq!(counted(&[&[ONE, TWO], &[ONE, TWO, &three], &[TWO]]), 3);
+    }
+
+    /// `redis-cli --rdb` and `--replica`, in each state; before Redis 7.0 a backup is online for a moment too.
+    #[test]
+    fn a_backup_is_no_replica() {
+        for state in ["wait_bgsave", "send_bulk", "online", "rdb_transmitted"] {
+            let backup = format!("ip=10.0.0.9,port=0,state={state},offset=0,lag=0");
+            assert_eq!(counted(&[&[ONE, TWO, &backup]]), 2, "{state}");
+        }
+    }
+
+    #[test]
+    fn a_replica_that_is_being_added_counts_once_it_has_the_data() {
+        let added = |state| format!("ip=10.0.0.3,port=6379,state={state}");
+        // Beside the last two, in Valkey, is a connection of the same replica for the stream.
+        for state in [
+            "wait_bgsave,offset=0,lag=0",
+            "send_bulk,offset=0,lag=0",
+            "bg_transfer,offset=0,lag=0,type=main-channel",
+        ] {
+            assert_eq!(counted(&[&[ONE, TWO, &added(state)]]), 2, "{state}");
+        }
+        let sent = added("online,offset=0,lag=0");
+        let loading = added("online,offset=0,lag=3");
+        let loaded = added("online,offset=900,lag=0");
+        assert_eq!(counted(&[&[ONE, TWO, &sent]]), 3);
+        assert_eq!(counted(&[&[ONE, TWO, &sent], &[ONE, TWO, &loading]]), 2);
+        assert_eq!(counted(&[&[ONE, TWO, &loaded], &[ONE, TWO]]), 3);
+    }
+
+    /// The primary learns that a connection was cut off when the replica has long made another one.
+    #[test]
+    fn a_replica_that_has_come_back_counts_once() {
+        let dead = ONE.replace("lag=1", "lag=40");
+        assert_eq!(counted(&[&[ONE, TWO], &[&dead, TWO, ONE]]), 2);
+        let elsewhere = ONE.replace("6379", "6380");
+        assert_eq!(counted(&[&[ONE, TWO], &[TWO], &[TWO, &elsewhere]]), 2);
+    }
+
+    /// All acknowledge that they have nothing.
+    #[test]
+    fn replicas_of_a_server_that_was_not_written_to_count() {
+        let replicas = [ONE, TWO].map(|it| it.replace("=900,", "=0,").replace("=870,", "=0,"));
+        let [one, two] = replicas.each_ref().map(String::as_str);
+        let unwritten =
+            |replicas: &[&str]| info(replicas).replace("repl_offset:900", "repl_offset:0");
+        let history = history(&unwritten(&[one, two]));
+        assert_eq!(history.replicas(), 2);
+        let now = Replication::read(&unwritten(&[one])).expect("a primary");
+        assert!(history.goes_on(&now));
+        assert_eq!(history.replicas(), 2);
+    }
+
+    /// It acknowledges as a replica does, so a `WAIT` counts it.
+    #[test]
+    fn whatever_acknowledges_counts() {
+        let other = "ip=10.0.0.9,port=0,state=online,offset=900,lag=0";
+        assert_eq!(counted(&[&[ONE, TWO, other]]), 3);
+    }
+
+    #[test]
+    fn a_line_that_cannot_be_read_is_no_replica() {
+        for line in [
+            "",
+            "ip=1",
+            "state=online,offset=5,lag=0",
+            "port=1,state=online,lag=0",
+        ] {
+            assert_eq!(counted(&[&[ONE, line]]), 1, "{line}");
+        }
+    }
+
+    #[test]
+    fn another_primary_has_another_history_and_a_replica_none() {
+        let one = info(&[ONE]);
+        let other = one.replace("abc", "def");
+        let before = history(&info(&[]));
+        assert!(!before.goes_on(&Replication::read(&other).expect("a primary")));
+        assert_eq!(before.replicas(), 0);
+        assert!(before != history(&other));
+        assert!(Replication::read(&one.replace("master\r", "slave\r")).is_none());
+        assert!(Replication::read("").is_none());
+    }
+}

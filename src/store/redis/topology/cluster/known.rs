@@ -1,0 +1,102 @@
+//! What is known of the servers of a cluster, and when they are asked again.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+use crate::{
+    base::{backoff::Pauses, timer::after},
+    store::redis::{connect::Connector, link::address::Place},
+};
+
+/// The least pause between two attempts to learn the map.
+pub(super) const PAUSE: Duration = Duration::from_millis(100);
+
+/// The longest pause between two attempts to learn the map, jitter aside.
+const LONGEST: Duration = Duration::from_millis(300);
+
+/// How long the map must not have been learnt for the pauses to begin anew.
+pub(super) const QUIET: Duration = Duration::from_secs(2);
+
+/// A server, and the connection to it.
+#[derive(Debug)]
+pub(super) struct Node {
+    pub(super) place: Place,
+    pub(super) connector: Arc<Connector>,
+}
+
+/// What is known of the servers.
+#[derive(Debug)]
+pub(super) struct Known {
+    /// Those that have slots, and those to which a slot is being moved.
+    pub(super) nodes: BTreeMap<Place, Arc<Node>>,
+    /// Who has each slot. Empty until the map was learnt.
+    pub(super) slots: Vec<Option<Arc<Node>>>,
+    /// The epoch of each slot of which the server was asked last to which it was being moved.
+    pub(super) asked: BTreeMap<u16, u64>,
+    /// All of them, replicas too.
+    pub(super) places: BTreeSet<Place>,
+    /// Those that are asked for the map again and again, replicas too.
+    pub(super) asked_again: BTreeMap<Place, Arc<Node>>,
+    pub(super) learnt: Option<Instant>,
+    /// When the map may be learnt again.
+    pub(super) learns_at: Option<Instant>,
+    pub(super) pauses: Pauses,
+    pub(super) is_closed: bool,
+}
+
+impl Default for Known {
+    fn default() -> Self {
+        Self {
+            nodes: BTreeMap::new(),
+            slots: Vec::new(),
+            asked: BTreeMap::new(),
+            places: BTreeSet::new(),
+            asked_again: BTreeMap::new(),
+            learnt: None,
+            learns_at: None,
+            pauses: Pauses::new(LONGEST),
+            is_closed: false,
+        }
+    }
+}
+
+impl Known {
+    /// The map is learnt now. Returns whether it was shortly before, too.
+    pub(super) fn learns_again(&mut self, now: Instant) -> bool {
+        let before = self.learnt.replace(now);
+        let is_again = before.is_some_and(|before| now < after(before, QUIET));
+        if !is_again {
+            self.pauses.begin_anew();
+        }
+        self.learns_at = Some(after(now, self.pauses.next().max(PAUSE)));
+        is_again
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn a_map_that_proves_wrong_again_and_again_is_learnt_seldom() {
+        let (mut known, begun) = (Known::default(), Instant::now());
+        let (mut now, mut times) = (begun, 0);
+        while now < begun + 10_000 * MS {
+            assert_eq!(known.learns_again(now), times > 0);
+            times += 1;
+            now = known.learns_at.unwrap();
+        }
+        assert!((16..=5 + 34).contains(&times), "{times}");
+        // Long after that it is learnt at once, and soon again.
+        let later = now + QUIET;
+        assert!(known.learns_at.unwrap() < later && !known.learns_again(later));
+        assert_eq!(known.learns_at.unwrap() - later, PAUSE);
+    }
+}

@@ -1,0 +1,257 @@
+//! How the map is learnt: from several servers at once, of which the latest word on each slot counts.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::Duration,
+};
+
+use futures_util::future::join;
+use redis::cmd;
+use tokio::time::Instant;
+
+use super::{
+    Cluster,
+    known::{Known, Node, QUIET},
+    map::SlotMap,
+};
+use crate::{
+    base::{
+        error::StoreError,
+        slot::SLOTS,
+        timer::{sleep, sleep_until},
+    },
+    store::redis::{
+        call::Call,
+        connect::Connector,
+        link::{address::Place, source::Source},
+        topology::ask_most::{GRACE, Patience, ask_most},
+    },
+};
+
+/// How many servers are asked for the map at once, and one more for each that is away.
+const ASKED: usize = 5;
+
+impl Cluster {
+    /// The servers that have slots, by their places.
+    pub(in crate::store::redis) async fn primaries(
+        self: &Arc<Self>,
+    ) -> Result<Vec<(Arc<str>, Arc<Connector>)>, StoreError> {
+        if self.nodes().is_empty() {
+            self.learn().await?;
+        }
+        let nodes = self.nodes().into_iter();
+        let named = nodes.map(|node| (node.place.to_string().into(), Arc::clone(&node.connector)));
+        Ok(named.collect())
+    }
+
+    /// Learns the map in the background. Where that fails, it is tried again when the map proves wrong again.
+    pub(in crate::store::redis) fn learn_soon(self: &Arc<Self>) {
+        let cluster = Arc::clone(self);
+        drop(tokio::spawn(async move { cluster.learn().await }));
+    }
+
+    /// Learns the map, or waits for the attempt that is under way.
+    pub(super) async fn learn(self: &Arc<Self>) -> Result<(), StoreError> {
+        if self.known.lock().is_closed {
+            return Err(self.closed());
+        }
+        let limit = self.common.timeouts.connect.saturating_mul(4);
+        let begin = || Arc::clone(self).ask_for_map();
+        self.learning.outcome(limit, || false, begin).await
+    }
+
+    async fn ask_for_map(self: Arc<Self>) -> Result<(), StoreError> {
+        let learns_at = self.known.lock().learns_at;
+        if let Some(at) = learns_at {
+            sleep_until(at).await;
+        }
+        let mut nodes = Vec::new();
+        let asked = self.to_ask().into_iter().map(|place| {
+            let node = self.node(&place);
+            nodes.push(Arc::clone(&node));
+            self.map_of(node)
+        });
+        let (mut map, mut error) = (SlotMap::default(), None);
+        let patience = Patience {
+            at_most: self.common.timeouts.connect,
+            after_any: Duration::MAX,
+            after_most: GRACE,
+        };
+        let hear = |answer| match answer {
+            Ok(other) => map.merge(other),
+            Err(failed) => {
+                if error.as_ref().is_none_or(StoreError::is_refused) {
+                    error = Some(failed);
+                }
+            }
+        };
+        ask_most(asked, ASKED, patience, hear).await;
+        let plan = {
+            let mut known = self.known.lock();
+            let is_again = known.learns_again(Instant::now());
+            if known.is_closed {
+                return Err(self.closed());
+            }
+            if is_again {
+                self.ask_again(&mut known, &nodes);
+            }
+            if map.is_empty() {
+                return Err(match error {
+                    Some(error) => {
+                        StoreError::new("connect", &self.endpoint(), error.effect(), error)
+                    }
+                    None => self.failed("no server of it answers"),
+                });
+            }
+            let plan = self.plan(&known, &map, nodes);
+            if !plan.changed.is_empty() {
+                known.pauses.begin_anew();
+            }
+            plan
+        };
+        self.install(plan).await
+    }
+
+    /// Keeps the connections to those that were asked, as long as the map is learnt again and again.
+    fn ask_again(self: &Arc<Self>, known: &mut Known, asked: &[Arc<Node>]) {
+        let others = asked
+            .iter()
+            .map(|node| (node.place.clone(), Arc::clone(node)));
+        known.asked_again.extend(others);
+        let (cluster, learnt) = (Arc::downgrade(self), known.learnt);
+        drop(tokio::spawn(async move {
+            sleep(QUIET).await;
+            let forgotten = cluster.upgrade().and_then(|cluster| {
+                let mut known = cluster.known.lock();
+                let is_last = known.learnt == learnt;
+                is_last.then(|| std::mem::take(&mut known.asked_again))
+            });
+            drop(forgotten);
+        }));
+    }
+
+    /// Puts a map in place of the present one. What was released at other servers is repeated at the new ones before
+    /// requests go there.
+    async fn install(self: &Arc<Self>, plan: Plan) -> Result<(), StoreError> {
+        let mut unconnected = Vec::new();
+        for (node, slots) in plan.gains() {
+            let repeating = node.connector.repeat_releases(|slot| slots.contains(&slot));
+            if !repeating.await {
+                unconnected.push((node, slots));
+            }
+        }
+        {
+            let mut known = self.known.lock();
+            if known.is_closed {
+                return Err(self.closed());
+            }
+            known.places = plan.places;
+            known.nodes = plan.nodes;
+            known.slots = plan.slots;
+        }
+        self.common.outages.at(plan.changed);
+        for (node, slots) in unconnected {
+            // It may have been connected meanwhile; else it does so when it is.
+            drop(tokio::spawn(async move {
+                let repeating = node.connector.repeat_releases(|slot| slots.contains(&slot));
+                repeating.await
+            }));
+        }
+        Ok(())
+    }
+
+    /// All servers in the order in which they are asked: some of those that have slots and a connection, then all others
+    /// in turn.
+    fn to_ask(&self) -> Vec<Place> {
+        let (nodes, others) = {
+            let known = self.known.lock();
+            let places = known.places.iter().chain(&self.seeds);
+            let others: BTreeSet<_> = places.cloned().collect();
+            let nodes: Vec<_> = known.nodes.values().cloned().collect();
+            (nodes, others)
+        };
+        let connected = nodes
+            .into_iter()
+            .filter(|node| node.connector.is_connected());
+        let connected = connected.map(|node| node.place.clone());
+        let mut asked: Vec<_> = connected.take(ASKED - 1).collect();
+        let turn = self.turn.fetch_add(1, Relaxed);
+        let others: Vec<_> = others
+            .into_iter()
+            .filter(|place| !asked.contains(place))
+            .collect();
+        let first = turn.checked_rem(others.len()).unwrap_or_default();
+        asked.extend_from_slice(others.get(first..).unwrap_or_default());
+        asked.extend_from_slice(others.get(..first).unwrap_or_default());
+        asked
+    }
+
+    async fn map_of(&self, node: Arc<Node>) -> Result<SlotMap, StoreError> {
+        let connection = node.connector.connection().await?;
+        let limit = self.common.timeouts.response;
+        let ask = async |verb| {
+            let command = cmd("CLUSTER").arg(verb).to_owned();
+            let call = Call::command("cluster", command);
+            let asked = node.connector.ask(&connection, &call, limit).await;
+            asked.map_err(|cause| connection.failed(&call, cause))
+        };
+        let (slots, nodes) = join(ask("SLOTS"), ask("NODES")).await;
+        // Without the epochs, which a user may not be allowed to see, the first answer counts.
+        let nodes = nodes.unwrap_or_default();
+        let map = SlotMap::read(&slots?, &nodes, &node.place);
+        map.ok_or_else(|| self.failed("the answer to CLUSTER SLOTS cannot be read"))
+    }
+
+    /// What is to be known from now on.
+    fn plan(self: &Arc<Self>, known: &Known, map: &SlotMap, asked: Vec<Arc<Node>>) -> Plan {
+        // What was connected for the question is used further.
+        let asked = asked.into_iter().map(|node| (node.place.clone(), node));
+        let asked: BTreeMap<_, _> = asked.collect();
+        let mut nodes = BTreeMap::<Place, Arc<Node>>::new();
+        let slots = map.owners().into_iter().map(|place| {
+            let place = place?;
+            let node = nodes.entry(place.clone()).or_insert_with(|| {
+                let there = known.nodes.get(place).or_else(|| asked.get(place));
+                there.cloned().unwrap_or_else(|| self.new_node(place))
+            });
+            Some(Arc::clone(node))
+        });
+        let slots: Vec<_> = slots.collect();
+        for (place, node) in &nodes {
+            node.connector.has_replicas(map.replicas_of(place));
+        }
+        let pairs = (0..SLOTS).zip(known.slots.iter().zip(&slots));
+        let place = |node: &Option<Arc<Node>>| node.as_ref().map(|node| node.place.clone());
+        let changed = pairs.filter(|(_, (before, now))| place(before) != place(now));
+        Plan {
+            changed: changed.map(|(slot, _)| slot).collect(),
+            places: map.places(),
+            nodes,
+            slots,
+        }
+    }
+}
+
+/// A map that is to be in place, and which slots have another owner then.
+struct Plan {
+    places: BTreeSet<Place>,
+    nodes: BTreeMap<Place, Arc<Node>>,
+    slots: Vec<Option<Arc<Node>>>,
+    changed: Vec<u16>,
+}
+
+impl Plan {
+    /// The servers that gain slots, and which.
+    fn gains(&self) -> Vec<(Arc<Node>, BTreeSet<u16>)> {
+        let mut gains = BTreeMap::<Place, (Arc<Node>, BTreeSet<u16>)>::new();
+        for &slot in &self.changed {
+            if let Some(Some(node)) = self.slots.get(usize::from(slot)) {
+                let gained = gains.entry(node.place.clone());
+                let (_, slots) = gained.or_insert_with(|| (Arc::clone(node), BTreeSet::new()));
+                slots.insert(slot);
+            }
+        }
+        gains.into_values().collect()
+    }
+}

@@ -1,0 +1,215 @@
+//! Which server of a cluster has which slots.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use redis::{FromRedisValue, Value};
+
+use crate::{base::slot::SLOTS, store::redis::link::address::Place};
+
+/// Which server has which slots, as one or several of them say.
+#[derive(Debug, Default)]
+pub(super) struct SlotMap {
+    ranges: Vec<Range>,
+    replicas: BTreeSet<Place>,
+}
+
+#[derive(Clone, Debug)]
+struct Range {
+    first: u16,
+    last: u16,
+    owner: Owner,
+    /// How many replicas of the owner are well.
+    replicas: u32,
+}
+
+/// Who has a slot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Owner {
+    place: Place,
+    /// Grows whenever the slots get another owner: among several claims the greatest holds.
+    epoch: u64,
+}
+
+impl SlotMap {
+    /// The answers to `CLUSTER SLOTS` and `CLUSTER NODES` of the server at `asked`; `None` if they cannot be read.
+    pub(super) fn read(slots: &Value, nodes: &Value, asked: &Place) -> Option<Self> {
+        let nodes = String::from_redis_value_ref(nodes).unwrap_or_default();
+        let epochs: BTreeMap<_, _> = nodes.lines().filter_map(epoch).collect();
+        let slots = Vec::<Value>::from_redis_value_ref(slots).ok()?;
+        let ranges = slots.iter().map(|range| read_range(range, &epochs, asked));
+        let ranges = ranges.collect::<Option<_>>()?;
+        let replicas = slots.iter().filter_map(|range| replicas(range, asked));
+        Some(Self {
+            ranges,
+            replicas: replicas.flatten().collect(),
+        })
+    }
+
+    /// Adds what another server says.
+    pub(super) fn merge(&mut self, other: Self) {
+        self.ranges.extend(other.ranges);
+        self.replicas.extend(other.replicas);
+    }
+
+    /// Every slot that has an owner: of several, the latest one.
+    pub(super) fn owners(&self) -> Vec<Option<&Place>> {
+        let mut owners: Vec<Option<&Owner>> = vec![None; usize::from(SLOTS)];
+        for Range {
+            first, last, owner, ..
+        } in &self.ranges
+        {
+            let range = usize::from(*first)..=usize::from(*last);
+            for slot in owners.get_mut(range).unwrap_or_default() {
+                if slot.is_none_or(|known| known.epoch < owner.epoch) {
+                    *slot = Some(owner);
+                }
+            }
+        }
+        let places = owners
+            .into_iter()
+            .map(|owner| owner.map(|owner| &owner.place));
+        places.collect()
+    }
+
+    /// How many replicas a server has that are well, as far as any of them knows.
+    pub(super) fn replicas_of(&self, place: &Place) -> u32 {
+        let ranges = self
+            .ranges
+            .iter()
+            .filter(|range| range.owner.place == *place);
+        ranges.map(|range| range.replicas).max().unwrap_or_default()
+    }
+
+    /// All servers that were named.
+    pub(super) fn places(&self) -> BTreeSet<Place> {
+        let owners = self.ranges.iter().map(|range| &range.owner.place);
+        owners.chain(&self.replicas).cloned().collect()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
+    }
+}
+
+/// The id of a node, and its epoch: `id address flags primary ping pong epoch link slots…`.
+fn epoch(line: &str) -> Option<(String, u64)> {
+    let mut words = line.split(' ');
+    let id = words.next()?.to_owned();
+    let epoch = words.nth(5)?.parse().ok()?;
+    Some((id, epoch))
+}
+
+/// `first, last, [host, port, id, …], replicas…`. A server that does not know its own name leaves the host out.
+fn read_range(range: &Value, epochs: &BTreeMap<String, u64>, asked: &Place) -> Option<Range> {
+    let range = Vec::<Value>::from_redis_value_ref(range).ok()?;
+    let [first, last, primary, replicas @ ..] = range.as_slice() else {
+        return None;
+    };
+    let (place, id) = read_node(primary, asked)?;
+    Some(Range {
+        first: u16::from_redis_value_ref(first).ok()?,
+        last: u16::from_redis_value_ref(last).ok()?,
+        replicas: u32::try_from(replicas.len()).ok()?,
+        owner: Owner {
+            place,
+            epoch: id
+                .and_then(|id| epochs.get(&id).copied())
+                .unwrap_or_default(),
+        },
+    })
+}
+
+fn replicas(range: &Value, asked: &Place) -> Option<Vec<Place>> {
+    let range = Vec::<Value>::from_redis_value_ref(range).ok()?;
+    let replicas = range.get(3..)?.iter();
+    let places = replicas.filter_map(|node| Some(read_node(node, asked)?.0));
+    Some(places.collect())
+}
+
+/// A server, and its id.
+fn read_node(node: &Value, asked: &Place) -> Option<(Place, Option<String>)> {
+    let node = Vec::<Value>::from_redis_value_ref(node).ok()?;
+    let [host, port, rest @ ..] = node.as_slice() else {
+        return None;
+    };
+    let host = Option::<String>::from_redis_value_ref(host).ok()?;
+    let host = named(host.as_deref().unwrap_or_default(), asked);
+    let place = Place::new(host, u16::from_redis_value_ref(port).ok()?);
+    let id = rest
+        .first()
+        .and_then(|id| String::from_redis_value_ref(id).ok());
+    Some((place, id))
+}
+
+/// The host that a server names, or else its own.
+pub(super) fn named(host: &str, asked: &Place) -> String {
+    match host {
+        "" | "?" => asked.host.clone(),
+        host => host.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(text: &str) -> Value {
+        Value::BulkString(text.as_bytes().to_vec())
+    }
+
+    fn range(first: i64, last: i64, host: &str, port: i64, id: &str) -> Value {
+        let primary = Value::Array(vec![text(host), Value::Int(port), text(id)]);
+        Value::Array(vec![Value::Int(first), Value::Int(last), primary])
+    }
+
+    fn map(ranges: Vec<Value>, nodes: &str) -> SlotMap {
+        let map = SlotMap::read(&Value::Array(ranges), &text(nodes), &Place::new("asked", 1));
+        map.expect("a map")
+    }
+
+    #[test]
+    fn the_replicas_of_a_server_are_those_that_any_of_them_names() {
+        let with = |replicas| {
+            let Value::Array(mut range) = range(0, 9, "a", 1, "x") else {
+                unreachable!("a range is an array")
+            };
+            let replica = Value::Array(vec![text("r"), Value::Int(9), text("z")]);
+            range.extend(vec![replica; replicas]);
+            map(vec![Value::Array(range)], "")
+        };
+        let mut one = with(1);
+        one.merge(with(2));
+        assert_eq!(one.replicas_of(&Place::new("a", 1)), 2);
+        assert_eq!(one.replicas_of(&Place::new("b", 1)), 0);
+    }
+
+    fn owner(map: &SlotMap, slot: usize) -> Option<String> {
+        map.owners()[slot].map(Place::to_string)
+    }
+
+    #[test]
+    fn each_slot_of_a_range_has_its_owner() {
+        let map = map(
+            vec![range(0, 9, "a", 1, "x"), range(20, 29, "", 2, "y")],
+            "",
+        );
+        assert_eq!(owner(&map, 9).as_deref(), Some("a:1"));
+        assert_eq!(owner(&map, 10), None);
+        assert_eq!(owner(&map, 20).as_deref(), Some("asked:2"));
+    }
+
+    #[test]
+    fn of_two_that_claim_a_slot_the_later_one_has_it() {
+        let nodes = |old, new| {
+            format!(
+                "x 10.0.0.1:1@2 master - 0 0 {old} connected 0-9\ny 10.0.0.2:1@2 master - 0 0 {new} connected\n"
+            )
+        };
+        for (old, new, has) in [(1, 7, "b:1"), (7, 1, "a:1")] {
+            let mut one = map(vec![range(0, 9, "a", 1, "x")], &nodes(old, new));
+            one.merge(map(vec![range(5, 5, "b", 1, "y")], &nodes(old, new)));
+            assert_eq!(owner(&one, 5).as_deref(), Some(has));
+            assert_eq!(owner(&one, 4).as_deref(), Some("a:1"));
+        }
+    }
+}

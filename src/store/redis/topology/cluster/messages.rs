@@ -1,0 +1,77 @@
+//! The connection for messages: they reach every server of a cluster, whichever one sends them.
+
+use std::sync::{Arc, atomic::Ordering::Relaxed};
+
+use super::{Cluster, known::Node, name};
+use crate::{
+    base::error::StoreError,
+    store::redis::link::{
+        pushes::Receiver,
+        source::{Following, Limit, Opened, Opening, Source, Timeouts, open_at},
+    },
+};
+
+/// For messages: whichever of the servers.
+impl Source for Cluster {
+    fn endpoint(&self) -> Arc<str> {
+        name(&self.seeds)
+    }
+
+    fn open(self: Arc<Self>, timeouts: Timeouts, limit: Limit, receiver: Receiver) -> Opening {
+        Box::pin(async move { self.open_any(timeouts, limit, receiver).await })
+    }
+}
+
+impl Cluster {
+    /// A connection to one of the servers, for messages: they reach each of them. The receiver is told that it has
+    /// ended as soon as that server proves to be away; and that server has lost a connection when this one ends.
+    async fn open_any(
+        self: &Arc<Self>,
+        timeouts: Timeouts,
+        limit: Limit,
+        receiver: Receiver,
+    ) -> Result<Opened, StoreError> {
+        if self.nodes().is_empty() {
+            self.learn().await?;
+        }
+        let Some(node) = self.any_node() else {
+            return Err(self.failed("no server of it has slots"));
+        };
+        let mut ends = node.connector.ends();
+        let ended = Arc::clone(&receiver.ended);
+        let receiver = {
+            let (connector, ended) = (Arc::downgrade(&node.connector), Arc::clone(&ended));
+            let ended = move || {
+                connector.upgrade().iter().for_each(|it| it.lose());
+                ended();
+            };
+            Receiver {
+                ended: Arc::new(ended),
+                ..receiver
+            }
+        };
+        let address = Arc::new(self.server.at(&node.place));
+        let opened = open_at(address, timeouts, limit, receiver).await?;
+        drop(node);
+        let following = tokio::spawn(async move {
+            // It fails where the server has no slots any more.
+            let _ = ends.changed().await;
+            ended();
+        });
+        let following = Some(Following::new(&following));
+        Ok(Opened {
+            following,
+            ..opened
+        })
+    }
+
+    /// One of those that have slots, in turn: of those with a connection, if there are some.
+    fn any_node(&self) -> Option<Arc<Node>> {
+        let mut nodes = self.nodes();
+        if nodes.iter().any(|node| node.connector.is_connected()) {
+            nodes.retain(|node| node.connector.is_connected());
+        }
+        let turn = self.turn.fetch_add(1, Relaxed).checked_rem(nodes.len())?;
+        nodes.into_iter().nth(turn)
+    }
+}

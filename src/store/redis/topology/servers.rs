@@ -1,0 +1,360 @@
+//! Several servers as one place for locks: those that sentinels watch, and those of a cluster.
+
+use std::{fmt, net::Ipv6Addr, sync::Arc};
+
+use redis::{ConnectionAddr, IntoConnectionInfo, ProtocolVersion, RedisConnectionInfo};
+
+use super::{Topology, cluster::Cluster, sentinels::Sentinels};
+#[cfg(any(test, feature = "__admin"))]
+use crate::store::redis::{link::source::Timeouts, members};
+#[cfg(any(test, feature = "__admin"))]
+use crate::{base::error::StoreError, store::members::Member};
+use crate::{
+    base::{error::LockError, options::config},
+    store::redis::{
+        connect::common::Common,
+        link::{
+            address::{Address, Place, host_and_port, provide_tls, refused},
+            outages::Outages,
+            source::Source,
+        },
+    },
+};
+
+#[cfg(any(test, fuzzing))]
+#[path = "../../../../tests/properties/address.rs"]
+pub(crate) mod properties;
+#[cfg(test)]
+mod tests;
+mod url;
+
+/// Where sentinels listen by default, and where servers do.
+const SENTINEL_PORT: u16 = 26_379;
+const SERVER_PORT: u16 = 6_379;
+
+/// Several servers as one place for locks: a primary that sentinels watch, or a cluster. For
+/// [`LocksBuilder::servers`](crate::LocksBuilder::servers); the [URL](crate::LocksBuilder::url) says the same in one line.
+///
+/// An address is `host:port`, or `host` with the usual port: 26379 of a sentinel, 6379 of a server of a cluster. One that
+/// answers is enough, since it names the others.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> Result<(), reentry::LockError> {
+/// use reentry::{Locks, Servers};
+///
+/// let servers = Servers::sentinel(["sentinel-1", "sentinel-2", "sentinel-3"], "orders")
+///     .username("app")
+///     .password("secret");
+/// let locks = Locks::builder().servers(servers).build_lazy()?;
+/// // The same as one line.
+/// let url = "redis+sentinel://app:secret@sentinel-1,sentinel-2,sentinel-3/orders";
+/// let same = Locks::builder().url(url).build_lazy()?;
+/// # drop((locks, same));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+#[must_use = "servers do nothing until a `Locks` is built with them"]
+pub struct Servers {
+    addresses: Vec<String>,
+    kind: Kind,
+    is_tls: bool,
+    database: i64,
+    login: Login,
+    sentinel_login: Login,
+    /// Whether the sentinels are spoken to by TLS; as the servers, if it is not said.
+    is_sentinel_tls: Option<bool>,
+}
+
+#[derive(Clone, Debug)]
+enum Kind {
+    Sentinel { primary: String },
+    Cluster,
+}
+
+#[derive(Clone, Default)]
+struct Login {
+    username: Option<String>,
+    password: Option<String>,
+}
+
+/// Where a URL leads, and where servers are: checked, but not asked yet.
+#[derive(Clone)]
+pub(crate) struct Origin(Of);
+
+#[derive(Clone)]
+enum Of {
+    Server(Arc<Address>),
+    Sentinels(Arc<Sentinels>),
+    Cluster {
+        server: Arc<Address>,
+        seeds: Vec<Place>,
+    },
+}
+
+impl Servers {
+    /// The primary of this name, as these sentinels know it.
+    ///
+    /// They are asked where it is, and followed from then on: a failover moves the connection as soon as one of them tells
+    /// of it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), reentry::LockError> {
+    /// let servers = reentry::Servers::sentinel(["10.0.0.1:26379", "10.0.0.2:26379"], "orders");
+    /// let locks = reentry::Locks::builder().servers(servers).build_lazy()?;
+    /// # drop(locks);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn sentinel(
+        addresses: impl IntoIterator<Item = impl Into<String>>,
+        primary: impl Into<String>,
+    ) -> Self {
+        let primary = primary.into();
+        Self::new(addresses, Kind::Sentinel { primary })
+    }
+
+    /// A cluster. Any of its servers will do: they name the others.
+    ///
+    /// Each lock lies in one slot, and so on one server at a time; a slot that moves, and a replica that is promoted, are
+    /// followed. A request that was redirected takes as long as both servers need.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), reentry::LockError> {
+    /// let servers = reentry::Servers::cluster(["10.0.0.1:7000", "10.0.0.2:7000"]);
+    /// let locks = reentry::Locks::builder().servers(servers).build_lazy()?;
+    /// # drop(locks);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn cluster(addresses: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self::new(addresses, Kind::Cluster)
+    }
+
+    fn new(addresses: impl IntoIterator<Item = impl Into<String>>, kind: Kind) -> Self {
+        Self {
+            addresses: addresses.into_iter().map(Into::into).collect(),
+            kind,
+            is_tls: false,
+            database: 0,
+            login: Login::default(),
+            sentinel_login: Login::default(),
+            is_sentinel_tls: None,
+        }
+    }
+
+    /// The user of the servers (default: none, which means `default`).
+    pub fn username(mut self, username: impl Into<String>) -> Self {
+        self.login.username = Some(username.into());
+        self
+    }
+
+    /// The password of the servers (default: none).
+    pub fn password(mut self, password: impl Into<String>) -> Self {
+        self.login.password = Some(password.into());
+        self
+    }
+
+    /// The user of the sentinels (default: none). They have logins of their own.
+    pub fn sentinel_username(mut self, username: impl Into<String>) -> Self {
+        self.sentinel_login.username = Some(username.into());
+        self
+    }
+
+    /// The password of the sentinels (default: none).
+    pub fn sentinel_password(mut self, password: impl Into<String>) -> Self {
+        self.sentinel_login.password = Some(password.into());
+        self
+    }
+
+    /// TLS to the servers and to the sentinels (default: none). It needs the feature `tls`.
+    pub fn tls(mut self) -> Self {
+        self.is_tls = true;
+        self
+    }
+
+    /// Whether the sentinels are spoken to by TLS (default: as the servers are).
+    pub fn sentinel_tls(mut self, is_tls: bool) -> Self {
+        self.is_sentinel_tls = Some(is_tls);
+        self
+    }
+
+    /// The number of the database (default 0). A cluster has no other.
+    pub fn database(mut self, database: u32) -> Self {
+        self.database = database.into();
+        self
+    }
+
+    /// What each address says; `None` for one that cannot be read.
+    fn places(&self) -> impl Iterator<Item = Option<Place>> {
+        let port = match self.kind {
+            Kind::Sentinel { .. } => SENTINEL_PORT,
+            Kind::Cluster => SERVER_PORT,
+        };
+        let addresses = self.addresses.iter();
+        addresses.map(move |address| place(address, port))
+    }
+
+    /// Checks it all. Connects nowhere.
+    pub(crate) fn resolve(&self) -> Result<Origin, LockError> {
+        let seeds = self.places().collect::<Option<Vec<_>>>();
+        let seeds = seeds.filter(|seeds| !seeds.is_empty());
+        let Some(seeds) = seeds else {
+            return Err(refused("an address of a server is `host:port`"));
+        };
+        let server = address(&seeds, self.is_tls, &self.login, self.database)?;
+        match &self.kind {
+            Kind::Sentinel { primary } => {
+                let is_named =
+                    |letter: char| letter.is_ascii_alphanumeric() || ".-_".contains(letter);
+                if primary.is_empty() || !primary.chars().all(is_named) {
+                    let reason =
+                        "the name of a primary consists of letters, digits, `.`, `-` and `_`";
+                    return Err(refused(reason));
+                }
+                let is_tls = self.is_sentinel_tls.unwrap_or(self.is_tls);
+                let sentinel = address(&seeds, is_tls, &self.sentinel_login, 0)?;
+                let sentinels = Sentinels::new(primary, sentinel, server, seeds);
+                Ok(Origin(Of::Sentinels(Arc::new(sentinels))))
+            }
+            Kind::Cluster if self.database != 0 => Err(config(DATABASE.to_owned())),
+            Kind::Cluster => Ok(Origin(Of::Cluster {
+                server: Arc::new(server),
+                seeds,
+            })),
+        }
+    }
+}
+
+const DATABASE: &str = "a cluster has database 0 alone";
+
+/// `host:port`, `host`, `[v6]:port` or `[v6]`.
+fn place(address: &str, port: u16) -> Option<Place> {
+    let (host, given) = host_and_port(address)?;
+    let bare = host
+        .strip_prefix('[')
+        .and_then(|host| host.strip_suffix(']'))
+        .filter(|host| {
+            let (address, zone) = host.split_once('%').unwrap_or((host, ""));
+            address.parse::<Ipv6Addr>().is_ok() && !zone.contains(['[', ']'])
+        });
+    let is_plain = |host: &&str| {
+        !host.is_empty()
+            && !host.contains(|letter: char| letter.is_whitespace() || ":/?#@[]".contains(letter))
+    };
+    let host = bare.or_else(|| Some(host).filter(is_plain))?;
+    Some(Place::new(host, given.unwrap_or(port)))
+}
+
+/// How servers are connected to: the first of them stands for all.
+fn address(
+    seeds: &[Place],
+    is_tls: bool,
+    login: &Login,
+    database: i64,
+) -> Result<Address, LockError> {
+    if is_tls {
+        provide_tls()?;
+    }
+    let mut settings = RedisConnectionInfo::default()
+        .set_protocol(ProtocolVersion::RESP3)
+        .set_db(database);
+    if let Some(username) = &login.username {
+        settings = settings.set_username(username);
+    }
+    if let Some(password) = &login.password {
+        settings = settings.set_password(password);
+    }
+    let (host, port) = match seeds {
+        [first, ..] => (first.host.clone(), first.port),
+        [] => (String::new(), 0),
+    };
+    let addr = if is_tls {
+        ConnectionAddr::TcpTls {
+            host,
+            port,
+            insecure: false,
+            tls_params: None,
+        }
+    } else {
+        ConnectionAddr::Tcp(host, port)
+    };
+    let info = addr.into_connection_info();
+    let info = info.map_err(|error| refused(&error.to_string()))?;
+    Ok(Address {
+        endpoint: info.addr().to_string().into(),
+        info: info.set_redis_settings(settings),
+    })
+}
+
+impl Origin {
+    /// Reads the URL of one server, or of several. Connects nowhere.
+    pub(crate) fn parse(url: &str) -> Result<Self, LockError> {
+        match Servers::parse(url) {
+            Some(servers) => servers?.resolve(),
+            None => Ok(Self(Of::Server(Arc::new(Address::parse(url)?)))),
+        }
+    }
+
+    /// How its lost connections are counted: those of a cluster for each slot.
+    pub(crate) fn outages(&self) -> Outages {
+        match &self.0 {
+            Of::Server(_) | Of::Sentinels(_) => Outages::of_one(),
+            Of::Cluster { .. } => Outages::of_slots(),
+        }
+    }
+
+    /// The servers one by one.
+    #[cfg(any(test, feature = "__admin"))]
+    pub(crate) async fn members(
+        &self,
+        topology: &Topology,
+        timeouts: Timeouts,
+    ) -> Result<Vec<Member>, StoreError> {
+        match (&self.0, topology) {
+            (Of::Server(address), _) => members::around(address, timeouts).await,
+            (Of::Sentinels(sentinels), _) => sentinels.members(timeouts).await,
+            (Of::Cluster { .. }, Topology::Cluster(cluster)) => cluster.members(timeouts).await,
+            // Its locks go over a pool to a single server.
+            (Of::Cluster { .. }, Topology::One(_)) => Ok(Vec::new()),
+        }
+    }
+
+    /// Where requests go, and where messages come from.
+    pub(crate) fn open(self, common: &Common) -> (Topology, Arc<dyn Source>) {
+        let source: Arc<dyn Source> = match self.0 {
+            Of::Server(address) => address,
+            Of::Sentinels(sentinels) => sentinels,
+            Of::Cluster { server, seeds } => {
+                let cluster = Cluster::new(Address::clone(&server), seeds, common.clone());
+                let cluster = Arc::new(cluster);
+                return (Topology::Cluster(Arc::clone(&cluster)), cluster);
+            }
+        };
+        (Topology::one(Arc::clone(&source), common.clone()), source)
+    }
+}
+
+/// Without what the addresses know: passwords.
+impl fmt::Debug for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Origin")
+    }
+}
+
+/// Without the passwords. There may also be one in an address that cannot be read.
+impl fmt::Debug for Servers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = |place: Option<Place>| place.map_or("?".to_owned(), |place| place.to_string());
+        f.debug_struct("Servers")
+            .field("kind", &self.kind)
+            .field("addresses", &self.places().map(shown).collect::<Vec<_>>())
+            .finish_non_exhaustive()
+    }
+}
