@@ -13,7 +13,7 @@ pub(super) struct AnswerPace {
 }
 
 impl AnswerPace {
-    /// That of a connection which it took so long to make.
+    /// The pace of a connection that took so long to make.
     pub(super) fn new(took: Duration) -> Self {
         Self {
             last: Instant::now(),

@@ -1,7 +1,7 @@
 //! The connection for commands: multiplexed, shared by all of them, kept until it fails.
 //!
-//! That of a caller's pool is taken out of it for good: the pool checks a connection with a round trip before it hands it
-//! out, and would lend it to other code too, which may select another database on it, or block it.
+//! A connection of a caller's pool is taken out of the pool for good: the pool checks a connection with a round trip before
+//! it hands it out, and would lend it to other code too, which may select another database on it, or block it.
 
 use std::{
     fmt,
@@ -65,8 +65,8 @@ struct State {
     kept: Kept<Arc<Connection>>,
     /// The latest of the attempts whose connection leads to the wrong server by now.
     moved: u64,
-    /// That of the server that was connected to last.
-    history: Option<ReplicationId>,
+    /// The replication ID of the server that was connected to last.
+    replication_id: Option<ReplicationId>,
     breaker: Breaker,
     /// When a connection was given up for a suspicion.
     suspected: Option<Instant>,
@@ -257,8 +257,8 @@ impl Connector {
     /// Others know so many replicas of the server.
     pub(super) fn has_replicas(&self, replicas: u32) {
         self.replicas.store(replicas, Relaxed);
-        if let Some(history) = &self.state.lock().history {
-            history.raise(replicas);
+        if let Some(replication_id) = &self.state.lock().replication_id {
+            replication_id.raise(replicas);
         }
     }
 

@@ -131,7 +131,7 @@ async fn look_through(
     };
     let passage = connector.passage().await?;
     let connection = &passage.connection;
-    let history = connection.history.id();
+    let history = connection.replication_id.id();
     let goes_on = |at: &InServer| at.server == *server && at.history == *history;
     let mut at = match present.filter(goes_on) {
         Some(at) => at,

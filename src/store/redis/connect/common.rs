@@ -61,7 +61,7 @@ impl Common {
         let read = read(reply);
         let read = read.map_err(|cause| connection.error(&call, Effect::Unknown, cause))?;
         if call.is_release() {
-            self.recent.answered(call, &connection.history);
+            self.recent.answered(call, &connection.replication_id);
         }
         Ok(read)
     }

@@ -26,7 +26,7 @@ pub(crate) struct Connection {
     /// Where it leads, for messages; never the password.
     pub(crate) endpoint: Arc<str>,
     /// Tells its server from those that answer in its place before and after it.
-    pub(crate) history: ReplicationId,
+    pub(crate) replication_id: ReplicationId,
     pub(crate) confirmer: Confirmer,
     /// Tells a connection from its successor.
     pub(crate) number: u64,

@@ -68,12 +68,13 @@ impl Connector {
             let task = pushes::subscribe(&driver, limit).await;
             task.as_ref().map(Following::new)
         };
-        let (history, subscribing) = join(ReplicationId::of(&driver, limit), subscribing).await;
+        let (replication_id, subscribing) =
+            join(ReplicationId::of(&driver, limit), subscribing).await;
         // Where it does not say so, it may be another one each time.
-        let history =
-            history.unwrap_or_else(|| ReplicationId::new(format!("{endpoint} {number}").into()));
-        history.raise(replicas.max(self.replicas.load(Relaxed)));
-        let history = self.recognise(history);
+        let replication_id = replication_id
+            .unwrap_or_else(|| ReplicationId::new(format!("{endpoint} {number}").into()));
+        replication_id.raise(replicas.max(self.replicas.load(Relaxed)));
+        let replication_id = self.recognise(replication_id);
         let traffic = if is_pooled {
             Traffic::unchecked(pace)
         } else {
@@ -84,8 +85,8 @@ impl Connector {
         let connection = Connection {
             driver,
             endpoint,
-            confirmer: Confirmer::new(again, *timeouts, history.clone()),
-            history,
+            confirmer: Confirmer::new(again, *timeouts, replication_id.clone()),
+            replication_id,
             number,
             losses,
             traffic,
@@ -103,20 +104,20 @@ impl Connector {
     }
 
     /// The locks may be lost with a server that has another history than the one before it.
-    fn recognise(&self, history: ReplicationId) -> ReplicationId {
+    fn recognise(&self, replication_id: ReplicationId) -> ReplicationId {
         let before = {
             let mut state = self.state.lock();
-            match &state.history {
-                Some(known) if *known == history => {
-                    known.join(&history);
+            match &state.replication_id {
+                Some(known) if *known == replication_id => {
+                    known.join(&replication_id);
                     return known.clone();
                 }
-                _ => state.history.replace(history.clone()),
+                _ => state.replication_id.replace(replication_id.clone()),
             }
         };
         if before.is_some() {
             self.role.lost();
         }
-        history
+        replication_id
     }
 }

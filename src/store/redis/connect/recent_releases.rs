@@ -46,13 +46,13 @@ struct Release {
     call: Call,
     answered: Instant,
     /// Who has answered it.
-    history: ReplicationId,
+    replication_id: ReplicationId,
 }
 
 impl RecentReleases {
     /// A server has answered a release.
-    pub(crate) fn answered(&self, call: Call, history: &ReplicationId) {
-        let (answered, history) = (Instant::now(), history.clone());
+    pub(crate) fn answered(&self, call: Call, replication_id: &ReplicationId) {
+        let (answered, replication_id) = (Instant::now(), replication_id.clone());
         let mut releases = self.0.lock();
         let Releases { known, count } = &mut *releases;
         let oldest = known.front();
@@ -63,7 +63,7 @@ impl RecentReleases {
             number: *count,
             call,
             answered,
-            history,
+            replication_id,
         });
         drop(releases);
         drop(forgotten);
@@ -77,7 +77,7 @@ impl RecentReleases {
         has: impl Fn(u16) -> bool,
         limit: Duration,
     ) {
-        let releases = self.answered_elsewhere(&connection.history, has);
+        let releases = self.answered_elsewhere(&connection.replication_id, has);
         if releases.is_empty() {
             return;
         }
@@ -102,14 +102,14 @@ impl RecentReleases {
         let answered: BTreeSet<_> = join_all(asked).await.into_iter().flatten().collect();
         for release in &mut self.0.lock().known {
             if answered.contains(&release.number) {
-                release.history = connection.history.clone();
+                release.replication_id = connection.replication_id.clone();
             }
         }
     }
 
     fn answered_elsewhere(
         &self,
-        history: &ReplicationId,
+        replication_id: &ReplicationId,
         has: impl Fn(u16) -> bool,
     ) -> Vec<(u64, Call)> {
         let now = Instant::now();
@@ -118,7 +118,8 @@ impl RecentReleases {
             .known
             .iter()
             .filter(|it| now < it.answered + LATELY);
-        let elsewhere = lately.filter(|it| it.history != *history && has(it.call.slot()));
+        let elsewhere =
+            lately.filter(|it| it.replication_id != *replication_id && has(it.call.slot()));
         elsewhere.map(|it| (it.number, it.call.clone())).collect()
     }
 }

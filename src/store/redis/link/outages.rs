@@ -17,7 +17,7 @@ pub(crate) struct Outages {
 }
 
 impl Outages {
-    /// Those of one server.
+    /// The outages of one server.
     pub(crate) fn of_one() -> Self {
         Self {
             all: watch::Sender::new(0),
@@ -26,7 +26,7 @@ impl Outages {
         }
     }
 
-    /// Those of a cluster, where a server has some of the slots.
+    /// The outages of a cluster, where a server has some of the slots.
     pub(crate) fn of_slots() -> Self {
         let slots = (0..slot::SLOTS).map(|_| AtomicU64::new(0)).collect();
         Self {

@@ -72,19 +72,23 @@ struct Server {
     /// Leads to it.
     source: Arc<dyn Source>,
     timeouts: Timeouts,
-    history: ReplicationId,
+    replication_id: ReplicationId,
     /// Whether it has another history by now.
     is_another: Arc<AtomicBool>,
 }
 
 impl Confirmer {
     /// Connects when it is asked first.
-    pub(crate) fn new(source: Arc<dyn Source>, timeouts: Timeouts, history: ReplicationId) -> Self {
+    pub(crate) fn new(
+        source: Arc<dyn Source>,
+        timeouts: Timeouts,
+        replication_id: ReplicationId,
+    ) -> Self {
         Self {
             server: Server {
                 source,
                 timeouts,
-                history,
+                replication_id,
                 is_another: Arc::default(),
             },
             questions: Mutex::default(),
@@ -158,7 +162,7 @@ struct Connected {
 /// tried again by the rule of the connection for commands.
 async fn answer(server: Server, replicas: Replicas, coming: UnboundedReceiver<Question>) {
     let (mut questions, mut breaker) = (Questions::new(coming), Breaker::default());
-    let (history, mut connected) = (&server.history, None);
+    let (replication_id, mut connected) = (&server.replication_id, None);
     while let Some((key, asked)) = questions.next().await {
         let Some(Connected {
             driver,
@@ -169,14 +173,14 @@ async fn answer(server: Server, replicas: Replicas, coming: UnboundedReceiver<Qu
             connected = server.connect(&mut breaker, &mut questions).await;
             continue;
         };
-        let wanted = replicas.of(history.replicas());
+        let wanted = replicas.of(replication_id.replicas());
         let waited = wait(driver, &key, wanted, server.timeouts);
         let waited = questions.meanwhile(waited).await;
         match waited {
-            Waited::For { count, now } if history.goes_on(&now) => {
+            Waited::For { count, now } if replication_id.goes_on(&now) => {
                 breaker.answered(*pass, false, Instant::now());
                 // More replicas may have come.
-                if replicas.of(history.replicas()) <= count {
+                if replicas.of(replication_id.replicas()) <= count {
                     questions.confirm(asked);
                 }
             }

@@ -62,8 +62,8 @@ impl ReplicationId {
         }
     }
 
-    /// That of the server that answers; `None` if it does not say so, and if it is no primary, whose history it would
-    /// name.
+    /// The replication ID of the server that answers. `None` if it does not tell it, or if it is no primary: a replica
+    /// tells the one of its primary.
     pub(crate) async fn of(driver: &MultiplexedConnection, limit: Duration) -> Option<Self> {
         let mut driver = driver.clone();
         let mut info = cmd("INFO");
@@ -73,9 +73,9 @@ impl ReplicationId {
         )
         .await;
         let replication = Replication::read(&info.ok()?.ok()?)?;
-        let history = Self::new(Arc::clone(&replication.id));
-        history.see(&replication);
-        Some(history)
+        let replication_id = Self::new(Arc::clone(&replication.id));
+        replication_id.see(&replication);
+        Some(replication_id)
     }
 
     /// What it is called.
@@ -179,21 +179,21 @@ mod tests {
         info + "master_replid:abc\r\nmaster_replid2:000\r\nmaster_repl_offset:900\r\n"
     }
 
-    fn history(info: &str) -> ReplicationId {
+    fn replication_id(info: &str) -> ReplicationId {
         let replication = Replication::read(info).expect("a primary");
-        let history = ReplicationId::new(Arc::clone(&replication.id));
-        assert!(history.goes_on(&replication));
-        history
+        let replication_id = ReplicationId::new(Arc::clone(&replication.id));
+        assert!(replication_id.goes_on(&replication));
+        replication_id
     }
 
     /// How many are waited for when these are connected, one set after the other.
     fn counted(connected: &[&[&str]]) -> u32 {
-        let history = history(&info(&[]));
+        let replication_id = replication_id(&info(&[]));
         for connected in connected {
             let now = Replication::read(&info(connected)).expect("a primary");
-            assert!(history.goes_on(&now));
+            assert!(replication_id.goes_on(&now));
         }
-        history.replicas()
+        replication_id.replicas()
     }
 
     #[test]
@@ -248,11 +248,11 @@ mod tests {
         let [one, two] = replicas.each_ref().map(String::as_str);
         let unwritten =
             |replicas: &[&str]| info(replicas).replace("repl_offset:900", "repl_offset:0");
-        let history = history(&unwritten(&[one, two]));
-        assert_eq!(history.replicas(), 2);
+        let replication_id = replication_id(&unwritten(&[one, two]));
+        assert_eq!(replication_id.replicas(), 2);
         let now = Replication::read(&unwritten(&[one])).expect("a primary");
-        assert!(history.goes_on(&now));
-        assert_eq!(history.replicas(), 2);
+        assert!(replication_id.goes_on(&now));
+        assert_eq!(replication_id.replicas(), 2);
     }
 
     /// It acknowledges as a replica does, so a `WAIT` counts it.
@@ -278,10 +278,10 @@ mod tests {
     fn another_primary_has_another_history_and_a_replica_none() {
         let one = info(&[ONE]);
         let other = one.replace("abc", "def");
-        let before = history(&info(&[]));
+        let before = replication_id(&info(&[]));
         assert!(!before.goes_on(&Replication::read(&other).expect("a primary")));
         assert_eq!(before.replicas(), 0);
-        assert!(before != history(&other));
+        assert!(before != replication_id(&other));
         assert!(Replication::read(&one.replace("master\r", "slave\r")).is_none());
         assert!(Replication::read("").is_none());
     }

@@ -211,7 +211,7 @@ impl Cluster {
         node.unwrap_or_else(|| self.new_node(place))
     }
 
-    /// The same, which keeps its connection for the next request from now on.
+    /// The server at this place, which keeps its connection for the next request from now on.
     fn kept(self: &Arc<Self>, place: &Place) -> Arc<Node> {
         let node = self.new_node(place);
         let mut known = self.known.lock();
@@ -279,7 +279,7 @@ impl Cluster {
         node
     }
 
-    /// That of the server that has a slot.
+    /// The connector of the server that has a slot.
     pub(crate) fn connector(&self, slot: u16) -> Option<Arc<Connector>> {
         self.owner(slot).map(|node| Arc::clone(&node.connector))
     }

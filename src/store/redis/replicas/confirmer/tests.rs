@@ -34,8 +34,8 @@ fn confirmer() -> (Arc<Full>, Confirmer) {
         connect: SECOND,
         response: SECOND,
     };
-    let history = ReplicationId::new("abc".into());
-    let confirmer = Confirmer::new(Arc::clone(&source) as _, timeouts, history);
+    let replication_id = ReplicationId::new("abc".into());
+    let confirmer = Confirmer::new(Arc::clone(&source) as _, timeouts, replication_id);
     (source, confirmer)
 }
 
