@@ -82,10 +82,8 @@ impl State {
 impl Connector {
     /// Connects nowhere yet.
     pub(super) fn new(source: Arc<dyn Source>, common: Common, role: impl Role + 'static) -> Self {
-        let cause = "the attempt to connect panicked";
-        let panicked = StoreError::new("connect", &source.endpoint(), Effect::Refused, cause);
         Self {
-            connecting: Attempt::new(panicked),
+            connecting: Attempt::new(source.endpoint()),
             source,
             common,
             state: Mutex::default(),

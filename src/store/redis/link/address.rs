@@ -36,14 +36,12 @@ impl Place {
 
 /// The host and the port of `host:port` or `[v6]:port`, each of which may stand alone. The brackets stay.
 pub(crate) fn host_and_port(address: &str) -> Option<(&str, Option<u16>)> {
-    match address.rsplit_once(':') {
-        Some((host, port)) if !address.ends_with(']') => {
-            // `parse` takes a sign.
-            let is_number = port.chars().all(|letter| letter.is_ascii_digit());
-            Some((host, Some(port.parse().ok().filter(|_| is_number)?)))
-        }
-        _ => Some((address, None)),
-    }
+    let Some((host, port)) = address.rsplit_once(':').filter(|_| !address.ends_with(']')) else {
+        return Some((address, None));
+    };
+    // `parse` takes a sign.
+    let port = (!port.starts_with('+')).then(|| port.parse().ok())??;
+    Some((host, Some(port)))
 }
 
 impl fmt::Display for Place {

@@ -1,6 +1,6 @@
 //! Work that is done once for all who wait for it.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use futures_util::{
     FutureExt,
@@ -9,7 +9,7 @@ use futures_util::{
 use tokio::{task::AbortHandle, time::Instant};
 
 use crate::base::{
-    error::StoreError,
+    error::{Effect, StoreError},
     mutex::Mutex,
     timer::{after, timeout_at},
 };
@@ -17,8 +17,8 @@ use crate::base::{
 /// An attempt at something that all of its callers need.
 pub(crate) struct Attempt {
     running: Mutex<Option<Running>>,
-    /// What the callers are told if it panics.
-    panicked: StoreError,
+    /// What it connects to, for messages.
+    endpoint: Arc<str>,
 }
 
 /// It runs as a task of its own, so that a caller which is dropped does not cut it off.
@@ -31,10 +31,10 @@ struct Running {
 }
 
 impl Attempt {
-    pub(crate) fn new(panicked: StoreError) -> Self {
+    pub(crate) fn new(endpoint: Arc<str>) -> Self {
         Self {
             running: Mutex::default(),
-            panicked,
+            endpoint,
         }
     }
 
@@ -78,7 +78,8 @@ impl Attempt {
     ) -> Running {
         let task = tokio::spawn(work);
         let abort = task.abort_handle();
-        let panicked = self.panicked.clone();
+        let cause = "the attempt to connect panicked";
+        let panicked = StoreError::new("connect", &self.endpoint, Effect::Refused, cause);
         let outcome = task.map(|ended| match ended {
             Ok(outcome) => Some(outcome),
             Err(error) => error.is_panic().then_some(Err(panicked)),
@@ -95,28 +96,19 @@ impl Attempt {
 mod tests {
     use std::{
         future::pending,
-        sync::{
-            Arc,
-            atomic::{AtomicU32, Ordering::SeqCst},
-        },
+        sync::atomic::{AtomicU32, Ordering::SeqCst},
     };
 
     use futures_util::future::join;
     use tokio::{runtime::Builder, task::yield_now};
 
     use super::*;
-    use crate::base::{error::Effect, timer::timeout};
+    use crate::base::timer::timeout;
 
     const LONG: Duration = Duration::from_secs(60);
 
     fn attempt() -> Attempt {
-        let endpoint = "here".into();
-        Attempt::new(StoreError::new(
-            "connect",
-            &endpoint,
-            Effect::Refused,
-            "it panicked",
-        ))
+        Attempt::new("here".into())
     }
 
     /// Counts the attempts, of which the first one goes on for ever if it is to.

@@ -151,30 +151,18 @@ impl Confirmer {
     }
 }
 
-/// A connection that waits for replicas.
-struct Connected {
-    driver: MultiplexedConnection,
-    endpoint: Arc<str>,
-    pass: Pass,
-}
-
 /// Serves the questions for one number of replicas until no more is asked, or another server answers. One that fails is
 /// tried again by the rule of the connection for commands.
 async fn answer(server: Server, replicas: Replicas, coming: UnboundedReceiver<Question>) {
     let (mut questions, mut breaker) = (Questions::new(coming), Breaker::default());
     let (replication_id, mut connected) = (&server.replication_id, None);
     while let Some((key, asked)) = questions.next().await {
-        let Some(Connected {
-            driver,
-            endpoint,
-            pass,
-        }) = &mut connected
-        else {
+        let Some((opened, pass)) = &mut connected else {
             connected = server.connect(&mut breaker, &mut questions).await;
             continue;
         };
         let wanted = replicas.of(replication_id.replicas());
-        let waited = wait(driver, &key, wanted, server.timeouts);
+        let waited = wait(&mut opened.driver, &key, wanted, server.timeouts);
         let waited = questions.meanwhile(waited).await;
         match waited {
             Waited::For { count, now } if replication_id.goes_on(&now) => {
@@ -190,10 +178,10 @@ async fn answer(server: Server, replicas: Replicas, coming: UnboundedReceiver<Qu
             }
             Waited::Refused(error) => {
                 breaker.answered(*pass, false, Instant::now());
-                questions.fail(&failed(endpoint, error), |it| it.key == key);
+                questions.fail(&failed(&opened.endpoint, error), |it| it.key == key);
             }
             Waited::Unanswered(error) => {
-                let error = failed(endpoint, error);
+                let error = failed(&opened.endpoint, error);
                 questions.fail(&error, |_| true);
                 breaker.lost(*pass, error, Instant::now());
                 connected = None;
@@ -204,7 +192,11 @@ async fn answer(server: Server, replicas: Replicas, coming: UnboundedReceiver<Qu
 
 impl Server {
     /// Connects, unless that has to wait. Those who ask are told how it fails.
-    async fn connect(&self, breaker: &mut Breaker, questions: &mut Questions) -> Option<Connected> {
+    async fn connect(
+        &self,
+        breaker: &mut Breaker,
+        questions: &mut Questions,
+    ) -> Option<(Opened, Pass)> {
         let Timeouts { connect, response } = self.timeouts;
         let limit = connect.saturating_add(LOOK).saturating_add(response);
         let now = Instant::now();
@@ -218,13 +210,7 @@ impl Server {
         };
         let opening = open(&self.source, self.timeouts, Limit::None, Receiver::deaf());
         match questions.meanwhile(opening).await {
-            Ok(Opened {
-                driver, endpoint, ..
-            }) => Some(Connected {
-                driver,
-                endpoint,
-                pass,
-            }),
+            Ok(opened) => Some((opened, pass)),
             Err(error) => {
                 questions.fail(&error, |_| true);
                 breaker.failed(pass, error, Instant::now());

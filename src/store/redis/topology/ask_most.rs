@@ -11,48 +11,30 @@ use crate::base::timer::{Elapsed, after, timeout_at};
 /// more is asked.
 pub(crate) const GRACE: Duration = Duration::from_millis(100);
 
-/// How long answers are waited for.
-pub(crate) struct Patience {
-    /// In any case.
-    pub(crate) at_most: Duration,
-    /// Once any server has answered.
-    pub(crate) after_any: Duration,
-    /// Once most of those have answered that were asked at first.
-    pub(crate) after_most: Duration,
-}
-
-/// Asks so many servers at once, and one more for each that fails, and for each silence while few have
-/// answered.
-pub(crate) async fn ask_most<T, E, A>(
+/// Asks so many servers at once, and one more for each that fails, and for each silence while few have answered. The others
+/// are waited for `after_any` has answered, and `after_most` of those have that were asked at first.
+pub(super) async fn ask_most<T, E, A>(
     mut servers: impl Iterator<Item = A>,
     at_once: usize,
-    patience: Patience,
+    after_any: Duration,
+    after_most: Duration,
     mut hear: impl FnMut(Result<T, E>),
 ) where
     A: Future<Output = Result<T, E>>,
 {
     let mut asked: FuturesUnordered<_> = servers.by_ref().take(at_once).collect();
-    let most = asked.len() / 2 + 1;
-    let mut until = after(Instant::now(), patience.at_most);
-    let mut answers = 0;
+    let mut missing = asked.len() / 2 + 1;
+    let mut until = after(Instant::now(), Duration::MAX);
     loop {
-        let silence = after(Instant::now(), GRACE);
-        let limit = if answers < most {
-            until.min(silence)
-        } else {
-            until
-        };
-        match timeout_at(limit, asked.next()).await {
+        let now = Instant::now();
+        let silence = (missing > 0).then(|| after(now, GRACE));
+        match timeout_at(silence.map_or(until, |it| it.min(until)), asked.next()).await {
             Ok(Some(heard)) => {
                 let is_answer = heard.is_ok();
                 hear(heard);
                 if is_answer {
-                    answers += 1;
-                    let rest = if answers < most {
-                        patience.after_any
-                    } else {
-                        patience.after_most
-                    };
+                    missing = missing.saturating_sub(1);
+                    let rest = if missing > 0 { after_any } else { after_most };
                     until = until.min(after(Instant::now(), rest));
                     continue;
                 }
@@ -69,14 +51,10 @@ pub(crate) async fn ask_most<T, E, A>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::timer::sleep;
+    use crate::base::timer::{sleep, timeout};
 
     /// Asks servers that answer, or fail, after so many milliseconds. Returns who has done so, and how long it took.
-    async fn ask(
-        servers: &[(u64, bool)],
-        at_once: usize,
-        patience: Patience,
-    ) -> (Vec<usize>, Duration) {
+    async fn ask(servers: &[(u64, bool)], at_once: usize) -> (Vec<usize>, Duration) {
         let begun = Instant::now();
         let asked = (0..)
             .zip(servers)
@@ -86,22 +64,15 @@ mod tests {
             });
         let mut heard = Vec::new();
         let hear = |answer: Result<_, _>| heard.push(answer.unwrap_or_else(|number| number));
-        ask_most(asked, at_once, patience, hear).await;
+        let asking = ask_most(asked, at_once, Duration::from_secs(1), GRACE, hear);
+        let _ = timeout(Duration::from_secs(5), asking).await;
         (heard, begun.elapsed())
-    }
-
-    fn patience() -> Patience {
-        Patience {
-            at_most: Duration::from_secs(5),
-            after_any: Duration::from_secs(1),
-            after_most: GRACE,
-        }
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_others_have_a_while_once_most_have_answered() {
         let servers = [(30, true), (20, true), (119, true), (140, true), (10, true)];
-        let (heard, took) = ask(&servers, 5, patience()).await;
+        let (heard, took) = ask(&servers, 5).await;
         assert_eq!(
             (heard, took),
             (vec![4, 1, 0, 2], Duration::from_millis(130))
@@ -111,16 +82,16 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn one_that_answers_alone_is_believed_later() {
         let away = (60_000, true);
-        let (heard, took) = ask(&[away, (10, true), away], 3, patience()).await;
+        let (heard, took) = ask(&[away, (10, true), away], 3).await;
         assert_eq!((heard, took), (vec![1], Duration::from_millis(1_010)));
-        let (heard, took) = ask(&[away; 3], 3, patience()).await;
+        let (heard, took) = ask(&[away; 3], 3).await;
         assert_eq!((heard, took), (vec![], Duration::from_secs(5)));
     }
 
     #[tokio::test(start_paused = true)]
     async fn another_one_is_asked_instead_of_one_that_fails_or_is_silent() {
         let (away, fails, answers) = ((60_000, true), (10, false), (10, true));
-        let (heard, took) = ask(&[fails, away, fails, answers, answers], 2, patience()).await;
+        let (heard, took) = ask(&[fails, away, fails, answers, answers], 2).await;
         // The third after the first one's failure, the fourth after its own, and the last after a silence.
         assert_eq!(
             (heard, took),
@@ -130,7 +101,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn all_that_fail_are_all_there_are() {
-        let (heard, took) = ask(&[(10, false); 7], 3, patience()).await;
+        let (heard, took) = ask(&[(10, false); 7], 3).await;
         assert_eq!((heard.len(), took), (7, Duration::from_millis(30)));
     }
 }

@@ -69,9 +69,8 @@ pub(crate) struct Cluster {
 impl Cluster {
     /// Asks none of them yet. `server` says how they are connected to, wherever they are.
     pub(crate) fn new(server: Address, seeds: Vec<Place>, common: Common) -> Self {
-        let cause = "the attempt to learn its map panicked";
         Self {
-            learning: Attempt::new(refused(&seeds, cause)),
+            learning: Attempt::new(name(&seeds)),
             server,
             seeds,
             common,
@@ -340,17 +339,14 @@ impl Cluster {
     }
 
     fn closed(&self) -> StoreError {
-        refused(&self.seeds, "it was closed")
+        let endpoint = self.endpoint();
+        StoreError::new("connect", &endpoint, Effect::Refused, "it was closed")
     }
 }
 
 /// What the cluster is called in messages.
 fn name(seeds: &[Place]) -> Arc<str> {
     format!("the cluster of {}", list(seeds)).into()
-}
-
-fn refused(seeds: &[Place], cause: &'static str) -> StoreError {
-    StoreError::new("connect", &name(seeds), Effect::Refused, cause)
 }
 
 /// A server of a cluster.

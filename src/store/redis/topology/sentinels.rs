@@ -17,7 +17,7 @@ use redis::{RedisError, Value, aio::MultiplexedConnection, cmd};
 use tokio::{select, sync::watch, time::Instant};
 
 use self::sentinel::{Answer, Named, Sentinel};
-use super::ask_most::{GRACE, Patience, ask_most};
+use super::ask_most::{GRACE, ask_most};
 use crate::{
     base::{
         backoff::Pauses,
@@ -198,12 +198,15 @@ impl Sentinels {
         let known: Vec<_> = self.known.lock().values().cloned().collect();
         let asked = known.iter().map(|it| it.ask(&self.name, timeouts));
         let mut heard = Heard::default();
-        let patience = Patience {
-            at_most: Duration::MAX,
-            after_any: grace.max(timeouts.connect / FEW),
-            after_most: grace,
-        };
-        ask_most(asked, known.len(), patience, |it| heard.hear(it)).await;
+        let hear = |answer| heard.hear(answer);
+        ask_most(
+            asked,
+            known.len(),
+            grace.max(timeouts.connect / FEW),
+            grace,
+            hear,
+        )
+        .await;
         let is_all = !self.learn(&heard);
         let verdict = heard.verdict(known.len());
         verdict

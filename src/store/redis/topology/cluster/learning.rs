@@ -19,13 +19,13 @@ use crate::{
     base::{
         error::StoreError,
         slot::SLOTS,
-        timer::{sleep, sleep_until},
+        timer::{sleep, sleep_until, timeout},
     },
     store::redis::{
         call::Call,
         connect::Connector,
         link::{address::Place, source::Source},
-        topology::ask_most::{GRACE, Patience, ask_most},
+        topology::ask_most::{GRACE, ask_most},
     },
 };
 
@@ -73,11 +73,6 @@ impl Cluster {
             self.map_of(node)
         });
         let (mut map, mut error) = (SlotMap::default(), None);
-        let patience = Patience {
-            at_most: self.common.timeouts.connect,
-            after_any: Duration::MAX,
-            after_most: GRACE,
-        };
         let hear = |answer| match answer {
             Ok(other) => map.merge(other),
             Err(failed) => {
@@ -86,7 +81,9 @@ impl Cluster {
                 }
             }
         };
-        ask_most(asked, ASKED, patience, hear).await;
+        let asking = ask_most(asked, ASKED, Duration::MAX, GRACE, hear);
+        // What was heard until then counts.
+        let _ = timeout(self.common.timeouts.connect, asking).await;
         let plan = {
             let mut known = self.known.lock();
             let is_again = known.learns_again(Instant::now());
