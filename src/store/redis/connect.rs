@@ -213,25 +213,29 @@ impl Connector {
 
     /// The connection that is there, or another one.
     pub(super) async fn connection(self: &Arc<Self>) -> Result<Arc<Connection>, StoreError> {
+        loop {
+            if let Some(connection) = self.connected().await? {
+                return Ok(connection);
+            }
+        }
+    }
+
+    /// The connection that is there, or the one that an attempt has made. `None` if others have found it useless already.
+    async fn connected(self: &Arc<Self>) -> Result<Option<Arc<Connection>>, StoreError> {
+        if let Some(connection) = self.present() {
+            return Ok(Some(connection));
+        }
         let is_closed = || self.state.lock().kept.is_closed();
+        if is_closed() {
+            return Err(self.error(Effect::Refused, "it was closed"));
+        }
         let is_needless = || self.is_connected() || is_closed();
         // It has a limit of its own, but never reaches it in a runtime that is not driven.
         let limit = self.common.timeouts.connect.saturating_mul(3);
-        let mut present = self.present();
-        loop {
-            if let Some(connection) = present {
-                return Ok(connection);
-            }
-            if is_closed() {
-                return Err(self.error(Effect::Refused, "it was closed"));
-            }
-            let connecting = self
-                .connecting
-                .outcome(limit, is_needless, || self.connect());
-            connecting.await?;
-            // One that was lost meanwhile is used as well: that is a failure.
-            present = self.state.lock().kept.present().cloned();
-        }
+        let begin = || self.connect();
+        self.connecting.outcome(limit, is_needless, begin).await?;
+        // One that was lost meanwhile is used as well: that is a failure.
+        Ok(self.state.lock().kept.present().cloned())
     }
 
     /// Begins an attempt to connect.

@@ -96,10 +96,14 @@ impl Connector {
                 wait(&mut news, step).await;
                 continue;
             };
-            let connection = self.connection().await;
+            let connection = self.connected().await;
             let connection = connection.inspect_err(|error| {
                 self.tell(|breaker, now| breaker.failed(pass, error.clone(), now));
             })?;
+            // Whoever found it useless has told the breaker.
+            let Some(connection) = connection else {
+                continue;
+            };
             // One that was lost meanwhile is used as well: that is a failure.
             if let Some((pass, trial)) = self.pass(pass) {
                 return Ok(Passage {
