@@ -220,7 +220,7 @@ impl Connector {
         }
     }
 
-    /// The connection that is there, or the one that an attempt has made. `None` if others have found it useless already.
+    /// The connection that is there, or the one that an attempt has made. `None` if another request has found it useless.
     async fn connected(self: &Arc<Self>) -> Result<Option<Arc<Connection>>, StoreError> {
         if let Some(connection) = self.present() {
             return Ok(Some(connection));

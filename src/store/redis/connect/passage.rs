@@ -100,7 +100,7 @@ impl Connector {
             let connection = connection.inspect_err(|error| {
                 self.tell(|breaker, now| breaker.failed(pass, error.clone(), now));
             })?;
-            // Whoever found it useless has told the breaker.
+            // The request that found it useless has told the breaker.
             let Some(connection) = connection else {
                 continue;
             };

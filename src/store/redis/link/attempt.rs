@@ -17,7 +17,7 @@ use crate::base::{
 /// An attempt at something that all of its callers need.
 pub(crate) struct Attempt {
     running: Mutex<Option<Running>>,
-    /// What it connects to, for messages.
+    /// The server that it connects to, for messages.
     endpoint: Arc<str>,
 }
 
@@ -38,8 +38,8 @@ impl Attempt {
         }
     }
 
-    /// Waits for the attempt that is under way, or begins one, unless there is no need for it any more. Where it ends with
-    /// its runtime, or has no outcome after so long, another one is begun.
+    /// Waits for the attempt that is under way, or begins one. Returns at once if that is needless. If the attempt ends with
+    /// its runtime, or has no outcome `limit` after its beginning, another one begins.
     pub(crate) async fn outcome<F>(
         &self,
         limit: Duration,

@@ -1,13 +1,13 @@
 //! A connection that is kept until it fails.
 
-/// Has a connection, or none. Each attempt to make one has a number, by which its connection is told from those before and
+/// A connection, if there is one. Each attempt to connect has a number, which tells its connection from those before and
 /// after it.
 #[derive(Debug)]
 pub(crate) struct Kept<C> {
     connection: Option<C>,
-    /// The attempt that has ended last, from which the connection is.
+    /// The number of the attempt that ended last. The connection is its result.
     ended: u64,
-    /// The attempt that has begun last.
+    /// The number of the attempt that began last.
     begun: u64,
     is_closed: bool,
 }
@@ -50,8 +50,8 @@ impl<C> Kept<C> {
         is_awaited || self.ended == number && self.connection.is_some()
     }
 
-    /// Keeps what has come of an attempt, and returns what is not kept. One that was given up does not replace what came
-    /// after it.
+    /// Keeps the result of an attempt, and returns what is not kept. An attempt that was given up does not replace the result
+    /// of a later one.
     pub(crate) fn keep(&mut self, number: u64, connection: Option<C>) -> Option<C> {
         if self.begun != number {
             return connection;

@@ -1,9 +1,9 @@
 //! What the server sends unasked over a connection: the messages of the channels that it has subscribed to, and that it
 //! has ended.
 //!
-//! Every connection for commands of our own subscribes to the messages to all processes. The [inbox](crate::store::redis::inbox) has a
-//! connection of its own, which is there only while callers wait. The messages to all are for holders, and come so seldom
-//! that they need none.
+//! Every connection for commands of our own subscribes to the messages to all processes. The
+//! [inbox](crate::store::redis::inbox) has a connection of its own, which is there only while callers wait. The messages to
+//! all are for holders, and come so seldom that they need none.
 
 use std::{
     sync::{Arc, OnceLock, Weak},

@@ -191,7 +191,7 @@ async fn answer(server: Server, replicas: Replicas, coming: UnboundedReceiver<Qu
 }
 
 impl Server {
-    /// Connects, unless that has to wait. Those who ask are told how it fails.
+    /// Connects, or waits until that may be tried again. All callers are told if it fails.
     async fn connect(
         &self,
         breaker: &mut Breaker,

@@ -11,8 +11,8 @@ use crate::base::timer::{Elapsed, after, timeout_at};
 /// more is asked.
 pub(crate) const GRACE: Duration = Duration::from_millis(100);
 
-/// Asks so many servers at once, and one more for each that fails, and for each silence while few have answered. The others
-/// are waited for `after_any` has answered, and `after_most` of those have that were asked at first.
+/// Asks `at_once` servers at once, and one more for each failure, and for each silence while few have answered. Returns
+/// `after_any` after the first answer, and `after_most` after most of the servers have answered that were asked at first.
 pub(super) async fn ask_most<T, E, A>(
     mut servers: impl Iterator<Item = A>,
     at_once: usize,

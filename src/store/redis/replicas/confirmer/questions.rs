@@ -71,7 +71,7 @@ impl Questions {
         }
     }
 
-    /// Waits until then. Those who have no time left by then are told at once why.
+    /// Waits until then. Callers whose time ends before that are told the error at once.
     pub(super) async fn pause(&mut self, until: Instant, error: &StoreError) {
         let mut pause = pin!(sleep_until(until));
         loop {
@@ -97,7 +97,7 @@ impl Questions {
         }
     }
 
-    /// Tells those who are meant why they are not answered.
+    /// Tells the callers of some questions why they are not answered.
     pub(super) fn fail(&mut self, error: &StoreError, is_meant: impl Fn(&Question) -> bool) {
         for question in self.waiting.extract_if(.., |it| is_meant(it)) {
             // The caller may have given up.
