@@ -14,12 +14,17 @@
 //! | `transfer` | two locks at once, in many processes |
 //! | `report_cache` | readers and a writer |
 //! | `fenced_writes` | a resource that refuses a stale token |
-//! | `axum_orders` | a web service that ends in order |
-//! | `worker` | jobs in the background, one at a time for each account |
 //! | `cron` | a periodic job, which one of several machines runs |
 //! | `standby` | one active replica of several |
-//! | `metrics`, with `--features metrics` | what a Prometheus scrapes |
 //! | `service_tests`, with `--features test-util` | how a service tests what it does when its locks fail |
+//!
+//! Whole services need more crates, and are in the repository alone, in `examples/services`:
+//!
+//! | `cargo run --example …` | shows |
+//! |---|---|
+//! | `axum_orders` | a web service that ends in order |
+//! | `worker` | jobs in the background, one at a time for each account |
+//! | `metrics` | what a Prometheus scrapes |
 //!
 //! # Other documents
 //!
@@ -55,18 +60,19 @@ pub mod times {}
 #[doc = include_str!("../docs/guide/loss.md")]
 pub mod loss {}
 
+// Its examples and those of the next page need crates that examples/services has: they are tested there.
 /// How a program ends so that no lock is left behind.
 #[doc = ""]
 #[doc = include_str!("links.md")]
 #[doc = ""]
-#[doc = include_str!("../docs/guide/shutdown.md")]
+#[cfg_attr(not(doctest), doc = include_str!("../docs/guide/shutdown.md"))]
 pub mod shutdown {}
 
 /// Patterns for axum, tonic, workers and periodic jobs.
 #[doc = ""]
 #[doc = include_str!("links.md")]
 #[doc = ""]
-#[doc = include_str!("../docs/guide/services.md")]
+#[cfg_attr(not(doctest), doc = include_str!("../docs/guide/services.md"))]
 pub mod services {}
 
 /// How to test code that takes locks.

@@ -24,6 +24,9 @@ mod store;
 #[cfg(test)]
 #[path = "../tests/support/mod.rs"]
 mod support;
+#[cfg(any(test, feature = "test-util"))]
+#[cfg_attr(docsrs, doc(cfg(feature = "test-util")))]
+pub mod testing;
 
 #[cfg(feature = "macros")]
 pub use reentry_macros::locked;
@@ -60,10 +63,6 @@ pub use self::{
     },
     store::redis::Servers,
 };
-
-#[cfg(any(test, feature = "test-util"))]
-#[cfg_attr(docsrs, doc(cfg(feature = "test-util")))]
-pub use self::api::testing;
 
 #[cfg(any(test, feature = "__admin"))]
 #[doc(hidden)]

@@ -22,7 +22,10 @@ use reentry::LockError;
 use rustix::process::{Pid, getpid};
 use serde_json::json;
 
-use crate::text::{self, printable};
+use crate::{
+    servers::Unreachable,
+    text::{self, printable},
+};
 
 /// How the program ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +64,9 @@ impl Exit {
             error if error.is_contended() || error.is_deadlock() => Self::NotAcquired,
             _ => Self::Failed,
         };
+        if error.is::<Unreachable>() {
+            return Self::Server;
+        }
         let mut chain = error.chain();
         let said = chain.find_map(|error| error.downcast_ref());
         said.map_or(Self::Failed, of_lock)
@@ -126,11 +132,17 @@ impl fmt::Display for Failure {
     }
 }
 
-#[cfg(unix)]
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    #[test]
+    fn a_store_that_no_server_answers_for_is_away() {
+        let error = anyhow::anyhow!("no answer").context(Unreachable);
+        assert_eq!(Exit::of(&error), Exit::Server);
+    }
+
+    #[cfg(unix)]
     #[test]
     fn process_1_does_not_try_to_end_by_a_signal() {
         assert!(!ends_by_signals(Pid::INIT));

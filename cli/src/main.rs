@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `args` | what every subcommand takes: the address, the prefix, how it prints |
 //! | `connect` | the connection that this gives |
+//! | `servers` | the servers one by one, for commands that look at each of them |
 //! | `output` | what is printed: for a person, or JSON |
 //! | `signals` | what this process is sent, and by whom |
 //! | `text` | text of other programs on a terminal |
@@ -20,6 +21,7 @@ mod connect;
 mod exit;
 mod output;
 mod progress;
+mod servers;
 #[cfg(unix)]
 mod signals;
 mod text;

@@ -34,10 +34,10 @@ const NAMES: [&str; 12] = [
     "detect_deadlocks",
 ];
 
-/// Stands for itself: the lock is shared.
+/// The argument without a value that makes the lock shared.
 const READ: &str = "read";
 
-/// The names that other lock libraries give to some of these.
+/// The names that other lock libraries give to some arguments, with ours.
 const SYNONYMS: [(&str, &str); 6] = [
     ("shared", READ),
     ("hold", "max_hold"),
@@ -47,20 +47,20 @@ const SYNONYMS: [(&str, &str); 6] = [
     ("name", "key"),
 ];
 
-/// What the attribute says, as far as it is correct.
+/// The arguments of one attribute, as far as they are correct.
 #[derive(Default)]
 pub(crate) struct Arguments {
-    /// What is locked: one key, or several that are templates. None only if there was a mistake.
+    /// The keys: one, or several that are templates. Empty only after a mistake.
     pub(crate) keys: Vec<Key>,
     pub(crate) locks: Option<Expr>,
-    /// The name under which the body has its lock.
+    /// The name of the lock in the body.
     pub(crate) held: Option<Ident>,
     /// The setters to call on the request, each as `.name(value)`.
     pub(crate) setters: TokenStream,
 }
 
 impl Arguments {
-    /// Reads the arguments; a mistake in one does not hide those in the next.
+    /// Reads the arguments. A mistake in one does not hide mistakes in the next.
     pub(crate) fn parse(tokens: TokenStream, bindings: &Bindings, errors: &mut Errors) -> Self {
         let mut reader = Reader {
             is_several: count_templates(&tokens) > 1,
@@ -78,8 +78,9 @@ impl Arguments {
 }
 
 struct Reader<'a> {
-    /// Whether there are several templates, and those so far.
+    /// Whether there are several templates.
     is_several: bool,
+    /// The templates so far.
     templates: Vec<LitStr>,
     bindings: &'a Bindings,
     errors: &'a mut Errors,
@@ -91,7 +92,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Fails only where it cannot go on reading.
+    /// Reads all arguments. Fails only where reading cannot go on.
     fn read_all(&mut self, input: ParseStream<'_>) -> syn::Result<()> {
         while !input.is_empty() {
             if input.peek(LitStr) {
@@ -133,7 +134,7 @@ impl Reader<'_> {
         {
             let message = "this key template is given twice; a call takes each lock once";
             self.errors.push(syn::Error::new(literal.span(), message));
-        } else if !self.templates.is_empty() || self.is_first(&name) {
+        } else if !self.templates.is_empty() || self.note_name(&name) {
             let key = Key::template(literal, self.bindings, self.is_several);
             self.arguments.keys.extend(self.errors.keep(key));
         }
@@ -166,7 +167,7 @@ impl Reader<'_> {
         let value = input.parse()?;
         if !is_known {
             self.errors.push(unknown(&name));
-        } else if self.is_first(&name) {
+        } else if self.note_name(&name) {
             self.take(&name, value);
         }
         Ok(())
@@ -179,7 +180,7 @@ impl Reader<'_> {
             input.parse::<Expr>()?;
             let mistake = "`read` takes no value: the lock is shared if it stands there";
             self.errors.push(syn::Error::new(name.span(), mistake));
-        } else if self.is_first(&name) {
+        } else if self.note_name(&name) {
             self.arguments.setters.extend(quote!(.shared()));
         }
         Ok(())
@@ -207,7 +208,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The name that a lock gets in the body.
+    /// The name of the lock in the body, from the value of `held`.
     fn binding(&self, value: &Expr) -> syn::Result<Ident> {
         let name = match value {
             Expr::Path(path) => path.path.get_ident(),
@@ -221,7 +222,7 @@ impl Reader<'_> {
         Err(syn::Error::new_spanned(value, mistake))
     }
 
-    /// The setter for the replicas that have to confirm, and for how long they may take.
+    /// The setter for the replicas that must confirm the lock, and for the time within which they must do so.
     fn confirmation(&mut self, name: &Ident, value: &Expr) -> syn::Result<TokenStream> {
         let pair = match value {
             Expr::Tuple(pair) => pair.elems.iter().collect(),
@@ -249,7 +250,7 @@ impl Reader<'_> {
         })
     }
 
-    /// A duration: a string is read now, anything else is an expression.
+    /// The duration of a value: a string is parsed now, and any other value is an expression.
     fn duration(&mut self, name: &Ident, value: &Expr) -> syn::Result<TokenStream> {
         let Some(literal) = string(value) else {
             if matches!(value, Expr::Lit(_)) {
@@ -279,13 +280,13 @@ impl Reader<'_> {
         } else if name == "max_hold" {
             self.max_hold = Some((duration, at));
         }
-        // `duration::parse` yields nothing longer.
+        // `duration::parse` returns nothing longer.
         let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
         Ok(quote_spanned!(at=> ::core::time::Duration::from_millis(#millis)))
     }
 
-    /// Whether this is the first argument of its name; notes an error if not.
-    fn is_first(&mut self, name: &Ident) -> bool {
+    /// Notes the name of an argument. Returns false, and notes an error, if the name was given before.
+    fn note_name(&mut self, name: &Ident) -> bool {
         let repeated = self.seen.contains(name);
         if repeated {
             let message = if name == "key" {
@@ -300,7 +301,7 @@ impl Reader<'_> {
     }
 }
 
-/// How many arguments begin with a text.
+/// The number of arguments that begin with a string.
 fn count_templates(tokens: &TokenStream) -> usize {
     let mut begins = true;
     let mut count = 0;

@@ -1,8 +1,8 @@
-//! Functions that return a future instead of being `async`.
+//! Functions that are not `async`, but return a future.
 //!
 //! `#[async_trait]` is expanded before the attributes of the methods, and makes
 //! `fn f(..) -> Pin<Box<dyn Future<Output = R> + Send>> { Box::pin(async move { .. }) }`. The lock
-//! goes inside that future, so that the call stays lazy.
+//! goes inside this future, so that the call stays lazy.
 
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -66,7 +66,7 @@ impl Boxed {
             return function.unchanged();
         };
         let inner = std::mem::take(&mut future.block.stmts);
-        // The key may name the parts that an argument is taken apart into: so they come first.
+        // The key may name the parts into which an argument is taken apart, so these statements come first.
         let (unpacked, inner) = inner.into_iter().partition::<Vec<_>, _>(|statement| {
             let pattern = unpacked(statement, &function.signature);
             pattern.map(|pattern| bindings.visit_pat(pattern)).is_some()
@@ -88,7 +88,7 @@ impl Boxed {
     }
 }
 
-/// The async block that a statement yields as its value.
+/// The async block that is the value of a statement.
 fn async_block(statement: &mut Stmt) -> Option<&mut ExprAsync> {
     let Stmt::Expr(value, None) = statement else {
         return None;
@@ -112,7 +112,7 @@ fn async_block(statement: &mut Stmt) -> Option<&mut ExprAsync> {
     }
 }
 
-/// What the returned future yields.
+/// The output type of the future that the function returns.
 fn output(signature: &Signature) -> Option<&Type> {
     match &signature.output {
         ReturnType::Default => None,
@@ -165,7 +165,7 @@ fn output_in(bounds: &Punctuated<TypeParamBound, Plus>) -> Option<&Type> {
     })
 }
 
-/// The pattern of a statement in which `#[async_trait]` takes an argument apart:
+/// The pattern of a statement with which `#[async_trait]` takes an argument apart:
 /// `let (a, b) = { let __arg1 = __arg1; __arg1 };`.
 fn unpacked<'a>(statement: &'a Stmt, signature: &Signature) -> Option<&'a Pat> {
     let Stmt::Local(local) = statement else {

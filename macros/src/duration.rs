@@ -1,8 +1,8 @@
-//! Durations as the arguments write them: whole numbers with their units, the greatest unit first.
+//! Durations in arguments: whole numbers with units, the greatest unit first.
 
 use std::time::Duration;
 
-/// The units, the greatest first, and how many milliseconds each has.
+/// The units, the greatest first, with their lengths in milliseconds.
 const UNITS: [(&str, u64); 5] = [
     ("d", 86_400_000),
     ("h", 3_600_000),
@@ -11,9 +11,9 @@ const UNITS: [(&str, u64); 5] = [
     ("ms", 1),
 ];
 
-/// Reads `250ms`, `10s`, `1m30s`, `2h` or `1d`.
+/// Parses a duration, for example `250ms`, `10s`, `1m30s`, `2h` or `1d`.
 ///
-/// Stricter than other crates that parse durations: there `1M` is a month, and `1 0s` is ten seconds.
+/// The rules are stricter than in other crates, where `1M` is a month, and `1 0s` is ten seconds.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     let refused = || {
         format!(
@@ -27,7 +27,7 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     while !rest.is_empty() || text.is_empty() {
         let (number, after) = rest.split_at(rest.find(is_no_digit).unwrap_or(rest.len()));
         let (unit, after) = after.split_at(after.find(is_digit).unwrap_or(after.len()));
-        // Only smaller units than the last one are left.
+        // The iterator goes on after the last unit, so only smaller ones are left.
         let millis = units.find(|(name, _)| *name == unit);
         let (_, millis) = millis.filter(|_| !number.is_empty()).ok_or_else(refused)?;
         let part = number.parse::<u64>().ok();

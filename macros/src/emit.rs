@@ -13,8 +13,8 @@ use crate::args::Arguments;
 
 /// The statements that take the lock and run `body` under it.
 ///
-/// The keys and the options are computed first, from the arguments as they were passed; after that
-/// the body may move them.
+/// They compute the keys and the options first, from the arguments as they were passed, since the body may move the
+/// arguments.
 pub(crate) fn run(
     function: &Ident,
     arguments: &Arguments,
@@ -59,8 +59,8 @@ pub(crate) fn run(
             }
         }
     };
-    // The one place where the error of a lock becomes the function's own. It has the span of the return
-    // type, so that rustc points there if that is no `Result`, or has no room for the error.
+    // The only place where the error of a lock becomes the error of the function. It has the span of the return
+    // type, so that rustc points there if the type is no `Result`, or cannot be made from a `LockError`.
     let finish = quote_spanned! {at=>
         return match #output {
             ::core::result::Result::Ok(#output) => #output,
@@ -75,7 +75,7 @@ pub(crate) fn run(
     }
 }
 
-/// The place of a type in the user's code, with the hygiene of the expansion.
+/// The span of a type in the user's code, with the hygiene of the expansion.
 fn place_of(declared: &Type) -> Span {
     declared.span().resolved_at(Span::mixed_site())
 }
@@ -88,8 +88,8 @@ fn local(name: &str, at: Span) -> Ident {
     )
 }
 
-/// A branch never taken that returns the declared type, so that the type of the body is known
-/// before its first `?`, and mistakes are reported in the user's code.
+/// A branch that is never taken and returns the declared type. So the type of the body is known before its first `?`, and
+/// mistakes are reported in the user's code.
 pub(crate) fn anchor(declared: &Type) -> TokenStream {
     let mut known = declared.clone();
     EraseImplTrait.visit_type_mut(&mut known);
@@ -102,13 +102,13 @@ pub(crate) fn anchor(declared: &Type) -> TokenStream {
     }
 }
 
-/// The lock, under the name that the attribute gives to it.
+/// The statement that binds the lock to the name that the attribute gives to it.
 pub(crate) fn binding(arguments: &Arguments) -> TokenStream {
     let held = arguments.held.iter();
     quote!(#(let #held = ::reentry::__private::held();)*)
 }
 
-/// Puts `_` for `impl Trait`, which cannot be named in a body.
+/// Replaces `impl Trait`, which cannot be named in a body, with `_`.
 struct EraseImplTrait;
 
 impl VisitMut for EraseImplTrait {

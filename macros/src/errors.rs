@@ -1,4 +1,4 @@
-//! Mistakes, gathered so that one compilation reports them all.
+//! The mistakes in one use of the attribute, collected so that one compilation reports all of them.
 
 use proc_macro2::TokenStream;
 use quote::ToTokens;
@@ -15,7 +15,7 @@ impl Errors {
         }
     }
 
-    /// The value of a result, or nothing and a note of its error.
+    /// Returns the value of a result, or notes its error.
     pub(crate) fn keep<T>(&mut self, result: syn::Result<T>) -> Option<T> {
         result.map_err(|error| self.push(error)).ok()
     }

@@ -1,4 +1,4 @@
-//! What the attribute makes of a function.
+//! The expansion of the attribute.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
@@ -14,8 +14,8 @@ use crate::{
 
 /// Expands `#[locked(arguments)] item`.
 ///
-/// The function is emitted even if something is wrong, so that its callers still find it and
-/// nothing but the mistake is reported.
+/// The function is emitted even after a mistake, so that its callers still find it, and
+/// only the mistake is reported.
 pub(crate) fn locked(arguments: TokenStream, item: TokenStream) -> TokenStream {
     let function: Function = match syn::parse2(item.clone()) {
         Ok(function) => function,
@@ -49,7 +49,7 @@ fn expand_async(function: &Function, arguments: TokenStream, errors: &mut Errors
     let body = &function.body;
     let block = function.braces(&quote!(#captures #anchor #binding #body));
     let asyncness = &function.signature.asyncness;
-    // Boxed, so that the function may call itself; and a box of its own type and not a
+    // The body is boxed, so that the function may call itself. The box has the type of the body instead of
     // `dyn Future`, so that it is `Send` exactly if the body is.
     let body = quote!(::std::boxed::Box::pin(#asyncness move #block));
     function.with_body(&match declared {
@@ -60,12 +60,12 @@ fn expand_async(function: &Function, arguments: TokenStream, errors: &mut Errors
     })
 }
 
-/// Statements that do nothing but move whole arguments into the body.
+/// The statements that only move whole arguments into the body.
 ///
-/// Otherwise a body that uses `order.id` would take that field alone, and the rest of `order`
-/// would be dropped after the lock was released. They stand in reverse, because captures are
-/// dropped in order of mention and arguments in reverse. An argument that nothing mentions stays
-/// out, so that rustc still calls it unused.
+/// Without them a body that uses `order.id` would capture only that field, and the rest of `order`
+/// would be dropped after the lock is released. The statements are in reverse order, since captures are
+/// dropped in the order of their mention, and arguments in reverse order. An argument that the body does not mention is
+/// left out, so that rustc still reports it as unused.
 fn captures(bindings: &Bindings, body: &TokenStream, arguments: &Arguments) -> TokenStream {
     let Arguments {
         keys,
@@ -85,7 +85,7 @@ fn captures(bindings: &Bindings, body: &TokenStream, arguments: &Arguments) -> T
     let captures = names.map(|Binding { conditions, name }| {
         let at = name.span().resolved_at(Span::mixed_site());
         let mention = if name.to_string().starts_with('_') {
-            // Clippy's `used_underscore_binding` passes over the left side of an assignment. An
+            // Clippy's `used_underscore_binding` ignores the left side of an assignment. An
             // `allow` would be an error in a crate that forbids the lint.
             quote_spanned!(at=> { *&mut ::reentry::__private::capture(&#name) = (); })
         } else {

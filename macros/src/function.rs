@@ -1,4 +1,4 @@
-//! The function under the attribute: its signature parsed, its body left as it was written.
+//! The function under the attribute: its signature is parsed, its body is not.
 
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
@@ -9,8 +9,8 @@ use syn::{
     visit::{self, Visit},
 };
 
-/// A function with a body that is still tokens: it is spliced, never taken apart, so that rustc
-/// reports what is wrong in it as if the attribute were not there.
+/// A function whose body is left as tokens, so that rustc reports the errors in the body as it does without the
+/// attribute.
 pub(crate) struct Function {
     pub(crate) attributes: Vec<Attribute>,
     pub(crate) visibility: Visibility,
@@ -51,7 +51,7 @@ impl Parse for Function {
 }
 
 impl Function {
-    /// The function with another body, in braces with the span of the user's own.
+    /// The function with another body, in braces that have the span of the user's braces.
     pub(crate) fn with_body(&self, body: &TokenStream) -> TokenStream {
         let Self {
             attributes,
@@ -64,21 +64,21 @@ impl Function {
         quote!(#(#attributes)* #visibility #signature #block)
     }
 
-    /// A block at the place of the function's own: rustc points there if its last value is
-    /// missing, and calls the arguments in it by their names.
+    /// A block with the span of the user's block: rustc points there if its last value is
+    /// missing, and names the arguments in it.
     pub(crate) fn braces(&self, statements: &TokenStream) -> Group {
         let mut block = Group::new(Delimiter::Brace, statements.clone());
         block.set_span(self.brace.span.join());
         block
     }
 
-    /// The function as it was written.
+    /// The function without changes.
     pub(crate) fn unchanged(&self) -> TokenStream {
         self.with_body(&self.body)
     }
 }
 
-/// One name that an argument binds.
+/// A name that an argument binds.
 pub(crate) struct Binding {
     /// The `#[cfg(..)]`s of the argument.
     pub(crate) conditions: Vec<Attribute>,
@@ -89,7 +89,7 @@ pub(crate) struct Binding {
 #[derive(Default)]
 pub(crate) struct Bindings {
     pub(crate) names: Vec<Binding>,
-    /// A pattern is a macro, so there may be names that cannot be seen here.
+    /// Whether a pattern is a macro, which may bind names that are not known here.
     pub(crate) incomplete: bool,
 }
 
@@ -123,7 +123,7 @@ impl Bindings {
         });
     }
 
-    /// Whether this is one of the names.
+    /// Whether `name` is one of the names.
     pub(crate) fn have(&self, name: &Ident) -> bool {
         self.names.iter().any(|binding| binding.name == *name)
     }
@@ -148,7 +148,7 @@ impl<'ast> Visit<'ast> for Bindings {
     }
 }
 
-/// Whether `name` stands in `code`, be it in the braces of a format string.
+/// Whether `code` contains `name`, in the braces of a format string as well.
 pub(crate) fn mentions(code: &TokenStream, name: &Ident) -> bool {
     code.clone().into_iter().any(|token| match token {
         TokenTree::Ident(ident) => ident == *name,
@@ -158,9 +158,9 @@ pub(crate) fn mentions(code: &TokenStream, name: &Ident) -> bool {
     })
 }
 
-/// The declared return type, unless it clearly is no `Result`.
+/// Returns the declared return type, unless it clearly is no `Result`.
 ///
-/// A path may be an alias of `Result`, so all but the best-known other types pass; for them the trait
+/// A path may be an alias of `Result`, so only the best-known other types are rejected. For the rest the trait
 /// bounds of the call report the mistake, at the return type.
 pub(crate) fn result_type(signature: &Signature) -> syn::Result<&Type> {
     match &signature.output {

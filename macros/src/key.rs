@@ -13,16 +13,16 @@ use crate::{
     unbound::unbound,
 };
 
-/// What computes the key.
+/// The expression of a key.
 pub(crate) enum Key {
-    /// The format string and what goes into its placeholders.
+    /// A format string, and the values of its placeholders.
     Template { format: LitStr, values: Vec<Expr> },
-    /// `key = …`.
+    /// The value of `key = …`.
     Value(Expr),
 }
 
 impl Key {
-    /// Reads a template, perhaps one of several, whose expressions are to name some of `bindings`.
+    /// Reads a template, which may be one of several. Its expressions must name some of `bindings`.
     pub(crate) fn template(
         literal: &LitStr,
         bindings: &Bindings,
@@ -67,7 +67,7 @@ impl Key {
         Ok(Self::Template { format, values })
     }
 
-    /// Takes `key = …` as it is, unless it is a text that looks like a template.
+    /// Reads `key = …`. Rejects a string that looks like a template.
     pub(crate) fn value(value: Expr, bindings: &Bindings) -> syn::Result<Self> {
         let Some(literal) = text_of(&value) else {
             return Ok(Self::Value(value));
@@ -89,7 +89,7 @@ impl Key {
     }
 }
 
-/// Whether this code in braces was probably meant for a template.
+/// Whether `code`, found between braces, was probably meant as an expression of a template.
 fn looks_filled_in(code: &str, bindings: &Bindings) -> bool {
     syn::parse_str::<Expr>(code).is_ok_and(|expression| {
         let is_name = matches!(&expression, Expr::Path(path) if path.path.get_ident().is_some());
@@ -97,12 +97,12 @@ fn looks_filled_in(code: &str, bindings: &Bindings) -> bool {
     })
 }
 
-/// The literal that an expression is, be it borrowed or made a `String`.
+/// The string literal of an expression that borrows it, or makes a `String` of it.
 fn text_of(value: &Expr) -> Option<&LitStr> {
     match value {
         Expr::Paren(inner) => text_of(&inner.expr),
         Expr::Reference(inner) => text_of(&inner.expr),
-        // As `.to_owned()`. One with arguments may well fill something in.
+        // For example `.to_owned()`. A method with arguments may fill in the braces.
         Expr::MethodCall(call) if call.args.is_empty() => text_of(&call.receiver),
         _ => string(value),
     }
@@ -121,10 +121,10 @@ impl ToTokens for Key {
     }
 }
 
-/// The error that no argument has the name that stands in the template.
+/// The error of a template with a name that no argument has.
 fn no_argument(name: &Ident, bindings: &Bindings, at: Span) -> syn::Error {
     let names = bindings.names.iter().map(|it| it.name.to_string());
-    // `#[async_trait]` gives names of this form to arguments that are patterns.
+    // `#[async_trait]` gives such names to arguments that are patterns.
     let names: Vec<_> = names.filter(|name| !name.starts_with("__arg")).collect();
     let all = || names.iter().map(String::as_str);
     let hint = match (names::nearest(&name.to_string(), all()), names.len()) {
@@ -136,25 +136,25 @@ fn no_argument(name: &Ident, bindings: &Bindings, at: Span) -> syn::Error {
     syn::Error::new(at, format!("no argument `{name}`; {hint}"))
 }
 
-/// The string that an expression is, if it is a literal.
+/// The string literal of an expression that is one.
 pub(crate) fn string(value: &Expr) -> Option<&LitStr> {
     match value {
         Expr::Lit(literal) => match &literal.lit {
             Lit::Str(literal) => Some(literal),
             _ => None,
         },
-        // A macro by example hands its `$x:expr` and `$x:literal` over in a group.
+        // `macro_rules!` passes `$x:expr` and `$x:literal` in a group.
         Expr::Group(group) => string(&group.expr),
         _ => None,
     }
 }
 
-/// Parses one placeholder; all its tokens carry the span of the template.
+/// Parses one placeholder. All its tokens have the span of the template.
 fn value(literal: &LitStr, text: &str, expression: &Expression<'_>) -> syn::Result<Expr> {
     let span = span_in(literal, text, expression.range.clone());
     let code = expression.code;
     match LitStr::new(code, span).parse::<Expr>() {
-        // `format!` would take it for a named argument.
+        // `format!` would read it as a named argument.
         Ok(Expr::Assign(_)) => Err(syn::Error::new(
             span,
             format!("`{code}` in the key template is an assignment"),
@@ -167,8 +167,8 @@ fn value(literal: &LitStr, text: &str, expression: &Expression<'_>) -> syn::Resu
     }
 }
 
-/// The place of a part of the template, where the compiler can tell: on nightly, and if no escape
-/// stands between.
+/// The span of a part of the template, if the compiler can tell it: on nightly, and only if there is no escape before
+/// the part.
 fn span_in(literal: &LitStr, text: &str, range: Range<usize>) -> Span {
     let token = literal.token();
     let written = token.to_string();

@@ -1,6 +1,6 @@
-//! Names that are not known, and which known one was probably meant.
+//! The known name that was probably meant by an unknown one.
 
-/// The name among `known` that `written` is probably meant to be.
+/// The name among `known` that was probably meant by `written`.
 pub(crate) fn nearest<'a>(
     written: &str,
     known: impl IntoIterator<Item = &'a str>,
@@ -14,8 +14,8 @@ pub(crate) fn nearest<'a>(
         .map(|(_, known)| known)
 }
 
-/// Between 0 and 1. A name with something before or after it, as `order_id` for `id`, is less like
-/// it than one with a letter or two wrong, and more than most others.
+/// The similarity of two names, from 0 to 1. A name with a prefix or a suffix, for example `order_id` for `id`, is less
+/// similar than a name with one or two wrong letters, and more similar than most others.
 fn similarity(written: &str, known: &str) -> f64 {
     const EXTENDED: f64 = 0.7;
     let (written, known) = (written.to_lowercase(), known.to_lowercase());
@@ -33,7 +33,7 @@ fn similarity(written: &str, known: &str) -> f64 {
     }
 }
 
-/// The names in backticks, for a message.
+/// The names in backticks, as a part of a message.
 pub(crate) fn list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let quoted: Vec<_> = names.into_iter().map(|name| format!("`{name}`")).collect();
     quoted.join(", ")

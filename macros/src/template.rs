@@ -1,10 +1,10 @@
-//! Key templates: text with expressions in braces, taken apart without looking at the code.
+//! Key templates: text with expressions in braces. The expressions are not parsed here.
 
 use std::ops::Range;
 
 use crate::scan::scan;
 
-/// A template taken apart.
+/// The parts of a template.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Template<'a> {
     /// The format string: the text with `{}` or `{:spec}` for each placeholder.
@@ -13,15 +13,15 @@ pub(crate) struct Template<'a> {
     pub(crate) expressions: Vec<Expression<'a>>,
 }
 
-/// What stands in one pair of braces, without its format spec.
+/// The expression in one pair of braces, without its format spec.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Expression<'a> {
     pub(crate) code: &'a str,
-    /// The bytes of the template it stands in.
+    /// The byte range of the expression in the template.
     pub(crate) range: Range<usize>,
 }
 
-/// What is wrong with a template, and where.
+/// A mistake in a template, and its place.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Flaw {
     pub(crate) message: String,
@@ -59,7 +59,7 @@ impl<'a> Template<'a> {
         Ok(template)
     }
 
-    /// Takes in the placeholder whose `{` stands at `open`; returns where the text goes on.
+    /// Reads the placeholder whose `{` is at `open`. Returns the offset after it.
     fn placeholder(&mut self, text: &'a str, open: usize) -> Result<usize, Flaw> {
         let Some(end) = scan(text, open + 1) else {
             let message = "unclosed `{` in the key template; write `{{` for a brace";
@@ -71,7 +71,7 @@ impl<'a> Template<'a> {
             let message = "empty placeholder in the key template; name an argument in the braces";
             return Err(flaw(message, open..end.brace + 1));
         }
-        // Both would have `format!` read further arguments, which a template does not have.
+        // With each of these `format!` would read further arguments, which a template does not have.
         if spec.contains('$') || spec.contains(".*") || spec.contains('{') {
             let message = format!("`{spec}`: a width or precision in a key template is a number");
             return Err(flaw(message, end.code..end.brace));

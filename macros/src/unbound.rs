@@ -1,14 +1,14 @@
-//! The names in an expression that it does not bind itself.
+//! The names that an expression uses, but does not bind.
 
 use syn::{
     Expr, Ident,
     visit::{self, Visit},
 };
 
-/// The names that `expression` takes from outside, as far as can be told without the compiler.
+/// The names that `expression` does not bind, as far as can be told without the compiler.
 ///
-/// A name that begins with an upper-case letter may be a constant, and one with a path is no
-/// variable. What stands in a closure or a block may be bound there, so that is left to the compiler.
+/// A name that begins with an upper-case letter may be a constant, and a path is no
+/// variable. Closures and blocks may bind names of their own, so they are left to the compiler.
 pub(crate) fn unbound(expression: &Expr) -> Vec<&Ident> {
     let mut names = Names(Vec::new());
     names.visit_expr(expression);
@@ -25,7 +25,7 @@ impl<'a> Visit<'a> for Names<'a> {
                 self.0.extend(name.filter(|name| is_variable(name)));
             }
             Expr::Call(call) => {
-                // The name of a function looks like that of a variable.
+                // The name of a function looks like the name of a variable.
                 if !matches!(*call.func, Expr::Path(_)) {
                     self.visit_expr(&call.func);
                 }

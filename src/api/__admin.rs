@@ -8,45 +8,15 @@ use crate::{
         locks::{Locks, on},
     },
     base::{
-        error::{LockError, LostReason, StoreError},
+        error::{LockError, LostReason},
         id::HoldId,
     },
     hold::held::Held,
-    store::{Presence, Renewal, Seen, members::Member, waits::Enclosing},
+    store::{Presence, Renew, Seen, Store, waits::Enclosing},
 };
 
-pub use crate::store::members::{Reply, Role};
-
-/// One of the servers, with a connection of its own to it, which is made by the first command. Clones share it.
-#[derive(Clone, Debug)]
-pub struct Server(Member);
-
-impl Server {
-    /// What it does.
-    #[must_use]
-    pub fn role(&self) -> &Role {
-        &self.0.role
-    }
-
-    /// Where it is, without the password.
-    #[must_use]
-    pub fn address(&self) -> &str {
-        self.0.commands.address()
-    }
-
-    /// Sends one command, once, and waits for the answer. What the server refuses is [`Reply::Error`].
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError`] if there is no connection, or no answer.
-    pub async fn command<W: AsRef<[u8]>>(
-        &self,
-        words: impl IntoIterator<Item = W>,
-    ) -> Result<Reply, StoreError> {
-        let words = words.into_iter().map(|word| word.as_ref().to_vec());
-        self.0.commands.command(words.collect()).await
-    }
-}
+#[cfg(feature = "__admin")]
+pub use crate::store::redis::Seeds;
 
 impl LocksBuilder {
     /// The program runs inside these holds, each with its key in the store: another program has taken them, and releases
@@ -63,19 +33,6 @@ impl LocksBuilder {
 }
 
 impl Locks {
-    /// The servers: of several, as far as the sentinels, or the servers of the cluster, know them. None in memory, and none
-    /// over a pool without a URL.
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::Store`] if none of those that were given answers.
-    #[doc(hidden)]
-    pub async fn __servers(&self) -> Result<Vec<Server>, LockError> {
-        let members = self.engine().store().survey().members().await;
-        let members = members.map_err(|source| LockError::Store { key: None, source })?;
-        Ok(members.into_iter().map(Server).collect())
-    }
-
     /// What stands in one lock, as a [list](Self::list) shows it: at a bounded cost, however many wait. `None` if it is
     /// free, or does not look like a lock.
     ///
@@ -93,8 +50,7 @@ impl Locks {
     #[doc(hidden)]
     #[must_use]
     pub fn __refuses_key(&self, error: &LockError) -> bool {
-        let survey = self.engine().store().survey();
-        matches!(error, LockError::Store { source, .. } if survey.refuses_key(source))
+        matches!(error, LockError::Store { source, .. } if Store::rejects_key(source))
     }
 
     /// Renews a lock now, as its holder does from time to time.
@@ -106,7 +62,11 @@ impl Locks {
     pub async fn __renew(&self, held: &Held) -> Result<(), LockError> {
         let key = self.engine().open_key(held.key())?;
         let (hold, ttl) = (held.hold_id(), held.remaining());
-        let renewed = self.engine().store().renew(&key, Renewal { hold, ttl });
+        let renewed = self.engine().store().ask(Renew {
+            key: key.clone(),
+            hold,
+            ttl,
+        });
         match renewed.await.map_err(on(&key))? {
             Presence::Present => Ok(()),
             Presence::Gone => Err(LockError::Lost {

@@ -3,7 +3,10 @@
 
 use ::redis::parse_redis_value;
 
-use crate::{base::id, store::redis};
+use crate::{
+    base::id,
+    store::{redis, verbs::properties},
+};
 
 /// Lines: the prefix, the name of a lock, and the name of another one.
 pub fn key(text: &str) {
@@ -20,13 +23,13 @@ pub fn id(text: &str) {
 /// A reply as it comes over the wire.
 pub fn reply(wire: &[u8]) {
     if let Ok(reply) = parse_redis_value(wire) {
-        redis::reply(&reply);
+        properties::reply(&reply);
     }
 }
 
 /// A message to an inbox.
 pub fn message(text: &str) {
-    redis::message(text);
+    properties::message(text);
 }
 
 /// A URL; the place of its secret is the end of the first line.

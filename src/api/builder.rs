@@ -1,21 +1,22 @@
 //! How a `Locks` is set up.
 
-use std::{fmt, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
-use deadpool_redis::Pool;
-
-#[cfg(feature = "metrics")]
-use crate::base::metrics::Class;
 #[cfg(any(test, feature = "test-util"))]
-use crate::store::server::MemoryServer;
+use crate::store::{Store, redis::Timeouts};
 use crate::{
-    base::options::{DepthSync, OnLost, Options, Queueing, Reentrancy, Wait},
-    store::{redis::Servers, waits::Enclosing},
+    base::{
+        metrics::Classifier,
+        options::{DepthSync, OnLost, Options, Queueing, Reentrancy, WaitLimit},
+    },
+    store::{
+        redis::{Servers, link::source::Source},
+        waits::Enclosing,
+    },
 };
 
-#[cfg(feature = "metrics")]
-mod metrics;
 mod open;
+mod pool;
 mod queueing;
 mod servers;
 
@@ -43,18 +44,22 @@ mod servers;
 pub struct LocksBuilder {
     url: Option<String>,
     servers: Option<Servers>,
-    pool: Option<Pool>,
+    /// Where connections for commands come from, if not from the URL or the servers.
+    commands: Option<Arc<dyn Source>>,
     #[cfg(any(test, feature = "test-util"))]
-    pub(super) server: Option<MemoryServer>,
+    pub(crate) store: Option<OpenStore>,
     prefix: String,
     pub(super) options: Options,
     pub(super) queueing: Queueing,
     pub(super) inside: Vec<Enclosing>,
     connect_timeout: Option<Duration>,
     response_timeout: Option<Duration>,
-    #[cfg(feature = "metrics")]
-    class: Option<Class>,
+    class: Classifier,
 }
+
+/// Opens the store of one process.
+#[cfg(any(test, feature = "test-util"))]
+type OpenStore = Arc<dyn Fn(Timeouts) -> Arc<Store> + Send + Sync>;
 
 impl LocksBuilder {
     /// The prefix of every key in the store (default: none). The API shows keys without it.
@@ -133,7 +138,7 @@ impl LocksBuilder {
     /// # }
     /// ```
     pub fn wait_forever(mut self) -> Self {
-        self.options.wait = Some(Wait::Forever);
+        self.options.wait = Some(WaitLimit::Forever);
         self
     }
 
@@ -214,6 +219,37 @@ impl LocksBuilder {
     /// ```
     pub fn depth_sync(mut self, depth_sync: DepthSync) -> Self {
         self.options.depth_sync = Some(depth_sync);
+        self
+    }
+
+    /// What the metrics say of a key: the label `class` (default: there is none).
+    ///
+    /// Keys are no labels, since each combination of labels is a time series of its own, and there may be
+    /// millions of keys. So let there be few classes, and let them depend on what the key is about rather than on the number in
+    /// it. `class` is called for each acquisition, with the key without the prefix.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// // "order:42" is counted as "order".
+    /// let locks = reentry::Locks::builder()
+    ///     .url("memory:")
+    ///     .metrics_class(|key| key.split(':').next().unwrap_or("other").to_owned())
+    ///     .build()
+    ///     .await?;
+    /// assert_eq!(locks.with_lock("order:42", async { 6 * 7 }).await?, 42);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "metrics")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "metrics")))]
+    pub fn metrics_class<S: Into<Arc<str>>>(
+        mut self,
+        class: impl Fn(&str) -> S + Send + Sync + 'static,
+    ) -> Self {
+        self.class = Classifier::new(class);
         self
     }
 }

@@ -59,8 +59,8 @@ impl Locks {
     /// lock that the store did not release in time, or refused to release.
     ///
     /// A service calls it as soon as it is asked to end, and awaits its requests or jobs after that: so those that wait
-    /// for a lock do not delay its end. `cargo run --example axum_orders` shows it for a web service, `cargo run --example
-    /// worker` for jobs.
+    /// for a lock do not delay its end. In the repository, `cargo run --example axum_orders` shows it for a web service,
+    /// and `cargo run --example worker` for jobs.
     ///
     /// # Cancel safety
     ///

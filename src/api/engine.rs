@@ -8,16 +8,14 @@ use std::{
 
 use tokio::{runtime::Handle, time::Instant};
 
-#[cfg(feature = "metrics")]
-use crate::base::metrics::Class;
 use crate::{
     base::{
         acquisition::Acquisition,
         error::{LockError, StoreError},
         id::HoldId,
         key::LockKey,
-        metrics,
-        options::{Options, Queueing, Reentrancy, Terms, Wait, Wake, config},
+        metrics::{self, Classifier},
+        options::{Options, Queueing, Reentrancy, Terms, WaitLimit, Wake, config},
         span::Span,
     },
     hold::{
@@ -29,7 +27,9 @@ use crate::{
         scope::{self, LocksId},
     },
     queue::LocalQueues,
-    store::{ForcedMessage, Holders as _, Seen, Store, waits::Enclosing},
+    store::{
+        ForceRelease, ForcedMessage, Holders as _, Inspect, Seen, Snapshot, Store, waits::Enclosing,
+    },
 };
 
 mod several;
@@ -43,8 +43,7 @@ pub(crate) struct Engine {
     published: Arc<PublishedCount>,
     /// The holds around the whole process.
     inside: Box<[Enclosing]>,
-    #[cfg(feature = "metrics")]
-    class: Option<Class>,
+    class: Classifier,
 }
 
 /// The parts of an engine that the builder chooses.
@@ -55,19 +54,17 @@ pub(crate) struct Setup {
     pub(crate) response_timeout: Duration,
     pub(crate) queueing: Queueing,
     pub(crate) inside: Vec<Enclosing>,
-    #[cfg(feature = "metrics")]
-    pub(crate) class: Option<Class>,
+    pub(crate) class: Classifier,
 }
 
 impl Engine {
-    pub(crate) fn new(store: Arc<dyn Store>, setup: Setup) -> Arc<Self> {
+    pub(crate) fn new(store: Arc<Store>, setup: Setup) -> Arc<Self> {
         let Setup {
             prefix,
             defaults,
             response_timeout,
             queueing,
             inside,
-            #[cfg(feature = "metrics")]
             class,
         } = setup;
         metrics::describe();
@@ -83,7 +80,6 @@ impl Engine {
             renewals,
             published: Arc::default(),
             inside: inside.into(),
-            #[cfg(feature = "metrics")]
             class,
         })
     }
@@ -96,14 +92,13 @@ impl Engine {
         &self.renewals
     }
 
-    pub(crate) fn store(&self) -> &Arc<dyn Store> {
+    pub(crate) fn store(&self) -> &Arc<Store> {
         self.renewals.store()
     }
 
     pub(crate) fn key(&self, name: &str) -> Result<LockKey, LockError> {
-        let key = LockKey::new(&self.prefix, name)?;
-        #[cfg(feature = "metrics")]
-        let key = key.with_class(self.class.as_ref().map(|class| class.of(name)));
+        let mut key = LockKey::new(&self.prefix, name)?;
+        key.set_class(self.class.class(name));
         Ok(key)
     }
 
@@ -132,6 +127,11 @@ impl Engine {
         &self.prefix
     }
 
+    /// Shows what stands in a lock.
+    pub(super) async fn look(&self, key: &LockKey) -> Result<Option<Snapshot>, StoreError> {
+        self.store().ask(Inspect::of(key)).await
+    }
+
     /// Takes the lock away from those holders that were seen, as far as they are still there, and returns them. Those in
     /// this process learn it at once.
     pub(super) async fn force_release(
@@ -139,7 +139,11 @@ impl Engine {
         key: &LockKey,
         seen: Seen,
     ) -> Result<Vec<String>, StoreError> {
-        let ended = self.store().force_release(key, seen).await?.into_iter();
+        let asked = self.store().ask(ForceRelease {
+            key: key.clone(),
+            seen,
+        });
+        let ended = asked.await?.into_iter();
         let ended = ended.filter_map(|field| String::from_utf8(field).ok());
         let ended: Vec<_> = ended.collect();
         self.renewals.forced(ForcedMessage {
@@ -280,7 +284,7 @@ impl Engine {
 /// Not for a permit: it is there as soon as one of its holders leaves, whichever, so a ring through one of them need not
 /// be a deadlock.
 fn detects(terms: Terms) -> bool {
-    terms.detect_deadlocks && terms.wait != Wait::Never && terms.permits.is_none()
+    terms.detect_deadlocks && terms.wait != WaitLimit::Never && terms.permits.is_none()
 }
 
 fn present_runtime() -> Result<Handle, LockError> {

@@ -11,7 +11,10 @@ use crate::{
         locks::{Locks, on},
     },
     base::{error::LockError, glob, key::LockKey},
-    store::survey::{Cursor, Scan, Scanned},
+    store::{
+        Glance, Store,
+        scan::{Cursor, Scan, Scanned},
+    },
 };
 
 /// How many keys a page looks at by default: a server of today is busy with that for a part of a millisecond.
@@ -183,7 +186,6 @@ impl LockList {
             return Ok(None);
         };
         self.engine.check_open_for(&self.pattern)?;
-        let survey = self.engine.store().survey();
         let scan = Scan {
             pattern: Arc::clone(&self.full),
             count: self.page,
@@ -194,7 +196,9 @@ impl LockList {
             unnamed,
             next,
             progress,
-        } = survey
+        } = self
+            .engine
+            .store()
             .scan(scan)
             .await
             .map_err(|source| LockError::Store { key: None, source })?;
@@ -208,7 +212,7 @@ impl LockList {
         while let Some(glanced) = glances.next().await {
             match glanced {
                 // `SCAN` knows no key patterns, and asked again the key would be refused again.
-                Err(LockError::Store { source, .. }) if survey.refuses_key(&source) => {}
+                Err(LockError::Store { source, .. }) if Store::rejects_key(&source) => {}
                 glanced => page.extend(glanced?),
             }
         }
@@ -268,7 +272,7 @@ impl LockList {
 
 /// What stands in a lock, if it looks like one.
 pub(super) async fn glance(engine: &Engine, key: LockKey) -> Result<Option<ListedLock>, LockError> {
-    let glanced = engine.store().survey().glance(&key);
+    let glanced = engine.store().ask(Glance { key: key.clone() });
     let glanced = glanced.await.map_err(on(&key))?;
     Ok(glanced.map(|glance| ListedLock {
         holders: glance.holders,

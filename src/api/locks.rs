@@ -50,7 +50,7 @@ impl Locks {
         Self { engine }
     }
 
-    pub(super) fn engine(&self) -> &Engine {
+    pub(crate) fn engine(&self) -> &Engine {
         &self.engine
     }
 
@@ -251,7 +251,7 @@ impl Locks {
     /// ```
     pub async fn inspect(&self, key: impl AsRef<str>) -> Result<Option<LockInfo>, LockError> {
         let key = self.engine.open_key(key.as_ref())?;
-        let snapshot = self.engine.store().inspect(&key).await.map_err(on(&key))?;
+        let snapshot = self.engine.look(&key).await.map_err(on(&key))?;
         Ok(snapshot.map(|snapshot| LockInfo::new(snapshot, self.engine.waiters(&key))))
     }
 
@@ -290,7 +290,7 @@ impl Locks {
     /// ```
     pub async fn force_release(&self, key: impl AsRef<str>) -> Result<bool, LockError> {
         let key = self.engine.open_key(key.as_ref())?;
-        let snapshot = self.engine.store().inspect(&key).await.map_err(on(&key))?;
+        let snapshot = self.engine.look(&key).await.map_err(on(&key))?;
         let Some(snapshot) = snapshot else {
             return Ok(false);
         };

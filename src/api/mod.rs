@@ -18,8 +18,6 @@ mod readers;
 pub(crate) mod request;
 mod semaphore;
 pub(crate) mod spawn;
-#[cfg(any(test, feature = "test-util"))]
-pub mod testing;
 pub(crate) mod with_lock;
 
 #[cfg(any(test, feature = "__admin"))]

@@ -8,10 +8,7 @@ use crate::{
         locks::{Locks, on},
     },
     base::{error::LockError, id::HoldId, mode::Mode},
-    store::{
-        StoreTime,
-        survey::{QueuePage, Queued, QueuedProcess},
-    },
+    store::{Queue, Queued, QueuedProcess, StoreTime},
 };
 
 /// How many processes a page shows by default.
@@ -163,11 +160,11 @@ impl LockQueue {
             return Ok(None);
         };
         let key = self.engine.open_key(&self.key)?;
-        let page = QueuePage {
+        let queued = self.engine.store().ask(Queue {
+            key: key.clone(),
             after,
             count: self.page,
-        };
-        let queued = self.engine.store().survey().queue(&key, page);
+        });
         let Queued {
             at,
             places,

@@ -11,7 +11,7 @@ use crate::{
     base::{
         confirm::Replicas,
         error::LockError,
-        options::{DepthSync, OnLost, Options, Reentrancy, Wait},
+        options::{DepthSync, OnLost, Options, Reentrancy, WaitLimit},
     },
 };
 
@@ -124,7 +124,7 @@ impl<K> LockRequest<K> {
     /// # }
     /// ```
     pub fn wait_forever(mut self) -> Self {
-        self.options.wait = Some(Wait::Forever);
+        self.options.wait = Some(WaitLimit::Forever);
         self
     }
 
@@ -146,7 +146,7 @@ impl<K> LockRequest<K> {
     /// # }
     /// ```
     pub fn no_wait(mut self) -> Self {
-        self.options.wait = Some(Wait::Never);
+        self.options.wait = Some(WaitLimit::Never);
         self
     }
 

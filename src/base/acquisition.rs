@@ -1,10 +1,10 @@
-//! An outermost acquisition as it is seen from outside: its span, what it came to, and how long that took.
+//! The report of an outermost acquisition: its span, its outcome, and how long it took.
 
 use tokio::time::Instant;
 
 use crate::base::{error::LockError, key::LockKey, metrics, mode::Mode, span::Span};
 
-/// Reports an acquisition until it ends. One that is dropped before was cancelled.
+/// Reports an acquisition until it ends. An acquisition that is dropped before its end was cancelled.
 pub(crate) struct Acquisition<'a> {
     keys: &'a [LockKey],
     mode: Mode,
@@ -14,10 +14,10 @@ pub(crate) struct Acquisition<'a> {
 }
 
 impl<'a> Acquisition<'a> {
-    /// One of the locks of these keys begins.
+    /// An acquisition of these keys begins.
     pub(crate) fn begin(keys: &'a [LockKey], mode: Mode, since: Instant) -> Self {
         for key in keys {
-            metrics::acquisition_began(key, mode);
+            metrics::acquisition_began(key.class(), mode);
         }
         Self {
             keys,
@@ -32,11 +32,11 @@ impl<'a> Acquisition<'a> {
         &self.span
     }
 
-    /// What a step of it came to, as it was. It ends with an error.
+    /// Returns the result of a step as it is, and notes its error, which ends the acquisition.
     pub(crate) fn noted<T>(&mut self, step: Result<T, LockError>) -> Result<T, LockError> {
         step.inspect_err(|error| {
             self.outcome = outcome(error);
-            // To find a lock busy is what a caller may ask for.
+            // A caller may ask only whether the lock is free, so a busy lock is no failure.
             if !matches!(error, LockError::Busy { .. }) {
                 self.span.fail(self.outcome);
             }
@@ -52,12 +52,12 @@ impl Drop for Acquisition<'_> {
     fn drop(&mut self) {
         self.span.end(self.outcome);
         for key in self.keys {
-            metrics::acquisition_ended(key, self.mode, self.outcome, || self.since.elapsed());
+            metrics::acquisition_ended(key.class(), self.mode, self.outcome, self.since);
         }
     }
 }
 
-/// In spans and metrics.
+/// The outcome of an acquisition that ended with `error`, as spans and metrics name it.
 fn outcome(error: &LockError) -> &'static str {
     match error {
         LockError::Busy { .. } => "busy",
@@ -67,7 +67,7 @@ fn outcome(error: &LockError) -> &'static str {
         LockError::Closed { .. } => "closed",
         LockError::Lost { .. } => "lost",
         LockError::Store { .. } => "store",
-        // Nothing is sent for these.
+        // No request is sent for these.
         LockError::AlreadyHeld { .. }
         | LockError::Upgrade { .. }
         | LockError::InUse { .. }

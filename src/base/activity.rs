@@ -1,23 +1,26 @@
-//! What goes on in one `Locks`, so that its end can be awaited.
+//! The work that goes on in one `Locks`, counted, so that its end can be awaited.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use tokio::sync::Notify;
 
-/// The acquisitions, holds, and releases of one `Locks`, and whether it is closed.
+use crate::base::notify::until;
+
+/// The number of acquisitions, holds and releases of one `Locks`, and whether it is closed.
 ///
-/// What goes on is counted before what it follows from is not any more: so the count is 0 only when nothing is left.
+/// Work that follows from other work is counted before the other work is uncounted: a release before its hold. So the
+/// count is 0 only when nothing is left to do.
 #[derive(Debug, Default)]
 pub(crate) struct Activity {
     count: AtomicUsize,
     is_closed: AtomicBool,
     closed: Notify,
-    /// Told when nothing is left, once it is closed.
+    /// Notified when the count is 0, once the `Locks` is closed.
     over: Notify,
 }
 
 impl Activity {
-    /// Something goes on until [`end`](Self::end).
+    /// Counts work that goes on until [`end`](Self::end).
     pub(crate) fn begin(&self) {
         self.count.fetch_add(1, Ordering::SeqCst);
     }
@@ -28,49 +31,35 @@ impl Activity {
         }
     }
 
-    /// Something goes on until the value is dropped.
+    /// Counts work that goes on until the returned value is dropped.
     pub(crate) fn during(&self) -> During<'_> {
         self.begin();
         During(self)
     }
 
-    /// How much goes on.
+    /// The amount of work that goes on.
     pub(crate) fn count(&self) -> usize {
         self.count.load(Ordering::SeqCst)
     }
 
-    /// Nothing new begins from now on.
+    /// Closes the `Locks`: no acquisition begins from now on.
     pub(crate) fn close(&self) {
         self.is_closed.store(true, Ordering::SeqCst);
         self.closed.notify_waiters();
     }
 
-    /// Resolves when it is closed.
+    /// Resolves when the `Locks` is closed.
     pub(crate) async fn until_closed(&self) {
-        until(&self.closed, || self.is_closed()).await;
+        until(&self.closed, || self.is_closed().then_some(())).await;
     }
 
     pub(crate) fn is_closed(&self) -> bool {
         self.is_closed.load(Ordering::SeqCst)
     }
 
-    /// Resolves when nothing goes on any more. It has to be closed before.
+    /// Resolves when no work goes on any more. The `Locks` must be closed before.
     pub(crate) async fn until_over(&self) {
-        until(&self.over, || self.count() == 0).await;
-    }
-}
-
-/// Resolves when this is so, which is told whenever it becomes so.
-async fn until(told: &Notify, is_so: impl Fn() -> bool) {
-    loop {
-        let told = told.notified();
-        tokio::pin!(told);
-        // Registered before the check, so that a change between the two still wakes us.
-        told.as_mut().enable();
-        if is_so() {
-            return;
-        }
-        told.await;
+        until(&self.over, || (self.count() == 0).then_some(())).await;
     }
 }
 

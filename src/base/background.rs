@@ -1,4 +1,4 @@
-//! Work that must be finished even if no caller waits for it: releases, and acquires to be undone.
+//! Work that must be finished even if no caller waits for it: releases, and the undoing of acquires.
 
 use std::{
     fmt,
@@ -10,26 +10,26 @@ use tokio::runtime::Handle;
 
 use crate::base::{metrics, span::Span};
 
-/// Runs work on the runtime for which no caller waits.
+/// Runs work for which no caller waits on the runtime.
 pub(crate) fn spawn(runtime: &Handle, work: impl Future<Output: Send> + Send + 'static) {
-    let counted = Counted::begin();
+    let task = BackgroundTask::begin();
     drop(runtime.spawn(async move {
-        let _counted = counted;
+        let _task = task;
         work.await
     }));
 }
 
-/// Work that is under way until this is dropped, with it or with its runtime.
-struct Counted;
+/// A task that the metrics count until the value is dropped: with its work, or with its runtime.
+struct BackgroundTask;
 
-impl Counted {
+impl BackgroundTask {
     fn begin() -> Self {
         metrics::background(1.0);
         Self
     }
 }
 
-impl Drop for Counted {
+impl Drop for BackgroundTask {
     fn drop(&mut self) {
         metrics::background(-1.0);
     }
@@ -37,8 +37,8 @@ impl Drop for Counted {
 
 /// Work that goes on in the background when its waiter is dropped.
 ///
-/// It is polled inside of its span. It carries the handle of a runtime, so that the waiter may be dropped on any
-/// thread. Without one it goes on on the runtime on which the waiter is dropped.
+/// The work is polled inside its span. `runtime` is where it goes on, so that the waiter may be dropped on any thread;
+/// without `runtime`, the work goes on in the runtime in which the waiter is dropped.
 pub(crate) struct Handover<T: Send + 'static> {
     work: Option<Pin<Box<dyn Future<Output = T> + Send>>>,
     runtime: Option<Handle>,
@@ -82,7 +82,7 @@ impl<T: Send + 'static> Future for Handover<T> {
 impl<T: Send + 'static> Drop for Handover<T> {
     fn drop(&mut self) {
         let runtime = self.runtime.take().or_else(|| Handle::try_current().ok());
-        // If no runtime is there the lease ends by itself.
+        // Without a runtime the lease expires by itself.
         if let (Some(work), Some(runtime)) = (self.work.take(), runtime) {
             spawn(&runtime, self.span.around(work));
         }

@@ -1,55 +1,106 @@
-//! The pauses between two attempts at what must get through.
+//! The growing pauses between attempts.
 
-use std::{fmt, time::Duration};
+use std::time::Duration;
 
 use backon::{BackoffBuilder, ExponentialBuilder};
 
-/// The pauses between two attempts at a request that must get through.
-pub(crate) fn pauses() -> impl Iterator<Item = Duration> {
-    growing_pauses(Duration::from_millis(500), 2.0)
-}
+/// The first pause of each series, jitter aside.
+const SHORTEST: Duration = Duration::from_millis(10);
 
-/// Pauses that grow by `factor` from 10 ms to `longest`. The jitter adds up to as much again to each.
-pub(crate) fn growing_pauses(
+/// Every series has reached its longest pause before it has made so many.
+const MOST: usize = 64;
+
+/// A series of pauses, from 10 ms to a longest one. Jitter adds up to as much again to each.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(test, derive(PartialEq, Eq, Hash))]
+pub(crate) struct Backoff {
     longest: Duration,
-    factor: f32,
-) -> impl Iterator<Item = Duration> + Send {
-    ExponentialBuilder::new()
-        .with_min_delay(Duration::from_millis(10))
-        .with_max_delay(longest)
-        .with_factor(factor)
-        .with_jitter()
-        .without_max_times()
-        .build()
+    growth: Growth,
+    made: usize,
 }
 
-/// Pauses that double, until they begin anew.
-pub(crate) struct Pauses {
-    longest: Duration,
-    pauses: Box<dyn Iterator<Item = Duration> + Send>,
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(test, derive(PartialEq, Eq, Hash))]
+enum Growth {
+    Doubling,
+    Slow,
 }
 
-impl Pauses {
-    pub(crate) fn new(longest: Duration) -> Self {
+impl Backoff {
+    /// Pauses of which each is twice as long as the one before.
+    pub(crate) const fn doubling(longest: Duration) -> Self {
+        Self::growing(longest, Growth::Doubling)
+    }
+
+    /// Pauses of which each is half as long again as the one before.
+    pub(crate) const fn slow(longest: Duration) -> Self {
+        Self::growing(longest, Growth::Slow)
+    }
+
+    const fn growing(longest: Duration, growth: Growth) -> Self {
         Self {
             longest,
-            pauses: Box::new(growing_pauses(longest, 2.0)),
+            growth,
+            made: 0,
         }
     }
 
-    pub(crate) fn next(&mut self) -> Duration {
-        self.pauses.next().unwrap_or(self.longest)
+    pub(crate) fn next_pause(&mut self) -> Duration {
+        let factor = match self.growth {
+            Growth::Doubling => 2.0,
+            Growth::Slow => 1.5,
+        };
+        let series = ExponentialBuilder::new()
+            .with_min_delay(SHORTEST)
+            .with_max_delay(self.longest)
+            .with_factor(factor)
+            .with_jitter()
+            .without_max_times();
+        let pause = series.build().nth(self.made);
+        self.made = (self.made + 1).min(MOST);
+        pause.unwrap_or(self.longest)
     }
 
-    pub(crate) fn begin_anew(&mut self) {
-        *self = Self::new(self.longest);
+    /// Begins the series anew.
+    pub(crate) fn reset(&mut self) {
+        self.made = 0;
     }
 }
 
-impl fmt::Debug for Pauses {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pauses")
-            .field("longest", &self.longest)
-            .finish_non_exhaustive()
+/// The pauses between attempts at a request that must get through.
+impl Default for Backoff {
+    fn default() -> Self {
+        Self::doubling(Duration::from_millis(500))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn pauses_grow_up_to_the_longest_and_begin_anew() {
+        let slow = Backoff::slow(50 * MS);
+        let doubling = Backoff::doubling(100 * MS);
+        for (mut backoff, expected) in [
+            (slow, [10_000, 15_000, 22_500, 33_750, 50_000, 50_000]),
+            (doubling, [10_000, 20_000, 40_000, 80_000, 100_000, 100_000]),
+        ] {
+            for _ in 0..2 {
+                for least in expected.map(Duration::from_micros) {
+                    let pause = backoff.next_pause();
+                    assert!((least..=2 * least).contains(&pause), "{least:?}: {pause:?}");
+                }
+                backoff.reset();
+            }
+        }
+    }
+
+    #[test]
+    fn those_that_begin_together_do_not_stay_together() {
+        let pauses: Vec<_> = (0..10).map(|_| Backoff::default().next_pause()).collect();
+        assert!(pauses.iter().any(|pause| *pause != pauses[0]), "{pauses:?}");
     }
 }

@@ -1,7 +1,7 @@
-//! Until when a lease is certain (P5).
+//! The deadline of a lease: the instant up to which the lock is certain to be held (P5).
 //!
 //! A lease counts from the instant *before* the request that won or renewed it was sent, less a margin
-//! for clocks that run at different rates. So it ends here before it ends in the store, however long the
+//! for clocks that run at different rates. So it expires here before it expires in the store, however long the
 //! request and its answer travelled. See Gray and Cheriton, [*Leases*](https://doi.org/10.1145/74850.74870),
 //! 1989.
 
@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The least margin. Above it the margin is 1 % of the lease.
+/// The shortest margin. The margin of a longer lease is 1 % of it.
 const MIN_MARGIN: Duration = Duration::from_millis(5);
 
-/// The instant up to which a lease that was asked for at `sent` is certain.
+/// The deadline of a lease that was requested at `sent`.
 pub(crate) fn deadline(sent: Instant, lease: Duration) -> Instant {
     sent + lease.saturating_sub(MIN_MARGIN.max(lease / 100))
 }

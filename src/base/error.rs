@@ -1,4 +1,4 @@
-//! What can go wrong, as far as callers would act differently on it.
+//! The errors of the crate: one variant for each case in which a caller acts differently.
 
 use std::{fmt, time::Duration};
 
@@ -8,8 +8,8 @@ pub use crate::base::{lost_reason::LostReason, store_error::StoreError};
 
 /// Why a lock could not be taken, kept or found.
 ///
-/// Variants about one lock name its key as the caller wrote it, without the prefix. No message holds
-/// a password. What the store said is the [`source`](std::error::Error::source): print the whole chain, as
+/// Variants about one lock name its key as the caller wrote it, without the prefix. No message contains
+/// a password. The error of the store is the [`source`](std::error::Error::source): print the whole chain, as
 /// `{:#}` of the usual error reporters does.
 ///
 /// # What to do
@@ -18,19 +18,19 @@ pub use crate::base::{lost_reason::LostReason, store_error::StoreError};
 /// |---|---|---|---|
 /// | `Busy`, `Timeout` | [`is_contended`](Self::is_contended) | try again later: another caller has the lock | 409 |
 /// | `Store`, `Unconfirmed`, `Timeout` with a source | [`is_unavailable`](Self::is_unavailable) | try again later: the store, or a replica, is away | 503 |
-/// | `Closed`, `Lost` for that reason | [`is_closed`](Self::is_closed) | try at another replica: this one leaves | 503 |
+/// | `Closed`, `Lost` for that reason | [`is_closed`](Self::is_closed) | try another instance of the service: this one is shutting down | 503 |
 /// | `Deadlock` | [`is_deadlock`](Self::is_deadlock) | run the outermost section again | 409 |
-/// | `Lost` | [`is_lost`](Self::is_lost) | the body did not come to its end: look at what it has done, then run it again | 500 |
-/// | `AlreadyHeld`, `Upgrade`, `InUse`, `InvalidKey`, `Config`, `NoLocks`, `AlreadyInstalled` | | mend the program | 500 |
+/// | `Lost` | [`is_lost`](Self::is_lost) | the body did not finish: check what it has done, then run it again | 500 |
+/// | `AlreadyHeld`, `Upgrade`, `InUse`, `InvalidKey`, `Config`, `NoLocks`, `AlreadyInstalled` | | fix the program | 500 |
 ///
-/// `cargo run --example axum_orders` is a web service that answers so.
+/// In the repository, `cargo run --example axum_orders` is a web service that returns these statuses.
 ///
 /// # Examples
 ///
 /// ```
 /// use reentry::LockError;
 ///
-/// /// The status of a request that failed so.
+/// /// The HTTP status of a request that failed with this error.
 /// fn status(error: &LockError) -> u16 {
 ///     if error.is_contended() || error.is_deadlock() {
 ///         409
@@ -62,63 +62,63 @@ pub enum LockError {
         key: String,
         /// How long the caller waited.
         waited: Duration,
-        /// Who held the lock shortly before the end of the wait; `None` if the store failed in the end, or did not say
-        /// it in time.
+        /// The holder of the lock shortly before the end of the wait; `None` if the store failed in the end, or did not
+        /// name the holder in time.
         holder: Option<Box<HeldBy>>,
-        /// The last error of the store, or that it gave no answer, if the store failed in the end; `None`
-        /// if it answered.
+        /// The last error of the store, which may be that it did not answer in time; `None` if the store answered in the
+        /// end.
         source: Option<StoreError>,
     },
-    /// Another hold has the lock, and the caller did not want to wait.
+    /// Another hold has the lock, and the request was made without waiting.
     #[error("`{key}` is locked")]
     #[non_exhaustive]
     Busy {
-        /// The key that was asked for.
+        /// The key that was requested.
         key: String,
     },
-    /// The lock was held, and was lost before the body had finished.
+    /// The lock was held, and was lost before the body finished.
     ///
-    /// What the body did up to then may have met the work of the next holder: see
+    /// The body may have worked beside the next holder for a while: see
     /// [`FencingToken`](crate::FencingToken).
     #[error("lost the lock on `{key}`: {reason}")]
     #[non_exhaustive]
     Lost {
         /// The key that was held.
         key: String,
-        /// How it was lost.
+        /// How the lock was lost.
         reason: LostReason,
     },
-    /// An enclosing call holds the lock, and the request forbids to re-enter it
+    /// An enclosing call holds the lock, and the request forbids re-entering it
     /// ([`Reentrancy::Forbid`](crate::Reentrancy::Forbid)).
     #[error("`{key}` is already held by an enclosing call")]
     #[non_exhaustive]
     AlreadyHeld {
-        /// The key that was asked for.
+        /// The key that was requested.
         key: String,
     },
     /// An enclosing call shares the lock, as a reader, and the request wants it exclusively. Two readers that
-    /// both wait for the other one to leave would wait until their `wait` is over. Nothing was sent.
+    /// wait for each other to leave would wait until their `wait` is over. No request was sent.
     ///
-    /// Take the lock exclusively from the first, and [downgrade](crate::Held::downgrade) it.
+    /// Take the lock exclusively from the start, and [downgrade](crate::Held::downgrade) it.
     #[error("`{key}` is shared by an enclosing call, and cannot be taken exclusively under it")]
     #[non_exhaustive]
     Upgrade {
-        /// The key that was asked for.
+        /// The key that was requested.
         key: String,
     },
-    /// The lock cannot be [downgraded](crate::Held::downgrade), since nested calls or spawned work are inside
-    /// of it. Nothing was sent.
+    /// The lock cannot be [downgraded](crate::Held::downgrade), since nested calls or spawned work are
+    /// inside it. No request was sent.
     #[error("`{key}` is in use by nested calls or by spawned work")]
     #[non_exhaustive]
     InUse {
         /// The key that is held.
         key: String,
     },
-    /// The call graph waited for itself, by way of others: it holds a lock that another one waits for, which holds
+    /// The call graph waited for itself, by way of others: it holds a lock that a second call graph waits for, which holds
     /// a lock that a third one waits for, and so on, until one of them holds the lock on `key`. This acquisition
     /// was chosen to give way; the others go on waiting.
     ///
-    /// Return it from the bodies that hold the locks, so that they are released: then the others get theirs. The
+    /// Return this error from the bodies that hold the locks, so that the locks are released and the others get them. The
     /// whole section may be tried again after that. Sections that take their locks in one order have no
     /// deadlocks.
     #[error("gave up waiting for `{key}` because of a deadlock: {}", Ring(.cycle))]
@@ -126,53 +126,53 @@ pub enum LockError {
     Deadlock {
         /// The key that was waited for.
         key: String,
-        /// Who waits for whom: each holds what the one before it waits for, and the first, which is this
-        /// acquisition, holds what the last one waits for.
+        /// The call graphs that wait for each other: each holds the lock that the one before it waits for, and the first,
+        /// which gave way, holds the lock that the last one waits for.
         cycle: Vec<Blocked>,
     },
-    /// The key cannot name a lock. Nothing was sent.
+    /// The key cannot name a lock. No request was sent.
     #[error("invalid key `{key}`: {reason}")]
     #[non_exhaustive]
     InvalidKey {
         /// The key as it was given.
         key: String,
-        /// What is wrong with it.
+        /// What is wrong with the key.
         reason: &'static str,
     },
-    /// The options contradict each other or cannot be met. Nothing was sent.
+    /// The options contradict each other or cannot be met. No request was sent.
     #[error("invalid options: {reason}")]
     #[non_exhaustive]
     Config {
-        /// What is wrong with them.
+        /// What is wrong with the options.
         reason: String,
     },
-    /// The store failed, and waiting longer was no option.
+    /// The store failed, and waiting longer would not help.
     #[error("{}", StoreFailed(.key, .source))]
     #[non_exhaustive]
     Store {
-        /// The key that was asked for; none if the connection itself could not be made.
+        /// The key that was requested; `None` if the connection itself could not be made.
         key: Option<String>,
-        /// What the store said.
+        /// The error of the store.
         source: StoreError,
     },
     /// The lock was taken, but too few replicas had it in time; see
-    /// [`LocksBuilder::confirm`](crate::LocksBuilder::confirm). It was given back before the body began.
+    /// [`LocksBuilder::confirm`](crate::LocksBuilder::confirm). The lock was released before the body began.
     #[error("too few replicas had the lock on `{key}` within {within:?}")]
     #[non_exhaustive]
     Unconfirmed {
-        /// The key that was asked for.
+        /// The key that was requested.
         key: String,
-        /// How long the replicas were to be waited for.
+        /// The time within which the replicas had to confirm.
         within: Duration,
-        /// What the server said last, if it did not say how many replicas have the lock. It is not asked again if it says
-        /// that it never will: the user may not run `WAIT`, for example.
+        /// The last error of the server, if it did not report how many replicas have the lock. An error that no repetition
+        /// can change ends the wait at once, for example if the user may not run `WAIT`.
         source: Option<StoreError>,
     },
     /// The [`Locks`](crate::Locks) is [closed](crate::Locks::close), and takes no more locks.
     #[error("`{key}` is not taken, since the `Locks` is closed")]
     #[non_exhaustive]
     Closed {
-        /// The key that was asked for.
+        /// The key that was requested.
         key: String,
     },
     /// `#[locked]` ran outside every [`Locks::scope`](crate::Locks::scope), and no
@@ -185,7 +185,7 @@ pub enum LockError {
     NoLocks {
         /// The function with the attribute.
         function: &'static str,
-        /// The key that it would lock; of several the first in the attribute.
+        /// The key that the function would lock; if there are several, the first in the attribute.
         key: String,
     },
     /// [`Locks::install`](crate::Locks::install) was called a second time.
@@ -196,16 +196,16 @@ pub enum LockError {
 impl LockError {
     /// Whether another holder had the lock for too long, so that trying again later makes sense.
     ///
-    /// False where the store failed in the end, or has not answered at all: then nothing is known about
+    /// Returns false if the store failed in the end, or has not answered at all: then nothing is known about
     /// another holder.
     #[must_use]
     pub fn is_contended(&self) -> bool {
         matches!(self, Self::Busy { .. } | Self::Timeout { source: None, .. })
     }
 
-    /// Whether the store failed or did not answer, or its replicas did not, so that nothing is known of another holder.
+    /// Whether the store, or its replicas, failed or did not answer, so that nothing is known about another holder.
     ///
-    /// False for a lock that was held and lost; see [`is_lost`](Self::is_lost).
+    /// Returns false for a lock that was held and lost; see [`is_lost`](Self::is_lost).
     #[must_use]
     pub fn is_unavailable(&self) -> bool {
         matches!(
@@ -263,7 +263,7 @@ impl LockError {
     }
 }
 
-/// Says who held the lock, where that is known.
+/// The holder of the lock, where it is known, as a part of a message.
 struct InTheWay<'a>(&'a Option<Box<HeldBy>>);
 
 impl fmt::Display for InTheWay<'_> {
@@ -275,7 +275,7 @@ impl fmt::Display for InTheWay<'_> {
     }
 }
 
-/// Says which step failed: that of a lock, or the connection itself.
+/// The step that failed, of a lock or of the connection itself, as a message.
 struct StoreFailed<'a>(&'a Option<String>, &'a StoreError);
 
 impl fmt::Display for StoreFailed<'_> {
@@ -288,9 +288,9 @@ impl fmt::Display for StoreFailed<'_> {
     }
 }
 
-/// One of those that wait for each other in a [deadlock](LockError::Deadlock).
+/// One of the call graphs that wait for each other in a [deadlock](LockError::Deadlock).
 ///
-/// Keys are named without the prefix of the [`Locks`](crate::Locks) that found the deadlock; those that do not have
+/// Keys are named without the prefix of the [`Locks`](crate::Locks) that found the deadlock; keys without
 /// that prefix are named in full.
 ///
 /// # Examples
@@ -312,9 +312,9 @@ impl fmt::Display for StoreFailed<'_> {
 pub struct Blocked {
     /// The call graph that waits.
     pub owner: OwnerId,
-    /// The key that it holds.
+    /// The key that the call graph holds.
     pub holds: String,
-    /// The key that it waits for.
+    /// The key that the call graph waits for.
     pub waits_for: String,
 }
 
@@ -329,7 +329,7 @@ impl fmt::Display for Blocked {
     }
 }
 
-/// Those that wait for each other, in one line.
+/// The call graphs that wait for each other, in one line.
 struct Ring<'a>(&'a [Blocked]);
 
 impl fmt::Display for Ring<'_> {
@@ -342,7 +342,7 @@ impl fmt::Display for Ring<'_> {
     }
 }
 
-/// Why a step of a hold did not succeed.
+/// The reason why a step of a hold did not succeed.
 #[derive(Clone, Debug)]
 pub(crate) enum Failure {
     Lost(LostReason),

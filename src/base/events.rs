@@ -1,19 +1,12 @@
-//! What is reported and not returned: the crate's `tracing` events, all with the target
-//! `reentry` and the same field names, and what is counted beside them.
+//! The `tracing` events of the crate, all with the target `reentry` and with common field names, and the metrics that are
+//! counted with them.
 //!
-//! Fields: `key` as it stands in the store, `hold` as it stands in the hash, `error`, `reason`,
-//! `token`, `inbox`, `server`, `depth`; `waited`, `held` and `remaining` are spans of time. Of a holder that another one
-//! waits for: `held_by`, `owner`, `is_here`, `held`.
-
-#![cfg_attr(
-    not(feature = "tracing"),
-    allow(dead_code, unused_variables, reason = "without it nothing is said")
-)]
+//! Fields: `key` as in the store, `hold` as in the hash, `error`, `reason`, `token`, `inbox`, `server`, `depth`; `waited`,
+//! `held` and `remaining` are durations. A holder that a caller waits for has `held_by`, `owner`, `is_here`, `held`.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
-#[cfg(feature = "tracing")]
 use tracing::{
     debug,
     field::{DebugValue, debug},
@@ -25,21 +18,13 @@ use crate::base::{
     held_by::HeldBy,
     id::{FencingToken, HoldId, InboxId},
     key::LockKey,
-    metrics::{self, Purpose, Renewal, Via},
+    metrics::{self, Purpose, RenewalOutcome, Via},
     throttle::Throttle,
 };
 
-/// Says nothing.
-#[cfg(not(feature = "tracing"))]
-macro_rules! silent {
-    ($($any:tt)*) => {};
-}
-#[cfg(not(feature = "tracing"))]
-use {silent as debug, silent as warn};
-
 const TARGET: &str = "reentry";
 
-/// An error together with what caused it, as one text.
+/// The text of an error and of its cause.
 fn chain(error: &StoreError) -> String {
     use std::error::Error;
     match error.source() {
@@ -48,19 +33,19 @@ fn chain(error: &StoreError) -> String {
     }
 }
 
-/// The caller waits since then.
+/// The caller has waited since `since`.
 pub(crate) fn acquired(key: &LockKey, hold: HoldId, token: FencingToken, via: Via, since: Instant) {
-    metrics::hold_began(key, via);
+    metrics::hold_began(key.class(), via);
     let waited = || since.elapsed();
     debug!(target: TARGET, key = key.as_str(), %hold, token = token.0, waited = ?waited(), "acquired");
 }
 
 pub(crate) fn reentered(key: &LockKey, hold: HoldId, depth: impl Fn() -> u32) {
-    metrics::reentered(key);
+    metrics::reentered(key.class());
     debug!(target: TARGET, key = key.as_str(), %hold, depth = depth(), "reentered");
 }
 
-/// An event of a caller that waits, with the holder that stands in its way, as far as one is known.
+/// An event of a caller that waits, with the holder it waits for, if that is known.
 macro_rules! in_the_way {
     ($level:ident, $name:literal, $key:expr, $hold:expr, $waited:expr, $holder:expr) => {{
         let (hold, waited, holder): (HoldId, Duration, Option<&HeldBy>) = ($hold, $waited, $holder);
@@ -78,21 +63,21 @@ macro_rules! in_the_way {
     }};
 }
 
-/// A caller waits for long.
+/// A caller has waited for a long time.
 pub(crate) fn waiting(key: &LockKey, hold: HoldId, waited: Duration, holder: Option<&HeldBy>) {
     in_the_way!(warn, "waiting", key, hold, waited, holder);
 }
 
-/// The caller has its error. Where the holder is not named the store failed.
+/// The wait of a caller ends with an error. Without `holder`, the store failed.
 pub(crate) fn timed_out(key: &LockKey, hold: HoldId, waited: Duration, holder: Option<&HeldBy>) {
     in_the_way!(debug, "timed_out", key, hold, waited, holder);
 }
 
-/// A failure that many meet while the store is away: a warning now and then, with how many were left out since the one
-/// before it.
+/// An event of a failure that many callers meet while the store is away: a warning now and then, with the number of warnings
+/// that were left out since the one before.
 macro_rules! now_and_then {
     ($warnings:expr, $($event:tt)*) => {
-        match $warnings.admits(Instant::now()) {
+        match $warnings.admit(Instant::now()) {
             Some(left_out) => {
                 warn!(target: TARGET, left_out, $($event)*);
             }
@@ -112,7 +97,7 @@ pub(crate) fn acquire_retried(key: &LockKey, error: &StoreError, warnings: &Thro
     );
 }
 
-/// Waiters have to ask until the subscription is back.
+/// Without a subscription waiters have to poll.
 pub(crate) fn subscribe_retried(inbox: InboxId, error: &StoreError, warnings: &Throttle) {
     metrics::subscribe_failed();
     now_and_then!(warnings, %inbox, error = chain(error), "subscribe_retried");
@@ -126,7 +111,7 @@ pub(crate) fn depth_retried(key: &LockKey, hold: HoldId, error: &StoreError) {
     warn!(target: TARGET, key = key.as_str(), %hold, error = chain(error), "depth_retried");
 }
 
-/// The store has not answered in time. It has the depth of the nested entry later.
+/// The store did not answer in time. It is told the depth of the nested entry in the background.
 pub(crate) fn depth_backgrounded(key: &LockKey, hold: HoldId) {
     warn!(target: TARGET, key = key.as_str(), %hold, "depth_backgrounded");
 }
@@ -144,21 +129,21 @@ pub(crate) fn depth_refused(key: &LockKey, hold: HoldId, error: &StoreError) {
     warn!(target: TARGET, key = key.as_str(), %hold, error = chain(error), "depth_refused");
 }
 
-/// The lease is certain to last until then.
+/// The lease is certain to last until `until`.
 pub(crate) fn renewed(key: &LockKey, hold: HoldId, until: Instant) {
-    metrics::renewed(key, Renewal::Confirmed);
+    metrics::renewed(key.class(), RenewalOutcome::Confirmed);
     let remaining = || until.saturating_duration_since(Instant::now());
     debug!(target: TARGET, key = key.as_str(), %hold, remaining = ?remaining(), "renewed");
 }
 
-/// The store does not know the hold any more.
+/// The store no longer knows the hold.
 pub(crate) fn renewal_refused(key: &LockKey) {
-    metrics::renewed(key, Renewal::Gone);
+    metrics::renewed(key.class(), RenewalOutcome::Gone);
 }
 
-/// Once for each attempt, though one that was late is told again when it fails.
+/// An attempt has failed or is late. An attempt that is late is counted again when it fails.
 pub(crate) fn renewal_unanswered(key: &LockKey) {
-    metrics::renewed(key, Renewal::Unanswered);
+    metrics::renewed(key.class(), RenewalOutcome::Unanswered);
 }
 
 pub(crate) fn renewal_retried(
@@ -172,21 +157,20 @@ pub(crate) fn renewal_retried(
 }
 
 pub(crate) fn lost(key: &LockKey, hold: HoldId, reason: LostReason, since: Option<Instant>) {
-    metrics::lost(key, reason.kind());
-    warn!(target: TARGET, key = key.as_str(), %hold, %reason, held = span(since), "lost");
+    metrics::lost(key.class(), reason.kind());
+    warn!(target: TARGET, key = key.as_str(), %hold, %reason, held = time_since(since), "lost");
 }
 
 pub(crate) fn released(key: &LockKey, hold: HoldId, since: Option<Instant>) {
-    debug!(target: TARGET, key = key.as_str(), %hold, held = span(since), "released");
+    debug!(target: TARGET, key = key.as_str(), %hold, held = time_since(since), "released");
 }
 
-/// How long ago that is.
-#[cfg(feature = "tracing")]
-fn span(since: Option<Instant>) -> Option<DebugValue<Duration>> {
+/// The time since `since`.
+fn time_since(since: Option<Instant>) -> Option<DebugValue<Duration>> {
     since.map(|since| debug(since.elapsed()))
 }
 
-/// The lock went to the next waiter of this process, in memory.
+/// The next waiter of this process has the lock, in memory.
 pub(crate) fn handed_on(key: &LockKey, hold: HoldId) {
     debug!(target: TARGET, key = key.as_str(), %hold, "handed_on");
 }
@@ -204,7 +188,7 @@ pub(crate) fn release_retried(
     now_and_then!(warnings, key = key.as_str(), %hold, error = chain(error), "release_retried");
 }
 
-/// The release is not tried again; the lease ends by itself.
+/// The release is not tried again; the lease expires by itself.
 pub(crate) fn release_abandoned(key: &LockKey, hold: HoldId, error: &StoreError) {
     warn!(target: TARGET, key = key.as_str(), %hold, error = chain(error), "release_abandoned");
 }
@@ -214,33 +198,33 @@ pub(crate) fn deadlock(key: &LockKey, hold: HoldId, error: &LockError) {
     warn!(target: TARGET, key = key.as_str(), %hold, %error, "deadlock");
 }
 
-/// The acquisition goes on. A deadlock that it is part of may not be found: not at all where the store refuses, else
-/// until it answers again.
+/// The acquisition goes on. If it is part of a deadlock, that is not found until the store answers again, and never if the
+/// store rejects the search.
 pub(crate) fn deadlock_search_failed(key: &LockKey, hold: HoldId, error: &StoreError) {
     warn!(target: TARGET, key = key.as_str(), %hold, error = chain(error), "deadlock_search_failed");
 }
 
-/// A `Locks` that is closed waits for these locks, without the prefix of their keys, and for so many requests without an
-/// end.
+/// A `Locks` that is closed waits for the locks of the `held` keys, which are without their prefix, and for `in_flight`
+/// requests.
 pub(crate) fn closing(waited: Duration, held: &[String], in_flight: usize) {
-    // As many as can be read.
+    // No more than a reader takes in.
     let keys = || held.iter().take(10).map(String::as_str).collect::<Vec<_>>();
     let keys = || keys().join(", ");
     warn!(target: TARGET, ?waited, held = held.len(), keys = keys(), in_flight, "closing");
 }
 
-/// A `Locks` was closed, with so many locks still held and so many requests without an end.
+/// A `Locks` was closed, with `held` locks still held and `in_flight` requests unanswered.
 pub(crate) fn closed(held: usize, in_flight: usize) {
     debug!(target: TARGET, held, in_flight, "closed");
 }
 
-/// There is a connection.
+/// A connection was made.
 pub(crate) fn connected(server: &str, purpose: Purpose) {
     metrics::connected(purpose);
     debug!(target: TARGET, server, "connected");
 }
 
-/// A connection was lost or given up. Every lock that may be concerned is verified.
+/// A connection was lost or given up. The locks that it may concern are verified.
 pub(crate) fn disconnected(server: &str) {
     metrics::disconnected();
     debug!(target: TARGET, server, "disconnected");

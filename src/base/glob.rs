@@ -1,11 +1,11 @@
 //! Patterns of keys, as [`SCAN`](https://redis.io/docs/latest/commands/keys/) reads them.
 
-/// The pattern of all keys that begin with a prefix, whatever letters it has, and go on as a pattern says.
+/// The pattern of all keys that begin with `prefix`, taken literally, and continue as `pattern` says.
 pub(crate) fn after_prefix(prefix: &str, pattern: &str) -> String {
     escape(prefix) + pattern
 }
 
-/// The pattern that this text alone matches.
+/// The pattern that only `text` matches.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -19,7 +19,7 @@ fn escape(text: &str) -> String {
 
 /// Whether a text matches a pattern: the same answer as from the server, which compares bytes.
 ///
-/// It goes back to the last `*` only, so that its steps are bounded by the product of both lengths.
+/// The search goes back only to the last `*`, so that its steps are bounded by the product of both lengths.
 pub(crate) fn matches(pattern: &[u8], text: &[u8]) -> bool {
     let (mut at, mut pattern_at) = (0, 0);
     // Behind the last `*`, and how far it reaches at least.
@@ -51,7 +51,7 @@ pub(crate) fn matches(pattern: &[u8], text: &[u8]) -> bool {
     }
 }
 
-/// How many bytes of the pattern stand for this byte, if they do.
+/// The length of the part of the pattern that matches `byte`, if it does.
 fn one(pattern: &[u8], byte: u8) -> Option<usize> {
     match pattern {
         [b'?', ..] => Some(1),
@@ -65,8 +65,8 @@ fn one(pattern: &[u8], byte: u8) -> Option<usize> {
     }
 }
 
-/// The length of a class behind its bracket, with the closing one, and whether the byte is in it. One that does not end
-/// ends with the pattern.
+/// The length of a class after its opening bracket, including the closing one, and whether `byte` is in the class. A class
+/// without a closing bracket ends with the pattern.
 fn class(pattern: &[u8], byte: u8) -> (usize, bool) {
     let is_negated = pattern.first() == Some(&b'^');
     let mut at = usize::from(is_negated);

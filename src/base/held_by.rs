@@ -1,12 +1,12 @@
-//! Who has a lock that another one waits for.
+//! The holder of a lock that a caller waits for.
 
 use std::{fmt, time::Duration};
 
 use crate::base::id::OwnerId;
 
-/// Who had the lock that a caller waited for, as last seen; see [`LockError::Timeout`](crate::LockError::Timeout).
+/// The holder of a lock that a caller waited for, as last seen; see [`LockError::Timeout`](crate::LockError::Timeout).
 ///
-/// It was so when the store was asked, at most a heartbeat before. Another holder may have the lock by now.
+/// The store was asked at most a heartbeat before. Another holder may have the lock by now.
 ///
 /// # Examples
 ///
@@ -28,22 +28,22 @@ use crate::base::id::OwnerId;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct HeldBy {
-    /// The hold; of readers the first that the store names. What another program has written as its name is shown as it
-    /// is, with U+FFFD for bytes that are no UTF-8.
+    /// The id of the hold; if readers share the lock, of the first that the store names. The text that another program has
+    /// written is shown as it is, with U+FFFD for bytes that are not UTF-8.
     pub hold_id: String,
-    /// The call graph; `None` for another program.
+    /// The call graph of the hold; `None` for another program.
     pub owner: Option<OwnerId>,
-    /// Whether the hold is one of this process, through the same [`Locks`](crate::Locks).
+    /// Whether the hold belongs to this process and to the same [`Locks`](crate::Locks).
     pub is_here: bool,
-    /// For how long it has had the lock if it still has it, on the server's clock; `None` for another program. Where call graphs share a
-    /// hold ([`HandOff::InProcess`](crate::HandOff::InProcess)), since the first of them.
+    /// How long the holder has had the lock, if it still has it, by the server's clock; `None` for another program. Where call
+    /// graphs share a hold ([`HandOff::InProcess`](crate::HandOff::InProcess)), the time since the first of them took it.
     pub held_for: Option<Duration>,
-    /// How many others share the lock with it.
+    /// The number of other readers that share the lock.
     pub others: usize,
 }
 
 impl HeldBy {
-    /// The same after so long.
+    /// The holder as it would be seen after a while in which nothing changed.
     pub(crate) fn later(&self, after: Duration) -> Self {
         let held_for = self.held_for.map(|it| it.saturating_add(after));
         Self {

@@ -1,4 +1,4 @@
-//! Who holds a lock: the owner of a call graph, its holds, and the fencing token of each hold.
+//! The identities of holders: the owner of a call graph, its holds, and the fencing token of each hold.
 
 use std::{
     fmt,
@@ -15,8 +15,8 @@ pub(crate) mod properties;
 
 /// The identity of one call graph: a random UUID (version 4).
 ///
-/// It is made when a call graph takes its first lock. Every lock that is taken further down in the
-/// same call graph shows the same owner in Redis.
+/// It is made when a call graph takes its first lock. Every lock that is taken further down in this
+/// call graph has the same owner in Redis.
 ///
 /// # Examples
 ///
@@ -54,7 +54,7 @@ impl OwnerId {
 
     /// The owner in a field of the lock's hash, `<uuid>:<integer>`; `None` for any other text.
     ///
-    /// Fields of this shape are also written by the classic implementations.
+    /// The classic implementations write fields of this form, too.
     pub(crate) fn of_field(field: &str) -> Option<Self> {
         let (owner, number) = field.split_once(':')?;
         number.parse::<u64>().ok()?;
@@ -74,10 +74,10 @@ impl fmt::Debug for OwnerId {
     }
 }
 
-/// The identity of one hold, that is of one outermost acquisition: `<owner>:<number>`.
+/// The identity of one hold, that is, of one outermost acquisition: `<owner>:<number>`.
 ///
-/// It is unique forever, and it is the field under which the hold stands in the Redis hash. Only the
-/// text that it prints as is parsed back.
+/// It is unique forever, and it is the field of the hold in the Redis hash. Parsing accepts only the text that
+/// [`Display`](fmt::Display) prints.
 ///
 /// # Examples
 ///
@@ -114,7 +114,7 @@ impl HoldId {
         self.owner
     }
 
-    /// Which of its owner's holds this is, counted from 1.
+    /// The number of the hold among the holds of its owner, counted from 1.
     ///
     /// # Examples
     ///
@@ -136,13 +136,13 @@ impl HoldId {
 }
 
 impl HoldId {
-    /// The field that takes the place of the hold in a lock that outlives it. It names the same owner, and is no hold id:
+    /// The field that replaces the hold in a lock that outlives it. The field names the same owner, but is no hold id, so that
     /// no request of the hold finds it.
     pub(crate) fn kept(&self) -> String {
         format!("{}:0{}", self.owner, self.number)
     }
 
-    /// Writes the text of the id, without a string of its own.
+    /// Writes the text of the id without allocating a string.
     pub(crate) fn write_to(&self, out: &mut impl Write) -> io::Result<()> {
         let mut buffer = [0; Hyphenated::LENGTH];
         let owner = self.owner.0.hyphenated().encode_lower(&mut buffer);
@@ -164,7 +164,7 @@ impl fmt::Debug for HoldId {
     }
 }
 
-/// The text is not of the form `<uuid>:<integer>` that a [`HoldId`] prints as.
+/// The error of parsing a text that does not have the form `<uuid>:<integer>` of a [`HoldId`].
 ///
 /// # Examples
 ///
@@ -188,14 +188,14 @@ impl FromStr for HoldId {
             let number = number.parse().ok()?;
             Some(Self { owner, number })
         };
-        // Other spellings of the same numbers, as `+1`, are other fields.
+        // Another spelling of the number, for example `+1`, is another field.
         parse()
             .filter(|hold| hold.to_string() == text)
             .ok_or(ParseHoldIdError(()))
     }
 }
 
-/// The name of the channel over which a `Locks` receives the message that a lock has moved to it.
+/// The name of the channel on which a `Locks` receives the message that a lock has moved to it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct InboxId([u8; Self::LENGTH]);
 
@@ -215,7 +215,7 @@ impl InboxId {
         &self.0
     }
 
-    /// What tells it from others.
+    /// The part of the name that differs from those of other inboxes.
     pub(crate) fn id(&self) -> &[u8] {
         self.0.split_at(Self::PREFIX.len()).1
     }
@@ -235,18 +235,18 @@ impl fmt::Debug for InboxId {
 
 /// A number that grows with every outermost acquisition of a key.
 ///
-/// Hand it to the resource that the lock protects, and let the resource refuse every write whose
-/// token is smaller than the greatest it has seen. That keeps a stale holder out even when the lock
-/// cannot: after a pause, a failover, or a server that lost its data. See Martin Kleppmann,
+/// Pass it to the resource that the lock protects, and let the resource reject every write whose
+/// token is smaller than the greatest it has seen. That keeps a stale holder out even where the lock
+/// cannot: after a pause, after a failover, or when a server has lost its data. See Martin Kleppmann,
 /// [*How to do distributed locking*](https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html).
 ///
-/// A token is the server's time in microseconds; where the lock moves from one hold to the next, it is at least
-/// one more than the last. So it grows across expiry, `FLUSHALL`, and a restart that lost the data, provided that
+/// A token is the server's time in microseconds; where the lock moves from one hold to the next, the token is at least
+/// one more than the last. So tokens grow across expiry, `FLUSHALL`, and a restart that lost the data, on one condition:
 /// the server's clock is not set back by more than the time since the last acquisition in the store, less 1 µs for
-/// each hand-off in memory since; servers that may answer for the key one after another (failover, moved slot)
-/// differ by less than that time. After a lease that expired it grows even then, since the lock expires by the
-/// clock that made its token: that is when an old holder may still write. It is less than 2^53 until the
-/// year 2255, so it fits an `i64`, and a number of JSON.
+/// each hand-off in memory since. The clocks of servers that may answer for the key one after another (failover, moved
+/// slot) must differ by less than that time. After a lease that expired, which is when an old holder may still write, the
+/// token grows in any case, since the lock expires by the clock that made its token. A token is less than 2^53 until the
+/// year 2255, so it fits an `i64`, and a number in JSON.
 ///
 /// # Examples
 ///
@@ -268,7 +268,7 @@ impl fmt::Debug for InboxId {
 pub struct FencingToken(pub u64);
 
 impl FencingToken {
-    /// The token as databases store it, in a signed 64-bit integer. No token of a store exceeds that;
+    /// The token as a signed 64-bit integer, for databases. No token of a store is too great for that;
     /// a greater number becomes `i64::MAX`.
     ///
     /// # Examples

@@ -1,4 +1,4 @@
-//! The name of a lock, checked once, and what may not be one.
+//! The name of a lock, checked once.
 
 use std::{
     borrow::{Borrow, Cow},
@@ -7,27 +7,26 @@ use std::{
     sync::Arc,
 };
 
-use crate::base::{error::LockError, slot};
+use crate::base::{error::LockError, metrics::Class, slot};
 
-/// The crate's own keys begin with this; no lock may.
+/// The prefix of the crate's own keys. No lock may have it.
 pub(crate) const RESERVED: &str = "reentry:";
 
-/// The key of a line begins with this, and the brace of the hash tag follows.
+/// The prefix of the key of a line, before the brace of the hash tag.
 const LINE: &str = "reentry:queue:";
 
-/// A valid lock name together with the prefix of its `Locks`. Two are equal if they name the same key
-/// in the store.
+/// A valid lock name together with the prefix of its `Locks`. Two are equal if they are the same key in the store.
 #[derive(Clone)]
 pub(crate) struct LockKey {
-    /// The key of the lock's line in Redis, of which the lock's own key is the tail: [`LINE`], the hash tag in
+    /// The key of the lock's line in Redis, which ends with the lock's own key: [`LINE`], the hash tag in
     /// braces, a colon, the prefix, the name.
     line: Arc<str>,
-    /// Where the prefix and the name begin.
+    /// The offset of the prefix in `line`.
     full: u32,
+    /// The offset of the name in `line`.
     name: u32,
-    /// What it is counted under, with a classifier.
-    #[cfg(feature = "metrics")]
-    class: Option<Arc<str>>,
+    /// The class under which the metrics count it.
+    class: Class,
 }
 
 impl LockKey {
@@ -66,26 +65,23 @@ impl LockKey {
             full,
             name,
             line: line.into(),
-            #[cfg(feature = "metrics")]
-            class: None,
+            class: Class::default(),
         })
     }
 
-    /// The same, counted under this.
-    #[cfg(feature = "metrics")]
-    pub(crate) fn with_class(self, class: Option<Arc<str>>) -> Self {
-        Self { class, ..self }
+    /// Sets the class under which the metrics count the key.
+    pub(crate) fn set_class(&mut self, class: Class) {
+        self.class = class;
     }
 
-    #[cfg(feature = "metrics")]
-    pub(crate) fn class(&self) -> Option<&Arc<str>> {
-        self.class.as_ref()
+    pub(crate) fn class(&self) -> &Class {
+        &self.class
     }
 
-    /// Why no name at all is valid after this prefix; `None` if some are.
+    /// The reason why no name is valid after this prefix; `None` if some names are valid.
     pub(crate) fn refusal_of(prefix: &str) -> Option<&'static str> {
-        // A name with a hash tag of its own is valid wherever any is: it brings the tag where the prefix
-        // has none, ends the one that the prefix begins, and changes nothing otherwise.
+        // A name with a hash tag is valid wherever any name is: it brings the tag if the prefix has none, ends the tag
+        // that the prefix begins, and changes nothing otherwise.
         match Self::new(prefix, "{tag}") {
             Err(LockError::InvalidKey { reason, .. }) => Some(reason),
             _ => None,
@@ -97,7 +93,7 @@ impl LockKey {
         self.tail(self.name)
     }
 
-    /// The key as it stands in the store.
+    /// The key in the store.
     pub(crate) fn as_str(&self) -> &str {
         self.tail(self.full)
     }
@@ -107,7 +103,8 @@ impl LockKey {
         self.line.get(begins..).unwrap_or_default()
     }
 
-    /// The key of its line in Redis, in the slot of the lock. Injective, since the tag holds no closing brace.
+    /// The key of the lock's line in Redis, in the slot of the lock. No two locks share it, since a hash tag contains no
+    /// closing brace.
     pub(crate) fn line(&self) -> &str {
         &self.line
     }
@@ -117,19 +114,19 @@ impl LockKey {
         slot::of(self.as_str().as_bytes())
     }
 
-    /// Where it stands among several keys that are taken together: in the same place in every process.
+    /// The order in which several keys are taken together. It is the same in every process.
     pub(crate) fn order(&self) -> impl Ord {
         (self.slot(), self.as_str())
     }
 
-    /// What the keys beside the lock have in common: their kind comes before it.
+    /// The end that all keys beside the lock have in common, after their kind.
     pub(crate) fn beside(&self) -> &str {
         self.line.get(LINE.len()..).unwrap_or_default()
     }
 }
 
-/// The part that Redis Cluster hashes: what stands between the first `{` and the next `}`, or the whole key if
-/// there is no such pair or nothing in it.
+/// The part of a key that Redis Cluster hashes: the text between the first `{` and the next `}`, or the whole key if
+/// there is no such pair or no text between.
 fn hash_tag(key: &str) -> &str {
     key.split_once('{')
         .and_then(|(_, rest)| rest.split_once('}'))
@@ -152,7 +149,7 @@ impl Hash for LockKey {
     }
 }
 
-/// So that a map of keys can be searched by the name that the store uses.
+/// A map of keys can be searched by the key in the store.
 impl Borrow<str> for LockKey {
     fn borrow(&self) -> &str {
         self.as_str()

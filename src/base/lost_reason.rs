@@ -1,6 +1,6 @@
-//! How a lock was lost.
+//! The reasons why a lock is lost.
 
-/// How a lock was lost.
+/// The reason why a lock was lost.
 ///
 /// # Examples
 ///
@@ -19,27 +19,28 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum LostReason {
-    /// The store no longer knows the hold: the key was deleted, flushed, force-released, or the
+    /// The store no longer knows the hold: the key was deleted, flushed or force-released, or the
     /// server came back without its data.
     #[error("the store no longer holds it")]
     Gone,
-    /// The lease ran out before a renewal was confirmed. The lock may still stand in the store, but
+    /// The lease expired before a renewal was confirmed. The lock may still be in the store, but
     /// nothing proves it.
     #[error("its lease ended without a confirmed renewal")]
     Unconfirmed,
     /// The hold reached its `max_hold`.
     #[error("it was held for its `max_hold`")]
     MaxHold,
-    /// Of several locks that were taken together another one was lost. [`LockError::Lost`](crate::LockError::Lost) names that one.
+    /// Another lock was lost that was taken together with this one. [`LockError::Lost`](crate::LockError::Lost) names the other
+    /// one.
     #[error("another one was lost that was taken together with it")]
     WithAnother,
-    /// [`Locks::close_within`](crate::Locks::close_within) ended it, and releases it.
+    /// [`Locks::close_within`](crate::Locks::close_within) ended the hold, and releases the lock.
     #[error("the `Locks` was closed")]
     Closed,
 }
 
 impl LostReason {
-    /// In metrics.
+    /// The label in metrics.
     pub(crate) fn kind(self) -> &'static str {
         match self {
             Self::Gone => "gone",

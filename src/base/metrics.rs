@@ -1,52 +1,148 @@
-//! What is counted, with the feature `metrics`, by the names and labels that `docs/observability/README.md` lists.
+//! The thirteen metrics, which the feature `metrics` records. `docs/observability/README.md` lists their names and labels.
 //!
-//! No key is a label. Where the builder was given a classifier, `class` is what it says of the key.
+//! No key is a label: metrics are given the class of a key, which is the label `class` if the builder has a classifier.
 
-use std::time::Duration;
+#![cfg_attr(
+    not(feature = "metrics"),
+    allow(dead_code, unused_variables, reason = "nothing is recorded")
+)]
 
-#[cfg(feature = "metrics")]
+use std::{fmt, sync::Arc, time::Duration};
+
 use tokio::time::Instant;
 
-#[cfg(feature = "metrics")]
-mod facade;
-mod names;
-#[cfg(not(feature = "metrics"))]
-mod silent;
+use crate::base::mode::Mode;
 
-#[cfg(feature = "metrics")]
-pub(crate) use self::facade::{Class, describe};
-#[cfg(feature = "metrics")]
-use self::facade::{change, count, observe};
-use self::names::{
-    ACQUISITIONS, BACKGROUND, CONNECTIONS, DISCONNECTS, HANDOFFS, HOLD, HOLDS, LOSSES, REENTRIES,
-    RENEWALS, SUBSCRIBE_FAILURES, WAIT, WAITERS,
-};
-#[cfg(not(feature = "metrics"))]
-pub(crate) use self::silent::describe;
-#[cfg(not(feature = "metrics"))]
-use self::silent::{change, count, observe};
-use crate::base::{key::LockKey, mode::Mode};
+/// The length of the arrays of values that only metrics need. Without the feature these take no room.
+const ROOM: usize = if cfg!(feature = "metrics") { 1 } else { 0 };
 
-/// For how long something has lasted. Without the feature no clock is read.
+/// A metric: its name, and its description for the recorder.
+struct Metric {
+    kind: MetricKind,
+    name: &'static str,
+    says: &'static str,
+}
+
+enum MetricKind {
+    Counter,
+    Gauge,
+    /// Observations in seconds.
+    Histogram,
+}
+
+/// Declares the metrics, and a list of them all.
+macro_rules! metrics {
+    ($($kind:ident $id:ident $name:literal $says:literal;)+) => {
+        $(static $id: Metric = Metric { kind: MetricKind::$kind, name: $name, says: $says };)+
+
+        static ALL: &[&Metric] = &[$(&$id),+];
+    };
+}
+
+metrics! {
+    Counter ACQUISITIONS "reentry_acquisitions_total" "Outermost acquisitions that have ended, by what they came to.";
+    Histogram WAIT "reentry_wait_seconds" "How long an outermost acquisition took, by what it came to.";
+    Gauge WAITERS "reentry_waiters" "Outermost acquisitions under way.";
+    Histogram HOLD "reentry_hold_seconds" "How long a lock was held.";
+    Gauge HOLDS "reentry_holds" "Locks that are held.";
+    Counter REENTRIES "reentry_reentries_total" "Acquisitions of a lock that an enclosing call held.";
+    Counter HANDOFFS "reentry_handoffs_total" "Locks that came to a waiter, by how it learnt of it.";
+    Counter RENEWALS "reentry_renewals_total" "Renewals of a lease, by the answer.";
+    Counter LOSSES "reentry_losses_total" "Locks that were lost while they were held, by the reason.";
+    Counter CONNECTIONS "reentry_connections_total" "Connections that were made, by what they are for.";
+    Counter DISCONNECTS "reentry_disconnects_total" "Connections that were lost or given up.";
+    Counter SUBSCRIBE_FAILURES "reentry_subscribe_failures_total" "Attempts to subscribe to the messages of other processes that failed.";
+    Gauge BACKGROUND "reentry_background_tasks" "Releases under way for which no caller waits any more.";
+}
+
+type Labels<'a> = &'a [(&'static str, &'static str)];
+
+/// Describes each metric to the recorder that the program has installed.
+pub(crate) fn describe() {
+    #[cfg(feature = "metrics")]
+    for Metric { kind, name, says } in ALL {
+        use metrics::Unit::{Count, Seconds};
+        match kind {
+            MetricKind::Counter => metrics::describe_counter!(*name, Count, *says),
+            MetricKind::Gauge => metrics::describe_gauge!(*name, Count, *says),
+            MetricKind::Histogram => metrics::describe_histogram!(*name, Seconds, *says),
+        }
+    }
+}
+
+/// Counts one, changes a gauge by `value`, or observes `value`, depending on the kind of the metric.
+fn record(
+    metric: &'static Metric,
+    class: Option<&Class>,
+    labels: Labels<'_>,
+    value: impl FnOnce() -> f64,
+) {
+    let class = class.and_then(Class::name);
+    #[cfg(feature = "metrics")]
+    {
+        use metrics::{Label, SharedString};
+        let class = class.map(|name| Label::new("class", SharedString::from_shared(name)));
+        let labels = labels.iter();
+        let labels = labels.map(|&(name, value)| Label::from_static_parts(name, value));
+        let labels: Vec<_> = labels.chain(class).collect();
+        match metric.kind {
+            MetricKind::Counter => metrics::counter!(metric.name, labels).increment(1),
+            MetricKind::Gauge => metrics::gauge!(metric.name, labels).increment(value()),
+            MetricKind::Histogram => metrics::histogram!(metric.name, labels).record(value()),
+        }
+    }
+}
+
+fn count(metric: &'static Metric, class: Option<&Class>, labels: Labels<'_>) {
+    record(metric, class, labels, || 1.0);
+}
+
+/// The classifier of a builder, if it was given one.
+#[derive(Clone, Default)]
+pub(crate) struct Classifier(Option<Arc<Classify>>);
+
+type Classify = dyn Fn(&str) -> Arc<str> + Send + Sync;
+
+impl Classifier {
+    pub(crate) fn new<S: Into<Arc<str>>>(
+        classify: impl Fn(&str) -> S + Send + Sync + 'static,
+    ) -> Self {
+        Self(Some(Arc::new(move |key| classify(key).into())))
+    }
+
+    /// The class of the key with this name.
+    pub(crate) fn class(&self, name: &str) -> Class {
+        Class([(); ROOM].map(|()| self.0.as_ref().map(|classify| classify(name))))
+    }
+}
+
+impl fmt::Debug for Classifier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Classifier").finish_non_exhaustive()
+    }
+}
+
+/// The class of a key, if a classifier gave it one.
+#[derive(Clone, Default)]
+pub(crate) struct Class([Option<Arc<str>>; ROOM]);
+
+impl Class {
+    fn name(&self) -> Option<Arc<str>> {
+        self.0.first().cloned().flatten()
+    }
+}
+
+/// The time since its start. Without the feature no clock is read.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Stopwatch(#[cfg(feature = "metrics")] Instant);
+pub(crate) struct Stopwatch([Instant; ROOM]);
 
 impl Stopwatch {
     pub(crate) fn start() -> Self {
-        Self(
-            #[cfg(feature = "metrics")]
-            Instant::now(),
-        )
+        Self([(); ROOM].map(|()| Instant::now()))
     }
 
-    #[cfg(feature = "metrics")]
     fn elapsed(self) -> Duration {
-        self.0.elapsed()
-    }
-
-    #[cfg(not(feature = "metrics"))]
-    fn elapsed(self) -> Duration {
-        Duration::ZERO
+        self.0.first().map_or(Duration::ZERO, Instant::elapsed)
     }
 }
 
@@ -54,20 +150,20 @@ impl Stopwatch {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(crate) enum Via {
-    /// It was free when it was asked for.
+    /// The lock was free when it was requested.
     Request,
     /// The release of another hold of this process named the waiter.
     Release,
-    /// In memory, from another call graph of this process.
+    /// Another call graph of this process handed the lock over in memory.
     Memory,
-    /// The message of another process.
+    /// Another process sent a message.
     Message,
-    /// A question at a heartbeat, where a message should have come.
+    /// A request at a heartbeat found the lock, though no message had come.
     Heartbeat,
 }
 
 impl Via {
-    /// The label, unless nothing was handed off.
+    /// The label; `None` if nothing was handed off.
     fn label(self) -> Option<&'static str> {
         match self {
             Self::Request => None,
@@ -79,71 +175,63 @@ impl Via {
     }
 }
 
-/// What a renewal came to.
+/// The outcome of a renewal.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Renewal {
+pub(crate) enum RenewalOutcome {
     Confirmed,
     Gone,
-    /// There was no answer, or not in time.
+    /// The store did not answer, or not in time.
     Unanswered,
 }
 
-/// What a connection is for.
+/// The purpose of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Purpose {
     Commands,
     Messages,
 }
 
-pub(crate) fn acquisition_began(key: &LockKey, mode: Mode) {
-    change(&WAITERS, Some(key), 1.0, &[("mode", mode.name())]);
+pub(crate) fn acquisition_began(class: &Class, mode: Mode) {
+    record(&WAITERS, Some(class), &[("mode", mode.name())], || 1.0);
 }
 
-pub(crate) fn acquisition_ended(
-    key: &LockKey,
-    mode: Mode,
-    outcome: &'static str,
-    waited: impl FnOnce() -> Duration,
-) {
+pub(crate) fn acquisition_ended(class: &Class, mode: Mode, outcome: &'static str, since: Instant) {
     let mode = ("mode", mode.name());
     let labels = &[mode, ("outcome", outcome)];
-    change(&WAITERS, Some(key), -1.0, &[mode]);
-    count(&ACQUISITIONS, Some(key), labels);
-    observe(&WAIT, Some(key), waited, labels);
+    record(&WAITERS, Some(class), &[mode], || -1.0);
+    count(&ACQUISITIONS, Some(class), labels);
+    let waited = || since.elapsed().as_secs_f64();
+    record(&WAIT, Some(class), labels, waited);
 }
 
-pub(crate) fn hold_began(key: &LockKey, via: Via) {
-    change(&HOLDS, Some(key), 1.0, &[]);
+pub(crate) fn hold_began(class: &Class, via: Via) {
+    record(&HOLDS, Some(class), &[], || 1.0);
     if let Some(via) = via.label() {
-        count(&HANDOFFS, Some(key), &[("via", via)]);
+        count(&HANDOFFS, Some(class), &[("via", via)]);
     }
 }
 
-pub(crate) fn hold_ended(key: &LockKey, mode: Mode, since: Stopwatch) {
-    change(&HOLDS, Some(key), -1.0, &[]);
-    observe(
-        &HOLD,
-        Some(key),
-        || since.elapsed(),
-        &[("mode", mode.name())],
-    );
+pub(crate) fn hold_ended(class: &Class, mode: Mode, since: Stopwatch) {
+    record(&HOLDS, Some(class), &[], || -1.0);
+    let held = || since.elapsed().as_secs_f64();
+    record(&HOLD, Some(class), &[("mode", mode.name())], held);
 }
 
-pub(crate) fn reentered(key: &LockKey) {
-    count(&REENTRIES, Some(key), &[]);
+pub(crate) fn reentered(class: &Class) {
+    count(&REENTRIES, Some(class), &[]);
 }
 
-pub(crate) fn renewed(key: &LockKey, answer: Renewal) {
-    let answer = match answer {
-        Renewal::Confirmed => "renewed",
-        Renewal::Gone => "gone",
-        Renewal::Unanswered => "unknown",
+pub(crate) fn renewed(class: &Class, outcome: RenewalOutcome) {
+    let answer = match outcome {
+        RenewalOutcome::Confirmed => "renewed",
+        RenewalOutcome::Gone => "gone",
+        RenewalOutcome::Unanswered => "unknown",
     };
-    count(&RENEWALS, Some(key), &[("answer", answer)]);
+    count(&RENEWALS, Some(class), &[("answer", answer)]);
 }
 
-pub(crate) fn lost(key: &LockKey, reason: &'static str) {
-    count(&LOSSES, Some(key), &[("reason", reason)]);
+pub(crate) fn lost(class: &Class, reason: &'static str) {
+    count(&LOSSES, Some(class), &[("reason", reason)]);
 }
 
 pub(crate) fn connected(purpose: Purpose) {
@@ -162,7 +250,7 @@ pub(crate) fn disconnected() {
     count(&DISCONNECTS, None, &[]);
 }
 
-/// So many releases more, or less, go on in the background.
+/// The number of releases that run in the background changes.
 pub(crate) fn background(change_by: f64) {
-    change(&BACKGROUND, None, change_by, &[]);
+    record(&BACKGROUND, None, &[], || change_by);
 }

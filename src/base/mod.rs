@@ -1,10 +1,9 @@
-//! What every other floor stands on: names, errors, options, time, and what is reported.
+//! The ground floor: names, errors, options, time, and the events, spans and metrics that all other floors report.
 
 pub(crate) mod acquisition;
 pub(crate) mod activity;
 pub(crate) mod background;
 pub(crate) mod backoff;
-pub(crate) mod choice;
 pub(crate) mod confirm;
 pub(crate) mod deadline;
 pub(crate) mod error;
@@ -17,10 +16,12 @@ pub(crate) mod lost_reason;
 pub(crate) mod metrics;
 pub(crate) mod mode;
 pub(crate) mod mutex;
+pub(crate) mod notify;
+pub(crate) mod option_enums;
 pub(crate) mod options;
 pub(crate) mod slot;
-#[cfg_attr(not(feature = "tracing"), path = "no_span.rs")]
 pub(crate) mod span;
 pub(crate) mod store_error;
+pub(crate) mod store_time;
 pub(crate) mod throttle;
 pub(crate) mod timer;

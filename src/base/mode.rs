@@ -1,6 +1,6 @@
-//! Whether a lock has one holder or several.
+//! The mode of a hold, and the order of readers and writers.
 
-/// How a hold has its lock: alone, or together with other readers.
+/// The mode of a hold: exclusive, or shared with other readers.
 ///
 /// # Examples
 ///
@@ -20,15 +20,15 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Mode {
-    /// No other call graph has it, in whichever mode: a writer.
+    /// No other call graph has the lock in any mode: the holder is a writer.
     #[default]
     Exclusive,
-    /// Any number of call graphs have it together, and none has it exclusively: a reader.
+    /// Any number of call graphs may share the lock, and none has it exclusively: the holder is a reader.
     Shared,
 }
 
 impl Mode {
-    /// In spans and metrics.
+    /// The name in spans and metrics.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Exclusive => "exclusive",
@@ -37,7 +37,7 @@ impl Mode {
     }
 }
 
-/// Who goes first where readers and writers wait for one lock.
+/// The order in which readers and writers get a lock that they wait for.
 ///
 /// # Examples
 ///
@@ -50,17 +50,17 @@ impl Mode {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Fairness {
-    /// First come, first served: a reader behind a writer that waits is not let in before it.
+    /// First come, first served: no reader overtakes a writer that waits.
     #[default]
     Fifo,
-    /// Readers go before all writers that wait. While readers keep coming, a writer may wait for ever.
+    /// Readers overtake all writers that wait. While readers keep coming, a writer may wait forever.
     PreferReaders,
-    /// Writers go before all readers that wait. While writers keep coming, a reader may wait for ever.
+    /// Writers overtake all readers that wait. While writers keep coming, a reader may wait forever.
     PreferWriters,
 }
 
 impl Fairness {
-    /// Whether those who want the lock in this mode go before the others.
+    /// Whether requests in this mode overtake the others.
     pub(crate) fn prefers(self, mode: Mode) -> bool {
         matches!(
             (self, mode),

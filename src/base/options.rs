@@ -1,26 +1,26 @@
-//! What a caller can choose, the defaults, and the one place where choices are checked.
+//! The options, their defaults, and the one place where they are checked.
 
 use std::{ops::RangeInclusive, time::Duration};
 
 use tokio::time::Instant;
 
-pub use crate::base::choice::{DepthSync, HandOff, OnLost, Reentrancy, Wake};
+pub use crate::base::option_enums::{DepthSync, HandOff, OnLost, Reentrancy, Wake};
 use crate::base::{
     confirm::{Confirm, Replicas},
     error::LockError,
     mode::{Fairness, Mode},
 };
 
-/// How the waiters of one `Locks` queue.
+/// The options of the queues of one `Locks`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Queueing {
     pub(crate) wake: Wake,
     pub(crate) heartbeat: Duration,
-    /// How often in a row a lock goes from one local waiter to the next while another process waits.
+    /// How often in a row a lock moves from one local waiter to the next while another process waits.
     pub(crate) local_handoffs: u32,
     pub(crate) handoff: HandOff,
     pub(crate) fairness: Fairness,
-    /// After how long a caller reports that it waits.
+    /// The time after which a caller that waits is reported.
     pub(crate) report_after: Duration,
 }
 
@@ -57,16 +57,16 @@ impl Queueing {
     }
 }
 
-/// How long a caller waits for a lock.
+/// The limit of the time that a caller waits for a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wait {
+pub(crate) enum WaitLimit {
     Never,
     AtMost(Duration),
     Forever,
 }
 
-impl Wait {
-    /// Until when a caller waits that has begun at `since`. An instant too far to represent is no limit.
+impl WaitLimit {
+    /// The instant until which a caller waits that began at `since`. A time too long to represent is no limit.
     pub(crate) fn limit(self, since: Instant) -> Option<Instant> {
         match self {
             Self::AtMost(wait) => since.checked_add(wait),
@@ -75,7 +75,7 @@ impl Wait {
     }
 }
 
-impl From<Duration> for Wait {
+impl From<Duration> for WaitLimit {
     fn from(wait: Duration) -> Self {
         if wait.is_zero() {
             Self::Never
@@ -85,40 +85,40 @@ impl From<Duration> for Wait {
     }
 }
 
-/// Options as they were given: by the builder for all requests, or by one request for itself.
+/// The options as they were given, by the builder for all requests or by one request.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Options {
     pub(crate) ttl: Option<Duration>,
-    pub(crate) wait: Option<Wait>,
+    pub(crate) wait: Option<WaitLimit>,
     pub(crate) max_hold: Option<Duration>,
     pub(crate) min_hold: Option<Duration>,
     pub(crate) on_lost: Option<OnLost>,
     pub(crate) reentrancy: Option<Reentrancy>,
     pub(crate) depth_sync: Option<DepthSync>,
     pub(crate) mode: Mode,
-    /// How many holders may have the lock together, where each of them takes a permit.
+    /// The number of permits, if each holder takes one.
     pub(crate) permits: Option<u32>,
     pub(crate) detect_deadlocks: Option<bool>,
-    /// How many replicas must have the lock before it counts, and how soon.
+    /// The replicas that must have the lock before it counts, and the time within which they must have it.
     pub(crate) confirm: Option<(Replicas, Duration)>,
 }
 
-/// Options that are complete and agree with each other.
+/// The options of a request, complete and checked against each other.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
-    /// The lease to ask for: the TTL, or `max_hold` if that is shorter, or `min_hold` if that is longer.
+    /// The lease to request: the TTL, or `max_hold` if that is shorter, or `min_hold` if that is longer.
     pub(crate) ttl: Duration,
-    pub(crate) wait: Wait,
+    pub(crate) wait: WaitLimit,
     pub(crate) max_hold: Option<Duration>,
-    /// How long the lock is held at least. The lease is no shorter, so that it is kept if the holder dies.
+    /// The shortest time for which the lock is held. The lease is no shorter, so that the lock is kept if the holder dies.
     pub(crate) min_hold: Option<Duration>,
-    /// Whether it may go on with the hold of another call graph in memory.
+    /// Whether the caller may take over the hold of another call graph in memory.
     pub(crate) may_inherit: bool,
     pub(crate) on_lost: OnLost,
     pub(crate) reentrancy: Reentrancy,
     pub(crate) depth_sync: DepthSync,
     pub(crate) mode: Mode,
-    /// How many holders may have the lock together, where each of them takes a permit.
+    /// The number of permits, if each holder takes one.
     pub(crate) permits: Option<u32>,
     pub(crate) detect_deadlocks: bool,
     pub(crate) confirm: Option<Confirm>,
@@ -126,11 +126,11 @@ pub(crate) struct Terms {
 
 impl Options {
     pub(crate) const DEFAULT_TTL: Duration = Duration::from_secs(30);
-    /// Longer than the TTL, so that waiters outlive a holder that crashed.
+    /// The default of `wait`: longer than the TTL, so that waiters outlive a dead holder.
     pub(crate) const DEFAULT_WAIT: Duration = Duration::from_secs(60);
-    /// Shorter leases would be eaten up by the margin for clock drift.
+    /// The shortest TTL. The margin for clock drift would use up a shorter lease.
     const MIN_TTL: Duration = Duration::from_millis(20);
-    /// Redis computes expiry times in signed 64-bit milliseconds; a century is far inside.
+    /// The longest TTL. Redis computes expiry times in signed 64-bit milliseconds, which a century is far from.
     const MAX_TTL: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
     /// Completes the options with `defaults` and checks them against each other.
@@ -176,9 +176,9 @@ impl Options {
             wait: self
                 .wait
                 .or(defaults.wait)
-                .unwrap_or(Wait::AtMost(Self::DEFAULT_WAIT)),
+                .unwrap_or(WaitLimit::AtMost(Self::DEFAULT_WAIT)),
             max_hold,
-            // The store counts it in milliseconds.
+            // The store counts milliseconds.
             min_hold: self.min_hold.filter(|it| it.as_millis() > 0),
             may_inherit: max_hold.is_none() && self.min_hold.is_none(),
             on_lost: self.on_lost.or(defaults.on_lost).unwrap_or_default(),
@@ -195,7 +195,7 @@ impl Options {
 }
 
 impl Wake {
-    /// Whether a waiter that has asked so often may not ask again.
+    /// Whether a waiter that has asked `asked` times must give up.
     pub(crate) fn is_exhausted(self, asked: u32) -> bool {
         matches!(self, Self::Poll { attempts: Some(attempts), .. } if asked >= attempts)
     }
@@ -242,7 +242,7 @@ mod tests {
     #[test]
     fn a_request_overrides_the_builder_and_the_builder_the_defaults() -> Result<(), LockError> {
         let builder = Options {
-            wait: Some(Wait::Never),
+            wait: Some(WaitLimit::Never),
             ..options(Duration::from_secs(9), None)
         };
         let request = Options {
@@ -251,7 +251,7 @@ mod tests {
         };
         let terms = request.resolve(builder)?;
         assert_eq!(terms.ttl, Duration::from_secs(3));
-        assert_eq!(terms.wait, Wait::Never);
+        assert_eq!(terms.wait, WaitLimit::Never);
         assert_eq!(terms.on_lost, OnLost::Abort);
         Ok(())
     }

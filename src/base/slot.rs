@@ -1,6 +1,6 @@
-//! The slot of a Redis Cluster in which a key lies: the first part of the order in which several locks are taken.
+//! The slot of a key in a Redis Cluster: the first part of the order in which several locks are taken.
 
-/// How many slots a cluster has.
+/// The number of slots of a cluster.
 pub(crate) const SLOTS: u16 = 1 << 14;
 
 /// The slot of a key.

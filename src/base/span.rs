@@ -1,7 +1,7 @@
 //! The spans of `tracing`: `lock.wait` around waiting for a lock, `lock.hold` around holding it.
 //!
-//! Fields: `key`, of several keys all of them; `mode`; of a wait its `outcome`; of a hold its `hold` and `token`. What
-//! failed has `error.type` and `otel.status_code`, as the conventions of OpenTelemetry call them.
+//! Fields: `key`, which lists all keys if there are several, and `mode`. A wait has `outcome`, a hold has `hold` and `token`.
+//! A wait or a hold that failed has `error.type` and `otel.status_code`, which are names of OpenTelemetry's conventions.
 
 use std::{borrow::Cow, fmt, sync::Arc};
 
@@ -18,18 +18,18 @@ use crate::base::{
     mode::Mode,
 };
 
-/// A span, or nothing where no subscriber wants it. Its clones run no code of others.
+/// A span, or nothing if no subscriber wants it. Cloning it does not call the subscriber.
 #[derive(Clone, Default)]
 pub(crate) struct Span(Option<Arc<Open>>);
 
 struct Open {
     span: tracing::Span,
-    /// The span in which it was opened.
+    /// The span that was entered when this one was opened.
     parent: Option<Id>,
 }
 
 impl Span {
-    /// Around the wait for the locks of one acquisition.
+    /// Opens the span of a wait for the locks of one acquisition.
     pub(crate) fn wait(keys: &[LockKey], mode: Mode) -> Self {
         Self::open(info_span!(
             target: "reentry",
@@ -42,7 +42,7 @@ impl Span {
         ))
     }
 
-    /// Around the hold that one acquisition has begun.
+    /// Opens the span of a hold.
     pub(crate) fn hold(keys: &[LockKey], mode: Mode, hold: HoldId, token: FencingToken) -> Self {
         Self::open(info_span!(
             target: "reentry",
@@ -56,7 +56,7 @@ impl Span {
         ))
     }
 
-    /// The one that the caller is in.
+    /// The span that the caller has entered.
     pub(crate) fn current() -> Self {
         Self::of(tracing::Span::current(), None)
     }
@@ -73,7 +73,7 @@ impl Span {
         Self(is_open.then(|| Arc::new(Open { span, parent })))
     }
 
-    /// The same, unless the caller is in another span than the one in which this was opened: that is not to be hidden.
+    /// Returns the span only if the caller is in the span in which it was opened: no other span must be hidden.
     pub(crate) fn unless_elsewhere(self) -> Self {
         let is_here = |open: &Arc<Open>| tracing::Span::current().id() == open.parent;
         Self(self.0.filter(is_here))
@@ -83,13 +83,13 @@ impl Span {
         self.0.is_some()
     }
 
-    /// The future, polled and dropped inside of it.
+    /// Wraps a future, which is polled and dropped inside the span.
     pub(crate) fn around<F: Future>(&self, future: F) -> impl Future<Output = F::Output> + use<F> {
         let span = self.0.as_ref().map(|open| open.span.clone());
         future.instrument(span.unwrap_or_else(tracing::Span::none))
     }
 
-    /// The caller is inside of it until the value is dropped.
+    /// Enters the span until the returned value is dropped.
     pub(crate) fn enter(&self) -> Option<Entered<'_>> {
         self.0.as_ref().map(|open| open.span.enter())
     }
@@ -101,14 +101,14 @@ impl Span {
         }
     }
 
-    /// What the wait came to.
+    /// Records the outcome of a wait.
     pub(crate) fn end(&self, outcome: &'static str) {
         if let Some(open) = &self.0 {
             open.span.record("outcome", outcome);
         }
     }
 
-    /// What it is about has failed.
+    /// Records that the wait or the hold has failed.
     pub(crate) fn fail(&self, kind: &'static str) {
         if let Some(open) = &self.0 {
             open.span.record("error.type", kind);
@@ -117,7 +117,7 @@ impl Span {
     }
 }
 
-/// The keys as they stand in the store.
+/// The keys in the store, as one text.
 fn names(keys: &[LockKey]) -> Cow<'_, str> {
     match keys {
         [key] => Cow::Borrowed(key.as_str()),

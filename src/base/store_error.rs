@@ -1,11 +1,11 @@
-//! What the store said, or that it said nothing.
+//! The error of a request to the store.
 
-use std::{error::Error, fmt, sync::Arc};
+use std::{error::Error, fmt, pin::Pin, sync::Arc};
 
-/// An error of the store: the connection failed, the server refused, or its answer cannot be read.
+/// An error of the store: the connection failed, the server rejected the request, or its answer cannot be read.
 ///
-/// Opaque on purpose: its [`source`](Error::source) is a text, so that the types of the driver are no part
-/// of this interface.
+/// The type is opaque on purpose: its [`source`](Error::source) is a text, so that the types of the Redis client are no
+/// part of this interface.
 ///
 /// # Examples
 ///
@@ -25,6 +25,9 @@ use std::{error::Error, fmt, sync::Arc};
 #[derive(Clone)]
 pub struct StoreError(Arc<StoreFault>);
 
+/// The answer of a store to one request.
+pub(crate) type Answer<T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send>>;
+
 struct StoreFault {
     step: &'static str,
     endpoint: Arc<str>,
@@ -32,22 +35,22 @@ struct StoreFault {
     cause: Box<dyn Error + Send + Sync>,
 }
 
-/// What a failed request may have done, and whether to send it again.
+/// What a failed request may have done, and whether it makes sense to send it again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
-    /// It may have been executed, or may be later.
+    /// The request may have been executed, or may still be.
     Unknown,
-    /// It was not executed, and may be another time.
+    /// The request was not executed. Another attempt may succeed.
     None,
-    /// It was not executed: the process is not let in, by the server or by a proxy before it. A caller that has nothing is
-    /// told at once. One that has a lock asks again, since a password may be set right.
+    /// The request was not executed: the server, or a proxy before it, rejects the process. A caller without a lock fails at
+    /// once. A caller with a lock asks again, since a password may be corrected.
     TurnedAway,
-    /// It was not executed, and never will be: asking again is no use.
+    /// The request was not executed, and never will be: another attempt is of no use.
     Refused,
 }
 
 impl Effect {
-    /// Whether a caller that has nothing gives up.
+    /// Whether a caller without a lock gives up.
     pub(crate) fn is_refused(self) -> bool {
         matches!(self, Self::TurnedAway | Self::Refused)
     }

@@ -1,4 +1,4 @@
-//! What would be said again and again while something fails.
+//! Fewer warnings while a failure goes on.
 
 use std::time::Duration;
 
@@ -6,22 +6,23 @@ use tokio::time::Instant;
 
 use crate::base::mutex::Mutex;
 
-/// Failures further apart than this are not one trouble.
+/// The longest time between two failures that belong together.
 const TROUBLE: Duration = Duration::from_secs(10);
 
-/// The shortest time between two warnings, and the longest.
+/// The shortest time between two warnings.
 const SHORTEST: Duration = Duration::from_secs(1);
+
+/// The longest time between two warnings.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// Lets a failure be said at once, and one that goes on each time after twice as long, from once a second to once a
-/// minute.
+/// Admits a warning at once, and further ones while the failure goes on after pauses that double, from a second to a minute.
 #[derive(Debug, Default)]
-pub(crate) struct Throttle(Mutex<State>);
+pub(crate) struct Throttle(Mutex<Failures>);
 
 #[derive(Debug, Default)]
-struct State {
+struct Failures {
     trouble: Option<Trouble>,
-    /// How many failures were left out since one was said.
+    /// The number of failures since the latest warning.
     left_out: u64,
 }
 
@@ -29,26 +30,27 @@ struct State {
 struct Trouble {
     began: Instant,
     latest: Instant,
-    said_next: Instant,
+    warned_next: Instant,
 }
 
 impl Throttle {
-    /// Whether a failure at this instant is said, and then how many were left out before it.
-    pub(crate) fn admits(&self, now: Instant) -> Option<u64> {
+    /// Admits a warning of a failure at `now`, or returns `None`. An admitted warning names the number of failures that were
+    /// left out before it.
+    pub(crate) fn admit(&self, now: Instant) -> Option<u64> {
         let mut state = self.0.lock();
         let present = state.trouble.filter(|it| now < it.latest + TROUBLE);
         let began = present.map_or(now, |it| it.began);
-        let is_said = present.is_none_or(|it| it.said_next <= now);
-        let said_next = match present {
-            Some(it) if !is_said => it.said_next,
+        let is_warned = present.is_none_or(|it| it.warned_next <= now);
+        let warned_next = match present {
+            Some(it) if !is_warned => it.warned_next,
             _ => now + (now - began).clamp(SHORTEST, LONGEST),
         };
         state.trouble = Some(Trouble {
             began,
             latest: now,
-            said_next,
+            warned_next,
         });
-        if is_said {
+        if is_warned {
             return Some(std::mem::take(&mut state.left_out));
         }
         state.left_out += 1;
@@ -61,11 +63,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failure_that_goes_on_is_said_less_and_less_often() {
+    fn a_failure_that_goes_on_is_warned_less_and_less_often() {
         let (throttle, begin) = (Throttle::default(), Instant::now());
         let millis = (0..1_000_u64).map(|at| 200 * at);
         let at = |at: u64| begin + Duration::from_millis(at);
-        let said = millis.filter_map(|millis| Some((millis, throttle.admits(at(millis))?)));
+        let said = millis.filter_map(|millis| Some((millis, throttle.admit(at(millis))?)));
         let (said, left_out): (Vec<_>, Vec<_>) = said.unzip();
         assert_eq!(
             said,
@@ -77,10 +79,10 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_after_a_while_is_said_at_once() {
+    fn a_failure_after_a_while_is_warned_at_once() {
         let (throttle, begin) = (Throttle::default(), Instant::now());
-        assert_eq!(throttle.admits(begin), Some(0));
-        assert_eq!(throttle.admits(begin + SHORTEST / 2), None);
-        assert_eq!(throttle.admits(begin + SHORTEST / 2 + TROUBLE), Some(1));
+        assert_eq!(throttle.admit(begin), Some(0));
+        assert_eq!(throttle.admit(begin + SHORTEST / 2), None);
+        assert_eq!(throttle.admit(begin + SHORTEST / 2 + TROUBLE), Some(1));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A timer of tokio belongs to the runtime that made it, and panics when it is polled after that
 //! runtime has ended. The futures of this crate may be polled by several runtimes, one after the
-//! other: a guard is released in another task, a request in flight is awaited by all callers that need its
+//! other: a guard is released in another task, and a request in flight is awaited by all callers that need its
 //! answer. So every timer here is made by the runtime that polls it, and made anew by the next one.
 
 use std::{
@@ -18,12 +18,12 @@ use tokio::{
     time::{self, Instant},
 };
 
-/// Waits until an instant; see [`sleep_until`].
+/// The future of [`sleep_until`].
 #[pin_project]
 #[derive(Debug)]
 pub(crate) struct Sleep {
     until: Instant,
-    /// The runtime that polled last, and its timer.
+    /// The runtime that polled last.
     runtime: Option<Id>,
     #[pin]
     timer: Option<time::Sleep>,
@@ -33,7 +33,7 @@ pub(crate) struct Sleep {
 ///
 /// # Panics
 ///
-/// If polled outside of a tokio runtime with timers.
+/// When it is polled outside a tokio runtime with timers.
 pub(crate) fn sleep_until(until: Instant) -> Sleep {
     Sleep {
         until,
@@ -42,12 +42,12 @@ pub(crate) fn sleep_until(until: Instant) -> Sleep {
     }
 }
 
-/// Waits for so long from now on.
+/// Waits for `duration` from now on.
 pub(crate) fn sleep(duration: Duration) -> Sleep {
     sleep_until(after(Instant::now(), duration))
 }
 
-/// The instant that is so long after another one. A time too long to represent is thirty years.
+/// The instant `duration` after `start`. A time too long to represent becomes thirty years.
 pub(crate) fn after(start: Instant, duration: Duration) -> Instant {
     const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
     start.checked_add(duration).unwrap_or_else(|| start + FAR)
@@ -70,20 +70,20 @@ impl Future for Sleep {
     }
 }
 
-/// Lets the caller find out that its runtime has no timers, and not a task that needs them.
+/// Panics in the caller, not in a task, if the runtime has no timers.
 ///
 /// # Panics
 ///
-/// Outside of a tokio runtime with timers.
+/// Outside a tokio runtime with timers.
 pub(crate) fn require_timers() {
     drop(time::sleep(Duration::ZERO));
 }
 
-/// The time was up before the future was ready.
+/// The error of a future that was not ready before its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Elapsed;
 
-/// A future with a limit; see [`timeout_at`].
+/// The future of [`timeout_at`] and [`timeout`].
 #[pin_project]
 #[derive(Debug)]
 pub(crate) struct Timeout<F> {
@@ -91,11 +91,11 @@ pub(crate) struct Timeout<F> {
     future: F,
     #[pin]
     limit: Sleep,
-    /// Whether the first poll arms no timer.
+    /// Whether the first poll arms no timer; `None` if each does.
     spares: Option<fn(&F) -> bool>,
 }
 
-/// Waits for `future`, but no longer than until the limit.
+/// Waits for `future`, but no longer than until `limit`.
 pub(crate) fn timeout_at<F: Future>(limit: Instant, future: F) -> Timeout<F> {
     Timeout {
         future,
@@ -110,9 +110,8 @@ pub(crate) fn timeout<F: Future>(limit: Duration, future: F) -> Timeout<F> {
 }
 
 impl<F> Timeout<F> {
-    /// Spares the timer where a future that is not ready after its first poll is certain to wake its task before the
-    /// limit: then that poll arms none, and any later one does. It is certain if `wakes_in_time` and the future,
-    /// once it was polled, says so too.
+    /// Spares the timer of the first poll if the future is certain to wake its task before the limit. Later polls arm it. The
+    /// future is certain to do so if `wakes_in_time`, and if `is_certain` returns true after the first poll.
     pub(crate) fn sparing(self, wakes_in_time: bool, is_certain: fn(&F) -> bool) -> Self {
         Self {
             spares: wakes_in_time.then_some(is_certain),
@@ -133,7 +132,7 @@ impl<F: Future> Future for Timeout<F> {
         if this.spares.take().is_some_and(|spares| spares(&future)) {
             return Poll::Pending;
         }
-        // A future that uses up the task's budget must not keep the limit from being seen.
+        // The limit counts even where the future has used up the budget of the task.
         let mut limit = unconstrained(this.limit);
         Pin::new(&mut limit).poll(cx).map(|()| Err(Elapsed))
     }

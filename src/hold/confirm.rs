@@ -10,12 +10,12 @@ use tokio::time::Instant;
 
 use crate::{
     base::{
-        backoff::pauses,
+        backoff::Backoff,
         confirm::Confirm,
         error::{Effect, LockError, LostReason, StoreError},
         timer::{Elapsed, after, sleep, timeout_at},
     },
-    hold::{hold::Hold, renewed::Holds},
+    hold::{hold::Hold, renewable::Holds},
     store::{Confirmation, Store},
 };
 
@@ -25,7 +25,7 @@ use crate::{
 /// Fails if they do not have it in time, or cannot be asked. Then it may be in the lock, or not.
 pub(crate) async fn taken(
     hold: &Arc<Hold>,
-    store: &Arc<dyn Store>,
+    store: &Arc<Store>,
     mut epoch: Option<u64>,
 ) -> Result<(), LockError> {
     let Some(confirm) = hold.confirm else {
@@ -37,7 +37,7 @@ pub(crate) async fn taken(
         source,
     };
     let until = after(Instant::now(), confirm.within());
-    let mut pauses = pauses();
+    let mut backoff = Backoff::default();
     let mut failed = None;
     loop {
         let left = until.saturating_duration_since(Instant::now());
@@ -57,11 +57,11 @@ pub(crate) async fn taken(
                 }
                 Err(error) => failed = Some(error),
             }
-            sleep(pauses.next().unwrap_or_default().min(left)).await;
+            sleep(backoff.next_pause().min(left)).await;
         }
         let present = store.connection_epoch(hold.key());
         let holds = Holds::One(Arc::clone(hold));
-        let asked = holds.ask(&**store, hold.ttl());
+        let asked = holds.ask(store, hold.ttl());
         epoch = match timeout_at(until, asked.answer(&holds)).await {
             Ok(Ok(gone)) if gone.is_empty() => Some(present),
             Ok(Ok(_)) => {
@@ -81,7 +81,7 @@ pub(crate) async fn taken(
 /// Waits until the replicas have renewals that were answered, each sent when its connection had this epoch.
 pub(super) async fn renewed(
     confirms: Vec<(Arc<Hold>, Confirm, u64)>,
-    store: &Arc<dyn Store>,
+    store: &Arc<Store>,
 ) -> Result<(), StoreError> {
     let confirms = confirms.into_iter().map(async |(hold, confirm, epoch)| {
         let left = hold.deadline().saturating_duration_since(Instant::now());

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use crate::{
     base::{
         background::Handover,
-        backoff::pauses,
+        backoff::Backoff,
         error::{Effect, Failure, LostReason},
         events,
         mode::Mode,
@@ -17,7 +17,7 @@ use crate::{
         hold::{Hold, State},
         renewals::RenewalSchedule,
     },
-    store::{Downgrading, Presence},
+    store::{Downgrade, Presence},
 };
 
 /// Why there is nothing to wait for.
@@ -71,19 +71,19 @@ pub(super) fn downgrade(
 /// Asks until the store has answered, or the hold has ended.
 async fn ask(hold: &Hold, renewals: &RenewalSchedule) -> Result<(), Failure> {
     let (key, id) = (hold.key(), hold.id());
-    let mut pauses = pauses();
+    let mut backoff = Backoff::default();
     let mut may_be_shared = false;
     while hold.depth() > 0 {
         if let Some(reason) = hold.lost() {
             return Err(Failure::Lost(reason));
         }
         let (sent, ttl) = (Instant::now(), hold.change(|state| state.lease.ttl()));
-        let downgrading = Downgrading {
+        let asked = renewals.store().ask(Downgrade {
+            key: key.clone(),
             hold: id,
             ttl,
             token: hold.token(),
-        };
-        let asked = renewals.store().downgrade(key, downgrading);
+        });
         let error = match timeout_at(hold.deadline(), asked).await {
             Ok(Ok(Presence::Present)) => {
                 // Where replicas must have it, the next renewal lengthens the lease.
@@ -107,7 +107,7 @@ async fn ask(hold: &Hold, renewals: &RenewalSchedule) -> Result<(), Failure> {
             return Err(Failure::Store(error));
         }
         events::downgrade_retried(key, id, &error);
-        let pause = Instant::now() + pauses.next().unwrap_or_default();
+        let pause = Instant::now() + backoff.next_pause();
         sleep_until(pause.min(hold.deadline())).await;
     }
     // It was released meanwhile.

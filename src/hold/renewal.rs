@@ -18,7 +18,7 @@ use tokio::{
 
 use crate::{
     base::{
-        backoff::pauses,
+        backoff::Backoff,
         confirm::Confirm,
         error::{Effect, LostReason, StoreError},
         events,
@@ -29,7 +29,7 @@ use crate::{
     hold::{
         confirm,
         hold::Hold,
-        renewed::{Holds, Together},
+        renewable::{Holds, Together},
     },
     store::Store,
 };
@@ -57,12 +57,12 @@ pub(super) enum Unrenewed {
 /// ask it no more often than these. After any other failure the place goes to the next hold: what fails may be this lock.
 pub(super) async fn renew(
     together: &Together,
-    store: &Arc<dyn Store>,
+    store: &Arc<Store>,
     response_timeout: Duration,
     warnings: &Throttle,
     place: impl Send,
 ) -> Result<(), Unrenewed> {
-    let mut pauses = pauses();
+    let mut backoff = Backoff::default();
     let mut connections = store.connections();
     // Once the store has answered, its replicas need no place.
     let place = &Mutex::new(Some(place));
@@ -88,7 +88,7 @@ pub(super) async fn renew(
         };
         let patience = patience(response_timeout, deadline, now);
         if next <= now && !attempts.is_empty() && (is_unsent || confirming.load(Relaxed) > 0) {
-            is_unsent &= !holds.is_connected(&**store);
+            is_unsent &= !holds.is_connected(store);
             next = now + patience;
         }
         if next <= now {
@@ -101,11 +101,11 @@ pub(super) async fn renew(
                 }
             }
             silent = silent.or(Some(now));
-            is_unsent = !holds.is_connected(&**store);
+            is_unsent = !holds.is_connected(store);
             let ttl = holds.ttl();
-            let seen = holds.seen(&**store);
+            let seen = holds.seen(store);
             let confirms: Vec<_> = confirms(&holds, store);
-            let asked = holds.ask(&**store, ttl);
+            let asked = holds.ask(store, ttl);
             attempts.push(async move {
                 let answer = match asked.answer(&holds).await {
                     Ok(gone) => {
@@ -159,11 +159,11 @@ pub(super) async fn renew(
                 if attempts.is_empty() {
                     let now = Instant::now();
                     if error.effect() != Effect::None {
-                        let is_cut = holds.seen(&**store) != seen;
+                        let is_cut = holds.seen(store) != seen;
                         let again = if is_cut { now } else { sent + patience / 2 };
                         return Err(Unrenewed::Until(again.max(now + LEAST_PATIENCE)));
                     }
-                    let pause = pauses.next().unwrap_or_default();
+                    let pause = backoff.next_pause();
                     next = now + pause.min(patience);
                 }
             }
@@ -181,7 +181,7 @@ async fn changed(connections: &mut Option<watch::Receiver<u64>>) -> Result<(), R
 }
 
 /// What replicas have to confirm, and the epoch of each connection.
-fn confirms(holds: &Holds, store: &Arc<dyn Store>) -> Vec<(Arc<Hold>, Confirm, u64)> {
+fn confirms(holds: &Holds, store: &Arc<Store>) -> Vec<(Arc<Hold>, Confirm, u64)> {
     let holds = holds.as_slice().iter().filter_map(|hold| {
         let confirm = hold.confirm?;
         Some((

@@ -31,7 +31,7 @@ use crate::{
     hold::{
         hold::Hold,
         readers::Readers,
-        renewed::Renewed,
+        renewable::Renewed,
         schedule::{Schedule, Slot},
     },
     queue::LocalQueues,
@@ -82,7 +82,7 @@ impl RenewalSchedule {
         &self.queues
     }
 
-    pub(crate) fn store(&self) -> &Arc<dyn Store> {
+    pub(crate) fn store(&self) -> &Arc<Store> {
         self.queues.store()
     }
 

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::{
     base::{
-        backoff::pauses,
+        backoff::Backoff,
         error::{Effect, Failure, LostReason},
         events,
         timer::{Elapsed, after, sleep_until, timeout_at},
@@ -17,7 +17,7 @@ use crate::{
         hold::Hold,
     },
     queue::LocalQueues,
-    store::{Presence, Store},
+    store::{Presence, SetDepth, Store},
 };
 
 /// Waits until the store has taken in every change that was made before this call, but no longer than `patience`.
@@ -27,7 +27,7 @@ use crate::{
 /// leave all the time would keep each other from entering.
 pub(super) async fn sync(
     hold: &Hold,
-    store: &Arc<dyn Store>,
+    store: &Arc<Store>,
     patience: Duration,
 ) -> Result<bool, Failure> {
     let wish = hold.change(|state| state.depth.wishes());
@@ -36,11 +36,11 @@ pub(super) async fn sync(
 
 async fn sync_to(
     hold: &Hold,
-    store: &Arc<dyn Store>,
+    store: &Arc<Store>,
     wish: u64,
     patience: Duration,
 ) -> Result<bool, Failure> {
-    let (mut pauses, mut limit) = (pauses(), None);
+    let (mut backoff, mut limit) = (Backoff::default(), None);
     while let Some(flight) = flight(hold, store, wish) {
         if let Some(reason) = hold.lost() {
             return Err(Failure::Lost(reason));
@@ -74,7 +74,7 @@ async fn sync_to(
                 if is_first_to_know {
                     events::depth_retried(hold.key(), hold.id(), &error);
                 }
-                let pause = Instant::now() + pauses.next().unwrap_or_default();
+                let pause = Instant::now() + backoff.next_pause();
                 sleep_until(pause.min(limit)).await;
             }
             Err(Elapsed) => {}
@@ -83,7 +83,7 @@ async fn sync_to(
     Ok(true)
 }
 
-fn flight(hold: &Hold, store: &Arc<dyn Store>, wish: u64) -> Option<Flight> {
+fn flight(hold: &Hold, store: &Arc<Store>, wish: u64) -> Option<Flight> {
     hold.change(|state| {
         let ttl = state.lease.ttl();
         match state.depth.next(wish, (hold.id(), state.mode), ttl) {
@@ -91,7 +91,8 @@ fn flight(hold: &Hold, store: &Arc<dyn Store>, wish: u64) -> Option<Flight> {
             Next::InFlight(flight) => Some(flight),
             Next::Change(change) => {
                 let sent = Instant::now();
-                let answer = store.depth(hold.key(), change).shared();
+                let key = hold.key().clone();
+                let answer = store.ask(SetDepth { key, change }).shared();
                 Some(state.depth.fly(change, sent, answer))
             }
         }

@@ -11,18 +11,18 @@ use tokio::time::Instant;
 
 use crate::{
     base::{
-        backoff::pauses,
+        backoff::Backoff,
         error::{Failure, LockError, LostReason},
         events,
         timer::sleep,
     },
-    hold::{hold::Hold, renewed::Holds},
+    hold::{hold::Hold, renewable::Holds},
     store::Store,
 };
 
 /// Whether a connection was lost since the hold was confirmed last. One that replicas have to confirm is asked for by
 /// that.
-pub(crate) fn is_behind(hold: &Hold, store: &dyn Store) -> bool {
+pub(crate) fn is_behind(hold: &Hold, store: &Store) -> bool {
     hold.confirm.is_none() && hold.disconnects() != store.disconnects_of(hold.key())
 }
 
@@ -31,13 +31,13 @@ pub(crate) fn is_behind(hold: &Hold, store: &dyn Store) -> bool {
 /// Fails if one of them is gone, and with the last error of the store after the limit.
 pub(crate) async fn verified(
     holds: &[Arc<Hold>],
-    store: &Arc<dyn Store>,
+    store: &Arc<Store>,
     limit: Option<Instant>,
 ) -> Result<(), LockError> {
     loop {
         let mut behind = Vec::new();
         for hold in holds {
-            if is_behind(hold, &**store) {
+            if is_behind(hold, store) {
                 behind.push(verify(hold, store, limit));
             }
         }
@@ -50,14 +50,14 @@ pub(crate) async fn verified(
 
 async fn verify(
     hold: &Arc<Hold>,
-    store: &Arc<dyn Store>,
+    store: &Arc<Store>,
     limit: Option<Instant>,
 ) -> Result<(), LockError> {
-    let mut pauses = pauses();
+    let mut backoff = Backoff::default();
     loop {
         let (sent, seen, ttl) = (Instant::now(), store.disconnects_of(hold.key()), hold.ttl());
         let holds = Holds::One(Arc::clone(hold));
-        match holds.ask(&**store, ttl).answer(&holds).await {
+        match holds.ask(store, ttl).answer(&holds).await {
             Ok(gone) if gone.is_empty() => {
                 hold.confirm(sent, ttl, seen);
                 return Ok(());
@@ -70,7 +70,7 @@ async fn verify(
             Err(error) if limit.is_some_and(|limit| limit <= Instant::now()) => {
                 return Err(Failure::Store(error).on(hold.key().name()));
             }
-            Err(_) => sleep(pauses.next().unwrap_or_default()).await,
+            Err(_) => sleep(backoff.next_pause()).await,
         }
     }
 }

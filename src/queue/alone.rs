@@ -13,8 +13,8 @@ use std::{
 use tokio::time::Instant;
 
 use super::{
-    keys::LocalQueues,
     lines::{Alone, Asking, Slot},
+    local_queues::LocalQueues,
     request::Acquiring,
     step::{Answer, Grant, Input, Reply},
     waiter::Outcome,

@@ -14,9 +14,9 @@ use tokio::{
 
 use super::{
     effects::Effects,
-    keys::LocalQueues,
+    holder_lookup::{Look, look},
     lines::{Caller, Driven, Line},
-    patience::{Look, look},
+    local_queues::LocalQueues,
     request::Flight,
     step::Input,
 };

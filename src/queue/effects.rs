@@ -6,7 +6,7 @@ use tokio::sync::Notify;
 
 use super::{
     cohort::Cohort,
-    patience::{Look, Report},
+    holder_lookup::{Look, Report},
     request::Flight,
     step::{Action, Release},
 };

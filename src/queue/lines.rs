@@ -14,8 +14,8 @@ use tokio::{runtime, sync::Notify, time::Instant};
 use super::{
     cohort::Cohort,
     effects::Effects,
-    line::LocalQueue,
-    patience::{Look, Patience, held_by},
+    holder_lookup::{Look, Patience, held_by},
+    local_queue::LocalQueue,
     request::{Acquiring, Flight},
     step::{Action, Refusal},
     waiter::Waiter,

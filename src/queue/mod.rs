@@ -6,10 +6,10 @@ mod clock;
 mod cohort;
 mod driver;
 mod effects;
-mod keys;
-mod line;
+mod holder_lookup;
 mod lines;
-mod patience;
+mod local_queue;
+mod local_queues;
 mod queue;
 mod releasing;
 mod request;
@@ -25,7 +25,7 @@ mod tests;
 
 pub(crate) use self::{
     cohort::{Cohort, Leased, Stored},
-    keys::LocalQueues,
+    local_queues::LocalQueues,
     several::End,
     step::Release,
     tokens::TokenSeries,

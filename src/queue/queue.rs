@@ -4,8 +4,8 @@
 //! the first of them talks to the store, where it stands in the queue for the whole process. While the
 //! process holds the lock no waiter asks: the release names the first one as its successor.
 //!
-//! The line of a key is a machine (`line.rs`) that is told what happens and says what is to be done; the map of
-//! all lines (`keys.rs`) is the one place that tells it, and that does what it says. A lock that one hold alone
+//! The line of a key is a machine (`local_queue.rs`) that is told what happens and says what is to be done; the map of
+//! all lines (`local_queues.rs`) is the one place that tells it, and that does what it says. A lock that one hold alone
 //! wants has no line yet: its caller polls its own request (`alone.rs`). As soon as a caller has to wait,
 //! a driver (`driver.rs`) polls the requests of the line, watches the time, and takes back grants.
 //!
@@ -39,8 +39,8 @@ use tokio::{runtime::Handle, time::Instant};
 use super::{
     cohort::Cohort,
     effects::Effects,
-    keys::LocalQueues,
     lines::Slot,
+    local_queues::LocalQueues,
     step::{Heard, Input, Refusal},
     wait::Wait,
     wish::Wish,
@@ -72,7 +72,7 @@ impl LocalQueues {
         since: Instant,
         runtime: &Handle,
     ) -> Result<Option<Cohort>, LockError> {
-        let asks_once = terms.wait == options::Wait::Never;
+        let asks_once = terms.wait == options::WaitLimit::Never;
         let request = AcquireRequest {
             hold,
             ttl: terms.ttl,

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::{
     effects::{Effects, Ending},
-    keys::LocalQueues,
     lines::{Alone, Slot},
+    local_queues::LocalQueues,
     request::Flight,
     step::{Input, Release},
 };

@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     base::{
-        backoff::{growing_pauses, pauses},
+        backoff::Backoff,
         error::{Effect, Failure, LostReason, StoreError},
         events,
         id::InboxId,
@@ -30,8 +30,8 @@ use crate::{
         timer::{after, sleep},
     },
     store::{
-        self, AcquireAllReply, AcquireReply, AcquireRequest, HoldOf, Presence, ReleaseReply,
-        ReleaseRequest, Store, Successor, TOMBSTONE_LIFE,
+        self, Acquire, AcquireAll, AcquireAllReply, AcquireReply, AcquireRequest, HoldOf, Presence,
+        ReleaseReply, ReleaseRequest, Share, Store, Successor, TOMBSTONE_LIFE,
     },
 };
 
@@ -46,7 +46,7 @@ const SOON: Duration = Duration::from_millis(50);
 /// The store, as the local queues ask it.
 #[derive(Debug)]
 pub(super) struct Requests {
-    store: Arc<dyn Store>,
+    store: Arc<Store>,
     inbox: InboxId,
     repetitions: Semaphore,
     /// Which failures are warned of.
@@ -111,7 +111,7 @@ impl Acquiring {
 }
 
 impl Requests {
-    pub(super) fn new(store: Arc<dyn Store>) -> Self {
+    pub(super) fn new(store: Arc<Store>) -> Self {
         Self {
             store,
             inbox: InboxId::new(),
@@ -122,7 +122,7 @@ impl Requests {
         }
     }
 
-    pub(super) fn store(&self) -> &Arc<dyn Store> {
+    pub(super) fn store(&self) -> &Arc<Store> {
         &self.store
     }
 
@@ -136,8 +136,14 @@ impl Requests {
             sent: Instant::now(),
             epoch: self.store.connection_epoch(key),
             reply: match ask {
-                Ask::Acquire(request) => Replying::Acquire(self.store.acquire(key, request)),
-                Ask::Share(request) => Replying::Share(self.store.share(key, request)),
+                Ask::Acquire(request) => {
+                    let key = key.clone();
+                    Replying::Acquire(self.store.ask(Acquire { key, request }))
+                }
+                Ask::Share(request) => {
+                    let key = key.clone();
+                    Replying::Share(self.store.ask(Share { key, request }))
+                }
             },
         }
     }
@@ -157,7 +163,8 @@ impl Requests {
     ) -> AskedTogether {
         let (requests, keys) = (Arc::clone(self), keys.to_vec());
         let AcquireRequest { hold, ttl, .. } = request;
-        let asked = async move { Arc::new(requests.store.acquire_all(&keys, hold, ttl).await) };
+        let asked =
+            async move { Arc::new(requests.store.ask(AcquireAll { keys, hold, ttl }).await) };
         asked.boxed().shared()
     }
 
@@ -278,15 +285,14 @@ impl Requests {
             ..request
         };
         let stands_until = after(Instant::now(), release.ttl);
-        let (mut pauses, mut short_pauses) = (pauses(), growing_pauses(SOON, 1.5));
+        let (mut backoff, mut soon) = (Backoff::default(), Backoff::slow(SOON));
         let mut repetition = None;
         loop {
             let (error, answer) = failed;
             let pause = match error.effect() {
-                Effect::None => short_pauses.next(),
-                Effect::Unknown | Effect::TurnedAway | Effect::Refused => pauses.next(),
+                Effect::None => soon.next_pause(),
+                Effect::Unknown | Effect::TurnedAway | Effect::Refused => backoff.next_pause(),
             };
-            let pause: Duration = pause.unwrap_or_default();
             if error.effect() == Effect::Refused || Instant::now() + pause >= give_up {
                 events::release_abandoned(key, request.hold, &error);
                 self.abandoned.add(key, stands_until);

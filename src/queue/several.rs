@@ -17,8 +17,8 @@ use tokio::{runtime::Handle, time::Instant};
 use super::{
     cohort::Cohort,
     effects::{Effects, Ending},
-    keys::LocalQueues,
     lines::{Alone, Asking, Slot},
+    local_queues::LocalQueues,
     releasing::Releasing,
     request::{Acquiring, AskedTogether, ReleasedTogether},
     step::{Input, Refusal, Release},

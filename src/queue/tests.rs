@@ -28,9 +28,8 @@ use crate::{
         mutex::Mutex,
     },
     store::{
-        AcquireReply, AcquireRequest, Answer, Listener, Store,
+        Acquire, AcquireReply, AcquireRequest, Answer, Listener, Reply, Request, Wire,
         memory::MemoryStore,
-        through::{Through, Verb},
     },
     support::{DEADLINE, eventually},
 };
@@ -63,7 +62,8 @@ impl Counting {
         *self.meanwhile.lock() = Some(Box::new(happens));
     }
 
-    fn pass_acquire<T: Send + 'static>(&self, request: Answer<T>) -> Answer<T> {
+    fn carry_acquire(&self, request: Request) -> Answer<Reply> {
+        let carried = self.store.carry(request);
         self.asked.fetch_add(1, Relaxed);
         let is_slow = self.is_slow.load(Relaxed);
         let is_to_panic = self.is_to_panic.swap(false, Relaxed);
@@ -76,21 +76,21 @@ impl Counting {
             if is_slow {
                 sleep(SECOND / 20).await;
             }
-            request.await
+            carried.await
         })
     }
 }
 
-impl Through for Counting {
-    fn inner(&self) -> &MemoryStore {
+impl Wire for Counting {
+    fn store(&self) -> &MemoryStore {
         &self.store
     }
 
-    fn pass<T: Send + 'static>(&self, verb: Verb, request: Answer<T>) -> Answer<T> {
-        match verb {
-            Verb::Acquire => return self.pass_acquire(request),
-            Verb::Renew => drop(self.renewed.fetch_add(1, Relaxed)),
-            Verb::Release => {
+    fn carry(&self, request: Request) -> Answer<Reply> {
+        match request.name() {
+            "acquire" => return self.carry_acquire(request),
+            "renew" => drop(self.renewed.fetch_add(1, Relaxed)),
+            "release" | "unshare" => {
                 self.released.fetch_add(1, Relaxed);
                 if self.is_silent.load(Relaxed) {
                     return Box::pin(async { Err(unanswered("a silent store")) });
@@ -103,7 +103,7 @@ impl Through for Counting {
             }
             _ => {}
         }
-        request
+        self.store.carry(request)
     }
 
     fn listen(&self, _: InboxId, listener: Weak<dyn Listener>) -> bool {
@@ -143,7 +143,7 @@ impl Process {
             listener: Mutex::default(),
         });
         let locks = Locks::builder().ttl(TTL).heartbeat(heartbeat);
-        let locks = locks.over(Arc::<Counting>::clone(&store), SECOND);
+        let locks = locks.behind(Arc::clone(&store), SECOND);
         Self { store, locks }
     }
 
@@ -155,8 +155,8 @@ impl Process {
             entry: None,
         };
         let key = LockKey::new("", KEY)?;
-        let taken = self.store.store.acquire(&key, request).await;
-        assert!(matches!(taken, Ok(AcquireReply::Held { .. })));
+        let taken = self.store.store.apply(Acquire { key, request });
+        assert!(matches!(taken, AcquireReply::Held { .. }));
         Ok(())
     }
 

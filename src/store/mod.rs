@@ -1,211 +1,336 @@
-//! The seam between the lock and where it lives: its operations, the messages that a lock has moved to
-//! this process, and the count of disconnects.
-//!
-//! Every operation is atomic in the store. A request may be executed although no answer comes, may
-//! be executed late, and may be executed twice; each operation is written so that this changes nothing
-//! (P8). The exception is an acquire that was answered and is executed once more after its hold has
-//! ended: it takes the lock for that hold, until the lease ends. TCP does not repeat a request, nor does
-//! anything below this crate.
+//! Where locks live: what is asked of a store is a verb in [`verbs`]; what else there is to know of a store is here, its
+//! connections above all.
 
-use std::{fmt, sync::Weak, time::Duration};
+#[cfg(any(test, feature = "test-util"))]
+use std::sync::Arc;
+use std::{sync::Weak, time::Duration};
 
+use futures_util::future::try_join_all;
 use tokio::{sync::watch, time::Instant};
 
-use self::{survey::Survey, waits::Waits};
-use crate::base::{
-    confirm::Replicas,
-    id::{HoldId, InboxId},
-    key::LockKey,
-};
+use self::scan::{Scan, Scanned};
+use crate::base::{confirm::Replicas, error::StoreError, id::InboxId, key::LockKey, mode::Mode};
 
-mod answer;
 #[cfg(test)]
 #[path = "../../tests/contract/mod.rs"]
 mod contract;
 #[cfg(test)]
 #[path = "../../tests/differential/mod.rs"]
 mod differential;
-#[cfg(any(test, feature = "__admin"))]
-pub(crate) mod members;
+mod limits;
 pub(crate) mod memory;
-mod protocol;
+mod messages;
+mod queue_entry;
 pub(crate) mod redis;
-#[cfg(any(test, feature = "test-util"))]
-pub(crate) mod server;
-pub(crate) mod survey;
-#[cfg(any(test, feature = "test-util"))]
-pub(crate) mod through;
+pub(crate) mod scan;
+pub(crate) mod verbs;
 pub(crate) mod waits;
+#[cfg(any(test, feature = "test-util"))]
+pub(crate) mod wire;
 
-pub(crate) use self::{answer::Answer, protocol::*};
-
-/// How long an ended hold is remembered, and so how late a request may still arrive.
-pub(crate) const TOMBSTONE_LIFE: Duration = Duration::from_secs(600);
+#[cfg(any(test, feature = "test-util"))]
+pub(crate) use self::wire::{Reply, Request, Wire};
+pub(crate) use self::{
+    limits::TOMBSTONE_LIFE,
+    memory::MemoryStore,
+    messages::{ForcedMessage, HandoffMessage, Holders, Listener},
+    queue_entry::QueueEntry,
+    redis::RedisStore,
+    verbs::{
+        Verb,
+        acquire::{Acquire, AcquireReply, AcquireRequest},
+        depth::{DepthChange, SetDepth},
+        downgrade::Downgrade,
+        inspect::{ForceRelease, Inspect, QueueLength, Seen, SeenHolder, Snapshot},
+        keep::Keep,
+        list::{Glance, Queue, Queued, QueuedProcess},
+        release::{Order, Release, ReleaseReply, ReleaseRequest, Retain, Successor},
+        renew::{Presence, Renew},
+        several::{AcquireAll, AcquireAllReply, HoldOf, MOST_TOGETHER, ReleaseAll, RenewAll},
+        share::{Share, ShareRequest, Unshare},
+        waits::{ClaimVictim, HoldsIn, PublishWait, WaitsOf, WithdrawWait},
+    },
+};
+pub(crate) use crate::base::{confirm::Confirmation, store_error::Answer, store_time::StoreTime};
 
 /// Where locks live.
-pub(crate) trait Store: fmt::Debug + Send + Sync {
-    /// Connects, unless it is connected. Every request does so that needs to.
-    fn connect(&self) -> Answer<()> {
-        Box::pin(async { Ok(()) })
+#[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "there is one for each `Locks`")]
+pub(crate) enum Store {
+    Redis(RedisStore),
+    Memory(MemoryStore),
+    /// A store in memory at the end of a wire.
+    #[cfg(any(test, feature = "test-util"))]
+    Behind(Arc<dyn Wire>),
+}
+
+/// What a store is asked for.
+impl Store {
+    /// Executes a request: see [`verbs`].
+    pub(crate) fn ask<V: Verb>(&self, verb: V) -> Answer<V::Reply> {
+        match self {
+            Self::Redis(redis) => redis.ask(verb.call(), move |reply| verb.read(reply)),
+            Self::Memory(memory) => memory.ask(move |state, now| verb.apply(state, now)),
+            #[cfg(any(test, feature = "test-util"))]
+            Self::Behind(wire) => wire::ask(wire, Request::of(verb)),
+        }
     }
 
-    /// Takes the lock for a hold if it is free and no live process waits for it. Repeating it for a
-    /// hold that already has the lock answers with the same token and a lease of at least the TTL.
-    /// Otherwise a request with an entry enters the queue, or keeps its process's place there.
-    fn acquire(&self, key: &LockKey, request: AcquireRequest) -> Answer<AcquireReply>;
+    /// Ends a hold of either mode. A lock that is to be held for longer than it was stands until then, and ends by itself.
+    pub(crate) fn release(&self, key: &LockKey, request: ReleaseRequest) -> Answer<ReleaseReply> {
+        let key = key.clone();
+        if request.mode == Mode::Shared {
+            let released = self.ask(Unshare { key, request });
+            return Box::pin(async move { released.await.map(ReleaseReply::from) });
+        }
+        let Some(min_hold) = request.min_hold else {
+            return self.ask(Release { key, request });
+        };
+        let retained = self.ask(Retain {
+            key: key.clone(),
+            request,
+            min_hold,
+        });
+        let released = self.ask(Release { key, request });
+        Box::pin(async move {
+            if retained.await? {
+                return Ok(ReleaseReply::from(Presence::Present));
+            }
+            released.await
+        })
+    }
 
-    /// Lets holds share the lock, unless it is held exclusively or a live process waits for it: one reply for each
-    /// of them, in their order. Repeating it for a hold that is in already answers with its token, and its
-    /// lease lasts at least the TTL from then. Those that are not let in wait as in [`acquire`](Self::acquire).
-    fn share(&self, key: &LockKey, request: ShareRequest) -> Answer<Vec<AcquireReply>>;
+    /// Makes the leases last at least the TTL from the execution of the request, with a request for each run of holds that
+    /// one may be about. Returns the index of the first hold that is gone.
+    pub(crate) fn renew_all(&self, holds: &[HoldOf], ttl: Duration) -> Answer<Option<usize>> {
+        let runs = self.runs(holds).map(|run| {
+            let (count, holds) = (run.len(), run.to_vec());
+            let renewed = self.ask(RenewAll { holds, ttl });
+            async move { Ok((count, renewed.await?)) }
+        });
+        let answers = try_join_all(runs.collect::<Vec<_>>());
+        Box::pin(async move {
+            let mut before = 0;
+            for (count, gone) in answers.await? {
+                if let Some(gone) = gone {
+                    return Ok(Some(before + gone));
+                }
+                before += count;
+            }
+            Ok(None)
+        })
+    }
 
-    /// Moves the depth of a hold to a target, unless a change with a later number has been made.
-    fn depth(&self, key: &LockKey, change: DepthChange) -> Answer<Presence>;
+    /// Ends the holds whose locks no other process waits for, as [`ReleaseAll`] does, with a request for each run of holds
+    /// that one may be about.
+    pub(crate) fn release_all(&self, holds: &[HoldOf]) -> Answer<Vec<bool>> {
+        let runs = self.runs(holds).map(|run| {
+            let holds = run.to_vec();
+            self.ask(ReleaseAll { holds })
+        });
+        let answers = try_join_all(runs.collect::<Vec<_>>());
+        Box::pin(async move { Ok(answers.await?.concat()) })
+    }
 
-    /// Makes the lease of a hold that has the lock alone last at least the TTL from the execution of the request.
-    fn renew(&self, key: &LockKey, renewal: Renewal) -> Answer<Presence>;
+    /// The holds that one request may be about, in their order.
+    fn runs<'h>(&self, holds: &'h [HoldOf]) -> impl Iterator<Item = &'h [HoldOf]> {
+        let runs = holds.chunk_by(|(one, _), (other, _)| self.spans(one, other));
+        runs.flat_map(|run| run.chunks(MOST_TOGETHER))
+    }
 
-    /// The same for holds that share the lock, each of which has a lease of its own. Returns those that
-    /// are gone. One whose downgrade has not been executed has the lock alone until then.
-    fn keep(&self, key: &LockKey, keeping: Keeping) -> Answer<Vec<HoldId>>;
-
-    /// From now on the hold shares the lock that it has alone, with a lease of at least the TTL, and with its token.
-    /// Readers that are first in the queue enter. Repeating it changes nothing but the lease.
-    fn downgrade(&self, key: &LockKey, downgrading: Downgrading) -> Answer<Presence>;
-
-    /// Ends a hold, whether it stands in the lock or in the queue, or an unanswered acquire may still
-    /// put it there. The lock moves on: to the successor, or to the process that has waited longest. Where it is to be
-    /// held for longer than it was, it stands until then, and ends by itself.
-    fn release(&self, key: &LockKey, request: ReleaseRequest) -> Answer<ReleaseReply>;
-
-    /// Takes several locks for one hold, or none of them, with leases of this TTL. It takes those alone that are free and
-    /// that no process waits for, and never waits. Repeating it for a hold that has them all already answers with the
-    /// same tokens and leases of at least the TTL. The keys differ, and are [`MOST_TOGETHER`] at most.
-    fn acquire_all(&self, keys: &[LockKey], hold: HoldId, ttl: Duration)
-    -> Answer<AcquireAllReply>;
-
-    /// Makes the leases last at least the TTL from the execution of the request. Returns the index of the first hold
-    /// that is gone.
-    fn renew_all(&self, holds: &[HoldOf], ttl: Duration) -> Answer<Option<usize>>;
-
-    /// Ends those of the holds whose locks no other process waits for. It is for the first attempt, and for holds of
-    /// which nothing but the field can be there. Returns for each whether it was ended; the others are as they were.
-    fn release_all(&self, holds: &[HoldOf]) -> Answer<Vec<bool>>;
+    /// Whether one request may be about both of these locks.
+    pub(crate) fn spans(&self, one: &LockKey, other: &LockKey) -> bool {
+        match self {
+            Self::Redis(redis) => redis.spans(one, other),
+            _ => true,
+        }
+    }
 
     /// Waits until so many replicas have what was executed over the connection for the lock while it had this epoch. A
     /// store without a server has none to wait for.
-    fn confirm(
+    pub(crate) fn confirm(
         &self,
-        _key: &LockKey,
-        _replicas: Replicas,
-        _within: Duration,
-        _epoch: u64,
+        key: &LockKey,
+        replicas: Replicas,
+        within: Duration,
+        epoch: u64,
     ) -> Answer<Confirmation> {
-        Box::pin(async { Ok(Confirmation::Confirmed) })
+        match self {
+            Self::Redis(redis) => redis.confirm(key, replicas, within, epoch),
+            _ => Box::pin(async { Ok(Confirmation::Confirmed) }),
+        }
     }
 
-    /// What stands in the lock now; `None` if it is free.
-    fn inspect(&self, key: &LockKey) -> Answer<Option<Snapshot>>;
-
-    /// The same, maybe without how many processes wait. Each of them may ask for it.
-    fn holders(&self, key: &LockKey) -> Answer<Option<Snapshot>> {
-        self.inspect(key)
+    /// Shows a part of the names of the keys that may be locks: all that are there while the whole scan lasts, some of them
+    /// more than once maybe, and others.
+    pub(crate) fn scan(&self, scan: Scan) -> Answer<Scanned> {
+        match self {
+            Self::Redis(redis) => redis.scan(scan),
+            Self::Memory(memory) => memory.ask(move |state, now| state.scan(&scan, now)),
+            #[cfg(any(test, feature = "test-util"))]
+            Self::Behind(wire) => {
+                let request = Request::new("scan", scan, |scan, state, now| state.scan(&scan, now));
+                wire::ask(wire, request)
+            }
+        }
     }
 
-    /// Ends the holds that were `seen`, as far as they are still there, and returns their fields. The lock moves on, unless
-    /// others are in it. A hash that does not look like a lock is refused.
-    fn force_release(&self, key: &LockKey, seen: Seen) -> Answer<Vec<Vec<u8>>>;
+    /// Whether the store has rejected a request because of its key alone, so that it says nothing of other keys.
+    pub(crate) fn rejects_key(error: &StoreError) -> bool {
+        RedisStore::rejects_key(error)
+    }
+}
 
-    /// Where acquisitions that wait are published.
-    fn waits(&self) -> &dyn Waits;
+/// What a store tells.
+impl Store {
+    /// Opens the inbox, unless it is open: `listener` is told from now on which locks have moved to it. Returns false while
+    /// it is broken, and where there can be none, so that waiters have to ask; the listener is woken whenever that changes.
+    pub(crate) fn listen(&self, inbox: InboxId, listener: Weak<dyn Listener>) -> bool {
+        match self {
+            Self::Redis(redis) => redis.listen(inbox, listener),
+            Self::Memory(memory) => {
+                memory.listen(inbox, listener);
+                true
+            }
+            #[cfg(any(test, feature = "test-util"))]
+            Self::Behind(wire) => wire.listen(inbox, listener),
+        }
+    }
 
-    /// Where operators look at many locks, and at many that wait.
-    fn survey(&self) -> &dyn Survey;
+    /// Tells `holders` which holds were ended by force, by other processes too, over every connection that is made from
+    /// now on. A message may be lost.
+    pub(crate) fn watch(&self, holders: Weak<dyn Holders>) {
+        match self {
+            Self::Redis(redis) => redis.watch(holders),
+            Self::Memory(memory) => memory.watch(holders),
+            #[cfg(any(test, feature = "test-util"))]
+            Self::Behind(wire) => wire.watch(holders),
+        }
+    }
 
-    /// Opens the inbox, unless it is open: `listener` is told from now on which locks have moved to
-    /// it. Returns false while it is broken, and where there can be none, so that waiters have to ask; the
-    /// listener is woken whenever that changes.
-    fn listen(&self, inbox: InboxId, listener: Weak<dyn Listener>) -> bool;
+    /// Checks the inbox: it may be dead, since a waiter had to ask although a message should have come.
+    pub(crate) fn check_subscription(&self) {
+        match self {
+            Self::Redis(redis) => redis.check_subscription(),
+            Self::Memory(_) => {}
+            #[cfg(any(test, feature = "test-util"))]
+            Self::Behind(wire) => wire.check_subscription(),
+        }
+    }
+}
 
-    /// `holders` are told which holds were ended by force, be it by another process, over every connection that is made
-    /// from now on. A message may be lost.
-    fn watch(&self, _holders: Weak<dyn Holders>) {}
+/// What is known of its connections.
+impl Store {
+    /// Connects, unless it is connected. Every request does so that needs to.
+    pub(crate) fn connect(&self) -> Answer<()> {
+        match self {
+            Self::Redis(redis) => redis.connect(),
+            Self::Memory(_) => Box::pin(async { Ok(()) }),
+            #[cfg(any(test, feature = "test-util"))]
+            Self::Behind(wire) => wire.connect(),
+        }
+    }
 
-    /// The inbox may be dead: a waiter had to ask although a message should have come.
-    fn check_subscription(&self);
+    /// Closes the connections. A request after that fails.
+    pub(crate) fn close(&self) {
+        match self {
+            Self::Redis(redis) => redis.close(),
+            Self::Memory(_) => {}
+            #[cfg(any(test, feature = "test-util"))]
+            Self::Behind(wire) => wire.close(),
+        }
+    }
 
-    /// A request about the lock that was sent at `since` has no answer, and its sender cannot wait for long. Where the
-    /// connection has been silent since then, the next request gets another one.
-    fn suspect(&self, key: &LockKey, since: Instant);
+    /// Doubts the connection: a request about the lock that was sent at `since` has no answer, and its sender cannot wait
+    /// for long. Where the connection has been silent since then, the next request gets another one.
+    pub(crate) fn suspect(&self, key: &LockKey, since: Instant) {
+        match self {
+            Self::Redis(redis) => redis.suspect(key, since),
+            Self::Memory(_) => {}
+            #[cfg(any(test, feature = "test-util"))]
+            Self::Behind(wire) => wire.suspect(since),
+        }
+    }
 
-    /// How long a request about the lock that is sent now may take until it is answered or fails, in any runtime that goes on
-    /// polling it.
-    fn answers_within(&self, _key: &LockKey) -> Duration {
-        Duration::MAX
+    /// How long a request about the lock that is sent now may take until it is answered or fails, in any runtime that goes
+    /// on polling it.
+    pub(crate) fn answers_within(&self, key: &LockKey) -> Duration {
+        match self {
+            Self::Redis(redis) => redis.answers_within(key),
+            Self::Memory(_) => Duration::ZERO,
+            #[cfg(any(test, feature = "test-util"))]
+            Self::Behind(wire) => wire.answers_within(),
+        }
     }
 
     /// Whether a request that is sent at `sent` is answered, or has failed, at the limit.
-    fn answers_by(&self, key: &LockKey, sent: Instant, limit: Instant) -> bool {
+    pub(crate) fn answers_by(&self, key: &LockKey, sent: Instant, limit: Instant) -> bool {
         let answered_by = sent.checked_add(self.answers_within(key));
         answered_by.is_some_and(|answered_by| answered_by <= limit)
     }
 
     /// Tells the server that answers for the lock from the others.
-    fn server_of(&self, _key: &LockKey) -> usize {
-        0
+    pub(crate) fn server_of(&self, key: &LockKey) -> usize {
+        match self {
+            Self::Redis(redis) => redis.server_of(key),
+            _ => 0,
+        }
     }
 
     /// Whether there is a connection over which a request about the lock is sent at once.
-    fn is_connected(&self, _key: &LockKey) -> bool {
-        true
+    pub(crate) fn is_connected(&self, key: &LockKey) -> bool {
+        match self {
+            Self::Redis(redis) => redis.is_connected(key),
+            _ => true,
+        }
     }
 
     /// Changes whenever a connection was made. `None` where it is not known.
-    fn connections(&self) -> Option<watch::Receiver<u64>> {
-        None
+    pub(crate) fn connections(&self) -> Option<watch::Receiver<u64>> {
+        match self {
+            Self::Redis(redis) => Some(redis.connections()),
+            Self::Memory(_) => None,
+            #[cfg(any(test, feature = "test-util"))]
+            Self::Behind(wire) => wire.connections(),
+        }
     }
 
-    /// Closes its connections. A request after that fails.
-    fn close(&self) {}
-
     /// Changes whenever a connection was lost, so that every hold that rests on it is verified.
-    fn disconnects(&self) -> watch::Receiver<u64>;
+    pub(crate) fn disconnects(&self) -> watch::Receiver<u64> {
+        match self {
+            Self::Redis(redis) => redis.disconnects(),
+            Self::Memory(memory) => memory.disconnects(),
+            #[cfg(any(test, feature = "test-util"))]
+            Self::Behind(wire) => wire.disconnects(),
+        }
+    }
 
-    /// How many of them concern the lock.
-    fn disconnects_of(&self, key: &LockKey) -> u64;
+    /// How many of the connections that were lost concern the lock.
+    pub(crate) fn disconnects_of(&self, key: &LockKey) -> u64 {
+        match self {
+            Self::Redis(redis) => redis.disconnects_of(key),
+            Self::Memory(_) => 0,
+            #[cfg(any(test, feature = "test-util"))]
+            Self::Behind(wire) => *wire.disconnects().borrow(),
+        }
+    }
 
     /// Changes with every new connection over which the lock is asked for: times of the store from before and after must
-    /// not be compared, since it may be another server that answers.
-    fn connection_epoch(&self, _key: &LockKey) -> u64 {
-        self.connection_epochs()
+    /// not be compared, since another server may answer.
+    pub(crate) fn connection_epoch(&self, key: &LockKey) -> u64 {
+        match self {
+            Self::Redis(redis) => redis.connection_epoch(key),
+            _ => self.connection_epochs(),
+        }
     }
 
     /// Changes with every new connection.
-    fn connection_epochs(&self) -> u64;
-
-    /// Whether one request may be about both of these locks.
-    fn spans(&self, _one: &LockKey, _other: &LockKey) -> bool {
-        true
+    pub(crate) fn connection_epochs(&self) -> u64 {
+        match self {
+            Self::Redis(redis) => redis.connection_epochs(),
+            Self::Memory(_) => 0,
+            #[cfg(any(test, feature = "test-util"))]
+            Self::Behind(wire) => wire.connection_epoch(),
+        }
     }
-}
-
-/// The receiver of the messages that go to all processes.
-pub(crate) trait Holders: Send + Sync {
-    /// Holds were ended by force; those of other processes and of other `Locks` are among them.
-    fn forced(&self, message: ForcedMessage);
-}
-
-/// The receiver of the messages that a lock has moved.
-pub(crate) trait Listener: Send + Sync {
-    /// A lock has moved to holds of this process.
-    fn handoff(&self, message: HandoffMessage);
-
-    /// Another process has come to wait for a lock that this one has.
-    fn contended(&self, _key: &str) {}
-
-    /// Whether no caller waits for a message.
-    fn is_idle(&self) -> bool;
-
-    /// Messages may have been missed up to now, or will be from now on: the inbox is open, or broken.
-    fn missed(&self);
 }

@@ -7,32 +7,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{answer::Answer, protocol::StoreTime};
-use crate::base::id::{HoldId, OwnerId};
-
-/// Where waits are published.
-pub(crate) trait Waits: Send + Sync {
-    /// Notes that an acquisition waits. Repeating it makes the record live longer.
-    ///
-    /// It is refused if it took too long to arrive, so that a record which was made at some time was meant a
-    /// known span before at most.
-    fn publish_wait(&self, publication: Publication) -> Answer<Published>;
-
-    /// The waits that a hold encloses, as far as they are published.
-    fn waits_of(&self, hold: HoldId) -> Answer<Look>;
-
-    /// The holds in a lock, by the name of its key in the store. What other programs write there is left out,
-    /// unless it has the form of a hold id.
-    fn holds_in(&self, key: &str) -> Answer<Vec<HoldId>>;
-
-    /// Makes a wait the victim of a cycle, unless another wait of the cycle is one. Returns whether it is a victim.
-    ///
-    /// The victim of another cycle stands in the way only while that is part of this one too: then it resolves both.
-    fn claim_victim(&self, claim: Claim) -> Answer<bool>;
-
-    /// Takes back a record.
-    fn withdraw_wait(&self, owner: OwnerId, wait: HoldId) -> Answer<()>;
-}
+use crate::base::{id::HoldId, store_time::StoreTime};
 
 /// An acquisition that waits while holds enclose it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -63,18 +38,6 @@ impl EnclosedWait {
     }
 }
 
-/// The record of a wait with one owner.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Publication {
-    /// Of one of the enclosing holds.
-    pub(crate) owner: OwnerId,
-    pub(crate) wait: Arc<EnclosedWait>,
-    /// For how long the record lives. It is refused if it takes a quarter of that to arrive.
-    pub(crate) life: Duration,
-    /// A time of the store that was read before this was sent; `None` if none is known. Then it is refused.
-    pub(crate) known: Option<StoreTime>,
-}
-
 /// What a publication came to, and the time of the store then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Published {
@@ -102,22 +65,4 @@ pub(crate) struct SeenWait {
     pub(crate) stamp: StoreTime,
     /// Counted from then.
     pub(crate) life: Duration,
-}
-
-/// The claim of one wait to be the victim of a cycle.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Claim {
-    pub(crate) victim: HoldId,
-    /// The other waits of the cycle.
-    pub(crate) others: Vec<HoldId>,
-    /// For how long no other wait of the cycle is the victim of one with the same least wait.
-    pub(crate) life: Duration,
-}
-
-impl Claim {
-    /// The least wait of the cycle: where its victim is noted, whichever walk has found it.
-    pub(crate) fn least(&self) -> HoldId {
-        let others = self.others.iter().copied();
-        others.fold(self.victim, HoldId::min)
-    }
 }

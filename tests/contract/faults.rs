@@ -18,7 +18,8 @@ use crate::{
         mode::Mode,
     },
     store::{
-        AcquireReply, DepthChange, Downgrading, Keeping, Presence, ReleaseRequest, Renewal, Seen,
+        Acquire, AcquireReply, DepthChange, Downgrade, ForceRelease, Inspect, Keep, Presence,
+        ReleaseRequest, Renew, Seen, SetDepth, Share,
     },
 };
 
@@ -102,36 +103,44 @@ const OPERATIONS: [&str; 10] = [
 
 /// One of the operations, and how the store refuses it.
 async fn refusal(world: &World, hold: HoldId, operation: &str) -> Option<Effect> {
-    let (store, key) = (&world.store, &world.key);
+    let (store, key) = (&world.store, world.key.clone());
     let ttl = 9 * MINUTE;
     let outcome = match operation {
-        "acquire" => store
-            .acquire(key, acquire_request(hold, ttl))
-            .await
-            .map(drop),
+        "acquire" => {
+            let request = acquire_request(hold, ttl);
+            store.ask(Acquire { key, request }).await.map(drop)
+        }
         "share" => {
             let request = share_request(&[hold], ttl, None);
-            store.share(key, request).await.map(drop)
+            store.ask(Share { key, request }).await.map(drop)
         }
-        "depth" => store.depth(key, change(hold)).await.map(drop),
-        "inspect" => store.inspect(key).await.map(drop),
+        "depth" => {
+            let change = change(hold);
+            store.ask(SetDepth { key, change }).await.map(drop)
+        }
+        "inspect" => store.ask(Inspect::of(&key)).await.map(drop),
         "force_release" => {
             let (fields, token) = (vec![field_of(hold)], Some(FencingToken(1)));
             let seen = Seen { fields, token };
-            store.force_release(key, seen).await.map(drop)
+            store.ask(ForceRelease { key, seen }).await.map(drop)
         }
-        "renew" => store.renew(key, Renewal { hold, ttl }).await.map(drop),
+        "renew" => store.ask(Renew { key, hold, ttl }).await.map(drop),
         "keep" => {
             let holds = vec![hold];
-            store.keep(key, Keeping { holds, ttl }).await.map(drop)
+            store.ask(Keep { key, holds, ttl }).await.map(drop)
         }
         "downgrade" => {
             let token = FencingToken(1);
-            let downgrading = Downgrading { hold, ttl, token };
-            store.downgrade(key, downgrading).await.map(drop)
+            let downgrade = Downgrade {
+                key,
+                hold,
+                ttl,
+                token,
+            };
+            store.ask(downgrade).await.map(drop)
         }
-        "unshare" => store.release(key, shared_release(hold)).await.map(drop),
-        _ => store.release(key, release_request(hold)).await.map(drop),
+        "unshare" => store.release(&key, shared_release(hold)).await.map(drop),
+        _ => store.release(&key, release_request(hold)).await.map(drop),
     };
     outcome.err().map(|error| error.effect())
 }
@@ -209,7 +218,8 @@ async fn a_full_server_takes_no_lock_and_still_keeps_and_frees_one() {
     assert_eq!(world.bury(hold).await, Presence::Present);
     assert_eq!(world.bury(late).await, Presence::Gone);
     let request = acquire_request(some_hold(), MINUTE);
-    let full = world.store.acquire(&world.key, request).await;
+    let key = world.key.clone();
+    let full = world.store.ask(Acquire { key, request }).await;
     let effect = full.map_err(|error| error.effect());
     assert_eq!(effect, Err(Effect::None));
 
@@ -229,7 +239,8 @@ async fn a_full_server_lets_no_reader_in_and_still_keeps_and_frees_those_inside(
     world.wait(writer, MINUTE, entry).await;
     let () = ask(&world, "CONFIG SET maxmemory 1").await;
     let request = share_request(&[some_hold()], MINUTE, None);
-    let full = world.store.share(&world.key, request).await;
+    let key = world.key.clone();
+    let full = world.store.ask(Share { key, request }).await;
     assert!(full.is_ok_and(|replies| matches!(replies[..], [AcquireReply::Busy { .. }])));
     assert_eq!(world.keep(&holds, 9 * MINUTE).await, []);
     assert!(near(world.remaining().await, 9 * MINUTE));
@@ -248,7 +259,8 @@ async fn a_full_server_lets_no_reader_in_and_still_keeps_and_frees_those_inside(
     world.leave(writer, entry.inbox).await;
     for hold in [holds[0], holds[1], late] {
         let request = share_request(&[hold], MINUTE, None);
-        let replies = world.store.share(&world.key, request).await;
+        let key = world.key.clone();
+        let replies = world.store.ask(Share { key, request }).await;
         assert_eq!(replies.ok(), Some(vec![AcquireReply::Ended]));
     }
 }

@@ -7,7 +7,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use super::world::{MINUTE, World, field_of, some_hold};
 use crate::{
     base::id::HoldId,
-    store::{ForcedMessage, Holders, Seen, redis::RedisStore},
+    store::{ForcedMessage, Holders, Seen, Store},
     support::{DEADLINE, within},
 };
 
@@ -31,7 +31,7 @@ struct Watching {
     /// A store only refers to those who are told.
     _holders: Arc<dyn Holders>,
     /// That of the process, where it is not the one of the test.
-    _store: Option<RedisStore>,
+    _store: Option<Store>,
 }
 
 async fn watch(world: &World) -> Watching {

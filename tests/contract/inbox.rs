@@ -8,7 +8,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use super::server::Server;
 use crate::{
     base::id::{InboxId, Owner},
-    store::{HandoffMessage, Listener, Store, redis::RedisStore},
+    store::{HandoffMessage, Listener, Store},
     support::{DEADLINE, within},
 };
 
@@ -51,11 +51,11 @@ pub(crate) struct Inbox {
     /// A store only refers to its listeners.
     recorder: Arc<Recorder>,
     /// A process has one inbox on a server, so each has a store of its own there.
-    process: Option<RedisStore>,
+    process: Option<Store>,
 }
 
 impl Inbox {
-    pub(crate) fn in_memory(store: &dyn Store, id: InboxId) -> Self {
+    pub(crate) fn in_memory(store: &Store, id: InboxId) -> Self {
         let mut inbox = Self::new(id);
         inbox.open(store);
         let opened = inbox.received.try_recv();
@@ -88,7 +88,7 @@ impl Inbox {
         }
     }
 
-    fn open(&self, store: &dyn Store) {
+    fn open(&self, store: &Store) {
         let recorder: Arc<dyn Listener> = Arc::<Recorder>::clone(&self.recorder);
         assert!(store.listen(self.id, Arc::downgrade(&recorder)), "no inbox");
     }

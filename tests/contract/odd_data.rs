@@ -5,7 +5,7 @@ use redis::{FromRedisValue, ToRedisArgs, cmd};
 
 use super::world::{GRANT, MINUTE, World, some_hold, some_waiter, successor};
 use crate::base::{error::Effect, id::HoldId};
-use crate::store::{AcquireReply, Order, Presence, SHOWN, Snapshot};
+use crate::store::{AcquireReply, ForceRelease, Order, Presence, Snapshot, verbs::inspect::SHOWN};
 
 mod random;
 
@@ -209,8 +209,9 @@ async fn a_hash_that_is_no_lock_is_shown_and_not_released_by_force() {
                 let _: i64 = put(&world, "PEXPIRE", &[LOCK, expiry]).await;
             }
             let dump: Vec<u8> = put(&world, "DUMP", &[LOCK]).await;
-            let forced = world.store.force_release(&world.key, world.seen().await);
-            let refused = forced.await.map_err(|error| error.effect());
+            let (key, seen) = (world.key.clone(), world.seen().await);
+            let forced = world.store.ask(ForceRelease { key, seen }).await;
+            let refused = forced.map_err(|error| error.effect());
             let after: Vec<u8> = put(&world, "DUMP", &[LOCK]).await;
             assert!(after == dump, "{words:?}");
             assert!(matches!(refused, Err(Effect::Refused)), "{refused:?}");

@@ -9,7 +9,7 @@ use crate::{
         mode::Mode,
     },
     store::{
-        AcquireReply, Downgrading, Keeping, Presence, QueueEntry, ReleaseRequest, ShareRequest,
+        AcquireReply, Downgrade, Keep, Presence, QueueEntry, ReleaseRequest, Share, ShareRequest,
     },
 };
 
@@ -45,7 +45,8 @@ pub(super) fn share_request(
 
 impl World {
     pub(super) async fn share_as(&self, request: ShareRequest) -> Vec<AcquireReply> {
-        self.store.share(&self.key, request).await.expect("share")
+        let key = self.key.clone();
+        self.send(Share { key, request }).await
     }
 
     /// Readers ask, and all of them must get the lock, with leases of at least the TTL.
@@ -65,9 +66,8 @@ impl World {
     }
 
     pub(super) async fn keep(&self, holds: &[HoldId], ttl: Duration) -> Vec<HoldId> {
-        let holds = holds.to_vec();
-        let keeping = Keeping { holds, ttl };
-        self.store.keep(&self.key, keeping).await.expect("keep")
+        let (key, holds) = (self.key.clone(), holds.to_vec());
+        self.send(Keep { key, holds, ttl }).await
     }
 
     pub(super) async fn downgrade(&self, hold: HoldId, ttl: Duration) -> Presence {
@@ -80,9 +80,13 @@ impl World {
         ttl: Duration,
         token: FencingToken,
     ) -> Presence {
-        let downgrading = Downgrading { hold, ttl, token };
-        let downgrade = self.store.downgrade(&self.key, downgrading);
-        downgrade.await.expect("downgrade")
+        self.send(Downgrade {
+            key: self.key.clone(),
+            hold,
+            ttl,
+            token,
+        })
+        .await
     }
 
     pub(super) async fn unshare(&self, hold: HoldId, inbox: InboxId) -> Presence {

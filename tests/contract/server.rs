@@ -16,7 +16,7 @@ use crate::{
     support::{DEADLINE, RedisServer, cluster},
 };
 
-async fn connect(store: &RedisStore) {
+async fn connect(store: &Store) {
     let connected = store.connect().await;
     connected.expect("a connection to the test's own server");
 }
@@ -53,27 +53,27 @@ impl Server {
         }
     }
 
-    pub(crate) async fn store(&self) -> RedisStore {
+    pub(crate) async fn store(&self) -> Store {
         let store = self.unconnected();
         connect(&store).await;
         store
     }
 
     /// The store of a process that is told of holds which were ended by force.
-    pub(crate) async fn watching_store(&self, holders: Weak<dyn Holders>) -> RedisStore {
+    pub(crate) async fn watching_store(&self, holders: Weak<dyn Holders>) -> Store {
         let store = self.unconnected();
         store.watch(holders);
         connect(&store).await;
         store
     }
 
-    fn unconnected(&self) -> RedisStore {
+    fn unconnected(&self) -> Store {
         let timeouts = Timeouts {
             connect: DEADLINE,
             response: DEADLINE,
         };
         let origin = Origin::parse(&self.url).expect("a URL");
-        RedisStore::open(origin, timeouts)
+        Store::Redis(RedisStore::open(origin, timeouts))
     }
 
     /// Brings every expiry nearer by `span`, those in the lines and their entries too; what has none keeps

@@ -8,7 +8,7 @@ use crate::{
         id::{FencingToken, HoldId},
         key::LockKey,
     },
-    store::{AcquireAllReply, AcquireReply, HoldOf, Presence, QueueEntry},
+    store::{AcquireAll, AcquireAllReply, AcquireReply, HoldOf, Presence, QueueEntry},
 };
 
 on_every_store!(
@@ -39,8 +39,8 @@ fn keys(world: &World) -> [LockKey; 3] {
 
 impl World {
     async fn acquire_all(&self, keys: &[LockKey], hold: HoldId, ttl: Duration) -> AcquireAllReply {
-        let acquired = self.store.acquire_all(keys, hold, ttl).await;
-        acquired.expect("acquire_all")
+        let keys = keys.to_vec();
+        self.send(AcquireAll { keys, hold, ttl }).await
     }
 
     /// Takes locks that the hold must get. Returns their tokens.

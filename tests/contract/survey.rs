@@ -11,8 +11,9 @@ use super::{
 use crate::{
     base::{glob, key::LockKey, mode::Mode},
     store::{
-        SeenHolder,
-        survey::{Cursor, GLANCED, Glance, LOOKED_AT, QueuePage, QueuedProcess, Scan, Scanned},
+        Acquire, Glance, Queue, QueuedProcess, SeenHolder,
+        scan::{Cursor, Scan, Scanned},
+        verbs::list::{GLANCED, Glanced, LOOKED_AT},
     },
     support::classic::classic_lock,
 };
@@ -34,7 +35,7 @@ impl World {
             count,
             from,
         };
-        self.store.survey().scan(scan).await.expect("scan")
+        self.store.scan(scan).await.expect("scan")
     }
 
     /// The names that a whole scan finds, and how many parts it has.
@@ -53,21 +54,20 @@ impl World {
         (found, parts)
     }
 
-    async fn glance(&self) -> Option<Glance> {
-        let glanced = self.store.survey().glance(&self.key).await;
-        glanced.expect("glance")
+    async fn glance(&self) -> Option<Glanced> {
+        let key = self.key.clone();
+        self.send(Glance { key }).await
     }
 
     async fn queue_behind(&self, after: Option<u64>, count: usize) -> Vec<QueuedProcess> {
-        let page = QueuePage { after, count };
-        let queued = self.store.survey().queue(&self.key, page).await;
-        queued.expect("queue").processes
+        let key = self.key.clone();
+        self.send(Queue { key, after, count }).await.processes
     }
 
     async fn take_named(&self, name: &str) {
         let key = LockKey::new("app:", name).expect("a valid key");
         let request = super::world::acquire_request(some_hold(), MINUTE);
-        self.store.acquire(&key, request).await.expect("acquire");
+        self.send(Acquire { key, request }).await;
     }
 }
 
@@ -213,12 +213,8 @@ async fn a_queue_is_shown_in_its_order(world: World) {
     assert_eq!((all[1].mode, all[4].mode), (Mode::Exclusive, Mode::Shared));
     assert_eq!(all[4].holds, readers);
 
-    let page = QueuePage {
-        after: None,
-        count: 10,
-    };
-    let queued = world.store.survey().queue(&world.key, page).await;
-    let queued = queued.expect("queue");
+    let (key, after, count) = (world.key.clone(), None, 10);
+    let queued = world.send(Queue { key, after, count }).await;
     assert_eq!(queued.places, 5);
     let alive = |process: &QueuedProcess| process.deadline.is_some_and(|it| it > queued.at);
     let alive: Vec<_> = queued.processes.iter().map(alive).collect();

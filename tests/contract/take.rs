@@ -3,7 +3,7 @@
 use super::world::{MINUTE, World, acquire_request, holder, near, some_hold};
 use crate::{
     base::key::LockKey,
-    store::{AcquireReply, Presence, TOMBSTONE_LIFE},
+    store::{Acquire, AcquireReply, Presence, TOMBSTONE_LIFE},
 };
 
 on_every_store!(
@@ -113,7 +113,8 @@ async fn a_tombstone_refuses_its_own_hold_on_its_own_key_alone(world: World) {
     world.bury(hold).await;
     let other = LockKey::new("app:", "other").expect("a valid key");
     let request = acquire_request(hold, MINUTE);
-    let elsewhere = world.store.acquire(&other, request).await.expect("acquire");
+    let key = other;
+    let elsewhere = world.send(Acquire { key, request }).await;
     assert!(
         matches!(elsewhere, AcquireReply::Held { .. }),
         "{elsewhere:?}"

@@ -8,8 +8,8 @@ use super::world::{MINUTE, World, some_hold};
 use crate::{
     base::id::{HoldId, Owner},
     store::{
-        StoreTime,
-        waits::{Claim, EnclosedWait, Enclosing, Look, Publication, Published, SeenWait, lateness},
+        ClaimVictim, HoldsIn, PublishWait, StoreTime, WaitsOf, WithdrawWait,
+        waits::{EnclosedWait, Enclosing, Look, Published, SeenWait, lateness},
     },
 };
 
@@ -46,14 +46,12 @@ pub(super) fn wait(enclosing: &[HoldId]) -> EnclosedWait {
 }
 
 impl World {
-    async fn publish(&self, publication: Publication) -> Published {
-        let published = self.store.waits().publish_wait(publication);
-        published.await.expect("publish_wait")
+    async fn publish(&self, publication: PublishWait) -> Published {
+        self.send(publication).await
     }
 
     async fn look(&self, hold: HoldId) -> Look {
-        let look = self.store.waits().waits_of(hold);
-        look.await.expect("waits_of")
+        self.send(WaitsOf { hold }).await
     }
 
     /// Publishes a wait with the owner of this hold.
@@ -71,18 +69,22 @@ impl World {
     }
 
     async fn claim(&self, victim: HoldId, others: &[HoldId]) -> bool {
-        let claim = Claim {
+        let claim = ClaimVictim {
             victim,
             others: others.to_vec(),
             life: LIFE,
         };
-        let claimed = self.store.waits().claim_victim(claim);
-        claimed.await.expect("claim_victim")
+        self.send(claim).await
+    }
+
+    async fn holds_in(&self) -> Vec<HoldId> {
+        let key = self.key.as_str().into();
+        self.send(HoldsIn { key }).await
     }
 }
 
-fn publication(wait: &EnclosedWait, by: HoldId, known: Option<StoreTime>) -> Publication {
-    Publication {
+fn publication(wait: &EnclosedWait, by: HoldId, known: Option<StoreTime>) -> PublishWait {
+    PublishWait {
         owner: by.owner(),
         wait: Arc::new(wait.clone()),
         life: LIFE,
@@ -195,17 +197,17 @@ async fn a_record_is_taken_back_alone(world: World) {
     world.publish_now(&wait, hold).await;
     world.publish_now(&other, hold).await;
     for _ in 0..2 {
-        let withdrawn = world.store.waits().withdraw_wait(hold.owner(), wait.id);
-        withdrawn.await.expect("withdraw_wait");
+        let withdrawn = WithdrawWait {
+            owner: hold.owner(),
+            wait: wait.id,
+        };
+        world.send(withdrawn).await;
         assert_eq!(world.waits(hold).await, slice::from_ref(&other));
     }
 }
 
 async fn the_holds_in_a_lock_are_all_but_its_token(world: World) {
-    let holds = async || {
-        let holds = world.store.waits().holds_in(world.key.as_str());
-        holds.await.expect("holds_in")
-    };
+    let holds = async || world.holds_in().await;
     assert!(holds().await.is_empty());
     let hold = some_hold();
     world.take(hold, MINUTE).await;
@@ -220,8 +222,7 @@ async fn the_holds_in_a_lock_are_all_but_its_token(world: World) {
 async fn all_readers_of_a_lock_are_in_it(world: World) {
     let readers = [some_hold(), some_hold()];
     world.read(&readers, MINUTE).await;
-    let holds = world.store.waits().holds_in(world.key.as_str());
-    let mut holds = holds.await.expect("holds_in");
+    let mut holds = world.holds_in().await;
     let mut expected = readers.to_vec();
     holds.sort_unstable();
     expected.sort_unstable();
@@ -285,8 +286,7 @@ async fn what_has_another_type_or_cannot_be_read_is_no_record() {
         .await
         .expect("SET");
     assert!(world.waits(hold).await.is_empty());
-    let holds = world.store.waits().holds_in(world.key.as_str()).await;
-    assert!(holds.expect("holds_in").is_empty());
+    assert!(world.holds_in().await.is_empty());
     world.publish_now(&wait, hold).await;
     assert!(world.claim(hold, &[]).await);
     assert_eq!(world.waits(hold).await, slice::from_ref(&wait));
@@ -315,6 +315,5 @@ async fn fields_of_other_programs_are_no_holds() {
         .hset("app:order", b"\xff", 1)
         .await
         .expect("HSET");
-    let holds = world.store.waits().holds_in("app:order").await;
-    assert_eq!(holds.expect("holds_in"), [hold]);
+    assert_eq!(world.holds_in().await, [hold]);
 }

@@ -13,9 +13,9 @@ use crate::{
         mode::Mode,
     },
     store::{
-        AcquireReply, AcquireRequest, DepthChange, HandoffMessage, Order, Presence, QueueEntry,
-        ReleaseReply, ReleaseRequest, Renewal, Seen, SeenHolder, Snapshot, Store, Successor,
-        memory::MemoryStore,
+        Acquire, AcquireReply, AcquireRequest, DepthChange, ForceRelease, HandoffMessage, Inspect,
+        MemoryStore, Order, Presence, QueueEntry, ReleaseReply, ReleaseRequest, Renew, Seen,
+        SeenHolder, SetDepth, Snapshot, Store, Successor, Verb,
     },
 };
 
@@ -99,7 +99,7 @@ pub(crate) fn release_request(hold: HoldId) -> ReleaseRequest {
 
 /// One store with one lock that a case is about.
 pub(crate) struct World {
-    pub(crate) store: Box<dyn Store>,
+    pub(crate) store: Store,
     pub(crate) key: LockKey,
     /// None where the store lives on the tokio clock.
     server: Option<Server>,
@@ -107,7 +107,7 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn in_memory() -> Self {
-        Self::new(Box::new(MemoryStore::new()), None)
+        Self::new(Store::Memory(MemoryStore::new()), None)
     }
 
     pub(crate) async fn on_redis() -> Self {
@@ -116,10 +116,10 @@ impl World {
 
     /// A store on a server that may have had others.
     pub(crate) async fn on(server: Server) -> Self {
-        Self::new(Box::new(server.store().await), Some(server))
+        Self::new(server.store().await, Some(server))
     }
 
-    fn new(store: Box<dyn Store>, server: Option<Server>) -> Self {
+    fn new(store: Store, server: Option<Server>) -> Self {
         let key = LockKey::new("app:", "order").expect("a valid key");
         Self { store, key, server }
     }
@@ -172,7 +172,7 @@ impl World {
         let id = InboxId::new();
         match &self.server {
             Some(server) => Inbox::on_redis(server, id).await,
-            None => Inbox::in_memory(self.store.as_ref(), id),
+            None => Inbox::in_memory(&self.store, id),
         }
     }
 
@@ -187,11 +187,14 @@ impl World {
         }
     }
 
+    /// Asks a store that must answer.
+    pub(crate) async fn send<V: Verb>(&self, verb: V) -> V::Reply {
+        self.store.ask(verb).await.expect("an answer")
+    }
+
     pub(crate) async fn ask(&self, request: AcquireRequest) -> AcquireReply {
-        self.store
-            .acquire(&self.key, request)
-            .await
-            .expect("acquire")
+        let key = self.key.clone();
+        self.send(Acquire { key, request }).await
     }
 
     /// Takes a lock that the hold must get, with a lease of about `ttl`.
@@ -216,12 +219,13 @@ impl World {
     }
 
     pub(crate) async fn change(&self, change: DepthChange) -> Presence {
-        self.store.depth(&self.key, change).await.expect("depth")
+        let key = self.key.clone();
+        self.send(SetDepth { key, change }).await
     }
 
     pub(crate) async fn renew(&self, hold: HoldId, ttl: Duration) -> Presence {
-        let renewal = Renewal { hold, ttl };
-        self.store.renew(&self.key, renewal).await.expect("renew")
+        let key = self.key.clone();
+        self.send(Renew { key, hold, ttl }).await
     }
 
     /// A release after which no acquire of the hold can still be on its way.
@@ -264,7 +268,7 @@ impl World {
     }
 
     pub(crate) async fn inspect(&self) -> Option<Snapshot> {
-        self.store.inspect(&self.key).await.expect("inspect")
+        self.send(Inspect::of(&self.key)).await
     }
 
     /// What an inspection shows of a lock that must be held.
@@ -274,8 +278,8 @@ impl World {
     }
 
     pub(crate) async fn force_release(&self, seen: Seen) -> bool {
-        let release = self.store.force_release(&self.key, seen);
-        !release.await.expect("force_release").is_empty()
+        let key = self.key.clone();
+        !self.send(ForceRelease { key, seen }).await.is_empty()
     }
 
     /// Holder and depth as an inspection shows them; none if the lock is free.

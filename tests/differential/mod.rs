@@ -21,14 +21,12 @@ use self::{
     step::{INBOXES, Request, Step, any_steps},
 };
 use super::{
-    HandoffMessage, Seen, Snapshot, Store,
+    ForceRelease, HandoffMessage, Inspect, MemoryStore, Seen, Snapshot, Store,
     contract::{
         inbox::{self, Inbox},
         server::Server,
         world::near,
     },
-    memory::MemoryStore,
-    redis::RedisStore,
 };
 use crate::base::{
     error::StoreError,
@@ -62,7 +60,7 @@ fn memory_and_redis_give_the_same_answers() {
 struct OnRedis {
     runtime: Runtime,
     server: Server,
-    store: RedisStore,
+    store: Store,
     inboxes: RefCell<[Inbox; INBOXES]>,
 }
 
@@ -98,21 +96,22 @@ impl OnRedis {
 }
 
 /// Has every script loaded: one that has to be sent twice is overtaken by what was sent after it.
-async fn warm(store: &RedisStore, names: &Names) -> Result<(), StoreError> {
+async fn warm(store: &Store, names: &Names) -> Result<(), StoreError> {
     let known = waits::known(store, names.hold(0)).await?;
     for request in Request::of_each_kind() {
         names.send(store, (0, known), request).await?;
     }
     let (fields, token) = (vec![Vec::new()], None);
     let nothing = Seen { fields, token };
-    store.force_release(names.key(0), nothing).await?;
-    store.inspect(names.key(0)).await.map(drop)
+    let (key, seen) = (names.key(0).clone(), nothing);
+    store.ask(ForceRelease { key, seen }).await?;
+    store.ask(Inspect::of(names.key(0))).await.map(drop)
 }
 
 /// One sequence of steps on both stores.
 struct Case<'a> {
     redis: &'a OnRedis,
-    memory: MemoryStore,
+    memory: Store,
     inboxes: [Inbox; INBOXES],
     /// The clock of the in-memory store, which stands still unless it is moved.
     paused: Runtime,
@@ -134,7 +133,7 @@ impl<'a> Case<'a> {
             .start_paused(true)
             .build()
             .expect("a runtime");
-        let memory = paused.block_on(async { MemoryStore::new() });
+        let memory = paused.block_on(async { Store::Memory(MemoryStore::new()) });
         let ids = redis.inboxes.borrow().each_ref().map(|inbox| inbox.id);
         Self {
             redis,
@@ -189,12 +188,12 @@ impl<'a> Case<'a> {
         let requests = std::mem::take(&mut self.unsent);
         for requests in requests.chunks(BATCH) {
             let (names, redis) = (&self.names, self.redis);
-            let answers = |runtime: &Runtime, store: &dyn Store| {
+            let answers = |runtime: &Runtime, store: &Store| {
                 let known = runtime.block_on(waits::known(store, names.hold(0)));
                 let known = known.expect("the time");
                 let answers = requests.iter().map(|&(key, request)| {
                     let answer = names.send(store, (key, known), request);
-                    future::try_join(answer, store.inspect(names.key(key)))
+                    future::try_join(answer, store.ask(Inspect::of(names.key(key))))
                 });
                 runtime.block_on(future::try_join_all(answers))
             };
@@ -226,10 +225,14 @@ impl<'a> Case<'a> {
 
     fn force_release(&mut self, key: usize, seen: [Seen; 2]) -> Result<(), TestCaseError> {
         let (name, redis, [here, there]) = (self.names.key(key), self.redis, seen);
-        let here = self.memory.force_release(name, here);
-        let there = redis.store.force_release(name, there);
-        let here = future::try_join(here, self.memory.inspect(name));
-        let there = future::try_join(there, redis.store.inspect(name));
+        let force = |seen| ForceRelease {
+            key: name.clone(),
+            seen,
+        };
+        let here = self.memory.ask(force(here));
+        let there = redis.store.ask(force(there));
+        let here = future::try_join(here, self.memory.ask(Inspect::of(name)));
+        let there = future::try_join(there, redis.store.ask(Inspect::of(name)));
         let here = self.paused.block_on(here).expect("memory");
         let there = redis.runtime.block_on(there).expect("a server that works");
         let [here, there] =

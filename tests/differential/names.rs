@@ -12,8 +12,9 @@ use crate::{
         key::LockKey,
     },
     store::{
-        AcquireRequest, DepthChange, Downgrading, HoldOf, Keeping, QueueEntry, ReleaseRequest,
-        Renewal, ShareRequest, Store, StoreTime, Successor, contract::world::some_hold,
+        Acquire, AcquireAll, AcquireRequest, DepthChange, Downgrade, HoldOf, Keep, QueueEntry,
+        ReleaseRequest, Renew, SetDepth, Share, ShareRequest, Store, StoreTime, Successor,
+        contract::world::some_hold,
     },
 };
 
@@ -49,20 +50,23 @@ impl Names {
 
     pub(super) async fn send(
         &self,
-        store: &dyn Store,
+        store: &Store,
         (number, known): (usize, StoreTime),
         request: Request,
     ) -> Result<Reply, StoreError> {
         let keys = self.keys_from(number);
-        let key = self.key(number);
+        let key = self.key(number).clone();
         match request {
             Request::Wait(request) => {
-                let reply = waits::ask(store, key, known, &self.holds, request).await?;
+                let reply = waits::ask(store, &key, known, &self.holds, request).await?;
                 Ok(Reply::Wait(reply))
             }
             Request::Acquire { wish, waits } => {
                 let request = self.acquire(wish, waits);
-                store.acquire(key, request).await.map(Reply::Acquired)
+                store
+                    .ask(Acquire { key, request })
+                    .await
+                    .map(Reply::Acquired)
             }
             Request::Share {
                 holds,
@@ -77,25 +81,23 @@ impl Names {
                     passes: wish.is_preferred,
                     entry: waits.map(|entry| self.entry(entry, wish)),
                 };
-                store.share(key, request).await.map(Reply::Shared)
+                store.ask(Share { key, request }).await.map(Reply::Shared)
             }
             Request::Keep { holds, wish } => {
-                let keeping = Keeping {
-                    holds: self.from(wish.hold, holds),
-                    ttl: wish.ttl,
-                };
-                let gone = store.keep(key, keeping).await;
+                let (holds, ttl) = (self.from(wish.hold, holds), wish.ttl);
+                let gone = store.ask(Keep { key, holds, ttl }).await;
                 let number = |gone: HoldId| self.holds.iter().position(|hold| *hold == gone);
                 gone.map(|gone| Reply::Gone(gone.into_iter().filter_map(number).collect()))
             }
             Request::Downgrade(Wish { hold, ttl, .. }) => {
-                let downgrading = Downgrading {
+                let downgrade = Downgrade {
+                    key,
                     hold: self.holds[hold],
                     ttl,
                     // The store knows a later one.
                     token: FencingToken(1),
                 };
-                store.downgrade(key, downgrading).await.map(Reply::Presence)
+                store.ask(downgrade).await.map(Reply::Presence)
             }
             Request::Depth {
                 hold,
@@ -113,14 +115,17 @@ impl Names {
                     ttl,
                     lengthen,
                 };
-                store.depth(key, change).await.map(Reply::Presence)
+                store
+                    .ask(SetDepth { key, change })
+                    .await
+                    .map(Reply::Presence)
             }
             Request::Renew { hold, ttl } => {
-                let renewal = Renewal {
-                    hold: self.holds[hold],
-                    ttl,
-                };
-                store.renew(key, renewal).await.map(Reply::Presence)
+                let hold = self.holds[hold];
+                store
+                    .ask(Renew { key, hold, ttl })
+                    .await
+                    .map(Reply::Presence)
             }
             Request::Release {
                 hold,
@@ -141,10 +146,14 @@ impl Names {
                     successor: next.map(|next| self.successor(inbox, next)),
                     min_hold: None,
                 };
-                store.release(key, request).await.map(Reply::Released)
+                store.release(&key, request).await.map(Reply::Released)
             }
             Request::AcquireAll { wish } => {
-                let acquired = store.acquire_all(&keys, self.holds[wish.hold], wish.ttl);
+                let acquired = store.ask(AcquireAll {
+                    keys,
+                    hold: self.holds[wish.hold],
+                    ttl: wish.ttl,
+                });
                 acquired.await.map(Reply::AcquiredAll)
             }
             Request::RenewAll { holds, ttl } => {

@@ -6,8 +6,8 @@ use super::step::WaitRequest;
 use crate::{
     base::{error::StoreError, id::HoldId, key::LockKey},
     store::{
-        Store, StoreTime,
-        waits::{Claim, EnclosedWait, Enclosing, Look, Publication, Published},
+        ClaimVictim, HoldsIn, PublishWait, Store, StoreTime, WaitsOf, WithdrawWait,
+        waits::{EnclosedWait, Enclosing, Look, Published},
     },
 };
 
@@ -24,19 +24,18 @@ pub(super) enum WaitReply {
 }
 
 /// A time of the store before the requests that are sent next.
-pub(super) async fn known(store: &dyn Store, hold: HoldId) -> Result<StoreTime, StoreError> {
-    Ok(store.waits().waits_of(hold).await?.at)
+pub(super) async fn known(store: &Store, hold: HoldId) -> Result<StoreTime, StoreError> {
+    Ok(store.ask(WaitsOf { hold }).await?.at)
 }
 
 /// Asks about waits for this key, where these are the holds that the numbers stand for.
 pub(super) async fn ask(
-    store: &dyn Store,
+    store: &Store,
     key: &LockKey,
     known: StoreTime,
     holds: &[HoldId],
     request: WaitRequest,
 ) -> Result<WaitReply, StoreError> {
-    let waits = store.waits();
     Ok(match request {
         WaitRequest::Publish {
             wait,
@@ -46,33 +45,39 @@ pub(super) async fn ask(
         } => {
             let late = if is_late { LONG_AGO } else { 0 };
             let micros = known.micros - late;
-            let publication = Publication {
+            let publication = PublishWait {
                 owner: holds[by].owner(),
                 wait: Arc::new(wait_for(key, holds[wait], holds[by])),
                 life,
                 known: Some(StoreTime { micros }),
             };
-            let published = waits.publish_wait(publication).await?;
+            let published = store.ask(publication).await?;
             WaitReply::Published(matches!(published, Published::Made(_)))
         }
-        WaitRequest::Look { hold } => WaitReply::Look(waits.waits_of(holds[hold]).await?),
-        WaitRequest::Holds => WaitReply::Holds(waits.holds_in(key.as_str()).await?),
+        WaitRequest::Look { hold } => {
+            let hold = holds[hold];
+            WaitReply::Look(store.ask(WaitsOf { hold }).await?)
+        }
+        WaitRequest::Holds => {
+            let key = key.as_str().into();
+            WaitReply::Holds(store.ask(HoldsIn { key }).await?)
+        }
         WaitRequest::Claim {
             victim,
             others,
             life,
         } => {
             let others = others.into_iter().filter(|other| *other != victim);
-            let claim = Claim {
+            let claim = ClaimVictim {
                 victim: holds[victim],
                 others: others.map(|other| holds[other]).collect(),
                 life,
             };
-            WaitReply::Claimed(waits.claim_victim(claim).await?)
+            WaitReply::Claimed(store.ask(claim).await?)
         }
         WaitRequest::Withdraw { by, wait } => {
-            let owner = holds[by].owner();
-            waits.withdraw_wait(owner, holds[wait]).await?;
+            let (owner, wait) = (holds[by].owner(), holds[wait]);
+            store.ask(WithdrawWait { owner, wait }).await?;
             WaitReply::Withdrawn
         }
     })

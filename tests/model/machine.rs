@@ -204,7 +204,7 @@ pub(crate) fn normalize(queue: &mut LocalQueue) {
     {
         *until = now() + span(left(*until));
     }
-    queue.pauses = 0;
+    queue.backoff.reset();
     each_waiter(queue, |waiter| {
         waiter.asked = 0;
         if let Stage::Queued(clock) = &mut waiter.stage {

@@ -15,7 +15,7 @@
 //!   in. Places and messages of several readers of a process, as the machine asks for them. A permit of a semaphore is
 //!   a reader that names a limit: the request and the place carry it.
 //! - **The local queue of a process** is no model: it is the machine itself, `LocalQueue`. `client.rs` tells it
-//!   what happens and does what it calls for, as `src/queue/keys.rs` does; `machine.rs` translates holds and
+//!   what happens and does what it calls for, as `src/queue/local_queues.rs` does; `machine.rs` translates holds and
 //!   times, and brings its state into a form that can be compared. So a waiter that asks, is told, is granted
 //!   the lock, leaves at any moment and is undone, a release that names a successor and is repeated, messages
 //!   that come before an answer, and a grant that its caller does not come for are what the crate does.

@@ -5,12 +5,15 @@ use std::time::Duration;
 
 use redis::Value;
 
-use super::{acquired, fields, flag, handoff, presence, released, snapshot};
+use self::asked::{acquired, fields, flag, presence, released, snapshot};
 use crate::{
     base::{id::HoldId, mode::Mode},
-    store::{AcquireReply, HandoffMessage, Presence, SeenHolder, Snapshot},
+    store::{
+        AcquireReply, HandoffMessage, Presence, SeenHolder, Snapshot, redis::message::handoff,
+    },
 };
 
+mod asked;
 mod reply_of_several;
 
 /// What was asked for.

@@ -3,8 +3,9 @@
 use redis::Value;
 
 use super::{
-    super::{acquired_all, released_all, renewed_all},
-    TTL, says, says_taken,
+    TTL,
+    asked::{acquired_all, released_all, renewed_all},
+    says, says_taken,
 };
 use crate::store::AcquireAllReply;
 

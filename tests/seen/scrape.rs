@@ -13,7 +13,7 @@ use crate::page;
 use crate::prometheus::{Prometheus, promtool};
 use crate::support::{DEADLINE, RedisServer, eventually, patient};
 
-#[path = "../../examples/metrics.rs"]
+#[path = "../../examples/services/metrics.rs"]
 #[allow(dead_code, reason = "its `main` is not run here")]
 mod example;
 

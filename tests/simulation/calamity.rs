@@ -7,7 +7,10 @@ use super::{
     process::{Process, World},
     program::KEYS,
 };
-use crate::{base::key::LockKey, store::Store};
+use crate::{
+    base::key::LockKey,
+    store::{ForceRelease, Inspect, Snapshot},
+};
 
 #[derive(Clone, Copy, Debug)]
 enum Calamity {
@@ -102,11 +105,9 @@ impl World {
             Calamity::TakeAway => {
                 let key = KEYS[fastrand::usize(0..KEYS.len())];
                 let key = LockKey::new("", key).expect("a key");
-                let seen = server.execute(|store| store.inspect(&key)).await;
-                if let Some(seen) = seen.map(crate::store::Snapshot::seen) {
-                    server
-                        .execute(|store| store.force_release(&key, seen.clone()))
-                        .await;
+                let seen = server.ask(Inspect::of(&key)).await;
+                if let Some(seen) = seen.map(Snapshot::seen) {
+                    server.ask(ForceRelease { key, seen }).await;
                 }
             }
             Calamity::SetAhead => server.set_clock_ahead(hold_up()),

@@ -46,7 +46,6 @@ mod run;
 mod server;
 mod siblings;
 mod sweep;
-mod waits;
 mod wire;
 
 /// How many seeds each kind of run has.

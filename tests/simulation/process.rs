@@ -70,7 +70,7 @@ impl Process {
             .local_handoffs(one_of(&[0, 1, 3, 16]))
             .handoff(one_of(&[HandOff::InStore, HandOff::InProcess]))
             .depth_sync(one_of(&[DepthSync::Awaited, DepthSync::Background]))
-            .over(Arc::new(link.clone()), response_timeout);
+            .behind(Arc::new(link.clone()), response_timeout);
         let reads = one_of(&[0, 20, 50, 90]);
         ledger.note(format_args!("p{number}: {ttl:?} {wake:?} {reads}"));
         let mut tasks = JoinSet::new();

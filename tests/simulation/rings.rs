@@ -148,7 +148,7 @@ async fn live(climate: Climate) -> u32 {
         .map(|link| {
             let builder = Locks::builder().ttl(Duration::from_secs(5));
             let builder = builder.heartbeat(Duration::from_millis(200));
-            builder.over(Arc::new(link.clone()), RESPONSE_TIMEOUT)
+            builder.behind(Arc::new(link.clone()), RESPONSE_TIMEOUT)
         })
         .collect();
     let tasks = processes.iter().flat_map(|locks| [locks; 2]);

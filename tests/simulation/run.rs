@@ -81,7 +81,7 @@ async fn live(climate: Climate) -> Report {
 /// A new process takes each lock at once, since it is free and no waiter is left.
 async fn last_visit(world: &World) {
     let link = Link::new(&world.server, &world.ledger, world.climate, PATIENCE);
-    let locks = Locks::builder().over(Arc::new(link), PATIENCE);
+    let locks = Locks::builder().behind(Arc::new(link), PATIENCE);
     for key in KEYS {
         let depth = locks.with_lock(key, async { held(key).map(|held| held.depth()) });
         let visit = locks.lock(key).no_wait().run(depth).await;

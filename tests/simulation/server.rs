@@ -1,12 +1,12 @@
 //! The server: the in-memory store, and what happens to it.
 
-use std::{sync::Weak, time::Duration};
+use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
 use crate::{
-    base::{id::InboxId, mutex::Mutex},
-    store::{Answer, Listener, Store, memory::MemoryStore, survey::Survey},
+    base::mutex::Mutex,
+    store::{MemoryStore, Verb},
 };
 
 #[derive(Debug)]
@@ -39,8 +39,8 @@ impl Server {
         }
     }
 
-    /// Executes a request as soon as the server is free to.
-    pub(super) async fn execute<T>(&self, ask: impl Fn(&MemoryStore) -> Answer<T>) -> T {
+    /// Waits until it is free to execute a request.
+    pub(super) async fn is_free(&self) {
         loop {
             let blocked = self.condition.lock().blocked;
             if blocked <= Instant::now() {
@@ -48,16 +48,16 @@ impl Server {
             }
             sleep_until(blocked).await;
         }
-        ask(&self.store).await.expect("memory answers")
     }
 
-    /// No process of the simulation looks.
-    pub(super) fn survey(&self) -> &dyn Survey {
+    pub(super) fn store(&self) -> &MemoryStore {
         &self.store
     }
 
-    pub(super) fn listen(&self, inbox: InboxId, listener: Weak<dyn Listener>) {
-        self.store.listen(inbox, listener);
+    /// Executes a request of an operator as soon as it is free to.
+    pub(super) async fn ask<V: Verb>(&self, verb: V) -> V::Reply {
+        self.is_free().await;
+        self.store.apply(verb)
     }
 
     pub(super) fn is_down(&self) -> bool {

@@ -46,7 +46,7 @@ fn busy_siblings_let_each_other_in() {
             ..Fate::good()
         };
         link.set_fate(Some(fate));
-        let locks = Locks::builder().over(Arc::new(link), response_timeout);
+        let locks = Locks::builder().behind(Arc::new(link), response_timeout);
         let body = async {
             let end = Instant::now() + Duration::from_secs(2);
             let branches = repeat_with(|| enter_until(end, &locks)).take(BRANCHES);
@@ -68,7 +68,7 @@ fn an_exit_that_is_overtaken_by_the_release_is_no_loss() {
         let ledger = Ledger::new(Climate::CALM);
         let response_timeout = Duration::from_secs(1);
         let link = Link::new(&server, &ledger, Climate::CALM, response_timeout);
-        let locks = Locks::builder().over(Arc::new(link.clone()), response_timeout);
+        let locks = Locks::builder().behind(Arc::new(link.clone()), response_timeout);
         let outer = locks.lock(KEY).await.unwrap();
         let inner = outer.scope(locks.lock(KEY).acquire()).await.unwrap();
         link.set_fate(Some(Fate {

@@ -287,7 +287,10 @@ async fn drop_after(
     let process = || {
         let link = Link::new(&server, &ledger, Climate::CALM, RESPONSE_TIMEOUT);
         let builder = Locks::builder().ttl(TTL).handoff(handoff);
-        (link.clone(), builder.over(Arc::new(link), RESPONSE_TIMEOUT))
+        (
+            link.clone(),
+            builder.behind(Arc::new(link), RESPONSE_TIMEOUT),
+        )
     };
     let ((link, here), (_, elsewhere)) = (process(), process());
     let holders = match company {

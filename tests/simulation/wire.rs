@@ -7,6 +7,13 @@ use std::sync::{
 };
 
 use super::{climate::Climate, ledger::Ledger, server::Server};
+use crate::{
+    base::key::LockKey,
+    store::{
+        Acquire, AcquireAll, AcquireReply, Downgrade, Presence, Release, ReleaseAll, Reply,
+        Request, Retain, Share, Unshare, Verb,
+    },
+};
 
 pub(super) struct Wire {
     pub(super) server: Arc<Server>,
@@ -33,4 +40,52 @@ impl Wire {
     pub(super) fn kill(&self) {
         self.dead.store(true, Relaxed);
     }
+
+    /// Executes a request as soon as the server is free to, and notes what it has given and ended.
+    pub(super) async fn execute(&self, request: &Request) -> Reply {
+        self.server.is_free().await;
+        if let Some(Share { key, request }) = request.verb() {
+            self.ledger.reads(key.as_str(), &request.holds);
+        }
+        let reply = request.execute(self.server.store());
+        self.note(request, &reply);
+        reply
+    }
+
+    fn note(&self, request: &Request, reply: &Reply) {
+        let given = |key: &LockKey, hold, reply: &AcquireReply| {
+            if let AcquireReply::Held { token, lease, .. } = *reply {
+                self.ledger.given(key.as_str(), hold, token, lease);
+            }
+        };
+        if let Some((Acquire { key, request }, reply)) = both(request, reply) {
+            given(key, request.hold, reply);
+        } else if let Some((Share { key, request }, replies)) = both(request, reply) {
+            let each = request.holds.iter().zip(replies);
+            each.for_each(|(hold, reply)| given(key, *hold, reply));
+        } else if let Some((AcquireAll { keys, hold, .. }, reply)) = both(request, reply) {
+            let each = (0..).zip(keys);
+            each.for_each(|(index, key)| given(key, *hold, &reply.part(index)));
+        } else if let Some((Downgrade { key, hold, .. }, Presence::Present)) = both(request, reply)
+        {
+            self.ledger.downgraded(key.as_str(), *hold);
+        } else if let Some((Release { key, request }, reply)) = both(request, reply) {
+            self.ledger.released(key.as_str(), request.hold);
+            if let (Some(successor), Some(reply)) = (request.successor, &reply.successor) {
+                given(key, successor.hold, reply);
+            }
+        } else if let Some((Retain { key, request, .. }, true)) = both(request, reply) {
+            self.ledger.released(key.as_str(), request.hold);
+        } else if let Some((Unshare { key, request }, _)) = both(request, reply) {
+            self.ledger.released(key.as_str(), request.hold);
+        } else if let Some((ReleaseAll { holds }, released)) = both(request, reply) {
+            let ended = holds.iter().zip(released).filter(|(_, ended)| **ended);
+            ended.for_each(|((key, hold), _)| self.ledger.released(key.as_str(), *hold));
+        }
+    }
+}
+
+/// A request with its reply, if it is this verb.
+fn both<'r, V: Verb>(request: &'r Request, reply: &'r Reply) -> Option<(&'r V, &'r V::Reply)> {
+    Some((request.verb()?, reply.downcast_ref()?))
 }

@@ -8,9 +8,11 @@ mod chaos;
 mod ci;
 mod hygiene;
 mod install;
+mod release;
 mod run;
 mod servers;
 mod test;
+mod tools;
 
 use clap::Parser;
 use servers::Series;
@@ -24,7 +26,8 @@ enum Task {
         #[arg(last = true)]
         args: Vec<String>,
     },
-    /// Everything that must pass before a change lands: formatting, lints, docs and tests.
+    /// Everything that must pass before a change lands: formatting, lints, docs and tests; where the packaging has
+    /// changed, also the release checks.
     Ci,
     /// Breaks real servers, networks and processes for a while, and checks that nothing went wrong:
     /// `cargo xtask chaos --minutes 2 --seed 1`.
@@ -40,13 +43,11 @@ enum Task {
         /// Which of them; all if none is named.
         names: Vec<Series>,
     },
-    /// What is depended on, with which versions, how it is all spelt, and whether what is published
-    /// passes its tests; installs the tools for it.
-    Hygiene {
-        /// Also what takes long or needs more of the network: advisories, older compilers, releases.
-        #[arg(long)]
-        all: bool,
-    },
+    /// What is depended on, and how it is all spelt; installs the tools for it.
+    Hygiene,
+    /// What must pass before a release: smallest versions, the packages as they are published, the oldest
+    /// compiler, the benches beside peers, fuzz targets, advisories, the promises of the last release.
+    ReleaseChecks,
 }
 
 fn main() -> anyhow::Result<()> {
@@ -55,6 +56,7 @@ fn main() -> anyhow::Result<()> {
         Task::Ci => ci::all(),
         Task::Chaos { args } => chaos::all(&args),
         Task::Servers { names } => servers::check(&names),
-        Task::Hygiene { all } => hygiene::check(all),
+        Task::Hygiene => hygiene::check(),
+        Task::ReleaseChecks => release::checks(),
     }
 }

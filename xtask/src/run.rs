@@ -15,6 +15,12 @@ pub(crate) fn cargo(words: &[&str]) -> Command {
     command
 }
 
+/// Runs clippy on this, and lets no warning pass.
+pub(crate) fn clippy(what: &[&str]) -> Result<()> {
+    let mut command = cargo(&["clippy"]);
+    run(command.args(what).args(["--", "-D", "warnings"]))
+}
+
 /// Says the command line, runs it, and fails with that line if the program does.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let line = line(command);
@@ -123,7 +129,8 @@ pub(crate) fn line(command: &Command) -> String {
     all.join(" ")
 }
 
-fn root() -> PathBuf {
+/// The root of the workspace.
+pub(crate) fn root() -> PathBuf {
     // The manifest of this crate lies one folder below.
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }

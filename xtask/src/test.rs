@@ -67,8 +67,17 @@ fn commands(args: &[String]) -> [Command; 3] {
     // among `--tests`, and `--lib` would build also the one whose tests are elsewhere.
     const BINARIES: [&str; 2] = ["--tests", "--examples"];
     // Asked for by name, since `--doc` alone also runs those that a crate says are not to be run: the
-    // examples of the attribute need `reentry`, which runs them.
-    const EXAMPLES: [&str; 3] = ["--doc", "--package", "reentry"];
+    // examples of the attribute need `reentry`, which runs them. `reentry-tests` has none, but with it the
+    // dependencies have the features with which they were built before.
+    const EXAMPLES: [&str; 7] = [
+        "--doc",
+        "--package",
+        "reentry",
+        "--package",
+        "reentry-services",
+        "--package",
+        "reentry-tests",
+    ];
     let [tests, examples] = [&BINARIES[..], &EXAMPLES].map(|targets| {
         let mut command = cargo(&["test", "--all-features", "--no-fail-fast"]);
         command.args(targets);

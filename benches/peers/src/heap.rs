@@ -70,12 +70,15 @@ pub(crate) async fn counted(order: &Order) -> Result<Heap> {
     Ok(serde_json::from_slice(&ended.stdout)?)
 }
 
+/// The workspace of both programs, wherever the command line stands.
+const MANIFEST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+
 /// Where it is, beside this one. Under `cargo run` it is built first.
 async fn program() -> Result<PathBuf> {
     if let Some(cargo) = std::env::var_os("CARGO") {
         let mut build = Command::new(cargo);
-        build.args(["build", "--quiet", "--package", "reentry-peers"]);
-        build.args(["--bin", PROGRAM]);
+        build.args(["build", "--quiet", "--bin", PROGRAM]);
+        build.args(["--manifest-path", MANIFEST]);
         if cfg!(not(debug_assertions)) {
             build.arg("--release");
         }

@@ -62,8 +62,7 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<Exit> {
     }
     let since = SystemTime::now().duration_since(UNIX_EPOCH)?;
     let key = format!("reentry-bench:{}-{}", process::id(), since.as_nanos());
-    let first = locks.first().context("no connection")?;
-    let classic = Classic::connect(first, &format!("{}{key}:classic", global.prefix)).await?;
+    let classic = Classic::connect(global, &format!("{}{key}:classic", global.prefix)).await?;
     let contestants = [
         ("reentry", Contestant::Reentry(locks.clone(), key)),
         ("classic", Contestant::Classic(classic.clone())),

@@ -18,7 +18,6 @@ mod trial;
 
 use std::time::Duration;
 
-use reentry::__admin::{Role, Server};
 use tokio::time::timeout;
 
 use self::{
@@ -31,6 +30,7 @@ use crate::{
     connect,
     exit::Exit,
     output,
+    servers::{self, Role, Server},
 };
 
 /// Check whether the servers are fit for locks
@@ -59,7 +59,7 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<Exit> {
         prefix: global.prefix.clone(),
         named: args.key,
     };
-    let servers = trial.locks.__servers().await?;
+    let servers = servers::all(global).await?;
     let mut sections = Vec::new();
     let mut known = Vec::new();
     for server in &servers {
@@ -95,7 +95,7 @@ async fn look_at(server: &Server, trial: &Trial, global: &Global) -> (Section, O
         role: Some(match server.role() {
             Role::Primary => "primary",
             Role::Replica => "replica",
-            _ => "sentinel",
+            Role::Sentinel(_) => "sentinel",
         }),
         findings: Vec::new(),
     };
@@ -121,7 +121,7 @@ async fn of_user(server: &Server, trial: &Trial) -> Result<Vec<Finding>, String>
     let mut findings = match server.role() {
         Role::Primary => trial.at(server).await?,
         Role::Replica => Vec::new(),
-        _ => return Ok(Vec::new()),
+        Role::Sentinel(_) => return Ok(Vec::new()),
     };
     findings.extend(rights::check(server).await?);
     Ok(findings)

@@ -39,6 +39,7 @@ use crate::{
     args::{Global, duration},
     connect,
     exit::Exit,
+    servers,
     top::Order,
 };
 
@@ -69,7 +70,7 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<Exit> {
         );
     }
     let locks = connect::locks(global).await?;
-    let server = match &locks.__servers().await?[..] {
+    let server = match &servers::all(global).await?[..] {
         [one] => one.address().to_owned(),
         several => format!("{} servers", several.len()),
     };

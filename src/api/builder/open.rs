@@ -20,6 +20,9 @@ use crate::{
     },
 };
 
+#[cfg(test)]
+use crate::store::Wire;
+
 /// The URL scheme of the in-memory store.
 const MEMORY: &str = "memory:";
 
@@ -68,7 +71,10 @@ impl Locks {
     /// ```
     #[must_use]
     pub fn in_memory() -> Self {
-        Self::builder().over(Arc::new(MemoryStore::new()), RESPONSE_TIMEOUT)
+        Self::builder().over(
+            Arc::new(Store::Memory(MemoryStore::new())),
+            RESPONSE_TIMEOUT,
+        )
     }
 
     /// Options for all locks of one `Locks`.
@@ -154,20 +160,21 @@ impl LocksBuilder {
         self.queueing.check()?;
         self.options.resolve(Options::default())?;
         #[cfg(any(test, feature = "test-util"))]
-        if let Some(server) = &self.server {
-            if self.pool.is_some() || self.url.is_some() || self.servers.is_some() {
+        if let Some(open) = &self.store {
+            if self.commands.is_some() || self.url.is_some() || self.servers.is_some() {
                 let reason = "a server in memory excludes a URL, servers and a pool";
                 return Err(config(reason.to_owned()));
             }
-            let store = server.open(timeouts);
+            let store = open(timeouts);
             return Ok(self.over(store, timeouts.response));
         }
         let origin = match (&self.servers, self.url.as_deref()) {
             (Some(_), Some(_)) => {
                 return Err(config("a URL and servers exclude each other".to_owned()));
             }
-            (None, Some(MEMORY)) if self.pool.is_none() => {
-                return Ok(self.over(Arc::new(MemoryStore::new()), timeouts.response));
+            (None, Some(MEMORY)) if self.commands.is_none() => {
+                let store = Arc::new(Store::Memory(MemoryStore::new()));
+                return Ok(self.over(store, timeouts.response));
             }
             (None, Some(MEMORY)) => {
                 return Err(config("a pool and `memory:` exclude each other".to_owned()));
@@ -176,32 +183,41 @@ impl LocksBuilder {
             (None, Some(url)) => Some(Origin::parse(url)?),
             (None, None) => None,
         };
-        let store = match (&self.pool, origin) {
-            (Some(pool), origin) => RedisStore::over(pool.clone(), origin, timeouts),
+        let store = match (&self.commands, origin) {
+            (Some(commands), origin) => RedisStore::over(Arc::clone(commands), origin, timeouts),
             (None, Some(origin)) => RedisStore::open(origin, timeouts),
             (None, None) => {
                 let reason = "neither a URL nor servers nor a pool were given";
                 return Err(config(reason.to_owned()));
             }
         };
-        let store: Arc<dyn Store> = Arc::new(store);
+        let store = Arc::new(Store::Redis(store));
         Ok(self.over(store, timeouts.response))
     }
 
-    pub(in crate::api) fn timeouts(&self) -> Timeouts {
+    pub(crate) fn timeouts(&self) -> Timeouts {
         Timeouts {
             connect: self.connect_timeout.unwrap_or(CONNECT_TIMEOUT),
             response: self.response_timeout.unwrap_or(RESPONSE_TIMEOUT),
         }
     }
 
-    pub(crate) fn over(self, store: Arc<dyn Store>, response_timeout: Duration) -> Locks {
+    /// Locks in memory at the end of a wire.
+    #[cfg(test)]
+    pub(crate) fn behind(
+        self,
+        wire: Arc<impl Wire + 'static>,
+        response_timeout: Duration,
+    ) -> Locks {
+        self.over(Arc::new(Store::Behind(wire)), response_timeout)
+    }
+
+    pub(crate) fn over(self, store: Arc<Store>, response_timeout: Duration) -> Locks {
         let Self {
             prefix,
             options,
             queueing,
             inside,
-            #[cfg(feature = "metrics")]
             class,
             ..
         } = self;
@@ -211,34 +227,16 @@ impl LocksBuilder {
             response_timeout,
             queueing,
             inside,
-            #[cfg(feature = "metrics")]
             class,
         };
         Locks::new(Engine::new(store, setup))
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(feature = "tls")))]
 mod tests {
-    use deadpool_redis::{Config, Runtime};
-
     use super::*;
 
-    #[tokio::test]
-    async fn a_url_beside_a_pool_is_checked_before_anything_is_sent() {
-        for url in ["memory:", "localhost", "http://localhost"] {
-            // No server listens there: an attempt to connect would be `LockError::Store`.
-            let pool = Config::from_url("redis://127.0.0.1:1").create_pool(Some(Runtime::Tokio1));
-            let builder = Locks::builder().url(url);
-            let built = match pool {
-                Ok(pool) => builder.pool(pool).build().await,
-                Err(error) => panic!("{error}"),
-            };
-            assert!(matches!(built, Err(LockError::Config { .. })), "{url}");
-        }
-    }
-
-    #[cfg(not(feature = "tls"))]
     #[tokio::test]
     async fn without_the_feature_a_tls_url_is_rejected_with_its_reason() {
         let built = Locks::connect("rediss://:secret@localhost:1").await;

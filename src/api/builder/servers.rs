@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use deadpool_redis::Pool;
-
 use super::LocksBuilder;
 use crate::{base::confirm::Replicas, store::redis::Servers};
 
@@ -57,34 +55,6 @@ impl LocksBuilder {
     /// ```
     pub fn servers(mut self, servers: Servers) -> Self {
         self.servers = Some(servers);
-        self
-    }
-
-    /// Takes connections from a pool of `deadpool-redis` 0.23 that the program has already.
-    ///
-    /// One connection is taken out of it for good, and serves all commands until it fails; then the
-    /// next one is taken. The connections of such a pool do not report their end: an idle hold
-    /// learns of it at its next renewal, not at once. The program must not give a connection back to the
-    /// pool on which it has selected another database.
-    ///
-    /// A pool does not give its client away: name the [`url`](Self::url) beside it, so that waiters
-    /// can be told that it is their turn. Without it they ask, as with [`Wake::Backoff`](crate::Wake::Backoff).
-    ///
-    /// # Examples
-    ///
-    /// ```no_run
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use deadpool_redis::{Config, Runtime};
-    ///
-    /// let pool = Config::from_url("redis://localhost").create_pool(Some(Runtime::Tokio1))?;
-    /// let locks = reentry::Locks::builder().pool(pool).build().await?;
-    /// assert!(locks.inspect("order:42").await?.is_none());
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn pool(mut self, pool: Pool) -> Self {
-        self.pool = Some(pool);
         self
     }
 

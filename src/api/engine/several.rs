@@ -17,7 +17,7 @@ use crate::{
         id::HoldId,
         key::LockKey,
         mode::Mode,
-        options::{Options, Reentrancy, Terms, Wait, config},
+        options::{Options, Reentrancy, Terms, WaitLimit, config},
         span::Span,
     },
     hold::{
@@ -48,7 +48,7 @@ impl Engine {
             return Ok(entries);
         }
         let queues = self.renewals.queues();
-        if terms.wait == Wait::Never {
+        if terms.wait == WaitLimit::Never {
             // Who does not wait need not keep the order, and begins with what is probably not free.
             keys.sort_by_key(|key| queues.is_vacant(key));
         }
@@ -323,11 +323,11 @@ impl<'a> Taking<'a> {
     async fn verify(&self, nested: usize) -> Result<(), LockError> {
         let begun = self.entries.holds().get(nested..).unwrap_or_default();
         let store = self.engine.store();
-        if !begun.iter().any(|hold| is_behind(hold, &**store)) {
+        if !begun.iter().any(|hold| is_behind(hold, store)) {
             return Ok(());
         }
         let limit = match self.terms.wait {
-            Wait::Never => Some(self.since),
+            WaitLimit::Never => Some(self.since),
             wait => wait.limit(self.since),
         };
         // Boxed, since it is rarely there.
@@ -338,7 +338,7 @@ impl<'a> Taking<'a> {
     /// Fails if the caller does not want to wait for a lock that is not free.
     fn may_wait_for(&self, key: Option<&LockKey>) -> Result<(), LockError> {
         match key {
-            Some(key) if self.terms.wait == Wait::Never => Err(LockError::Busy {
+            Some(key) if self.terms.wait == WaitLimit::Never => Err(LockError::Busy {
                 key: key.name().to_owned(),
             }),
             _ => Ok(()),
@@ -352,7 +352,7 @@ impl<'a> Taking<'a> {
         failure: Option<StoreError>,
     ) -> Result<(), LockError> {
         match failure {
-            Some(source) if self.terms.wait == Wait::Never => Err(LockError::Store {
+            Some(source) if self.terms.wait == WaitLimit::Never => Err(LockError::Store {
                 key: key.map(|key| key.name().to_owned()),
                 source,
             }),

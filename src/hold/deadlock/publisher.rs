@@ -10,10 +10,7 @@ use crate::{
         id::OwnerId,
         timer::{after, sleep, sleep_until},
     },
-    store::{
-        StoreTime,
-        waits::{Publication, Published},
-    },
+    store::{PublishWait, StoreTime, WithdrawWait, waits::Published},
 };
 
 /// The record of one wait, with each owner of a hold that encloses it.
@@ -127,7 +124,7 @@ impl<'a> Publisher<'a> {
         let store = self.waiting.queues.store();
         let epoch = store.connection_epochs();
         let known = self.record(owner).known;
-        let publication = Publication {
+        let published = store.ask(PublishWait {
             owner,
             wait: Arc::new(wait),
             life: 2 * self.beat(),
@@ -135,8 +132,8 @@ impl<'a> Publisher<'a> {
             known: known
                 .filter(|known| known.epoch == epoch)
                 .map(|known| known.at),
-        };
-        let (at, stands) = match store.waits().publish_wait(publication).await {
+        });
+        let (at, stands) = match published.await {
             Ok(Published::Made(at)) => (at, true),
             Ok(Published::Refused(at)) => (at, false),
             Err(error) if self.waiting.has_refused(&error) => return Err(Failure::Refused),
@@ -167,7 +164,8 @@ fn withdraw(waiting: &Waiting<'_>, records: Vec<Record>) {
     let runtime = runtime.as_ref().unwrap_or(waiting.runtime);
     drop(runtime.spawn(async move {
         for record in records {
-            drop(store.waits().withdraw_wait(record.owner, wait).await);
+            let owner = record.owner;
+            drop(store.ask(WithdrawWait { owner, wait }).await);
         }
     }));
 }

@@ -16,10 +16,7 @@ use crate::{
         key::LockKey,
         timer::{after, sleep, sleep_until},
     },
-    store::{
-        Store, StoreTime,
-        waits::{Claim, Look},
-    },
+    store::{ClaimVictim, HoldsIn, Store, StoreTime, WaitsOf, waits::Look},
 };
 
 /// How often a second walk is made anew while some wait of the cycle was not published again.
@@ -56,7 +53,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn store(&self) -> &'a Arc<dyn Store> {
+    fn store(&self) -> &'a Arc<Store> {
         self.waiting.queues.store()
     }
 
@@ -139,12 +136,15 @@ impl<'a> Search<'a> {
     }
 
     async fn look(&self, question: Question) -> Result<Sight, StoreError> {
-        let waits = self.store().waits();
+        let store = self.store();
         let asked = Instant::now();
         let sight = match &question {
-            Question::Holds(key) => waits.holds_in(key).await.map(Sight::Holds),
+            Question::Holds(key) => {
+                let key = Arc::clone(key);
+                store.ask(HoldsIn { key }).await.map(Sight::Holds)
+            }
             Question::Waits(hold) => {
-                let look = waits.waits_of(*hold).await;
+                let look = store.ask(WaitsOf { hold: *hold }).await;
                 look.map(|look| Sight::Waits(look, asked))
             }
         };
@@ -158,12 +158,12 @@ impl<'a> Search<'a> {
     /// Whether this wait is the one of the cycle that gives way.
     async fn claim(&self, cycle: &Cycle, beat: Duration) -> Result<bool, StoreError> {
         let victim = self.waiting.hold;
-        let claim = Claim {
+        let claimed = self.store().ask(ClaimVictim {
             victim,
             others: cycle.waits().filter(|wait| *wait != victim).collect(),
             life: 4 * beat,
-        };
-        self.store().waits().claim_victim(claim).await
+        });
+        claimed.await
     }
 
     fn give_way(&self, cycle: &Cycle) -> LockError {

@@ -1,7 +1,5 @@
 //! What becomes of a lock whose caller does not live to enter it.
 
-#![cfg(feature = "tracing")]
-
 use std::panic::AssertUnwindSafe;
 
 use futures_util::FutureExt;

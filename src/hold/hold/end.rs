@@ -85,7 +85,7 @@ impl Hold {
 
     /// It is held no more.
     pub(in crate::hold) fn has_ended(&self) {
-        metrics::hold_ended(&self.key, self.mode(), self.began);
+        metrics::hold_ended(self.key.class(), self.mode(), self.began);
     }
 
     /// Its release was answered.

@@ -10,7 +10,7 @@ use crate::{
     hold::{
         lease::Due,
         readers::Readers,
-        renewed::{Renewed, Together},
+        renewable::{Renewed, Together},
         schedule::{Schedule, Slot},
     },
     store::Store,
@@ -60,7 +60,7 @@ impl OfRuntime {
         deadlines.chain(self.holds.earliest()).min()
     }
 
-    pub(super) fn take_due(&mut self, disconnects: u64, store: &dyn Store, now: Instant) -> Found {
+    pub(super) fn take_due(&mut self, disconnects: u64, store: &Store, now: Instant) -> Found {
         let mut found = Found::default();
         if self.disconnects != disconnects {
             self.disconnects = disconnects;
@@ -90,7 +90,7 @@ impl OfRuntime {
     }
 
     /// Takes those out of a backlog for which there is room, and those whose leases have ended.
-    fn begin(&mut self, backlog: usize, store: &dyn Store, now: Instant, found: &mut Found) {
+    fn begin(&mut self, backlog: usize, store: &Store, now: Instant, found: &mut Found) {
         while let Some(deadline) = self.holds.earliest_in(backlog) {
             if deadline > now && !self.backlogs.has_room(backlog) {
                 return;
@@ -107,7 +107,7 @@ impl OfRuntime {
     fn look(
         &mut self,
         slot: Slot,
-        store: &dyn Store,
+        store: &Store,
         now: Instant,
         found: &mut Found,
     ) -> Option<Renewed> {

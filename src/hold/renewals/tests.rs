@@ -15,6 +15,7 @@ use crate::{
     },
     hold::hold::CallGraph,
     queue::Cohort,
+    store::Store,
     support::{DEADLINE, eventually},
 };
 
@@ -219,7 +220,10 @@ fn each_runtime_has_its_own_schedule() {
 // ---- from inside ----
 
 fn schedule() -> Arc<RenewalSchedule> {
-    let queues = LocalQueues::new(Counting::new(), Queueing::default());
+    let queues = LocalQueues::new(
+        Arc::new(Store::Behind(Counting::new())),
+        Queueing::default(),
+    );
     RenewalSchedule::new(queues, SECOND)
 }
 

@@ -6,8 +6,8 @@ use tokio::{select, sync::Notify, time::Instant};
 
 use super::{LOOKS, RenewalSchedule, of_runtime::OfRuntime};
 use crate::hold::{
+    renewable::{Renewed, Together},
     renewal::{Unrenewed, renew},
-    renewed::{Renewed, Together},
 };
 
 impl RenewalSchedule {
@@ -28,7 +28,7 @@ impl RenewalSchedule {
                 }
                 of.look_at = now + LOOKS;
             }
-            let found = of.take_due(disconnects, &**self.store(), now);
+            let found = of.take_due(disconnects, self.store(), now);
             let until = of.earliest();
             let until = until.map_or(of.look_at, |until| until.min(of.look_at));
             of.sleeps_until = Some(until);

@@ -14,6 +14,7 @@ use crate::{
         LocalQueues,
         lines::{Alone, Line, Slot},
     },
+    store::Store,
 };
 
 type Section = Pin<Box<dyn Future<Output = Result<(), LockError>> + Send>>;
@@ -130,7 +131,10 @@ fn is_alone(queues: &LocalQueues) -> bool {
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_kept_of_those_who_have_waited() -> Result<(), LockError> {
-    let queues = LocalQueues::new(Arc::new(MemoryStore::new()), Queueing::default());
+    let queues = LocalQueues::new(
+        Arc::new(Store::Memory(MemoryStore::new())),
+        Queueing::default(),
+    );
     let (key, terms) = (LockKey::new("", KEY)?, Options::default());
     let terms = terms.resolve(terms)?;
     let acquire = || {

@@ -10,7 +10,11 @@ use std::{
 use tokio::{runtime::Handle, task::yield_now};
 
 use super::*;
-use crate::{HandOff, store::Snapshot, support::waiters};
+use crate::{
+    HandOff,
+    store::{ForceRelease, Inspect, Snapshot},
+    support::waiters,
+};
 
 /// It goes on by itself.
 fn running() -> Runtime {
@@ -193,18 +197,16 @@ async fn a_hold_that_another_one_has_replaced_is_not_handed_on() -> Result<(), L
     let mut process = Process::with_heartbeat(SECOND);
     let builder = Locks::builder().ttl(TTL).heartbeat(SECOND);
     let builder = builder.handoff(HandOff::InProcess);
-    process.locks = builder.over(Arc::<Counting>::clone(&process.store), SECOND);
+    process.locks = builder.behind(Arc::clone(&process.store), SECOND);
     let first = process.locks.lock(KEY).acquire().await?;
     let [next, last] = [(); 2].map(|()| tokio::spawn(process.locks.lock(KEY).acquire()));
     sleep(SECOND / 10).await;
     let key = LockKey::new("", KEY)?;
-    let shown = process.store.inspect(&key).await;
-    let seen = shown.ok().flatten().map(Snapshot::seen);
-    let forced = process
-        .store
-        .force_release(&key, seen.expect("a holder"))
-        .await;
-    assert!(forced.is_ok_and(|ended| ended.len() == 1));
+    let store = &process.store.store;
+    let seen = store.apply(Inspect::of(&key)).map(Snapshot::seen);
+    let seen = seen.expect("a holder");
+    let forced = store.apply(ForceRelease { key, seen });
+    assert_eq!(forced.len(), 1);
     let next = timeout(DEADLINE, next)
         .await
         .expect("the lock")

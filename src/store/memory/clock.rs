@@ -4,14 +4,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::time::Instant;
 
-use crate::store::StoreTime;
+use crate::base::store_time::StoreTime;
 
 /// How far it can be stepped either way, all steps taken together: ten years.
 const ROOM: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 
 /// The wall clock, carried on by the tokio clock, so that it stands still when tokio's does.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Clock {
+pub(crate) struct Clock {
     start: Instant,
     start_micros: u64,
     /// How far it is ahead of the tokio clock. It begins at [`ROOM`], so that it can be stepped back.
@@ -38,7 +38,7 @@ impl Clock {
     }
 
     /// What it shows then.
-    pub(super) fn at(&self, now: Instant) -> StoreTime {
+    pub(crate) fn at(&self, now: Instant) -> StoreTime {
         let passed = micros(now.saturating_duration_since(self.start));
         let micros = self.start_micros.saturating_add(passed);
         StoreTime { micros }

@@ -7,14 +7,14 @@ use tokio::time::Instant;
 
 use crate::{
     base::id::{HoldId, InboxId},
-    store::{QueueEntry, TOMBSTONE_LIFE},
+    store::{limits::TOMBSTONE_LIFE, queue_entry::QueueEntry},
 };
 
 /// How long a depth change is remembered after the last one of its lock, at most; half of it at least.
 const SEQ_LIFE: Duration = TOMBSTONE_LIFE.saturating_mul(2);
 
 #[derive(Debug, Default)]
-pub(super) struct Line {
+pub(crate) struct Line {
     /// The zset: the readers inside with the ends of their leases, the places in their order, and the tombstones
     /// with their ends.
     readers: Vec<(HoldId, Instant)>,
@@ -30,10 +30,10 @@ pub(super) struct Line {
 
 /// The place of a process.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Standing {
-    pub(super) inbox: InboxId,
+pub(crate) struct Standing {
+    pub(crate) inbox: InboxId,
     /// As in the zset.
-    pub(super) order: u64,
+    pub(crate) order: u64,
 }
 
 /// The orders of the places begin behind this one; those of the preferred ones behind 0.
@@ -41,20 +41,20 @@ const PLACES: u64 = 1 << 40;
 
 /// One process: its entry.
 #[derive(Clone, Debug)]
-pub(super) struct Process {
-    pub(super) inbox: InboxId,
+pub(crate) struct Process {
+    pub(crate) inbox: InboxId,
     /// The first waiter of the process; or the readers that are first.
-    pub(super) holds: Vec<HoldId>,
-    pub(super) want: Want,
+    pub(crate) holds: Vec<HoldId>,
+    pub(crate) want: Want,
     /// The lease of a lock that moves to it.
-    pub(super) grant: Duration,
+    pub(crate) grant: Duration,
     /// Until when the process counts as alive.
-    pub(super) deadline: Instant,
+    pub(crate) deadline: Instant,
 }
 
 /// What a process waits for.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Want {
+pub(crate) enum Want {
     /// The lock alone; and whether it is to be told, once it has the lock, that another process has come to wait.
     Alone { tells: bool },
     /// To share it, with so many holders at most.
@@ -63,7 +63,7 @@ pub(super) enum Want {
 
 impl Line {
     /// Forgets what has ended. A key ends with its last member, or when it expires.
-    pub(super) fn prune(&mut self, now: Instant) {
+    pub(crate) fn prune(&mut self, now: Instant) {
         let is_over = |ends: Option<Instant>| ends.is_some_and(|ends| ends <= now);
         if is_over(self.line_ends) {
             self.readers.clear();
@@ -84,17 +84,17 @@ impl Line {
         }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.line_ends.is_none() && self.entries_end.is_none()
     }
 
-    pub(super) fn waiting(&self, now: Instant) -> u64 {
+    pub(crate) fn waiting(&self, now: Instant) -> u64 {
         let entries = self.entries.values();
         entries.filter(|process| now < process.deadline).count() as u64
     }
 
     /// The first live process; dead ones are removed on the way.
-    pub(super) fn head(&mut self, now: Instant) -> Option<Process> {
+    pub(crate) fn head(&mut self, now: Instant) -> Option<Process> {
         while let Some(&Standing { inbox, .. }) = self.preferred.first().or(self.places.first()) {
             let process = self.entries.get(&inbox);
             if let Some(process) = process.filter(|process| now < process.deadline) {
@@ -105,20 +105,20 @@ impl Line {
         None
     }
 
-    pub(super) fn leave(&mut self, inbox: InboxId) {
+    pub(crate) fn leave(&mut self, inbox: InboxId) {
         self.preferred.retain(|place| place.inbox != inbox);
         self.places.retain(|place| place.inbox != inbox);
         self.entries.remove(&inbox);
     }
 
     /// Whether it is for this hold that the process waits.
-    pub(super) fn names(&self, inbox: InboxId, hold: HoldId) -> bool {
+    pub(crate) fn names(&self, inbox: InboxId, hold: HoldId) -> bool {
         let entry = self.entries.get(&inbox);
         entry.is_some_and(|process| process.holds == [hold])
     }
 
     /// Takes a reader out of the place of its process, which ends with the last one. Returns whether it has ended.
-    pub(super) fn depart(&mut self, inbox: InboxId, hold: HoldId) {
+    pub(crate) fn depart(&mut self, inbox: InboxId, hold: HoldId) {
         if let Some(process) = self.entries.get_mut(&inbox)
             && process.holds.contains(&hold)
         {
@@ -132,7 +132,7 @@ impl Line {
     }
 
     /// Whether the process has a place, and no entry that says what it waits for.
-    pub(super) fn is_forgotten(&self, inbox: InboxId) -> bool {
+    pub(crate) fn is_forgotten(&self, inbox: InboxId) -> bool {
         let mut places = self.preferred.iter().chain(&self.places);
         places.any(|place| place.inbox == inbox) && !self.entries.contains_key(&inbox)
     }
@@ -140,13 +140,13 @@ impl Line {
     // ---- the readers inside ----
 
     /// The one whose lease ends last.
-    pub(super) fn latest(&self) -> Option<(HoldId, Instant)> {
+    pub(crate) fn latest(&self) -> Option<(HoldId, Instant)> {
         let readers = self.readers.iter().copied();
         readers.max_by_key(|(hold, lasts)| (*lasts, Reverse(hold.to_string())))
     }
 
     /// Those whose leases have ended are taken out.
-    pub(super) fn take_dead(&mut self, now: Instant) -> Vec<HoldId> {
+    pub(crate) fn take_dead(&mut self, now: Instant) -> Vec<HoldId> {
         let dead = self.readers.extract_if(.., |(_, lasts)| *lasts < now);
         let dead: Vec<_> = dead.map(|(hold, _)| hold).collect();
         for hold in &dead {
@@ -156,7 +156,7 @@ impl Line {
     }
 
     /// Its lease lasts until then at least.
-    pub(super) fn keep(&mut self, hold: HoldId, lasts: Instant) {
+    pub(crate) fn keep(&mut self, hold: HoldId, lasts: Instant) {
         match self.readers.iter_mut().find(|(other, _)| *other == hold) {
             Some((_, end)) => *end = lasts.max(*end),
             None => self.readers.push((hold, lasts)),
@@ -165,7 +165,7 @@ impl Line {
     }
 
     /// The same for those of these holds that are readers.
-    pub(super) fn lengthen(&mut self, holds: &[HoldId], lasts: Instant) {
+    pub(crate) fn lengthen(&mut self, holds: &[HoldId], lasts: Instant) {
         let mut readers = self.readers.iter_mut();
         readers
             .by_ref()
@@ -174,37 +174,37 @@ impl Line {
         self.line_ends = self.line_ends.map(|end| end.max(lasts));
     }
 
-    pub(super) fn reader(&self, hold: HoldId) -> Option<Instant> {
+    pub(crate) fn reader(&self, hold: HoldId) -> Option<Instant> {
         let mut readers = self.readers.iter();
         readers
             .find(|(other, _)| *other == hold)
             .map(|(_, lasts)| *lasts)
     }
 
-    pub(super) fn forget_reader(&mut self, hold: HoldId) {
+    pub(crate) fn forget_reader(&mut self, hold: HoldId) {
         self.readers.retain(|(other, _)| *other != hold);
     }
 
-    pub(super) fn forget_readers(&mut self) {
+    pub(crate) fn forget_readers(&mut self) {
         self.readers.clear();
     }
 
     // ---- the places ----
 
     /// Those of the processes, in their order, each with its entry if it has one.
-    pub(super) fn standing(&self) -> impl Iterator<Item = (Standing, Option<&Process>)> {
+    pub(crate) fn standing(&self) -> impl Iterator<Item = (Standing, Option<&Process>)> {
         let places = self.preferred.iter().chain(&self.places);
         places.map(|place| (*place, self.entries.get(&place.inbox)))
     }
 
     /// Whether there is a place or a tombstone in it.
-    pub(super) fn stands(&self) -> bool {
+    pub(crate) fn stands(&self) -> bool {
         self.line_ends.is_some()
     }
 
     /// Enters the line at its end, or keeps the place that the process has there. Returns whether it has come new, and
     /// no other process but that of the holder was there.
-    pub(super) fn stand(
+    pub(crate) fn stand(
         &mut self,
         now: Instant,
         holds: Vec<HoldId>,
@@ -249,7 +249,7 @@ impl Line {
     }
 
     /// Leaves a tombstone; dead ones are removed.
-    pub(super) fn bury(&mut self, now: Instant, hold: HoldId) {
+    pub(crate) fn bury(&mut self, now: Instant, hold: HoldId) {
         self.tombstones.retain(|_, end| now <= *end);
         // The key may end with them, and begins anew.
         self.prune(now);
@@ -258,12 +258,12 @@ impl Line {
         self.line_ends = self.line_ends.max(Some(end));
     }
 
-    pub(super) fn is_buried(&self, hold: HoldId) -> bool {
+    pub(crate) fn is_buried(&self, hold: HoldId) -> bool {
         self.tombstones.contains_key(&hold)
     }
 
     /// Notes a depth change, unless a later one of this hold is known. Returns whether it is to be made.
-    pub(super) fn changes(&mut self, now: Instant, hold: HoldId, seq: u64) -> bool {
+    pub(crate) fn changes(&mut self, now: Instant, hold: HoldId, seq: u64) -> bool {
         if self.seqs.get(&hold).is_some_and(|last| seq <= *last) {
             return false;
         }
@@ -274,7 +274,7 @@ impl Line {
         true
     }
 
-    pub(super) fn forget_changes(&mut self, hold: HoldId) {
+    pub(crate) fn forget_changes(&mut self, hold: HoldId) {
         self.seqs.remove(&hold);
     }
 }

@@ -1,39 +1,32 @@
-//! What the in-memory store remembers, and its operations on it.
+//! What the in-memory store remembers, and what the verbs do to it.
 
 use std::{collections::HashMap, time::Duration};
 
 use foldhash::fast::RandomState;
 use tokio::time::Instant;
 
-use super::{
-    clock::Clock,
-    line::{Line, Want},
-    waits::PublishedWaits,
-};
+use super::{clock::Clock, line::Line, waits::PublishedWaits};
 use crate::{
     base::{
-        id::{FencingToken, HoldId, InboxId},
+        id::{HoldId, InboxId},
         key::LockKey,
-        mode::Mode,
+        store_time::StoreTime,
     },
     store::{
-        AcquireReply, AcquireRequest, DepthChange, ForcedMessage, HandoffMessage, Presence,
-        ReleaseReply, ReleaseRequest, Renewal, StoreTime, TOMBSTONE_LIFE,
+        limits::TOMBSTONE_LIFE,
+        messages::{ForcedMessage, HandoffMessage},
     },
 };
 
-mod looking;
-mod moves;
-mod several;
-mod sharing;
-mod surveying;
+mod members;
+mod scan;
 
 /// The kinds of keys that a lock has in Redis.
 #[derive(Debug)]
-pub(super) struct State {
+pub(crate) struct State {
     locks: HashMap<LockKey, Lock, RandomState>,
     lines: HashMap<LockKey, Line, RandomState>,
-    pub(super) waits: PublishedWaits,
+    pub(crate) waits: PublishedWaits,
     clock: Clock,
     next_sweep: Instant,
     /// What is to be sent once the operation is over.
@@ -41,7 +34,7 @@ pub(super) struct State {
 }
 
 #[derive(Debug)]
-pub(super) enum Message {
+pub(crate) enum Message {
     /// A lock has moved to holds of the process with this inbox.
     Handoff(InboxId, HandoffMessage),
     /// Another process has come to wait for this key.
@@ -51,13 +44,13 @@ pub(super) enum Message {
 }
 
 #[derive(Debug)]
-struct Lock {
+pub(crate) struct Lock {
     /// The holds with their depths: one, or those of the readers inside.
     fields: Vec<(HoldId, u32)>,
     /// Which inbox is to be told that another process has come to wait.
-    told: Option<InboxId>,
-    token: u64,
-    expires: Instant,
+    pub(crate) told: Option<InboxId>,
+    pub(crate) token: u64,
+    pub(crate) expires: Instant,
     /// Whether it outlives its hold, whose requests do not find it.
     is_kept: bool,
 }
@@ -85,7 +78,7 @@ impl State {
         };
     }
 
-    pub(super) fn clock(&mut self) -> &mut Clock {
+    pub(super) fn clock_mut(&mut self) -> &mut Clock {
         &mut self.clock
     }
 }
@@ -93,6 +86,10 @@ impl State {
 impl State {
     pub(super) fn now(&self) -> Instant {
         self.clock.now()
+    }
+
+    pub(crate) fn clock(&self) -> Clock {
+        self.clock
     }
 
     /// Forgets what has expired. Reads check expiry themselves; this only bounds the memory.
@@ -109,13 +106,13 @@ impl State {
         self.waits.sweep(self.clock.at(now));
     }
 
-    /// What the clock of the store shows then.
-    pub(super) fn time(&self, now: Instant) -> StoreTime {
+    /// The time that the clock of the store shows.
+    pub(crate) fn time(&self, now: Instant) -> StoreTime {
         self.clock.at(now)
     }
 
     /// The holds in a lock, by its name in the store.
-    pub(super) fn holds(&self, key: &str, now: Instant) -> Vec<HoldId> {
+    pub(crate) fn holds(&self, key: &str, now: Instant) -> Vec<HoldId> {
         let is_held = |lock: &&Lock| now < lock.expires && !lock.is_kept;
         let lock = self.locks.get(key).filter(is_held);
         let fields = lock.map(|lock| &lock.fields[..]).unwrap_or_default();
@@ -127,159 +124,116 @@ impl State {
     }
 
     /// The lock, unless it is free.
-    fn live_lock(&mut self, key: &LockKey, now: Instant) -> Option<&mut Lock> {
+    pub(crate) fn live_lock(&mut self, key: &LockKey, now: Instant) -> Option<&mut Lock> {
         self.locks.get_mut(key).filter(|lock| now < lock.expires)
     }
 
     /// The lock, if the hold is in it.
-    fn held(&mut self, key: &LockKey, hold: HoldId, now: Instant) -> Option<&mut Lock> {
+    pub(crate) fn held(&mut self, key: &LockKey, hold: HoldId, now: Instant) -> Option<&mut Lock> {
         self.live_lock(key, now).filter(|lock| lock.has(hold))
     }
 
-    pub(super) fn acquire(
+    /// Works on the line of a lock, which begins with what is put there and ends with the last of it.
+    pub(crate) fn line<T>(
         &mut self,
         key: &LockKey,
-        request: AcquireRequest,
         now: Instant,
-    ) -> AcquireReply {
-        let AcquireRequest { hold, ttl, entry } = request;
-        if self.line(key, now, |line| line.is_buried(hold)) {
-            return AcquireReply::Ended;
+        work: impl FnOnce(&mut Line) -> T,
+    ) -> T {
+        if let Some(line) = self.lines.get_mut(key) {
+            line.prune(now);
+            let output = work(line);
+            line.prune(now);
+            if line.is_empty() {
+                self.lines.remove(key);
+            }
+            return output;
         }
+        let mut line = Line::default();
+        let output = work(&mut line);
+        if !line.is_empty() {
+            self.lines.insert(key.clone(), line);
+        }
+        output
+    }
+
+    /// The token of a lock that is taken now.
+    pub(crate) fn token(&mut self, now: Instant) -> u64 {
         let at = self.clock.at(now);
-        let is_shared = self.tidy(key, now);
-        let stands = self.line(key, now, |line| line.stands());
-        let told = entry.filter(|entry| entry.tells).map(|entry| entry.inbox);
-        if let Some(lock) = self.held(key, hold, now) {
-            lock.lengthen(now, ttl);
-            return AcquireReply::Held {
-                token: FencingToken(lock.token),
-                lease: lock.expires - now,
-                at,
-                is_contended: true,
-            };
-        }
-        let mut ahead = None;
-        let mut remaining = self.live_lock(key, now).map(|lock| lock.expires - now);
-        if remaining.is_none() {
-            let inbox = entry.map(|entry| entry.inbox);
-            ahead = self.head(key, now).map(|ahead| ahead.inbox);
-            if ahead.is_none_or(|ahead| Some(ahead) == inbox) {
-                if let Some(ahead) = ahead {
-                    self.line(key, now, |line| line.leave(ahead));
-                }
-                return self.take(key, hold, (ttl, told), None, (stands, now));
-            }
-        }
-        if let Some(entry) = entry {
-            let holder = self.live_lock(key, now).and_then(|lock| lock.told);
-            let want = Want::Alone { tells: entry.tells };
-            let is_first = self.line(key, now, |line| {
-                line.stand(now, vec![hold], want, entry, holder)
-            });
-            self.tell_holder(key, holder, is_first, entry.inbox);
-        }
-        if ahead.is_some() || is_shared {
-            remaining = remaining.max(self.admit(key, None, None, now));
-        }
-        AcquireReply::Busy { remaining, now: at }
+        self.clock.token(at)
     }
 
-    pub(super) fn depth(&mut self, key: &LockKey, change: DepthChange, now: Instant) -> Presence {
-        let DepthChange {
-            hold,
-            target,
-            mode,
-            seq,
-            ttl,
-            lengthen: longer,
-        } = change;
-        if self.held(key, hold, now).is_none() {
-            return Presence::Gone;
-        }
-        if self.line(key, now, |line| line.changes(now, hold, seq))
-            && let Some(lock) = self.held(key, hold, now)
-        {
-            lock.set_depth(hold, target);
-            if longer {
-                lock.lengthen(now, ttl);
-                if mode == Mode::Shared && self.line(key, now, |line| line.reader(hold).is_some()) {
-                    self.line(key, now, |line| line.keep(hold, now + ttl));
-                }
-            }
-        }
-        Presence::Present
-    }
-
-    pub(super) fn renew(&mut self, key: &LockKey, renewal: Renewal, now: Instant) -> Presence {
-        let Some(lock) = self.held(key, renewal.hold, now) else {
-            return Presence::Gone;
-        };
-        lock.lengthen(now, renewal.ttl);
-        Presence::Present
-    }
-
-    pub(super) fn release(
+    /// A free lock begins anew with these holders. Its token is greater than the one before, if that is known.
+    pub(crate) fn open(
         &mut self,
         key: &LockKey,
-        request: ReleaseRequest,
+        holds: &[HoldId],
+        lease: (Duration, Option<InboxId>),
+        before: Option<u64>,
         now: Instant,
-    ) -> ReleaseReply {
-        let ReleaseRequest {
-            hold,
-            inbox,
-            tombstone,
-            nested,
-            successor,
-            min_hold,
-            ..
-        } = request;
-        if let Some(min_hold) = min_hold
-            && self.retain(key, request, min_hold, now)
-        {
-            return ReleaseReply {
-                presence: Presence::Present,
-                successor: None,
-            };
+    ) -> u64 {
+        let least = before.map_or(0, |token| token.saturating_add(1));
+        let token = self.token(now).max(least);
+        self.take(key, holds, lease, token, now);
+        token
+    }
+
+    /// A free lock begins anew with these holders and this token.
+    pub(crate) fn take(
+        &mut self,
+        key: &LockKey,
+        holds: &[HoldId],
+        (lease, told): (Duration, Option<InboxId>),
+        token: u64,
+        now: Instant,
+    ) {
+        let lock = Lock {
+            fields: holds.iter().map(|hold| (*hold, 1)).collect(),
+            told,
+            token,
+            expires: now + lease,
+            is_kept: false,
+        };
+        self.locks.insert(key.clone(), lock);
+    }
+
+    /// The lock is free from now on.
+    pub(crate) fn free(&mut self, key: &LockKey) {
+        self.locks.remove(key);
+    }
+
+    /// Tells the holder of the first other process that comes to wait.
+    pub(crate) fn tell_holder(
+        &mut self,
+        key: &LockKey,
+        holder: Option<InboxId>,
+        is_first: bool,
+        inbox: InboxId,
+    ) {
+        if let Some(holder) = holder.filter(|holder| is_first && *holder != inbox) {
+            let message = Message::Contended(holder, key.as_str().to_owned());
+            self.messages.push(message);
         }
-        let token = self.held(key, hold, now).map(|lock| lock.token);
-        if token.is_some() {
-            self.locks.remove(key);
-        }
-        // What the short way of the script does not see to.
-        let is_general = tombstone || nested || self.line(key, now, |line| line.stands());
-        if tombstone {
-            self.line(key, now, |line| line.bury(now, hold));
-        }
-        if nested {
-            self.line(key, now, |line| line.forget_changes(hold));
-        }
-        let inbox = (!request.is_short()).then_some(inbox);
-        match token {
-            Some(token) => ReleaseReply {
-                presence: Presence::Present,
-                successor: self.move_on(key, inbox, successor, token, (is_general, now)),
-            },
-            None => ReleaseReply {
-                presence: Presence::Gone,
-                successor: inbox.and_then(|inbox| self.give_up(key, hold, inbox, successor, now)),
-            },
-        }
+    }
+
+    /// Tells all processes of holds that were ended by force.
+    pub(crate) fn tell_all(&mut self, message: ForcedMessage) {
+        self.messages.push(Message::Forced(message));
     }
 }
 
 impl Lock {
-    fn has(&self, hold: HoldId) -> bool {
+    pub(crate) fn has(&self, hold: HoldId) -> bool {
         !self.is_kept && self.names(hold)
     }
 
     /// Whether the hold is in it, or was.
-    fn names(&self, hold: HoldId) -> bool {
+    pub(crate) fn names(&self, hold: HoldId) -> bool {
         self.fields.iter().any(|(other, _)| *other == hold)
     }
 
     /// The holds as they are seen, with their depths.
-    fn shown(&self) -> impl Iterator<Item = (HoldId, Vec<u8>, u32)> {
+    pub(crate) fn shown(&self) -> impl Iterator<Item = (HoldId, Vec<u8>, u32)> {
         let shown = |&(hold, depth): &(HoldId, u32)| {
             let field = if self.is_kept {
                 hold.kept()
@@ -300,7 +254,7 @@ impl Lock {
         }
     }
 
-    fn set_depth(&mut self, hold: HoldId, depth: u32) {
+    pub(crate) fn set_depth(&mut self, hold: HoldId, depth: u32) {
         let mut fields = self.fields.iter_mut();
         if let Some((_, stored)) = fields.find(|(other, _)| *other == hold) {
             *stored = depth;
@@ -308,7 +262,14 @@ impl Lock {
     }
 
     /// Makes the lease last at least `ttl` from now.
-    fn lengthen(&mut self, now: Instant, ttl: Duration) {
+    pub(crate) fn lengthen(&mut self, now: Instant, ttl: Duration) {
         self.expires = self.expires.max(now + ttl);
+    }
+
+    /// Lets it outlive its hold, until then.
+    pub(crate) fn retain_until(&mut self, hold: HoldId, expires: Instant) {
+        self.expires = expires;
+        self.is_kept = true;
+        self.set_depth(hold, 1);
     }
 }

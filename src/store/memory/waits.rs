@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    base::id::{HoldId, OwnerId},
-    store::{
-        StoreTime,
-        waits::{Claim, EnclosedWait, Look, Publication, Published, SeenWait, lateness},
+    base::{
+        id::{HoldId, OwnerId},
+        store_time::StoreTime,
     },
+    store::waits::SeenWait,
 };
 
 /// The waits of all owners, and the victims of cycles.
 #[derive(Debug, Default)]
-pub(super) struct PublishedWaits {
+pub(crate) struct PublishedWaits {
     of: BTreeMap<OwnerId, BTreeMap<HoldId, SeenWait>>,
     /// By the least wait of the cycle, and each with its end.
     victims: BTreeMap<HoldId, BTreeMap<HoldId, StoreTime>>,
@@ -31,52 +31,41 @@ impl PublishedWaits {
         });
     }
 
-    pub(super) fn publish(&mut self, publication: Publication, now: StoreTime) -> Published {
-        let Publication {
-            owner,
-            wait,
-            life,
-            known,
-        } = publication;
-        let passed = known.and_then(|known| now.since(known));
-        if passed.is_none_or(|passed| passed > lateness(life)) {
-            return Published::Refused(now);
-        }
-        let seen = SeenWait {
-            wait: EnclosedWait::clone(&wait),
-            stamp: now,
-            life,
-        };
-        self.of.entry(owner).or_default().insert(wait.id, seen);
-        Published::Made(now)
+    pub(crate) fn publish(&mut self, owner: OwnerId, seen: SeenWait) {
+        self.of.entry(owner).or_default().insert(seen.wait.id, seen);
     }
 
-    pub(super) fn look(&self, hold: HoldId, now: StoreTime) -> Look {
+    /// The waits that a hold encloses.
+    pub(crate) fn live(&self, hold: HoldId, now: StoreTime) -> Vec<SeenWait> {
         let waits = self.of.get(&hold.owner()).into_iter();
         let live = waits.flat_map(BTreeMap::values).filter(|seen| {
             let is_alive = now < seen.stamp.after(seen.life);
             is_alive && seen.wait.enclosed_by(hold).is_some()
         });
-        Look {
-            at: now,
-            waits: live.cloned().collect(),
-        }
+        live.cloned().collect()
     }
 
-    pub(super) fn claim(&mut self, claim: &Claim, now: StoreTime) -> bool {
-        let victims = self.victims.entry(claim.least()).or_default();
+    /// Makes a wait the victim of the cycle with this least wait until then, unless one of the others is one.
+    pub(crate) fn claim(
+        &mut self,
+        least: HoldId,
+        victim: HoldId,
+        others: &[HoldId],
+        (now, until): (StoreTime, StoreTime),
+    ) -> bool {
+        let victims = self.victims.entry(least).or_default();
         let is_victim = |wait: &HoldId| victims.get(wait).is_some_and(|end| now < *end);
-        if is_victim(&claim.victim) {
+        if is_victim(&victim) {
             return true;
         }
-        if claim.others.iter().any(is_victim) {
+        if others.iter().any(is_victim) {
             return false;
         }
-        victims.insert(claim.victim, now.after(claim.life));
+        victims.insert(victim, until);
         true
     }
 
-    pub(super) fn withdraw(&mut self, owner: OwnerId, wait: HoldId) {
+    pub(crate) fn withdraw(&mut self, owner: OwnerId, wait: HoldId) {
         if let Some(waits) = self.of.get_mut(&owner) {
             waits.remove(&wait);
             if waits.is_empty() {

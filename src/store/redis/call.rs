@@ -7,13 +7,10 @@ use redis::{
     aio::MultiplexedConnection, cmd, pipe,
 };
 
-use super::{
-    names::{Entries, Field},
-    script::Script,
-};
+use super::{names::Entries, script::Script};
 use crate::{
     base::{key::LockKey, slot},
-    store::{HoldOf, QueueEntry},
+    store::queue_entry::QueueEntry,
 };
 
 /// One call of a script: its keys, then its arguments; or a command that is no script.
@@ -28,27 +25,27 @@ pub(crate) struct Call {
 
 impl Script {
     /// Begins a call with so many keys.
-    pub(super) fn call(&'static self, keys: usize) -> Call {
+    pub(crate) fn call(&'static self, keys: usize) -> Call {
         // Room for the longest calls with keys of usual length.
         let mut command = Cmd::with_capacity(16, 512);
         command.arg("EVALSHA").arg(self.sha()).arg(keys);
         Call {
-            verb: self.verb,
+            verb: self.verb(),
             script: Some(self),
             command,
             otherwise: None,
         }
     }
-}
 
-/// The call of a script that sees all three keys of a lock.
-pub(super) fn lock_and_line(script: &'static Script, key: &LockKey) -> Call {
-    let call = script.call(3).arg(key.as_str());
-    call.arg(key.line()).arg(Entries(key))
+    /// Begins a call with all three keys of a lock.
+    pub(crate) fn on_lock(&'static self, key: &LockKey) -> Call {
+        let call = self.call(3).arg(key.as_str());
+        call.arg(key.line()).arg(Entries(key))
+    }
 }
 
 /// A span as the scripts count it.
-pub(super) fn millis(duration: Duration) -> u64 {
+pub(crate) fn in_millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
@@ -77,7 +74,7 @@ impl Call {
         self.otherwise.as_deref()
     }
 
-    pub(super) fn or(mut self, otherwise: Self) -> Self {
+    pub(crate) fn or(mut self, otherwise: Self) -> Self {
         self.otherwise = Some(Box::new(otherwise));
         self
     }
@@ -107,40 +104,21 @@ impl Call {
     }
 
     /// Appends a key or an argument.
-    pub(super) fn arg(mut self, arg: impl ToRedisArgs) -> Self {
+    pub(crate) fn arg(mut self, arg: impl ToRedisArgs) -> Self {
         self.command.arg(arg);
         self
     }
 
-    /// Appends a hold id for each key.
-    pub(super) fn fields(self, holds: &[HoldOf]) -> Self {
-        let fields = holds.iter().map(|&(_, hold)| Field(hold));
-        fields.fold(self, Self::arg)
-    }
-
-    pub(super) fn millis(self, duration: Duration) -> Self {
-        self.arg(millis(duration))
+    pub(crate) fn millis(self, duration: Duration) -> Self {
+        self.arg(in_millis(duration))
     }
 
     /// Appends the id of the inbox, if it is to be told who else comes to wait.
-    pub(super) fn told(self, entry: QueueEntry) -> Self {
+    pub(crate) fn told(self, entry: QueueEntry) -> Self {
         if entry.tells {
             self.arg(entry.inbox.id())
         } else {
             self
-        }
-    }
-
-    /// Appends that the process goes before those who share the lock, if it does; and that it is not told, if that is
-    /// not said yet.
-    pub(super) fn preferred(self, entry: QueueEntry) -> Self {
-        match entry {
-            QueueEntry {
-                is_preferred: false,
-                ..
-            } => self,
-            QueueEntry { tells: true, .. } => self.arg(1),
-            QueueEntry { tells: false, .. } => self.arg("").arg(1),
         }
     }
 

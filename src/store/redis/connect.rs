@@ -1,7 +1,4 @@
 //! The connection for commands: multiplexed, shared by all of them, kept until it fails.
-//!
-//! A connection of a caller's pool is taken out of the pool for good: the pool checks a connection with a round trip before
-//! it hands it out, and would lend it to other code too, which may select another database on it, or block it.
 
 use std::{
     fmt,
@@ -24,7 +21,7 @@ use super::{
     failure,
     link::{attempt::Attempt, breaker::Breaker, kept::Kept, source::Source},
     replicas::replication_id::ReplicationId,
-    reply::Unexpected,
+    value::Unexpected,
 };
 use crate::base::{
     error::{Effect, StoreError},
@@ -140,16 +137,17 @@ impl Connector {
     /// How long a request that is sent now may take. Where there is no connection, it may have to be made more
     /// than once.
     pub(super) fn answers_within(&self) -> Duration {
-        if self.open_passage().is_some() && !self.source.is_pool() {
-            self.common.timeouts.response
-        } else {
-            Duration::MAX
+        match self.open_passage() {
+            Some(passage) if passage.connection.traffic.is_checked() => {
+                self.common.timeouts.response
+            }
+            _ => Duration::MAX,
         }
     }
 
     /// Runs one script at the only server that there is, and reads its reply.
     pub(super) async fn run<T>(
-        self: &Arc<Self>,
+        self: Arc<Self>,
         call: Call,
         read: impl FnOnce(Value) -> Result<T, Unexpected>,
     ) -> Result<T, StoreError> {
@@ -275,7 +273,7 @@ impl Connector {
         true
     }
 
-    /// Closes the connection, and makes no other one. A pool that was given stays as it is.
+    /// Closes the connection, and makes no other one.
     pub(super) fn close(&self) {
         let connection = self.state.lock().kept.close();
         drop(connection);

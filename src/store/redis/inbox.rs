@@ -23,7 +23,7 @@ use self::{
 use super::link::source::{Source, Timeouts};
 use crate::{
     base::{id::InboxId, mutex::Mutex, throttle::Throttle},
-    store::Listener,
+    store::messages::Listener,
 };
 
 mod pace;

@@ -5,5 +5,5 @@ pub(super) mod attempt;
 pub(super) mod breaker;
 pub(super) mod kept;
 pub(super) mod outages;
-pub(super) mod pushes;
-pub(super) mod source;
+pub(crate) mod pushes;
+pub(crate) mod source;

@@ -20,7 +20,7 @@ pub(super) const TO_ALL: &str = "reentry:inbox:all";
 /// The hash of what each process in the line waits for, and of the last depth changes. The line itself is
 /// [`LockKey::line`].
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Entries<'k>(pub(super) &'k LockKey);
+pub(crate) struct Entries<'k>(pub(crate) &'k LockKey);
 
 impl Entries<'_> {
     fn write_to(self, out: &mut impl Write) -> std::io::Result<()> {
@@ -39,7 +39,7 @@ impl ToRedisArgs for Entries<'_> {
 
 /// Hold ids, joined by commas.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Fields<'h>(pub(super) &'h [HoldId]);
+pub(crate) struct Fields<'h>(pub(crate) &'h [HoldId]);
 
 impl ToRedisArgs for Fields<'_> {
     fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
@@ -54,7 +54,7 @@ impl ToRedisArgs for Fields<'_> {
 
 /// A hold id as it stands in the hash.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Field(pub(super) HoldId);
+pub(crate) struct Field(pub(crate) HoldId);
 
 impl ToRedisArgs for Field {
     fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
@@ -65,7 +65,7 @@ impl ToRedisArgs for Field {
 
 /// The hash of the waits that the holds of an owner enclose.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct WaitsOf(pub(super) OwnerId);
+pub(crate) struct WaitsOf(pub(crate) OwnerId);
 
 impl ToRedisArgs for WaitsOf {
     fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
@@ -75,7 +75,7 @@ impl ToRedisArgs for WaitsOf {
 
 /// The victim of the cycle whose least wait this is.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Victim(pub(super) HoldId);
+pub(crate) struct Victim(pub(crate) HoldId);
 
 impl ToRedisArgs for Victim {
     fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {

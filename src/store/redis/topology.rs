@@ -13,11 +13,13 @@ use super::{
         common::{Common, Role},
     },
     link::{outages::Outages, source::Source},
-    reply::Unexpected,
+    value::Unexpected,
 };
-use crate::{
-    base::{confirm::Replicas, error::StoreError, key::LockKey},
-    store::{Answer, Confirmation},
+use crate::base::{
+    confirm::{Confirmation, Replicas},
+    error::StoreError,
+    key::LockKey,
+    store_error::Answer,
 };
 
 mod ask_most;
@@ -55,14 +57,8 @@ impl Topology {
     ) -> Answer<T> {
         // Each of its own size: the way to one server of a cluster has more on it.
         match self {
-            Self::One(connector) => {
-                let connector = Arc::clone(connector);
-                Box::pin(async move { connector.run(call, read).await })
-            }
-            Self::Cluster(cluster) => {
-                let cluster = Arc::clone(cluster);
-                Box::pin(async move { cluster.run(call, read).await })
-            }
+            Self::One(connector) => Box::pin(Arc::clone(connector).run(call, read)),
+            Self::Cluster(cluster) => Box::pin(Arc::clone(cluster).run(call, read)),
         }
     }
 

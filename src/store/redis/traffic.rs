@@ -67,6 +67,11 @@ impl Traffic {
         traffic
     }
 
+    /// Whether a request ends at its limit in any runtime that goes on polling it.
+    pub(super) fn is_checked(&self) -> bool {
+        self.home.is_some()
+    }
+
     fn new(pace: AnswerPace, home: Option<Id>) -> Self {
         let in_flight = InFlight::default();
         Self {

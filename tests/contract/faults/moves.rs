@@ -15,7 +15,10 @@ use crate::{
         error::{Effect, StoreError},
         id::HoldId,
     },
-    store::{AcquireRequest, Order, Presence, QueueEntry, ReleaseRequest, Seen, Successor},
+    store::{
+        Acquire, AcquireRequest, ForceRelease, Order, Presence, QueueEntry, ReleaseRequest, Seen,
+        Successor,
+    },
 };
 
 const TTL: Duration = MINUTE.saturating_mul(9);
@@ -53,6 +56,12 @@ impl Queue {
             successor,
             ..release_request(self.holder)
         }
+    }
+
+    /// Ends the hold of the holder by force.
+    async fn force(&self, world: &World) -> Result<Vec<Vec<u8>>, StoreError> {
+        let (key, seen) = (world.key.clone(), self.seen());
+        world.store.ask(ForceRelease { key, seen }).await
     }
 
     fn seen(&self) -> Seen {
@@ -95,7 +104,7 @@ async fn step(world: &World, queue: &Queue, step: &str) -> Result<(), StoreError
             .release(key, queue.release_request(None))
             .await
             .map(drop),
-        "force" => store.force_release(key, queue.seen()).await.map(drop),
+        "force" => queue.force(world).await.map(drop),
         "leave" => {
             let (hold, QueueEntry { inbox, .. }) = queue.head;
             let next = Successor {
@@ -109,7 +118,10 @@ async fn step(world: &World, queue: &Queue, step: &str) -> Result<(), StoreError
             };
             store.release(key, request).await.map(drop)
         }
-        _ => store.acquire(key, queue.acquire_request()).await.map(drop),
+        _ => {
+            let (key, request) = (key.clone(), queue.acquire_request());
+            store.ask(Acquire { key, request }).await.map(drop)
+        }
     }
 }
 
@@ -252,7 +264,7 @@ async fn a_release_that_cannot_move_the_lock_is_a_release() {
                 // It begins with a read.
                 "force" if denied == "hexists" => continue,
                 "force" => {
-                    let forced = world.store.force_release(key, queue.seen()).await;
+                    let forced = queue.force(&world).await;
                     forced.map(|ended| !ended.is_empty())
                 }
                 _ => {

@@ -1,5 +1,7 @@
 //! Several locks at once: whatever fails, all of them are taken or none, and none stays without an expiry.
 
+use std::time::Duration;
+
 use super::{
     super::world::{MINUTE, World, some_hold},
     ask,
@@ -10,7 +12,7 @@ use crate::{
         id::HoldId,
         key::LockKey,
     },
-    store::{AcquireAllReply, HoldOf},
+    store::{AcquireAll, AcquireAllReply, HoldOf},
 };
 
 const KEYS: [&str; 3] = ["app:order", "app:second", "app:third"];
@@ -18,6 +20,15 @@ const KEYS: [&str; 3] = ["app:order", "app:second", "app:third"];
 fn keys() -> Vec<LockKey> {
     let keys = KEYS.map(|key| LockKey::new("", key).expect("a valid key"));
     keys.into()
+}
+
+async fn acquire_all(
+    world: &World,
+    hold: HoldId,
+    ttl: Duration,
+) -> Result<AcquireAllReply, StoreError> {
+    let keys = keys();
+    world.store.ask(AcquireAll { keys, hold, ttl }).await
 }
 
 fn each(hold: HoldId) -> Vec<HoldOf> {
@@ -34,7 +45,7 @@ async fn a_foreign_type_at_any_lock_is_an_error_and_nothing_is_taken() {
     for wrong in KEYS {
         let () = ask(&world, &format!("SET {wrong} precious")).await;
         let hold = some_hold();
-        let acquired = world.store.acquire_all(&keys(), hold, MINUTE).await;
+        let acquired = acquire_all(&world, hold, MINUTE).await;
         assert_eq!(effect(acquired), Some(Effect::Refused));
         assert_eq!(ask::<Vec<String>>(&world, "KEYS *").await, [wrong]);
         assert_eq!(
@@ -59,11 +70,11 @@ async fn a_script_that_dies_at_any_write_takes_all_or_none_and_leaves_no_lock_wi
             let () = ask(&world, "FLUSHALL").await;
             let hold = some_hold();
             if held {
-                let taken = world.store.acquire_all(&keys(), hold, MINUTE).await;
+                let taken = acquire_all(&world, hold, MINUTE).await;
                 assert!(matches!(taken, Ok(AcquireAllReply::Held { .. })));
             }
             let () = ask(&world, &format!("ACL SETUSER default +@all -{denied}")).await;
-            let acquired = world.store.acquire_all(&keys(), hold, MINUTE).await;
+            let acquired = acquire_all(&world, hold, MINUTE).await;
             let here = async || {
                 let mut here = 0;
                 for key in KEYS {
@@ -89,15 +100,22 @@ async fn a_script_that_dies_at_any_write_takes_all_or_none_and_leaves_no_lock_wi
 async fn a_full_server_takes_none_and_keeps_and_frees_what_is_held() {
     let world = World::on_redis().await;
     let hold = some_hold();
-    drop(world.store.acquire_all(&keys(), hold, MINUTE).await);
+    drop(acquire_all(&world, hold, MINUTE).await);
     let () = ask(&world, "CONFIG SET maxmemory 1").await;
     let others = ["x", "y"].map(|key| LockKey::new("", key).expect("a valid key"));
-    let full = world.store.acquire_all(&others, some_hold(), MINUTE).await;
+    let full = world
+        .store
+        .ask(AcquireAll {
+            keys: others.to_vec(),
+            hold: some_hold(),
+            ttl: MINUTE,
+        })
+        .await;
     assert_eq!(effect(full), Some(Effect::None));
     assert_eq!(ask::<i64>(&world, "EXISTS x y").await, 0);
     let renewed = world.store.renew_all(&each(hold), 3 * MINUTE).await;
     assert_eq!(renewed.expect("an answer"), None);
-    let again = world.store.acquire_all(&keys(), hold, 5 * MINUTE).await;
+    let again = acquire_all(&world, hold, 5 * MINUTE).await;
     assert!(
         matches!(again, Ok(AcquireAllReply::Held { .. })),
         "{again:?}"
@@ -114,7 +132,7 @@ async fn a_line_of_another_type_is_removed() {
         let line = key.line();
         let () = ask(&world, &format!("SET {line} odd")).await;
         let hold = some_hold();
-        let taken = world.store.acquire_all(&keys(), hold, MINUTE).await;
+        let taken = acquire_all(&world, hold, MINUTE).await;
         assert!(
             matches!(taken, Ok(AcquireAllReply::Held { .. })),
             "{at}: {taken:?}"
@@ -129,7 +147,7 @@ async fn a_line_of_another_type_is_removed() {
 async fn a_token_that_cannot_be_read_is_made_anew_when_they_are_asked_for_again() {
     let world = World::on_redis().await;
     let hold = some_hold();
-    let tokens = async || match world.store.acquire_all(&keys(), hold, MINUTE).await {
+    let tokens = async || match acquire_all(&world, hold, MINUTE).await {
         Ok(AcquireAllReply::Held { locks, .. }) => locks
             .into_iter()
             .map(|(token, _)| token)
@@ -150,7 +168,7 @@ async fn a_server_that_forgot_the_scripts_of_several_is_told_them_again() {
     let hold = some_hold();
     for _ in 0..2 {
         let () = ask(&world, "SCRIPT FLUSH").await;
-        let taken = world.store.acquire_all(&keys(), hold, MINUTE).await;
+        let taken = acquire_all(&world, hold, MINUTE).await;
         assert!(
             matches!(taken, Ok(AcquireAllReply::Held { .. })),
             "{taken:?}"

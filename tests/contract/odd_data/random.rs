@@ -12,8 +12,8 @@ use crate::{
         mode::Mode,
     },
     store::{
-        AcquireRequest, DepthChange, Downgrading, Keeping, Order, ReleaseRequest, Renewal,
-        ShareRequest, Snapshot,
+        Acquire, AcquireRequest, DepthChange, Downgrade, ForceRelease, Inspect, Keep, Order,
+        ReleaseRequest, Renew, SetDepth, Share, ShareRequest, Snapshot,
         contract::{
             readers::{share_request, shared_release},
             world::{
@@ -184,7 +184,8 @@ async fn case(world: &World, data: Vec<Write>, steps: &[usize]) -> Result<(), Te
                 "{asked:?}, but the lock is free"
             )));
         };
-        match world.store.force_release(&world.key, seen).await {
+        let key = world.key.clone();
+        match world.store.ask(ForceRelease { key, seen }).await {
             Ok(ended) => prop_assert!(!ended.is_empty()),
             // What stood there from the beginning is no lock.
             Err(error) => {
@@ -205,7 +206,7 @@ async fn operation(
     inbox: InboxId,
     step: usize,
 ) -> Result<(), StoreError> {
-    let (store, key) = (&world.store, &world.key);
+    let (store, key) = (&world.store, world.key.clone());
     let entry = entry_of(inbox);
     match step {
         0 => {
@@ -213,12 +214,12 @@ async fn operation(
                 entry: Some(entry),
                 ..acquire_request(hold, MINUTE)
             };
-            store.acquire(key, request).await.map(drop)
+            store.ask(Acquire { key, request }).await.map(drop)
         }
-        1 => store
-            .acquire(key, acquire_request(hold, MINUTE))
-            .await
-            .map(drop),
+        1 => {
+            let request = acquire_request(hold, MINUTE);
+            store.ask(Acquire { key, request }).await.map(drop)
+        }
         2 => {
             let change = DepthChange {
                 hold,
@@ -228,11 +229,11 @@ async fn operation(
                 ttl: 2 * MINUTE,
                 lengthen: true,
             };
-            store.depth(key, change).await.map(drop)
+            store.ask(SetDepth { key, change }).await.map(drop)
         }
         3 => {
-            let renewal = Renewal { hold, ttl: MINUTE };
-            store.renew(key, renewal).await.map(drop)
+            let ttl = MINUTE;
+            store.ask(Renew { key, hold, ttl }).await.map(drop)
         }
         4 | 5 => {
             let mut next = successor(some_hold(), MINUTE, entry);
@@ -245,29 +246,34 @@ async fn operation(
                 successor: Some(next),
                 ..release_request(hold)
             };
-            store.release(key, request).await.map(drop)
+            store.release(&key, request).await.map(drop)
         }
         6 => {
             let holds = [hold, some_hold()];
             let request = share_request(&holds, MINUTE, Some(entry));
-            store.share(key, request).await.map(drop)
+            store.ask(Share { key, request }).await.map(drop)
         }
         7 => {
             let request = ShareRequest {
                 limit: Some(2),
                 ..share_request(&[hold], MINUTE, None)
             };
-            store.share(key, request).await.map(drop)
+            store.ask(Share { key, request }).await.map(drop)
         }
         8 => {
             let holds = vec![hold];
             let ttl = MINUTE;
-            store.keep(key, Keeping { holds, ttl }).await.map(drop)
+            store.ask(Keep { key, holds, ttl }).await.map(drop)
         }
         9 => {
             let (ttl, token) = (MINUTE, FencingToken(1 << 40));
-            let downgrading = Downgrading { hold, ttl, token };
-            store.downgrade(key, downgrading).await.map(drop)
+            let downgrade = Downgrade {
+                key,
+                hold,
+                ttl,
+                token,
+            };
+            store.ask(downgrade).await.map(drop)
         }
         10 => {
             let request = ReleaseRequest {
@@ -276,12 +282,12 @@ async fn operation(
                 nested: true,
                 ..shared_release(hold)
             };
-            store.release(key, request).await.map(drop)
+            store.release(&key, request).await.map(drop)
         }
         _ => {
-            let shown = store.inspect(key).await?;
+            let shown = store.ask(Inspect::of(&key)).await?;
             match shown.map(Snapshot::seen) {
-                Some(seen) => match store.force_release(key, seen).await {
+                Some(seen) => match store.ask(ForceRelease { key, seen }).await {
                     // It is no lock.
                     Err(error) if error.effect() == Effect::Refused => Ok(()),
                     forced => forced.map(drop),

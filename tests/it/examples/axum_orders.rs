@@ -9,7 +9,7 @@ use reentry::{Locks, Reentrancy};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
-#[path = "../../../examples/axum_orders.rs"]
+#[path = "../../../examples/services/axum_orders.rs"]
 #[allow(dead_code, reason = "its `main` is not run here")]
 mod example;
 

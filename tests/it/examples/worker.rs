@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::clock::{self, go_on};
 use crate::support::{Child, DEADLINE, RedisServer, child, connect, depths, eventually};
 
-#[path = "../../../examples/worker.rs"]
+#[path = "../../../examples/services/worker.rs"]
 #[allow(dead_code, reason = "its `main` is not run here")]
 mod example;
 

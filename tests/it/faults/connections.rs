@@ -12,10 +12,11 @@ use crate::support::{
     DEADLINE, Direction, RedisServer, Rig, connect, eventually, patient_at, within,
 };
 use deadpool_redis::Pool;
+use futures_util::FutureExt;
 use redis::cmd;
-use reentry::{Locks, LocksBuilder};
+use reentry::{LockError, Locks, LocksBuilder};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::runtime::Builder;
+use tokio::runtime::{Builder, Runtime};
 
 const KEY: &str = "order:42";
 const SECOND: Duration = Duration::from_secs(1);
@@ -126,6 +127,25 @@ fn a_runtime_without_io_is_an_error() {
         told.send(connected.is_err()).unwrap();
     });
     assert!(answer.recv_timeout(DEADLINE).expect("it does not spin"));
+}
+
+/// The driver has a timer for each request on such a connection, which belongs to the runtime that polls it.
+#[test]
+fn a_request_over_a_pool_outlives_the_runtime_that_polled_it() {
+    let home = Runtime::new().unwrap();
+    let (server, locks) = home.block_on(async {
+        let server = RedisServer::start().await;
+        let locks = over(pool(&server)).build().await.unwrap();
+        (server, locks)
+    });
+    let mut asking = Box::pin(locks.inspect(KEY));
+    server.pause();
+    let other = Builder::new_current_thread().enable_all().build().unwrap();
+    assert!(other.block_on(async { (&mut asking).now_or_never().is_none() }));
+    drop(other);
+    let asked = home.block_on(async { within(DEADLINE, "an end", asking).await });
+    assert!(matches!(asked, Err(LockError::Store { .. })), "{asked:?}");
+    server.resume();
 }
 
 /// Two processes over pools of their own hand a lock over. Returns whether one subscribed meanwhile.

@@ -1,4 +1,4 @@
-//! How the code lies: five floors that stack, no circle of files, one reader for each script, short files.
+//! How the code lies: six floors that stack, no circle of files, one reader for each script, short files.
 
 mod source;
 
@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The folders of `src`, from the ground up. A file imports from its own floor and from those below.
-const FLOORS: [&str; 5] = ["base", "store", "queue", "hold", "api"];
+const FLOORS: [&str; 6] = ["base", "store", "queue", "hold", "api", "testing"];
 
 /// The pages of the guide: documentation alone, beside the floors.
 const PAGES: &str = "guide";
@@ -27,7 +27,7 @@ const FOLDERS: [(&str, &[&str]); 16] = [
     ("chaos/src", &[]),
     ("contract", &["store", "contract"]),
     ("differential", &["store", "differential"]),
-    ("model", &["queue", "line", "model"]),
+    ("model", &["queue", "local_queue", "model"]),
     ("simulation", &["simulation"]),
     ("support", &["support"]),
     // Each file is mounted beside what it is about.
@@ -77,8 +77,11 @@ fn the_guide_is_documentation_alone() {
     let guide = sources.iter().find(|source| source.module == [PAGES]);
     let code = guide.unwrap().code.lines();
     let is_page = |line: &str| line.starts_with("pub mod ") && line.ends_with(" {}");
+    // The second one is tested by another crate.
+    let text = ["#[doc = ", "#[cfg_attr(not(doctest), doc = "];
+    let is_text = |line: &str| text.iter().any(|begin| line.starts_with(begin));
     let others: Vec<_> = code
-        .filter(|line| !line.is_empty() && !line.starts_with("#[doc = ") && !is_page(line))
+        .filter(|line| !line.is_empty() && !is_text(line) && !is_page(line))
         .collect();
     assert!(others.is_empty(), "{others:?}");
 }

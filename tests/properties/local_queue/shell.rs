@@ -14,7 +14,7 @@ use crate::{
         options::Queueing,
     },
     queue::{
-        line::LocalQueue,
+        local_queue::LocalQueue,
         step::{Action, Answer, Grant, Input, Release, Reply},
         wish::Ask,
     },

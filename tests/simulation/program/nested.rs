@@ -10,7 +10,7 @@ use crate::{
     base::key::LockKey,
     held,
     simulation::climate::{millis, one_in},
-    store::Store,
+    store::Inspect,
 };
 
 /// How long it takes at most until what goes on in the background has come to its end.
@@ -81,7 +81,7 @@ impl Program {
             return;
         }
         let key = LockKey::new("", key).expect("a key");
-        let seen = self.server.execute(|store| store.inspect(&key)).await;
+        let seen = self.server.ask(Inspect::of(&key)).await;
         let field = held.hold_id().to_string().into_bytes();
         let stored = seen
             .iter()

@@ -1,7 +1,7 @@
 //! What does this project cost beside the bare classic scripts? One table, from one run.
 //!
 //! The contestants take turns. To compare times, pin the run, with its server and its workers, to one
-//! core: `taskset -c 0 cargo run --release -p reentry-peers -- figures`.
+//! core: `taskset -c 0 cargo peers figures`.
 
 use anyhow::Result;
 

@@ -8,10 +8,11 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context, bail};
-use reentry::{
-    __admin::{Reply, Role, Server},
-    Locks,
+use anyhow::bail;
+
+use crate::{
+    args::Global,
+    servers::{self, Role, Server, accepted},
 };
 
 /// Nil, or the milliseconds that the lock is busy for.
@@ -40,7 +41,7 @@ const POLL: Duration = Duration::from_millis(10);
 /// One lock of a program that uses them. Clones share its connection.
 #[derive(Clone)]
 pub(super) struct Classic {
-    server: Server,
+    server: Arc<Server>,
     key: Arc<str>,
     /// The digests of the scripts.
     lock: Arc<str>,
@@ -50,22 +51,20 @@ pub(super) struct Classic {
 
 impl Classic {
     /// Finds the server that has this key, and loads the scripts there.
-    pub(super) async fn connect(locks: &Locks, key: &str) -> anyhow::Result<Self> {
-        let servers = locks.__servers().await?;
+    pub(super) async fn connect(global: &Global, key: &str) -> anyhow::Result<Self> {
+        let servers = servers::all(global).await?;
         let primaries = servers.into_iter().filter(|it| *it.role() == Role::Primary);
         for server in primaries {
             // Another server of a cluster says where the key is.
-            if let Reply::Int(_) = server.command(["EXISTS", key]).await? {
+            if server.ask::<i64>(&["EXISTS", key]).await?.is_ok() {
                 let lock = load(&server, LOCK).await?;
                 let unlock = load(&server, UNLOCK).await?;
-                let owners = Arc::default();
-                let key = key.into();
                 return Ok(Self {
-                    server,
-                    key,
+                    server: Arc::new(server),
+                    key: key.into(),
                     lock,
                     unlock,
-                    owners,
+                    owners: Arc::default(),
                 });
             }
         }
@@ -79,7 +78,7 @@ impl Classic {
     /// Waits for the lock, as a new owner.
     pub(super) async fn acquire(&self) -> anyhow::Result<ClassicHold> {
         let owner = self.owners.fetch_add(1, Ordering::Relaxed).to_string();
-        while self.call(&self.lock, &owner).await? != Reply::Nil {
+        while self.call(&self.lock, &owner).await?.is_some() {
             tokio::time::sleep(POLL).await;
         }
         Ok(ClassicHold {
@@ -94,12 +93,12 @@ impl Classic {
     }
 
     pub(super) async fn clean_up(&self) -> anyhow::Result<()> {
-        said(self.server.command(["DEL", &self.key]).await?).map(drop)
+        accepted(self.server.ask::<i64>(&["DEL", &self.key]).await?).map(drop)
     }
 
-    async fn call(&self, script: &str, owner: &str) -> anyhow::Result<Reply> {
+    async fn call(&self, script: &str, owner: &str) -> anyhow::Result<Option<i64>> {
         let words = ["EVALSHA", script, "1", &self.key, TTL_MS, owner];
-        said(self.server.command(words).await?)
+        accepted(self.server.ask(&words).await?)
     }
 }
 
@@ -117,15 +116,6 @@ impl ClassicHold {
 }
 
 async fn load(server: &Server, script: &str) -> anyhow::Result<Arc<str>> {
-    match said(server.command(["SCRIPT", "LOAD", script]).await?)? {
-        Reply::Text(digest) => Ok(digest.into()),
-        other => bail!("SCRIPT LOAD was answered by {other:?}"),
-    }
-}
-
-fn said(reply: Reply) -> anyhow::Result<Reply> {
-    match reply {
-        Reply::Error(error) => Err(anyhow::Error::msg(error)).context("the server refuses"),
-        reply => Ok(reply),
-    }
+    let digest: String = accepted(server.ask(&["SCRIPT", "LOAD", script]).await?)?;
+    Ok(digest.into())
 }

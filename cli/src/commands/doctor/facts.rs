@@ -1,11 +1,10 @@
 //! What a server says of itself. Nothing is judged here, and nothing is changed there.
 
-use std::{
-    collections::BTreeMap,
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
-};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use reentry::__admin::{Reply, Role, Server};
+use redis::FromRedisValue;
+
+use crate::servers::{Answer, Fields, Role, Server, fields};
 
 /// How often its clock is read, which is also how its latency is measured.
 const READINGS: usize = 20;
@@ -16,11 +15,11 @@ pub(crate) struct Facts {
     pub(crate) address: String,
     pub(crate) role: Role,
     /// The sections of `INFO`, and of `CLUSTER INFO`, together.
-    pub(crate) info: BTreeMap<String, String>,
-    pub(crate) config: BTreeMap<String, String>,
+    pub(crate) info: Fields,
+    pub(crate) config: Fields,
     pub(crate) clock: Option<Clock>,
     /// What a sentinel says of the primary.
-    pub(crate) watched: BTreeMap<String, String>,
+    pub(crate) watched: Fields,
     /// What a sentinel says of its quorum; an error if there is none.
     pub(crate) quorum: Option<Result<String, String>>,
     /// The lines of `CLUSTER NODES`.
@@ -58,38 +57,35 @@ impl Facts {
         let mut facts = Self {
             address: server.address().to_owned(),
             role: server.role().clone(),
-            info: BTreeMap::new(),
-            config: BTreeMap::new(),
+            info: Fields::new(),
+            config: Fields::new(),
             clock: None,
-            watched: BTreeMap::new(),
+            watched: Fields::new(),
             quorum: None,
             nodes: None,
         };
         // The first command connects, so that no reading of the clock does.
-        if let Reply::Text(info) = ask(server, &["INFO"]).await? {
-            facts.info = pairs(&info);
+        if let Ok(info) = ask::<String>(server, &["INFO"]).await? {
+            facts.info = fields(info.lines(), ':');
         }
         facts.clock = clock(server).await?;
         if let Role::Sentinel(name) = server.role() {
-            facts.watched = table(ask(server, &["SENTINEL", "MASTER", name]).await?);
-            facts.quorum = match ask(server, &["SENTINEL", "CKQUORUM", name]).await? {
-                Reply::Error(error) if error.starts_with("NOQUORUM") => Some(Err(error)),
-                Reply::Text(text) => Some(Ok(text)),
-                _ => None,
-            };
+            let watched = ask(server, &["SENTINEL", "MASTER", name]).await?;
+            facts.watched = watched.unwrap_or_default();
+            let quorum: Answer<String> = ask(server, &["SENTINEL", "CKQUORUM", name]).await?;
+            let tells = |error: &String| error.starts_with("NOQUORUM");
+            facts.quorum = Some(quorum).filter(|it| it.as_ref().err().is_none_or(tells));
             return Ok(facts);
         }
         for name in SETTINGS {
-            let setting = ask(server, &["CONFIG", "GET", name]).await?;
-            facts.config.extend(table(setting));
+            let setting: Answer<Fields> = ask(server, &["CONFIG", "GET", name]).await?;
+            facts.config.extend(setting.unwrap_or_default());
         }
         if facts.info("cluster_enabled") == Some("1") {
-            if let Reply::Text(info) = ask(server, &["CLUSTER", "INFO"]).await? {
-                facts.info.extend(pairs(&info));
+            if let Ok(info) = ask::<String>(server, &["CLUSTER", "INFO"]).await? {
+                facts.info.extend(fields(info.lines(), ':'));
             }
-            if let Reply::Text(nodes) = ask(server, &["CLUSTER", "NODES"]).await? {
-                facts.nodes = Some(nodes);
-            }
+            facts.nodes = ask(server, &["CLUSTER", "NODES"]).await?.ok();
         }
         Ok(facts)
     }
@@ -117,24 +113,28 @@ impl Facts {
 }
 
 /// What a server answers; an error where it does not.
-pub(crate) async fn ask(server: &Server, words: &[&str]) -> Result<Reply, String> {
-    let answer = server.command(words).await;
-    answer.map_err(|error| format!("{:#}", anyhow::Error::new(error)))
+pub(crate) async fn ask<T: FromRedisValue>(
+    server: &Server,
+    words: &[&str],
+) -> Result<Answer<T>, String> {
+    let answer = server.ask(words).await;
+    answer.map_err(|error| format!("{error:#}"))
 }
 
 async fn clock(server: &Server) -> Result<Option<Clock>, String> {
     let mut readings = Vec::with_capacity(READINGS);
     for _ in 0..READINGS {
         let (begun, before) = (Instant::now(), SystemTime::now());
-        let time = ask(server, &["TIME"]).await?;
+        let time = ask::<(i64, i64)>(server, &["TIME"]).await?;
         let took = begun.elapsed();
-        let Some(theirs) = micros(&time) else {
+        let Ok((seconds, micros)) = time else {
             return Ok(None);
         };
+        let theirs = seconds.saturating_mul(1_000_000).saturating_add(micros);
         let middle = before + took / 2;
         let ours = middle.duration_since(UNIX_EPOCH).unwrap_or_default();
         let ours = i64::try_from(ours.as_micros()).unwrap_or(i64::MAX);
-        readings.push((took, theirs - ours));
+        readings.push((took, theirs.saturating_sub(ours)));
     }
     readings.sort_unstable();
     let (Some(&(shortest, ahead)), Some(&(longest, _))) = (readings.first(), readings.last())
@@ -150,35 +150,4 @@ async fn clock(server: &Server) -> Result<Option<Clock>, String> {
         median,
         longest,
     }))
-}
-
-fn micros(time: &Reply) -> Option<i64> {
-    let Reply::List(parts) = time else {
-        return None;
-    };
-    let [Reply::Text(seconds), Reply::Text(micros)] = &parts[..] else {
-        return None;
-    };
-    let (seconds, micros): (i64, i64) = (seconds.parse().ok()?, micros.parse().ok()?);
-    seconds.checked_mul(1_000_000)?.checked_add(micros)
-}
-
-/// `name:value`, line by line.
-fn pairs(info: &str) -> BTreeMap<String, String> {
-    let pairs = info.lines().filter_map(|line| line.split_once(':'));
-    pairs
-        .map(|(name, value)| (name.to_owned(), value.trim().to_owned()))
-        .collect()
-}
-
-/// Names and values in turn; nothing of what was refused.
-fn table(reply: Reply) -> BTreeMap<String, String> {
-    let Reply::List(words) = reply else {
-        return BTreeMap::new();
-    };
-    let pairs = words.chunks_exact(2).filter_map(|pair| match pair {
-        [Reply::Text(name), Reply::Text(value)] => Some((name.clone(), value.clone())),
-        _ => None,
-    });
-    pairs.collect()
 }

@@ -2,9 +2,10 @@
 
 use std::process;
 
-use reentry::__admin::{Reply, Server};
+use redis::Value;
 
 use super::{facts::ask, finding::Finding};
+use crate::servers::{Answer, Server};
 
 const CHECK: &str = "user";
 
@@ -82,11 +83,11 @@ pub(crate) async fn check(server: &Server) -> Result<Vec<Finding>, String> {
         });
     }
     // It goes on to be asked: no answer to another command comes over it meanwhile.
-    ask(server, &["UNSUBSCRIBE"]).await?;
+    let _ = ask::<Value>(server, &["UNSUBSCRIBE"]).await?;
     Ok(findings)
 }
 
 /// Whether the user may not, or the server does not know the command. Another server of a cluster is no refusal.
-fn is_missing(reply: &Reply) -> bool {
-    matches!(reply, Reply::Error(said) if said.contains("NOPERM") || said.contains("unknown"))
+fn is_missing(answer: &Answer<Value>) -> bool {
+    matches!(answer, Err(said) if said.contains("NOPERM") || said.contains("unknown"))
 }

@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use reentry::__admin::Role;
-
 use super::{facts::Facts, finding::Finding};
-use crate::view::short;
+use crate::{servers::Role, view::short};
 
 /// From this median on a caller notices: a lock and its release are two requests.
 const SLOW: Duration = Duration::from_millis(20);

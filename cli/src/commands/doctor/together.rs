@@ -2,9 +2,8 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use reentry::__admin::Role;
-
 use super::{facts::Facts, finding::Finding, server::short_micros};
+use crate::servers::Role;
 
 /// A lease outlives a failover safely if it is so many times as long.
 const TIMES: u32 = 3;

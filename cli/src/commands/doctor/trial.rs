@@ -5,13 +5,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use reentry::{
-    __admin::{Reply, Server},
-    LockError, Locks,
-};
+use reentry::{LockError, Locks};
 use tokio::time::sleep;
 
 use super::{facts::ask, finding::Finding, server::short_micros};
+use crate::servers::Server;
 
 const CHECK: &str = "locks";
 
@@ -93,8 +91,8 @@ impl Trial {
         };
         for key in keys {
             let name = format!("{}{key}", self.prefix);
-            match ask(server, &["EXISTS", &name]).await? {
-                Reply::Error(said) if said.contains("MOVED") => {}
+            match ask::<i64>(server, &["EXISTS", &name]).await? {
+                Err(said) if said.contains("MOVED") => {}
                 _ => return Ok(Some(key)),
             }
         }
@@ -128,8 +126,8 @@ impl Trial {
     /// Whether the user may touch the lock itself, if not what stands beside it.
     async fn covers(&self, server: &Server, key: &str) -> Result<bool, String> {
         let name = format!("{}{key}", self.prefix);
-        let asked = ask(server, &["EXISTS", &name]).await?;
-        Ok(!matches!(asked, Reply::Error(said) if said.contains("access")))
+        let asked = ask::<i64>(server, &["EXISTS", &name]).await?;
+        Ok(!matches!(asked, Err(said) if said.contains("access")))
     }
 
     /// That nothing is known of the locks which this user takes.

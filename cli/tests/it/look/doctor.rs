@@ -1,5 +1,7 @@
 //! `reentry doctor`.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::kit::{hold, lines, process, run};
@@ -28,6 +30,23 @@ fn levels<'r>(report: &'r Value, check: &str) -> Vec<&'r str> {
         .flat_map(|it| it["findings"].as_array().unwrap());
     let of_check = findings.filter(|it| it["check"] == check);
     of_check.map(|it| it["level"].as_str().unwrap()).collect()
+}
+
+/// The roles of the servers, and where they are.
+fn places(report: &Value) -> BTreeSet<(String, String)> {
+    let sections = report["sections"].as_array().unwrap().iter();
+    let text = |it: &Value| it.as_str().map(str::to_owned);
+    let places = sections.filter_map(|it| Some((text(&it["role"])?, text(&it["at"])?)));
+    places.collect()
+}
+
+/// The same of servers that are in these roles.
+fn in_roles<'s>(
+    servers: impl IntoIterator<Item = (&'s str, &'s RedisServer)>,
+) -> BTreeSet<(String, String)> {
+    let servers = servers.into_iter();
+    let places = servers.map(|(role, server)| (role.to_owned(), server.address()));
+    places.collect()
 }
 
 /// What the findings of a check say, and advise.
@@ -272,13 +291,18 @@ async fn sentinels_are_asked_for_their_quorum_and_their_patience() {
         "{short:#}"
     );
     assert_eq!(levels(&short, "clocks"), ["ok"]);
-    let roles = short["sections"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|it| it["role"].clone());
-    let sentinels = roles.filter(|role| role == "sentinel").count();
-    assert_eq!(sentinels, set.sentinels.len());
+    let primary = set.primary().await;
+    let role = |index| {
+        if index == primary {
+            "primary"
+        } else {
+            "replica"
+        }
+    };
+    let nodes = set.nodes.iter().enumerate();
+    let nodes = nodes.map(|(index, node)| (role(index), node));
+    let sentinels = set.sentinels.iter().map(|it| ("sentinel", it));
+    assert_eq!(places(&short), in_roles(nodes.chain(sentinels)));
 
     for sentinel in &set.sentinels[1..] {
         sentinel.stop();
@@ -296,6 +320,20 @@ async fn a_cluster_is_asked_for_its_slots_and_replicas() {
     let (_, seen) = report(&url, &["--ttl", "3s"]).await;
     assert_eq!(levels(&seen, "failover"), ["warn"], "{seen:#}");
     assert_eq!(levels(&seen, "version").len(), 6);
+    let mut replicas = Vec::new();
+    for primary in 0..3 {
+        replicas.push(cluster.replica_of(primary).await);
+    }
+    let role = |index| {
+        if replicas.contains(&index) {
+            "replica"
+        } else {
+            "primary"
+        }
+    };
+    let nodes = cluster.nodes.iter().enumerate();
+    let nodes = nodes.map(|(index, node)| (role(index), node));
+    assert_eq!(places(&seen), in_roles(nodes));
     // At each primary.
     assert_eq!(levels(&seen, "locks"), ["ok"; 3], "{seen:#}");
     // One of them alone has a third of the locks, of which one can be taken.

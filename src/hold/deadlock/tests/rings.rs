@@ -229,8 +229,8 @@ async fn a_victim_that_begins_anew_is_not_the_victim_again() -> Result<(), LockE
         for _ in 0..20 {
             let store = Watched::new();
             let locks = || {
-                let store = Arc::<Watched>::clone(&store);
-                Locks::builder().handoff(handoff).over(store, HEARTBEAT)
+                let store = Arc::clone(&store);
+                Locks::builder().handoff(handoff).behind(store, HEARTBEAT)
             };
             let (one, other, both) = (locks(), locks(), Barrier::new(2));
             let begun = Instant::now();

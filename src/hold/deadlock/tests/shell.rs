@@ -64,12 +64,12 @@ async fn asked_within(span: Duration) -> Result<Asked, LockError> {
     }
     let asked = store.asked();
     let hold = outer.held().hold_id();
-    assert_eq!(store.has_record(hold).await, asked.published > 0);
+    assert_eq!(store.has_record(hold), asked.published > 0);
     wanted.release().await?;
     waiting.await?;
     // Taken back at once.
     yield_now().await;
-    assert!(!store.has_record(hold).await);
+    assert!(!store.has_record(hold));
     let withdrawn = u32::from(asked.published > 0);
     assert_eq!(store.asked(), Asked { withdrawn, ..asked });
     Ok(asked)
@@ -269,10 +269,10 @@ async fn a_wait_that_is_moved_out_of_a_body_takes_its_record_back() -> Result<()
         }
     };
     outer.scope(polled).await?;
-    assert!(store.has_record(hold).await);
+    assert!(store.has_record(hold));
     let release = async {
         sleep(HEARTBEAT / 2).await;
-        assert!(!store.has_record(hold).await);
+        assert!(!store.has_record(hold));
         wanted.release().await
     };
     let (waited, released) = join!(waiting, release);
@@ -321,7 +321,7 @@ async fn a_wait_may_be_dropped_after_any_poll() -> Result<(), LockError> {
             drop(waiting);
             // What is on its way, and what takes it back after that.
             sleep(3 * DELAY).await;
-            assert!(!store.has_record(hold).await, "{polls} polls");
+            assert!(!store.has_record(hold), "{polls} polls");
             outer.release().await?;
             let other = other.await.expect("no panic");
             assert!(other.is_ok() || rings && other.is_err_and(|error| error.is_deadlock()));

@@ -16,12 +16,7 @@ use crate::{
         mutex::Mutex,
         timer::sleep,
     },
-    store::{
-        Answer,
-        memory::MemoryStore,
-        through::{Through, Verb},
-        waits::Waits,
-    },
+    store::{Answer, MemoryStore, Reply, Request, WaitsOf, Wire},
 };
 
 /// How often each was asked.
@@ -65,7 +60,7 @@ impl Watched {
 
     /// Locks with further options.
     pub(super) fn locks_of(self: &Arc<Self>, builder: LocksBuilder) -> Locks {
-        builder.over(Arc::<Self>::clone(self), Duration::from_secs(1))
+        builder.behind(Arc::clone(self), Duration::from_secs(1))
     }
 
     pub(super) fn asked(&self) -> Asked {
@@ -90,50 +85,50 @@ impl Watched {
     }
 
     /// Whether a wait is published that this hold encloses.
-    pub(super) async fn has_record(&self, hold: HoldId) -> bool {
-        let look = self.store.waits_of(hold).await;
-        look.is_ok_and(|look| !look.waits.is_empty())
+    pub(super) fn has_record(&self, hold: HoldId) -> bool {
+        !self.store.apply(WaitsOf { hold }).waits.is_empty()
     }
 }
 
 impl Asked {
     /// How often it was asked for this; `None` if that is about no wait.
-    fn count(&mut self, verb: Verb) -> Option<&mut u32> {
-        Some(match verb {
-            Verb::PublishWait => &mut self.published,
-            Verb::HoldsIn => &mut self.holds,
-            Verb::WaitsOf => &mut self.waits,
-            Verb::ClaimVictim => &mut self.claimed,
-            Verb::WithdrawWait => &mut self.withdrawn,
+    fn count(&mut self, name: &str) -> Option<&mut u32> {
+        Some(match name {
+            "wait" => &mut self.published,
+            "holds" => &mut self.holds,
+            "look" => &mut self.waits,
+            "victim" => &mut self.claimed,
+            "withdraw" => &mut self.withdrawn,
             _ => return None,
         })
     }
 }
 
-impl Through for Watched {
-    fn inner(&self) -> &MemoryStore {
+impl Wire for Watched {
+    fn store(&self) -> &MemoryStore {
         &self.store
     }
 
     /// On its way from the first poll on, whether or not a caller waits for it.
-    fn pass<T: Send + 'static>(&self, verb: Verb, request: Answer<T>) -> Answer<T> {
-        match self.asked.lock().count(verb) {
+    fn carry(&self, request: Request) -> Answer<Reply> {
+        let (name, carried) = (request.name(), self.store.carry(request));
+        match self.asked.lock().count(name) {
             Some(count) => *count += 1,
-            None => return request,
+            None => return carried,
         }
         let (fails, delay) = (*self.fails.lock(), *self.delay.lock());
-        let loses = verb == Verb::ClaimVictim && self.loses_claim.swap(false, Relaxed);
+        let loses = name == "victim" && self.loses_claim.swap(false, Relaxed);
         let failure = |effect, cause| StoreError::new("wait", &Arc::from("memory"), effect, cause);
         if let Some(effect) = fails {
             return Box::pin(async move { Err(failure(effect, "as it is to")) });
         }
         Box::pin(async move {
             let answer = if delay.is_zero() {
-                request.await
+                carried.await
             } else {
                 let asking = tokio::spawn(async move {
                     sleep(delay).await;
-                    request.await
+                    carried.await
                 });
                 let answer = asking.await.expect("no panic");
                 sleep(delay).await;

@@ -9,11 +9,7 @@ use super::*;
 use crate::{
     StoreError,
     base::{error::Effect, timer::sleep},
-    store::{
-        Answer,
-        memory::MemoryStore,
-        through::{Through, Verb},
-    },
+    store::{Answer, Reply, Request, Wire, memory::MemoryStore},
 };
 
 const TENTH: Duration = Duration::from_millis(100);
@@ -51,7 +47,7 @@ impl Counting {
 
     pub(super) fn locks(self: &Arc<Self>) -> Locks {
         let builder = Locks::builder().ttl(TTL);
-        builder.over(Arc::<Self>::clone(self), SECOND)
+        builder.behind(Arc::clone(self), SECOND)
     }
 
     pub(super) fn disconnect(&self) {
@@ -66,29 +62,30 @@ impl Counting {
     }
 }
 
-impl Through for Counting {
-    fn inner(&self) -> &MemoryStore {
+impl Wire for Counting {
+    fn store(&self) -> &MemoryStore {
         &self.store
     }
 
-    fn pass<T: Send + 'static>(&self, verb: Verb, request: Answer<T>) -> Answer<T> {
-        match verb {
-            Verb::Acquire if self.is_cut.load(Relaxed) => self.disconnect(),
-            Verb::Depth => drop(self.changed.fetch_add(1, Relaxed)),
-            Verb::Renew | Verb::Keep if self.is_silent.load(Relaxed) => {
+    fn carry(&self, request: Request) -> Answer<Reply> {
+        let carried = self.store.carry(request.clone());
+        match request.name() {
+            "acquire" if self.is_cut.load(Relaxed) => self.disconnect(),
+            "depth" => drop(self.changed.fetch_add(1, Relaxed)),
+            "renew" | "keep" if self.is_silent.load(Relaxed) => {
                 self.renewed.fetch_add(1, Relaxed);
                 return Box::pin(pending());
             }
-            Verb::Renew | Verb::Keep | Verb::RenewAll => {
+            "renew" | "keep" | "renew_all" => {
                 self.renewed.fetch_add(1, Relaxed);
                 if self.is_late.load(Relaxed) {
                     return Box::pin(async {
                         sleep(TENTH).await;
-                        request.await
+                        carried.await
                     });
                 }
             }
-            Verb::Downgrade if self.is_refused.load(Relaxed) => {
+            "downgrade" if self.is_refused.load(Relaxed) => {
                 return Box::pin(async {
                     sleep(TENTH).await;
                     let endpoint = Arc::from("the store");
@@ -99,7 +96,7 @@ impl Through for Counting {
             }
             _ => {}
         }
-        request
+        carried
     }
 
     fn disconnects(&self) -> watch::Receiver<u64> {

@@ -11,11 +11,7 @@ use crate::{
         error::Effect,
         timer::{sleep, timeout},
     },
-    store::{
-        Answer,
-        memory::MemoryStore,
-        through::{Through, Verb},
-    },
+    store::{Answer, Reply, Request, Wire, memory::MemoryStore},
 };
 
 /// How many renewals in a second the store answers.
@@ -62,23 +58,22 @@ impl Slow {
     }
 
     async fn held(self: &Arc<Self>, count: usize, ttl: Duration) -> (Locks, Vec<LockGuard>) {
-        let locks = Locks::builder()
-            .ttl(ttl)
-            .over(Arc::<Self>::clone(self), SECOND);
+        let locks = Locks::builder().ttl(ttl).behind(Arc::clone(self), SECOND);
         let guards = (0..count).map(|number| locks.lock(number.to_string()).acquire());
         let guards = try_join_all(guards).await.expect("free locks");
         (locks, guards)
     }
 }
 
-impl Through for Slow {
-    fn inner(&self) -> &MemoryStore {
+impl Wire for Slow {
+    fn store(&self) -> &MemoryStore {
         &self.store
     }
 
-    fn pass<T: Send + 'static>(&self, verb: Verb, request: Answer<T>) -> Answer<T> {
-        if verb != Verb::Renew {
-            return request;
+    fn carry(&self, request: Request) -> Answer<Reply> {
+        let carried = self.store.carry(request.clone());
+        if request.name() != "renew" {
+            return carried;
         }
         self.asked.fetch_add(1, Relaxed);
         if self.is_away.load(Relaxed) {
@@ -96,7 +91,7 @@ impl Through for Slow {
             let _in_flight = in_flight;
             let answered = timeout(SECOND, sleep_until(answered_at)).await;
             answered.map_err(|_| failed(Effect::Unknown))?;
-            request.await
+            carried.await
         })
     }
 

@@ -1,6 +1,7 @@
 //! Readers of one key are renewed together.
 
 use super::*;
+use crate::store::{ForceRelease, Inspect};
 
 async fn readers(locks: &Locks, key: &str, ttls: &[Duration]) -> Vec<crate::LockGuard> {
     let mut guards = Vec::new();
@@ -59,11 +60,11 @@ async fn one_that_is_gone_is_lost_alone() {
     let locks = store.locks();
     let guards = readers(&locks, "key", &[30 * SECOND; 3]).await;
     let key = LockKey::new("", "key").expect("a key");
-    let seen = store.store.inspect(&key).await.expect("memory");
+    let seen = store.store.apply(Inspect::of(&key));
     let mut seen = seen.expect("readers").seen();
     seen.fields.truncate(1);
-    let forced = store.store.force_release(&key, seen).await;
-    assert_eq!(forced.expect("memory").len(), 1);
+    let forced = store.store.apply(ForceRelease { key, seen });
+    assert_eq!(forced.len(), 1);
     store.renewed_within(11 * SECOND).await;
     let lost: Vec<_> = guards.iter().map(|guard| guard.held().is_lost()).collect();
     assert_eq!(lost, [true, false, false]);

@@ -11,7 +11,7 @@ use crate::{
     store::redis::{
         call::Call,
         link::{outages::Outages, pushes::Watched, source::Timeouts},
-        reply::Unexpected,
+        value::Unexpected,
     },
 };
 
@@ -28,7 +28,7 @@ pub(crate) trait Role: Send + Sync {
 #[derive(Clone, Debug)]
 pub(crate) struct Common {
     pub(crate) timeouts: Timeouts,
-    /// Who is told of the messages to all processes. A caller's pool brings none.
+    /// Who is told of the messages to all processes. Only connections of our own bring any.
     pub(crate) watched: Watched,
     pub(crate) outages: Arc<Outages>,
     /// The latest epoch of all.

@@ -33,8 +33,6 @@ pub(crate) struct Connection {
     /// How many connections had been lost when it was made: once there are more, it is suspect.
     pub(crate) losses: u64,
     pub(crate) traffic: Arc<Traffic>,
-    /// Whether it is that of a caller's pool.
-    pub(crate) is_pooled: bool,
     pub(crate) _following: Option<Following>,
     /// Asks for the messages to all processes, where that was not answered at first.
     pub(crate) _subscribing: Option<Following>,
@@ -110,7 +108,7 @@ impl Connection {
     /// after another one that did has ended.
     fn send(&self, call: &Call, way: Way) -> impl Future<Output = Result<Value, RedisError>> {
         let mut driver = self.driver.clone();
-        if !self.is_pooled {
+        if self.traffic.is_checked() {
             return Either::Left(async move { call.send(&mut driver, way).await });
         }
         let call = call.clone();

@@ -57,12 +57,12 @@ impl Connector {
             again,
             replicas,
             following,
+            is_own,
         } = opening.await?;
         let pace = AnswerPace::new(begun.elapsed());
-        let is_pooled = self.source.is_pool();
         let limit = timeouts.connect.min(timeouts.response);
         let subscribing = async {
-            if watched.get().is_none() || is_pooled {
+            if watched.get().is_none() || !is_own {
                 return None;
             }
             let task = pushes::subscribe(&driver, limit).await;
@@ -75,10 +75,10 @@ impl Connector {
             .unwrap_or_else(|| ReplicationId::new(format!("{endpoint} {number}").into()));
         replication_id.raise(replicas.max(self.replicas.load(Relaxed)));
         let replication_id = self.recognise(replication_id);
-        let traffic = if is_pooled {
-            Traffic::unchecked(pace)
-        } else {
+        let traffic = if is_own {
             Traffic::checked(pace)
+        } else {
+            Traffic::unchecked(pace)
         };
         // It is the only one.
         let _ = made.set(Arc::downgrade(&traffic));
@@ -90,7 +90,6 @@ impl Connector {
             number,
             losses,
             traffic,
-            is_pooled,
             _following: following,
             _subscribing: subscribing,
         };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::base::backoff::Pauses;
+use crate::base::backoff::Backoff;
 
 /// A subscription that has stood for so long is made anew at once. It is the shortest pause too, so
 /// that no two attempts of one task are closer together.
@@ -16,31 +16,31 @@ const LONGEST: Duration = Duration::from_secs(1);
 
 /// The pauses between the attempts of one inbox.
 pub(super) struct Pace {
-    after_deaths: Pauses,
-    after_failures: Pauses,
+    after_deaths: Backoff,
+    after_failures: Backoff,
 }
 
 impl Pace {
     pub(super) fn new() -> Self {
         Self {
-            after_deaths: Pauses::new(LONGEST_IF_ACCEPTED),
-            after_failures: Pauses::new(LONGEST),
+            after_deaths: Backoff::doubling(LONGEST_IF_ACCEPTED),
+            after_failures: Backoff::doubling(LONGEST),
         }
     }
 
     /// The pause after a subscription that stood for so long; `None` if it is made anew at once.
     pub(super) fn died(&mut self, stood: Duration) -> Option<Duration> {
-        self.after_failures.begin_anew();
+        self.after_failures.reset();
         if stood < SETTLED {
-            return Some(self.after_deaths.next());
+            return Some(self.after_deaths.next_pause());
         }
-        self.after_deaths.begin_anew();
+        self.after_deaths.reset();
         None
     }
 
     /// The pause after a subscription that could not be made.
     pub(super) fn failed(&mut self) -> Option<Duration> {
-        Some(self.after_failures.next())
+        Some(self.after_failures.next_pause())
     }
 }
 

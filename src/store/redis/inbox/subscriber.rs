@@ -16,14 +16,14 @@ use crate::{
         timer::sleep,
     },
     store::{
-        Listener,
+        messages::Listener,
         redis::{
             failure::{self, DriverError},
             link::{
                 pushes::Receiver,
                 source::{Following, Limit, Opened, Source, Timeouts, open},
             },
-            reply::Message,
+            message::Message,
         },
     },
 };

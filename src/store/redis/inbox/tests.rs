@@ -5,7 +5,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use super::*;
 use crate::{
     store::{
-        HandoffMessage, Store,
+        HandoffMessage,
         redis::{Origin, RedisStore},
     },
     support::{DEADLINE, RedisServer, eventually, within},

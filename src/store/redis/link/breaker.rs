@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::base::{backoff::Pauses, error::StoreError, timer::after};
+use crate::base::{backoff::Backoff, error::StoreError, timer::after};
 
 /// The longest pause, jitter aside.
 const LONGEST: Duration = Duration::from_millis(300);
@@ -28,7 +28,7 @@ pub(crate) struct Breaker {
     stage: Stage,
     /// Changes with each failure and each trial, so that late news of an earlier one counts no more.
     round: u64,
-    pauses: Pauses,
+    pauses: Backoff,
     failures: u64,
     /// The error of the latest failure.
     error: Option<StoreError>,
@@ -66,7 +66,7 @@ impl Default for Breaker {
         Self {
             stage: Stage::Flowing(None),
             round: 0,
-            pauses: Pauses::new(LONGEST),
+            pauses: Backoff::doubling(LONGEST),
             failures: 0,
             error: None,
             is_replica: false,
@@ -123,7 +123,7 @@ impl Breaker {
         }
         let is_settled = self.is_settled(now);
         if matches!(self.stage, Stage::Flowing(_)) {
-            self.pauses.begin_anew();
+            self.pauses.reset();
         }
         if is_settled {
             self.round += 1;
@@ -139,13 +139,13 @@ impl Breaker {
             return;
         }
         if self.is_settled(now) {
-            self.pauses.begin_anew();
+            self.pauses.reset();
         }
         self.round += 1;
         self.failures += 1;
         self.error = Some(error);
         self.is_replica = false;
-        self.stage = Stage::Paused(after(now, self.pauses.next()));
+        self.stage = Stage::Paused(after(now, self.pauses.next_pause()));
     }
 
     /// The server writes nothing.

@@ -18,14 +18,14 @@ use tokio::task::JoinHandle;
 
 use crate::{
     base::{
-        backoff::growing_pauses,
+        backoff::Backoff,
         timer::{Elapsed, sleep, timeout},
     },
     store::{
-        Holders,
+        messages::Holders,
         redis::{
+            message::{Message, pushed},
             names::TO_ALL,
-            reply::{Message, pushed},
         },
     },
 };
@@ -102,8 +102,9 @@ pub(crate) async fn subscribe(
         return None;
     }
     Some(tokio::spawn(async move {
-        for pause in growing_pauses(LONGEST, 2.0) {
-            sleep(pause).await;
+        let mut backoff = Backoff::doubling(LONGEST);
+        loop {
+            sleep(backoff.next_pause()).await;
             if is_settled(&mut connection, limit).await {
                 return;
             }

@@ -2,7 +2,6 @@
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 
-use deadpool_redis::{Pool, PoolError};
 use redis::{AsyncConnectionConfig, Client, RedisError, aio::MultiplexedConnection};
 use tokio::task::{AbortHandle, JoinHandle};
 
@@ -31,7 +30,8 @@ pub(crate) trait Source: Send + Sync {
     /// What connections are asked for, for messages; never the password.
     fn endpoint(&self) -> Arc<str>;
 
-    /// Makes a connection. What the server sends over it unasked goes to the receiver, but for that of a pool.
+    /// Makes a connection. What the server sends over it unasked goes to the receiver, unless the
+    /// connection was [made elsewhere](Opened::made_elsewhere).
     fn open(self: Arc<Self>, timeouts: Timeouts, limit: Limit, receiver: Receiver) -> Opening;
 
     /// The server may not be the right one any more: it has no replicas.
@@ -39,12 +39,6 @@ pub(crate) trait Source: Send + Sync {
 
     /// Keeps no connection of its own from now on.
     fn close(&self) {}
-
-    /// Whether it is a pool of the caller. Its connections do not report their end, and have timers of their own, which
-    /// must not be polled by another runtime than the one that made them.
-    fn is_pool(&self) -> bool {
-        false
-    }
 }
 
 pub(crate) type Opening = Pin<Box<dyn Future<Output = Result<Opened, StoreError>> + Send>>;
@@ -80,6 +74,27 @@ pub(crate) struct Opened {
     pub(crate) replicas: u32,
     /// What gives it up once it leads to the wrong server.
     pub(crate) following: Option<Following>,
+    /// Whether it was made by this runtime, without timers, and for the receiver.
+    pub(crate) is_own: bool,
+}
+
+impl Opened {
+    /// A connection that other code has made, on any runtime. It does not report its end, and its timers must not be polled
+    /// by another runtime than the one that made them.
+    pub(crate) fn made_elsewhere(
+        driver: MultiplexedConnection,
+        endpoint: Arc<str>,
+        again: Arc<dyn Source>,
+    ) -> Self {
+        Self {
+            driver,
+            endpoint,
+            again,
+            replicas: 0,
+            following: None,
+            is_own: false,
+        }
+    }
 }
 
 /// A task that ends with the connection that it is about.
@@ -117,43 +132,6 @@ impl Source for Address {
     }
 }
 
-/// A pool of the caller.
-pub(crate) struct Pooled(pub(crate) Pool);
-
-impl Source for Pooled {
-    fn endpoint(&self) -> Arc<str> {
-        Arc::from("the given pool")
-    }
-
-    fn open(self: Arc<Self>, timeouts: Timeouts, _limit: Limit, _receiver: Receiver) -> Opening {
-        Box::pin(async move {
-            let endpoint = self.endpoint();
-            let failed = |effect, error: PoolError| {
-                StoreError::new("connect", &endpoint, effect, error.to_string())
-            };
-            let pooled = self.0.get().await.map_err(|error| match error {
-                PoolError::Backend(error) => refused(&endpoint, error),
-                PoolError::Closed => failed(Effect::Refused, error),
-                error => failed(Effect::None, error),
-            })?;
-            let mut driver = deadpool_redis::Connection::take(pooled);
-            // The limit is our own: this one only ends the task that waits for the answer.
-            driver.set_response_timeout(timeouts.response.saturating_mul(2));
-            Ok(Opened {
-                driver,
-                endpoint,
-                again: self,
-                replicas: 0,
-                following: None,
-            })
-        })
-    }
-
-    fn is_pool(&self) -> bool {
-        true
-    }
-}
-
 /// Connects to one server.
 pub(crate) async fn open_at(
     address: Arc<Address>,
@@ -180,11 +158,12 @@ pub(crate) async fn open_at(
         again: address,
         replicas: 0,
         following: None,
+        is_own: true,
     })
 }
 
 /// A connection that could not be made has executed nothing, whatever the error.
-fn refused(endpoint: &Arc<str>, error: RedisError) -> StoreError {
+pub(crate) fn refused(endpoint: &Arc<str>, error: RedisError) -> StoreError {
     let effect = match failure::effect(&error) {
         Effect::TurnedAway | Effect::Refused => Effect::TurnedAway,
         Effect::None | Effect::Unknown => Effect::None,

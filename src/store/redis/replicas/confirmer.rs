@@ -29,22 +29,19 @@ use self::questions::{Question, Questions};
 use super::replication_id::{Replication, ReplicationId};
 use crate::{
     base::{
-        confirm::Replicas,
+        confirm::{Confirmation, Replicas},
         error::StoreError,
         key::LockKey,
         mutex::Mutex,
         timer::{after, timeout, timeout_at},
     },
-    store::{
-        Confirmation,
-        redis::{
-            call::millis,
-            failure::{self, DriverError},
-            link::{
-                breaker::{Breaker, Pass, Step},
-                pushes::Receiver,
-                source::{Limit, Opened, Source, Timeouts, open},
-            },
+    store::redis::{
+        call::in_millis,
+        failure::{self, DriverError},
+        link::{
+            breaker::{Breaker, Pass, Step},
+            pushes::Receiver,
+            source::{Limit, Opened, Source, Timeouts, open},
         },
     },
 };
@@ -245,8 +242,12 @@ async fn wait(
     timeouts: Timeouts,
 ) -> Waited {
     let mut all = pipe();
-    all.cmd("SET").arg(key).arg("").arg("PX").arg(millis(LIFE));
-    all.cmd("WAIT").arg(replicas).arg(millis(LOOK));
+    all.cmd("SET")
+        .arg(key)
+        .arg("")
+        .arg("PX")
+        .arg(in_millis(LIFE));
+    all.cmd("WAIT").arg(replicas).arg(in_millis(LOOK));
     all.cmd("INFO").arg("replication");
     let asked = driver.send_packed_commands(&all, 0, 3);
     let answered = timeout(LOOK.saturating_add(timeouts.response), asked).await;

@@ -39,15 +39,13 @@ use crate::{
             attempt::Attempt,
             source::Source,
         },
-        reply::Unexpected,
+        value::Unexpected,
     },
 };
 
 mod known;
 mod learning;
 mod map;
-#[cfg(any(test, feature = "__admin"))]
-mod members;
 mod messages;
 mod redirection;
 
@@ -99,7 +97,7 @@ impl Cluster {
 
     /// Runs one script at the server that has the slot of its keys, and reads its reply.
     pub(crate) async fn run<T>(
-        self: &Arc<Self>,
+        self: Arc<Self>,
         call: Call,
         read: impl FnOnce(Value) -> Result<T, Unexpected>,
     ) -> Result<T, StoreError> {

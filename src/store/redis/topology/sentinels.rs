@@ -20,7 +20,7 @@ use self::sentinel::{Answer, Named, Sentinel};
 use super::ask_most::{GRACE, ask_most};
 use crate::{
     base::{
-        backoff::Pauses,
+        backoff::Backoff,
         error::{Effect, StoreError},
         mutex::Mutex,
         timer::sleep,
@@ -35,8 +35,6 @@ use crate::{
     },
 };
 
-#[cfg(any(test, feature = "__admin"))]
-mod members;
 mod sentinel;
 
 /// Which part of the time for a connection they are waited for while fewer have answered.
@@ -61,11 +59,11 @@ const LONGEST: Duration = Duration::from_secs(5);
 /// The sentinels of one primary.
 pub(crate) struct Sentinels {
     /// What they call the primary.
-    name: Arc<str>,
+    pub(super) name: Arc<str>,
     /// How they, and the servers, are connected to: one of each.
-    sentinel: Address,
-    server: Address,
-    seeds: Vec<Place>,
+    pub(super) sentinel: Address,
+    pub(super) server: Address,
+    pub(super) seeds: Vec<Place>,
     known: Mutex<BTreeMap<Place, Arc<Sentinel>>>,
     news: watch::Sender<u64>,
     doubted: Mutex<Option<Instant>>,
@@ -154,15 +152,15 @@ impl Sentinels {
         mut news: watch::Receiver<u64>,
         timeouts: Timeouts,
     ) -> Verdict {
-        let mut pauses = Pauses::new(LONGEST);
-        let (mut told, mut asked) = (Pauses::new(LONGEST_IF_TOLD), Instant::now());
+        let mut pauses = Backoff::doubling(LONGEST);
+        let (mut told, mut asked) = (Backoff::doubling(LONGEST_IF_TOLD), Instant::now());
         loop {
             let pause = if present.is_complete {
-                pauses.begin_anew();
+                pauses.reset();
                 CALM
             } else {
                 // One that has not answered may know better, and tells nothing.
-                pauses.next()
+                pauses.next_pause()
             };
             let unasked = async {
                 sleep(pause).await;
@@ -184,10 +182,10 @@ impl Sentinels {
                 Err(_) => false,
             };
             if asked.elapsed() > QUIET {
-                told.begin_anew();
+                told.reset();
             }
             // They may tell much at once.
-            sleep(told.next()).await;
+            sleep(told.next_pause()).await;
             asked = Instant::now();
         }
     }

@@ -5,10 +5,6 @@ use std::{fmt, net::Ipv6Addr, sync::Arc};
 use redis::{ConnectionAddr, IntoConnectionInfo, ProtocolVersion, RedisConnectionInfo};
 
 use super::{Topology, cluster::Cluster, sentinels::Sentinels};
-#[cfg(any(test, feature = "__admin"))]
-use crate::store::redis::{link::source::Timeouts, members};
-#[cfg(any(test, feature = "__admin"))]
-use crate::{base::error::StoreError, store::members::Member};
 use crate::{
     base::{error::LockError, options::config},
     store::redis::{
@@ -24,6 +20,8 @@ use crate::{
 #[cfg(any(test, fuzzing))]
 #[path = "../../../../tests/properties/address.rs"]
 pub(crate) mod properties;
+#[cfg(feature = "__admin")]
+pub(crate) mod seeds;
 #[cfg(test)]
 mod tests;
 mod url;
@@ -81,10 +79,8 @@ struct Login {
 }
 
 /// Where a URL leads, and where servers are: checked, but not asked yet.
-#[derive(Clone)]
 pub(crate) struct Origin(Of);
 
-#[derive(Clone)]
 enum Of {
     Server(Arc<Address>),
     Sentinels(Arc<Sentinels>),
@@ -307,22 +303,6 @@ impl Origin {
         match &self.0 {
             Of::Server(_) | Of::Sentinels(_) => Outages::of_one(),
             Of::Cluster { .. } => Outages::of_slots(),
-        }
-    }
-
-    /// The servers one by one.
-    #[cfg(any(test, feature = "__admin"))]
-    pub(crate) async fn members(
-        &self,
-        topology: &Topology,
-        timeouts: Timeouts,
-    ) -> Result<Vec<Member>, StoreError> {
-        match (&self.0, topology) {
-            (Of::Server(address), _) => members::around(address, timeouts).await,
-            (Of::Sentinels(sentinels), _) => sentinels.members(timeouts).await,
-            (Of::Cluster { .. }, Topology::Cluster(cluster)) => cluster.members(timeouts).await,
-            // Its locks go over a pool to a single server.
-            (Of::Cluster { .. }, Topology::One(_)) => Ok(Vec::new()),
         }
     }
 

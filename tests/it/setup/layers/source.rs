@@ -62,10 +62,8 @@ impl Source {
 
     /// Whether it includes the script, by its path or by the macro that makes the path.
     pub fn loads(&self, verb: &str) -> bool {
-        let by_path = self.code.contains(&format!("lua/{verb}.lua"));
-        let by_macro =
-            self.code.contains("lua/\", ") && self.code.contains(&format!(", \"{verb}\")"));
-        self.code.contains("include_str!") && (by_path || by_macro)
+        self.code.contains(&format!("lua/{verb}.lua\""))
+            || self.code.contains(&format!("script!(\"{verb}\")"))
     }
 }
 

@@ -14,10 +14,7 @@ use tokio::{
     time::Instant,
 };
 
-use crate::{
-    base::{error::StoreError, timer::sleep_until},
-    store::Confirmation,
-};
+use crate::base::{confirm::Confirmation, error::StoreError, timer::sleep_until};
 
 /// A caller that wants to know.
 pub(super) struct Question {

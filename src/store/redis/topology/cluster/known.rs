@@ -9,7 +9,7 @@ use std::{
 use tokio::time::Instant;
 
 use crate::{
-    base::{backoff::Pauses, timer::after},
+    base::{backoff::Backoff, timer::after},
     store::redis::{connect::Connector, link::address::Place},
 };
 
@@ -45,7 +45,7 @@ pub(super) struct Known {
     pub(super) learnt: Option<Instant>,
     /// When the map may be learnt again.
     pub(super) learns_at: Option<Instant>,
-    pub(super) pauses: Pauses,
+    pub(super) pauses: Backoff,
     pub(super) is_closed: bool,
 }
 
@@ -59,7 +59,7 @@ impl Default for Known {
             asked_again: BTreeMap::new(),
             learnt: None,
             learns_at: None,
-            pauses: Pauses::new(LONGEST),
+            pauses: Backoff::doubling(LONGEST),
             is_closed: false,
         }
     }
@@ -71,9 +71,9 @@ impl Known {
         let before = self.learnt.replace(now);
         let is_again = before.is_some_and(|before| now < after(before, QUIET));
         if !is_again {
-            self.pauses.begin_anew();
+            self.pauses.reset();
         }
-        self.learns_at = Some(after(now, self.pauses.next().max(PAUSE)));
+        self.learns_at = Some(after(now, self.pauses.next_pause().max(PAUSE)));
         is_again
     }
 }

@@ -103,7 +103,7 @@ impl Cluster {
             }
             let plan = self.plan(&known, &map, nodes);
             if !plan.changed.is_empty() {
-                known.pauses.begin_anew();
+                known.pauses.reset();
             }
             plan
         };

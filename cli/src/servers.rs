@@ -1,0 +1,230 @@
+//! The servers of an address one by one, each with a connection of its own beside those of the locks.
+//!
+//! One server names its replicas, or its primary. Of several, those in the address name the others. Each that is named is
+//! asked, and the latest epoch counts, since some may not have heard of a failover yet.
+
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    fmt,
+    iter::{once, repeat},
+    mem,
+};
+
+use anyhow::{Context, anyhow};
+use redis::{FromRedisValue, Value};
+use reentry::__admin::Seeds;
+use tokio::task::JoinSet;
+
+use self::server::Timeouts;
+pub(crate) use self::server::{Answer, Fields, Role, Server, accepted, fields};
+use crate::args::Global;
+
+mod server;
+
+/// No server of the address has answered.
+#[derive(Debug)]
+pub(crate) struct Unreachable;
+
+impl fmt::Display for Unreachable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the store cannot be reached")
+    }
+}
+
+/// The servers of `--url`.
+///
+/// # Errors
+///
+/// [`Unreachable`] if none of those in the address answers.
+pub(crate) async fn all(global: &Global) -> anyhow::Result<Vec<Server>> {
+    let timeouts = Timeouts {
+        connect: global.connect_timeout,
+        response: global.response_timeout,
+    };
+    let new = |role: &Role, info| Server::new(role.clone(), info, timeouts);
+    let servers = match Seeds::of(global.url.with_secrets())? {
+        Seeds::Server(info) => new(&Role::Primary, info).around().await,
+        Seeds::Sentinels {
+            primary,
+            sentinels,
+            server,
+        } => {
+            let role = Role::Sentinel(primary.clone());
+            let server = new(&Role::Primary, server);
+            let seeds = sentinels.into_iter().map(|info| new(&role, info));
+            let asked = latest(seeds.collect(), |sentinel| {
+                sentinel.by_sentinel(primary.clone(), server.clone())
+            });
+            let asked = asked.await;
+            asked.map(|(sentinels, latest)| sentinels.into_iter().chain(latest.servers).collect())
+        }
+        Seeds::Cluster(seeds) => {
+            let seeds = seeds.into_iter().map(|info| new(&Role::Primary, info));
+            let asked = latest(seeds.collect(), Server::by_cluster).await;
+            asked.map(|(_, latest)| latest.servers)
+        }
+    };
+    servers.context(Unreachable)
+}
+
+/// What one of several servers says of them.
+struct View {
+    /// The configuration epoch, which grows with each failover.
+    epoch: u64,
+    /// The servers that can say the same.
+    others: Vec<Server>,
+    servers: Vec<Server>,
+}
+
+/// Asks these servers, and the others that they name. Returns all that were asked, and the view of the latest epoch.
+async fn latest<F>(
+    seeds: Vec<Server>,
+    view: impl Fn(Server) -> F,
+) -> anyhow::Result<(Vec<Server>, View)>
+where
+    F: Future<Output = anyhow::Result<View>> + Send + 'static,
+{
+    let (mut asked, mut views) = (BTreeMap::new(), JoinSet::new());
+    let (mut named, mut latest) = (seeds, Err(anyhow!("no server is named")));
+    loop {
+        for server in named.drain(..) {
+            if let Entry::Vacant(entry) = asked.entry(server.place()) {
+                views.spawn(view(entry.insert(server).clone()));
+            }
+        }
+        match views.join_next().await {
+            Some(Ok(Ok(mut view))) => {
+                named = mem::take(&mut view.others);
+                if !matches!(&latest, Ok(View { epoch, .. }) if *epoch >= view.epoch) {
+                    latest = Ok(view);
+                }
+            }
+            Some(Ok(Err(error))) => latest = latest.or(Err(error)),
+            Some(Err(error)) => return Err(error.into()),
+            None => return latest.map(|view| (asked.into_values().collect(), view)),
+        }
+    }
+}
+
+impl Server {
+    /// This server, and those that it names as its replicas, or as its primary. It stands as a primary whatever it says of
+    /// itself: all locks are asked for there.
+    async fn around(self) -> anyhow::Result<Vec<Self>> {
+        // A user who may not ask sees this one alone.
+        let info = self.ask::<String>(&["INFO", "replication"]).await?;
+        let info = fields(info.unwrap_or_default().lines(), ':');
+        let replicas = info.iter().filter_map(|(name, value)| {
+            name.strip_prefix("slave")?.parse::<u32>().ok()?;
+            self.named(Role::Replica, &fields(value.split(','), '='))
+        });
+        let primary = info.get("master_host").zip(info.get("master_port"));
+        let primary =
+            primary.and_then(|(host, port)| Some(self.at(Role::Primary, host, port.parse().ok()?)));
+        let others: Vec<_> = replicas.chain(primary).collect();
+        Ok(once(self).chain(others).collect())
+    }
+
+    /// The view of a sentinel: the primary of this name and all its replicas, also those that are down. They are connected
+    /// to as `server` is.
+    async fn by_sentinel(self, name: String, server: Self) -> anyhow::Result<View> {
+        let primary: Fields = accepted(self.ask(&["SENTINEL", "MASTER", &name]).await?)?;
+        let others: Vec<Fields> = accepted(self.ask(&["SENTINEL", "SENTINELS", &name]).await?)?;
+        let replicas: Answer<Vec<Fields>> = self.ask(&["SENTINEL", "REPLICAS", &name]).await?;
+        let replicas = replicas.unwrap_or_default();
+        let epoch = primary.get("config-epoch").and_then(|it| it.parse().ok());
+        let primary = server.named(Role::Primary, &primary);
+        let primary = primary.context("the primary has no address")?;
+        let others = others.iter();
+        let replicas = replicas.iter();
+        let replicas: Vec<_> = replicas
+            .filter_map(|it| server.named(Role::Replica, it))
+            .filter(|it| it.address() != primary.address())
+            .collect();
+        Ok(View {
+            epoch: epoch.unwrap_or_default(),
+            others: others
+                .filter_map(|it| self.named(self.role().clone(), it))
+                .collect(),
+            servers: once(primary).chain(replicas).collect(),
+        })
+    }
+
+    /// The view of a server of a cluster: those that have slots, and their replicas.
+    async fn by_cluster(self) -> anyhow::Result<View> {
+        let ranges: Vec<Vec<Value>> = accepted(self.ask(&["CLUSTER", "SLOTS"]).await?)?;
+        let nodes = self.ask::<String>(&["CLUSTER", "NODES"]).await?;
+        let nodes = nodes.unwrap_or_default();
+        // `id address flags primary ping pong epoch link slots…`
+        let epochs = nodes
+            .lines()
+            .filter_map(|line| line.split(' ').nth(6)?.parse().ok());
+        // `first, last, [host, port, …] of the primary, those of the replicas`
+        let nodes = ranges.iter().flat_map(|range| {
+            let roles = once(Role::Primary).chain(repeat(Role::Replica));
+            range.iter().skip(2).zip(roles)
+        });
+        let servers = nodes.filter_map(|(node, role)| {
+            let node = Vec::<Value>::from_redis_value_ref(node).ok()?;
+            let host = Option::<String>::from_redis_value_ref(node.first()?).ok()?;
+            let port = u16::from_redis_value_ref(node.get(1)?).ok()?;
+            let server = self.at(role, &host.unwrap_or_default(), port);
+            Some((server.place(), server))
+        });
+        let servers: BTreeMap<_, _> = servers.collect();
+        let servers: Vec<_> = servers.into_values().collect();
+        Ok(View {
+            epoch: epochs.max().unwrap_or_default(),
+            others: servers.clone(),
+            servers,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A server at this place, which is never asked.
+    fn server(place: &str) -> Server {
+        let seeds = Seeds::of(&format!("redis://{place}")).expect("a URL");
+        let Seeds::Server(info) = seeds else {
+            panic!("{seeds:?}");
+        };
+        Server::new(Role::Primary, info, Timeouts::default())
+    }
+
+    #[tokio::test]
+    async fn all_that_are_named_are_asked_and_the_latest_epoch_counts() {
+        let view = async |of: Server| {
+            let (epoch, primary, others): (_, _, &[_]) = match of.address() {
+                "a:1" => (7, "old:1", &["a:1", "b:1"]),
+                "b:1" => (8, "new:1", &["a:1", "b:1", "c:1"]),
+                other => return Err(anyhow!("{other} is away")),
+            };
+            Ok(View {
+                epoch,
+                others: others.iter().map(|it| server(it)).collect(),
+                servers: vec![server(primary)],
+            })
+        };
+        let (asked, latest) = latest(vec![server("a:1")], view).await.expect("a view");
+        let names = |servers: &[Server]| servers.iter().map(|it| it.address().to_owned()).collect();
+        let (asked, primary): (Vec<_>, Vec<_>) = (names(&asked), names(&latest.servers));
+        assert_eq!(
+            (asked.join(" "), primary.join(" ")),
+            ("a:1 b:1 c:1".into(), "new:1".into())
+        );
+    }
+
+    #[test]
+    fn a_server_that_does_not_know_its_name_is_where_it_was_asked() {
+        let asked = server("10.0.0.1:7000");
+        for (host, place) in [
+            ("", "10.0.0.1:7001"),
+            ("?", "10.0.0.1:7001"),
+            ("::1", "[::1]:7001"),
+        ] {
+            assert_eq!(asked.at(Role::Replica, host, 7001).address(), place);
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! One server, and the connection to it.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use anyhow::anyhow;
+use redis::{
+    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ConnectionInfo, FromRedisValue, RedisError,
+    Value, aio::MultiplexedConnection,
+};
+use tokio::{sync::Mutex, time::timeout};
+
+/// What a server does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Locks are taken there.
+    Primary,
+    /// A copy of a primary.
+    Replica,
+    /// It says where the primary of this name is.
+    Sentinel(String),
+}
+
+/// What a server answers, or the words in which it refuses.
+pub(crate) type Answer<T> = Result<T, String>;
+
+/// Names and values.
+pub(crate) type Fields = BTreeMap<String, String>;
+
+/// One server. The first command connects. Clones share the connection.
+#[derive(Clone)]
+pub(crate) struct Server {
+    role: Role,
+    address: String,
+    info: ConnectionInfo,
+    timeouts: Timeouts,
+    connection: Arc<Mutex<Option<MultiplexedConnection>>>,
+}
+
+/// How long a connection, and an answer, are waited for.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Timeouts {
+    pub(super) connect: Duration,
+    pub(super) response: Duration,
+}
+
+impl Server {
+    pub(super) fn new(role: Role, info: ConnectionInfo, timeouts: Timeouts) -> Self {
+        Self {
+            role,
+            address: address(info.addr()),
+            info,
+            timeouts,
+            connection: Arc::default(),
+        }
+    }
+
+    /// Another server, which is connected to in the same way. One that does not know its own name leaves the host out.
+    pub(super) fn at(&self, role: Role, host: &str, port: u16) -> Self {
+        let mut addr = self.info.addr().clone();
+        match &mut addr {
+            ConnectionAddr::Tcp(of_this, its_port)
+            | ConnectionAddr::TcpTls {
+                host: of_this,
+                port: its_port,
+                ..
+            } => {
+                if !["", "?"].contains(&host) {
+                    host.clone_into(of_this);
+                }
+                *its_port = port;
+            }
+            _ => addr = ConnectionAddr::Tcp(host.to_owned(), port),
+        }
+        Self::new(role, self.info.clone().set_addr(addr), self.timeouts)
+    }
+
+    /// Another server, whose address is among these fields.
+    pub(super) fn named(&self, role: Role, fields: &Fields) -> Option<Self> {
+        let port = fields.get("port")?.parse().ok()?;
+        Some(self.at(role, fields.get("ip")?, port))
+    }
+
+    pub(crate) fn role(&self) -> &Role {
+        &self.role
+    }
+
+    /// Its place, without the password.
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Orders servers.
+    pub(super) fn place(&self) -> (String, u16) {
+        match self.info.addr() {
+            ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
+                (host.clone(), *port)
+            }
+            _ => (self.address.clone(), 0),
+        }
+    }
+
+    /// Sends one command, once, and waits for the answer.
+    ///
+    /// # Errors
+    ///
+    /// There is no connection, or no answer.
+    pub(crate) async fn ask<T: FromRedisValue>(&self, words: &[&str]) -> anyhow::Result<Answer<T>> {
+        let mut command = Cmd::new();
+        command.arg(words);
+        let mut connection = self.connected().await?;
+        let limit = self.timeouts.response;
+        let asking = timeout(limit, command.query_async::<Value>(&mut connection));
+        let error = match asking.await {
+            Ok(Ok(value)) => return Ok(T::from_redis_value(value).map_err(|it| it.to_string())),
+            Ok(Err(error)) if is_answer(&error) => return Ok(Err(words_of(&error))),
+            // It repeats itself in its own sources.
+            Ok(Err(error)) => anyhow!(error.to_string()),
+            Err(_elapsed) => silence(limit),
+        };
+        // The next command gets another one.
+        self.connection.lock().await.take();
+        Err(error.context(self.failed("command")))
+    }
+
+    async fn connected(&self) -> anyhow::Result<MultiplexedConnection> {
+        let mut present = self.connection.lock().await;
+        if let Some(connection) = &*present {
+            return Ok(connection.clone());
+        }
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(None)
+            .set_response_timeout(None);
+        let limit = self.timeouts.connect;
+        let connecting = async {
+            let client = Client::open(self.info.clone())?;
+            let connecting = client.get_multiplexed_async_connection_with_config(&config);
+            connecting.await
+        };
+        let connected: Result<_, RedisError> = match timeout(limit, connecting).await {
+            Ok(connected) => connected,
+            Err(_elapsed) => return Err(silence(limit).context(self.failed("command"))),
+        };
+        let connected = connected
+            .map_err(|error| anyhow!(error.to_string()).context(self.failed("connect")))?;
+        Ok(present.insert(connected).clone())
+    }
+
+    fn failed(&self, step: &str) -> String {
+        format!("{step} failed at {}", self.address)
+    }
+}
+
+/// What a server answers if it does not refuse.
+pub(crate) fn accepted<T>(answer: Answer<T>) -> anyhow::Result<T> {
+    answer.map_err(|words| anyhow!(words).context("the server refuses"))
+}
+
+/// A name and its value in each part.
+pub(crate) fn fields<'p>(parts: impl Iterator<Item = &'p str>, between: char) -> Fields {
+    let pairs = parts.filter_map(|part| part.split_once(between));
+    let owned = |(name, value): (&str, &str)| (name.to_owned(), value.trim().to_owned());
+    pairs.map(owned).collect()
+}
+
+fn address(addr: &ConnectionAddr) -> String {
+    match addr {
+        ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. }
+            if host.contains(':') =>
+        {
+            format!("[{host}]:{port}")
+        }
+        addr => addr.to_string(),
+    }
+}
+
+fn silence(limit: Duration) -> anyhow::Error {
+    anyhow!("no answer within {limit:?}")
+}
+
+/// Whether the server itself has said so.
+fn is_answer(error: &RedisError) -> bool {
+    error.code().is_some() && !error.is_io_error() && !error.is_unrecoverable_error()
+}
+
+/// What it has said, as it stands on the wire.
+fn words_of(error: &RedisError) -> String {
+    let words = [error.code(), error.detail()].into_iter().flatten();
+    words.collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,94 @@
+//! Locks over a pool of the program. No other file knows of one.
+//!
+//! A connection is taken out of the pool for good: the pool checks a connection with a round trip before it hands it out,
+//! and would lend it to other code too, which may select another database on it, or block it.
+
+use std::sync::Arc;
+
+use deadpool_redis::{Connection, Pool, PoolError};
+
+use super::LocksBuilder;
+use crate::{
+    base::error::{Effect, StoreError},
+    store::redis::link::{
+        pushes::Receiver,
+        source::{Limit, Opened, Opening, Source, Timeouts, refused},
+    },
+};
+
+impl LocksBuilder {
+    /// Takes connections from a pool of `deadpool-redis` 0.23 that the program has already.
+    ///
+    /// One connection is taken out of it for good, and serves all commands until it fails; then the
+    /// next one is taken. The connections of such a pool do not report their end: an idle hold
+    /// learns of it at its next renewal, not at once. The program must not give a connection back to the
+    /// pool on which it has selected another database.
+    ///
+    /// A pool does not give its client away: name the [`url`](Self::url) beside it, so that waiters
+    /// can be told that it is their turn. Without it they ask, as with [`Wake::Backoff`](crate::Wake::Backoff).
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use deadpool_redis::{Config, Runtime};
+    ///
+    /// let pool = Config::from_url("redis://localhost").create_pool(Some(Runtime::Tokio1))?;
+    /// let locks = reentry::Locks::builder().pool(pool).build().await?;
+    /// assert!(locks.inspect("order:42").await?.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn pool(mut self, pool: Pool) -> Self {
+        self.commands = Some(Arc::new(Pooled(pool)));
+        self
+    }
+}
+
+struct Pooled(Pool);
+
+impl Source for Pooled {
+    fn endpoint(&self) -> Arc<str> {
+        Arc::from("the given pool")
+    }
+
+    fn open(self: Arc<Self>, timeouts: Timeouts, _limit: Limit, _receiver: Receiver) -> Opening {
+        Box::pin(async move {
+            let endpoint = self.endpoint();
+            let failed = |effect, error: PoolError| {
+                StoreError::new("connect", &endpoint, effect, error.to_string())
+            };
+            let pooled = self.0.get().await.map_err(|error| match error {
+                PoolError::Backend(error) => refused(&endpoint, error),
+                PoolError::Closed => failed(Effect::Refused, error),
+                error => failed(Effect::None, error),
+            })?;
+            let mut driver = Connection::take(pooled);
+            // The limit is our own: this one only ends the task that waits for the answer.
+            driver.set_response_timeout(timeouts.response.saturating_mul(2));
+            Ok(Opened::made_elsewhere(driver, endpoint, self))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use deadpool_redis::{Config, Runtime};
+
+    use crate::{LockError, Locks};
+
+    #[tokio::test]
+    async fn a_url_beside_a_pool_is_checked_before_anything_is_sent() {
+        for url in ["memory:", "localhost", "http://localhost"] {
+            // No server listens there: an attempt to connect would be `LockError::Store`.
+            let pool = Config::from_url("redis://127.0.0.1:1").create_pool(Some(Runtime::Tokio1));
+            let builder = Locks::builder().url(url);
+            let built = match pool {
+                Ok(pool) => builder.pool(pool).build().await,
+                Err(error) => panic!("{error}"),
+            };
+            assert!(matches!(built, Err(LockError::Config { .. })), "{url}");
+        }
+    }
+}

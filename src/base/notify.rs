@@ -1,0 +1,58 @@
+//! Waiting for what a [`Notify`] announces.
+
+use tokio::sync::Notify;
+
+/// Calls `look` at once, and after each `notify_waiters`, until it returns `Some`.
+pub(crate) async fn until<T>(notify: &Notify, mut look: impl FnMut() -> Option<T>) -> T {
+    loop {
+        // No wake-up is missed: `notify_waiters` wakes each future that exists by then, polled or not. So `look` sees a
+        // change before it, and a change after it wakes this future.
+        let notified = notify.notified();
+        if let Some(found) = look() {
+            return found;
+        }
+        notified.await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    #[test]
+    fn a_change_between_the_look_and_the_wait_wakes() {
+        let notify = Notify::new();
+        let mut looks = 0;
+        let found = until(&notify, || {
+            looks += 1;
+            // The change comes right after the look.
+            notify.notify_waiters();
+            (looks > 1).then_some("found")
+        });
+        assert_eq!(found.now_or_never(), Some("found"));
+    }
+
+    #[test]
+    fn what_is_there_already_is_not_waited_for() {
+        let notify = Notify::new();
+        let found = until(&notify, || Some("found"));
+        assert_eq!(found.now_or_never(), Some("found"));
+    }
+
+    #[test]
+    fn without_a_change_there_is_no_second_look() {
+        let notify = Notify::new();
+        let mut looks = 0;
+        {
+            let mut waiting = Box::pin(until(&notify, || {
+                looks += 1;
+                None::<()>
+            }));
+            assert!(waiting.as_mut().now_or_never().is_none());
+            assert!(waiting.as_mut().now_or_never().is_none());
+        }
+        assert_eq!(looks, 1);
+    }
+}

@@ -1,0 +1,138 @@
+//! A caller that waits for long: when it looks who holds the lock, to report that it waits, and to know at its end who
+//! stood in its way.
+//!
+//! The driver of its line sees to that, for all callers of the line by one look. So a caller has no timer for it, and
+//! one that is answered before it has to wait has no part in this.
+
+use std::{pin::Pin, sync::Arc, time::Duration};
+
+use futures_util::{FutureExt, future::Shared};
+use tokio::time::Instant;
+
+use crate::{
+    base::{
+        events,
+        held_by::HeldBy,
+        id::{HoldId, OwnerId},
+        key::LockKey,
+        span::Span,
+        timer::after,
+    },
+    store::{Inspect, QueueLength, Snapshot, Store},
+};
+
+/// How long before the end of its wait a caller looks who holds the lock; of a short wait the last quarter.
+const LAST_LOOK: Duration = Duration::from_millis(250);
+
+/// The shortest time between two reports of a caller.
+const SHORTEST: Duration = Duration::from_millis(10);
+
+/// A look at a lock. `None` if the store does not answer.
+pub(super) type Look = Shared<Pin<Box<dyn Future<Output = Option<Arc<Snapshot>>> + Send>>>;
+
+/// Looks at a lock, when it is polled first.
+pub(super) fn look(store: &Arc<Store>, key: &LockKey) -> Look {
+    let (store, key) = (Arc::clone(store), key.clone());
+    let look = async move {
+        let queue = QueueLength::NotCounted;
+        let seen = store.ask(Inspect { key, queue }).await;
+        seen.ok().flatten().map(Arc::new)
+    };
+    look.boxed().shared()
+}
+
+/// The holder that a look has shown.
+pub(super) fn held_by(seen: &Snapshot, is_held_here: impl Fn(HoldId) -> bool) -> Option<HeldBy> {
+    let holder = seen.holders.first()?;
+    let hold_id = String::from_utf8_lossy(&holder.field).into_owned();
+    Some(HeldBy {
+        owner: OwnerId::of_field(&hold_id),
+        is_here: hold_id.parse().is_ok_and(is_held_here),
+        held_for: seen.held_for(),
+        others: seen.holders.len() - 1,
+        hold_id,
+    })
+}
+
+/// When a caller looks, and what it has seen.
+pub(super) struct Patience {
+    since: Instant,
+    /// When it reports the next time; `None` for never.
+    report_at: Option<Instant>,
+    /// `None` if its wait has no limit, and once it has looked.
+    last_look: Option<Instant>,
+    seen: Option<Box<HeldBy>>,
+    /// Where it waits.
+    span: Span,
+}
+
+/// That a caller waits.
+pub(super) struct Report {
+    hold: HoldId,
+    waited: Duration,
+    holder: Option<HeldBy>,
+    span: Span,
+}
+
+impl Patience {
+    /// That of a caller which waits since then, until the limit.
+    pub(super) fn new(since: Instant, limit: Option<Instant>, report_after: Duration) -> Self {
+        let last_look = limit.map(|limit| {
+            let lead = limit.saturating_duration_since(since) / 4;
+            limit - lead.min(LAST_LOOK)
+        });
+        Self {
+            since,
+            report_at: since.checked_add(report_after),
+            last_look,
+            seen: None,
+            span: Span::current(),
+        }
+    }
+
+    /// When it looks.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.report_at.into_iter().chain(self.last_look).min()
+    }
+
+    /// It is due, and takes in a look. Returns what it reports.
+    pub(super) fn look(
+        &mut self,
+        hold: HoldId,
+        holder: Option<&HeldBy>,
+        now: Instant,
+    ) -> Option<Report> {
+        // It may have the lock by now, and not know it.
+        let holder = holder.filter(|holder| holder.hold_id != hold.to_string());
+        self.seen = holder.cloned().map(Box::new);
+        self.last_look.take_if(|at| *at <= now);
+        self.report_at.filter(|at| *at <= now)?;
+        let waited = now.saturating_duration_since(self.since);
+        // The next time when it has waited for twice as long.
+        self.report_at = Some(after(now, waited.max(SHORTEST)));
+        Some(Report {
+            hold,
+            waited,
+            holder: holder.cloned(),
+            span: self.span.clone(),
+        })
+    }
+
+    /// Who held the lock when it looked last.
+    pub(super) fn take_seen(&mut self) -> Option<Box<HeldBy>> {
+        self.seen.take()
+    }
+}
+
+impl Report {
+    /// It runs code of others, so it is made outside of every line.
+    pub(super) fn tell(self, key: &LockKey) {
+        let Self {
+            hold,
+            waited,
+            holder,
+            span,
+        } = self;
+        span.in_scope(|| events::waiting(key, hold, waited, holder.as_ref()));
+    }
+}

@@ -1,0 +1,364 @@
+//! The machine of a local queue: who waits for one key in this process, who holds it, and which request is
+//! in flight. Every change is one [`step`](LocalQueue::step), which does nothing but say what is to be done.
+//!
+//! It has no clock, no store and no tasks of its own, so that every sequence of steps can be tried: the tests
+//! beside it read like the diagram of [`Stage`](super::waiter::Stage), and the model checker drives this very machine.
+
+use std::{collections::VecDeque, time::Duration};
+
+use tokio::time::Instant;
+
+use super::{
+    step::{Action, Answer, Heard, Input, Refusal},
+    waiter::{Flight, Kind, Outcome, Waiter},
+};
+use crate::{
+    base::{backoff::Backoff, id::HoldId, mode::Mode, options::Queueing},
+    store::HandoffMessage,
+};
+
+/// A lock that expires at the reported instant is free a moment later.
+const EXPIRY_SLACK: Duration = Duration::from_millis(1);
+
+/// The longest pause between two questions, jitter aside.
+const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+
+mod asking;
+mod holding;
+mod late;
+#[cfg(test)]
+#[path = "../../tests/model/mod.rs"]
+mod model;
+#[cfg(test)]
+mod tests;
+
+/// Who has the lock in this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(test, derive(Hash))]
+struct Holder {
+    hold: HoldId,
+    mode: Mode,
+    /// Until when it has the lock, while it has not been entered. After that its renewals tell when it has
+    /// lost the lock.
+    until: Option<Instant>,
+}
+
+impl Holder {
+    fn is_live(&self, now: Instant) -> bool {
+        self.until.is_none_or(|until| now < until)
+    }
+}
+
+/// The waiters of one key in one process, first come, first served. See [`step`](Self::step).
+#[derive(Clone, Debug)]
+#[cfg_attr(test, derive(PartialEq, Eq, Hash))]
+pub(super) struct LocalQueue {
+    queueing: Queueing,
+    waiters: VecDeque<Waiter>,
+    /// One, or the readers inside.
+    holders: Vec<Holder>,
+    flight: Option<Flight>,
+    /// How many times in a row the lock went from one of this process to the next.
+    handoffs: u32,
+    /// Whether another process may wait for the lock that this one has.
+    is_contended: bool,
+    /// What the store told last.
+    heard: Heard,
+    /// Whether messages come in.
+    listens: bool,
+    /// Whether the first waiter is to ask, as soon as no request is in flight.
+    maybe_free: bool,
+    /// When the first waiter asks if nothing happens before.
+    ask_at: Option<Instant>,
+    /// When the lease ends that the store told of.
+    free_at: Option<Instant>,
+    /// The pauses of the first waiter between two questions, while nothing tells when to ask.
+    backoff: Backoff,
+    /// The waiters that have not come for their grants, and when each of them is passed over.
+    unclaimed: Vec<(Instant, HoldId)>,
+}
+
+impl LocalQueue {
+    pub(super) fn new(queueing: Queueing) -> Self {
+        Self {
+            queueing,
+            waiters: VecDeque::new(),
+            holders: Vec::new(),
+            flight: None,
+            handoffs: 0,
+            is_contended: false,
+            heard: Heard::Nothing,
+            listens: false,
+            maybe_free: false,
+            ask_at: None,
+            free_at: None,
+            backoff: Backoff::slow(LONGEST_PAUSE),
+            unclaimed: Vec::new(),
+        }
+    }
+
+    /// How many wait.
+    pub(super) fn len(&self) -> usize {
+        self.waiters.len()
+    }
+
+    /// Whether there is nothing left to remember.
+    pub(super) fn is_over(&self) -> bool {
+        !self.is_active() && self.holders.is_empty()
+    }
+
+    /// Whether there is something to be done yet, besides the end of the present hold.
+    pub(super) fn is_active(&self) -> bool {
+        !self.waiters.is_empty() || !self.unclaimed.is_empty() || self.flight.is_some()
+    }
+
+    /// What the store told last.
+    pub(super) fn heard(&self) -> &Heard {
+        &self.heard
+    }
+
+    /// When [`Input::Due`] is to follow.
+    pub(super) fn due(&self) -> Option<Instant> {
+        let ask_at = self.ask_at.filter(|_| self.flight.is_none());
+        let unclaimed = self.unclaimed.iter().map(|(due, _)| *due);
+        unclaimed.chain(ask_at).min()
+    }
+
+    pub(super) fn step(&mut self, input: Input, now: Instant, actions: &mut Vec<Action>) {
+        match input {
+            Input::Join(wish) => self.join(Waiter::new(wish), actions),
+            Input::Leave(hold) => {
+                self.claim(hold);
+                if let Some(waiter) = self.remove(hold) {
+                    self.depart(waiter, now, actions);
+                }
+            }
+            Input::Answered(answer) => self.answered(answer, now, actions),
+            Input::Handoff { message, epoch } => self.handoff(message, epoch, now, actions),
+            Input::Entered { waiter, hold } => {
+                self.claim(waiter);
+                let holder = self.holders.iter_mut().find(|it| it.hold == hold);
+                holder.into_iter().for_each(|it| it.until = None);
+            }
+            Input::HandOn {
+                hold,
+                waiter,
+                until,
+            } => {
+                if let Some(next) = self.remove(waiter) {
+                    self.handoffs = self.handoffs.saturating_add(1);
+                    self.forget_holder(hold);
+                    self.hold(hold, until, &next, now);
+                }
+            }
+            Input::Release(release) => {
+                let successor = self.end(&release);
+                actions.push(Action::Release(release, successor));
+            }
+            Input::Downgraded(hold) => {
+                let mut holders = self.holders.iter_mut();
+                if let Some(holder) = holders.find(|it| it.hold == hold) {
+                    holder.mode = Mode::Shared;
+                }
+                self.maybe_free = true;
+            }
+            Input::Lost(hold) => {
+                self.forget_holder(hold);
+                self.maybe_free = true;
+            }
+            Input::MaybeFree => self.maybe_free = true,
+            Input::Contended => {
+                self.is_contended = true;
+                let flight = self.flight.iter_mut();
+                flight.for_each(|flight| flight.is_contended = true);
+            }
+            Input::Listening(listens) if listens != self.listens => {
+                self.listens = listens;
+                self.ask_at = None;
+            }
+            Input::Listening(_) => {}
+            Input::Due => self.time_is_up(now, actions),
+        }
+        self.go_on(now, actions);
+    }
+
+    // ---- who comes and goes ----
+
+    fn join(&mut self, waiter: Waiter, actions: &mut Vec<Action>) {
+        let asks_once = waiter.asks_once;
+        let behind = |other: &Waiter| !waiter.passes(other);
+        let at = self.waiters.iter().rposition(behind).map_or(0, |at| at + 1);
+        self.waiters.insert(at, waiter);
+        if at > 0 {
+            return;
+        }
+        self.backoff.reset();
+        self.maybe_free = true;
+        if asks_once && self.flight.is_none() {
+            self.ask(false, actions);
+        }
+    }
+
+    /// Takes a waiter out of the line.
+    fn remove(&mut self, hold: HoldId) -> Option<Waiter> {
+        let mut waiters = self.waiters.iter();
+        let at = waiters.position(|waiter| waiter.request.hold == hold)?;
+        if at == 0 {
+            // The next one has not asked yet.
+            self.backoff.reset();
+            self.maybe_free = true;
+        }
+        self.waiters.remove(at)
+    }
+
+    /// A waiter goes without the lock. What was asked for it is undone, once it is answered.
+    fn depart(&mut self, waiter: Waiter, now: Instant, actions: &mut Vec<Action>) {
+        match &mut self.flight {
+            Some(flight) if flight.waiters.contains(&waiter.request.hold) => {
+                flight.left.push(waiter);
+            }
+            _ => self.forget(&waiter, now, actions),
+        }
+    }
+
+    /// Ends what the store may know of a waiter that has left.
+    fn forget(&mut self, waiter: &Waiter, now: Instant, actions: &mut Vec<Action>) {
+        if waiter.is_known() {
+            self.undo(waiter, now, actions);
+        }
+    }
+
+    fn undo(&mut self, waiter: &Waiter, now: Instant, actions: &mut Vec<Action>) {
+        let release = waiter.release(now);
+        let successor = self.end(&release);
+        actions.push(Action::Undo(release, successor));
+    }
+
+    fn refuse(&mut self, hold: HoldId, refusal: Refusal, now: Instant, actions: &mut Vec<Action>) {
+        if let Some(waiter) = self.remove(hold) {
+            self.depart(waiter, now, actions);
+            actions.push(Action::Refuse(hold, refusal));
+        }
+    }
+
+    // ---- answers and messages ----
+
+    fn answered(&mut self, answer: Answer, now: Instant, actions: &mut Vec<Action>) {
+        let Some(mut flight) = self.flight.take() else {
+            return;
+        };
+        let mut outcomes = Vec::new();
+        for (at, hold) in flight.waiters.iter().enumerate() {
+            let mut known = flight.left.iter_mut().chain(&mut self.waiters);
+            let Some(waiter) = known.find(|waiter| waiter.request.hold == *hold) else {
+                continue;
+            };
+            let mut outcome = waiter.learn(answer.to(at), flight.message.as_deref(), now);
+            if let Outcome::Held(grant) = &mut outcome {
+                grant.is_contended |= flight.is_contended;
+                grant.via = flight.kind.via(grant.via);
+            }
+            self.hear(&outcome);
+            outcomes.push((*hold, outcome));
+        }
+        let is_held = |(_, outcome): &(_, Outcome)| matches!(outcome, Outcome::Held(_));
+        let should_have_been_told =
+            flight.kind == (Kind::Acquire { in_time: true }) && flight.message.is_none();
+        if should_have_been_told && outcomes.iter().any(is_held) {
+            actions.push(Action::CheckSubscription);
+        }
+        // Those who have the lock come first, so that it is known who else may enter.
+        outcomes.sort_by_key(|outcome| !is_held(outcome));
+        for (hold, outcome) in outcomes {
+            let mut left = flight.left.iter();
+            let Some(left) = left.find(|waiter| waiter.request.hold == hold) else {
+                self.settle(hold, flight.kind, outcome, now, actions);
+                continue;
+            };
+            match outcome {
+                Outcome::Held(_) => self.undo(left, now, actions),
+                _ => self.forget(left, now, actions),
+            }
+        }
+    }
+
+    fn hear(&mut self, outcome: &Outcome) {
+        match outcome {
+            Outcome::Held(_) | Outcome::Moved | Outcome::Busy { .. } => self.heard = Heard::Busy,
+            Outcome::Unknown(Some(error)) | Outcome::Refused(error) => {
+                self.heard = Heard::Failure(error.clone());
+            }
+            Outcome::Unknown(None) => {}
+        }
+    }
+
+    /// The answer is for a waiter in the line.
+    fn settle(
+        &mut self,
+        hold: HoldId,
+        kind: Kind,
+        outcome: Outcome,
+        now: Instant,
+        actions: &mut Vec<Action>,
+    ) {
+        let is_named = matches!(kind, Kind::Release { .. });
+        match outcome {
+            Outcome::Held(grant) => {
+                let handoffs = match kind {
+                    Kind::Acquire { .. } => 0,
+                    Kind::Release { handoffs } => handoffs,
+                };
+                return self.grant(grant, handoffs, now, actions);
+            }
+            Outcome::Moved => return self.ask_anew(actions),
+            Outcome::Refused(error) => {
+                return self.refuse(hold, Refusal::Failed(error), now, actions);
+            }
+            Outcome::Busy { remaining } => {
+                self.free_at = remaining.and_then(|span| now.checked_add(span + EXPIRY_SLACK));
+                // In the queue it is told when it has its turn; else it has to ask.
+                self.maybe_free |= is_named && !self.listens;
+            }
+            Outcome::Unknown(_) => self.maybe_free |= is_named,
+        }
+        let waiter = self.waiters.iter().find(|it| it.request.hold == hold);
+        match waiter {
+            Some(waiter) if waiter.asks_once => {
+                self.refuse(hold, self.heard.refusal(), now, actions);
+            }
+            Some(waiter) if self.queueing.wake.is_exhausted(waiter.asked) => {
+                let refusal = Refusal::Late(self.heard.failure());
+                self.refuse(hold, refusal, now, actions);
+            }
+            _ => {}
+        }
+    }
+
+    fn handoff(
+        &mut self,
+        message: HandoffMessage,
+        epoch: u64,
+        now: Instant,
+        actions: &mut Vec<Action>,
+    ) {
+        let is_told = |hold: &HoldId| message.holds.contains(hold);
+        if let Some(flight) = &mut self.flight
+            && flight.waiters.iter().any(is_told)
+        {
+            flight.message = Some(Box::new(message));
+            return;
+        }
+        // A hold that has entered already, or waits no longer, has no use for the message.
+        let waiters = self.waiters.iter();
+        let told = waiters.filter(|waiter| is_told(&waiter.request.hold));
+        let outcomes: Vec<_> = told
+            .map(|waiter| waiter.moved(&message, epoch, now))
+            .collect();
+        for outcome in outcomes {
+            match outcome {
+                Outcome::Held(grant) => self.grant(grant, 0, now, actions),
+                _ => self.ask_anew(actions),
+            }
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! When the first waiter asks, and when it pauses.
+
+use std::mem;
+
+use tokio::time::Instant;
+
+use super::{Flight, Holder, Kind, LocalQueue, Waiter};
+use crate::{
+    base::{id::HoldId, mode::Mode, options::Wake},
+    queue::step::{Action, Refusal},
+};
+
+/// So many readers enter by one request at most.
+const LONGEST_RUN: usize = 16;
+
+impl LocalQueue {
+    /// What follows from every input: a request, or a pause.
+    pub(super) fn go_on(&mut self, now: Instant, actions: &mut Vec<Action>) {
+        self.refuse_hasty(now, actions);
+        if self.flight.is_none() && mem::take(&mut self.maybe_free) && self.asks_at_once(now) {
+            self.ask(false, actions);
+        }
+        if self.waiters.is_empty() {
+            (self.maybe_free, self.ask_at) = (false, None);
+        } else if self.flight.is_none() {
+            self.rest(now);
+        }
+    }
+
+    /// Asks for the first waiter, or for the readers that are first.
+    pub(super) fn ask(&mut self, in_time: bool, actions: &mut Vec<Action>) {
+        let count = self.run();
+        let Some(first) = self.waiters.front() else {
+            return;
+        };
+        let holds = self.waiters.iter().take(count);
+        let holds: Vec<_> = holds.map(|waiter| waiter.request.hold).collect();
+        actions.push(Action::Ask(first.wish.ask(|| holds.clone())));
+        let run = self.waiters.iter_mut().take(count);
+        run.for_each(|waiter| waiter.asked += 1);
+        self.fly(holds, Kind::Acquire { in_time });
+    }
+
+    /// Asks, unless that is done already; then again afterwards.
+    pub(super) fn ask_anew(&mut self, actions: &mut Vec<Action>) {
+        if self.flight.is_none() {
+            self.ask(false, actions);
+        } else {
+            self.maybe_free = true;
+        }
+    }
+
+    /// For how many waiters one request asks: for the first one, or for all readers that are first.
+    fn run(&self) -> usize {
+        let Some(first) = self.waiters.front() else {
+            return 0;
+        };
+        let others = self.waiters.iter().skip(1).take(LONGEST_RUN - 1);
+        1 + others.take_while(|other| first.enters_with(other)).count()
+    }
+
+    /// A request for these waiters is on its way, and tells more than what was heard up to now.
+    pub(super) fn fly(&mut self, waiters: Vec<HoldId>, kind: Kind) {
+        self.maybe_free = false;
+        (self.ask_at, self.free_at) = (None, None);
+        self.flight = Some(Flight {
+            waiters,
+            kind,
+            left: Vec::new(),
+            message: None,
+            is_contended: false,
+        });
+    }
+
+    pub(super) fn time_is_up(&mut self, now: Instant, actions: &mut Vec<Action>) {
+        self.unclaimed.retain(|&(due, waiter)| {
+            if due <= now {
+                actions.push(Action::PassOver(waiter));
+            }
+            now < due
+        });
+        if self.flight.is_none() && self.ask_at.is_some_and(|at| at <= now) {
+            // At the end of a lease no message was due.
+            let is_over = self.free_at.is_some_and(|free_at| free_at <= now);
+            self.ask(self.listens && !is_over, actions);
+        }
+    }
+
+    /// Waiters that ask only once stay for no more than the request in flight.
+    fn refuse_hasty(&mut self, now: Instant, actions: &mut Vec<Action>) {
+        let is_asking = |flight: &Flight| matches!(flight.kind, Kind::Acquire { .. });
+        if self.flight.as_ref().is_some_and(is_asking) {
+            return;
+        }
+        // Readers join those of their process who are inside, once they have asked.
+        let joins = if self.is_shared(now) { self.run() } else { 0 };
+        let hasty = self.waiters.iter().enumerate().filter(|(at, waiter)| {
+            waiter.asks_once && (self.flight.is_some() || *at >= joins || waiter.asked > 0)
+        });
+        let hasty = hasty.map(|(_, waiter)| waiter);
+        let hasty: Vec<_> = hasty.map(|waiter| waiter.request.hold).collect();
+        let is_new = |waiter: &Waiter| waiter.asks_once && waiter.asked == 0;
+        if self.flight.is_none() && self.waiters.iter().take(joins).any(is_new) {
+            self.maybe_free = true;
+        }
+        for hold in hasty {
+            let refusal = match self.flight {
+                // A release is to bring the first one the lock, however long that takes.
+                Some(_) => Refusal::Busy,
+                None => self.heard.refusal(),
+            };
+            self.refuse(hold, refusal, now, actions);
+        }
+    }
+
+    /// Whether the first waiter asks although no time has come: not while a release in this process is to
+    /// bring it the lock.
+    fn asks_at_once(&self, now: Instant) -> bool {
+        // Readers inside let others of their process in, and a writer takes its place in the store's queue
+        // before others do. In strict order it does so whenever it comes, not when the lock is released.
+        let holds_alone = |holder: &Holder| holder.mode == Mode::Exclusive && holder.is_live(now);
+        !self.holders.iter().any(holds_alone)
+            || self.queueing.local_handoffs == 0
+            || matches!(self.queueing.wake, Wake::Poll { .. })
+    }
+
+    /// Sets the time at which the first waiter asks.
+    fn rest(&mut self, now: Instant) {
+        let Some(first) = self.waiters.front() else {
+            return;
+        };
+        let heartbeat = self.queueing.heartbeat(first.request.ttl);
+        let is_failing = self.heard.is_failure();
+        if let Some(at) = &mut self.ask_at {
+            // The next waiter may have a shorter heartbeat.
+            if !is_failing && !matches!(self.queueing.wake, Wake::Poll { .. }) {
+                *at = (*at).min(now + heartbeat);
+            }
+            return;
+        }
+        let pause = match self.queueing.wake {
+            Wake::Poll { interval, .. } => interval,
+            _ if is_failing => self.backoff.next_pause(),
+            Wake::Notify if self.listens => {
+                // They grow from when it is told no more.
+                self.backoff.reset();
+                heartbeat
+            }
+            // Its place in the store's queue is kept no longer without a question.
+            _ if self.asks_at_once(now) => self.backoff.next_pause().min(heartbeat),
+            _ => heartbeat,
+        };
+        let at = now + pause;
+        self.ask_at = Some(self.free_at.map_or(at, |free| free.min(at)));
+    }
+}

@@ -1,0 +1,44 @@
+//! A line that begins when a second caller comes is what it would be, had it been there from the start.
+
+use super::{events::*, story::*};
+use crate::{
+    base::mode::Mode,
+    queue::{local_queue::LocalQueue, waiter::Waiter},
+};
+
+#[test]
+fn where_one_caller_asks() {
+    for queueing in [NOTIFY, BACKOFF, STRICT] {
+        let story = Story::of(queueing).goes([(join(A), "acquire A")]);
+        let waiter = Waiter::new(wish(story.requests[&A], Mode::Exclusive, false, false));
+        let late = LocalQueue::asking(queueing, waiter);
+        assert_eq!(story.queue, late);
+        let story = Story::of(queueing).goes([(ask_once(A), "acquire A")]);
+        let waiter = Waiter::new(wish(story.requests[&A], Mode::Exclusive, true, false));
+        let late = LocalQueue::asking(queueing, waiter);
+        assert_eq!(story.queue, late);
+    }
+}
+
+#[test]
+fn where_a_hold_has_the_lock() {
+    for queueing in [NOTIFY, BACKOFF, STRICT] {
+        let story = Story::of(queueing).held_by(A);
+        let holder = (hold(A), Mode::Exclusive);
+        assert_eq!(story.queue.held_alone(), Some((holder, 0, true)));
+        assert_eq!(story.queue, LocalQueue::held(queueing, holder, 0, true));
+    }
+}
+
+#[test]
+fn where_the_lock_went_from_one_to_the_next() {
+    let story = Story::of(NOTIFY).held_by(A).goes([
+        (join(B), ""),
+        (release(A), "release A to B"),
+        (held(), "grant B"),
+        (enter(B), ""),
+    ]);
+    let holder = (hold(B), Mode::Exclusive);
+    assert_eq!(story.queue.held_alone(), Some((holder, 1, true)));
+    assert_eq!(story.queue, LocalQueue::held(NOTIFY, holder, 1, true));
+}

@@ -1,0 +1,257 @@
+//! The language of the tables. A story begins with an empty queue and ends with one; each row of it is an
+//! event, and the actions that it calls for as a text: `acquire A`, `release A to B`, `grant A`.
+//!
+//! Waiters and holds are letters. Each has a TTL of 30 s unless it says otherwise, and a heartbeat of 1 s.
+
+use std::{collections::HashMap, time::Duration};
+
+use tokio::time::Instant;
+
+use crate::{
+    base::{
+        deadline::deadline,
+        id::HoldId,
+        mode::{Fairness, Mode},
+        options::{HandOff, Queueing, Wake},
+    },
+    queue::{
+        local_queue::LocalQueue,
+        step::{Action, Grant, Input, Refusal},
+        wish::Ask,
+    },
+    store::{AcquireRequest, Order, StoreTime, Successor},
+};
+
+pub(super) const A: char = 'A';
+pub(super) const B: char = 'B';
+pub(super) const C: char = 'C';
+pub(super) const D: char = 'D';
+pub(super) const E: char = 'E';
+pub(super) const F: char = 'F';
+
+/// In milliseconds, as all spans of a story.
+pub(super) const TTL: u64 = 30_000;
+const HEARTBEAT: u64 = 1_000;
+/// The lease of a lock that moves to a waiter.
+pub(super) const GRANT: u64 = 2 * HEARTBEAT;
+
+pub(super) const NOTIFY: Queueing = Queueing {
+    wake: Wake::Notify,
+    heartbeat: millis(HEARTBEAT),
+    local_handoffs: 16,
+    handoff: HandOff::InStore,
+    fairness: Fairness::Fifo,
+    report_after: Duration::MAX,
+};
+pub(super) const BACKOFF: Queueing = Queueing {
+    wake: Wake::Backoff,
+    ..NOTIFY
+};
+/// Strictly in the order of the store's queue.
+pub(super) const STRICT: Queueing = Queueing {
+    local_handoffs: 0,
+    ..NOTIFY
+};
+
+pub(super) const fn millis(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+pub(super) fn hold(letter: char) -> HoldId {
+    let text = format!("4f0e1d2c-0000-4000-8000-000000000000:{}", u32::from(letter));
+    text.parse().unwrap()
+}
+
+pub(super) fn letter(hold: HoldId) -> char {
+    u32::try_from(hold.number())
+        .ok()
+        .and_then(char::from_u32)
+        .unwrap()
+}
+
+/// What happens, as the input that the machine is told, if any.
+pub(super) type Event = Box<dyn FnOnce(&mut Story) -> Option<Input>>;
+
+/// The machine, and what a shell around it remembers.
+#[must_use = "a story has an end"]
+pub(super) struct Story {
+    pub(super) name: String,
+    pub(super) queue: LocalQueue,
+    pub(super) began: Instant,
+    pub(super) now: Instant,
+    pub(super) epoch: u64,
+    /// When the request in flight was sent, and the epoch then.
+    pub(super) flight: Option<(Instant, u64)>,
+    /// The readers for whom the last request was made.
+    pub(super) asked: Vec<char>,
+    pub(super) requests: HashMap<char, AcquireRequest>,
+    pub(super) grants: HashMap<char, Grant>,
+}
+
+impl Story {
+    pub(super) fn of(queueing: Queueing) -> Self {
+        let now = Instant::now();
+        Self {
+            name: String::new(),
+            queue: LocalQueue::new(queueing),
+            began: now,
+            now,
+            epoch: 1,
+            flight: None,
+            asked: Vec::new(),
+            requests: HashMap::new(),
+            grants: HashMap::new(),
+        }
+    }
+
+    /// The name of one of many stories.
+    pub(super) fn named(self, name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            ..self
+        }
+    }
+
+    /// The rows of the table.
+    pub(super) fn goes<'t>(mut self, rows: impl IntoIterator<Item = (Event, &'t str)>) -> Self {
+        for (row, (event, expected)) in rows.into_iter().enumerate() {
+            let input = event(&mut self);
+            let place = format!("{}, row {}: {input:?}", self.name, row + 1);
+            let actions = input.map_or(String::new(), |input| self.step(input));
+            assert_eq!(actions, expected, "{place}");
+        }
+        self
+    }
+
+    /// Nothing is left.
+    pub(super) fn ends(self) {
+        let Self { name, queue, .. } = self;
+        assert!(queue.is_over() && !queue.is_active(), "{name}: {queue:?}");
+        assert_eq!((queue.len(), queue.due()), (0, None), "{name}");
+    }
+
+    pub(super) fn grant_of(&self, waiter: char) -> Grant {
+        self.grants[&waiter]
+    }
+
+    /// So long after the story began.
+    pub(super) fn at(&self, after: u64) -> Instant {
+        self.began + millis(after)
+    }
+
+    fn step(&mut self, input: Input) -> String {
+        if matches!(input, Input::Answered(_)) {
+            assert!(self.flight.take().is_some(), "{}: not in flight", self.name);
+        }
+        let mut actions = Vec::new();
+        self.queue.step(input, self.now, &mut actions);
+        let texts: Vec<_> = actions
+            .into_iter()
+            .map(|action| self.perform(action))
+            .collect();
+        texts.join("; ")
+    }
+
+    /// The text of an action. What it does not tell is checked here.
+    fn perform(&mut self, action: Action) -> String {
+        match action {
+            Action::Ask(Ask::Acquire(request)) => {
+                let waiter = letter(request.hold);
+                assert_eq!(Some(&request), self.requests.get(&waiter));
+                self.fly();
+                format!("acquire {waiter}")
+            }
+            Action::Ask(Ask::Share(request)) => {
+                let asked: Vec<_> = request.holds.iter().copied().map(letter).collect();
+                for waiter in &asked {
+                    let AcquireRequest { ttl, entry, .. } = self.requests[waiter];
+                    assert_eq!(
+                        (request.ttl, request.entry.is_some()),
+                        (ttl, entry.is_some())
+                    );
+                }
+                let text = format!("share {}", asked.iter().collect::<String>());
+                self.asked = asked;
+                self.fly();
+                text
+            }
+            Action::Release(release, successor) | Action::Undo(release, successor) => {
+                let tombstone = if release.tombstone {
+                    " (tombstone)"
+                } else {
+                    ""
+                };
+                let next = successor.map_or(String::new(), |successor| self.succeed(successor));
+                let verb = match release.mode {
+                    Mode::Shared => "unshare",
+                    _ => "release",
+                };
+                format!("{verb} {}{tombstone}{next}", letter(release.hold))
+            }
+            Action::Grant(hold, grant) => {
+                let waiter = letter(hold);
+                assert_eq!((grant.hold, grant.ttl), (hold, self.requests[&waiter].ttl));
+                assert!(self.now < deadline(grant.sent, grant.lease));
+                self.grants.insert(waiter, grant);
+                let unanswered = if grant.unanswered {
+                    " (unanswered)"
+                } else {
+                    ""
+                };
+                format!("grant {waiter}{unanswered}")
+            }
+            Action::Refuse(hold, refusal) => {
+                let why = match refusal {
+                    Refusal::Busy => "busy",
+                    Refusal::Late(None) => "late",
+                    Refusal::Late(Some(_)) => "late and failed",
+                    Refusal::Failed(_) => "failed",
+                    Refusal::PassedOver => "passed over",
+                    Refusal::Closed => "closed",
+                };
+                format!("refuse {}: {why}", letter(hold))
+            }
+            Action::PassOver(hold) => format!("pass over {}", letter(hold)),
+            Action::CheckSubscription => "check".to_owned(),
+        }
+    }
+
+    fn succeed(&mut self, successor: Successor) -> String {
+        let Successor {
+            hold,
+            ttl,
+            entry,
+            order,
+        } = successor;
+        let waiter = letter(hold);
+        let request = AcquireRequest {
+            hold,
+            ttl,
+            entry: Some(entry),
+        };
+        assert_eq!(Some(&request), self.requests.get(&waiter));
+        self.fly();
+        match order {
+            Order::SuccessorFirst => format!(" to {waiter}"),
+            Order::QueueFirst => format!(" to the queue, then {waiter}"),
+        }
+    }
+
+    fn fly(&mut self) {
+        let flight = self.flight.replace((self.now, self.epoch));
+        assert_eq!(flight, None, "{}: two requests in flight", self.name);
+    }
+
+    /// The clock of the store.
+    pub(super) fn store_time(&self) -> StoreTime {
+        let passed = self.now - self.began;
+        let micros = 1_700_000_000_000_000 + u64::try_from(passed.as_micros()).unwrap();
+        StoreTime { micros }
+    }
+
+    pub(super) fn due_in(&self) -> Option<Duration> {
+        self.queue
+            .due()
+            .map(|due| due.saturating_duration_since(self.now))
+    }
+}

@@ -1,0 +1,318 @@
+//! The local queues of all keys: one map, one place that takes steps in it, and one that performs what
+//! they call for.
+
+use std::{
+    fmt, mem,
+    sync::{Arc, Weak},
+    task::Waker,
+};
+
+use futures_util::FutureExt;
+use tokio::{runtime::Handle, time::Instant};
+
+use super::{
+    effects::{Effects, Ending},
+    lines::{Alone, Line, Lines, Slot},
+    request::{Acquiring, Flight, Requests},
+    step::{Action, Answer, Input, Refusal, Release, Reply, unanswered},
+};
+use crate::{
+    base::{
+        activity::Activity, background, error::StoreError, events, key::LockKey, mode::Mode,
+        mutex::Mutex, options::Queueing,
+    },
+    store::{Store, Successor},
+};
+
+/// The local queues of one `Locks`.
+pub(crate) struct LocalQueues {
+    pub(super) requests: Arc<Requests>,
+    pub(super) queueing: Queueing,
+    pub(super) lines: Mutex<Lines>,
+    activity: Activity,
+    pub(super) this: Weak<Self>,
+}
+
+impl LocalQueues {
+    pub(crate) fn new(store: Arc<Store>, queueing: Queueing) -> Arc<Self> {
+        Arc::new_cyclic(|this| Self {
+            requests: Arc::new(Requests::new(store)),
+            queueing,
+            lines: Mutex::new(Lines::new(queueing)),
+            activity: Activity::default(),
+            this: Weak::clone(this),
+        })
+    }
+
+    pub(crate) fn store(&self) -> &Arc<Store> {
+        self.requests.store()
+    }
+
+    pub(crate) fn activity(&self) -> &Activity {
+        &self.activity
+    }
+
+    /// Takes a step for a key that is held or waited for.
+    pub(super) fn input(&self, key: &LockKey, input: Input) {
+        let mut effects = Effects::default();
+        let mut lines = self.lines.lock();
+        match lines.of.get_mut(key) {
+            None => return,
+            Some(Slot::Alone(Alone::Held {
+                hold,
+                mode,
+                is_contended,
+                ..
+            })) => {
+                match input {
+                    Input::Downgraded(downgraded) if downgraded == *hold => *mode = Mode::Shared,
+                    Input::Lost(lost) if lost == *hold => drop(lines.of.remove(key)),
+                    Input::Contended => *is_contended = true,
+                    // Nothing else concerns a hold whose lock no other caller wants.
+                    _ => {}
+                }
+                return;
+            }
+            Some(_) => self.work(key, &mut lines, &mut effects, |line, effects| {
+                self.step(key, line, input, effects);
+            }),
+        };
+        drop(lines);
+        self.apply(key, effects, None);
+    }
+
+    /// Works on a line, if it is there.
+    pub(super) fn change<T>(
+        &self,
+        key: &LockKey,
+        effects: &mut Effects,
+        work: impl FnOnce(&mut Line, &mut Effects) -> T,
+    ) -> Option<T> {
+        let mut lines = self.lines.lock();
+        lines.line(key)?;
+        Some(self.work(key, &mut lines, effects, work))
+    }
+
+    /// Works on a line, which begins if it is not there.
+    pub(super) fn begin<T>(
+        &self,
+        key: &LockKey,
+        effects: &mut Effects,
+        work: impl FnOnce(&mut Line, &mut Effects) -> T,
+    ) -> T {
+        self.work(key, &mut self.lines.lock(), effects, work)
+    }
+
+    pub(super) fn work<T>(
+        &self,
+        key: &LockKey,
+        lines: &mut Lines,
+        effects: &mut Effects,
+        work: impl FnOnce(&mut Line, &mut Effects) -> T,
+    ) -> T {
+        let resume = |acquiring| self.resumed(key, acquiring);
+        lines.work(key, effects, resume, work)
+    }
+
+    /// Takes a step in this line, and performs what it calls for.
+    pub(super) fn step(&self, key: &LockKey, line: &mut Line, input: Input, effects: &mut Effects) {
+        if matches!(input, Input::Answered(_)) {
+            line.flight = None;
+        }
+        let mut actions = mem::take(&mut effects.actions);
+        line.queue.step(input, Instant::now(), &mut actions);
+        for action in actions.drain(..) {
+            self.perform(key, line, action, effects);
+        }
+        effects.actions = actions;
+        if !line.queue.is_active() {
+            // The driver's work ends here.
+            effects.signal = line.driver.take().map(|driver| driver.signal);
+            effects.looking = line.looking.take();
+        } else if let Some(driver) = &line.driver
+            && let Some(due) = line.due()
+            && driver.sleeps_until.is_none_or(|until| due < until)
+        {
+            effects.signal = Some(Arc::clone(&driver.signal));
+        }
+    }
+
+    fn perform(&self, key: &LockKey, line: &mut Line, action: Action, effects: &mut Effects) {
+        match action {
+            Action::Ask(ask) => {
+                let asking = self.flight(key, move |requests, key| requests.ask(key, ask));
+                line.flight = Some(asking);
+                effects.signal = line.signal();
+            }
+            Action::Release(release, successor) => {
+                effects.ending = Some(self.releasing(key, line, release, successor));
+            }
+            Action::Undo(release, successor) => {
+                let ending = self.releasing(key, line, release, successor);
+                effects.undoing.push(ending);
+            }
+            Action::Grant(waiter, grant) => {
+                line.answer(waiter, Ok(grant.into()), effects);
+            }
+            Action::Refuse(waiter, refusal) => {
+                line.answer(waiter, Err(refusal), effects);
+            }
+            Action::PassOver(waiter) => {
+                let answer = line.answer(waiter, Err(Refusal::PassedOver), effects);
+                effects.given_back.extend(answer.and_then(Result::ok));
+            }
+            Action::CheckSubscription => effects.check_subscription = true,
+        }
+    }
+
+    /// Does what is to be done once the line is let go of. Releases that no caller waits for run on the
+    /// present runtime, or on this one.
+    pub(super) fn apply(&self, key: &LockKey, effects: Effects, runtime: Option<&Handle>) {
+        effects.wakers.into_iter().for_each(Waker::wake);
+        effects.signal.iter().for_each(|signal| signal.notify_one());
+        effects
+            .reports
+            .into_iter()
+            .for_each(|report| report.tell(key));
+        if effects.check_subscription {
+            self.store().check_subscription();
+        }
+        if effects.given_back.is_empty() && effects.undoing.is_empty() {
+            return;
+        }
+        let present = Handle::try_current().ok();
+        let (Some(queues), Some(runtime)) = (self.this.upgrade(), present.as_ref().or(runtime))
+        else {
+            return;
+        };
+        for granted in effects.given_back {
+            let release = granted.release();
+            events::acquire_undone(key, release.hold);
+            background::spawn(runtime, queues.release(key, release));
+        }
+        for ending in effects.undoing {
+            let hold = ending.hold();
+            events::acquire_undone(key, hold);
+            background::spawn(runtime, queues.finish(key, ending));
+        }
+    }
+
+    /// A task that polled the request in flight has gone: the driver goes on with it. Without a driver, and if no
+    /// other task polls it, it is given up.
+    pub(super) fn desert(&self, key: &LockKey) {
+        let mut effects = Effects::default();
+        let deserted = self.change(key, &mut effects, |line, effects| match &line.driver {
+            Some(driver) => {
+                effects.signal = Some(Arc::clone(&driver.signal));
+                None
+            }
+            None => line
+                .flight
+                .take_if(|flight| flight.strong_count() == Some(1)),
+        });
+        self.apply(key, effects, None);
+        // That it has no answer is an input of the line.
+        drop(deserted);
+    }
+
+    // ---- requests ----
+
+    /// An acquire that its caller has polled by itself up to now.
+    pub(super) fn resumed(&self, key: &LockKey, acquiring: Acquiring) -> Flight {
+        self.flight(key, move |_, _| acquiring)
+    }
+
+    /// The store is asked when this is polled first.
+    fn flight(
+        &self,
+        key: &LockKey,
+        acquire: impl FnOnce(&Requests, &LockKey) -> Acquiring + Send + 'static,
+    ) -> Flight {
+        let requests = Arc::clone(&self.requests);
+        let report = self.report(key, Reply::Unanswered);
+        let acquiring = async move {
+            let acquiring = acquire(&requests, &report.key);
+            let answer = requests.acquired(&report.key, acquiring).await;
+            report.read(answer);
+            Ok(())
+        };
+        acquiring.boxed().shared()
+    }
+
+    /// The end of a hold. With a successor it is the request in flight from now on.
+    fn releasing(
+        &self,
+        key: &LockKey,
+        line: &mut Line,
+        release: Release,
+        successor: Option<Successor>,
+    ) -> Ending {
+        if successor.is_none() {
+            return Ending::Alone(release);
+        }
+        let requests = Arc::clone(&self.requests);
+        let report = self.report(key, |error| Reply::Unsure(Some(error)));
+        let releasing = async move {
+            let (ended, answer) = requests.release(&report.key, release, successor).await;
+            report.read(answer);
+            ended
+        };
+        let flight = releasing.boxed().shared();
+        line.flight = Some(flight.clone());
+        Ending::HandingOver(release.hold, flight)
+    }
+
+    /// There is no answer to the request in flight, and will be none.
+    pub(super) fn no_answer(&self, key: &LockKey, reply: fn(StoreError) -> Reply) -> Answer {
+        let epoch = self.store().connection_epoch(key);
+        Answer {
+            sent: Instant::now(),
+            sent_epoch: epoch,
+            epoch,
+            reply: reply(unanswered("the request was given up")),
+        }
+    }
+
+    fn report(&self, key: &LockKey, unread: fn(StoreError) -> Reply) -> Report {
+        Report {
+            queues: Weak::clone(&self.this),
+            key: key.clone(),
+            unread: Some(unread),
+        }
+    }
+}
+
+/// Brings the answer to a request in flight to its line; that there is none, if the request panics or is given
+/// up.
+struct Report {
+    queues: Weak<LocalQueues>,
+    key: LockKey,
+    unread: Option<fn(StoreError) -> Reply>,
+}
+
+impl Report {
+    fn read(mut self, answer: Answer) {
+        self.unread = None;
+        if let Some(queues) = self.queues.upgrade() {
+            queues.input(&self.key, Input::Answered(answer));
+        }
+    }
+}
+
+impl Drop for Report {
+    fn drop(&mut self) {
+        if let (Some(unread), Some(queues)) = (self.unread, self.queues.upgrade()) {
+            let answer = queues.no_answer(&self.key, unread);
+            queues.input(&self.key, Input::Answered(answer));
+        }
+    }
+}
+
+impl fmt::Debug for LocalQueues {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LocalQueues")
+            .field("requests", &self.requests)
+            .field("queueing", &self.queueing)
+            .finish_non_exhaustive()
+    }
+}

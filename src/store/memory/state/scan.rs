@@ -1,0 +1,61 @@
+//! Which locks there are.
+
+use std::{collections::BinaryHeap, sync::Arc};
+
+use tokio::time::Instant;
+
+use super::State;
+use crate::{
+    base::glob,
+    store::scan::{Cursor, InServer, Place, Scan, Scanned},
+};
+
+impl State {
+    /// The least keys behind the place of the scan.
+    pub(crate) fn scan(&self, scan: &Scan, now: Instant) -> Scanned {
+        let present = scan.from.present.as_ref();
+        let behind = present.and_then(|at| match &at.place {
+            Place::Behind(key) => Some(key.as_str()),
+            Place::Named(_) => None,
+        });
+        let is_behind = |key: &&str| behind.is_none_or(|behind| *key > behind);
+        let held = self.locks.iter().filter(|(_, lock)| now < lock.expires);
+        let mut least = BinaryHeap::with_capacity(scan.count + 1);
+        let mut left = 0_u64;
+        for key in held.map(|(key, _)| key.as_str()).filter(is_behind) {
+            left += 1;
+            least.push(key);
+            if least.len() > scan.count {
+                least.pop();
+            }
+        }
+        let seen = present.map_or(0, |at| at.seen) + least.len() as u64;
+        let left = left - least.len() as u64;
+        let keys = least.into_sorted_vec();
+        let next = keys.last().filter(|_| left > 0).map(|last| Cursor {
+            done: Vec::new(),
+            present: Some(InServer {
+                server: Arc::from(""),
+                history: Arc::from(""),
+                place: Place::Behind((*last).to_owned()),
+                keys: None,
+                seen,
+            }),
+        });
+        let is_meant = |key: &&str| glob::matches(scan.pattern.as_bytes(), key.as_bytes());
+        Scanned {
+            names: keys
+                .into_iter()
+                .filter(is_meant)
+                .map(str::to_owned)
+                .collect(),
+            unnamed: 0,
+            progress: if next.is_some() {
+                seen as f64 / (seen + left) as f64
+            } else {
+                1.0
+            },
+            next,
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! How Redis is looked through: `SCAN` of every primary, one part after the other.
+
+use std::sync::Arc;
+
+use redis::{FromRedisValue, Value, cmd};
+
+use super::{
+    call::{Call, Way},
+    connect::{Connector, common::Common},
+    topology::Topology,
+    value::Unexpected,
+};
+use crate::{
+    base::error::StoreError,
+    store::scan::{Cursor, InServer, Place, Scan, Scanned},
+};
+
+/// Shows a part of the names of the keys.
+pub(super) async fn scan(
+    topology: Topology,
+    common: Common,
+    scan: Scan,
+) -> Result<Scanned, StoreError> {
+    let primaries = topology.primaries().await?;
+    let scanned = look_through(&primaries, &common, scan).await;
+    if scanned.is_err() {
+        topology.doubt();
+    }
+    scanned
+}
+
+/// A server that has locks, by its name.
+type Primary = (Arc<str>, Arc<Connector>);
+
+impl Topology {
+    /// Those that have locks, in an order that stays.
+    async fn primaries(&self) -> Result<Vec<Primary>, StoreError> {
+        match self {
+            Self::One(connector) => Ok(vec![(Arc::from(""), Arc::clone(connector))]),
+            Self::Cluster(cluster) => cluster.primaries().await,
+        }
+    }
+
+    /// The servers may be others by now.
+    fn doubt(&self) {
+        if let Self::Cluster(cluster) = self {
+            cluster.learn_soon();
+        }
+    }
+}
+
+/// Looks at some keys of one primary: of the one at which the scan is, or of the next one.
+async fn look_through(
+    primaries: &[Primary],
+    common: &Common,
+    scan: Scan,
+) -> Result<Scanned, StoreError> {
+    let Cursor { mut done, present } = scan.from;
+    let is_left = |(server, _): &&Primary| !done.contains(server);
+    let at_present = present
+        .as_ref()
+        .and_then(|at| primaries.iter().find(|(server, _)| *server == at.server));
+    let Some((server, connector)) = at_present.or_else(|| primaries.iter().find(is_left)) else {
+        return Ok(Scanned {
+            names: Vec::new(),
+            unnamed: 0,
+            next: None,
+            progress: 1.0,
+        });
+    };
+    let passage = connector.passage().await?;
+    let connection = &passage.connection;
+    let history = connection.replication_id.id();
+    let goes_on = |at: &InServer| at.server == *server && at.history == *history;
+    let mut at = match present.filter(goes_on) {
+        Some(at) => at,
+        None => InServer {
+            server: Arc::clone(server),
+            history: Arc::clone(history),
+            place: Place::Named(0),
+            // A user may not be allowed to know.
+            keys: count_of_keys(connector).await.ok(),
+            seen: 0,
+        },
+    };
+    let cursor = match at.place {
+        Place::Named(cursor) => cursor,
+        Place::Behind(_) => 0,
+    };
+    let mut command = cmd("SCAN");
+    command.arg(cursor).arg("MATCH").arg(&*scan.pattern);
+    command.arg("COUNT").arg(scan.count).arg("TYPE").arg("hash");
+    let call = Call::command("scan", command);
+    let limit = common.timeouts.response;
+    let asked = connector.send(&passage, &call, Way::Plain, limit).await;
+    let reply = asked.map_err(|cause| connection.failed(&call, cause))?;
+    let (cursor, names, unnamed) = common.read(connection, call, reply, scanned)?;
+    at.seen = at.seen.saturating_add(scan.count as u64);
+    at.place = Place::Named(cursor);
+    let all = primaries.len().max(1) as f64;
+    let here = if cursor == 0 { 1.0 } else { part(&at) };
+    let before = primaries.iter().filter(|(server, _)| done.contains(server));
+    let progress = (before.count() as f64 + here) / all;
+    let present = if cursor == 0 {
+        done.push(Arc::clone(server));
+        None
+    } else {
+        Some(at)
+    };
+    let is_over = present.is_none() && primaries.iter().all(|(server, _)| done.contains(server));
+    Ok(Scanned {
+        names,
+        unnamed,
+        next: (!is_over).then_some(Cursor { done, present }),
+        progress: progress.min(1.0),
+    })
+}
+
+/// Which part of the keys of a server has been looked at.
+fn part(at: &InServer) -> f64 {
+    match at.keys {
+        Some(keys @ 1..) => (at.seen as f64 / keys as f64).min(0.99),
+        _ => 0.0,
+    }
+}
+
+async fn count_of_keys(connector: &Arc<Connector>) -> Result<u64, StoreError> {
+    let call = Call::command("dbsize", cmd("DBSIZE"));
+    let read = |reply: Value| match reply {
+        Value::Int(keys) => u64::try_from(keys).map_err(|_| Unexpected(Value::Int(keys))),
+        other => Err(Unexpected(other)),
+    };
+    Arc::clone(connector).run(call, read).await
+}
+
+/// The reply to a `SCAN`: the cursor, which is a number in a text, the keys, and how many are no text.
+fn scanned(reply: Value) -> Result<(u64, Vec<String>, u64), Unexpected> {
+    let parse = |reply: &Value| {
+        let Value::Array(values) = reply else {
+            return None;
+        };
+        let [cursor, Value::Array(keys)] = &values[..] else {
+            return None;
+        };
+        let cursor = String::from_redis_value_ref(cursor).ok()?.parse().ok()?;
+        let names = keys.iter().filter_map(|key| match key {
+            Value::BulkString(key) => str::from_utf8(key).ok().map(str::to_owned),
+            _ => None,
+        });
+        let names: Vec<_> = names.collect();
+        let unnamed = (keys.len() - names.len()) as u64;
+        Some((cursor, names, unnamed))
+    };
+    parse(&reply).ok_or(Unexpected(reply))
+}

@@ -1,0 +1,195 @@
+//! Takes a lock for one hold, or enters the queue.
+
+use std::time::Duration;
+
+use redis::Value;
+use tokio::time::Instant;
+
+use super::Verb;
+use crate::{
+    base::{
+        id::{FencingToken, HoldId, InboxId},
+        key::LockKey,
+        store_time::StoreTime,
+    },
+    store::{
+        memory::{State, Want},
+        queue_entry::QueueEntry,
+        redis::{
+            Call, Script, Unexpected,
+            names::Field,
+            script,
+            value::{integers, micros, millis, token},
+        },
+    },
+};
+
+/// The request of one hold for a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct AcquireRequest {
+    pub(crate) hold: HoldId,
+    pub(crate) ttl: Duration,
+    /// How it waits; `None` if it does not.
+    pub(crate) entry: Option<QueueEntry>,
+}
+
+/// The reply to one hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum AcquireReply {
+    /// The hold has the lock, with this lease counted from the execution of the request.
+    Held {
+        token: FencingToken,
+        lease: Duration,
+        /// The time of the store then.
+        at: StoreTime,
+        /// Whether another process may wait for the lock.
+        is_contended: bool,
+    },
+    /// Another hold has it, for so long; `None` if it never expires.
+    Busy {
+        remaining: Option<Duration>,
+        now: StoreTime,
+    },
+    /// The hold was ended before this request arrived.
+    Ended,
+}
+
+/// Takes the lock for a hold if it is free and no live process waits for it. Repeating it for a hold that already has the
+/// lock returns the same token and a lease of at least the TTL. Otherwise a request with an entry enters the queue, or
+/// keeps the place of its process there.
+#[derive(Clone, Debug)]
+pub(crate) struct Acquire {
+    pub(crate) key: LockKey,
+    pub(crate) request: AcquireRequest,
+}
+
+impl Verb for Acquire {
+    type Reply = AcquireReply;
+
+    fn lua() -> &'static Script {
+        script!("acquire")
+    }
+
+    fn call(&self) -> Call {
+        let AcquireRequest { hold, ttl, entry } = self.request;
+        let call = Self::lua().on_lock(&self.key).arg(Field(hold)).millis(ttl);
+        let Some(entry) = entry else {
+            return call;
+        };
+        let call = call.arg(entry.inbox.as_bytes()).millis(entry.grant);
+        let call = call.millis(entry.life).told(entry);
+        // The last argument stands behind that of the inbox that is told.
+        match (entry.is_preferred, entry.tells) {
+            (false, _) => call,
+            (true, true) => call.arg(1),
+            (true, false) => call.arg("").arg(1),
+        }
+    }
+
+    fn read(&self, reply: Value) -> Result<AcquireReply, Unexpected> {
+        if let Value::Int(token) = reply {
+            return AcquireReply::taken(token, self.request.ttl).ok_or(Unexpected(reply));
+        }
+        let acquired = match integers(&reply).as_deref() {
+            Some(&[1, token, lease, at]) => AcquireReply::held(token, lease, at),
+            Some(&[0, remaining, now]) => AcquireReply::busy(remaining, now),
+            Some(&[-1]) => Some(AcquireReply::Ended),
+            _ => None,
+        };
+        acquired.ok_or(Unexpected(reply))
+    }
+
+    fn apply(self, state: &mut State, now: Instant) -> AcquireReply {
+        let key = &self.key;
+        let AcquireRequest { hold, ttl, entry } = self.request;
+        if state.line(key, now, |line| line.is_buried(hold)) {
+            return AcquireReply::Ended;
+        }
+        let at = state.time(now);
+        let is_shared = state.tidy(key, now);
+        let stands = state.line(key, now, |line| line.stands());
+        let told = entry.filter(|entry| entry.tells).map(|entry| entry.inbox);
+        if let Some(lock) = state.held(key, hold, now) {
+            lock.lengthen(now, ttl);
+            return AcquireReply::Held {
+                token: FencingToken(lock.token),
+                lease: lock.expires - now,
+                at,
+                is_contended: true,
+            };
+        }
+        let mut ahead = None;
+        let mut remaining = state.live_lock(key, now).map(|lock| lock.expires - now);
+        if remaining.is_none() {
+            let inbox = entry.map(|entry| entry.inbox);
+            ahead = state.head(key, now).map(|ahead| ahead.inbox);
+            if ahead.is_none_or(|ahead| Some(ahead) == inbox) {
+                if let Some(ahead) = ahead {
+                    state.line(key, now, |line| line.leave(ahead));
+                }
+                return take(state, key, hold, (ttl, told), None, (stands, now));
+            }
+        }
+        if let Some(entry) = entry {
+            let holder = state.live_lock(key, now).and_then(|lock| lock.told);
+            let want = Want::Alone { tells: entry.tells };
+            let is_first = state.line(key, now, |line| {
+                line.stand(now, vec![hold], want, entry, holder)
+            });
+            state.tell_holder(key, holder, is_first, entry.inbox);
+        }
+        if ahead.is_some() || is_shared {
+            remaining = remaining.max(state.admit(key, None, None, now));
+        }
+        AcquireReply::Busy { remaining, now: at }
+    }
+}
+
+/// Gives a free lock to a hold.
+pub(super) fn take(
+    state: &mut State,
+    key: &LockKey,
+    hold: HoldId,
+    lease: (Duration, Option<InboxId>),
+    before: Option<u64>,
+    (is_contended, now): (bool, Instant),
+) -> AcquireReply {
+    let at = state.time(now);
+    let token = state.open(key, &[hold], lease, before, now);
+    AcquireReply::Held {
+        token: FencingToken(token),
+        lease: lease.0,
+        at,
+        is_contended,
+    }
+}
+
+/// The replies as the scripts write them.
+impl AcquireReply {
+    /// A lock that the hold has, and for which another process may wait.
+    pub(super) fn held(token: i64, lease: i64, at: i64) -> Option<Self> {
+        Some(Self::Held {
+            token: self::token(token)??,
+            lease: millis(lease)?,
+            at: micros(at)?,
+            is_contended: true,
+        })
+    }
+
+    /// A lock that was free and is held now, and no process waits for it: the reply is the token, which is the time of the
+    /// store, and the lease is the one that was asked for.
+    pub(super) fn taken(token: i64, ttl: Duration) -> Option<Self> {
+        Some(Self::Held {
+            token: self::token(token)??,
+            lease: millis(i64::try_from(ttl.as_millis()).ok()?)?,
+            at: micros(token)?,
+            is_contended: false,
+        })
+    }
+
+    pub(super) fn busy(remaining: i64, now: i64) -> Option<Self> {
+        let remaining = millis(remaining);
+        let now = micros(now)?;
+        Some(Self::Busy { remaining, now })
+    }
+}

@@ -1,0 +1,95 @@
+//! Moves the depth of a hold.
+
+use std::time::Duration;
+
+use redis::Value;
+use tokio::time::Instant;
+
+use super::{Verb, renew::Presence};
+use crate::{
+    base::{id::HoldId, key::LockKey, mode::Mode},
+    store::{
+        memory::State,
+        redis::{
+            Call, Script, Unexpected,
+            names::{Entries, Field},
+            script, value,
+        },
+    },
+};
+
+/// The depth that a hold is to have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DepthChange {
+    pub(crate) hold: HoldId,
+    pub(crate) mode: Mode,
+    pub(crate) target: u32,
+    /// Grows with every change of the hold.
+    pub(crate) seq: u64,
+    pub(crate) ttl: Duration,
+    /// Whether the lease is to last at least `ttl` from now.
+    pub(crate) lengthen: bool,
+}
+
+/// Moves the depth of a hold to a target, unless a change with a later number has been made.
+#[derive(Clone, Debug)]
+pub(crate) struct SetDepth {
+    pub(crate) key: LockKey,
+    pub(crate) change: DepthChange,
+}
+
+impl Verb for SetDepth {
+    type Reply = Presence;
+
+    fn lua() -> &'static Script {
+        script!("depth")
+    }
+
+    fn call(&self) -> Call {
+        let Self { key, change } = self;
+        let with_own_lease = change.lengthen && change.mode == Mode::Shared;
+        let call = Self::lua().call(2 + usize::from(with_own_lease));
+        let mut call = call.arg(key.as_str()).arg(Entries(key));
+        if with_own_lease {
+            call = call.arg(key.line());
+        }
+        let call = call.arg(Field(change.hold)).arg(change.target);
+        call.arg(change.seq).millis(if change.lengthen {
+            change.ttl
+        } else {
+            Duration::ZERO
+        })
+    }
+
+    fn read(&self, reply: Value) -> Result<Presence, Unexpected> {
+        value::flag(reply).map(Presence::from)
+    }
+
+    fn apply(self, state: &mut State, now: Instant) -> Presence {
+        let Self { key, change } = self;
+        let DepthChange {
+            hold,
+            mode,
+            target,
+            seq,
+            ttl,
+            lengthen,
+        } = change;
+        if state.held(&key, hold, now).is_none() {
+            return Presence::Gone;
+        }
+        if state.line(&key, now, |line| line.changes(now, hold, seq))
+            && let Some(lock) = state.held(&key, hold, now)
+        {
+            lock.set_depth(hold, target);
+            if lengthen {
+                lock.lengthen(now, ttl);
+                let is_reader = state.line(&key, now, |line| line.reader(hold).is_some());
+                if mode == Mode::Shared && is_reader {
+                    state.line(&key, now, |line| line.keep(hold, now + ttl));
+                }
+            }
+        }
+        Presence::Present
+    }
+}

@@ -1,0 +1,283 @@
+//! Shows what stands in a lock, and ends its holds by force.
+
+use std::time::Duration;
+
+use redis::Value;
+use tokio::time::Instant;
+
+use super::Verb;
+use crate::{
+    base::{id::FencingToken, key::LockKey, mode::Mode, store_time::StoreTime},
+    store::{
+        memory::State,
+        messages::ForcedMessage,
+        redis::{
+            Call, Script, Unexpected, script,
+            value::{micros, millis, token},
+        },
+    },
+};
+
+/// How many holders an inspection shows at most.
+pub(crate) const SHOWN: usize = 1_000;
+
+/// What stands in a lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Snapshot {
+    /// At most [`SHOWN`] of them.
+    pub(crate) holders: Vec<SeenHolder>,
+    pub(crate) mode: Mode,
+    /// `None` if the lock never expires.
+    pub(crate) remaining: Option<Duration>,
+    /// `None` if the lock is held by a program that gives no tokens, or if the token is not known.
+    pub(crate) token: Option<FencingToken>,
+    /// How many processes stand in the queue.
+    pub(crate) waiting: u64,
+    /// When it stood so.
+    pub(crate) at: StoreTime,
+}
+
+/// One field of a lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SeenHolder {
+    /// Other programs may write any bytes there.
+    pub(crate) field: Vec<u8>,
+    /// 0 where it is no number from 0 to `u64::MAX`.
+    pub(crate) depth: u64,
+    /// The lease of a reader.
+    pub(crate) remaining: Option<Duration>,
+}
+
+/// The holders that an inspection has shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub(crate) fields: Vec<Vec<u8>>,
+    pub(crate) token: Option<FencingToken>,
+}
+
+impl Snapshot {
+    /// How long ago the lock was taken: its token is the time of that. `None` if the clock was set back since.
+    pub(crate) fn held_for(&self) -> Option<Duration> {
+        let token = self.token?;
+        self.at.since(StoreTime { micros: token.0 })
+    }
+
+    /// The holders with the token of the lock.
+    pub(crate) fn seen(self) -> Seen {
+        let holders = self.holders.into_iter();
+        Seen {
+            fields: holders.map(|holder| holder.field).collect(),
+            token: self.token,
+        }
+    }
+}
+
+/// Shows what stands in the lock now; `None` if it is free.
+#[derive(Clone, Debug)]
+pub(crate) struct Inspect {
+    pub(crate) key: LockKey,
+    pub(crate) queue: QueueLength,
+}
+
+/// Whether an inspection counts the processes in the queue. Each of them may ask who holds the lock: then none of them
+/// counts the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum QueueLength {
+    Counted,
+    /// It may show 0.
+    NotCounted,
+}
+
+impl Inspect {
+    /// An inspection that counts the processes in the queue.
+    pub(crate) fn of(key: &LockKey) -> Self {
+        Self {
+            key: key.clone(),
+            queue: QueueLength::Counted,
+        }
+    }
+}
+
+impl Verb for Inspect {
+    type Reply = Option<Snapshot>;
+
+    fn lua() -> &'static Script {
+        script!("inspect")
+    }
+
+    fn call(&self) -> Call {
+        let call = Self::lua().on_lock(&self.key).arg(SHOWN);
+        match self.queue {
+            QueueLength::Counted => call.arg(1),
+            QueueLength::NotCounted => call,
+        }
+    }
+
+    fn read(&self, reply: Value) -> Result<Option<Snapshot>, Unexpected> {
+        snapshot(reply)
+    }
+
+    fn apply(self, state: &mut State, now: Instant) -> Option<Snapshot> {
+        look(state, &self.key, now)
+    }
+}
+
+/// Reads what the scripts show of a lock.
+pub(super) fn snapshot(reply: Value) -> Result<Option<Snapshot>, Unexpected> {
+    parse(&reply).ok_or(Unexpected(reply))
+}
+
+fn parse(reply: &Value) -> Option<Option<Snapshot>> {
+    let Value::Array(values) = reply else {
+        return None;
+    };
+    let [
+        Value::Int(remaining),
+        Value::Int(waiting),
+        Value::Int(token),
+        Value::Int(is_shared @ 0..=1),
+        Value::Int(at),
+        fields @ ..,
+    ] = &values[..]
+    else {
+        return None;
+    };
+    let waiting = u64::try_from(*waiting).ok()?;
+    let token = self::token(*token)?;
+    let at = micros(*at)?;
+    let (fields, []) = fields.as_chunks::<3>() else {
+        return None;
+    };
+    if fields.is_empty() {
+        return Some(None);
+    }
+    Some(Some(Snapshot {
+        holders: fields.iter().map(holder).collect::<Option<_>>()?,
+        mode: mode(*is_shared == 1),
+        remaining: millis(*remaining),
+        token,
+        waiting,
+        at,
+    }))
+}
+
+fn holder(values: &[Value; 3]) -> Option<SeenHolder> {
+    let [
+        Value::BulkString(field),
+        Value::BulkString(depth),
+        Value::Int(remaining),
+    ] = values
+    else {
+        return None;
+    };
+    let depth = str::from_utf8(depth)
+        .ok()
+        .and_then(|text| text.parse().ok());
+    Some(SeenHolder {
+        field: field.clone(),
+        depth: depth.unwrap_or_default(),
+        remaining: millis(*remaining),
+    })
+}
+
+pub(super) fn mode(is_shared: bool) -> Mode {
+    if is_shared {
+        Mode::Shared
+    } else {
+        Mode::Exclusive
+    }
+}
+
+/// What stands in a lock in memory.
+pub(super) fn look(state: &mut State, key: &LockKey, now: Instant) -> Option<Snapshot> {
+    let at = state.time(now);
+    let waiting = state.line(key, now, |line| line.waiting(now));
+    let is_shared = state.latest(key, now).is_some();
+    let shown: Vec<_> = state.live_lock(key, now)?.shown().collect();
+    let holders = shown.into_iter().map(|(hold, field, depth)| {
+        let lasts = state.line(key, now, |line| line.reader(hold));
+        SeenHolder {
+            field,
+            depth: u64::from(depth),
+            remaining: lasts.filter(|_| is_shared).map(|lasts| lasts - now),
+        }
+    });
+    let holders = holders.collect();
+    let lock = state.live_lock(key, now)?;
+    Some(Snapshot {
+        holders,
+        mode: mode(is_shared),
+        remaining: Some(lock.expires - now),
+        token: Some(FencingToken(lock.token)),
+        waiting,
+        at,
+    })
+}
+
+/// Ends the holds that were `seen`, as far as they are still there, and returns their fields. The lock moves on, unless
+/// others are in it. A hash that does not look like a lock is rejected.
+#[derive(Clone, Debug)]
+pub(crate) struct ForceRelease {
+    pub(crate) key: LockKey,
+    pub(crate) seen: Seen,
+}
+
+impl Verb for ForceRelease {
+    type Reply = Vec<Vec<u8>>;
+
+    fn lua() -> &'static Script {
+        script!("force_release")
+    }
+
+    fn call(&self) -> Call {
+        let Seen { fields, token } = &self.seen;
+        let token = token.map(|token| token.to_string()).unwrap_or_default();
+        Self::lua().on_lock(&self.key).arg(token).arg(&fields[..])
+    }
+
+    fn read(&self, reply: Value) -> Result<Vec<Vec<u8>>, Unexpected> {
+        let field = |value: &Value| match value {
+            Value::BulkString(field) => Some(field.clone()),
+            _ => None,
+        };
+        let fields = match &reply {
+            Value::Array(values) => values.iter().map(field).collect(),
+            _ => None,
+        };
+        fields.ok_or(Unexpected(reply))
+    }
+
+    fn apply(self, state: &mut State, now: Instant) -> Vec<Vec<u8>> {
+        let Self { key, seen } = self;
+        let Some(lock) = state.live_lock(&key, now) else {
+            return Vec::new();
+        };
+        let token = lock.token;
+        let shown: Vec<_> = lock.shown().collect();
+        let named = |field| shown.iter().find(|(_, shown, _)| shown == field);
+        let seen_here = seen.fields.iter().filter_map(named);
+        let (holds, ended): (Vec<_>, Vec<_>) = seen_here
+            .map(|(hold, field, _)| (*hold, field.clone()))
+            .unzip();
+        if holds.is_empty() || seen.token.is_some_and(|seen| seen.0 != token) {
+            return Vec::new();
+        }
+        if state.latest(&key, now).is_some() {
+            for hold in &holds {
+                state.take_out(&key, *hold, now);
+            }
+        } else {
+            state.free(&key);
+        }
+        for &hold in &holds {
+            state.line(&key, now, |line| {
+                line.forget_reader(hold);
+                line.forget_changes(hold);
+            });
+        }
+        state.settle_and_admit(&key, token, now);
+        let key = key.as_str().to_owned();
+        state.tell_all(ForcedMessage { key, holds });
+        ended
+    }
+}

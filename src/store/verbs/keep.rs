@@ -1,0 +1,62 @@
+//! Renews the leases of readers.
+
+use std::time::Duration;
+
+use redis::Value;
+use tokio::time::Instant;
+
+use super::Verb;
+use crate::{
+    base::{id::HoldId, key::LockKey},
+    store::{
+        memory::State,
+        redis::{Call, Script, Unexpected, names::Fields, script, value},
+    },
+};
+
+/// Makes the leases of holds that share the lock, each of which has a lease of its own, last at least the TTL from the
+/// execution of the request. Returns the holds that are gone. A hold whose downgrade has not been executed has the lock
+/// exclusively until then.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Keep {
+    pub(crate) key: LockKey,
+    pub(crate) holds: Vec<HoldId>,
+    pub(crate) ttl: Duration,
+}
+
+impl Verb for Keep {
+    type Reply = Vec<HoldId>;
+
+    fn lua() -> &'static Script {
+        script!("keep")
+    }
+
+    fn call(&self) -> Call {
+        let call = Self::lua().on_lock(&self.key);
+        call.arg(Fields(&self.holds)).millis(self.ttl)
+    }
+
+    fn read(&self, reply: Value) -> Result<Vec<HoldId>, Unexpected> {
+        let holds = match &reply {
+            Value::Array(values) => values.iter().map(value::hold).collect(),
+            _ => None,
+        };
+        holds.ok_or(Unexpected(reply))
+    }
+
+    fn apply(self, state: &mut State, now: Instant) -> Vec<HoldId> {
+        let Self { key, holds, ttl } = self;
+        let (inside, gone) = state.within(&key, &holds, now);
+        if !inside.is_empty() {
+            if let Some(lock) = state.live_lock(&key, now) {
+                lock.lengthen(now, ttl);
+            }
+            state.line(&key, now, |line| line.lengthen(&inside, now + ttl));
+        }
+        if state.tidy(&key, now) {
+            state.settle(&key, now);
+            state.admit(&key, None, None, now);
+        }
+        gone
+    }
+}

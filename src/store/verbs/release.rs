@@ -1,0 +1,373 @@
+//! Ends a hold.
+
+use std::time::Duration;
+
+use redis::Value;
+use tokio::time::Instant;
+
+use super::{
+    Verb,
+    acquire::{AcquireReply, take},
+    renew::Presence,
+};
+use crate::{
+    base::{
+        id::{HoldId, InboxId},
+        key::LockKey,
+        mode::Mode,
+        store_time::StoreTime,
+    },
+    store::{
+        memory::{State, Want},
+        queue_entry::QueueEntry,
+        redis::{
+            Call, Script, Unexpected, in_millis,
+            names::Field,
+            script,
+            value::{self, integers},
+        },
+    },
+};
+
+/// The end of a hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ReleaseRequest {
+    pub(crate) hold: HoldId,
+    /// Whether it shares the lock, or wants to.
+    pub(crate) mode: Mode,
+    /// The inbox of the process whose hold it is.
+    pub(crate) inbox: InboxId,
+    /// Whether an acquire of the hold is unanswered, so that it has to be rejected if it arrives after this.
+    pub(crate) tombstone: bool,
+    /// Whether its depth may have changed.
+    pub(crate) nested: bool,
+    /// Whether no place of the process in the line can be meant for this hold.
+    pub(crate) placeless: bool,
+    /// Only of an exclusive hold.
+    pub(crate) successor: Option<Successor>,
+    /// How long the lock is held at least, counted from its token: until then it stands, and no hold follows. Only of an
+    /// exclusive hold.
+    pub(crate) min_hold: Option<Duration>,
+}
+
+impl ReleaseRequest {
+    /// Whether nothing but its field can be there of the hold, and none follows it.
+    pub(crate) fn is_short(&self) -> bool {
+        self.placeless
+            && !self.tombstone
+            && !self.nested
+            && self.successor.is_none()
+            && self.min_hold.is_none()
+    }
+
+    fn marks(&self) -> &'static str {
+        match (self.tombstone, self.nested) {
+            (true, true) => "xd",
+            (true, false) => "x",
+            (false, true) => "d",
+            (false, false) => "",
+        }
+    }
+
+    /// Appends the arguments that the releases of both modes have.
+    pub(super) fn append_to(&self, call: Call) -> Call {
+        let call = call.arg(Field(self.hold));
+        if self.is_short() {
+            return call;
+        }
+        call.arg(self.marks()).arg(self.inbox.as_bytes())
+    }
+}
+
+/// The hold of the same process that is to have the lock next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Successor {
+    pub(crate) hold: HoldId,
+    pub(crate) ttl: Duration,
+    pub(crate) entry: QueueEntry,
+    pub(crate) order: Order,
+}
+
+/// Which waiter gets a released lock first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Order {
+    /// The successor.
+    SuccessorFirst,
+    /// The process that has waited longest. Then the successor enters the queue.
+    QueueFirst,
+}
+
+/// What the end of a hold came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ReleaseReply {
+    pub(crate) presence: Presence,
+    /// What the successor has now; `None` if there is none, or if it has to ask by itself.
+    pub(crate) successor: Option<AcquireReply>,
+}
+
+impl From<Presence> for ReleaseReply {
+    fn from(presence: Presence) -> Self {
+        Self {
+            presence,
+            successor: None,
+        }
+    }
+}
+
+/// Ends an exclusive hold, whether it is in the lock or in the queue, or an unanswered acquire may still put it there. The
+/// lock moves on: to the successor, or to the process that has waited longest.
+#[derive(Clone, Debug)]
+pub(crate) struct Release {
+    pub(crate) key: LockKey,
+    pub(crate) request: ReleaseRequest,
+}
+
+impl Verb for Release {
+    type Reply = ReleaseReply;
+
+    fn lua() -> &'static Script {
+        script!("release")
+    }
+
+    fn call(&self) -> Call {
+        let call = self.request.append_to(Self::lua().on_lock(&self.key));
+        let Some(successor) = self.request.successor else {
+            return call;
+        };
+        let Successor {
+            hold,
+            ttl,
+            entry,
+            order,
+        } = successor;
+        let pass = u8::from(order == Order::QueueFirst);
+        let preferred = u8::from(entry.is_preferred);
+        let [lease, life] = [entry.grant, entry.life].map(in_millis);
+        let call = call.arg(Field(hold)).millis(ttl);
+        call.arg(format!("{pass} {lease} {life} {preferred}"))
+            .told(entry)
+    }
+
+    fn read(&self, reply: Value) -> Result<ReleaseReply, Unexpected> {
+        let parse = |integers: &[i64]| {
+            let (presence, successor) = match *integers {
+                [presence] => (presence, None),
+                [presence, 1, token, lease, at] => {
+                    (presence, Some(AcquireReply::held(token, lease, at)?))
+                }
+                [presence, 0, remaining, now] => {
+                    (presence, Some(AcquireReply::busy(remaining, now)?))
+                }
+                _ => return None,
+            };
+            let presence = match presence {
+                1 => Presence::Present,
+                0 => Presence::Gone,
+                _ => return None,
+            };
+            Some(ReleaseReply {
+                presence,
+                successor,
+            })
+        };
+        let released = match &reply {
+            Value::Int(presence @ 0..=1) => parse(&[*presence]),
+            Value::Int(token) => {
+                let ttl = self.request.successor.map(|successor| successor.ttl);
+                let taken = ttl.and_then(|ttl| AcquireReply::taken(*token, ttl));
+                taken.map(|taken| ReleaseReply {
+                    presence: Presence::Present,
+                    successor: Some(taken),
+                })
+            }
+            reply => integers(reply).as_deref().and_then(parse),
+        };
+        released.ok_or(Unexpected(reply))
+    }
+
+    fn apply(self, state: &mut State, now: Instant) -> ReleaseReply {
+        let key = &self.key;
+        let ReleaseRequest {
+            hold,
+            inbox,
+            tombstone,
+            nested,
+            successor,
+            ..
+        } = self.request;
+        let token = state.held(key, hold, now).map(|lock| lock.token);
+        if token.is_some() {
+            state.free(key);
+        }
+        // What the short way of the script does not see to.
+        let is_general = tombstone || nested || state.line(key, now, |line| line.stands());
+        if tombstone {
+            state.line(key, now, |line| line.bury(now, hold));
+        }
+        if nested {
+            state.line(key, now, |line| line.forget_changes(hold));
+        }
+        let inbox = (!self.request.is_short()).then_some(inbox);
+        match token {
+            Some(token) => ReleaseReply {
+                presence: Presence::Present,
+                successor: move_on(state, key, inbox, successor, token, (is_general, now)),
+            },
+            None => ReleaseReply {
+                presence: Presence::Gone,
+                successor: inbox.and_then(|inbox| give_up(state, key, hold, inbox, successor, now)),
+            },
+        }
+    }
+}
+
+/// A free lock moves: to the successor, or to the process that has waited longest.
+fn move_on(
+    state: &mut State,
+    key: &LockKey,
+    inbox: Option<InboxId>,
+    successor: Option<Successor>,
+    token: u64,
+    (is_general, now): (bool, Instant),
+) -> Option<AcquireReply> {
+    let is_general = is_general || state.time(now).micros <= token;
+    let token = Some(token);
+    let ahead = if successor.is_none_or(|successor| successor.order == Order::QueueFirst) {
+        state.head(key, now)
+    } else {
+        None
+    };
+    match (ahead, successor) {
+        (Some(_), None) => {
+            state.admit(key, token, None, now);
+            None
+        }
+        (Some(ahead), Some(successor)) if Some(ahead.inbox) != inbox => {
+            enter_queue(state, key, successor, now);
+            let remaining = state.admit(key, token, None, now);
+            let now = state.time(now);
+            Some(AcquireReply::Busy { remaining, now })
+        }
+        (_, Some(successor)) => {
+            let Successor {
+                hold, ttl, entry, ..
+            } = successor;
+            let told = entry.tells.then_some(entry.inbox);
+            if let Some(inbox) = inbox {
+                state.line(key, now, |line| line.leave(inbox));
+            }
+            let taken = take(state, key, hold, (ttl, told), token, (is_general, now));
+            Some(taken)
+        }
+        (None, None) => None,
+    }
+}
+
+/// A hold that may have waited only leaves its place in the line to the successor.
+fn give_up(
+    state: &mut State,
+    key: &LockKey,
+    hold: HoldId,
+    inbox: InboxId,
+    successor: Option<Successor>,
+    now: Instant,
+) -> Option<AcquireReply> {
+    let (is_its, is_forgotten) = state.line(key, now, |line| {
+        (line.names(inbox, hold), line.is_forgotten(inbox))
+    });
+    if !is_its && (!is_forgotten || successor.is_some()) {
+        return None;
+    }
+    // Requests may overtake each other: a successor that has the lock by now would get it once
+    // more after its own release.
+    let waits = |successor: &Successor| state.held(key, successor.hold, now).is_none();
+    let Some(successor) = successor.filter(waits) else {
+        state.line(key, now, |line| line.leave(inbox));
+        if state.tidy(key, now) {
+            state.admit(key, None, None, now);
+        }
+        return None;
+    };
+    enter_queue(state, key, successor, now);
+    let lock = state.live_lock(key, now);
+    let remaining = Some(lock.map_or(Duration::ZERO, |lock| lock.expires - now));
+    let now = state.time(now);
+    Some(AcquireReply::Busy { remaining, now })
+}
+
+fn enter_queue(state: &mut State, key: &LockKey, successor: Successor, now: Instant) {
+    let Successor { hold, entry, .. } = successor;
+    let want = Want::Alone { tells: entry.tells };
+    state.line(key, now, |line| {
+        line.stand(now, vec![hold], want, entry, None)
+    });
+}
+
+/// Lets the lock of an exclusive hold stand until it was held for so long, counted from its token; then it ends by itself.
+/// Returns whether it does: not if it was held for so long already, and not if the hold is not in it.
+#[derive(Clone, Debug)]
+pub(crate) struct Retain {
+    pub(crate) key: LockKey,
+    pub(crate) request: ReleaseRequest,
+    pub(crate) min_hold: Duration,
+}
+
+impl Verb for Retain {
+    type Reply = bool;
+
+    fn lua() -> &'static Script {
+        script!("retain")
+    }
+
+    fn call(&self) -> Call {
+        let Self {
+            key,
+            request,
+            min_hold,
+        } = self;
+        let call = Self::lua().on_lock(key).arg(Field(request.hold));
+        let call = call.arg(request.hold.kept()).millis(*min_hold);
+        // Where it is repeated later: the successor may have come and gone.
+        let alone = Release {
+            key: key.clone(),
+            request: ReleaseRequest {
+                successor: None,
+                ..*request
+            },
+        };
+        call.arg(request.marks()).or(alone.call())
+    }
+
+    fn read(&self, reply: Value) -> Result<bool, Unexpected> {
+        value::flag(reply)
+    }
+
+    fn apply(self, state: &mut State, now: Instant) -> bool {
+        let Self {
+            key,
+            request,
+            min_hold,
+        } = self;
+        let time = state.time(now);
+        let lock = state.live_lock(&key, now);
+        let Some(lock) = lock.filter(|lock| lock.names(request.hold)) else {
+            return false;
+        };
+        let token = StoreTime { micros: lock.token };
+        let held_for = time.since(token).unwrap_or_default();
+        let left = min_hold.saturating_sub(held_for);
+        if left.is_zero() {
+            return false;
+        }
+        lock.retain_until(request.hold, now + left);
+        state.line(&key, now, |line| {
+            if request.nested {
+                line.forget_changes(request.hold);
+            }
+            if request.tombstone {
+                line.bury(now, request.hold);
+            }
+        });
+        true
+    }
+}

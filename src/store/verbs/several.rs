@@ -1,0 +1,268 @@
+//! Takes, renews and ends several holds at once.
+
+use std::time::Duration;
+
+use redis::Value;
+use tokio::time::Instant;
+
+use super::{Verb, acquire::AcquireReply};
+use crate::{
+    base::{
+        id::{FencingToken, HoldId},
+        key::LockKey,
+        store_time::StoreTime,
+    },
+    store::{
+        memory::State,
+        redis::{
+            Call, Script, Unexpected,
+            names::{Entries, Field},
+            script,
+            value::{integers, micros},
+        },
+    },
+};
+
+/// How many keys one request names at most, so that no script keeps the server for long.
+pub(crate) const MOST_TOGETHER: usize = 32;
+
+/// A hold of one lock, as one of several.
+pub(crate) type HoldOf = (LockKey, HoldId);
+
+/// What the request of one hold for several locks came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum AcquireAllReply {
+    /// The hold has them all: for each key its token and its lease, counted from the execution of the request.
+    Held {
+        /// The time of the store then.
+        at: StoreTime,
+        locks: Vec<(FencingToken, Duration)>,
+    },
+    /// Nothing was taken: the lock of the key with this index is the first that is not free.
+    Busy { first: usize },
+    /// The hold was ended before this request arrived.
+    Ended,
+}
+
+impl AcquireAllReply {
+    /// What it says of the key with this index.
+    pub(crate) fn part(&self, index: usize) -> AcquireReply {
+        // The request has named no inbox: so it does not stand in a queue, and needs no time of the store.
+        let busy = AcquireReply::Busy {
+            remaining: None,
+            now: StoreTime { micros: 0 },
+        };
+        match self {
+            Self::Held { at, locks } => {
+                locks
+                    .get(index)
+                    .map_or(busy, |&(token, lease)| AcquireReply::Held {
+                        token,
+                        lease,
+                        at: *at,
+                        is_contended: true,
+                    })
+            }
+            Self::Busy { .. } => busy,
+            Self::Ended => AcquireReply::Ended,
+        }
+    }
+}
+
+/// Takes several locks for one hold, or none of them, with leases of this TTL. It takes only locks that are free and that
+/// no process waits for, and never waits. Repeating it for a hold that has them all already returns the same tokens and
+/// leases of at least the TTL. The keys differ, and are [`MOST_TOGETHER`] at most.
+#[derive(Clone, Debug)]
+pub(crate) struct AcquireAll {
+    pub(crate) keys: Vec<LockKey>,
+    pub(crate) hold: HoldId,
+    pub(crate) ttl: Duration,
+}
+
+impl Verb for AcquireAll {
+    type Reply = AcquireAllReply;
+
+    fn lua() -> &'static Script {
+        script!("acquire_all")
+    }
+
+    fn call(&self) -> Call {
+        let Self { keys, hold, ttl } = self;
+        let call = Self::lua().call(3 * keys.len());
+        let call = keys
+            .iter()
+            .fold(call, |call, key| call.arg(key.as_str()).arg(key.line()));
+        let entries = keys.iter().map(Entries);
+        entries.fold(call, Call::arg).arg(Field(*hold)).millis(*ttl)
+    }
+
+    fn read(&self, reply: Value) -> Result<AcquireAllReply, Unexpected> {
+        let count = self.keys.len();
+        let lock = |acquired| match acquired {
+            AcquireReply::Held { token, lease, .. } => Some((token, lease)),
+            _ => None,
+        };
+        let parse = |integers: &[i64]| match *integers {
+            [-1] => Some(AcquireAllReply::Ended),
+            [0, index] => Some(AcquireAllReply::Busy {
+                first: at_index(index, count)?,
+            }),
+            [1, at, ref pairs @ ..] => {
+                let (pairs, []) = pairs.as_chunks::<2>() else {
+                    return None;
+                };
+                let held = |&[token, lease]: &[i64; 2]| lock(AcquireReply::held(token, lease, at)?);
+                let locks = pairs.iter().map(held).collect::<Option<Vec<_>>>();
+                Some(AcquireAllReply::Held {
+                    at: micros(at)?,
+                    locks: locks.filter(|locks| locks.len() == count)?,
+                })
+            }
+            _ => None,
+        };
+        let taken = |token| {
+            let taken = lock(AcquireReply::taken(token, self.ttl)?)?;
+            Some(AcquireAllReply::Held {
+                at: micros(token)?,
+                locks: vec![taken; count],
+            })
+        };
+        let acquired = match &reply {
+            Value::Int(token) => taken(*token),
+            reply => integers(reply).as_deref().and_then(parse),
+        };
+        acquired.ok_or(Unexpected(reply))
+    }
+
+    fn apply(self, state: &mut State, now: Instant) -> AcquireAllReply {
+        let Self { keys, hold, ttl } = self;
+        let mut is_buried = |key| state.line(key, now, |line| line.is_buried(hold));
+        if keys.iter().any(&mut is_buried) {
+            return AcquireAllReply::Ended;
+        }
+        let at = state.time(now);
+        for key in &keys {
+            state.tidy(key, now);
+        }
+        let busy = keys
+            .iter()
+            .position(|key| state.live_lock(key, now).is_some() || state.head(key, now).is_some());
+        let Some(first) = busy else {
+            let token = state.token(now);
+            for key in &keys {
+                state.take(key, &[hold], (ttl, None), token, now);
+            }
+            let locks = vec![(FencingToken(token), ttl); keys.len()];
+            return AcquireAllReply::Held { at, locks };
+        };
+        if keys.iter().any(|key| state.held(key, hold, now).is_none()) {
+            return AcquireAllReply::Busy { first };
+        }
+        let mine = keys.iter().filter_map(|key| {
+            let lock = state.held(key, hold, now)?;
+            lock.lengthen(now, ttl);
+            Some((FencingToken(lock.token), lock.expires - now))
+        });
+        let locks = mine.collect();
+        AcquireAllReply::Held { at, locks }
+    }
+}
+
+/// Makes the leases of exclusive holds last at least the TTL from the execution of the request. Returns the index of the
+/// first hold that is gone.
+#[derive(Clone, Debug)]
+pub(crate) struct RenewAll {
+    pub(crate) holds: Vec<HoldOf>,
+    pub(crate) ttl: Duration,
+}
+
+impl Verb for RenewAll {
+    type Reply = Option<usize>;
+
+    fn lua() -> &'static Script {
+        script!("renew_all")
+    }
+
+    fn call(&self) -> Call {
+        let Self { holds, ttl } = self;
+        let keys = holds.iter().map(|(key, _)| key.as_str());
+        let call = keys.fold(Self::lua().call(holds.len()), Call::arg);
+        fields(call.millis(*ttl), holds)
+    }
+
+    fn read(&self, reply: Value) -> Result<Option<usize>, Unexpected> {
+        match reply {
+            Value::Int(0) => Ok(None),
+            Value::Int(index) => match at_index(index, self.holds.len()) {
+                Some(index) => Ok(Some(index)),
+                None => Err(Unexpected(reply)),
+            },
+            other => Err(Unexpected(other)),
+        }
+    }
+
+    fn apply(self, state: &mut State, now: Instant) -> Option<usize> {
+        let Self { holds, ttl } = self;
+        holds.iter().position(|(key, hold)| {
+            let lock = state.held(key, *hold, now);
+            lock.map(|lock| lock.lengthen(now, ttl)).is_none()
+        })
+    }
+}
+
+/// Ends the holds whose locks no other process waits for. It is for the first attempt, and for holds of which nothing but
+/// the field can be there. Returns for each whether it was ended; the others are as they were.
+#[derive(Clone, Debug)]
+pub(crate) struct ReleaseAll {
+    pub(crate) holds: Vec<HoldOf>,
+}
+
+impl Verb for ReleaseAll {
+    type Reply = Vec<bool>;
+
+    fn lua() -> &'static Script {
+        script!("release_all")
+    }
+
+    fn call(&self) -> Call {
+        let call = Self::lua().call(2 * self.holds.len());
+        let keys = self.holds.iter().map(|(key, _)| key);
+        let call = keys.fold(call, |call, key| call.arg(key.as_str()).arg(key.line()));
+        fields(call, &self.holds)
+    }
+
+    fn read(&self, reply: Value) -> Result<Vec<bool>, Unexpected> {
+        let flag = |integer: i64| match integer {
+            1 => Some(true),
+            0 => Some(false),
+            _ => None,
+        };
+        let released = integers(&reply).filter(|released| released.len() == self.holds.len());
+        let released = released.and_then(|released| released.into_iter().map(flag).collect());
+        released.ok_or(Unexpected(reply))
+    }
+
+    fn apply(self, state: &mut State, now: Instant) -> Vec<bool> {
+        let ended = self.holds.iter().map(|(key, hold)| {
+            let is_released = state.held(key, *hold, now).is_some()
+                && !state.line(key, now, |line| line.stands());
+            if is_released {
+                state.free(key);
+            }
+            is_released
+        });
+        ended.collect()
+    }
+}
+
+/// Appends the hold of each key.
+fn fields(call: Call, holds: &[HoldOf]) -> Call {
+    let fields = holds.iter().map(|&(_, hold)| Field(hold));
+    fields.fold(call, Call::arg)
+}
+
+/// An index of Lua, which counts from 1.
+fn at_index(index: i64, count: usize) -> Option<usize> {
+    let at = usize::try_from(index).ok()?.checked_sub(1)?;
+    (at < count).then_some(at)
+}

@@ -1,0 +1,226 @@
+//! Lets readers into a lock, or into its queue, and out of it.
+
+use std::time::Duration;
+
+use redis::Value;
+use tokio::time::Instant;
+
+use super::{Verb, acquire::AcquireReply, release::ReleaseRequest, renew::Presence};
+use crate::{
+    base::{
+        id::{FencingToken, HoldId},
+        key::LockKey,
+    },
+    store::{
+        memory::{Process, State, Want},
+        queue_entry::QueueEntry,
+        redis::{Call, Script, Unexpected, names::Fields, script, value},
+    },
+};
+
+/// The request of readers of one process.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct ShareRequest {
+    pub(crate) holds: Vec<HoldId>,
+    pub(crate) ttl: Duration,
+    /// With how many holders at most they share it; then they are one.
+    pub(crate) limit: Option<u32>,
+    /// Whether they enter a lock that is shared although others wait for it exclusively.
+    pub(crate) passes: bool,
+    /// How their process waits; `None` if they do not.
+    pub(crate) entry: Option<QueueEntry>,
+}
+
+/// Lets holds share the lock, unless it is held exclusively or a live process waits for it: one reply for each of them,
+/// in their order. Repeating it for a hold that is in already returns its token, and its lease lasts at least the TTL from
+/// then. Holds that are not let in wait as in [`Acquire`](super::acquire::Acquire).
+#[derive(Clone, Debug)]
+pub(crate) struct Share {
+    pub(crate) key: LockKey,
+    pub(crate) request: ShareRequest,
+}
+
+impl Verb for Share {
+    type Reply = Vec<AcquireReply>;
+
+    fn lua() -> &'static Script {
+        script!("share")
+    }
+
+    fn call(&self) -> Call {
+        let ShareRequest {
+            holds,
+            ttl,
+            limit,
+            passes,
+            entry,
+        } = &self.request;
+        let limit = limit.map(|limit| limit.to_string()).unwrap_or_default();
+        let call = Self::lua().on_lock(&self.key).arg(Fields(holds));
+        let call = call.millis(*ttl).arg(limit).arg(u8::from(*passes));
+        match entry {
+            Some(entry) => call
+                .arg(entry.inbox.as_bytes())
+                .millis(entry.grant)
+                .millis(entry.life),
+            None => call,
+        }
+    }
+
+    fn read(&self, reply: Value) -> Result<Vec<AcquireReply>, Unexpected> {
+        self.parse(&reply).ok_or(Unexpected(reply))
+    }
+
+    fn apply(self, state: &mut State, now: Instant) -> Vec<AcquireReply> {
+        let key = &self.key;
+        let ShareRequest {
+            holds,
+            ttl,
+            limit,
+            passes,
+            entry,
+        } = self.request;
+        let mut left = holds.clone();
+        state.line(key, now, |line| left.retain(|hold| !line.is_buried(*hold)));
+        if left.is_empty() {
+            return vec![AcquireReply::Ended; holds.len()];
+        }
+        let mut is_shared = state.tidy(key, now);
+        let is_free = !is_shared && state.live_lock(key, now).is_none();
+        let (inside, outside) = state.within(key, &left, now);
+        if !inside.is_empty() {
+            state.keep_all(key, &inside, ttl, now);
+            is_shared = true;
+        }
+        let is_open = is_free || is_shared;
+        let inbox = entry.map(|entry| entry.inbox);
+        if !outside.is_empty() {
+            let ahead = if is_open { state.head(key, now) } else { None };
+            let is_writer = |ahead: &Process| matches!(ahead.want, Want::Alone { .. });
+            let may_pass = passes && ahead.as_ref().is_some_and(is_writer);
+            let ahead = ahead.map(|ahead| ahead.inbox);
+            let is_first = ahead.is_none_or(|ahead| Some(ahead) == inbox);
+            let is_next = is_open && (is_first || is_shared && may_pass);
+            if is_next && (is_free || state.fits(key, outside.len(), limit, now)) {
+                if let Some(inbox) = inbox {
+                    state.line(key, now, |line| line.leave(inbox));
+                }
+                state.enter(key, &outside, ttl, None, now);
+            } else if let Some(entry) = entry {
+                let want = Want::Shared { limit };
+                let holder = state.live_lock(key, now).and_then(|lock| lock.told);
+                let holder = holder.filter(|_| !is_open);
+                let is_first = state.line(key, now, |line| {
+                    line.stand(now, outside, want, entry, holder)
+                });
+                state.tell_holder(key, holder, is_first, entry.inbox);
+            }
+        }
+        if is_open {
+            state.admit(key, None, inbox.map(|inbox| (inbox, ttl)), now);
+        }
+        let at = state.time(now);
+        let lock = state.live_lock(key, now);
+        let reply = |hold: HoldId| match &lock {
+            Some(lock) if left.contains(&hold) && lock.has(hold) => AcquireReply::Held {
+                token: FencingToken(lock.token),
+                lease: ttl,
+                at,
+                is_contended: true,
+            },
+            lock => AcquireReply::Busy {
+                remaining: lock.as_ref().map(|lock| lock.expires - now),
+                now: at,
+            },
+        };
+        holds.into_iter().map(reply).collect()
+    }
+}
+
+impl Share {
+    fn parse(&self, reply: &Value) -> Option<Vec<AcquireReply>> {
+        let ShareRequest { holds, ttl, .. } = &self.request;
+        let all = |reply| vec![reply; holds.len()];
+        let values = match reply {
+            Value::Int(token) => return Some(all(AcquireReply::taken(*token, *ttl)?)),
+            Value::Array(values) => values,
+            _ => return None,
+        };
+        match values[..] {
+            [Value::Int(-1)] => Some(all(AcquireReply::Ended)),
+            [Value::Int(0), Value::Int(remaining), Value::Int(now)] => {
+                Some(all(AcquireReply::busy(remaining, now)?))
+            }
+            [
+                Value::Int(1),
+                Value::Int(token),
+                Value::Int(remaining),
+                Value::Int(now),
+                ref inside @ ..,
+            ] => {
+                let lease = i64::try_from(ttl.as_millis()).ok()?;
+                let entered = AcquireReply::held(token, lease, now)?;
+                let waits = AcquireReply::busy(remaining, now)?;
+                let inside = inside.iter().map(value::hold).collect::<Option<Vec<_>>>()?;
+                let reply = |hold| {
+                    if inside.contains(hold) {
+                        entered
+                    } else {
+                        waits
+                    }
+                };
+                Some(holds.iter().map(reply).collect())
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Ends a hold that shares the lock, or waits for it. Whoever is first in the queue enters, if there is room now.
+#[derive(Clone, Debug)]
+pub(crate) struct Unshare {
+    pub(crate) key: LockKey,
+    pub(crate) request: ReleaseRequest,
+}
+
+impl Verb for Unshare {
+    type Reply = Presence;
+
+    fn lua() -> &'static Script {
+        script!("unshare")
+    }
+
+    fn call(&self) -> Call {
+        self.request.append_to(Self::lua().on_lock(&self.key))
+    }
+
+    fn read(&self, reply: Value) -> Result<Presence, Unexpected> {
+        value::flag(reply).map(Presence::from)
+    }
+
+    fn apply(self, state: &mut State, now: Instant) -> Presence {
+        let key = &self.key;
+        let ReleaseRequest {
+            hold,
+            inbox,
+            tombstone,
+            nested,
+            ..
+        } = self.request;
+        let token = state.take_out(key, hold, now);
+        state.line(key, now, |line| {
+            line.forget_reader(hold);
+            if tombstone {
+                line.bury(now, hold);
+            }
+            if nested {
+                line.forget_changes(hold);
+            }
+            if token.is_none() && !self.request.is_short() {
+                line.depart(inbox, hold);
+            }
+        });
+        state.settle_and_admit(key, token.unwrap_or(0), now);
+        Presence::from(token.is_some())
+    }
+}

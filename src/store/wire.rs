@@ -1,0 +1,163 @@
+//! What a test puts between the locks and the store in memory. It carries any request, and knows no verb.
+
+use std::{
+    any::Any,
+    fmt,
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use tokio::{sync::watch, time::Instant};
+
+use super::{
+    memory::{MemoryStore, State},
+    messages::{Holders, Listener},
+    verbs::Verb,
+};
+use crate::base::{
+    error::{Effect, StoreError},
+    id::InboxId,
+    store_error::Answer,
+};
+
+/// The way to a store in memory, and what is different about the connection.
+///
+/// A request may be executed at once, late, twice or never, and its answer may be lost.
+pub(crate) trait Wire: fmt::Debug + Send + Sync {
+    /// The store at its end.
+    fn store(&self) -> &MemoryStore;
+
+    /// Carries a request to the store, and the reply back.
+    fn carry(&self, request: Request) -> Answer<Reply>;
+
+    fn connect(&self) -> Answer<()> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn listen(&self, inbox: InboxId, listener: Weak<dyn Listener>) -> bool {
+        self.store().listen(inbox, listener);
+        true
+    }
+
+    fn watch(&self, holders: Weak<dyn Holders>) {
+        self.store().watch(holders);
+    }
+
+    fn check_subscription(&self) {}
+
+    fn suspect(&self, _since: Instant) {}
+
+    fn answers_within(&self) -> Duration {
+        Duration::MAX
+    }
+
+    fn close(&self) {}
+
+    fn disconnects(&self) -> watch::Receiver<u64> {
+        self.store().disconnects()
+    }
+
+    fn connections(&self) -> Option<watch::Receiver<u64>> {
+        None
+    }
+
+    fn connection_epoch(&self) -> u64 {
+        0
+    }
+}
+
+/// What a store has replied to a request, whatever it is.
+pub(crate) type Reply = Box<dyn Any + Send>;
+
+/// Executes a request in a store.
+type Execute = Arc<dyn Fn(&MemoryStore) -> Reply + Send + Sync>;
+
+/// A request on its way. Clones are the same request.
+#[derive(Clone)]
+pub(crate) struct Request {
+    name: &'static str,
+    #[cfg(test)]
+    verb: Arc<dyn Any + Send + Sync>,
+    execute: Execute,
+}
+
+impl Request {
+    pub(super) fn of<V: Verb>(verb: V) -> Self {
+        let name = V::lua().verb();
+        Self::new(name, verb, |verb, state, now| verb.apply(state, now))
+    }
+
+    pub(super) fn new<V: Clone + Send + Sync + 'static, T: Send + 'static>(
+        name: &'static str,
+        verb: V,
+        step: fn(V, &mut State, Instant) -> T,
+    ) -> Self {
+        Self {
+            name,
+            #[cfg(test)]
+            verb: Arc::new(verb.clone()),
+            execute: Arc::new(move |store| {
+                let verb = verb.clone();
+                Box::new(store.execute(|state, now| step(verb, state, now)))
+            }),
+        }
+    }
+
+    /// The name of its script.
+    pub(crate) fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// What is asked, if it is this verb.
+    #[cfg(test)]
+    pub(crate) fn verb<V: 'static>(&self) -> Option<&V> {
+        self.verb.downcast_ref()
+    }
+
+    /// Executes it in the store.
+    pub(crate) fn execute(&self, store: &MemoryStore) -> Reply {
+        (self.execute)(store)
+    }
+}
+
+impl fmt::Debug for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Request").field(&self.name).finish()
+    }
+}
+
+/// The answer of a store at the end of a wire.
+pub(super) fn ask<T: Send + 'static>(wire: &Arc<dyn Wire>, request: Request) -> Answer<T> {
+    let name = request.name;
+    let carried = wire.carry(request);
+    Box::pin(async move {
+        let reply = carried.await?.downcast::<T>();
+        reply.map(|reply| *reply).map_err(|_| {
+            let endpoint = Arc::from("the wire");
+            StoreError::new(
+                name,
+                &endpoint,
+                Effect::Unknown,
+                "the reply to another request",
+            )
+        })
+    })
+}
+
+#[cfg(test)]
+impl MemoryStore {
+    /// Executes a verb now.
+    pub(crate) fn apply<V: Verb>(&self, verb: V) -> V::Reply {
+        self.execute(|state, now| verb.apply(state, now))
+    }
+
+    /// Executes a request when the answer is first polled.
+    pub(crate) fn carry(&self, request: Request) -> Answer<Reply> {
+        let store = self.clone();
+        Box::pin(async move {
+            // Nothing here ever waits, so a loop around a lock would starve its neighbours.
+            tokio::task::coop::consume_budget().await;
+            Ok(request.execute(&store))
+        })
+    }
+}

@@ -1,0 +1,85 @@
+//! The store of one process: what the server executes, as far as it comes through.
+
+use std::{
+    fmt,
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use tokio::{sync::watch, task::coop::consume_budget, time::Instant};
+
+use super::{host::Host, wire::Wire};
+use crate::{
+    base::id::InboxId,
+    store::{self, Answer, Holders, Listener, MemoryStore, Reply, Request, redis::Timeouts},
+};
+
+pub(super) struct Connection(Arc<Wire>);
+
+impl Connection {
+    pub(super) fn new(host: &Arc<Host>, timeouts: Timeouts) -> Self {
+        Self(Arc::new(Wire::new(host, timeouts)))
+    }
+
+    pub(super) fn wire(&self) -> &Wire {
+        &self.0
+    }
+}
+
+impl store::Wire for Connection {
+    fn store(&self) -> &MemoryStore {
+        &self.0.host.store
+    }
+
+    fn carry(&self, request: Request) -> Answer<Reply> {
+        let wire = Arc::clone(&self.0);
+        Box::pin(async move {
+            // Nothing here waits while all is well, so a loop around a lock would starve its neighbours.
+            consume_budget().await;
+            wire.run(request).await
+        })
+    }
+
+    fn connect(&self) -> Answer<()> {
+        let wire = Arc::clone(&self.0);
+        Box::pin(async move { wire.connected().await.map(drop) })
+    }
+
+    fn listen(&self, inbox: InboxId, listener: Weak<dyn Listener>) -> bool {
+        self.0.listen(inbox, listener)
+    }
+
+    fn watch(&self, holders: Weak<dyn Holders>) {
+        self.0.watch(holders);
+    }
+
+    fn suspect(&self, _since: Instant) {
+        self.0.suspect();
+    }
+
+    fn answers_within(&self) -> Duration {
+        self.0.answers_within()
+    }
+
+    fn close(&self) {
+        self.0.close();
+    }
+
+    fn disconnects(&self) -> watch::Receiver<u64> {
+        self.0.watch_disconnects()
+    }
+
+    fn connections(&self) -> Option<watch::Receiver<u64>> {
+        Some(self.0.watch_connections())
+    }
+
+    fn connection_epoch(&self) -> u64 {
+        self.0.epoch()
+    }
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Connection")
+    }
+}

@@ -1,0 +1,354 @@
+//! What lies between one process and the server: a connection for its requests, one for its inbox, and the network below
+//! them.
+//!
+//! The process sees what a real one sees. A request that is sent while the server is silent fails after the response
+//! timeout, and may be executed later; the next one has to connect, for which there is a timeout of its own. Connections
+//! that end are noticed at once, those that are cut off are not. While all is well no timer is armed and no task is woken.
+
+use std::{
+    error::Error,
+    future::pending,
+    mem,
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use tokio::{
+    select,
+    sync::{oneshot, watch},
+};
+
+use super::host::{Condition, Host};
+use crate::{
+    base::{
+        error::{Effect, StoreError},
+        id::InboxId,
+        mutex::Mutex,
+        timer::{Elapsed, timeout},
+    },
+    store::{ForcedMessage, HandoffMessage, Holders, Listener, Reply, Request, redis::Timeouts},
+};
+
+pub(super) struct Wire {
+    pub(super) host: Arc<Host>,
+    timeouts: Timeouts,
+    ends: Mutex<Ends>,
+    /// Counts the losses.
+    disconnects: watch::Sender<u64>,
+    /// Counts the connections for requests.
+    connections: watch::Sender<u64>,
+}
+
+/// What the process has of its connections.
+#[derive(Default)]
+struct Ends {
+    /// Whether nothing comes through, in either direction.
+    is_partitioned: bool,
+    is_closed: bool,
+    /// The number of the connection for requests.
+    connection: Option<u64>,
+    /// How many of them were made.
+    connections: u64,
+    inbox: Option<Inbox>,
+    /// Who is told of the messages to all processes, over the connection for requests.
+    holders: Option<Weak<dyn Holders>>,
+}
+
+struct Inbox {
+    listener: Weak<dyn Listener>,
+    is_open: bool,
+}
+
+/// A connection as a request finds it.
+pub(super) struct Connected {
+    number: u64,
+    /// The count of losses then.
+    disconnects: u64,
+}
+
+/// What happens to it.
+impl Wire {
+    /// The server ends the connections. The process notices, unless it is cut off.
+    pub(super) fn end(&self) {
+        if !self.is_partitioned() {
+            self.lose();
+        }
+    }
+
+    pub(super) fn partition(&self) {
+        self.ends.lock().is_partitioned = true;
+    }
+
+    /// The connections from before turn out to be dead.
+    pub(super) fn heal(&self) {
+        let was_partitioned = mem::take(&mut self.ends.lock().is_partitioned);
+        if was_partitioned {
+            self.lose();
+            self.subscribe_again();
+        }
+    }
+
+    /// The inbox is subscribed to anew, if the server can be reached now.
+    pub(super) fn subscribe_again(&self) {
+        let opened = {
+            let mut ends = self.ends.lock();
+            let is_reachable = self.is_reachable(&ends);
+            let inbox = ends.inbox.as_mut().filter(|_| is_reachable);
+            inbox.and_then(|inbox| inbox.turn(true))
+        };
+        tell_missed(opened);
+    }
+
+    fn lose(&self) {
+        let (was_connected, closed) = {
+            let mut ends = self.ends.lock();
+            let closed = ends.inbox.as_mut().and_then(|inbox| inbox.turn(false));
+            (ends.connection.take().is_some(), closed)
+        };
+        if was_connected || closed.is_some() {
+            self.disconnects.send_modify(|count| *count += 1);
+        }
+        tell_missed(closed);
+    }
+
+    fn is_partitioned(&self) -> bool {
+        self.ends.lock().is_partitioned
+    }
+
+    fn is_reachable(&self, ends: &Ends) -> bool {
+        !ends.is_partitioned && self.host.condition() == Condition::Running
+    }
+}
+
+/// What its process does.
+impl Wire {
+    pub(super) fn new(host: &Arc<Host>, timeouts: Timeouts) -> Self {
+        Self {
+            host: Arc::clone(host),
+            timeouts,
+            ends: Mutex::default(),
+            disconnects: watch::Sender::new(0),
+            connections: watch::Sender::new(0),
+        }
+    }
+
+    /// The present connection, or a new one; `None` while the server is silent.
+    pub(super) fn connect(&self) -> Option<Result<Connected, StoreError>> {
+        let failed = |effect, cause| Some(Err(failure("connect", effect, cause)));
+        let mut ends = self.ends.lock();
+        if ends.is_closed {
+            return failed(Effect::Refused, "the connection is closed");
+        }
+        let is_new = ends.connection.is_none();
+        if is_new {
+            match self.host.condition() {
+                Condition::Running if !ends.is_partitioned => {
+                    ends.connections += 1;
+                    ends.connection = Some(ends.connections);
+                }
+                Condition::Stopped if !ends.is_partitioned => {
+                    return failed(Effect::None, "connection refused");
+                }
+                _ => return None,
+            }
+        }
+        let disconnects = self.disconnects();
+        let connected = |number| {
+            Ok(Connected {
+                number,
+                disconnects,
+            })
+        };
+        let connected = ends.connection.map(connected);
+        drop(ends);
+        if is_new {
+            self.connections.send_modify(|count| *count += 1);
+        }
+        connected
+    }
+
+    pub(super) async fn connected(&self) -> Result<Connected, StoreError> {
+        let limit = self.timeouts.connect;
+        let connecting = self.host.until(|| self.connect());
+        timeout(limit, connecting).await.unwrap_or_else(|Elapsed| {
+            let cause = format!("no connection within {limit:?}");
+            Err(failure("connect", Effect::None, cause))
+        })
+    }
+
+    /// Sends a request, and waits for its answer.
+    pub(super) async fn run(&self, request: Request) -> Result<Reply, StoreError> {
+        let step = request.name();
+        let connected = self.connected().await?;
+        let (answer, mut answered) = oneshot::channel();
+        if !self.is_partitioned() {
+            let host = Arc::clone(&self.host);
+            self.host.receive(Box::new(move || {
+                // The caller may have stopped waiting.
+                let _ = answer.send(request.execute(&host.store));
+            }));
+        }
+        if let Ok(answer) = answered.try_recv() {
+            return Ok(answer);
+        }
+        let limit = self.timeouts.response;
+        let answered = async {
+            match answered.await {
+                Ok(answer) if !self.is_partitioned() => Ok(answer),
+                _ => pending().await,
+            }
+        };
+        let lost = || (self.disconnects() != connected.disconnects).then_some(());
+        select! {
+            biased;
+            answer = timeout(limit, answered) => answer.unwrap_or_else(|Elapsed| {
+                self.discard(connected.number);
+                let cause = format!("no answer within {limit:?}");
+                Err(failure(step, Effect::Unknown, cause))
+            }),
+            () = self.host.until(lost) => {
+                Err(failure(step, Effect::Unknown, "the connection was lost"))
+            }
+        }
+    }
+
+    /// The next request does not use this connection.
+    fn discard(&self, number: u64) {
+        let mut ends = self.ends.lock();
+        ends.connection.take_if(|present| *present == number);
+    }
+
+    /// A request has had no answer. The next one gets another connection, unless all is well by now.
+    pub(super) fn suspect(&self) {
+        let mut ends = self.ends.lock();
+        if !self.is_reachable(&ends) {
+            ends.connection = None;
+        }
+    }
+
+    pub(super) fn answers_within(&self) -> Duration {
+        match self.ends.lock().connection {
+            Some(_) => self.timeouts.response,
+            None => Duration::MAX,
+        }
+    }
+
+    /// Subscribes to the inbox, unless that was done. Returns whether it is open.
+    pub(super) fn listen(self: &Arc<Self>, inbox: InboxId, listener: Weak<dyn Listener>) -> bool {
+        let is_open = {
+            let mut ends = self.ends.lock();
+            if let Some(inbox) = &ends.inbox {
+                return inbox.is_open;
+            }
+            let is_open = !ends.is_closed && self.is_reachable(&ends);
+            ends.inbox = Some(Inbox { listener, is_open });
+            is_open
+        };
+        let listener: Weak<dyn Listener> = Arc::<Self>::downgrade(self);
+        self.host.store.listen(inbox, listener);
+        is_open
+    }
+
+    /// Passes on the messages to all processes.
+    pub(super) fn watch(self: &Arc<Self>, holders: Weak<dyn Holders>) {
+        self.ends.lock().holders = Some(holders);
+        let wire: Weak<dyn Holders> = Arc::<Self>::downgrade(self);
+        self.host.store.watch(wire);
+    }
+
+    pub(super) fn close(&self) {
+        {
+            let mut ends = self.ends.lock();
+            ends.is_closed = true;
+            ends.connection = None;
+            ends.inbox = None;
+        }
+        self.host.changed();
+    }
+
+    fn disconnects(&self) -> u64 {
+        *self.disconnects.borrow()
+    }
+
+    pub(super) fn watch_connections(&self) -> watch::Receiver<u64> {
+        self.connections.subscribe()
+    }
+
+    pub(super) fn watch_disconnects(&self) -> watch::Receiver<u64> {
+        self.disconnects.subscribe()
+    }
+
+    /// Grows with every loss and with every connection.
+    pub(super) fn epoch(&self) -> u64 {
+        self.ends.lock().connections + self.disconnects()
+    }
+
+    /// Who hears the server; `None` while no message comes through.
+    fn listener(&self) -> Option<Arc<dyn Listener>> {
+        let ends = self.ends.lock();
+        let open = ends.inbox.as_ref().filter(|inbox| inbox.is_open);
+        let heard = open.filter(|_| !ends.is_partitioned);
+        heard.and_then(|inbox| inbox.listener.upgrade())
+    }
+}
+
+impl Holders for Wire {
+    fn forced(&self, message: ForcedMessage) {
+        let holders = {
+            let ends = self.ends.lock();
+            let is_heard = ends.connection.is_some() && !ends.is_partitioned;
+            let holders = ends.holders.as_ref().filter(|_| is_heard);
+            holders.and_then(Weak::upgrade)
+        };
+        if let Some(holders) = holders {
+            holders.forced(message);
+        }
+    }
+}
+
+impl Inbox {
+    /// Returns who may have missed messages, or will, if that is new.
+    fn turn(&mut self, is_open: bool) -> Option<Weak<dyn Listener>> {
+        let was_open = mem::replace(&mut self.is_open, is_open);
+        (was_open != is_open).then(|| Weak::clone(&self.listener))
+    }
+}
+
+fn tell_missed(listener: Option<Weak<dyn Listener>>) {
+    if let Some(listener) = listener.as_ref().and_then(Weak::upgrade) {
+        listener.missed();
+    }
+}
+
+fn failure(
+    step: &'static str,
+    effect: Effect,
+    cause: impl Into<Box<dyn Error + Send + Sync>>,
+) -> StoreError {
+    StoreError::new(step, &Arc::from("the server in memory"), effect, cause)
+}
+
+/// The server speaks here.
+impl Listener for Wire {
+    fn handoff(&self, message: HandoffMessage) {
+        if let Some(listener) = self.listener() {
+            listener.handoff(message);
+        }
+    }
+
+    fn contended(&self, key: &str) {
+        if let Some(listener) = self.listener() {
+            listener.contended(key);
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.listener().is_none_or(|listener| listener.is_idle())
+    }
+
+    fn missed(&self) {
+        if let Some(listener) = self.listener() {
+            listener.missed();
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Requests of each verb, for their replies to be read.
+
+use std::time::Duration;
+
+use redis::Value;
+
+use crate::{
+    base::{
+        id::{HoldId, InboxId, Owner},
+        key::LockKey,
+        mode::Mode,
+    },
+    store::{
+        Acquire, AcquireAll, AcquireAllReply, AcquireReply, AcquireRequest, ForceRelease, Inspect,
+        Order, Presence, QueueEntry, Release, ReleaseAll, ReleaseReply, ReleaseRequest, Renew,
+        RenewAll, Retain, Seen, Snapshot, Successor, Verb, redis::Unexpected,
+    },
+};
+
+type Read<T> = Result<T, Unexpected>;
+
+fn key() -> LockKey {
+    LockKey::new("", "key").unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn hold() -> HoldId {
+    Owner::new().next_hold()
+}
+
+fn of_several(count: usize) -> Vec<(LockKey, HoldId)> {
+    vec![(key(), hold()); count]
+}
+
+fn release(ttl: Option<Duration>) -> ReleaseRequest {
+    let inbox = InboxId::new();
+    let successor = |ttl| Successor {
+        hold: hold(),
+        ttl,
+        entry: QueueEntry {
+            inbox,
+            grant: ttl,
+            life: ttl,
+            tells: false,
+            is_preferred: false,
+        },
+        order: Order::QueueFirst,
+    };
+    ReleaseRequest {
+        hold: hold(),
+        mode: Mode::Exclusive,
+        inbox,
+        tombstone: false,
+        nested: false,
+        placeless: false,
+        successor: ttl.map(successor),
+        min_hold: None,
+    }
+}
+
+/// Asked for a lease of `ttl`.
+pub(super) fn acquired(reply: Value, ttl: Duration) -> Read<AcquireReply> {
+    let request = AcquireRequest {
+        hold: hold(),
+        ttl,
+        entry: None,
+    };
+    let key = key();
+    Acquire { key, request }.read(reply)
+}
+
+/// Asked with a successor that wants a lease of `ttl`, if any.
+pub(super) fn released(reply: Value, ttl: Option<Duration>) -> Read<ReleaseReply> {
+    let (key, request) = (key(), release(ttl));
+    Release { key, request }.read(reply)
+}
+
+pub(super) fn flag(reply: Value) -> Read<bool> {
+    let retain = Retain {
+        key: key(),
+        request: release(None),
+        min_hold: Duration::ZERO,
+    };
+    retain.read(reply)
+}
+
+pub(super) fn presence(reply: Value) -> Read<Presence> {
+    let (key, hold, ttl) = (key(), hold(), Duration::ZERO);
+    Renew { key, hold, ttl }.read(reply)
+}
+
+pub(super) fn fields(reply: Value) -> Read<Vec<Vec<u8>>> {
+    let seen = Seen {
+        fields: Vec::new(),
+        token: None,
+    };
+    let key = key();
+    ForceRelease { key, seen }.read(reply)
+}
+
+pub(super) fn snapshot(reply: Value) -> Read<Option<Snapshot>> {
+    Inspect::of(&key()).read(reply)
+}
+
+/// Asked for so many leases of `ttl`.
+pub(super) fn acquired_all(reply: Value, count: usize, ttl: Duration) -> Read<AcquireAllReply> {
+    let (keys, hold) = (vec![key(); count], hold());
+    AcquireAll { keys, hold, ttl }.read(reply)
+}
+
+pub(super) fn renewed_all(reply: Value, count: usize) -> Read<Option<usize>> {
+    let (holds, ttl) = (of_several(count), Duration::ZERO);
+    RenewAll { holds, ttl }.read(reply)
+}
+
+pub(super) fn released_all(reply: Value, count: usize) -> Read<Vec<bool>> {
+    let holds = of_several(count);
+    ReleaseAll { holds }.read(reply)
+}

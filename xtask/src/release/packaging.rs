@@ -1,0 +1,91 @@
+//! Whether the packaging has changed since the state that landed last, as far as git knows that state.
+
+use crate::run::root;
+use std::env;
+use std::process::Command;
+
+/// What says which packages there are and on what they depend, what no other check compiles, and the checks themselves.
+const PACKAGING: [&str; 5] = [
+    "*Cargo.toml",
+    "*Cargo.lock",
+    "benches/peers/*.rs",
+    "fuzz/*.rs",
+    "xtask/src/release*",
+];
+
+/// The branch on which changes land, the one of the remote first.
+const BRANCHES: [&str; 2] = ["origin/main", "main"];
+
+/// Whether it has, or may have. What is not committed yet counts as well.
+pub(crate) fn changed() -> bool {
+    let named = env::var("REENTRY_LANDED").ok();
+    let Some(landed) = named.or_else(|| landed(git)) else {
+        return true;
+    };
+    let diff = [&["diff", "--quiet", &landed, "--"][..], &PACKAGING].concat();
+    git(&diff).is_none()
+}
+
+/// The commit of the branch on which the current one is based; its parent if it is on the branch itself. Nothing where
+/// a part of the history is missing.
+fn landed(git: impl Fn(&[&str]) -> Option<String>) -> Option<String> {
+    if git(&["rev-parse", "--is-shallow-repository"])? != "false" {
+        return None;
+    }
+    let head = git(&["rev-parse", "HEAD"])?;
+    let bases = BRANCHES.map(|branch| git(&["merge-base", "HEAD", branch]));
+    let base = bases.into_iter().flatten().find(|base| *base != head);
+    base.or_else(|| git(&["rev-parse", "--verify", "HEAD^"]))
+}
+
+/// What git says; nothing if it fails.
+fn git(words: &[&str]) -> Option<String> {
+    let output = Command::new("git").args(words).current_dir(root()).output();
+    let output = output.ok().filter(|output| output.status.success())?;
+    Some(String::from_utf8(output.stdout).ok()?.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A git that gives these answers and fails with everything else.
+    fn landed_by(answers: &[(&str, &str)]) -> Option<String> {
+        landed(|words| {
+            let words = words.join(" ");
+            let answer = answers.iter().find(|(asked, _)| *asked == words)?;
+            Some(answer.1.to_owned())
+        })
+    }
+
+    const COMPLETE: (&str, &str) = ("rev-parse --is-shallow-repository", "false");
+    const HEAD: (&str, &str) = ("rev-parse HEAD", "c");
+    const PARENT: (&str, &str) = ("rev-parse --verify HEAD^", "b");
+
+    #[test]
+    fn a_branch_is_compared_with_where_it_began() {
+        let began = ("merge-base HEAD main", "a");
+        let landed = landed_by(&[COMPLETE, HEAD, PARENT, began]);
+        assert_eq!(landed.as_deref(), Some("a"));
+        // What was not pushed has not landed.
+        let pushed = ("merge-base HEAD origin/main", "a");
+        let local = ("merge-base HEAD main", "c");
+        let landed = landed_by(&[COMPLETE, HEAD, PARENT, pushed, local]);
+        assert_eq!(landed.as_deref(), Some("a"));
+    }
+
+    #[test]
+    fn a_commit_that_landed_is_compared_with_its_parent() {
+        let local = ("merge-base HEAD main", "c");
+        let landed = landed_by(&[COMPLETE, HEAD, PARENT, local]);
+        assert_eq!(landed.as_deref(), Some("b"));
+    }
+
+    #[test]
+    fn nothing_is_known_of_a_history_with_gaps() {
+        let shallow = ("rev-parse --is-shallow-repository", "true");
+        assert_eq!(landed_by(&[shallow, HEAD, PARENT]), None);
+        assert_eq!(landed_by(&[COMPLETE, HEAD]), None);
+        assert_eq!(landed_by(&[]), None);
+    }
+}
