@@ -10,7 +10,7 @@ use crate::{
         options::{DepthSync, OnLost, Options, Queueing, Reentrancy, WaitLimit},
     },
     store::{
-        redis::{Servers, source::Source},
+        redis::{Servers, link::source::Source},
         waits::Enclosing,
     },
 };

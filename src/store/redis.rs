@@ -10,7 +10,10 @@ use redis::Value;
 use tokio::{sync::watch, time::Instant};
 
 use self::{
-    common::Common, failure::DriverError, inbox::Inbox, outages::Outages, source::Source,
+    connect::common::Common,
+    failure::DriverError,
+    inbox::Inbox,
+    link::{outages::Outages, source::Source},
     topology::Topology,
 };
 use super::{
@@ -25,44 +28,34 @@ use crate::base::{
     store_error::Answer,
 };
 
-mod address;
-mod attempt;
+mod answer_pace;
 mod call;
-mod cluster;
-mod common;
-mod confirmer;
 mod connect;
-mod connection;
 mod failure;
-mod history;
 mod in_flight;
 mod inbox;
+pub(crate) mod link;
 pub(crate) mod message;
 pub(crate) mod names;
-mod outages;
-mod pace;
-pub(crate) mod pushes;
-mod recent;
+mod replicas;
 mod scan;
 mod script;
-mod sentinels;
-mod servers;
-pub(crate) mod source;
 mod topology;
 mod traffic;
 pub(crate) mod value;
 
-pub use self::servers::Servers;
+pub use self::topology::servers::Servers;
 #[cfg(feature = "__admin")]
-pub use self::servers::seeds::Seeds;
+pub use self::topology::servers::seeds::Seeds;
 pub(crate) use self::{
     call::{Call, in_millis},
+    link::source::Timeouts,
     script::{Script, script},
+    topology::servers::Origin,
     value::Unexpected,
 };
 #[cfg(any(test, fuzzing))]
-pub(crate) use self::{names::properties::key, servers::properties::url};
-pub(crate) use self::{servers::Origin, source::Timeouts};
+pub(crate) use self::{names::properties::key, topology::servers::properties::url};
 
 /// Redis: one server, the one that is the primary, or a cluster.
 #[derive(Debug)]

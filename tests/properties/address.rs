@@ -7,7 +7,7 @@ use redis::{ConnectionAddr, ProtocolVersion};
 use super::{Of, Origin};
 use crate::{
     base::error::LockError,
-    store::redis::{
+    store::redis::link::{
         address::{Address, list},
         source::Source,
     },

@@ -10,7 +10,7 @@ use deadpool_redis::{Connection, Pool, PoolError};
 use super::LocksBuilder;
 use crate::{
     base::error::{Effect, StoreError},
-    store::redis::{
+    store::redis::link::{
         pushes::Receiver,
         source::{Limit, Opened, Opening, Source, Timeouts, refused},
     },

@@ -156,7 +156,7 @@ impl Call {
 
 /// How a command is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(crate) enum Way {
     Plain,
     /// To the server to which the slot is being moved: `ASKING` goes before it, in one piece, so that no other command
     /// on the connection comes in between.

@@ -2,7 +2,6 @@
 
 use std::{
     fmt,
-    pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
@@ -10,39 +9,41 @@ use std::{
     time::Duration,
 };
 
-use futures_util::{FutureExt, future::Shared};
 use redis::Value;
 use tokio::{sync::watch, time::Instant};
 
-use self::breaker::Breaker;
-use super::{
-    call::{Call, Way},
+use self::{
     common::{Common, Role},
     connection::{Cause, Connection, Fault},
+};
+use super::{
+    call::{Call, Way},
     failure,
-    history::History,
-    source::Source,
+    link::{attempt::Attempt, breaker::Breaker, kept::Kept, source::Source},
+    replicas::replication_id::ReplicationId,
     value::Unexpected,
 };
 use crate::base::{
     error::{Effect, StoreError},
     events,
     mutex::Mutex,
-    timer::timeout,
 };
 
-mod breaker;
+pub(super) mod common;
+pub(super) mod connection;
 mod opening;
 pub(super) mod passage;
+mod recent_releases;
 
 /// The least time between two suspicions by which a connection is given up.
 const SUSPICIONS: Duration = Duration::from_millis(500);
 
 /// Keeps a connection for commands.
-pub(super) struct Connector {
+pub(crate) struct Connector {
     source: Arc<dyn Source>,
     common: Common,
     state: Mutex<State>,
+    connecting: Attempt,
     /// Counts the connections that were lost.
     losses: AtomicU64,
     /// Counts those that were lost or given up.
@@ -58,29 +59,20 @@ pub(super) struct Connector {
 
 #[derive(Debug, Default)]
 struct State {
-    connection: Option<Arc<Connection>>,
-    is_closed: bool,
-    connecting: Option<Connecting>,
-    /// How many attempts to connect there have been.
-    attempts: u64,
-    /// The latest of those whose connection leads to the wrong server by now.
+    kept: Kept<Arc<Connection>>,
+    /// The latest of the attempts whose connection leads to the wrong server by now.
     moved: u64,
-    /// That of the server that was connected to last.
-    history: Option<History>,
+    /// The replication ID of the server that was connected to last.
+    replication_id: Option<ReplicationId>,
     breaker: Breaker,
     /// When a connection was given up for a suspicion.
     suspected: Option<Instant>,
 }
 
-/// An attempt to connect, shared by all requests that wait for it. It runs as a task of its own, so that a
-/// request which is dropped does not cut it off. `None` if its runtime was shut down meanwhile.
-type Connecting =
-    Shared<Pin<Box<dyn Future<Output = Option<Result<Arc<Connection>, StoreError>>> + Send>>>;
-
 impl State {
     /// The connection, unless others were lost since it was made.
     fn present(&self, losses: u64) -> Option<&Arc<Connection>> {
-        self.connection.as_ref().filter(|it| it.losses == losses)
+        self.kept.present().filter(|it| it.losses == losses)
     }
 }
 
@@ -88,6 +80,7 @@ impl Connector {
     /// Connects nowhere yet.
     pub(super) fn new(source: Arc<dyn Source>, common: Common, role: impl Role + 'static) -> Self {
         Self {
+            connecting: Attempt::new(source.endpoint()),
             source,
             common,
             state: Mutex::default(),
@@ -114,8 +107,7 @@ impl Connector {
         let concerns = {
             let mut state = self.state.lock();
             state.moved = state.moved.max(number);
-            let present = state.connection.as_ref().map(|it| it.number);
-            present == Some(number) || state.connecting.is_some() && state.attempts == number
+            state.kept.has_or_awaits(number)
         };
         if concerns {
             self.lose();
@@ -220,74 +212,53 @@ impl Connector {
     /// The connection that is there, or another one.
     pub(super) async fn connection(self: &Arc<Self>) -> Result<Arc<Connection>, StoreError> {
         loop {
-            let connecting = {
-                let mut state = self.state.lock();
-                let losses = self.losses.load(Relaxed);
-                if let Some(connection) = state.present(losses) {
-                    return Ok(Arc::clone(connection));
-                }
-                if state.is_closed {
-                    return Err(self.error(Effect::Refused, "it was closed"));
-                }
-                if state.connecting.is_none() {
-                    state.attempts += 1;
-                    self.begin_epoch();
-                    state.connecting = Some(self.start_connecting(state.attempts, losses));
-                }
-                state.connecting.clone()
-            };
-            let Some(connecting) = connecting else {
-                continue;
-            };
-            // It has a limit of its own, but never reaches it in a runtime that is not driven.
-            let limit = self.common.timeouts.connect.saturating_mul(3);
-            let result = timeout(limit, connecting.clone()).await;
-            if let Ok(Some(Ok(connection))) = result {
+            if let Some(connection) = self.connected().await? {
                 return Ok(connection);
-            }
-            // The next request makes an attempt of its own.
-            let mut state = self.state.lock();
-            let present = state.connecting.as_ref();
-            if present.is_some_and(|present| present.ptr_eq(&connecting)) {
-                state.connecting = None;
-            }
-            if let Ok(Some(Err(error))) = result {
-                return Err(error);
             }
         }
     }
 
-    fn start_connecting(self: &Arc<Self>, number: u64, losses: u64) -> Connecting {
+    /// The connection that is there, or the one that an attempt has made. `None` if another request has found it useless.
+    async fn connected(self: &Arc<Self>) -> Result<Option<Arc<Connection>>, StoreError> {
+        if let Some(connection) = self.present() {
+            return Ok(Some(connection));
+        }
+        let is_closed = || self.state.lock().kept.is_closed();
+        if is_closed() {
+            return Err(self.error(Effect::Refused, "it was closed"));
+        }
+        let is_needless = || self.is_connected() || is_closed();
+        // It has a limit of its own, but never reaches it in a runtime that is not driven.
+        let limit = self.common.timeouts.connect.saturating_mul(3);
+        let begin = || self.connect();
+        self.connecting.outcome(limit, is_needless, begin).await?;
+        // One that was lost meanwhile is used as well: that is a failure.
+        Ok(self.state.lock().kept.present().cloned())
+    }
+
+    /// Begins an attempt to connect.
+    fn connect(self: &Arc<Self>) -> impl Future<Output = Result<(), StoreError>> + use<> {
+        let losses = self.losses.load(Relaxed);
+        let number = self.state.lock().kept.begin();
+        self.begin_epoch();
         let connector = Arc::clone(self);
-        let task = tokio::spawn(async move {
-            let connection = connector.open(number, losses).await.map(Arc::new);
-            let mut state = connector.state.lock();
-            // An attempt that was given up must not replace what came after it.
-            if state.attempts == number {
-                state.connecting = None;
-                state.connection = connection.clone().ok().filter(|_| !state.is_closed);
-            }
-            drop(state);
-            if connection.is_ok() {
+        async move {
+            let opened = connector.open(number, losses).await.map(Arc::new);
+            let (connection, opened) = (opened.as_ref().ok().cloned(), opened.map(drop));
+            let unkept = connector.state.lock().kept.keep(number, connection);
+            drop(unkept);
+            if opened.is_ok() {
                 connector.common.made.send_modify(|count| *count += 1);
             }
-            connection
-        });
-        let panicked = self.error(Effect::Refused, "the attempt to connect panicked");
-        let result: Pin<Box<dyn Future<Output = _> + Send>> = Box::pin(async {
-            match task.await {
-                Ok(result) => Some(result),
-                Err(error) => error.is_panic().then_some(Err(panicked)),
-            }
-        });
-        result.shared()
+            opened
+        }
     }
 
     /// Others know so many replicas of the server.
     pub(super) fn has_replicas(&self, replicas: u32) {
         self.replicas.store(replicas, Relaxed);
-        if let Some(history) = &self.state.lock().history {
-            history.raise(replicas);
+        if let Some(replication_id) = &self.state.lock().replication_id {
+            replication_id.raise(replicas);
         }
     }
 
@@ -304,11 +275,7 @@ impl Connector {
 
     /// Closes the connection, and makes no other one.
     pub(super) fn close(&self) {
-        let connection = {
-            let mut state = self.state.lock();
-            state.is_closed = true;
-            state.connection.take()
-        };
+        let connection = self.state.lock().kept.close();
         drop(connection);
         self.source.close();
     }
@@ -321,8 +288,7 @@ impl Connector {
         if state.suspected.is_some_and(|at| now < at + SUSPICIONS) {
             return;
         }
-        let is_late = |connection: &mut Arc<Connection>| connection.is_late(since);
-        let suspect = state.connection.take_if(is_late);
+        let suspect = state.kept.forget_if(|connection| connection.is_late(since));
         state.suspected = suspect.as_ref().map(|_| now).or(state.suspected);
         drop(state);
         drop(suspect);
@@ -330,8 +296,7 @@ impl Connector {
 
     /// Forgets a connection that failed, unless it has been replaced already.
     pub(super) fn discard(&self, failed: u64) {
-        let is_failed = |connection: &mut Arc<Connection>| connection.number == failed;
-        let discarded = self.state.lock().connection.take_if(is_failed);
+        let discarded = self.state.lock().kept.forget(failed);
         if discarded.is_some() {
             self.ends.send_modify(|count| *count += 1);
         }

@@ -20,7 +20,7 @@ use self::{
     stage::Stage,
     subscriber::{Check, Lost, Subscriber},
 };
-use super::source::{Source, Timeouts};
+use super::link::source::{Source, Timeouts};
 use crate::{
     base::{id::InboxId, mutex::Mutex, throttle::Throttle},
     store::messages::Listener,

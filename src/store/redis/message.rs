@@ -7,7 +7,7 @@ use crate::store::messages::{ForcedMessage, HandoffMessage};
 
 /// A message to an inbox.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Message {
+pub(crate) enum Message {
     /// A lock has moved: holds, joined by commas, token, time in µs, lease in ms, key.
     Handoff(HandoffMessage),
     /// Another process has come to wait for a lock: `contended`, key.

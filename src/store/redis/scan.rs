@@ -6,8 +6,7 @@ use redis::{FromRedisValue, Value, cmd};
 
 use super::{
     call::{Call, Way},
-    common::Common,
-    connect::Connector,
+    connect::{Connector, common::Common},
     topology::Topology,
     value::Unexpected,
 };
@@ -71,7 +70,7 @@ async fn look_through(
     };
     let passage = connector.passage().await?;
     let connection = &passage.connection;
-    let history = connection.history.id();
+    let history = connection.replication_id.id();
     let goes_on = |at: &InServer| at.server == *server && at.history == *history;
     let mut at = match present.filter(goes_on) {
         Some(at) => at,

@@ -5,13 +5,14 @@ use std::{sync::Arc, time::Duration};
 use redis::Value;
 use tokio::time::Instant;
 
+use self::cluster::Cluster;
 use super::{
     call::Call,
-    cluster::Cluster,
-    common::{Common, Role},
-    connect::Connector,
-    outages::Outages,
-    source::Source,
+    connect::{
+        Connector,
+        common::{Common, Role},
+    },
+    link::{outages::Outages, source::Source},
     value::Unexpected,
 };
 use crate::base::{
@@ -21,9 +22,14 @@ use crate::base::{
     store_error::Answer,
 };
 
+mod ask_most;
+mod cluster;
+mod sentinels;
+pub(super) mod servers;
+
 /// Where requests go.
 #[derive(Clone, Debug)]
-pub(super) enum Topology {
+pub(crate) enum Topology {
     One(Arc<Connector>),
     Cluster(Arc<Cluster>),
 }

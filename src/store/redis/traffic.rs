@@ -25,7 +25,7 @@ use tokio::{
     time::Instant,
 };
 
-use super::{in_flight::InFlight, pace::Pace};
+use super::{answer_pace::AnswerPace, in_flight::InFlight};
 use crate::base::{
     mutex::Mutex,
     timer::{Elapsed, Sleep, after, sleep_until, timeout_at},
@@ -33,7 +33,7 @@ use crate::base::{
 
 /// The requests on one connection.
 #[derive(Debug)]
-pub(super) struct Traffic {
+pub(crate) struct Traffic {
     state: Mutex<State>,
     /// The runtime of the check. `None` if there is no check.
     home: Option<Id>,
@@ -45,13 +45,13 @@ pub(super) struct Traffic {
 
 #[derive(Debug)]
 struct State {
-    pace: Pace,
+    pace: AnswerPace,
     in_flight: InFlight,
 }
 
 impl Traffic {
     /// That of a connection which was made on another runtime, perhaps: each request has a timer.
-    pub(super) fn unchecked(pace: Pace) -> Arc<Self> {
+    pub(super) fn unchecked(pace: AnswerPace) -> Arc<Self> {
         Arc::new(Self::new(pace, None))
     }
 
@@ -60,7 +60,7 @@ impl Traffic {
     /// # Panics
     ///
     /// Outside of a tokio runtime.
-    pub(super) fn checked(pace: Pace) -> Arc<Self> {
+    pub(super) fn checked(pace: AnswerPace) -> Arc<Self> {
         let traffic = Arc::new(Self::new(pace, Some(Handle::current().id())));
         let sooner = Arc::clone(&traffic.sooner);
         drop(tokio::spawn(check(Arc::downgrade(&traffic), sooner)));
@@ -72,7 +72,7 @@ impl Traffic {
         self.home.is_some()
     }
 
-    fn new(pace: Pace, home: Option<Id>) -> Self {
+    fn new(pace: AnswerPace, home: Option<Id>) -> Self {
         let in_flight = InFlight::default();
         Self {
             state: Mutex::new(State { pace, in_flight }),
@@ -251,8 +251,8 @@ mod tests {
         Duration::from_millis(millis)
     }
 
-    fn pace() -> Pace {
-        Pace::new(millis(1))
+    fn pace() -> AnswerPace {
+        AnswerPace::new(millis(1))
     }
 
     /// What becomes of a request with this answer.

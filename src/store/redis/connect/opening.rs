@@ -5,23 +5,22 @@ use std::sync::{Arc, OnceLock, Weak, atomic::Ordering::Relaxed};
 use futures_util::future::join;
 use tokio::time::Instant;
 
-use super::{
-    super::{
-        common::Common,
-        confirmer::Confirmer,
-        connection::Connection,
-        history::History,
-        pace::Pace,
-        pushes,
-        source::{Following, Limit, Opened, open},
+use super::{Connector, common::Common, connection::Connection};
+use crate::{
+    base::{
+        error::{Effect, StoreError},
+        events,
+        metrics::Purpose,
+    },
+    store::redis::{
+        answer_pace::AnswerPace,
+        link::{
+            pushes,
+            source::{Following, Limit, Opened, open},
+        },
+        replicas::{confirmer::Confirmer, replication_id::ReplicationId},
         traffic::Traffic,
     },
-    Connector,
-};
-use crate::base::{
-    error::{Effect, StoreError},
-    events,
-    metrics::Purpose,
 };
 
 impl Connector {
@@ -60,7 +59,7 @@ impl Connector {
             following,
             is_own,
         } = opening.await?;
-        let pace = Pace::new(begun.elapsed());
+        let pace = AnswerPace::new(begun.elapsed());
         let limit = timeouts.connect.min(timeouts.response);
         let subscribing = async {
             if watched.get().is_none() || !is_own {
@@ -69,12 +68,13 @@ impl Connector {
             let task = pushes::subscribe(&driver, limit).await;
             task.as_ref().map(Following::new)
         };
-        let (history, subscribing) = join(History::of(&driver, limit), subscribing).await;
+        let (replication_id, subscribing) =
+            join(ReplicationId::of(&driver, limit), subscribing).await;
         // Where it does not say so, it may be another one each time.
-        let history =
-            history.unwrap_or_else(|| History::new(format!("{endpoint} {number}").into()));
-        history.raise(replicas.max(self.replicas.load(Relaxed)));
-        let history = self.recognise(history);
+        let replication_id = replication_id
+            .unwrap_or_else(|| ReplicationId::new(format!("{endpoint} {number}").into()));
+        replication_id.raise(replicas.max(self.replicas.load(Relaxed)));
+        let replication_id = self.recognise(replication_id);
         let traffic = if is_own {
             Traffic::checked(pace)
         } else {
@@ -85,8 +85,8 @@ impl Connector {
         let connection = Connection {
             driver,
             endpoint,
-            confirmer: Confirmer::new(again, *timeouts, history.clone()),
-            history,
+            confirmer: Confirmer::new(again, *timeouts, replication_id.clone()),
+            replication_id,
             number,
             losses,
             traffic,
@@ -103,20 +103,20 @@ impl Connector {
     }
 
     /// The locks may be lost with a server that has another history than the one before it.
-    fn recognise(&self, history: History) -> History {
+    fn recognise(&self, replication_id: ReplicationId) -> ReplicationId {
         let before = {
             let mut state = self.state.lock();
-            match &state.history {
-                Some(known) if *known == history => {
-                    known.join(&history);
+            match &state.replication_id {
+                Some(known) if *known == replication_id => {
+                    known.join(&replication_id);
                     return known.clone();
                 }
-                _ => state.history.replace(history.clone()),
+                _ => state.replication_id.replace(replication_id.clone()),
             }
         };
         if before.is_some() {
             self.role.lost();
         }
-        history
+        replication_id
     }
 }

@@ -11,7 +11,7 @@ use tokio::{select, sync::watch, task::AbortHandle, time::Instant};
 
 use super::{
     Connector,
-    breaker::{Breaker, Pass, Step},
+    connection::{Cause, Connection, Fault},
 };
 use crate::{
     base::{
@@ -20,8 +20,8 @@ use crate::{
     },
     store::redis::{
         call::{Call, Way},
-        connection::{Cause, Connection, Fault},
         failure::{refuses_all, refuses_to_write},
+        link::breaker::{Breaker, Pass, Step},
     },
 };
 
@@ -96,10 +96,14 @@ impl Connector {
                 wait(&mut news, step).await;
                 continue;
             };
-            let connection = self.connection().await;
+            let connection = self.connected().await;
             let connection = connection.inspect_err(|error| {
                 self.tell(|breaker, now| breaker.failed(pass, error.clone(), now));
             })?;
+            // The request that found it useless has told the breaker.
+            let Some(connection) = connection else {
+                continue;
+            };
             // One that was lost meanwhile is used as well: that is a failure.
             if let Some((pass, trial)) = self.pass(pass) {
                 return Ok(Passage {

@@ -19,9 +19,11 @@ use crate::{
         messages::Listener,
         redis::{
             failure::{self, DriverError},
+            link::{
+                pushes::Receiver,
+                source::{Following, Limit, Opened, Source, Timeouts, open},
+            },
             message::Message,
-            pushes::Receiver,
-            source::{Following, Limit, Opened, Source, Timeouts, open},
         },
     },
 };

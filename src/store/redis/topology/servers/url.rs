@@ -5,7 +5,7 @@ use redis::parse_redis_url;
 use super::{DATABASE, Login, Servers};
 use crate::{
     base::error::LockError,
-    store::redis::address::{Address, LETTERS, is_cut, refused},
+    store::redis::link::address::{Address, LETTERS, is_cut, refused},
 };
 
 /// What the query of a URL with sentinels may say.

@@ -3,7 +3,12 @@
 use redis::{ErrorKind, ServerErrorKind};
 
 use super::map::named;
-use crate::store::redis::{address::Place, call::Way, connection::Cause, failure::condition};
+use crate::store::redis::{
+    call::Way,
+    connect::connection::Cause,
+    failure::condition,
+    link::address::{Place, host_and_port},
+};
 
 /// Where a server says that a request is to go, and how.
 pub(super) fn redirection(cause: &Cause, asked: &Place) -> Option<(Place, Way)> {
@@ -34,31 +39,25 @@ pub(super) fn may_be_elsewhere(cause: &Cause) -> bool {
 
 /// The place in a redirection of the server at `asked`: `host:port`, or `:port` where it does not know its own name.
 fn redirected(address: &str, asked: &Place) -> Option<Place> {
-    let (host, port) = address.rsplit_once(':')?;
+    let (host, port) = host_and_port(address)?;
     let host = host.trim_start_matches('[').trim_end_matches(']');
-    Some(Place {
-        host: named(host, asked),
-        port: port.parse().ok()?,
-    })
+    Some(Place::new(named(host, asked), port?))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn place(host: &str, port: u16) -> Place {
-        Place {
-            host: host.to_owned(),
-            port,
-        }
-    }
-
     #[test]
     fn a_redirection_without_a_host_leads_to_another_port() {
-        let asked = place("asked", 1);
-        assert_eq!(redirected("10.0.0.1:7", &asked), Some(place("10.0.0.1", 7)));
-        assert_eq!(redirected("[::1]:7", &asked), Some(place("::1", 7)));
-        assert_eq!(redirected(":7", &asked), Some(place("asked", 7)));
-        assert_eq!(redirected("x", &asked), None);
+        let asked = Place::new("asked", 1);
+        let redirected = |address| redirected(address, &asked).map(|it| (it.host, it.port));
+        let to = |host: &str| Some((host.to_owned(), 7));
+        assert_eq!(redirected("10.0.0.1:7"), to("10.0.0.1"));
+        // A server writes no brackets.
+        assert_eq!(redirected("::1:7"), to("::1"));
+        assert_eq!(redirected("[::1]:7"), to("::1"));
+        assert_eq!(redirected(":7"), to("asked"));
+        assert_eq!(redirected("x"), None);
     }
 }

@@ -23,8 +23,25 @@ fn mistake(url: &str) -> &'static str {
 /// Where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
-    pub(super) host: String,
-    pub(super) port: u16,
+    pub(crate) host: String,
+    pub(crate) port: u16,
+}
+
+impl Place {
+    pub(crate) fn new(host: impl Into<String>, port: u16) -> Self {
+        let host = host.into();
+        Self { host, port }
+    }
+}
+
+/// The host and the port of `host:port` or `[v6]:port`, each of which may stand alone. The brackets stay.
+pub(crate) fn host_and_port(address: &str) -> Option<(&str, Option<u16>)> {
+    let Some((host, port)) = address.rsplit_once(':').filter(|_| !address.ends_with(']')) else {
+        return Some((address, None));
+    };
+    // `parse` takes a sign.
+    let port = (!port.starts_with('+')).then(|| port.parse().ok())??;
+    Some((host, Some(port)))
 }
 
 impl fmt::Display for Place {
@@ -38,7 +55,7 @@ impl fmt::Display for Place {
 }
 
 /// A list of places, for messages.
-pub(super) fn list(places: &[Place]) -> String {
+pub(crate) fn list(places: &[Place]) -> String {
     let places: Vec<_> = places.iter().map(Place::to_string).collect();
     places.join(",")
 }
@@ -47,9 +64,9 @@ pub(super) fn list(places: &[Place]) -> String {
 /// has moved, and the report that the connection has ended.
 #[derive(Clone)]
 pub(crate) struct Address {
-    pub(super) info: ConnectionInfo,
+    pub(crate) info: ConnectionInfo,
     /// Host and port for messages; never the password.
-    pub(super) endpoint: Arc<str>,
+    pub(crate) endpoint: Arc<str>,
 }
 
 impl Address {
@@ -87,7 +104,7 @@ impl Address {
     }
 
     /// Another server, which is connected to in the same way.
-    pub(super) fn at(&self, place: &Place) -> Self {
+    pub(crate) fn at(&self, place: &Place) -> Self {
         let Place { host, port } = place.clone();
         let addr = match self.info.addr() {
             ConnectionAddr::TcpTls {
@@ -109,22 +126,22 @@ impl Address {
     }
 }
 
-pub(super) fn refused(reason: &str) -> LockError {
+pub(crate) fn refused(reason: &str) -> LockError {
     config(format!("the URL cannot be used: {reason}"))
 }
 
-pub(super) const LETTERS: &str =
+pub(crate) const LETTERS: &str =
     "in a user name or password, `/`, `?` and `#` are written `%2F`, `%3F` and `%23`";
 
 /// Whether one of these letters ends a user name or password too soon.
-pub(super) fn is_cut(login: &str) -> bool {
+pub(crate) fn is_cut(login: &str) -> bool {
     login.contains(['/', '?', '#'])
 }
 
 /// TLS takes its crypto provider from the process. Without this it is found only where exactly one
 /// was compiled into the program, and everything else is a panic.
 #[cfg(feature = "tls")]
-pub(super) fn provide_tls() -> Result<(), LockError> {
+pub(crate) fn provide_tls() -> Result<(), LockError> {
     if rustls::crypto::CryptoProvider::get_default().is_none() {
         // Another thread may be faster: then there is one.
         drop(rustls::crypto::ring::default_provider().install_default());
@@ -133,7 +150,7 @@ pub(super) fn provide_tls() -> Result<(), LockError> {
 }
 
 #[cfg(not(feature = "tls"))]
-pub(super) fn provide_tls() -> Result<(), LockError> {
+pub(crate) fn provide_tls() -> Result<(), LockError> {
     let reason = "it asks for TLS, which is the feature `tls` of this crate";
     Err(refused(reason))
 }

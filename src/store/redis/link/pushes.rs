@@ -1,9 +1,9 @@
 //! What the server sends unasked over a connection: the messages of the channels that it has subscribed to, and that it
 //! has ended.
 //!
-//! Every connection for commands of our own subscribes to the messages to all processes. The [inbox](super::inbox) has a
-//! connection of its own, which is there only while callers wait. The messages to all are for holders, and come so seldom
-//! that they need none.
+//! Every connection for commands of our own subscribes to the messages to all processes. The
+//! [inbox](crate::store::redis::inbox) has a connection of its own, which is there only while callers wait. The messages to
+//! all are for holders, and come so seldom that they need none.
 
 use std::{
     sync::{Arc, OnceLock, Weak},
@@ -16,37 +16,39 @@ use redis::{
 };
 use tokio::task::JoinHandle;
 
-use super::{
-    message::{Message, pushed},
-    names::TO_ALL,
-};
 use crate::{
     base::{
         backoff::Backoff,
         timer::{Elapsed, sleep, timeout},
     },
-    store::messages::Holders,
+    store::{
+        messages::Holders,
+        redis::{
+            message::{Message, pushed},
+            names::TO_ALL,
+        },
+    },
 };
 
 /// The longest pause, jitter aside, between two attempts to subscribe.
 const LONGEST: Duration = Duration::from_secs(1);
 
 /// Who is told of the messages to all processes, once it is there.
-pub(super) type Watched = Arc<OnceLock<Weak<dyn Holders>>>;
+pub(crate) type Watched = Arc<OnceLock<Weak<dyn Holders>>>;
 
 /// Who is told what comes over a connection, in the task that reads it.
 #[derive(Clone)]
 pub(crate) struct Receiver {
-    pub(super) message: Arc<dyn Fn(Message) + Send + Sync>,
+    pub(crate) message: Arc<dyn Fn(Message) + Send + Sync>,
     /// The connection has ended.
-    pub(super) ended: Arc<dyn Fn() + Send + Sync>,
+    pub(crate) ended: Arc<dyn Fn() + Send + Sync>,
     /// Another server answers in the place of its server by now.
-    pub(super) moved: Arc<dyn Fn() + Send + Sync>,
+    pub(crate) moved: Arc<dyn Fn() + Send + Sync>,
 }
 
 impl Receiver {
     /// Heeds nothing.
-    pub(super) fn deaf() -> Self {
+    pub(crate) fn deaf() -> Self {
         Self {
             message: Arc::new(drop),
             ended: Arc::new(|| {}),
@@ -54,7 +56,7 @@ impl Receiver {
         }
     }
 
-    pub(super) fn push_sender(
+    pub(crate) fn push_sender(
         &self,
     ) -> impl Fn(PushInfo) -> Result<(), SendError> + Send + Sync + 'static {
         let Self { message, ended, .. } = self.clone();
@@ -70,7 +72,7 @@ impl Receiver {
 }
 
 /// The receiver of a connection for commands.
-pub(super) fn to_holders(
+pub(crate) fn to_holders(
     watched: Watched,
     ended: impl Fn() + Send + Sync + 'static,
     moved: impl Fn() + Send + Sync + 'static,
@@ -91,7 +93,7 @@ pub(super) fn to_holders(
 /// Subscribes to the messages to all processes. Where there is no answer in time, or the server refuses it for now (BUSY), the
 /// connection is used without them, and a task goes on asking. That ends by itself once the connection has ended, or where
 /// the server does not allow it, which says the same to the inbox.
-pub(super) async fn subscribe(
+pub(crate) async fn subscribe(
     connection: &MultiplexedConnection,
     limit: Duration,
 ) -> Option<JoinHandle<()>> {

@@ -20,7 +20,7 @@ const NEW: i64 = 2;
 /// What a server calls its data, its `master_replid`: another one after each failover and each restart. Two are equal if
 /// they name the same.
 #[derive(Clone, Debug)]
-pub(super) struct History {
+pub(crate) struct ReplicationId {
     id: Arc<str>,
     /// The most replicas that the server has had with it, also as others say: one that is missing may be promoted.
     most: Arc<AtomicU32>,
@@ -28,7 +28,7 @@ pub(super) struct History {
     now: Arc<AtomicU32>,
 }
 
-impl PartialEq for History {
+impl PartialEq for ReplicationId {
     fn eq(&self, other: &Self) -> bool {
         self.id == other.id
     }
@@ -36,7 +36,7 @@ impl PartialEq for History {
 
 /// What a server says of itself and its replicas.
 #[derive(Debug)]
-pub(super) struct Replication {
+pub(crate) struct Replication {
     id: Arc<str>,
     /// How many have acknowledged something: those that a `WAIT` can count.
     replicas: u32,
@@ -53,8 +53,8 @@ struct Online<'i> {
     is_new: bool,
 }
 
-impl History {
-    pub(super) fn new(id: Arc<str>) -> Self {
+impl ReplicationId {
+    pub(crate) fn new(id: Arc<str>) -> Self {
         Self {
             id,
             most: Arc::default(),
@@ -62,9 +62,9 @@ impl History {
         }
     }
 
-    /// That of the server that answers; `None` if it does not say so, and if it is no primary, whose history it would
-    /// name.
-    pub(super) async fn of(driver: &MultiplexedConnection, limit: Duration) -> Option<Self> {
+    /// The replication ID of the server that answers. `None` if it does not tell it, or if it is no primary: a replica
+    /// tells the one of its primary.
+    pub(crate) async fn of(driver: &MultiplexedConnection, limit: Duration) -> Option<Self> {
         let mut driver = driver.clone();
         let mut info = cmd("INFO");
         let info = timeout(
@@ -73,18 +73,18 @@ impl History {
         )
         .await;
         let replication = Replication::read(&info.ok()?.ok()?)?;
-        let history = Self::new(Arc::clone(&replication.id));
-        history.see(&replication);
-        Some(history)
+        let replication_id = Self::new(Arc::clone(&replication.id));
+        replication_id.see(&replication);
+        Some(replication_id)
     }
 
     /// What it is called.
-    pub(super) fn id(&self) -> &Arc<str> {
+    pub(crate) fn id(&self) -> &Arc<str> {
         &self.id
     }
 
     /// Whether it is the present one; then the replicas that it has now are counted.
-    pub(super) fn goes_on(&self, now: &Replication) -> bool {
+    pub(crate) fn goes_on(&self, now: &Replication) -> bool {
         let goes_on = self.id == now.id;
         if goes_on {
             self.see(now);
@@ -98,25 +98,25 @@ impl History {
     }
 
     /// What was seen of the same one over another connection.
-    pub(super) fn join(&self, later: &Self) {
+    pub(crate) fn join(&self, later: &Self) {
         self.raise(later.most.load(Relaxed));
         self.now.store(later.now.load(Relaxed), Relaxed);
     }
 
     /// It has so many replicas, if not more.
-    pub(super) fn raise(&self, replicas: u32) {
+    pub(crate) fn raise(&self, replicas: u32) {
         self.most.fetch_max(replicas, Relaxed);
     }
 
     /// The most that it has had, or those that it has now.
-    pub(super) fn replicas(&self) -> u32 {
+    pub(crate) fn replicas(&self) -> u32 {
         self.most.load(Relaxed).max(self.now.load(Relaxed))
     }
 }
 
 impl Replication {
     /// The answer to `INFO replication` of a primary.
-    pub(super) fn read(info: &str) -> Option<Self> {
+    pub(crate) fn read(info: &str) -> Option<Self> {
         let of = |name: &str| info.lines().find_map(|line| line.strip_prefix(name));
         let is_primary = of("role:") == Some("master");
         is_primary.then_some(())?;
@@ -179,21 +179,21 @@ mod tests {
         info + "master_replid:abc\r\nmaster_replid2:000\r\nmaster_repl_offset:900\r\n"
     }
 
-    fn history(info: &str) -> History {
+    fn replication_id(info: &str) -> ReplicationId {
         let replication = Replication::read(info).expect("a primary");
-        let history = History::new(Arc::clone(&replication.id));
-        assert!(history.goes_on(&replication));
-        history
+        let replication_id = ReplicationId::new(Arc::clone(&replication.id));
+        assert!(replication_id.goes_on(&replication));
+        replication_id
     }
 
     /// How many are waited for when these are connected, one set after the other.
     fn counted(connected: &[&[&str]]) -> u32 {
-        let history = history(&info(&[]));
+        let replication_id = replication_id(&info(&[]));
         for connected in connected {
             let now = Replication::read(&info(connected)).expect("a primary");
-            assert!(history.goes_on(&now));
+            assert!(replication_id.goes_on(&now));
         }
-        history.replicas()
+        replication_id.replicas()
     }
 
     #[test]
@@ -248,11 +248,11 @@ mod tests {
         let [one, two] = replicas.each_ref().map(String::as_str);
         let unwritten =
             |replicas: &[&str]| info(replicas).replace("repl_offset:900", "repl_offset:0");
-        let history = history(&unwritten(&[one, two]));
-        assert_eq!(history.replicas(), 2);
+        let replication_id = replication_id(&unwritten(&[one, two]));
+        assert_eq!(replication_id.replicas(), 2);
         let now = Replication::read(&unwritten(&[one])).expect("a primary");
-        assert!(history.goes_on(&now));
-        assert_eq!(history.replicas(), 2);
+        assert!(replication_id.goes_on(&now));
+        assert_eq!(replication_id.replicas(), 2);
     }
 
     /// It acknowledges as a replica does, so a `WAIT` counts it.
@@ -278,10 +278,10 @@ mod tests {
     fn another_primary_has_another_history_and_a_replica_none() {
         let one = info(&[ONE]);
         let other = one.replace("abc", "def");
-        let before = history(&info(&[]));
+        let before = replication_id(&info(&[]));
         assert!(!before.goes_on(&Replication::read(&other).expect("a primary")));
         assert_eq!(before.replicas(), 0);
-        assert!(before != history(&other));
+        assert!(before != replication_id(&other));
         assert!(Replication::read(&one.replace("master\r", "slave\r")).is_none());
         assert!(Replication::read("").is_none());
     }

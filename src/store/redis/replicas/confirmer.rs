@@ -9,7 +9,6 @@
 use std::{
     collections::HashMap,
     io,
-    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -19,7 +18,6 @@ use std::{
 
 use redis::{FromRedisValue, RedisError, Value, aio::MultiplexedConnection, pipe};
 use tokio::{
-    select,
     sync::{
         mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
         oneshot,
@@ -27,20 +25,30 @@ use tokio::{
     time::Instant,
 };
 
-use super::{
-    call::in_millis,
-    failure::{self, DriverError},
-    history::{History, Replication},
-    pushes::Receiver,
-    source::{Limit, Opened, Source, Timeouts, open},
+use self::questions::{Question, Questions};
+use super::replication_id::{Replication, ReplicationId};
+use crate::{
+    base::{
+        confirm::{Confirmation, Replicas},
+        error::StoreError,
+        key::LockKey,
+        mutex::Mutex,
+        timer::{after, timeout, timeout_at},
+    },
+    store::redis::{
+        call::in_millis,
+        failure::{self, DriverError},
+        link::{
+            breaker::{Breaker, Pass, Step},
+            pushes::Receiver,
+            source::{Limit, Opened, Source, Timeouts, open},
+        },
+    },
 };
-use crate::base::{
-    confirm::{Confirmation, Replicas},
-    error::StoreError,
-    key::LockKey,
-    mutex::Mutex,
-    timer::{after, timeout, timeout_at},
-};
+
+mod questions;
+#[cfg(test)]
+mod tests;
 
 /// How long the write lives that goes before each `WAIT`.
 const LIFE: Duration = Duration::from_millis(100);
@@ -49,7 +57,7 @@ const LIFE: Duration = Duration::from_millis(100);
 const LOOK: Duration = Duration::from_secs(2);
 
 /// Asks one server whether its replicas have what it has executed.
-pub(super) struct Confirmer {
+pub(crate) struct Confirmer {
     server: Server,
     /// Who asks for each number of replicas.
     questions: Mutex<HashMap<Replicas, UnboundedSender<Question>>>,
@@ -61,28 +69,23 @@ struct Server {
     /// Leads to it.
     source: Arc<dyn Source>,
     timeouts: Timeouts,
-    history: History,
+    replication_id: ReplicationId,
     /// Whether it has another history by now.
     is_another: Arc<AtomicBool>,
 }
 
-/// A caller that wants to know.
-struct Question {
-    /// A key in the slot of the lock, so that a cluster lets it be written here.
-    key: String,
-    until: Instant,
-    is_taken: Arc<AtomicBool>,
-    answer: oneshot::Sender<Result<Confirmation, StoreError>>,
-}
-
 impl Confirmer {
     /// Connects when it is asked first.
-    pub(super) fn new(source: Arc<dyn Source>, timeouts: Timeouts, history: History) -> Self {
+    pub(crate) fn new(
+        source: Arc<dyn Source>,
+        timeouts: Timeouts,
+        replication_id: ReplicationId,
+    ) -> Self {
         Self {
             server: Server {
                 source,
                 timeouts,
-                history,
+                replication_id,
                 is_another: Arc::default(),
             },
             questions: Mutex::default(),
@@ -90,7 +93,7 @@ impl Confirmer {
     }
 
     /// Whether so many replicas have, in time, what the server had executed before. An error says why it cannot be known.
-    pub(super) async fn confirm(
+    pub(crate) async fn confirm(
         &self,
         key: &LockKey,
         replicas: Replicas,
@@ -121,7 +124,7 @@ impl Confirmer {
     }
 
     /// Whether the server has turned out to have another history than it had when it was connected to.
-    pub(super) fn is_another(&self) -> bool {
+    pub(crate) fn is_another(&self) -> bool {
         self.server.is_another.load(Relaxed)
     }
 
@@ -145,97 +148,78 @@ impl Confirmer {
     }
 }
 
-/// Serves the questions for one number of replicas until the connection fails, or no more is asked.
-async fn answer(server: Server, replicas: Replicas, mut questions: UnboundedReceiver<Question>) {
-    let Server {
-        source,
-        timeouts,
-        history,
-        is_another,
-    } = server;
-    let opening = open(&source, timeouts, Limit::None, Receiver::deaf());
-    let mut waiting = Vec::new();
-    let (mut driver, endpoint) = match opening.await {
-        Ok(Opened {
-            driver, endpoint, ..
-        }) => (driver, endpoint),
-        Err(error) => return fail(waiting, questions, &error),
-    };
-    loop {
-        while let Ok(question) = questions.try_recv() {
-            waiting.push(question.taken());
-        }
-        let now = Instant::now();
-        waiting.retain(|it: &Question| now < it.until && !it.answer.is_closed());
-        let Some(first) = waiting.first() else {
-            match questions.recv().await {
-                Some(question) => waiting.push(question.taken()),
-                None => return,
-            }
+/// Serves the questions for one number of replicas until no more is asked, or another server answers. One that fails is
+/// tried again by the rule of the connection for commands.
+async fn answer(server: Server, replicas: Replicas, coming: UnboundedReceiver<Question>) {
+    let (mut questions, mut breaker) = (Questions::new(coming), Breaker::default());
+    let (replication_id, mut connected) = (&server.replication_id, None);
+    while let Some((key, asked)) = questions.next().await {
+        let Some((opened, pass)) = &mut connected else {
+            connected = server.connect(&mut breaker, &mut questions).await;
             continue;
         };
-        let (key, asked) = (first.key.clone(), waiting.len());
-        let wanted = replicas.of(history.replicas());
-        let waited = {
-            let mut waited = pin!(wait(&mut driver, &key, wanted, timeouts));
-            loop {
-                select! {
-                    biased;
-                    waited = &mut waited => break waited,
-                    // They are for the next one.
-                    Some(question) = questions.recv() => waiting.push(question.taken()),
-                }
-            }
-        };
+        let wanted = replicas.of(replication_id.replicas());
+        let waited = wait(&mut opened.driver, &key, wanted, server.timeouts);
+        let waited = questions.meanwhile(waited).await;
         match waited {
-            Waited::For { count, now } => {
-                // Nothing counts unless it is the server that has executed it.
-                if !history.goes_on(&now) {
-                    return is_another.store(true, Relaxed);
-                }
+            Waited::For { count, now } if replication_id.goes_on(&now) => {
+                breaker.answered(*pass, false, Instant::now());
                 // More replicas may have come.
-                if replicas.of(history.replicas()) <= count {
-                    for question in waiting.drain(..asked) {
-                        // The caller may have given up.
-                        let _ = question.answer.send(Ok(Confirmation::Confirmed));
-                    }
+                if replicas.of(replication_id.replicas()) <= count {
+                    questions.confirm(asked);
                 }
             }
-            Waited::Another => return is_another.store(true, Relaxed),
+            // Nothing counts unless it is the server that has executed it.
+            Waited::For { .. } | Waited::Another => {
+                return server.is_another.store(true, Relaxed);
+            }
             Waited::Refused(error) => {
-                let error = failed(&endpoint, error);
-                let is_meant = |it: &mut Question| it.key == key;
-                for question in waiting.extract_if(.., is_meant) {
-                    let _ = question.answer.send(Err(error.clone()));
-                }
+                breaker.answered(*pass, false, Instant::now());
+                questions.fail(&failed(&opened.endpoint, error), |it| it.key == key);
             }
             Waited::Unanswered(error) => {
-                return fail(waiting, questions, &failed(&endpoint, error));
+                let error = failed(&opened.endpoint, error);
+                questions.fail(&error, |_| true);
+                breaker.lost(*pass, error, Instant::now());
+                connected = None;
             }
         }
     }
 }
 
-/// Tells all who ask, and have asked, why they are not answered.
-fn fail(waiting: Vec<Question>, mut questions: UnboundedReceiver<Question>, error: &StoreError) {
-    questions.close();
-    let later = std::iter::from_fn(|| questions.try_recv().ok());
-    for question in waiting.into_iter().chain(later) {
-        // The caller may have given up.
-        let _ = question.answer.send(Err(error.clone()));
+impl Server {
+    /// Connects, or waits until that may be tried again. All callers are told if it fails.
+    async fn connect(
+        &self,
+        breaker: &mut Breaker,
+        questions: &mut Questions,
+    ) -> Option<(Opened, Pass)> {
+        let Timeouts { connect, response } = self.timeouts;
+        let limit = connect.saturating_add(LOOK).saturating_add(response);
+        let now = Instant::now();
+        let pass = match breaker.step(now) {
+            Step::Go(pass) => pass,
+            Step::Try(pass) => breaker.begin_trial(pass, now, limit)?,
+            Step::Wait(until) => {
+                questions.pause(until, breaker.failed_since(0)?).await;
+                return None;
+            }
+        };
+        let opening = open(&self.source, self.timeouts, Limit::None, Receiver::deaf());
+        match questions.meanwhile(opening).await {
+            Ok(opened) => Some((opened, pass)),
+            Err(error) => {
+                questions.fail(&error, |_| true);
+                breaker.failed(pass, error, Instant::now());
+                None
+            }
+        }
     }
 }
 
 fn failed(endpoint: &Arc<str>, error: RedisError) -> StoreError {
     let effect = failure::effect(&error);
     StoreError::new("confirm", endpoint, effect, DriverError(error))
-}
-
-impl Question {
-    fn taken(self) -> Self {
-        self.is_taken.store(true, Relaxed);
-        self
-    }
 }
 
 /// What a `WAIT` has come to.

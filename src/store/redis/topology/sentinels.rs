@@ -9,33 +9,33 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     error::Error,
     fmt,
-    future::pending,
     sync::Arc,
     time::Duration,
 };
 
-use futures_util::stream::{FuturesUnordered, StreamExt};
 use redis::{RedisError, Value, aio::MultiplexedConnection, cmd};
 use tokio::{select, sync::watch, time::Instant};
 
 use self::sentinel::{Answer, Named, Sentinel};
-use super::{
-    address::{Address, Place, list},
-    failure::{self, DriverError},
-    pushes::Receiver,
-    source::{Following, Limit, Opened, Opening, Source, Timeouts, open_at},
-};
-use crate::base::{
-    backoff::Backoff,
-    error::{Effect, StoreError},
-    mutex::Mutex,
-    timer::{after, sleep, sleep_until},
+use super::ask_most::{GRACE, ask_most};
+use crate::{
+    base::{
+        backoff::Backoff,
+        error::{Effect, StoreError},
+        mutex::Mutex,
+        timer::sleep,
+    },
+    store::redis::{
+        failure::{self, DriverError},
+        link::{
+            address::{Address, Place, list},
+            pushes::Receiver,
+            source::{Following, Limit, Opened, Opening, Source, Timeouts, open_at},
+        },
+    },
 };
 
 mod sentinel;
-
-/// How long the answers of the other sentinels are waited for once most of them have answered.
-const GRACE: Duration = Duration::from_millis(100);
 
 /// Which part of the time for a connection they are waited for while fewer have answered.
 const FEW: u32 = 4;
@@ -57,7 +57,7 @@ const CALM: Duration = Duration::from_secs(10);
 const LONGEST: Duration = Duration::from_secs(5);
 
 /// The sentinels of one primary.
-pub(super) struct Sentinels {
+pub(crate) struct Sentinels {
     /// What they call the primary.
     pub(super) name: Arc<str>,
     /// How they, and the servers, are connected to: one of each.
@@ -81,7 +81,7 @@ struct Verdict {
 
 impl Sentinels {
     /// Asks none of them yet. `sentinel` and `server` say how they and the servers are connected to, wherever they are.
-    pub(super) fn new(name: &str, sentinel: Address, server: Address, seeds: Vec<Place>) -> Self {
+    pub(crate) fn new(name: &str, sentinel: Address, server: Address, seeds: Vec<Place>) -> Self {
         let news = watch::Sender::new(0);
         let known = seeds.iter().map(|place| {
             let sentinel = Sentinel::new(sentinel.at(place), news.clone());
@@ -194,29 +194,17 @@ impl Sentinels {
     /// a while longer once any has, since most of them may be out of reach.
     async fn ask(&self, timeouts: Timeouts, grace: Duration) -> Result<Verdict, StoreError> {
         let known: Vec<_> = self.known.lock().values().cloned().collect();
-        let asked = known
-            .iter()
-            .map(|sentinel| sentinel.ask(&self.name, timeouts));
-        let mut asked = asked.collect::<FuturesUnordered<_>>();
+        let asked = known.iter().map(|it| it.ask(&self.name, timeouts));
         let mut heard = Heard::default();
-        let mut until = None;
-        while let Some(answer) = select! {
-            biased;
-            answer = asked.next() => answer,
-            () = sleep_until_some(until) => None,
-        } {
-            heard.hear(answer);
-            if heard.answers > 0 {
-                let is_most = heard.answers > known.len() / 2;
-                let few = if is_most {
-                    Duration::ZERO
-                } else {
-                    timeouts.connect / FEW
-                };
-                let at = after(Instant::now(), grace.max(few));
-                until = Some(until.map_or(at, |until: Instant| until.min(at)));
-            }
-        }
+        let hear = |answer| heard.hear(answer);
+        ask_most(
+            asked,
+            known.len(),
+            grace.max(timeouts.connect / FEW),
+            grace,
+            hear,
+        )
+        .await;
         let is_all = !self.learn(&heard);
         let verdict = heard.verdict(known.len());
         verdict
@@ -345,13 +333,6 @@ fn follow(
         moved();
     });
     Following::new(&task)
-}
-
-async fn sleep_until_some(until: Option<Instant>) {
-    match until {
-        Some(until) => sleep_until(until).await,
-        None => pending().await,
-    }
 }
 
 /// Whether a server takes writes. `ROLE` and `INFO` would say it too, but not to every user.

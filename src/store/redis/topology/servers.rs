@@ -4,22 +4,24 @@ use std::{fmt, net::Ipv6Addr, sync::Arc};
 
 use redis::{ConnectionAddr, IntoConnectionInfo, ProtocolVersion, RedisConnectionInfo};
 
-use super::{
-    address::{Address, Place, provide_tls, refused},
-    cluster::Cluster,
-    common::Common,
-    outages::Outages,
-    sentinels::Sentinels,
-    source::Source,
-    topology::Topology,
+use super::{Topology, cluster::Cluster, sentinels::Sentinels};
+use crate::{
+    base::{error::LockError, options::config},
+    store::redis::{
+        connect::common::Common,
+        link::{
+            address::{Address, Place, host_and_port, provide_tls, refused},
+            outages::Outages,
+            source::Source,
+        },
+    },
 };
-use crate::base::{error::LockError, options::config};
 
 #[cfg(any(test, fuzzing))]
-#[path = "../../../tests/properties/address.rs"]
-pub(super) mod properties;
+#[path = "../../../../tests/properties/address.rs"]
+pub(crate) mod properties;
 #[cfg(feature = "__admin")]
-pub(super) mod seeds;
+pub(crate) mod seeds;
 #[cfg(test)]
 mod tests;
 mod url;
@@ -230,14 +232,7 @@ const DATABASE: &str = "a cluster has database 0 alone";
 
 /// `host:port`, `host`, `[v6]:port` or `[v6]`.
 fn place(address: &str, port: u16) -> Option<Place> {
-    let (host, port) = match address.rsplit_once(':') {
-        Some((host, number)) if !address.ends_with(']') => {
-            // `parse` takes a sign.
-            let is_number = number.chars().all(|letter| letter.is_ascii_digit());
-            (host, is_number.then(|| number.parse().ok())??)
-        }
-        _ => (address, port),
-    };
+    let (host, given) = host_and_port(address)?;
     let bare = host
         .strip_prefix('[')
         .and_then(|host| host.strip_suffix(']'))
@@ -249,8 +244,8 @@ fn place(address: &str, port: u16) -> Option<Place> {
         !host.is_empty()
             && !host.contains(|letter: char| letter.is_whitespace() || ":/?#@[]".contains(letter))
     };
-    let host = bare.or_else(|| Some(host).filter(is_plain))?.to_owned();
-    Some(Place { host, port })
+    let host = bare.or_else(|| Some(host).filter(is_plain))?;
+    Some(Place::new(host, given.unwrap_or(port)))
 }
 
 /// How servers are connected to: the first of them stands for all.
@@ -304,7 +299,7 @@ impl Origin {
     }
 
     /// How its lost connections are counted: those of a cluster for each slot.
-    pub(super) fn outages(&self) -> Outages {
+    pub(crate) fn outages(&self) -> Outages {
         match &self.0 {
             Of::Server(_) | Of::Sentinels(_) => Outages::of_one(),
             Of::Cluster { .. } => Outages::of_slots(),
@@ -312,7 +307,7 @@ impl Origin {
     }
 
     /// Where requests go, and where messages come from.
-    pub(super) fn open(self, common: &Common) -> (Topology, Arc<dyn Source>) {
+    pub(crate) fn open(self, common: &Common) -> (Topology, Arc<dyn Source>) {
         let source: Arc<dyn Source> = match self.0 {
             Of::Server(address) => address,
             Of::Sentinels(sentinels) => sentinels,

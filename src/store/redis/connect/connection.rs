@@ -6,47 +6,48 @@ use futures_util::future::Either;
 use redis::{RedisError, Value, aio::MultiplexedConnection};
 use tokio::time::Instant;
 
-use super::{
-    call::{Call, Way},
-    confirmer::Confirmer,
-    failure::{self, DriverError},
-    history::History,
-    source::Following,
-    traffic::Traffic,
-};
-use crate::base::{
-    error::{Effect, StoreError},
-    timer::Elapsed,
+use crate::{
+    base::{
+        error::{Effect, StoreError},
+        timer::Elapsed,
+    },
+    store::redis::{
+        call::{Call, Way},
+        failure::{self, DriverError},
+        link::source::Following,
+        replicas::{confirmer::Confirmer, replication_id::ReplicationId},
+        traffic::Traffic,
+    },
 };
 
 /// A connection that all requests share.
-pub(super) struct Connection {
-    pub(super) driver: MultiplexedConnection,
+pub(crate) struct Connection {
+    pub(crate) driver: MultiplexedConnection,
     /// Where it leads, for messages; never the password.
-    pub(super) endpoint: Arc<str>,
+    pub(crate) endpoint: Arc<str>,
     /// Tells its server from those that answer in its place before and after it.
-    pub(super) history: History,
-    pub(super) confirmer: Confirmer,
+    pub(crate) replication_id: ReplicationId,
+    pub(crate) confirmer: Confirmer,
     /// Tells a connection from its successor.
-    pub(super) number: u64,
+    pub(crate) number: u64,
     /// How many connections had been lost when it was made: once there are more, it is suspect.
-    pub(super) losses: u64,
-    pub(super) traffic: Arc<Traffic>,
-    pub(super) _following: Option<Following>,
+    pub(crate) losses: u64,
+    pub(crate) traffic: Arc<Traffic>,
+    pub(crate) _following: Option<Following>,
     /// Asks for the messages to all processes, where that was not answered at first.
-    pub(super) _subscribing: Option<Following>,
+    pub(crate) _subscribing: Option<Following>,
 }
 
 /// Why a request was not answered, or was refused.
 #[derive(Debug)]
-pub(super) struct Fault {
-    pub(super) cause: Cause,
+pub(crate) struct Fault {
+    pub(crate) cause: Cause,
     /// Whether the next request should get another connection.
-    pub(super) is_done: bool,
+    pub(crate) is_done: bool,
 }
 
 #[derive(Debug)]
-pub(super) enum Cause {
+pub(crate) enum Cause {
     Driver(RedisError),
     /// There was no answer within so long.
     Silence(Duration),
@@ -66,7 +67,7 @@ impl fmt::Display for Cause {
 
 impl Connection {
     /// Sends a call, and waits for the answer for so long.
-    pub(super) async fn ask(&self, call: &Call, way: Way, limit: Duration) -> Result<Value, Fault> {
+    pub(crate) async fn ask(&self, call: &Call, way: Way, limit: Duration) -> Result<Value, Fault> {
         if limit.is_zero() {
             return Err(Fault {
                 cause: Cause::Late,
@@ -121,11 +122,11 @@ impl Connection {
     }
 
     /// Whether it owes the answer to a request that was sent at `since`.
-    pub(super) fn is_late(&self, since: Instant) -> bool {
+    pub(crate) fn is_late(&self, since: Instant) -> bool {
         self.traffic.is_late(since)
     }
 
-    pub(super) fn error(
+    pub(crate) fn error(
         &self,
         call: &Call,
         effect: Effect,
@@ -135,7 +136,7 @@ impl Connection {
     }
 
     /// What the caller of a call is told.
-    pub(super) fn failed(&self, call: &Call, cause: Cause) -> StoreError {
+    pub(crate) fn failed(&self, call: &Call, cause: Cause) -> StoreError {
         match cause {
             Cause::Driver(error) => self.error(call, failure::effect(&error), DriverError(error)),
             Cause::Late => self.error(call, Effect::None, cause.to_string()),

@@ -20,20 +20,27 @@ use self::{
     known::{Known, Node, PAUSE},
     redirection::{may_be_elsewhere, redirection},
 };
-use super::{
-    address::{Address, Place},
-    attempt::Attempt,
-    call::{Call, Way},
-    common::{Common, Role},
-    connect::{Connector, passage::Passage},
-    source::Source,
-    value::Unexpected,
-};
-use crate::base::{
-    error::{Effect, StoreError},
-    mutex::Mutex,
-    slot::SLOTS,
-    timer::{Elapsed, after, sleep, timeout_at},
+use crate::{
+    base::{
+        error::{Effect, StoreError},
+        mutex::Mutex,
+        slot::SLOTS,
+        timer::{Elapsed, after, sleep, timeout_at},
+    },
+    store::redis::{
+        call::{Call, Way},
+        connect::{
+            Connector,
+            common::{Common, Role},
+            passage::Passage,
+        },
+        link::{
+            address::{Address, Place, list},
+            attempt::Attempt,
+            source::Source,
+        },
+        value::Unexpected,
+    },
 };
 
 mod known;
@@ -46,32 +53,32 @@ mod redirection;
 const REDIRECTIONS: usize = 5;
 
 /// The servers of a cluster.
-pub(super) struct Cluster {
+pub(crate) struct Cluster {
     /// How they are connected to: one of them.
     server: Address,
     seeds: Vec<Place>,
     common: Common,
     known: Mutex<Known>,
-    learning: Attempt<Result<(), StoreError>>,
+    learning: Attempt,
     /// Whose turn it is among servers that are equally good.
     turn: AtomicUsize,
 }
 
 impl Cluster {
     /// Asks none of them yet. `server` says how they are connected to, wherever they are.
-    pub(super) fn new(server: Address, seeds: Vec<Place>, common: Common) -> Self {
+    pub(crate) fn new(server: Address, seeds: Vec<Place>, common: Common) -> Self {
         Self {
+            learning: Attempt::new(name(&seeds)),
             server,
             seeds,
             common,
             known: Mutex::default(),
-            learning: Attempt::default(),
             turn: AtomicUsize::new(0),
         }
     }
 
     /// Learns the map, unless it is there, and connects to one of the servers that have slots.
-    pub(super) async fn connect(self: &Arc<Self>) -> Result<(), StoreError> {
+    pub(crate) async fn connect(self: &Arc<Self>) -> Result<(), StoreError> {
         if self.nodes().is_empty() {
             self.learn().await?;
         }
@@ -89,7 +96,7 @@ impl Cluster {
     }
 
     /// Runs one script at the server that has the slot of its keys, and reads its reply.
-    pub(super) async fn run<T>(
+    pub(crate) async fn run<T>(
         self: Arc<Self>,
         call: Call,
         read: impl FnOnce(Value) -> Result<T, Unexpected>,
@@ -201,7 +208,7 @@ impl Cluster {
         node.unwrap_or_else(|| self.new_node(place))
     }
 
-    /// The same, which keeps its connection for the next request from now on.
+    /// The server at this place, which keeps its connection for the next request from now on.
     fn kept(self: &Arc<Self>, place: &Place) -> Arc<Node> {
         let node = self.new_node(place);
         let mut known = self.known.lock();
@@ -269,26 +276,26 @@ impl Cluster {
         node
     }
 
-    /// That of the server that has a slot.
-    pub(super) fn connector(&self, slot: u16) -> Option<Arc<Connector>> {
+    /// The connector of the server that has a slot.
+    pub(crate) fn connector(&self, slot: u16) -> Option<Arc<Connector>> {
         self.owner(slot).map(|node| Arc::clone(&node.connector))
     }
 
     /// Tells the server of a slot from the others; 0 if it is not known.
-    pub(super) fn server_of(&self, slot: u16) -> usize {
+    pub(crate) fn server_of(&self, slot: u16) -> usize {
         let known = self.known.lock();
         let owner = known.slots.get(usize::from(slot)).and_then(Option::as_ref);
         owner.map_or(0, |node| Arc::as_ptr(node).addr())
     }
 
     /// How long a request about a slot that is sent now may take.
-    pub(super) fn answers_within(&self, slot: u16) -> Duration {
+    pub(crate) fn answers_within(&self, slot: u16) -> Duration {
         let owner = self.owner(slot);
         owner.map_or(Duration::MAX, |node| node.connector.answers_within())
     }
 
     /// Changes whenever another connection, or another server, answers for a slot.
-    pub(super) fn epoch(&self, slot: u16) -> u64 {
+    pub(crate) fn epoch(&self, slot: u16) -> u64 {
         let known = self.known.lock();
         let owner = known.slots.get(usize::from(slot));
         let owner = owner.and_then(|node| Some(node.as_ref()?.connector.epoch()));
@@ -298,7 +305,7 @@ impl Cluster {
 
     /// Changes with every new connection: each epoch is greater than all before it. What cannot be connected to changes
     /// nothing.
-    pub(super) fn epochs(&self) -> u64 {
+    pub(crate) fn epochs(&self) -> u64 {
         let nodes = self.nodes().into_iter();
         let connected = nodes.filter(|node| node.connector.is_connected());
         connected
@@ -307,14 +314,14 @@ impl Cluster {
             .unwrap_or_default()
     }
 
-    pub(super) fn suspect(&self, slot: u16, since: Instant) {
+    pub(crate) fn suspect(&self, slot: u16, since: Instant) {
         self.owner(slot)
             .iter()
             .for_each(|node| node.connector.suspect(since));
     }
 
     /// Closes all connections, and makes no other ones.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         let nodes = {
             let mut known = self.known.lock();
             known.is_closed = true;
@@ -333,6 +340,11 @@ impl Cluster {
         let endpoint = self.endpoint();
         StoreError::new("connect", &endpoint, Effect::Refused, "it was closed")
     }
+}
+
+/// What the cluster is called in messages.
+fn name(seeds: &[Place]) -> Arc<str> {
+    format!("the cluster of {}", list(seeds)).into()
 }
 
 /// A server of a cluster.

@@ -14,8 +14,9 @@ use tokio::{join, sync::watch};
 
 use crate::{
     base::{mutex::Mutex, timer::timeout},
-    store::redis::{
+    store::redis::link::{
         address::{Address, Place},
+        kept::Kept,
         source::Timeouts,
     },
 };
@@ -27,18 +28,9 @@ const CHANNELS: [&str; 3] = ["+switch-master", "+promoted-slave", "+sentinel"];
 /// One sentinel.
 pub(super) struct Sentinel {
     address: Address,
-    kept: Mutex<Kept>,
+    kept: Mutex<Kept<MultiplexedConnection>>,
     /// Counts what the sentinels tell unasked, and the connections to them that have ended.
     news: watch::Sender<u64>,
-}
-
-/// The connection that is kept.
-#[derive(Default)]
-struct Kept {
-    connection: Option<MultiplexedConnection>,
-    /// Tells it from its successor.
-    number: u64,
-    is_closed: bool,
 }
 
 /// What a sentinel says.
@@ -74,7 +66,7 @@ impl Sentinel {
     pub(super) async fn ask(&self, name: &str, timeouts: Timeouts) -> Result<Answer, RedisError> {
         let (present, number) = {
             let kept = self.kept.lock();
-            (kept.connection.clone(), kept.number)
+            (kept.present().cloned(), kept.number())
         };
         if let Some(connection) = present {
             // The caller may have no more time than for one connection. Until then it is known whether this one stands
@@ -84,7 +76,7 @@ impl Sentinel {
             if let Ok(Ok(answer)) = answer {
                 return Ok(answer);
             }
-            self.forget(number);
+            drop(self.kept.lock().forget(number));
             // The sentinel would do so again.
             if answer.is_err() {
                 return Err(io::Error::from(io::ErrorKind::TimedOut).into());
@@ -92,31 +84,18 @@ impl Sentinel {
         }
         let connection = self.connect(timeouts).await?;
         let answer = ask(&connection, name).await?;
-        self.keep(connection);
+        let replaced = {
+            let mut kept = self.kept.lock();
+            let number = kept.begin();
+            kept.keep(number, Some(connection))
+        };
+        drop(replaced);
         Ok(answer)
-    }
-
-    fn keep(&self, connection: MultiplexedConnection) {
-        let mut kept = self.kept.lock();
-        if !kept.is_closed {
-            kept.number += 1;
-            kept.connection = Some(connection);
-        }
-    }
-
-    /// Forgets a connection, unless it has been replaced already.
-    fn forget(&self, number: u64) {
-        let mut kept = self.kept.lock();
-        if kept.number == number {
-            kept.connection = None;
-        }
     }
 
     /// Closes the connection, and keeps no other one.
     pub(super) fn close(&self) {
-        let mut kept = self.kept.lock();
-        kept.is_closed = true;
-        kept.connection = None;
+        drop(self.kept.lock().close());
     }
 
     async fn connect(&self, timeouts: Timeouts) -> Result<MultiplexedConnection, RedisError> {
@@ -159,12 +138,12 @@ async fn ask(connection: &MultiplexedConnection, name: &str) -> Result<Answer, R
     let others = others?.into_iter().filter_map(|mut sentinel| {
         let port = sentinel.get("port")?.parse().ok()?;
         let host = sentinel.remove("ip")?;
-        Some(Place { host, port })
+        Some(Place::new(host, port))
     });
     Ok(Answer {
         primary: Some(Named {
             epoch: epoch.unwrap_or_default(),
-            place: Place { host, port },
+            place: Place::new(host, port),
         }),
         others: others.collect(),
         // A user may have been allowed the rest alone.

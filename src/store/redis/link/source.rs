@@ -5,14 +5,13 @@ use std::{pin::Pin, sync::Arc, time::Duration};
 use redis::{AsyncConnectionConfig, Client, RedisError, aio::MultiplexedConnection};
 use tokio::task::{AbortHandle, JoinHandle};
 
-use super::{
-    address::Address,
-    failure::{self, DriverError},
-    pushes::Receiver,
-};
-use crate::base::{
-    error::{Effect, StoreError},
-    timer::{Elapsed, timeout},
+use super::{address::Address, pushes::Receiver};
+use crate::{
+    base::{
+        error::{Effect, StoreError},
+        timer::{Elapsed, timeout},
+    },
+    store::redis::failure::{self, DriverError},
 };
 
 /// The timeouts of a connection.
@@ -45,7 +44,7 @@ pub(crate) trait Source: Send + Sync {
 pub(crate) type Opening = Pin<Box<dyn Future<Output = Result<Opened, StoreError>> + Send>>;
 
 /// Makes a connection within the connect timeout.
-pub(super) async fn open(
+pub(crate) async fn open(
     source: &Arc<dyn Source>,
     timeouts: Timeouts,
     limit: Limit,
@@ -66,17 +65,17 @@ pub(super) async fn open(
 
 /// A connection that was made just now.
 pub(crate) struct Opened {
-    pub(super) driver: MultiplexedConnection,
+    pub(crate) driver: MultiplexedConnection,
     /// Where it leads, for messages; never the password.
-    pub(super) endpoint: Arc<str>,
+    pub(crate) endpoint: Arc<str>,
     /// Leads to the same server once more.
-    pub(super) again: Arc<dyn Source>,
+    pub(crate) again: Arc<dyn Source>,
     /// How many replicas of it others know, which may take its place.
-    pub(super) replicas: u32,
+    pub(crate) replicas: u32,
     /// What gives it up once it leads to the wrong server.
-    pub(super) following: Option<Following>,
+    pub(crate) following: Option<Following>,
     /// Whether it was made by this runtime, without timers, and for the receiver.
-    pub(super) is_own: bool,
+    pub(crate) is_own: bool,
 }
 
 impl Opened {
@@ -100,10 +99,10 @@ impl Opened {
 
 /// A task that ends with the connection that it is about.
 #[derive(Debug)]
-pub(super) struct Following(AbortHandle);
+pub(crate) struct Following(AbortHandle);
 
 impl Following {
-    pub(super) fn new(task: &JoinHandle<()>) -> Self {
+    pub(crate) fn new(task: &JoinHandle<()>) -> Self {
         Self(task.abort_handle())
     }
 }
@@ -134,7 +133,7 @@ impl Source for Address {
 }
 
 /// Connects to one server.
-pub(super) async fn open_at(
+pub(crate) async fn open_at(
     address: Arc<Address>,
     timeouts: Timeouts,
     limit: Limit,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use redis::{FromRedisValue, Value};
 
-use crate::{base::slot::SLOTS, store::redis::address::Place};
+use crate::{base::slot::SLOTS, store::redis::link::address::Place};
 
 /// Which server has which slots, as one or several of them say.
 #[derive(Debug, Default)]
@@ -133,10 +133,8 @@ fn read_node(node: &Value, asked: &Place) -> Option<(Place, Option<String>)> {
         return None;
     };
     let host = Option::<String>::from_redis_value_ref(host).ok()?;
-    let place = Place {
-        host: named(host.as_deref().unwrap_or_default(), asked),
-        port: u16::from_redis_value_ref(port).ok()?,
-    };
+    let host = named(host.as_deref().unwrap_or_default(), asked);
+    let place = Place::new(host, u16::from_redis_value_ref(port).ok()?);
     let id = rest
         .first()
         .and_then(|id| String::from_redis_value_ref(id).ok());
@@ -155,13 +153,6 @@ pub(super) fn named(host: &str, asked: &Place) -> String {
 mod tests {
     use super::*;
 
-    fn place(host: &str, port: u16) -> Place {
-        Place {
-            host: host.to_owned(),
-            port,
-        }
-    }
-
     fn text(text: &str) -> Value {
         Value::BulkString(text.as_bytes().to_vec())
     }
@@ -172,7 +163,7 @@ mod tests {
     }
 
     fn map(ranges: Vec<Value>, nodes: &str) -> SlotMap {
-        let map = SlotMap::read(&Value::Array(ranges), &text(nodes), &place("asked", 1));
+        let map = SlotMap::read(&Value::Array(ranges), &text(nodes), &Place::new("asked", 1));
         map.expect("a map")
     }
 
@@ -188,8 +179,8 @@ mod tests {
         };
         let mut one = with(1);
         one.merge(with(2));
-        assert_eq!(one.replicas_of(&place("a", 1)), 2);
-        assert_eq!(one.replicas_of(&place("b", 1)), 0);
+        assert_eq!(one.replicas_of(&Place::new("a", 1)), 2);
+        assert_eq!(one.replicas_of(&Place::new("b", 1)), 0);
     }
 
     fn owner(map: &SlotMap, slot: usize) -> Option<String> {

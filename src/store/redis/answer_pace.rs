@@ -6,14 +6,14 @@ use tokio::time::Instant;
 
 /// When a connection was last heard of, and how long its answers take.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(super) struct AnswerPace {
     last: Instant,
     /// The longest time that a recent answer took; it fades with those that take less.
     longest: Duration,
 }
 
-impl Pace {
-    /// That of a connection which it took so long to make.
+impl AnswerPace {
+    /// The pace of a connection that took so long to make.
     pub(super) fn new(took: Duration) -> Self {
         Self {
             last: Instant::now(),
@@ -45,7 +45,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_connection_is_late_by_the_pace_of_its_answers() {
         let pass = async |millis| tokio::time::advance(Duration::from_millis(millis)).await;
-        let mut pace = Pace::new(Duration::from_millis(30));
+        let mut pace = AnswerPace::new(Duration::from_millis(30));
         let first = Instant::now();
         pass(20).await;
         let second = Instant::now();

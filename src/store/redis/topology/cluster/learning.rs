@@ -6,10 +6,7 @@ use std::{
     time::Duration,
 };
 
-use futures_util::{
-    future::join,
-    stream::{FuturesUnordered, StreamExt},
-};
+use futures_util::future::join;
 use redis::cmd;
 use tokio::time::Instant;
 
@@ -22,17 +19,18 @@ use crate::{
     base::{
         error::StoreError,
         slot::SLOTS,
-        timer::{Elapsed, after, sleep, sleep_until, timeout_at},
+        timer::{sleep, sleep_until, timeout},
     },
-    store::redis::{address::Place, call::Call, connect::Connector, source::Source},
+    store::redis::{
+        call::Call,
+        connect::Connector,
+        link::{address::Place, source::Source},
+        topology::ask_most::{GRACE, ask_most},
+    },
 };
 
 /// How many servers are asked for the map at once, and one more for each that is away.
 const ASKED: usize = 5;
-
-/// How long the answers of the other servers are waited for once most of them have answered, and after which silence one
-/// more is asked.
-const GRACE: Duration = Duration::from_millis(100);
 
 impl Cluster {
     /// The servers that have slots, by their places.
@@ -59,11 +57,8 @@ impl Cluster {
             return Err(self.closed());
         }
         let limit = self.common.timeouts.connect.saturating_mul(4);
-        let begin = || {
-            let cluster = Arc::clone(self);
-            async move { cluster.ask_for_map().await }
-        };
-        self.learning.outcome(limit, begin).await
+        let begin = || Arc::clone(self).ask_for_map();
+        self.learning.outcome(limit, || false, begin).await
     }
 
     async fn ask_for_map(self: Arc<Self>) -> Result<(), StoreError> {
@@ -71,50 +66,24 @@ impl Cluster {
         if let Some(at) = learns_at {
             sleep_until(at).await;
         }
-        let mut places = self.to_ask().into_iter();
-        let mut nodes: Vec<_> = places
-            .by_ref()
-            .take(ASKED)
-            .map(|it| self.node(&it))
-            .collect();
-        let most = nodes.len() / 2 + 1;
-        let asked = nodes.iter().map(|node| self.map_of(Arc::clone(node)));
-        let mut asked = asked.collect::<FuturesUnordered<_>>();
-        let (mut map, mut answers, mut error) = (SlotMap::default(), 0, None);
-        let mut until = after(Instant::now(), self.common.timeouts.connect);
-        loop {
-            let silence = after(Instant::now(), GRACE);
-            let patience = if answers < most {
-                until.min(silence)
-            } else {
-                until
-            };
-            match timeout_at(patience, asked.next()).await {
-                Ok(Some(Ok(other))) => {
-                    map.merge(other);
-                    answers += 1;
-                    if answers == most {
-                        until = until.min(after(Instant::now(), GRACE));
-                    }
-                    continue;
+        let mut nodes = Vec::new();
+        let asked = self.to_ask().into_iter().map(|place| {
+            let node = self.node(&place);
+            nodes.push(Arc::clone(&node));
+            self.map_of(node)
+        });
+        let (mut map, mut error) = (SlotMap::default(), None);
+        let hear = |answer| match answer {
+            Ok(other) => map.merge(other),
+            Err(failed) => {
+                if error.as_ref().is_none_or(StoreError::is_refused) {
+                    error = Some(failed);
                 }
-                Ok(Some(Err(failed))) => {
-                    if error.as_ref().is_none_or(StoreError::is_refused) {
-                        error = Some(failed);
-                    }
-                }
-                Ok(None) => break,
-                Err(Elapsed) if until <= Instant::now() => break,
-                Err(Elapsed) => {}
             }
-            // Another one instead of one that is away.
-            if let Some(place) = places.next() {
-                let node = self.node(&place);
-                asked.push(self.map_of(Arc::clone(&node)));
-                nodes.push(node);
-            }
-        }
-        drop(asked);
+        };
+        let asking = ask_most(asked, ASKED, Duration::MAX, GRACE, hear);
+        // What was heard until then counts.
+        let _ = timeout(self.common.timeouts.connect, asking).await;
         let plan = {
             let mut known = self.known.lock();
             let is_again = known.learns_again(Instant::now());

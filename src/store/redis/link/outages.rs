@@ -8,7 +8,7 @@ use crate::base::slot;
 
 /// Counts the connections that were lost.
 #[derive(Debug)]
-pub(super) struct Outages {
+pub(crate) struct Outages {
     /// All of them.
     all: watch::Sender<u64>,
     /// Those that concern every slot, and for each slot of a cluster those that concern it alone.
@@ -17,8 +17,8 @@ pub(super) struct Outages {
 }
 
 impl Outages {
-    /// Those of one server.
-    pub(super) fn of_one() -> Self {
+    /// The outages of one server.
+    pub(crate) fn of_one() -> Self {
         Self {
             all: watch::Sender::new(0),
             everywhere: AtomicU64::new(0),
@@ -26,8 +26,8 @@ impl Outages {
         }
     }
 
-    /// Those of a cluster, where a server has some of the slots.
-    pub(super) fn of_slots() -> Self {
+    /// The outages of a cluster, where a server has some of the slots.
+    pub(crate) fn of_slots() -> Self {
         let slots = (0..slot::SLOTS).map(|_| AtomicU64::new(0)).collect();
         Self {
             slots: Some(slots),
@@ -36,13 +36,13 @@ impl Outages {
     }
 
     /// Every lock may be concerned.
-    pub(super) fn everywhere(&self) {
+    pub(crate) fn everywhere(&self) {
         self.everywhere.fetch_add(1, Relaxed);
         self.all.send_modify(|count| *count += 1);
     }
 
     /// The locks of these slots may be concerned.
-    pub(super) fn at(&self, concerned: impl IntoIterator<Item = u16>) {
+    pub(crate) fn at(&self, concerned: impl IntoIterator<Item = u16>) {
         let Some(slots) = &self.slots else {
             return self.everywhere();
         };
@@ -59,12 +59,12 @@ impl Outages {
     }
 
     /// Changes with each of them.
-    pub(super) fn watch(&self) -> watch::Receiver<u64> {
+    pub(crate) fn watch(&self) -> watch::Receiver<u64> {
         self.all.subscribe()
     }
 
     /// How many of them concern a slot.
-    pub(super) fn of(&self, slot: impl FnOnce() -> u16) -> u64 {
+    pub(crate) fn of(&self, slot: impl FnOnce() -> u16) -> u64 {
         let own = self
             .slots
             .as_ref()

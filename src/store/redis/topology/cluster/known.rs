@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::{
     base::{backoff::Backoff, timer::after},
-    store::redis::{address::Place, connect::Connector},
+    store::redis::{connect::Connector, link::address::Place},
 };
 
 /// The least pause between two attempts to learn the map.

@@ -15,12 +15,14 @@ use futures_util::future::join_all;
 use redis::Value;
 use tokio::time::Instant;
 
-use super::{
-    call::{Call, Way},
-    connection::Connection,
-    history::History,
+use super::connection::Connection;
+use crate::{
+    base::mutex::Mutex,
+    store::redis::{
+        call::{Call, Way},
+        replicas::replication_id::ReplicationId,
+    },
 };
-use crate::base::mutex::Mutex;
 
 /// How long ago a release may have been answered.
 const LATELY: Duration = Duration::from_secs(10);
@@ -30,7 +32,7 @@ const MOST: usize = 1_024;
 
 /// The releases that were answered lately, the oldest first.
 #[derive(Default)]
-pub(super) struct Recent(Mutex<Releases>);
+pub(crate) struct RecentReleases(Mutex<Releases>);
 
 #[derive(Default)]
 struct Releases {
@@ -44,13 +46,13 @@ struct Release {
     call: Call,
     answered: Instant,
     /// Who has answered it.
-    history: History,
+    replication_id: ReplicationId,
 }
 
-impl Recent {
+impl RecentReleases {
     /// A server has answered a release.
-    pub(super) fn answered(&self, call: Call, history: &History) {
-        let (answered, history) = (Instant::now(), history.clone());
+    pub(crate) fn answered(&self, call: Call, replication_id: &ReplicationId) {
+        let (answered, replication_id) = (Instant::now(), replication_id.clone());
         let mut releases = self.0.lock();
         let Releases { known, count } = &mut *releases;
         let oldest = known.front();
@@ -61,7 +63,7 @@ impl Recent {
             number: *count,
             call,
             answered,
-            history,
+            replication_id,
         });
         drop(releases);
         drop(forgotten);
@@ -69,13 +71,13 @@ impl Recent {
 
     /// Repeats, in their order, what another server has answered, as far as this one has the slot. What is not answered
     /// may be repeated over the next connection.
-    pub(super) async fn repeat(
+    pub(crate) async fn repeat(
         &self,
         connection: &Connection,
         has: impl Fn(u16) -> bool,
         limit: Duration,
     ) {
-        let releases = self.answered_elsewhere(&connection.history, has);
+        let releases = self.answered_elsewhere(&connection.replication_id, has);
         if releases.is_empty() {
             return;
         }
@@ -100,26 +102,31 @@ impl Recent {
         let answered: BTreeSet<_> = join_all(asked).await.into_iter().flatten().collect();
         for release in &mut self.0.lock().known {
             if answered.contains(&release.number) {
-                release.history = connection.history.clone();
+                release.replication_id = connection.replication_id.clone();
             }
         }
     }
 
-    fn answered_elsewhere(&self, history: &History, has: impl Fn(u16) -> bool) -> Vec<(u64, Call)> {
+    fn answered_elsewhere(
+        &self,
+        replication_id: &ReplicationId,
+        has: impl Fn(u16) -> bool,
+    ) -> Vec<(u64, Call)> {
         let now = Instant::now();
         let releases = self.0.lock();
         let lately = releases
             .known
             .iter()
             .filter(|it| now < it.answered + LATELY);
-        let elsewhere = lately.filter(|it| it.history != *history && has(it.call.slot()));
+        let elsewhere =
+            lately.filter(|it| it.replication_id != *replication_id && has(it.call.slot()));
         elsewhere.map(|it| (it.number, it.call.clone())).collect()
     }
 }
 
-impl fmt::Debug for Recent {
+impl fmt::Debug for RecentReleases {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Recent")
+        f.debug_tuple("RecentReleases")
             .field(&self.0.lock().known.len())
             .finish()
     }

@@ -1,7 +1,7 @@
 //! What is accepted as the address of several servers, and what it means.
 
 use super::*;
-use crate::store::redis::address::list;
+use crate::store::redis::link::address::list;
 
 /// What a URL says.
 fn parsed(url: &str) -> Servers {
@@ -109,10 +109,7 @@ fn a_url_and_a_builder_say_the_same() {
 
 #[test]
 fn what_connections_are_made_with_follows() {
-    let seeds = [Place {
-        host: "::1".to_owned(),
-        port: 7,
-    }];
+    let seeds = [Place::new("::1", 7)];
     let login = Login {
         username: Some("app".to_owned()),
         password: Some("word".to_owned()),
@@ -123,10 +120,7 @@ fn what_connections_are_made_with_follows() {
     assert_eq!(settings.db(), 5);
     assert_eq!(settings.username(), Some("app"));
     assert_eq!(settings.password(), Some("word"));
-    let other = made.at(&Place {
-        host: "two".to_owned(),
-        port: 8,
-    });
+    let other = made.at(&Place::new("two", 8));
     assert_eq!(*other.info.addr(), ConnectionAddr::Tcp("two".to_owned(), 8));
     assert_eq!(other.info.redis_settings().db(), 5);
     assert_eq!(&*other.endpoint, "two:8");

@@ -5,14 +5,18 @@ use std::sync::{Arc, atomic::AtomicU64};
 use redis::Value;
 use tokio::sync::watch;
 
-use super::{
-    call::Call, connection::Connection, outages::Outages, pushes::Watched, recent::Recent,
-    source::Timeouts, value::Unexpected,
+use super::{connection::Connection, recent_releases::RecentReleases};
+use crate::{
+    base::error::{Effect, StoreError},
+    store::redis::{
+        call::Call,
+        link::{outages::Outages, pushes::Watched, source::Timeouts},
+        value::Unexpected,
+    },
 };
-use crate::base::error::{Effect, StoreError};
 
 /// What its server is among those of the store.
-pub(super) trait Role: Send + Sync {
+pub(crate) trait Role: Send + Sync {
     /// A connection was lost.
     fn lost(&self);
 
@@ -22,20 +26,20 @@ pub(super) trait Role: Send + Sync {
 
 /// What the connectors of one store have in common.
 #[derive(Clone, Debug)]
-pub(super) struct Common {
-    pub(super) timeouts: Timeouts,
+pub(crate) struct Common {
+    pub(crate) timeouts: Timeouts,
     /// Who is told of the messages to all processes. Only connections of our own bring any.
-    pub(super) watched: Watched,
-    pub(super) outages: Arc<Outages>,
+    pub(crate) watched: Watched,
+    pub(crate) outages: Arc<Outages>,
     /// The latest epoch of all.
-    pub(super) epochs: Arc<AtomicU64>,
-    pub(super) recent: Arc<Recent>,
+    pub(crate) epochs: Arc<AtomicU64>,
+    pub(crate) recent: Arc<RecentReleases>,
     /// Counts the connections for commands that were made.
-    pub(super) made: watch::Sender<u64>,
+    pub(crate) made: watch::Sender<u64>,
 }
 
 impl Common {
-    pub(super) fn new(timeouts: Timeouts, outages: Outages) -> Self {
+    pub(crate) fn new(timeouts: Timeouts, outages: Outages) -> Self {
         Self {
             timeouts,
             outages: Arc::new(outages),
@@ -47,7 +51,7 @@ impl Common {
     }
 
     /// Reads the answer to a call.
-    pub(super) fn read<T>(
+    pub(crate) fn read<T>(
         &self,
         connection: &Connection,
         call: Call,
@@ -57,7 +61,7 @@ impl Common {
         let read = read(reply);
         let read = read.map_err(|cause| connection.error(&call, Effect::Unknown, cause))?;
         if call.is_release() {
-            self.recent.answered(call, &connection.history);
+            self.recent.answered(call, &connection.replication_id);
         }
         Ok(read)
     }

@@ -24,7 +24,7 @@ const SETTLED: Duration = Duration::from_secs(1);
 
 /// Whether requests go out.
 #[derive(Debug)]
-pub(super) struct Breaker {
+pub(crate) struct Breaker {
     stage: Stage,
     /// Changes with each failure and each trial, so that late news of an earlier one counts no more.
     round: u64,
@@ -48,7 +48,7 @@ enum Stage {
 
 /// What a request is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(crate) enum Step {
     /// It goes out, over a connection that is made if there is none.
     Go(Pass),
     /// It connects if there is no connection, and begins a trial.
@@ -59,7 +59,7 @@ pub(super) enum Step {
 
 /// Which requests a failure, or an answer, is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Pass(u64);
+pub(crate) struct Pass(u64);
 
 impl Default for Breaker {
     fn default() -> Self {
@@ -76,12 +76,12 @@ impl Default for Breaker {
 
 impl Breaker {
     /// The pass of a request while all is well.
-    pub(super) fn flowing(&self) -> Option<Pass> {
+    pub(crate) fn flowing(&self) -> Option<Pass> {
         matches!(self.stage, Stage::Flowing(_)).then_some(Pass(self.round))
     }
 
     /// What a request is to do now.
-    pub(super) fn step(&self, now: Instant) -> Step {
+    pub(crate) fn step(&self, now: Instant) -> Step {
         match self.stage {
             Stage::Flowing(_) => Step::Go(Pass(self.round)),
             Stage::Paused(until) | Stage::Tried(until) if now < until => Step::Wait(until),
@@ -90,7 +90,7 @@ impl Breaker {
     }
 
     /// A request goes out alone, if it is the first one to do so. It has so much time.
-    pub(super) fn begin_trial(
+    pub(crate) fn begin_trial(
         &mut self,
         pass: Pass,
         now: Instant,
@@ -105,7 +105,7 @@ impl Breaker {
     }
 
     /// The server has answered a request, which may have been one that only reads.
-    pub(super) fn answered(&mut self, pass: Pass, only_reads: bool, now: Instant) {
+    pub(crate) fn answered(&mut self, pass: Pass, only_reads: bool, now: Instant) {
         if self.is_present(pass) && matches!(self.stage, Stage::Tried(_)) {
             self.stage = if self.is_replica && only_reads {
                 Stage::Paused(now)
@@ -117,7 +117,7 @@ impl Breaker {
 
     /// The connection was lost under a request. It is replaced at once, or after a short pause where that has just been
     /// done.
-    pub(super) fn lost(&mut self, pass: Pass, error: StoreError, now: Instant) {
+    pub(crate) fn lost(&mut self, pass: Pass, error: StoreError, now: Instant) {
         if !self.is_present(pass) {
             return;
         }
@@ -134,7 +134,7 @@ impl Breaker {
     }
 
     /// There is no connection to be had, or the server refuses whatever comes.
-    pub(super) fn failed(&mut self, pass: Pass, error: StoreError, now: Instant) {
+    pub(crate) fn failed(&mut self, pass: Pass, error: StoreError, now: Instant) {
         if !self.is_present(pass) {
             return;
         }
@@ -149,31 +149,31 @@ impl Breaker {
     }
 
     /// The server writes nothing.
-    pub(super) fn refused_to_write(&mut self, pass: Pass, error: StoreError, now: Instant) {
+    pub(crate) fn refused_to_write(&mut self, pass: Pass, error: StoreError, now: Instant) {
         let is_news = self.is_present(pass);
         self.failed(pass, error, now);
         self.is_replica |= is_news;
     }
 
     /// A trial was dropped before it had come to something: the next request tries.
-    pub(super) fn dropped(&mut self, pass: Pass, now: Instant) {
+    pub(crate) fn dropped(&mut self, pass: Pass, now: Instant) {
         if self.is_present(pass) && matches!(self.stage, Stage::Tried(_)) {
             self.stage = Stage::Paused(now);
         }
     }
 
     /// Changes with all that a request may wait for.
-    pub(super) fn state(&self) -> impl PartialEq + use<> {
+    pub(crate) fn state(&self) -> impl PartialEq + use<> {
         (self.round, self.stage)
     }
 
     /// How many failures there have been.
-    pub(super) fn failures(&self) -> u64 {
+    pub(crate) fn failures(&self) -> u64 {
         self.failures
     }
 
     /// The error of the latest failure, if there were more than so many.
-    pub(super) fn failed_since(&self, failures: u64) -> Option<&StoreError> {
+    pub(crate) fn failed_since(&self, failures: u64) -> Option<&StoreError> {
         self.error.as_ref().filter(|_| self.failures > failures)
     }
 

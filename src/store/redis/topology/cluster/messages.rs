@@ -2,11 +2,10 @@
 
 use std::sync::{Arc, atomic::Ordering::Relaxed};
 
-use super::{Cluster, known::Node};
+use super::{Cluster, known::Node, name};
 use crate::{
     base::error::StoreError,
-    store::redis::{
-        address::list,
+    store::redis::link::{
         pushes::Receiver,
         source::{Following, Limit, Opened, Opening, Source, Timeouts, open_at},
     },
@@ -15,7 +14,7 @@ use crate::{
 /// For messages: whichever of the servers.
 impl Source for Cluster {
     fn endpoint(&self) -> Arc<str> {
-        format!("the cluster of {}", list(&self.seeds)).into()
+        name(&self.seeds)
     }
 
     fn open(self: Arc<Self>, timeouts: Timeouts, limit: Limit, receiver: Receiver) -> Opening {

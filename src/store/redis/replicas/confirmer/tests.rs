@@ -1,0 +1,69 @@
+//! How often a server that cannot be asked for its replicas is tried.
+
+#![allow(clippy::unwrap_used, reason = "a test ends where its ground gives way")]
+
+use std::sync::atomic::AtomicU32;
+
+use futures_util::future::join_all;
+
+use super::*;
+use crate::{base::error::Effect, store::redis::link::source::Opening};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A server that takes no further connection. It counts the attempts.
+#[derive(Default)]
+struct Full(AtomicU32);
+
+impl Source for Full {
+    fn endpoint(&self) -> Arc<str> {
+        "here".into()
+    }
+
+    fn open(self: Arc<Self>, _: Timeouts, _: Limit, _: Receiver) -> Opening {
+        self.0.fetch_add(1, Relaxed);
+        let endpoint = self.endpoint();
+        let error = StoreError::new("connect", &endpoint, Effect::TurnedAway, "it is full");
+        Box::pin(async { Err(error) })
+    }
+}
+
+fn confirmer() -> (Arc<Full>, Confirmer) {
+    let source = Arc::<Full>::default();
+    let timeouts = Timeouts {
+        connect: SECOND,
+        response: SECOND,
+    };
+    let replication_id = ReplicationId::new("abc".into());
+    let confirmer = Confirmer::new(Arc::clone(&source) as _, timeouts, replication_id);
+    (source, confirmer)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_full_is_tried_a_few_times_a_second_however_many_ask() {
+    let (source, confirmer) = confirmer();
+    let key = LockKey::new("", "order:42").unwrap();
+    let begun = Instant::now();
+    let asking = (0..100).map(async |_| {
+        while begun.elapsed() < 10 * SECOND {
+            let told = confirmer.confirm(&key, Replicas::all(), SECOND).await;
+            assert!(told.is_err());
+        }
+    });
+    join_all(asking).await;
+    let attempts = source.0.load(Relaxed);
+    assert!((16..=5 + 35).contains(&attempts), "{attempts}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_has_no_time_until_the_next_attempt_is_told_why() {
+    let (source, confirmer) = confirmer();
+    let key = LockKey::new("", "order:42").unwrap();
+    for _ in 0..3 {
+        let told = confirmer
+            .confirm(&key, Replicas::all(), SECOND / 1_000)
+            .await;
+        assert!(told.is_err());
+    }
+    assert_eq!(source.0.load(Relaxed), 1);
+}

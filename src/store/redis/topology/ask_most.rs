@@ -1,0 +1,107 @@
+//! One question to several servers at once, of which most have to answer.
+
+use std::time::Duration;
+
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use tokio::time::Instant;
+
+use crate::base::timer::{Elapsed, after, timeout_at};
+
+/// How long the answers of the other servers are waited for once most of them have answered, and after which silence one
+/// more is asked.
+pub(crate) const GRACE: Duration = Duration::from_millis(100);
+
+/// Asks `at_once` servers at once, and one more for each failure, and for each silence while few have answered. Returns
+/// `after_any` after the first answer, and `after_most` after most of the servers have answered that were asked at first.
+pub(super) async fn ask_most<T, E, A>(
+    mut servers: impl Iterator<Item = A>,
+    at_once: usize,
+    after_any: Duration,
+    after_most: Duration,
+    mut hear: impl FnMut(Result<T, E>),
+) where
+    A: Future<Output = Result<T, E>>,
+{
+    let mut asked: FuturesUnordered<_> = servers.by_ref().take(at_once).collect();
+    let mut missing = asked.len() / 2 + 1;
+    let mut until = after(Instant::now(), Duration::MAX);
+    loop {
+        let now = Instant::now();
+        let silence = (missing > 0).then(|| after(now, GRACE));
+        match timeout_at(silence.map_or(until, |it| it.min(until)), asked.next()).await {
+            Ok(Some(heard)) => {
+                let is_answer = heard.is_ok();
+                hear(heard);
+                if is_answer {
+                    missing = missing.saturating_sub(1);
+                    let rest = if missing > 0 { after_any } else { after_most };
+                    until = until.min(after(Instant::now(), rest));
+                    continue;
+                }
+            }
+            Ok(None) => return,
+            Err(Elapsed) if until <= Instant::now() => return,
+            Err(Elapsed) => {}
+        }
+        // Another one instead of one that is away.
+        asked.extend(servers.next());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::timer::{sleep, timeout};
+
+    /// Asks servers that answer, or fail, after so many milliseconds. Returns who has done so, and how long it took.
+    async fn ask(servers: &[(u64, bool)], at_once: usize) -> (Vec<usize>, Duration) {
+        let begun = Instant::now();
+        let asked = (0..)
+            .zip(servers)
+            .map(async |(number, &(millis, answers))| {
+                sleep(Duration::from_millis(millis)).await;
+                if answers { Ok(number) } else { Err(number) }
+            });
+        let mut heard = Vec::new();
+        let hear = |answer: Result<_, _>| heard.push(answer.unwrap_or_else(|number| number));
+        let asking = ask_most(asked, at_once, Duration::from_secs(1), GRACE, hear);
+        let _ = timeout(Duration::from_secs(5), asking).await;
+        (heard, begun.elapsed())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_others_have_a_while_once_most_have_answered() {
+        let servers = [(30, true), (20, true), (119, true), (140, true), (10, true)];
+        let (heard, took) = ask(&servers, 5).await;
+        assert_eq!(
+            (heard, took),
+            (vec![4, 1, 0, 2], Duration::from_millis(130))
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_that_answers_alone_is_believed_later() {
+        let away = (60_000, true);
+        let (heard, took) = ask(&[away, (10, true), away], 3).await;
+        assert_eq!((heard, took), (vec![1], Duration::from_millis(1_010)));
+        let (heard, took) = ask(&[away; 3], 3).await;
+        assert_eq!((heard, took), (vec![], Duration::from_secs(5)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn another_one_is_asked_instead_of_one_that_fails_or_is_silent() {
+        let (away, fails, answers) = ((60_000, true), (10, false), (10, true));
+        let (heard, took) = ask(&[fails, away, fails, answers, answers], 2).await;
+        // The third after the first one's failure, the fourth after its own, and the last after a silence.
+        assert_eq!(
+            (heard, took),
+            (vec![0, 2, 3, 4], Duration::from_millis(240))
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn all_that_fail_are_all_there_are() {
+        let (heard, took) = ask(&[(10, false); 7], 3).await;
+        assert_eq!((heard.len(), took), (7, Duration::from_millis(30)));
+    }
+}
