@@ -25,8 +25,8 @@ pub(crate) struct Cursor {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct InServer {
     pub(crate) server: Arc<str>,
-    /// That of its data: in other data the place means nothing.
-    pub(crate) history: Arc<str>,
+    /// The replication ID for which `place` is valid.
+    pub(crate) replication_id: Arc<str>,
     pub(crate) place: Place,
     /// How many keys there were at the beginning, if that is known, and how many have been looked at.
     pub(crate) keys: Option<u64>,

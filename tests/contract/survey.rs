@@ -323,7 +323,7 @@ async fn a_scan_begins_again_at_a_server_with_other_data() {
     let part = world.scan("*", 10, Cursor::default()).await;
     let present = part.next.clone().and_then(|cursor| cursor.present);
     let mut old = present.expect("a place");
-    old.history = "another one".into();
+    old.replication_id = "another one".into();
     let again = world
         .scan(
             "*",

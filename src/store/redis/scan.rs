@@ -70,13 +70,13 @@ async fn look_through(
     };
     let passage = connector.passage().await?;
     let connection = &passage.connection;
-    let history = connection.replication_id.id();
-    let goes_on = |at: &InServer| at.server == *server && at.history == *history;
+    let replication_id = connection.replication_id.id();
+    let goes_on = |at: &InServer| at.server == *server && at.replication_id == *replication_id;
     let mut at = match present.filter(goes_on) {
         Some(at) => at,
         None => InServer {
             server: Arc::clone(server),
-            history: Arc::clone(history),
+            replication_id: Arc::clone(replication_id),
             place: Place::Named(0),
             // A user may not be allowed to know.
             keys: count_of_keys(connector).await.ok(),

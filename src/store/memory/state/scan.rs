@@ -36,7 +36,7 @@ impl State {
             done: Vec::new(),
             present: Some(InServer {
                 server: Arc::from(""),
-                history: Arc::from(""),
+                replication_id: Arc::from(""),
                 place: Place::Behind((*last).to_owned()),
                 keys: None,
                 seen,
