@@ -12,7 +12,7 @@ use crate::{
         id::HoldId,
     },
     hold::held::Held,
-    store::{Presence, Renew, Seen, Store, verbs, waits::Enclosing},
+    store::{Presence, Renew, Seen, Store, records::waits::Enclosing, verbs},
 };
 
 #[cfg(feature = "__admin")]
@@ -20,7 +20,7 @@ pub use crate::store::redis::Seeds;
 
 /// Every script with its verb, as it is sent.
 pub fn scripts() -> impl Iterator<Item = (&'static str, &'static str)> {
-    let scripts = verbs::scripts().into_iter();
+    let scripts = verbs::scripts::scripts().into_iter();
     scripts.map(|script| (script.verb(), script.source()))
 }
 

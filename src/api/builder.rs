@@ -10,8 +10,8 @@ use crate::{
         options::{DepthSync, OnLost, Options, Queueing, Reentrancy, WaitLimit},
     },
     store::{
+        records::waits::Enclosing,
         redis::{Servers, link::source::Source},
-        waits::Enclosing,
     },
 };
 

@@ -28,7 +28,8 @@ use crate::{
     },
     queue::LocalQueues,
     store::{
-        ForceRelease, ForcedMessage, Holders as _, Inspect, Seen, Snapshot, Store, waits::Enclosing,
+        ForceRelease, ForcedMessage, Holders as _, Inspect, Seen, Snapshot, Store,
+        records::waits::Enclosing,
     },
 };
 

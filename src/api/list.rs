@@ -13,7 +13,7 @@ use crate::{
     base::{error::LockError, glob, key::LockKey},
     store::{
         Glance, Store,
-        scan::{Cursor, Scan, Scanned},
+        records::scan::{Cursor, Scan, Scanned},
     },
 };
 

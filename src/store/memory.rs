@@ -13,7 +13,7 @@ pub(crate) use self::{
     line::{Process, Want},
     state::State,
 };
-use super::messages::{ForcedMessage, Holders, Listener};
+use super::records::messages::{ForcedMessage, Holders, Listener};
 use crate::base::{id::InboxId, mutex::Mutex, store_error::Answer};
 
 mod clock;

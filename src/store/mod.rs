@@ -8,7 +8,7 @@ use std::{sync::Weak, time::Duration};
 use futures_util::future::try_join_all;
 use tokio::{sync::watch, time::Instant};
 
-use self::scan::{Scan, Scanned};
+use self::records::scan::{Scan, Scanned};
 use crate::base::{confirm::Replicas, error::StoreError, id::InboxId, key::LockKey, mode::Mode};
 
 #[cfg(test)]
@@ -17,24 +17,22 @@ mod contract;
 #[cfg(test)]
 #[path = "../../tests/differential/mod.rs"]
 mod differential;
-mod limits;
 pub(crate) mod memory;
-mod messages;
-mod queue_entry;
+pub(crate) mod records;
 pub(crate) mod redis;
-pub(crate) mod scan;
 pub(crate) mod verbs;
-pub(crate) mod waits;
 #[cfg(any(test, feature = "test-util"))]
 pub(crate) mod wire;
 
 #[cfg(any(test, feature = "test-util"))]
 pub(crate) use self::wire::{Reply, Request, Wire};
 pub(crate) use self::{
-    limits::TOMBSTONE_LIFE,
     memory::MemoryStore,
-    messages::{ForcedMessage, HandoffMessage, Holders, Listener},
-    queue_entry::QueueEntry,
+    records::{
+        limits::TOMBSTONE_LIFE,
+        messages::{ForcedMessage, HandoffMessage, Holders, Listener},
+        queue_entry::QueueEntry,
+    },
     redis::RedisStore,
     verbs::{
         Verb,

@@ -11,12 +11,12 @@ use tokio::{sync::watch, time::Instant};
 
 use self::{
     connect::common::Common,
-    failure::DriverError,
     inbox::Inbox,
     link::{outages::Outages, source::Source},
     topology::Topology,
+    wire::failure::{self, DriverError},
 };
-use super::{
+use super::records::{
     messages::{Holders, Listener},
     scan::{Scan, Scanned},
 };
@@ -28,34 +28,28 @@ use crate::base::{
     store_error::Answer,
 };
 
-mod answer_pace;
-mod call;
 mod connect;
-mod failure;
-mod in_flight;
 mod inbox;
 pub(crate) mod link;
-pub(crate) mod message;
-pub(crate) mod names;
 mod replicas;
 mod scan;
-mod script;
 mod topology;
-mod traffic;
-pub(crate) mod value;
+pub(crate) mod wire;
 
 pub use self::topology::servers::Servers;
 #[cfg(feature = "__admin")]
 pub use self::topology::servers::seeds::Seeds;
 pub(crate) use self::{
-    call::{Call, in_millis},
     link::source::Timeouts,
-    script::{Script, script},
     topology::servers::Origin,
-    value::Unexpected,
+    wire::{
+        call::{Call, in_millis},
+        script::{Script, script},
+        value::Unexpected,
+    },
 };
 #[cfg(any(test, fuzzing))]
-pub(crate) use self::{names::properties::key, topology::servers::properties::url};
+pub(crate) use self::{topology::servers::properties::url, wire::names::properties::key};
 
 /// Redis: one server, the one that is the primary, or a cluster.
 #[derive(Debug)]

@@ -22,6 +22,8 @@ pub(crate) mod keep;
 pub(crate) mod list;
 pub(crate) mod release;
 pub(crate) mod renew;
+#[cfg(any(test, feature = "__admin"))]
+pub(crate) mod scripts;
 pub(crate) mod several;
 pub(crate) mod share;
 pub(crate) mod waits;
@@ -45,50 +47,4 @@ pub(crate) trait Verb: Clone + Send + Sync + 'static {
 
     /// Does in memory what the script does.
     fn apply(self, state: &mut State, now: Instant) -> Self::Reply;
-}
-
-/// Every script.
-#[cfg(any(test, feature = "__admin"))]
-pub(crate) fn scripts() -> [&'static Script; 21] {
-    [
-        acquire::Acquire::lua(),
-        depth::SetDepth::lua(),
-        downgrade::Downgrade::lua(),
-        inspect::ForceRelease::lua(),
-        inspect::Inspect::lua(),
-        keep::Keep::lua(),
-        list::Glance::lua(),
-        list::Queue::lua(),
-        release::Release::lua(),
-        release::Retain::lua(),
-        renew::Renew::lua(),
-        several::AcquireAll::lua(),
-        several::ReleaseAll::lua(),
-        several::RenewAll::lua(),
-        share::Share::lua(),
-        share::Unshare::lua(),
-        waits::ClaimVictim::lua(),
-        waits::HoldsIn::lua(),
-        waits::PublishWait::lua(),
-        waits::WaitsOf::lua(),
-        waits::WithdrawWait::lua(),
-    ]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::scripts;
-
-    #[test]
-    fn every_script_opens_with_its_keys_and_formats_numbers_alone() {
-        for script in scripts() {
-            let mut lines = script.source().lines();
-            for opening in ["-- KEYS: ", "-- ARGV: ", "-- returns "] {
-                let line = lines.next().unwrap_or_default();
-                assert!(line.starts_with(opening), "{}.lua: {line}", script.verb());
-            }
-            // Lua cuts a short text at its first NUL there. Texts are joined.
-            assert!(!script.source().contains("%s"), "{}.lua", script.verb());
-        }
-    }
 }

@@ -11,7 +11,7 @@ use tokio::{sync::watch, time::Instant};
 
 use super::{
     memory::{MemoryStore, State},
-    messages::{Holders, Listener},
+    records::messages::{Holders, Listener},
     verbs::Verb,
 };
 use crate::base::{

@@ -12,7 +12,7 @@ use crate::{
     base::{glob, key::LockKey, mode::Mode},
     store::{
         Acquire, Glance, Queue, QueuedProcess, SeenHolder,
-        scan::{Cursor, Scan, Scanned},
+        records::scan::{Cursor, Scan, Scanned},
         verbs::list::{GLANCED, Glanced, LOOKED_AT},
     },
     support::classic::classic_lock,

@@ -9,7 +9,7 @@ use crate::{
     base::id::{HoldId, Owner},
     store::{
         ClaimVictim, HoldsIn, PublishWait, StoreTime, WaitsOf, WithdrawWait,
-        waits::{EnclosedWait, Enclosing, Look, Published, SeenWait, lateness},
+        records::waits::{EnclosedWait, Enclosing, Look, Published, SeenWait, lateness},
     },
 };
 

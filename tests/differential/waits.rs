@@ -7,7 +7,7 @@ use crate::{
     base::{error::StoreError, id::HoldId, key::LockKey},
     store::{
         ClaimVictim, HoldsIn, PublishWait, Store, StoreTime, WaitsOf, WithdrawWait,
-        waits::{EnclosedWait, Enclosing, Look, Published},
+        records::waits::{EnclosedWait, Enclosing, Look, Published},
     },
 };
 

@@ -9,7 +9,7 @@ use self::asked::{acquired, fields, flag, presence, released, snapshot};
 use crate::{
     base::{id::HoldId, mode::Mode},
     store::{
-        AcquireReply, HandoffMessage, Presence, SeenHolder, Snapshot, redis::message::handoff,
+        AcquireReply, HandoffMessage, Presence, SeenHolder, Snapshot, redis::wire::message::handoff,
     },
 };
 

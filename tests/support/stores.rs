@@ -19,9 +19,7 @@ macro_rules! on_both_stores {
         }
 
         mod on_redis {
-            use crate::support::{
-                server::RedisServer, stores::connect, wait::{DEADLINE, within},
-            };
+            use crate::support::{server::RedisServer, stores::connect, wait::{DEADLINE, within}};
 
             $(#[tokio::test]
             async fn $case() {

@@ -10,7 +10,7 @@ use crate::{
         id::OwnerId,
         timer::{after, sleep, sleep_until},
     },
-    store::{PublishWait, StoreTime, WithdrawWait, waits::Published},
+    store::{PublishWait, StoreTime, WithdrawWait, records::waits::Published},
 };
 
 /// The record of one wait, with each owner of a hold that encloses it.

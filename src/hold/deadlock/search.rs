@@ -16,7 +16,7 @@ use crate::{
         key::LockKey,
         timer::{after, sleep, sleep_until},
     },
-    store::{ClaimVictim, HoldsIn, Store, StoreTime, WaitsOf, waits::Look},
+    store::{ClaimVictim, HoldsIn, Store, StoreTime, WaitsOf, records::waits::Look},
 };
 
 /// How often a second walk is made anew while some wait of the cycle was not published again.

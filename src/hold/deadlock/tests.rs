@@ -12,7 +12,7 @@ use crate::{
     base::id::HoldId,
     store::{
         StoreTime,
-        waits::{EnclosedWait, Enclosing, Look, SeenWait},
+        records::waits::{EnclosedWait, Enclosing, Look, SeenWait},
     },
 };
 

@@ -18,7 +18,7 @@ use crate::{
         scope::{self, LocksId},
     },
     queue::LocalQueues,
-    store::waits::{EnclosedWait, Enclosing},
+    store::records::waits::{EnclosedWait, Enclosing},
 };
 
 /// How many holds of one call are published as enclosing it; of more, the outermost are left out.

@@ -22,7 +22,7 @@ use crate::{
     base::id::HoldId,
     store::{
         StoreTime,
-        waits::{EnclosedWait, Look, SeenWait, lateness},
+        records::waits::{EnclosedWait, Look, SeenWait, lateness},
     },
 };
 

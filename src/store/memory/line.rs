@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::{
     base::id::{HoldId, InboxId},
-    store::{limits::TOMBSTONE_LIFE, queue_entry::QueueEntry},
+    store::records::{limits::TOMBSTONE_LIFE, queue_entry::QueueEntry},
 };
 
 /// How long a depth change is remembered after the last one of its lock, at most; half of it at least.

@@ -12,7 +12,7 @@ use crate::{
         key::LockKey,
         store_time::StoreTime,
     },
-    store::{
+    store::records::{
         limits::TOMBSTONE_LIFE,
         messages::{ForcedMessage, HandoffMessage},
     },

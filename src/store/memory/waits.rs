@@ -7,7 +7,7 @@ use crate::{
         id::{HoldId, OwnerId},
         store_time::StoreTime,
     },
-    store::waits::SeenWait,
+    store::records::waits::SeenWait,
 };
 
 /// The waits of all owners, and the victims of cycles.

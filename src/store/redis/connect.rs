@@ -17,11 +17,13 @@ use self::{
     connection::{Cause, Connection, Fault},
 };
 use super::{
-    call::{Call, Way},
-    failure,
     link::{attempt::Attempt, breaker::Breaker, kept::Kept, source::Source},
     replicas::replication_id::ReplicationId,
-    value::Unexpected,
+    wire::{
+        call::{Call, Way},
+        failure,
+        value::Unexpected,
+    },
 };
 use crate::base::{
     error::{Effect, StoreError},

@@ -23,7 +23,7 @@ use self::{
 use super::link::source::{Source, Timeouts};
 use crate::{
     base::{id::InboxId, mutex::Mutex, throttle::Throttle},
-    store::messages::Listener,
+    store::records::messages::Listener,
 };
 
 mod pace;

@@ -5,14 +5,16 @@ use std::sync::Arc;
 use redis::{FromRedisValue, Value, cmd};
 
 use super::{
-    call::{Call, Way},
     connect::{Connector, common::Common},
     topology::Topology,
-    value::Unexpected,
+    wire::{
+        call::{Call, Way},
+        value::Unexpected,
+    },
 };
 use crate::{
     base::error::StoreError,
-    store::scan::{Cursor, InServer, Place, Scan, Scanned},
+    store::records::scan::{Cursor, InServer, Place, Scan, Scanned},
 };
 
 /// Shows a part of the names of the keys.

@@ -7,13 +7,12 @@ use tokio::time::Instant;
 
 use self::cluster::Cluster;
 use super::{
-    call::Call,
     connect::{
         Connector,
         common::{Common, Role},
     },
     link::{outages::Outages, source::Source},
-    value::Unexpected,
+    wire::{call::Call, value::Unexpected},
 };
 use crate::base::{
     confirm::{Confirmation, Replicas},

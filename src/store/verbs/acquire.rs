@@ -14,12 +14,13 @@ use crate::{
     },
     store::{
         memory::{State, Want},
-        queue_entry::QueueEntry,
+        records::queue_entry::QueueEntry,
         redis::{
-            Call, Script, Unexpected,
-            names::Field,
-            script,
-            value::{integers, micros, millis, token},
+            Call, Script, Unexpected, script,
+            wire::{
+                names::Field,
+                value::{integers, micros, millis, token},
+            },
         },
     },
 };

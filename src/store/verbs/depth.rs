@@ -11,9 +11,11 @@ use crate::{
     store::{
         memory::State,
         redis::{
-            Call, Script, Unexpected,
-            names::{Entries, Field},
-            script, value,
+            Call, Script, Unexpected, script,
+            wire::{
+                names::{Entries, Field},
+                value,
+            },
         },
     },
 };

@@ -13,7 +13,10 @@ use crate::{
     },
     store::{
         memory::State,
-        redis::{Call, Script, Unexpected, names::Field, script, value},
+        redis::{
+            Call, Script, Unexpected, script,
+            wire::{names::Field, value},
+        },
     },
 };
 

@@ -10,10 +10,10 @@ use crate::{
     base::{id::FencingToken, key::LockKey, mode::Mode, store_time::StoreTime},
     store::{
         memory::State,
-        messages::ForcedMessage,
+        records::messages::ForcedMessage,
         redis::{
             Call, Script, Unexpected, script,
-            value::{micros, millis, token},
+            wire::value::{micros, millis, token},
         },
     },
 };

@@ -15,10 +15,11 @@ use crate::{
     store::{
         memory::{State, Want},
         redis::{
-            Call, Script, Unexpected,
-            names::Entries,
-            script,
-            value::{micros, millis},
+            Call, Script, Unexpected, script,
+            wire::{
+                names::Entries,
+                value::{micros, millis},
+            },
         },
     },
 };

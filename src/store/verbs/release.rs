@@ -19,12 +19,13 @@ use crate::{
     },
     store::{
         memory::{State, Want},
-        queue_entry::QueueEntry,
+        records::queue_entry::QueueEntry,
         redis::{
-            Call, Script, Unexpected, in_millis,
-            names::Field,
-            script,
-            value::{self, integers},
+            Call, Script, Unexpected, in_millis, script,
+            wire::{
+                names::Field,
+                value::{self, integers},
+            },
         },
     },
 };

@@ -10,7 +10,10 @@ use crate::{
     base::{id::HoldId, key::LockKey},
     store::{
         memory::State,
-        redis::{Call, Script, Unexpected, names::Field, script, value},
+        redis::{
+            Call, Script, Unexpected, script,
+            wire::{names::Field, value},
+        },
     },
 };
 

@@ -15,10 +15,11 @@ use crate::{
     store::{
         memory::State,
         redis::{
-            Call, Script, Unexpected,
-            names::{Entries, Field},
-            script,
-            value::{integers, micros},
+            Call, Script, Unexpected, script,
+            wire::{
+                names::{Entries, Field},
+                value::{integers, micros},
+            },
         },
     },
 };

@@ -13,8 +13,11 @@ use crate::{
     },
     store::{
         memory::{Process, State, Want},
-        queue_entry::QueueEntry,
-        redis::{Call, Script, Unexpected, names::Fields, script, value},
+        records::queue_entry::QueueEntry,
+        redis::{
+            Call, Script, Unexpected, script,
+            wire::{names::Fields, value},
+        },
     },
 };
 

@@ -17,12 +17,14 @@ use crate::{
     },
     store::{
         memory::State,
+        records::waits::{EnclosedWait, Enclosing, Look, Published, SeenWait, lateness},
         redis::{
-            Call, Script, Unexpected,
-            names::{self, Field},
-            script, value,
+            Call, Script, Unexpected, script,
+            wire::{
+                names::{self, Field},
+                value,
+            },
         },
-        waits::{EnclosedWait, Enclosing, Look, Published, SeenWait, lateness},
     },
 };
 

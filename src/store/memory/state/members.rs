@@ -13,7 +13,7 @@ use crate::{
         id::{FencingToken, HoldId, InboxId},
         key::LockKey,
     },
-    store::messages::HandoffMessage,
+    store::records::messages::HandoffMessage,
 };
 
 /// The readers who ask, and the lease that they get without being told.

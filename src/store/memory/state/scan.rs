@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use super::State;
 use crate::{
     base::glob,
-    store::scan::{Cursor, InServer, Place, Scan, Scanned},
+    store::records::scan::{Cursor, InServer, Place, Scan, Scanned},
 };
 
 impl State {

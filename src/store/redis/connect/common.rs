@@ -9,9 +9,8 @@ use super::{connection::Connection, recent_releases::RecentReleases};
 use crate::{
     base::error::{Effect, StoreError},
     store::redis::{
-        call::Call,
         link::{outages::Outages, pushes::Watched, source::Timeouts},
-        value::Unexpected,
+        wire::{call::Call, value::Unexpected},
     },
 };
 

@@ -12,11 +12,13 @@ use crate::{
         timer::Elapsed,
     },
     store::redis::{
-        call::{Call, Way},
-        failure::{self, DriverError},
         link::source::Following,
         replicas::{confirmer::Confirmer, replication_id::ReplicationId},
-        traffic::Traffic,
+        wire::{
+            call::{Call, Way},
+            failure::{self, DriverError},
+            traffic::Traffic,
+        },
     },
 };
 

@@ -13,13 +13,12 @@ use crate::{
         metrics::Purpose,
     },
     store::redis::{
-        answer_pace::AnswerPace,
         link::{
             pushes,
             source::{Following, Limit, Opened, open},
         },
         replicas::{confirmer::Confirmer, replication_id::ReplicationId},
-        traffic::Traffic,
+        wire::{answer_pace::AnswerPace, traffic::Traffic},
     },
 };
 

@@ -19,9 +19,11 @@ use crate::{
         timer::sleep_until,
     },
     store::redis::{
-        call::{Call, Way},
-        failure::{refuses_all, refuses_to_write},
         link::breaker::{Breaker, Pass, Step},
+        wire::{
+            call::{Call, Way},
+            failure::{refuses_all, refuses_to_write},
+        },
     },
 };
 

@@ -19,8 +19,8 @@ use super::connection::Connection;
 use crate::{
     base::mutex::Mutex,
     store::redis::{
-        call::{Call, Way},
         replicas::replication_id::ReplicationId,
+        wire::call::{Call, Way},
     },
 };
 

@@ -16,14 +16,16 @@ use crate::{
         timer::sleep,
     },
     store::{
-        messages::Listener,
+        records::messages::Listener,
         redis::{
-            failure::{self, DriverError},
             link::{
                 pushes::Receiver,
                 source::{Following, Limit, Opened, Source, Timeouts, open},
             },
-            message::Message,
+            wire::{
+                failure::{self, DriverError},
+                message::Message,
+            },
         },
     },
 };

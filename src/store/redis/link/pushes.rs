@@ -22,8 +22,8 @@ use crate::{
         timer::{Elapsed, sleep, timeout},
     },
     store::{
-        messages::Holders,
-        redis::{
+        records::messages::Holders,
+        redis::wire::{
             message::{Message, pushed},
             names::TO_ALL,
         },

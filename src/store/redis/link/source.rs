@@ -11,7 +11,7 @@ use crate::{
         error::{Effect, StoreError},
         timer::{Elapsed, timeout},
     },
-    store::redis::failure::{self, DriverError},
+    store::redis::wire::failure::{self, DriverError},
 };
 
 /// The timeouts of a connection.

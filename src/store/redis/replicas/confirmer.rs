@@ -36,12 +36,14 @@ use crate::{
         timer::{after, timeout, timeout_at},
     },
     store::redis::{
-        call::in_millis,
-        failure::{self, DriverError},
         link::{
             breaker::{Breaker, Pass, Step},
             pushes::Receiver,
             source::{Limit, Opened, Source, Timeouts, open},
+        },
+        wire::{
+            call::in_millis,
+            failure::{self, DriverError},
         },
     },
 };

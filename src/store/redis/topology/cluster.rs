@@ -28,7 +28,6 @@ use crate::{
         timer::{Elapsed, after, sleep, timeout_at},
     },
     store::redis::{
-        call::{Call, Way},
         connect::{
             Connector,
             common::{Common, Role},
@@ -39,7 +38,10 @@ use crate::{
             attempt::Attempt,
             source::Source,
         },
-        value::Unexpected,
+        wire::{
+            call::{Call, Way},
+            value::Unexpected,
+        },
     },
 };
 

@@ -26,12 +26,12 @@ use crate::{
         timer::sleep,
     },
     store::redis::{
-        failure::{self, DriverError},
         link::{
             address::{Address, Place, list},
             pushes::Receiver,
             source::{Following, Limit, Opened, Opening, Source, Timeouts, open_at},
         },
+        wire::failure::{self, DriverError},
     },
 };
 

@@ -22,10 +22,10 @@ use crate::{
         timer::{sleep, sleep_until, timeout},
     },
     store::redis::{
-        call::Call,
         connect::Connector,
         link::{address::Place, source::Source},
         topology::ask_most::{GRACE, ask_most},
+        wire::call::Call,
     },
 };
 

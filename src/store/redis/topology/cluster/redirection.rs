@@ -4,10 +4,9 @@ use redis::{ErrorKind, ServerErrorKind};
 
 use super::map::named;
 use crate::store::redis::{
-    call::Way,
     connect::connection::Cause,
-    failure::condition,
     link::address::{Place, host_and_port},
+    wire::{call::Way, failure::condition},
 };
 
 /// Where a server says that a request is to go, and how.

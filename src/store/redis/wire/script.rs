@@ -26,13 +26,13 @@ pub(crate) use script;
 /// What several scripts share, each put where a line says `-- include` and its name. One that others
 /// include stands behind them.
 const PARTS: [(&str, &str); 7] = [
-    ("members", include_str!("../../../lua/parts/members.lua")),
-    ("line", include_str!("../../../lua/parts/line.lua")),
-    ("entry", include_str!("../../../lua/parts/entry.lua")),
-    ("token", include_str!("../../../lua/parts/token.lua")),
-    ("holder", include_str!("../../../lua/parts/holder.lua")),
-    ("mend", include_str!("../../../lua/parts/mend.lua")),
-    ("read", include_str!("../../../lua/parts/read.lua")),
+    ("members", include_str!("../../../../lua/parts/members.lua")),
+    ("line", include_str!("../../../../lua/parts/line.lua")),
+    ("entry", include_str!("../../../../lua/parts/entry.lua")),
+    ("token", include_str!("../../../../lua/parts/token.lua")),
+    ("holder", include_str!("../../../../lua/parts/holder.lua")),
+    ("mend", include_str!("../../../../lua/parts/mend.lua")),
+    ("read", include_str!("../../../../lua/parts/read.lua")),
 ];
 
 impl Script {
@@ -66,7 +66,7 @@ impl Script {
         &self.source
     }
 
-    pub(super) fn sha(&self) -> &str {
+    pub(crate) fn sha(&self) -> &str {
         &self.sha
     }
 }

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 /// When a connection was last heard of, and how long its answers take.
 #[derive(Debug)]
-pub(super) struct AnswerPace {
+pub(crate) struct AnswerPace {
     last: Instant,
     /// The longest time that a recent answer took; it fades with those that take less.
     longest: Duration,
@@ -14,7 +14,7 @@ pub(super) struct AnswerPace {
 
 impl AnswerPace {
     /// The pace of a connection that took so long to make.
-    pub(super) fn new(took: Duration) -> Self {
+    pub(crate) fn new(took: Duration) -> Self {
         Self {
             last: Instant::now(),
             longest: took,
@@ -22,18 +22,18 @@ impl AnswerPace {
     }
 
     /// The answer to a request that was sent at `sent` has come.
-    pub(super) fn heard(&mut self, sent: Instant) {
+    pub(crate) fn heard(&mut self, sent: Instant) {
         self.last = Instant::now();
         self.longest = (self.longest - self.longest / 8).max(self.last - sent);
     }
 
-    pub(super) fn is_silent_since(&self, sent: Instant) -> bool {
+    pub(crate) fn is_silent_since(&self, sent: Instant) -> bool {
         self.last <= sent
     }
 
     /// Whether something should have been heard since `sent`, when a request was sent that has no answer,
     /// as far as earlier ones tell.
-    pub(super) fn is_late(&self, sent: Instant) -> bool {
+    pub(crate) fn is_late(&self, sent: Instant) -> bool {
         self.last.max(sent).elapsed() > 2 * self.longest
     }
 }

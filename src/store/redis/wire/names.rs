@@ -11,11 +11,11 @@ use crate::base::{
 };
 
 #[cfg(any(test, fuzzing))]
-#[path = "../../../tests/properties/names.rs"]
-pub(super) mod properties;
+#[path = "../../../../tests/properties/names.rs"]
+pub(crate) mod properties;
 
 /// The channel of the messages to all processes.
-pub(super) const TO_ALL: &str = "reentry:inbox:all";
+pub(crate) const TO_ALL: &str = "reentry:inbox:all";
 
 /// The hash of what each process in the line waits for, and of the last depth changes. The line itself is
 /// [`LockKey::line`].

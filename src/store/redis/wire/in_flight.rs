@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 /// The requests in flight, and when they are looked at next.
 #[derive(Debug, Default)]
-pub(super) struct InFlight {
+pub(crate) struct InFlight {
     /// By limit. Answers come in the order of the requests, so the one that is answered is the first, or
     /// close to it.
     requests: VecDeque<Request>,
@@ -28,16 +28,16 @@ struct Request {
 
 /// What a look at the requests has found.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(crate) struct Found {
     /// Those whose limit is over. They are not looked at any more.
-    pub(super) late: Vec<Waker>,
+    pub(crate) late: Vec<Waker>,
     /// When to look again: at the limit of the oldest request. `None` until the next request.
-    pub(super) next: Option<Instant>,
+    pub(crate) next: Option<Instant>,
 }
 
 impl InFlight {
     /// Adds a request, and returns its number.
-    pub(super) fn add(&mut self, limit: Instant, waker: &Waker) -> u64 {
+    pub(crate) fn add(&mut self, limit: Instant, waker: &Waker) -> u64 {
         self.count += 1;
         let before = |request: &Request| request.limit <= limit;
         let at = self.requests.iter().rposition(before);
@@ -51,7 +51,7 @@ impl InFlight {
     }
 
     /// The task of this waker waits for the answer now. Returns the waker of the one before, if it is another.
-    pub(super) fn set_waker(&mut self, number: u64, waker: &Waker) -> Option<Waker> {
+    pub(crate) fn set_waker(&mut self, number: u64, waker: &Waker) -> Option<Waker> {
         let mut requests = self.requests.iter_mut();
         let request = requests.find(|request| request.number == number)?;
         let is_new = !request.waker.will_wake(waker);
@@ -59,20 +59,20 @@ impl InFlight {
     }
 
     /// The request is answered, or nothing waits for its answer any more.
-    pub(super) fn remove(&mut self, number: u64) -> Option<Waker> {
+    pub(crate) fn remove(&mut self, number: u64) -> Option<Waker> {
         let mut requests = self.requests.iter();
         let at = requests.position(|request| request.number == number)?;
         self.requests.remove(at).map(|request| request.waker)
     }
 
     /// Takes out all of them, since none will be answered.
-    pub(super) fn take_all(&mut self) -> Vec<Waker> {
+    pub(crate) fn take_all(&mut self) -> Vec<Waker> {
         let requests = self.requests.drain(..);
         requests.map(|request| request.waker).collect()
     }
 
     /// Whether a limit has come that is before the one that is waited for. Returns true once.
-    pub(super) fn needs_check(&mut self) -> bool {
+    pub(crate) fn needs_check(&mut self) -> bool {
         let Some(oldest) = self.requests.front().map(|request| request.limit) else {
             return false;
         };
@@ -84,7 +84,7 @@ impl InFlight {
     }
 
     /// Takes out what is over at `now`.
-    pub(super) fn check(&mut self, now: Instant) -> Found {
+    pub(crate) fn check(&mut self, now: Instant) -> Found {
         let over = |request: &&Request| request.limit <= now;
         let late = self.requests.iter().take_while(over).count();
         let late = self.requests.drain(..late).map(|request| request.waker);

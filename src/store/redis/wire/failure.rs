@@ -5,7 +5,7 @@ use redis::{ErrorKind, RedisError, ServerErrorKind};
 use crate::base::error::Effect;
 
 /// What a failed request may have done, as far as the error tells.
-pub(super) fn effect(error: &RedisError) -> Effect {
+pub(crate) fn effect(error: &RedisError) -> Effect {
     use ServerErrorKind as Server;
     match error.kind() {
         ErrorKind::Server(
@@ -37,7 +37,7 @@ pub(super) fn effect(error: &RedisError) -> Effect {
 ///
 /// Before Redis 7.0 an error inside a script comes wrapped into a general one, with its code in the
 /// text, and one that the script returns begins with the place where it arose.
-pub(super) fn condition(error: &RedisError) -> Option<&'static str> {
+pub(crate) fn condition(error: &RedisError) -> Option<&'static str> {
     const CONDITIONS: [&str; 5] = ["OOM", "MISCONF", "NOREPLICAS", "BUSY", "READONLY"];
     let code = error.code()?;
     let is_wrapped = matches!(code, "ERR" | "@user_script:");
@@ -52,14 +52,14 @@ pub(super) fn condition(error: &RedisError) -> Option<&'static str> {
 }
 
 /// Whether the server is a replica.
-pub(super) fn refuses_to_write(error: &RedisError) -> bool {
+pub(crate) fn refuses_to_write(error: &RedisError) -> bool {
     error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly)
         || condition(error) == Some("READONLY")
 }
 
 /// Whether the server would refuse any other request as well: it loads its data, is busy, or its cluster is down. Of a
 /// cluster that is up it may lack single slots.
-pub(super) fn refuses_all(error: &RedisError) -> bool {
+pub(crate) fn refuses_all(error: &RedisError) -> bool {
     use ServerErrorKind as Server;
     let detail = error.detail().unwrap_or_default();
     match error.kind() {
@@ -82,7 +82,7 @@ fn is_verdict(error: &RedisError) -> bool {
 
 /// Whether the user may not touch a key of the request, in the words of Redis 6.2 ("one of the keys") or later ("a key").
 /// What else a user may not do has the same code.
-pub(super) fn refuses_key(error: &RedisError) -> bool {
+pub(crate) fn refuses_key(error: &RedisError) -> bool {
     let detail = error.detail().unwrap_or_default();
     error.code() == Some("NOPERM") && detail.contains("access") && detail.contains(" key")
 }
@@ -96,10 +96,10 @@ fn meets_foreign_key(error: &RedisError) -> bool {
 /// What a server of a cluster says about a key that another one has, to a client that asks no other.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}; the server is one of a cluster: use `redis+cluster://`")]
-pub(super) struct OneOfCluster(RedisError);
+pub(crate) struct OneOfCluster(RedisError);
 
 /// The advice, if the error is a redirection.
-pub(super) fn one_of_cluster(error: &RedisError) -> Option<OneOfCluster> {
+pub(crate) fn one_of_cluster(error: &RedisError) -> Option<OneOfCluster> {
     use ServerErrorKind::{Ask, Moved};
     let leads_elsewhere = matches!(error.kind(), ErrorKind::Server(Moved | Ask));
     leads_elsewhere.then(|| OneOfCluster(error.clone()))
@@ -109,7 +109,7 @@ pub(super) fn one_of_cluster(error: &RedisError) -> Option<OneOfCluster> {
 /// of our interface.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub(super) struct DriverError(pub(super) RedisError);
+pub(crate) struct DriverError(pub(crate) RedisError);
 
 #[cfg(test)]
 mod tests {

@@ -10,7 +10,7 @@ use redis::{
 use super::{names::Entries, script::Script};
 use crate::{
     base::{key::LockKey, slot},
-    store::queue_entry::QueueEntry,
+    store::records::queue_entry::QueueEntry,
 };
 
 /// One call of a script: its keys, then its arguments; or a command that is no script.
@@ -51,7 +51,7 @@ pub(crate) fn in_millis(duration: Duration) -> u64 {
 
 impl Call {
     /// A command that is no script.
-    pub(super) fn command(verb: &'static str, command: Cmd) -> Self {
+    pub(crate) fn command(verb: &'static str, command: Cmd) -> Self {
         Self {
             verb,
             script: None,
@@ -60,17 +60,17 @@ impl Call {
         }
     }
 
-    pub(super) fn verb(&self) -> &'static str {
+    pub(crate) fn verb(&self) -> &'static str {
         self.verb
     }
 
     /// Whether it ends holds, and changes nothing but what they have left.
-    pub(super) fn is_release(&self) -> bool {
+    pub(crate) fn is_release(&self) -> bool {
         ["release", "unshare", "release_all", "retain"].contains(&self.verb)
     }
 
     /// What follows where the answer is 0, if anything does.
-    pub(super) fn otherwise(&self) -> Option<&Self> {
+    pub(crate) fn otherwise(&self) -> Option<&Self> {
         self.otherwise.as_deref()
     }
 
@@ -80,7 +80,7 @@ impl Call {
     }
 
     /// Whether a replica could answer it.
-    pub(super) fn only_reads(&self) -> bool {
+    pub(crate) fn only_reads(&self) -> bool {
         let reads = [
             "inspect", "glance", "queue", "holds", "look", "scan", "dbsize",
         ];
@@ -88,14 +88,14 @@ impl Call {
     }
 
     /// What makes its script known to the server.
-    pub(super) fn load(&self) -> Option<Self> {
+    pub(crate) fn load(&self) -> Option<Self> {
         let mut load = cmd("SCRIPT");
         load.arg("LOAD").arg(self.script?.source());
         Some(Self::command("script", load))
     }
 
     /// The slot of a cluster in which the keys of a script lie.
-    pub(super) fn slot(&self) -> u16 {
+    pub(crate) fn slot(&self) -> u16 {
         // Behind the name of the command, the script and the count of the keys.
         match self.command.args_iter().nth(3) {
             Some(Arg::Simple(key)) => slot::of(key),
@@ -126,7 +126,7 @@ impl Call {
     ///
     /// Not through the driver's own `Script`: in a cluster that loads the script on every node and
     /// fails if one of them is down. `NOSCRIPT` proves that nothing was executed.
-    pub(super) async fn send(
+    pub(crate) async fn send(
         &self,
         connection: &mut MultiplexedConnection,
         way: Way,

@@ -3,7 +3,7 @@
 use redis::{FromRedisValue, PushInfo};
 
 use super::value::{micros, millis, token};
-use crate::store::messages::{ForcedMessage, HandoffMessage};
+use crate::store::records::messages::{ForcedMessage, HandoffMessage};
 
 /// A message to an inbox.
 #[derive(Debug, PartialEq, Eq)]
@@ -17,12 +17,12 @@ pub(crate) enum Message {
 }
 
 /// The message that the server has sent to a channel.
-pub(super) fn pushed(push: &PushInfo) -> Option<Message> {
+pub(crate) fn pushed(push: &PushInfo) -> Option<Message> {
     let text = push.data.get(1).map(String::from_redis_value_ref);
     message(&text?.ok()?)
 }
 
-pub(super) fn message(text: &str) -> Option<Message> {
+pub(crate) fn message(text: &str) -> Option<Message> {
     match text.split_once(' ')? {
         ("contended", key) => Some(Message::Contended(key.to_owned())),
         ("forced", text) => forced(text).map(Message::Forced),

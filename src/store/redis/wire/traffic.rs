@@ -51,7 +51,7 @@ struct State {
 
 impl Traffic {
     /// That of a connection which was made on another runtime, perhaps: each request has a timer.
-    pub(super) fn unchecked(pace: AnswerPace) -> Arc<Self> {
+    pub(crate) fn unchecked(pace: AnswerPace) -> Arc<Self> {
         Arc::new(Self::new(pace, None))
     }
 
@@ -60,7 +60,7 @@ impl Traffic {
     /// # Panics
     ///
     /// Outside of a tokio runtime.
-    pub(super) fn checked(pace: AnswerPace) -> Arc<Self> {
+    pub(crate) fn checked(pace: AnswerPace) -> Arc<Self> {
         let traffic = Arc::new(Self::new(pace, Some(Handle::current().id())));
         let sooner = Arc::clone(&traffic.sooner);
         drop(tokio::spawn(check(Arc::downgrade(&traffic), sooner)));
@@ -68,7 +68,7 @@ impl Traffic {
     }
 
     /// Whether a request ends at its limit in any runtime that goes on polling it.
-    pub(super) fn is_checked(&self) -> bool {
+    pub(crate) fn is_checked(&self) -> bool {
         self.home.is_some()
     }
 
@@ -83,7 +83,7 @@ impl Traffic {
     }
 
     /// A request that is sent now, and may wait for so long.
-    pub(super) fn request(&self, limit: Duration) -> Request<'_> {
+    pub(crate) fn request(&self, limit: Duration) -> Request<'_> {
         let sent = Instant::now();
         Request {
             traffic: self,
@@ -95,18 +95,18 @@ impl Traffic {
     }
 
     /// No answer counts from now on: it leads to a server that is not the right one any more. Its requests end at once.
-    pub(super) fn give_up(&self) {
+    pub(crate) fn give_up(&self) {
         self.is_given_up.store(true, Relaxed);
         let waiting = self.state.lock().in_flight.take_all();
         waiting.into_iter().for_each(Waker::wake);
     }
 
-    pub(super) fn is_given_up(&self) -> bool {
+    pub(crate) fn is_given_up(&self) -> bool {
         self.is_given_up.load(Relaxed)
     }
 
     /// Whether something should have been heard since `sent`.
-    pub(super) fn is_late(&self, sent: Instant) -> bool {
+    pub(crate) fn is_late(&self, sent: Instant) -> bool {
         self.state.lock().pace.is_late(sent)
     }
 }
@@ -134,7 +134,7 @@ async fn check(traffic: Weak<Traffic>, sooner: Arc<Notify>) {
 
 /// A request, from when it is sent until it is answered, is late, or is dropped.
 #[derive(Debug)]
-pub(super) struct Request<'a> {
+pub(crate) struct Request<'a> {
     traffic: &'a Traffic,
     sent: Instant,
     limit: Instant,
@@ -147,7 +147,7 @@ pub(super) struct Request<'a> {
 
 impl Request<'_> {
     /// Polls for the answer, but no longer than until the limit, or until the connection is given up.
-    pub(super) fn poll<F: Future>(
+    pub(crate) fn poll<F: Future>(
         &mut self,
         answer: Pin<&mut F>,
         cx: &mut Context<'_>,
@@ -198,7 +198,7 @@ impl Request<'_> {
     }
 
     /// The server has answered.
-    pub(super) fn answered(mut self) {
+    pub(crate) fn answered(mut self) {
         let mut state = self.traffic.state.lock();
         state.pace.heard(self.sent);
         let number = self.number.take();
@@ -209,7 +209,7 @@ impl Request<'_> {
 
     /// Whether the connection has been silent since the request was sent, or for longer than its answers
     /// take. Answers come in order: where others keep coming, this one is on its way.
-    pub(super) fn meets_silence(&self) -> bool {
+    pub(crate) fn meets_silence(&self) -> bool {
         let pace = &self.traffic.state.lock().pace;
         pace.is_silent_since(self.sent) || pace.is_late(self.sent)
     }
