@@ -7,7 +7,6 @@
 -- id: the UUID of the inbox, if a message says to it who else comes to wait while its process holds the lock; else ''.
 -- preferred: '1' if it goes before the readers; else '' or absent.
 
-
 -- The usual case, kept short: the lock is free, and its line is empty.
 if redis.call('EXISTS', KEYS[1], KEYS[2]) == 0 then
   local time = redis.call('TIME')

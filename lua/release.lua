@@ -8,7 +8,6 @@
 --   is handed to the inbox. life: the life of its entry in ms. preferred: 1 if it goes before the readers, else 0.
 -- id: the UUID of the inbox, if a message says to it who else comes to wait; else absent.
 
-
 -- The usual cases, kept short: the hold has the lock, and the line is empty. DEL comes first: Redis allows it when memory
 -- is full, and then every write after it. A failure after DEL does not mean that the release was refused.
 if not ARGV[2] then

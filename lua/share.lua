@@ -6,7 +6,6 @@
 -- inbox: the channel of the waiting process. lease: the lease in ms of a lock that is handed to it.
 -- life: the life of its entry in the line, in ms.
 
-
 -- The usual case, kept short: the lock is free, and its line is empty.
 if redis.call('EXISTS', KEYS[1], KEYS[2]) == 0 then
   local time = redis.call('TIME')

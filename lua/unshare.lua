@@ -4,7 +4,6 @@
 -- hold: the id of a hold that shares the lock, or waits for it. inbox: the channel of its process.
 -- marks: 'x' leaves a tombstone, 'd' says that the depth has changed, 'xd' both; '' neither.
 
-
 -- The usual cases, kept short: no process waits. A hold that is the only one removes the lock. If there are other holds,
 -- all of them alive, the lock lasts as long as the latest of their leases.
 if not ARGV[2] then
