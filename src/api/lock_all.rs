@@ -10,8 +10,8 @@ use crate::{
 
 /// A request for several locks, with its own options; made by [`Locks::lock_all`](crate::Locks::lock_all).
 ///
-/// The request has the options of a [`LockRequest`] for one lock, and they apply to all keys. Awaiting the request is
-/// the same as calling [`acquire`](LockRequest::acquire).
+/// The request has the options of a [`LockRequest`] for one lock, and they apply to all keys. Awaiting the request
+/// calls [`acquire`](LockRequest::acquire).
 ///
 /// # Examples
 ///

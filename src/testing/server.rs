@@ -192,8 +192,8 @@ impl Server {
         self.0.pause();
     }
 
-    /// Resumes a server that was paused: it executes the requests that it has received meanwhile, in that order, and
-    /// answers the callers that still wait.
+    /// Resumes a server that was paused: it executes the requests that it has received meanwhile, in their order. The
+    /// callers that still wait get their answers.
     ///
     /// So an acquisition whose caller has given up may take its lock now. The lock is released in the background, as
     /// after any lost answer.
