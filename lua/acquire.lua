@@ -1,8 +1,13 @@
--- KEYS: 1 the lock (hash), 2 its line (zset), 3 the entries of the line (hash)
--- ARGV: 1 hold id, 2 TTL in ms; to wait also: 3 inbox, 4 lease in ms of a lock that moves there, 5 life of the entry in ms, 6 the id of the inbox if it is to be told who else comes to wait, else '', 7 '1' if it goes before those who share the lock
--- returns the token of a lock that was free, which is the time in µs, with a lease of the TTL; {1, token, lease in ms, time in µs} held by this hold; {0, remaining ms or -1, time in µs} busy; {-1} this hold has ended
+-- KEYS: 1 lock (hash), 2 line (zset): its queue, 3 entries (hash): the entries of the line
+-- ARGV: 1 hold, 2 ttl; only of a caller that waits: 3 inbox, 4 lease, 5 life, 6 id, 7 preferred
+-- returns the token: the lock was free, and this hold has it with a lease of the TTL; {1, token, lease in ms, time in µs}: this hold has the lock; {0, remaining ms or -1, time in µs}: busy; {-1}: this hold has ended
+-- hold: the hold id. ttl: the TTL in ms. The token is the time in µs.
+-- inbox: the channel of the waiting process. lease: the lease in ms of a lock that is handed to it.
+-- life: the life of its entry in the line, in ms.
+-- id: the UUID of the inbox, if a message says to it who else comes to wait while its process holds the lock; else ''.
+-- preferred: '1' if it goes before the readers; else '' or absent.
 
--- The usual case, kept short: the lock is free, and nothing stands in its line.
+-- The usual case, kept short: the lock is free, and its line is empty.
 if redis.call('EXISTS', KEYS[1], KEYS[2]) == 0 then
   local time = redis.call('TIME')
   local token = time[1] .. ' ' .. time[2]
@@ -14,7 +19,7 @@ if redis.call('EXISTS', KEYS[1], KEYS[2]) == 0 then
   if set == 1 then
     return time[1] * 1000000 + time[2]
   end
-  -- Without an expiry it would stand for ever.
+  -- Without an expiry the lock would be held for ever.
   redis.call('DEL', KEYS[1])
   return set
 end
@@ -28,7 +33,7 @@ local function general()
   -- include members
 
   local function ask()
-    -- A request that was overtaken by the end of its own hold must not take the lock.
+    -- A request that arrives after the end of its hold must not take the lock.
     if redis.call('ZSCORE', line, 'x' .. hold) then
       return {-1}
     end
@@ -40,8 +45,8 @@ local function general()
       local depth, stored = unpack(redis.call('HMGET', lock, hold, 'token'))
       holder = told(stored)
       if depth then
-        -- Asked again after an answer that never came, or told by no message: never a shorter lease, and
-        -- the same token.
+        -- The caller asks again: an answer or a message was lost. The token stays as it is, and the lease is never
+        -- shortened.
         if remaining < tonumber(ttl) then
           redis.call('PEXPIRE', lock, ttl)
           remaining = tonumber(ttl)
@@ -74,7 +79,7 @@ local function general()
 
   local done, reply = pcall(ask)
   if not done then
-    -- include mend
+    -- include repair
     messages = {}
     reply = ask()
   end

@@ -1,10 +1,11 @@
--- KEYS: for each key its lock (hash) and its line (zset); behind them for each key the entries of its line (hash)
--- ARGV: 1 hold id, 2 TTL in ms
--- returns the token of all locks if they were free, which is the time in µs, with leases of the TTL; {1, time in µs, then for each key: token, lease in ms} this hold has had them all before; {0, index} busy: the first that is not free, and nothing has changed; {-1} this hold has ended
+-- KEYS: for each key 1 lock (hash), 2 line (zset); behind them for each key entries (hash): the entries of its line
+-- ARGV: 1 hold, 2 ttl
+-- returns the token of all locks: they were free, and have leases of the TTL; {1, time in µs, then for each key: token, lease in ms}: this hold had them all before; {0, index}: busy, the first key whose lock is not free, and nothing has changed; {-1}: this hold has ended
+-- hold: the hold id. ttl: the TTL in ms. The token is the time in µs.
 
 local count = #KEYS / 3
 
--- Takes them all with one token, or none of them. What was taken without an expiry would stand for ever.
+-- Takes all the locks with one token, or none of them. A lock without an expiry would be held for ever.
 local function take_all()
   local time = redis.call('TIME')
   local token = time[1] .. ' ' .. time[2]
@@ -23,7 +24,7 @@ local function take_all()
   return time[1] * 1000000 + time[2]
 end
 
--- The usual case, kept short: the locks are free, and nothing stands in their lines.
+-- The usual case, kept short: the locks are free, and their lines are empty.
 if redis.call('EXISTS', unpack(KEYS, 1, 2 * count)) == 0 then
   return take_all()
 end
@@ -45,8 +46,8 @@ local function general()
   end
 
   local function ask()
-    -- A request that was overtaken by the end of its own hold must not take a lock: also where another lock of
-    -- it has not been released yet.
+    -- A request that arrives after the end of its hold must not take a lock, also if another lock of the hold has
+    -- not been released yet.
     for _ in each() do
       if redis.call('ZSCORE', line, 'x' .. hold) then
         return {-1}
@@ -55,7 +56,7 @@ local function general()
     local now = clock()
     local stored, mine, busy = {}, 0, nil
     for index in each() do
-      -- What is dead in the line is removed: readers, and places.
+      -- Dead readers and dead places are removed from the line.
       tidy(now)
       if redis.call('EXISTS', lock) == 1 then
         local fields = redis.call('HMGET', lock, hold, 'token')
@@ -71,7 +72,7 @@ local function general()
     elseif mine < count then
       return {0, busy}
     end
-    -- Asked again after an answer that never came: never a shorter lease, and the same tokens.
+    -- The caller asks again: an answer was lost. The tokens stay as they are, and no lease is shortened.
     local reply = {1, now}
     for index in each() do
       local remaining = redis.call('PTTL', lock)
@@ -95,7 +96,7 @@ local function general()
     return reply
   end
   for _ in each() do
-    -- include mend
+    -- include repair
   end
   return ask()
 end

@@ -1,6 +1,8 @@
--- KEYS: 1 the lock (hash), 2 the entries of its line (hash); of a hold that shares the lock: 3 its line (zset)
--- ARGV: 1 hold id, 2 the depth to reach, 3 sequence number, 4 TTL in ms to lengthen the lease to (0: leave it)
--- returns 1 the hold is there and its depth is this one or a newer one, 0 the hold is gone
+-- KEYS: 1 lock (hash), 2 entries (hash): the entries of its line; only of a hold that shares the lock: 3 line (zset): its queue
+-- ARGV: 1 hold, 2 target, 3 seq, 4 ttl
+-- returns 1 the hold has this depth or a newer one, 0 the hold is gone
+-- hold: the hold id. target: the depth to set. seq: the sequence number of this change, which grows with each change.
+-- ttl: the TTL in ms to which the lease is lengthened; 0 leaves the lease as it is.
 local lock, entries, line = unpack(KEYS)
 local hold, target, seq, ttl = unpack(ARGV)
 
@@ -9,7 +11,7 @@ if redis.call('HEXISTS', lock, hold) == 0 then
 end
 local last = redis.pcall('HGET', entries, hold)
 if type(last) == 'table' then
-  -- The key is the crate's own: what has another type there is removed. Any other error comes again.
+  -- The key belongs to the crate: a value of another type is removed. Any other error is raised again below.
   if string.find(last.err, 'WRONGTYPE', 1, true) then
     redis.call('DEL', entries)
   end
@@ -35,14 +37,15 @@ if tonumber(ttl) > 0 then
   end
 end
 if type(redis.pcall('HSET', entries, hold, seq)) == 'table' then
-  -- Memory is full: after a write that needs none every other is allowed.
+  -- Memory is full. PEXPIRE needs no memory, and Redis allows every write after it.
   redis.call('PEXPIRE', entries, 1200000)
   redis.call('HSET', entries, hold, seq)
 end
--- The number is kept for ten minutes at least, as long as a request may be late.
+-- The sequence number is kept for at least ten minutes: a request may arrive that late.
 if redis.call('PTTL', entries) < 600000 then
   redis.call('PEXPIRE', entries, 1200000)
 end
--- The number comes first: a change that dies between the two was not answered, and is made up for by another.
+-- The sequence number is written first. A script that ends between the two writes sends no answer, and another change
+-- sets the depth.
 redis.call('HSET', lock, hold, target)
 return 1

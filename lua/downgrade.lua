@@ -1,6 +1,7 @@
--- KEYS: 1 the lock (hash), 2 its line (zset), 3 the entries of the line (hash)
--- ARGV: 1 hold id, 2 TTL in ms, 3 its token
+-- KEYS: 1 lock (hash), 2 line (zset): its queue, 3 entries (hash): the entries of the line
+-- ARGV: 1 hold, 2 ttl, 3 token
 -- returns 1 the hold shares the lock from now on, for the TTL at least, 0 the hold is gone
+-- hold: the hold id. ttl: the TTL in ms. token: the token of the hold.
 local lock, line, entries = unpack(KEYS)
 local hold, ttl, token = unpack(ARGV)
 -- include token
@@ -11,13 +12,13 @@ local function share()
   if redis.call('HEXISTS', lock, hold) == 0 then
     return 0
   end
-  -- Call graphs that went on with the hold in memory have had later tokens than the store knows of.
+  -- Call graphs that have continued the hold in memory have later tokens than the store.
   if (known(redis.call('HGET', lock, 'token')) or 0) < tonumber(token) then
     redis.call('HSET', lock, 'token', written(token))
   end
   local now, lease = clock(), tonumber(ttl)
   if not redis.call('ZSCORE', line, 'r' .. hold) then
-    -- What the holder believes of its lease stays true.
+    -- The lease is never shorter than the holder believes.
     lease = math.max(lease, redis.call('PTTL', lock))
   end
   keep({hold}, string.format('%.0f', lease), now)
@@ -27,7 +28,7 @@ end
 
 local done, reply = pcall(share)
 if not done then
-  -- include mend
+  -- include repair
   messages = {}
   reply = share()
 end

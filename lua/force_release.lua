@@ -1,6 +1,7 @@
--- KEYS: 1 the lock (hash), 2 its line (zset), 3 the entries of the line (hash)
--- ARGV: 1 the token that was seen in the lock, or '' if it has none, 2… the fields that were seen in it
--- returns {field, …} what was seen and has been ended; where nothing else was in the lock, it has moved on. An error if the hash is no lock
+-- KEYS: 1 lock (hash), 2 line (zset): its queue, 3 entries (hash): the entries of the line
+-- ARGV: 1 seen, 2… fields
+-- returns {field, …}: the seen fields that this script has removed; where nothing else was in the lock, the next waiter has it. An error if the hash is no lock
+-- seen: the token that was seen in the lock, or '' if it had none. fields: the fields that were seen in the lock.
 local lock, line, entries = unpack(KEYS)
 local seen = ARGV[1]
 local fields = {unpack(ARGV, 2)}
@@ -18,7 +19,8 @@ local token, inside = known(found[1]), {}
 for at, field in ipairs(fields) do
   local value = found[at + 1]
   if field == 'token' then
-    -- It stands alone, as no script leaves it. Nothing but its form tells it from the token of a session.
+    -- `token` is the only field: no script leaves a lock like this. Only its form distinguishes it from the field of
+    -- another program, for example the token of a session.
     value = count == 1 and value
     if value and not token then
       return redis.error_reply('NOLOCK the hash is no lock: `token` alone, and not as this crate writes it')
@@ -33,7 +35,7 @@ end
 if not inside[1] or (seen ~= '' and token ~= tonumber(seen)) then
   return {}
 end
--- What was not seen stays, and keeps the lock.
+-- A field that was not seen stays, and keeps the lock held.
 if #inside + (found[1] and 1 or 0) >= count then
   redis.call('DEL', lock)
 else
@@ -53,14 +55,14 @@ local function move()
     admit(now, true, math.max(now, (token or 0) + 1))
   end
 end
--- They are out of the lock now, whatever becomes of it.
+-- The holds have left the lock, so a failure from here on is no error of the call.
 if not pcall(move) then
-  -- include mend
+  -- include repair
   messages = {}
   pcall(move)
 end
 tell()
--- Their process may be any, also of another program.
+-- The holds may belong to any process, so every process gets the message.
 if inside[1] ~= 'token' then
   redis.pcall('PUBLISH', 'reentry:inbox:all', 'forced ' .. table.concat(inside, ',') .. ' ' .. lock)
 end

@@ -1,9 +1,11 @@
--- KEYS: 1 the lock (hash), 2 its line (zset), 3 the entries of the line (hash)
--- ARGV: 1 how many holders to show at most, 2 of how many processes in the line to find out whether they are alive
--- returns {} no lock stands there, or {remaining ms, -1 without an expiry; how many processes wait; the token or 0; 1 if the lock is shared, else 0; the time in µs; how many holders there are; field, depth, remaining ms of a lease of its own or -1, field, …}
+-- KEYS: 1 lock (hash), 2 line (zset): its queue, 3 entries (hash): the entries of the line
+-- ARGV: 1 most, 2 looked
+-- returns {}: the key has no lock; {remaining ms, -1 without an expiry; number of waiting processes; token or 0; 1 if the lock is shared, else 0; time in µs; number of holders; field, depth, remaining ms of its own lease or -1, field, …}
+-- most: how many holders to show at most.
+-- looked: up to how many processes in the line the script checks whether each is alive. In a longer line all are counted.
 
--- It is called for keys of which only the type is known, and must not take long whatever stands there: no value is read
--- before the names of the fields are those of a lock, and no hash or line is read as a whole unless it is small.
+-- The caller knows only that the key has a hash. The script must be fast whatever the hash contains: it reads no value
+-- before the field names are known to be those of a lock, and it reads only a small hash or line as a whole.
 local lock, line, entries = unpack(KEYS)
 local most, looked = tonumber(ARGV[1]), tonumber(ARGV[2])
 -- include token
@@ -28,7 +30,7 @@ if count <= 64 then
     end
   end
 elseif is_shared then
-  -- So many are readers, and those whose leases end last stand first.
+  -- So many holders are readers. The readers whose leases expire last are first in the line.
   for _, member in ipairs(redis.call('ZRANGE', line, '(-9007199254740992', '(0', 'BYSCORE', 'LIMIT', 0, most)) do
     table.insert(fields, string.sub(member, 2))
   end
@@ -64,7 +66,7 @@ end
 local shown = {redis.call('PTTL', lock), waiting, known(depths[1]) or 0, is_shared and 1 or 0, now, total}
 for at, field in ipairs(fields) do
   local depth = depths[at + 1]
-  -- What is no number is no depth, and so the hash is no lock; a reader whose field is gone has ended.
+  -- If the value is not a number, it is no depth, and the hash is no lock. A reader without a field has ended.
   if depth and is_depth(depth) then
     local ends = leases[at] and tonumber(leases[at])
     table.insert(shown, field)

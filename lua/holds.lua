@@ -1,10 +1,12 @@
--- KEYS: 1 the lock (hash)
+-- KEYS: 1 lock (hash)
 -- ARGV: none
--- returns {field, field, …}
-local fields = redis.pcall('HGETALL', KEYS[1])
+-- returns {field, field, …}: the holds in the lock
+local lock = KEYS[1]
+
+local fields = redis.pcall('HGETALL', lock)
 if fields.err then
-  -- No lock stands there; any other error comes again.
-  fields = string.find(fields.err, 'WRONGTYPE', 1, true) and {} or redis.call('HGETALL', KEYS[1])
+  -- A value of another type is no lock. Any other error is raised again.
+  fields = string.find(fields.err, 'WRONGTYPE', 1, true) and {} or redis.call('HGETALL', lock)
 end
 local holds = {}
 for at = 1, #fields, 2 do

@@ -1,14 +1,16 @@
--- KEYS: 1 the lock (hash), 2 its line (zset), 3 the entries of the line (hash)
--- ARGV: 1 how many fields to show at most, 2 if the processes that wait are to be counted
--- returns {remaining ms, -1 without an expiry, -2 free; how many processes wait, or 0; the token or 0; 1 if the lock is shared, else 0; the time in µs; field, depth, remaining ms of a lease of its own or -1, field, …}
+-- KEYS: 1 lock (hash), 2 line (zset): its queue, 3 entries (hash): the entries of the line
+-- ARGV: 1 most; only to count the waiting processes: 2 counts
+-- returns {remaining ms, -1 without an expiry, -2 free; number of waiting processes or 0; token or 0; 1 if the lock is shared, else 0; time in µs; field, depth, remaining ms of its own lease or -1, field, …}
+-- most: how many fields to show at most. counts: any value; the script counts only live processes.
 local lock, line, entries = unpack(KEYS)
+local most, counts = unpack(ARGV)
 -- include token
 -- include entry
 -- include read
 
 local time = redis.call('TIME')
 local now, waiting = time[1] * 1000000 + time[2], 0
-if ARGV[2] then
+if counts then
   for _, entry in ipairs(read('HVALS', entries)) do
     if alive(entry, now) then
       waiting = waiting + 1
@@ -28,10 +30,10 @@ local token = known(depths.token) or 0
 local shown = {redis.call('PTTL', lock), waiting, token, is_shared and 1 or 0, now}
 for at = 1, #fields, 2 do
   local field = fields[at]
-  -- Where the token stands alone, some other program has put it there, and it can be released by force.
+  -- Where `token` is the only field, another program has written it, and it can be released by force.
   local is_holder = field ~= 'token' or #fields == 2
   local lease = is_shared and lasts[field] or -1
-  if is_holder and #shown < 5 + 3 * ARGV[1] then
+  if is_holder and #shown < 5 + 3 * most then
     table.insert(shown, field)
     table.insert(shown, fields[at + 1])
     table.insert(shown, lease)

@@ -1,6 +1,7 @@
--- KEYS: 1 the lock (hash), 2 its line (zset), 3 the entries of the line (hash)
--- ARGV: 1 ids of holds that share the lock, joined by commas, 2 TTL in ms
+-- KEYS: 1 lock (hash), 2 line (zset): its queue, 3 entries (hash): the entries of the line
+-- ARGV: 1 list, 2 ttl
 -- returns the holds that are gone; the leases of all others last at least the TTL from now
+-- list: the ids of holds that share the lock, joined by commas. ttl: the TTL in ms.
 local lock, line, entries = unpack(KEYS)
 local list, ttl = unpack(ARGV)
 -- include token
@@ -11,7 +12,7 @@ local function renew()
   local now = clock()
   local inside, gone = within(split(list))
   if inside[1] then
-    -- One whose downgrade is under way has the lock alone until then.
+    -- 'XX' leaves out a hold whose downgrade is under way: it is not a reader yet.
     keep(inside, ttl, now, 'XX')
   end
   if tidy(now) then
@@ -23,7 +24,7 @@ end
 
 local done, gone = pcall(renew)
 if not done then
-  -- include mend
+  -- include repair
   messages = {}
   gone = renew()
 end

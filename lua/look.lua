@@ -1,13 +1,14 @@
--- KEYS: 1 the waits of an owner (hash)
--- ARGV: 1 hold id
+-- KEYS: 1 waits (hash): the waits of an owner
+-- ARGV: 1 hold
 -- returns {time in µs; wait id, its record, wait id, its record, …}: the waits that the hold encloses
+-- hold: the hold id.
 local waits, hold = KEYS[1], ARGV[1]
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local records = redis.pcall('HGETALL', waits)
 if records.err then
-  -- No hash stands there; any other error comes again.
+  -- A value of another type has no waits. Any other error is raised again.
   records = string.find(records.err, 'WRONGTYPE', 1, true) and {} or redis.call('HGETALL', waits)
 end
 local seen = {now}
@@ -16,7 +17,7 @@ for at = 1, #records, 2 do
   local deadline, words = string.match(record, '^%d+ (%d+) ([^\n]*)\n')
   deadline = deadline and #deadline < 17 and tonumber(deadline)
   if not deadline or deadline <= now then
-    -- Its process has died, or could not take it back.
+    -- The process of this wait has died, or could not withdraw it.
     redis.pcall('HDEL', waits, wait)
   elseif string.find(' ' .. words .. ' ', ' ' .. hold .. ' ', 1, true) then
     table.insert(seen, wait)

@@ -1,22 +1,24 @@
--- KEYS: 1 the line of a lock (zset), 2 the entries of the line (hash)
--- ARGV: 1 the order in the line behind which to begin, or '' at its beginning, 2 how many places to show at most
--- returns {time in µs; how many places there are; inbox, its order, deadline in µs, holds, lease in ms, 1 if they share the lock, else 0, inbox, …}, with the deadline 0 where the entry is gone or cannot be read
+-- KEYS: 1 line (zset): the queue of a lock, 2 entries (hash): the entries of the line
+-- ARGV: 1 after, 2 most
+-- returns {time in µs; number of places; inbox, its order, deadline in µs, holds, lease in ms, 1 if they share the lock, else 0, inbox, …}, with the deadline 0 where the entry is gone or cannot be read
+-- after: the order in the line behind which the page begins; '' for the beginning. most: how many places to show at most.
 local line, entries = unpack(KEYS)
-local after = ARGV[1] == '' and '0' or '(' .. ARGV[1]
+local after, most = unpack(ARGV)
+local from = after == '' and '0' or '(' .. after
 -- include entry
 -- include read
 
 local time = redis.call('TIME')
 local count = read('ZCOUNT', line, 0, '(4503599627370496')
 local shown = {time[1] * 1000000 + time[2], type(count) == 'number' and count or 0}
-local places = read('ZRANGE', line, after, '(4503599627370496', 'BYSCORE', 'LIMIT', 0, ARGV[2], 'WITHSCORES')
+local places = read('ZRANGE', line, from, '(4503599627370496', 'BYSCORE', 'LIMIT', 0, most, 'WITHSCORES')
 local inboxes = {}
 for at = 1, #places, 2 do
   table.insert(inboxes, places[at])
 end
 local found = inboxes[1] and read('HMGET', entries, unpack(inboxes)) or {}
 for at, inbox in ipairs(inboxes) do
-  -- Alive at some time, if it can be read at all.
+  -- With the time 0, every entry that can be read counts as alive.
   local entry = found[at] or ''
   local holds, lease, _, limit = alive(entry, 0)
   table.insert(shown, inbox)

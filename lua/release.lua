@@ -1,10 +1,15 @@
--- KEYS: 1 the lock (hash), 2 its line (zset), 3 the entries of the line (hash)
--- ARGV: 1 hold id; unless nothing else of the hold can be there: 2 marks, 'x' to leave a tombstone, 'd' if its depth has changed, 3 inbox; with a successor also: 4 its hold id, 5 its TTL in ms, 6 'pass lease life preferred': 1 if another process goes first, else 0; lease in ms of a lock that moves to the inbox; life of its entry in ms; 1 if it goes before those who share the lock, else 0; 7 the id of the inbox if it is to be told who else comes to wait
--- returns released (1 or 0); with a successor the token that it has got, which is the time in µs, with a lease of its TTL; {released, 1, token, lease in ms, time in µs}: it has the lock; {released, 0, remaining ms, time in µs}: it stands in the line; {released}: it has to ask
+-- KEYS: 1 lock (hash), 2 line (zset): its queue, 3 entries (hash): the entries of the line
+-- ARGV: 1 hold; only if more than the lock can be there of the hold: 2 marks, 3 inbox; only with a successor: 4 successor, 5 ttl, 6 place, 7 id
+-- returns 1 or {1} released, {0} not released; with a successor also its token: it has the lock with a lease of its TTL; {released, 1, token, lease in ms, time in µs}: it has the lock; {released, 0, remaining ms, time in µs}: it is in the line; {released}: it has to ask
+-- hold: the hold id. inbox: the channel of its process.
+-- marks: 'x' leaves a tombstone, 'd' says that the depth has changed, 'xd' both; '' neither.
+-- successor: the hold id of the next holder in the process. ttl: its TTL in ms. The token is the time in µs.
+-- place: 'pass lease life preferred'. pass: 1 if another process goes first, else 0. lease: the lease in ms of a lock that
+--   is handed to the inbox. life: the life of its entry in ms. preferred: 1 if it goes before the readers, else 0.
+-- id: the UUID of the inbox, if a message says to it who else comes to wait; else absent.
 
--- The usual cases, kept short: the hold is there, and nothing stands in its line. DEL comes first: it is
--- allowed when memory is full, and so is every write after it. What fails after it is no refusal of the
--- release.
+-- The usual cases, kept short: the hold has the lock, and the line is empty. DEL comes first: Redis allows it when memory
+-- is full, and then every write after it. A failure after DEL does not mean that the release was refused.
 if not ARGV[2] then
   if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 and redis.pcall('EXISTS', KEYS[2]) == 0 then
     return redis.call('DEL', KEYS[1])
@@ -26,7 +31,7 @@ elseif ARGV[4] and ARGV[2] == '' then
       if redis.pcall('PEXPIRE', KEYS[1], ARGV[5]) == 1 then
         return now
       end
-      -- Without an expiry it would stand for ever.
+      -- Without an expiry the lock would be held for ever.
       redis.pcall('DEL', KEYS[1])
       return {1}
     end
@@ -34,8 +39,8 @@ elseif ARGV[4] and ARGV[2] == '' then
 end
 
 -- include token
--- Kept short as well: the lock goes to the process that is first in its line, and wants it for itself alone. Nothing
--- is written unless all that is read is as it should be; what is not is left to the general way.
+-- Kept short as well: the lock goes to the process that is first in the line, and that wants it exclusively. The script
+-- writes only if everything that it has read is valid. All other cases are left to `general`.
 if not ARGV[4] and (ARGV[2] or '') == '' then
   -- include entry
   local lock, line, entries = unpack(KEYS)
@@ -53,7 +58,7 @@ if not ARGV[4] and (ARGV[2] or '') == '' then
       if redis.pcall('PEXPIRE', lock, lease) == 1 then
         redis.pcall('PUBLISH', inbox, successor .. string.format(' %.0f %.0f ', now, now) .. lease .. ' ' .. lock)
       else
-        -- Without an expiry it would stand for ever.
+        -- Without an expiry the lock would be held for ever.
         redis.pcall('DEL', lock)
       end
     end
@@ -100,11 +105,11 @@ local function general()
       return {1, 1, token, tonumber(ttl), now}
     end
 
-    -- The hold may only have waited: its place in the line goes to the successor.
+    -- A hold that has only waited leaves its place in the line to the successor.
     local entry = inbox and redis.call('HGET', entries, inbox)
     if entry and string.match(entry, '^%d+ (%S+)') == hold then
-      -- Requests may overtake each other: a successor that has the lock by now would get it once more
-      -- after its own release.
+      -- Requests may overtake each other. A successor that has the lock by now does not enter the line: it would get
+      -- the lock once more after its own release.
       if successor and redis.call('HEXISTS', lock, successor) == 0 then
         stand(inbox, now, life, successor, lease, id, nil, preferred == '1')
         local remaining = redis.call('PTTL', lock)
@@ -113,8 +118,8 @@ local function general()
     elseif entry or successor or not (inbox and redis.call('ZSCORE', line, inbox)) then
       return {0}
     end
-    -- Also a place whose entry has expired: it would stay as long as a tombstone. Readers who stood behind it may
-    -- enter now.
+    -- A place whose entry has expired is removed as well: it would stay as long as a tombstone. Readers behind it
+    -- may enter now.
     leave(inbox)
     if tidy(now) then
       admit(now)
@@ -124,7 +129,7 @@ local function general()
 
   local done, reply = pcall(move)
   if not done then
-    -- include mend
+    -- include repair
     messages = {}
     if ends and released == 0 then
       -- A tombstone that cannot be written is an error.

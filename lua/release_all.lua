@@ -1,6 +1,7 @@
--- KEYS: for each key its lock (hash) and its line (zset)
--- ARGV: for each key a hold id of which nothing else can be there
--- returns for each key 1 its hold is released; 0 nothing is done: it is gone, a caller waits, or it could not be read
+-- KEYS: for each key 1 lock (hash), 2 line (zset): its queue
+-- ARGV: for each key: hold
+-- returns for each key 1 its hold is released, 0 nothing is done: the hold is gone, a caller waits, or the lock could not be read
+-- hold: the id of a hold that has left nothing else in the store.
 local released = {}
 
 for at, hold in ipairs(ARGV) do

@@ -1,6 +1,9 @@
--- KEYS: 1 the lock (hash), 2 its line (zset), 3 the entries of the line (hash)
--- ARGV: 1 hold, 2 the field that takes its place, 3 how long the lock is held at least in ms, 4 marks: 'x' to leave a tombstone, 'd' if its depth has changed, or ''
--- returns 1 the lock stands until it was held for so long, 0 the hold is not in it, or was for so long already
+-- KEYS: 1 lock (hash), 2 line (zset): its queue, 3 entries (hash): the entries of the line
+-- ARGV: 1 hold, 2 kept, 3 least, 4 marks
+-- returns 1 the lock is kept until `least` is over, 0 the hold is not in the lock, or `least` is over
+-- hold: the hold id. kept: the field that takes the place of the hold.
+-- least: how long the lock is held at least, in ms since it was taken.
+-- marks: 'x' leaves a tombstone, 'd' says that the depth has changed, 'xd' both; '' neither.
 local lock, line, entries = unpack(KEYS)
 local hold, kept, least, marks = unpack(ARGV)
 -- include token
@@ -12,8 +15,8 @@ if not (found[1] or found[2]) or not token then
   return 0
 end
 local now = clock()
--- Counted from the token, which is the time at which the lock was taken: a repetition changes nothing. The token is
--- ahead of a clock that was set back.
+-- The time counts from the token, which is the time at which the lock was taken. So a repetition changes nothing. If the
+-- clock was set back, the token is ahead of it.
 local ends = math.ceil(math.min(token, now) / 1000) + least
 if ends <= math.floor(now / 1000) then
   return 0
@@ -27,12 +30,12 @@ local function leave_marks()
   end
 end
 if not pcall(leave_marks) then
-  -- include mend
+  -- include repair
   leave_marks()
 end
 redis.call('PEXPIREAT', lock, string.format('%.0f', ends))
 if found[1] then
-  -- A request of the hold that comes late must not find it. A write that needs no memory comes first.
+  -- A late request of the hold must not find it. HDEL comes first, since it needs no memory.
   redis.call('HDEL', lock, hold)
   redis.call('HSET', lock, kept, '1')
 end

@@ -1,8 +1,12 @@
--- KEYS: 1 the lock (hash), 2 its line (zset), 3 the entries of the line (hash)
--- ARGV: 1 ids of holds that share the lock, joined by commas, 2 TTL in ms, 3 at most so many holders, or '' without a limit, 4 '1' if they go before those who want the lock for themselves alone; to wait also: 5 inbox, 6 lease in ms of a lock that moves there, 7 life of the entry in ms
--- returns the token of a lock that was free, which is the time in µs, with a lease of the TTL for all of them; {1, token, remaining ms, time in µs, hold, …} these are in, with a lease of the TTL, and others wait; {0, remaining ms or -1, time in µs} busy; {-1} all of them have ended
+-- KEYS: 1 lock (hash), 2 line (zset): its queue, 3 entries (hash): the entries of the line
+-- ARGV: 1 list, 2 ttl, 3 limit, 4 passes; only of readers that wait: 5 inbox, 6 lease, 7 life
+-- returns the token: the lock was free, and all the holds share it with a lease of the TTL; {1, token, remaining ms, time in µs, hold, …}: these holds are in, with a lease of the TTL, and the others wait; {0, remaining ms or -1, time in µs}: busy; {-1}: all the holds have ended
+-- list: the hold ids, joined by commas. ttl: the TTL in ms. The token is the time in µs.
+-- limit: how many holders there may be at most; '' without a limit. passes: '1' if the readers go before waiting writers.
+-- inbox: the channel of the waiting process. lease: the lease in ms of a lock that is handed to it.
+-- life: the life of its entry in the line, in ms.
 
--- The usual case, kept short: the lock is free, and nothing stands in its line.
+-- The usual case, kept short: the lock is free, and its line is empty.
 if redis.call('EXISTS', KEYS[1], KEYS[2]) == 0 then
   local time = redis.call('TIME')
   local lasts = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000) + ARGV[2])
@@ -20,7 +24,7 @@ if redis.call('EXISTS', KEYS[1], KEYS[2]) == 0 then
     redis.call('PEXPIREAT', KEYS[2], lasts)
     return time[1] * 1000000 + time[2]
   end
-  -- Without an expiry it would stand for ever.
+  -- Without an expiry the lock would be held for ever.
   redis.call('DEL', KEYS[1])
   return set
 end
@@ -33,7 +37,7 @@ local function general()
   -- include members
 
   local function ask()
-    -- A request that was overtaken by the end of its own hold must not take the lock.
+    -- A request that arrives after the end of its hold must not take the lock.
     local holds = unburied(list)
     if not holds[1] then
       return {-1}
@@ -43,7 +47,7 @@ local function general()
     local is_free = not is_shared and redis.call('EXISTS', lock) == 0
     local inside, outside = within(holds)
     if inside[1] then
-      -- Asked again after an answer that never came, or told by no message.
+      -- The caller asks again: an answer or a message was lost.
       keep(inside, ttl, now)
       is_shared = true
     end
@@ -53,7 +57,7 @@ local function general()
       if is_open then
         ahead, wish = head(now)
       end
-      -- It passes those who want the lock for themselves alone.
+      -- The readers may pass waiting writers.
       local is_next = is_open and (not ahead or ahead == inbox or (is_shared and passes == '1' and not wish[4]))
       if is_next and (is_free or fits(#outside, limit)) then
         if inbox then
@@ -82,7 +86,7 @@ local function general()
 
   local done, reply = pcall(ask)
   if not done then
-    -- include mend
+    -- include repair
     messages = {}
     reply = ask()
   end

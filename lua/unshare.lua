@@ -1,9 +1,11 @@
--- KEYS: 1 the lock (hash), 2 its line (zset), 3 the entries of the line (hash)
--- ARGV: 1 id of a hold that shares the lock, or waits for it; unless nothing else of the hold can be there: 2 marks, 'x' to leave a tombstone, 'd' if its depth has changed, 3 inbox
+-- KEYS: 1 lock (hash), 2 line (zset): its queue, 3 entries (hash): the entries of the line
+-- ARGV: 1 hold; only if more than the lock can be there of the hold: 2 marks, 3 inbox
 -- returns 1 the hold was in the lock, 0 it was not
+-- hold: the id of a hold that shares the lock, or waits for it. inbox: the channel of its process.
+-- marks: 'x' leaves a tombstone, 'd' says that the depth has changed, 'xd' both; '' neither.
 
--- The usual cases, kept short, where no process waits. Alone: the lock goes. Beside others, none of whom is dead: it
--- lasts as long as the latest lease of the others.
+-- The usual cases, kept short: no process waits. A hold that is the only one removes the lock. If there are other holds,
+-- all of them alive, the lock lasts as long as the latest of their leases.
 if not ARGV[2] then
   local own = 'r' .. ARGV[1]
   local first = redis.pcall('ZRANGE', KEYS[2], 0, 1, 'WITHSCORES')
@@ -37,8 +39,8 @@ local hold, marks, inbox = ARGV[1], ARGV[2] or '', ARGV[3]
 -- include line
 -- include members
 
--- HDEL and DEL come first: they are allowed when memory is full, and so is every write after them. What fails after
--- them is no refusal of the release.
+-- HDEL and DEL come first: Redis allows them when memory is full, and then every write after them. A failure after them
+-- does not mean that the release was refused.
 local depth, stored = unpack(redis.call('HMGET', lock, hold, 'token'))
 if depth then
   redis.call('HDEL', lock, hold)
@@ -46,7 +48,7 @@ if depth then
 end
 local ends = string.find(marks, 'x', 1, true)
 
--- The hold may only have waited: it is taken out of the place of its process.
+-- Removes a hold that has only waited from the place of its process.
 local function depart()
   local entry = redis.call('HGET', entries, inbox)
   local deadline, holds, rest = string.match(entry or '', '^(%d+) (%S+)( .*)$')
@@ -59,7 +61,7 @@ local function depart()
   if left[1] then
     redis.call('HSET', entries, inbox, deadline .. ' ' .. table.concat(left, ',') .. rest)
   elseif holds == hold or not entry then
-    -- Also a place whose entry has expired: it would stay as long as a tombstone.
+    -- A place whose entry has expired is removed as well: it would stay as long as a tombstone.
     leave(inbox)
   end
 end
@@ -88,7 +90,7 @@ local function move()
 end
 
 if not pcall(move) then
-  -- include mend
+  -- include repair
   messages = {}
   if ends and not depth then
     -- A tombstone that cannot be written is an error.

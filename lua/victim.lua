@@ -1,6 +1,7 @@
--- KEYS: 1 the victims of the cycles with one least wait (hash)
--- ARGV: 1 wait id, 2 life in ms, 3 … the other waits of the cycle
--- returns 1 the wait is a victim, 0 another one of the cycle is
+-- KEYS: 1 victims (hash): the victims of all cycles that have the same least wait
+-- ARGV: 1 wait, 2 life, 3… the other waits of the cycle
+-- returns 1 the wait is a victim, 0 another wait of the cycle is
+-- wait: the wait id. life: how long the victim counts as one, in ms.
 local victims = KEYS[1]
 local wait, life = unpack(ARGV)
 
@@ -11,18 +12,18 @@ if ends.err then
   if not string.find(ends.err, 'WRONGTYPE', 1, true) then
     return ends
   end
-  -- The key is the crate's own: what has another type there is removed.
+  -- The key belongs to the crate: a value of another type is removed.
   redis.call('DEL', victims)
   ends = {}
 end
 for at = 1, #ends do
-  -- One that is over has given way, or its process has died.
+  -- A victim whose life is over has given way, or its process has died.
   if ends[at] and now < (tonumber(ends[at]) or 0) then
     return at == 1 and 1 or 0
   end
 end
 redis.call('HSET', victims, wait, string.format('%.0f', now + life * 1000))
--- The hash outlives the last of them.
+-- The hash outlives its last victim.
 local left = redis.pcall('PTTL', victims)
 if type(left) == 'table' or left < tonumber(life) then
   local expires = redis.pcall('PEXPIRE', victims, life)

@@ -1,27 +1,29 @@
--- KEYS: 1 the waits of an owner (hash)
--- ARGV: 1 wait id, 2 the rest of its record, 3 life of the record in ms, 4 how late it may arrive in ms, 5 a time in µs that was read before, or 0
--- returns the time in µs: the record stands; less than 0: minus the time in µs, it has arrived too late
+-- KEYS: 1 waits (hash): the waits of an owner
+-- ARGV: 1 wait, 2 record, 3 life, 4 lateness, 5 before
+-- returns the time in µs: the record is stored; minus the time in µs: the record has arrived too late
+-- wait: the wait id. record: the record without its two times. life: the life of the record in ms.
+-- lateness: how late the record may arrive, in ms after `before`. before: an earlier time of the server in µs, or 0.
 local waits = KEYS[1]
 local wait, record, life, lateness, before = unpack(ARGV)
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local passed = now - before
--- A time ahead of the clock is that of another server, or of a clock that was set back.
+-- If `before` is ahead of the clock, another server has set it, or the clock was set back.
 if passed < 0 or passed > lateness * 1000 then
   return -now
 end
 record = string.format('%.0f %.0f ', now, now + life * 1000) .. record
 local set = redis.pcall('HSET', waits, wait, record)
 if type(set) == 'table' and string.find(set.err, 'WRONGTYPE', 1, true) then
-  -- The key is the crate's own: what has another type there is removed.
+  -- The key belongs to the crate: a value of another type is removed.
   redis.call('DEL', waits)
   set = redis.pcall('HSET', waits, wait, record)
 end
 if type(set) == 'table' then
   return set
 end
--- The hash outlives the last of its records.
+-- The hash outlives its last record.
 local left = redis.pcall('PTTL', waits)
 if type(left) == 'table' or left < tonumber(life) then
   local expires = redis.pcall('PEXPIRE', waits, life)

@@ -1,4 +1,5 @@
--- KEYS: 1 the waits of an owner (hash)
--- ARGV: 1 wait id
+-- KEYS: 1 waits (hash): the waits of an owner
+-- ARGV: 1 wait
 -- returns 1 the record is gone, 0 it was not there
+-- wait: the wait id.
 return redis.call('HDEL', KEYS[1], ARGV[1])

@@ -9,16 +9,16 @@
 //! | `cargo run --example …` | shows |
 //! |---|---|
 //! | `quickstart` | a handler and its helper, which both take one lock |
-//! | `recursive` | two contenders that re-enter one lock, and what stands in the store meanwhile |
+//! | `recursive` | two contenders that re-enter one lock, and what the store contains meanwhile |
 //! | `guard` | a lock as a value: its scope, its loss, its release |
 //! | `transfer` | two locks at once, in many processes |
 //! | `report_cache` | readers and a writer |
 //! | `fenced_writes` | a resource that refuses a stale token |
-//! | `cron` | a periodic job, which one of several machines runs |
+//! | `cron` | a periodic job that one of several machines runs |
 //! | `standby` | one active replica of several |
-//! | `service_tests`, with `--features test-util` | how a service tests what it does when its locks fail |
+//! | `service_tests`, with `--features test-util` | how a service tests its behaviour when its locks fail |
 //!
-//! Whole services need more crates, and are in the repository alone, in `examples/services`:
+//! Whole services need more crates. They are only in the repository, in `examples/services`:
 //!
 //! | `cargo run --example …` | shows |
 //! |---|---|
@@ -28,9 +28,9 @@
 //!
 //! # Other documents
 //!
-//! The package has some documents that are not shown here, beside [`design`] and [`reliability`]: `docs/performance.md`
-//! (how fast it is, and how that was measured), `docs/decisions` (why it is built so), `SECURITY.md` and `CHANGELOG.md`.
-//! `CONTRIBUTING.md` and the fuzz targets are in the repository alone.
+//! Beside [`design`] and [`reliability`] the package has documents that are not shown here: `docs/performance.md` (how
+//! fast the crate is, and how that was measured), `docs/decisions` (why it is built in this way), `SECURITY.md` and
+//! `CHANGELOG.md`. `CONTRIBUTING.md` and the fuzz targets are only in the repository.
 
 /// The words that the other pages use, and how a lock goes from one process to another.
 #[doc = ""]
@@ -39,7 +39,7 @@
 #[doc = include_str!("../docs/guide/concepts.md")]
 pub mod concepts {}
 
-/// Which code is inside of a lock that its caller holds, and which is not.
+/// Which code is inside a lock that its caller holds, and which is not.
 #[doc = ""]
 #[doc = include_str!("links.md")]
 #[doc = ""]
@@ -60,7 +60,7 @@ pub mod times {}
 #[doc = include_str!("../docs/guide/loss.md")]
 pub mod loss {}
 
-// Its examples and those of the next page need crates that examples/services has: they are tested there.
+// The examples of this page and of the next one need crates that examples/services has. They are tested there.
 /// How a program ends so that no lock is left behind.
 #[doc = ""]
 #[doc = include_str!("links.md")]
@@ -89,35 +89,35 @@ pub mod testing {}
 #[doc = include_str!("../docs/guide/tuning.md")]
 pub mod tuning {}
 
-/// How to come from `rslock`, Redlock crates, Redisson, or the lock of redis-py.
+/// How to migrate from `rslock`, Redlock crates, Redisson, or the lock of redis-py.
 #[doc = ""]
 #[doc = include_str!("links.md")]
 #[doc = ""]
 #[doc = include_str!("../docs/guide/moving.md")]
 pub mod moving {}
 
-/// How the crate works: its promises, what stands in Redis, and what happens in the process.
+/// How the crate works: its promises, its data in Redis, and what happens in the process.
 #[doc = ""]
 #[doc = include_str!("links.md")]
 #[doc = ""]
 #[doc = include_str!("../docs/design.md")]
 pub mod design {}
 
-/// What can go wrong, what a user then sees, which events tell of it, and how it is tested.
+/// What can go wrong, what a user then sees, which events report it, and how it is tested.
 #[doc = ""]
 #[doc = include_str!("links.md")]
 #[doc = ""]
 #[doc = include_str!("../docs/reliability.md")]
 pub mod reliability {}
 
-/// What is seen from outside: spans, events and metrics, a dashboard and rules for alerts.
+/// What can be observed from outside: spans, events and metrics, a dashboard and rules for alerts.
 #[doc = ""]
 #[doc = include_str!("links.md")]
 #[doc = ""]
 #[doc = include_str!("../docs/observability/README.md")]
 pub mod observability {}
 
-/// Sentinel, Cluster, and confirmation by replicas: what each of them gives, and what happens when a server fails.
+/// Sentinel, Cluster, and confirmation by replicas: what each of them guarantees, and what happens when a server fails.
 #[doc = ""]
 #[doc = include_str!("links.md")]
 #[doc = ""]

@@ -1,4 +1,4 @@
-// The first definition of a label counts: in the documentation that of links.md, in the repository that of the page.
+// The first definition of a label counts: links.md has it in the documentation, the page itself in the repository.
 #![doc = include_str!("links.md")]
 #![doc = ""]
 #![cfg_attr(feature = "macros", doc = include_str!("../README.md"))]

@@ -1,8 +1,9 @@
--- Part: an entry of the line, "deadline holds lease", its deadline in microseconds; and behind it the id of the
--- inbox, if it is to be told, once its process has the lock, who else comes to wait; or, of readers, the letter r
--- and, if there is one, the limit of holders up to which they enter. Holds are joined by commas: a writer is one.
--- alive(entry, now) returns the words after the deadline if the process counts as alive; nothing of a
--- dead one, and of an entry that cannot be read, as if it had never asked.
+-- Part: an entry of the line, "deadline holds lease", with the deadline in µs and the lease in ms. The holds are joined by
+-- commas; a writer has one. A further word may follow. For a writer it is the id of the inbox, if a message says to it who
+-- else comes to wait while its process holds the lock. For readers it is the letter r, followed by the limit of holders up
+-- to which they enter, if there is one.
+-- alive(entry, now) returns the words after the deadline if the process counts as alive. It returns nothing for a dead
+-- process, and nothing for an entry that cannot be read, as if the process had never asked.
 local function alive(entry, now)
   local deadline, holds, lease, rest = string.match(entry or '', '^(%d+) (%S+) ([1-9]%d*)(.*)$')
   local id = rest and string.match(rest, '^ (%x+%-%x+%-%x+%-%x+%-%x+)$')

@@ -1,8 +1,10 @@
--- Part: the line of a lock, and how the lock moves. Needs the part token, and the names of the lock, the
--- line and the entries.
--- The line is a zset: inbox -> order, from 2^40 on, and from 1 on those that are preferred; from 2^52 on
--- tombstones, x<hold> -> 2^52 + their end in ms; below 0 the readers inside, r<hold> -> minus the end of their lease
--- in ms. The entries are a hash: inbox -> what it waits for; and hold -> the number of its last depth change.
+-- Part: the line of a lock, and how the lock moves. Needs the part token, and the locals lock, line and entries.
+-- The line is a zset. Its members are, by score:
+--   below 0: the readers inside, r<hold> -> minus the end of the lease in ms
+--   from 1: preferred processes, inbox -> order
+--   from 2^40: other processes, inbox -> order
+--   from 2^52: tombstones, x<hold> -> 2^52 + the end of the tombstone in ms
+-- The entries are a hash: inbox -> what the process waits for; hold -> the sequence number of its last depth change.
 -- include entry
 local function clock()
   local time = redis.call('TIME')
@@ -14,8 +16,8 @@ local function leave(inbox)
   redis.call('HDEL', entries, inbox)
 end
 
--- The first live process in the line and what it waits for; dead ones are removed on the way, and so are readers
--- whose lock is gone.
+-- Returns the first live process in the line and what it waits for. Removes the dead processes before it, and the readers
+-- of a lock that is gone.
 local function head(now)
   while true do
     local inbox, order = unpack(redis.call('ZRANGE', line, 0, 0, 'WITHSCORES'))
@@ -36,16 +38,15 @@ local function head(now)
   end
 end
 
--- Each key of the line outlives the last of what is in it, and ends with it.
+-- Each key of the line expires together with the last thing in it, and not before.
 local function outlive(key, life)
   if redis.call('PTTL', key) < tonumber(life) then
     redis.call('PEXPIRE', key, life)
   end
 end
 
--- Enters the line at its end, or at that of the preferred ones, or keeps the place that the inbox has there. Returns
--- whether it has come new, and no other process but that of the holder was there. The suffix is what an entry has
--- behind its lease.
+-- Enters the line at its end, or behind the last preferred process, or keeps the place of the inbox. Returns whether the
+-- place is new and no process except the holder's was in the line. The suffix is the word behind the lease in the entry.
 local function stand(inbox, now, life, holds, lease, suffix, holder, is_preferred)
   local is_first, order = false, redis.call('ZSCORE', line, inbox)
   if not order or (is_preferred and tonumber(order) >= 1099511627776) then
@@ -65,8 +66,8 @@ local function stand(inbox, now, life, holds, lease, suffix, holder, is_preferre
   return is_first
 end
 
--- Leaves a tombstone of a hold for ten minutes. The first command removes the dead ones: it is a write that
--- needs no memory, so that the others are allowed when memory is full.
+-- Leaves a tombstone of a hold for ten minutes. The first command removes old tombstones. It is a write that needs no
+-- memory, so Redis allows the other writes when memory is full.
 local function bury(hold, now)
   local at = 4503599627370496 + math.floor(now / 1000)
   redis.call('ZREMRANGEBYSCORE', line, 4503599627370496, '(' .. string.format('%.0f', at))
@@ -79,13 +80,13 @@ local function take(hold, lease, token, id)
   redis.call('HSET', lock, hold, '1', 'token', written(token, id))
   local set = redis.pcall('PEXPIRE', lock, lease)
   if set ~= 1 then
-    -- Without an expiry it would stand for ever.
+    -- Without an expiry the lock would be held for ever.
     redis.call('DEL', lock)
     error(set.err, 0)
   end
 end
 
--- Messages are sent when all is done, since a script must not fail once it has sent one.
+-- Messages are sent after all writes, since a script must not fail once it has sent a message.
 local messages = {}
 local function notify(inbox, message)
   table.insert(messages, inbox)

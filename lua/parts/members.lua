@@ -1,12 +1,12 @@
--- Part: readers in a lock, and who is let in. Needs the parts token and line. A lock is shared if the reader whose
--- lease ends last is in it; what else the line says of readers is left over from an earlier life of the lock. The lock
--- expires with the last lease.
+-- Part: the readers in a lock, and which waiters enter. Needs the parts token and line. A lock is shared if the reader
+-- whose lease expires last is in it. Otherwise the readers in the line are left over from an earlier life of the lock. The
+-- lock expires with the last lease.
 local function millis(micros)
   return string.format('%.0f', math.floor(micros / 1000))
 end
 
--- The hold whose lease ends last, and that end in ms; nothing unless the lock is shared. No clock gives an end of
--- 2^53 or more.
+-- Returns the hold whose lease expires last, and the end of that lease in ms; nothing unless the lock is shared. No clock
+-- gives an end of 2^53 or more.
 local function latest()
   local member, score = unpack(redis.call('ZRANGE', line, 0, 0, 'WITHSCORES'))
   if member and tonumber(score) <= -9007199254740992 then
@@ -19,14 +19,14 @@ local function latest()
   end
 end
 
--- A lock in which the token alone is left is free.
+-- Removes a lock whose only field is the token: it is free.
 local function close()
   if redis.call('HLEN', lock) == redis.call('HEXISTS', lock, 'token') then
     redis.call('DEL', lock)
   end
 end
 
--- Removes the readers whose leases have ended. Returns whether the lock is shared.
+-- Removes the readers whose leases have expired. Returns whether the lock is shared.
 local function tidy(now)
   local score = redis.call('ZRANGE', line, 0, 0, 'WITHSCORES')[2]
   if not score or tonumber(score) >= 0 then
@@ -45,8 +45,8 @@ local function tidy(now)
   return latest() ~= nil
 end
 
--- Each of these readers has a lease from now on, never a shorter one than it has; the lock lasts as long. With
--- 'XX' those of them that are no readers yet have none of their own.
+-- Gives each of these readers a lease from now on. It never shortens a lease, and the lock lasts as long. With 'XX' a hold
+-- that is not a reader yet gets no lease of its own.
 local function keep(holds, lease, now, only)
   local lasts = millis(now + lease * 1000)
   if redis.call('PTTL', lock) < tonumber(lease) then
@@ -61,7 +61,7 @@ local function keep(holds, lease, now, only)
   outlive(line, lease)
 end
 
--- Readers enter a lock that is shared, or free: then it gets this token.
+-- Lets readers enter a lock that is shared or free. The token is given for a free lock only, and is stored.
 local function enter(holds, lease, now, token)
   local fields = {}
   for _, hold in ipairs(holds) do
@@ -76,7 +76,7 @@ local function enter(holds, lease, now, token)
   if token then
     local set = redis.pcall('PEXPIRE', lock, lease)
     if set ~= 1 then
-      -- Without an expiry it would stand for ever.
+      -- Without an expiry the lock would be held for ever.
       redis.call('DEL', lock)
       error(set.err, 0)
     end
@@ -84,13 +84,13 @@ local function enter(holds, lease, now, token)
   keep(holds, lease, now)
 end
 
--- Whether so many more fit into a shared lock; a limit of '' is none.
+-- Returns whether `count` more readers fit into a shared lock. A limit of '' is no limit.
 local function fits(count, limit)
   local most = tonumber(limit)
   return not most or redis.call('HLEN', lock) - redis.call('HEXISTS', lock, 'token') + count <= most
 end
 
--- The token of a lock that readers enter; one that cannot be read is replaced.
+-- Returns the token of a lock that readers enter. A token that cannot be read is replaced.
 local function shown(now)
   local token = known(redis.call('HGET', lock, 'token'))
   if not token then
@@ -100,7 +100,7 @@ local function shown(now)
   return token
 end
 
--- Which of these holds are in the lock, and which are not.
+-- Returns the holds that are in the lock, and the holds that are not.
 local function within(holds)
   local inside, outside = {}, {}
   for at, depth in ipairs(redis.call('HMGET', lock, unpack(holds))) do
@@ -117,7 +117,7 @@ local function split(list)
   return holds
 end
 
--- Those of the list that have not ended.
+-- Returns the holds of the list that have not ended.
 local function unburied(list)
   local holds, names = split(list), {}
   for at, hold in ipairs(holds) do
@@ -132,7 +132,7 @@ local function unburied(list)
   return left
 end
 
--- A lock that a reader has left expires with the last one that is still in it.
+-- Makes a lock that a reader has left expire with the last reader that is still in it.
 local function settle()
   local hold, lasts = latest()
   if hold then
@@ -140,9 +140,9 @@ local function settle()
   end
 end
 
--- Lets in who is first in the line of a lock that is free or shared: all readers that are first, or one process that
--- wants a free lock for itself alone. A lock that is free gets this token. The readers of `mine` get the lease `ttl`,
--- and are not told. Returns the longest lease that was given.
+-- Gives a lock that is free or shared to the first in its line: to all readers that are first, or to one writer if the
+-- lock is free. A free lock gets this token. The readers of the inbox `mine` get the lease `ttl`, and no message. Returns
+-- the longest lease that was given.
 local function admit(now, is_free, token, mine, ttl)
   local longest
   while true do

@@ -1,5 +1,5 @@
--- Part: read(...) calls a command that reads, and returns its reply, or {} where a value of another type stands; any
--- other error comes again.
+-- Part: read(...) calls a command that reads, and returns its reply. If the key has a value of another type, it returns {}.
+-- Any other error is raised again.
 local function read(...)
   local reply = redis.pcall(...)
   if type(reply) == 'table' and reply.err then

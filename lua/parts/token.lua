@@ -1,9 +1,9 @@
--- Part: tokens as they are stored, "seconds microseconds", and behind them, if the process of the holder is to be
--- told who else comes to wait, the id of its inbox.
--- known(stored) returns the token; nothing where there is none, or where it cannot be read. A token and the
--- next one are numbers that Lua knows exactly.
--- written(token, told) returns what is stored.
--- told(stored) returns the inbox that is to be told.
+-- Part: a stored token, "seconds microseconds". The id of the holder's inbox follows, if a message says to it who else
+-- comes to wait.
+-- known(stored) returns the token; nothing if there is none, or if it cannot be read. Lua represents a token and the next
+-- one exactly.
+-- written(token, told) returns the stored form of the token; told is the id of the inbox, or nil.
+-- told(stored) returns the inbox that gets the message; nothing if there is none.
 local function known(stored)
   local seconds, micros, rest = string.match(stored or '', '^(%d+) (%d+)(.*)$')
   local is_token = seconds and (rest == '' or string.match(rest, '^ %x+%-%x+%-%x+%-%x+%-%x+$'))

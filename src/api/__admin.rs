@@ -1,4 +1,5 @@
-//! What the command `reentry` asks for beside the public interface. Not part of it: it may change at any time.
+//! What the command `reentry` needs beyond the public interface. It is not part of that interface, and may change at
+//! any time.
 
 use crate::{
     api::{
@@ -25,8 +26,9 @@ pub fn scripts() -> impl Iterator<Item = (&'static str, &'static str)> {
 }
 
 impl LocksBuilder {
-    /// The program runs inside these holds, each with its key in the store: another program has taken them, and releases
-    /// them when this one has ended. So they enclose each of its acquisitions, where deadlocks are looked for.
+    /// The holds inside which the whole program runs, each with its key in the store. Another program has taken them,
+    /// and releases them when this one has ended. So the search for deadlocks treats them as locks around each
+    /// acquisition.
     #[doc(hidden)]
     pub fn __inside<K: AsRef<str>>(mut self, holds: impl IntoIterator<Item = (HoldId, K)>) -> Self {
         let holds = holds.into_iter().map(|(hold, key)| Enclosing {
@@ -39,8 +41,8 @@ impl LocksBuilder {
 }
 
 impl Locks {
-    /// What stands in one lock, as a [list](Self::list) shows it: at a bounded cost, however many wait. `None` if it is
-    /// free, or does not look like a lock.
+    /// The state of one lock as a [list](Self::list) shows it, at a bounded cost, however many processes wait. `None`
+    /// if the lock is free, or does not look like a lock.
     ///
     /// # Errors
     ///
@@ -51,8 +53,7 @@ impl Locks {
         glance(self.engine(), key).await
     }
 
-    /// Whether the server has refused a request because of its key alone, for which the key patterns of the user are too
-    /// narrow.
+    /// Whether the server has refused a request only because the key patterns of the user do not cover its key.
     #[doc(hidden)]
     #[must_use]
     pub fn __refuses_key(&self, error: &LockError) -> bool {
@@ -63,7 +64,7 @@ impl Locks {
     ///
     /// # Errors
     ///
-    /// [`LockError::Store`], or [`LockError::Lost`] if the store does not hold it any more.
+    /// [`LockError::Store`], or [`LockError::Lost`] if the store no longer has the hold.
     #[doc(hidden)]
     pub async fn __renew(&self, held: &Held) -> Result<(), LockError> {
         let key = self.engine().open_key(held.key())?;
@@ -82,8 +83,8 @@ impl Locks {
         }
     }
 
-    /// How the store has answered last to the callers of this process that wait for a lock: it is held, or an error. `None`
-    /// before the first answer, and where no caller waits.
+    /// The last answer of the store to the callers of this process that wait for a lock: `Ok` if the lock is held, or
+    /// an error. `None` before the first answer, and if no caller waits.
     #[doc(hidden)]
     #[must_use]
     pub fn __answered(&self, key: impl AsRef<str>) -> Option<Result<(), LockError>> {
@@ -92,8 +93,8 @@ impl Locks {
         Some(answered.map_err(on(&key)))
     }
 
-    /// Ends the holds that an inspection has shown, as far as they are still there, and no other ones. Returns those that
-    /// were ended.
+    /// Ends the holds that an inspection has shown, if they are still there, and no other holds. Returns the holds that
+    /// it has ended.
     ///
     /// # Errors
     ///

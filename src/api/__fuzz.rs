@@ -1,5 +1,5 @@
-//! What everything that is read must satisfy, one function for each target in `fuzz/`, in the shape
-//! in which a fuzzer hands over its input. Compiled for them and for the tests alone.
+//! The properties of all code that reads input: one function for each target in `fuzz/`, which takes the input of a
+//! fuzzer. Compiled only for the fuzz targets and for the tests.
 
 use ::redis::parse_redis_value;
 
@@ -8,7 +8,7 @@ use crate::{
     store::{redis, verbs::properties},
 };
 
-/// Lines: the prefix, the name of a lock, and the name of another one.
+/// Three lines: the prefix, the name of a lock, and the name of another lock.
 pub fn key(text: &str) {
     let mut lines = text.splitn(3, '\n');
     let mut line = || lines.next().unwrap_or_default();
@@ -20,7 +20,7 @@ pub fn id(text: &str) {
     id::properties::hold_id(text);
 }
 
-/// A reply as it comes over the wire.
+/// A reply in the wire format.
 pub fn reply(wire: &[u8]) {
     if let Ok(reply) = parse_redis_value(wire) {
         properties::reply(&reply);
@@ -32,7 +32,7 @@ pub fn message(text: &str) {
     properties::message(text);
 }
 
-/// A URL; the place of its secret is the end of the first line.
+/// A URL. Its secret is at the end of the first line.
 pub fn url(text: &str) {
     let (before, after) = text.split_once('\n').unwrap_or((text, ""));
     redis::url(before, after);
@@ -42,9 +42,9 @@ pub fn url(text: &str) {
 mod tests {
     use std::{fs, path::Path};
 
-    /// Every input that the fuzzers begin with, and every one that they have ever found.
+    /// Every input with which the fuzzers begin, and every input that they have ever found.
     fn each_of(target: &str, read: impl Fn(&[u8])) {
-        // The manifest may be that of a folder of the repository.
+        // The manifest may belong to a folder of the repository.
         let mut above = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
         let root = above.find(|folder| folder.join("fuzz/corpus").is_dir());
         let root = root.expect("the corpus, which the repository has");

@@ -1,4 +1,4 @@
-//! What the expansion of `#[locked]` calls. Not part of the public interface.
+//! The functions that the expansion of `#[locked]` calls. They are not part of the public interface.
 
 use std::{rc::Rc, sync::Arc};
 
@@ -13,7 +13,7 @@ pub fn locks() -> Option<Locks> {
     installed::current()
 }
 
-/// There is none for this function, which would lock the key.
+/// The error of a function that has no `Locks` for its key.
 pub fn no_locks(function: &'static str, key: impl AsRef<str>) -> LockError {
     let key = key.as_ref().to_owned();
     LockError::NoLocks { function, key }
@@ -27,7 +27,7 @@ pub fn held() -> Held {
 /// Mentions an argument, so that the body takes it along.
 pub fn capture<T: ?Sized>(_: &T) {}
 
-/// What `locks = …` may be: a trait of its own, so that the compiler can say that.
+/// The types that `locks = …` accepts. A separate trait lets the compiler name them in its message.
 #[diagnostic::on_unimplemented(
     message = "`locks = …` takes a `Locks` or a `&Locks`, not a value of the type `{Self}`",
     label = "this is no `Locks`",
@@ -65,7 +65,7 @@ pointers!(
     &Arc<Locks>
 );
 
-// They need this crate, on which that of the attribute cannot depend.
+// The examples need this crate, and the crate of the attribute cannot depend on it.
 #[cfg(all(doctest, feature = "macros"))]
 #[doc = include_str!("../../docs/locked.md")]
 pub struct ExamplesOfLocked;

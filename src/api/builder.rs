@@ -44,7 +44,7 @@ mod servers;
 pub struct LocksBuilder {
     url: Option<String>,
     servers: Option<Servers>,
-    /// Where connections for commands come from, if not from the URL or the servers.
+    /// The source of connections for commands, if not the URL or the servers.
     commands: Option<Arc<dyn Source>>,
     #[cfg(any(test, feature = "test-util"))]
     pub(crate) store: Option<OpenStore>,
@@ -64,8 +64,8 @@ type OpenStore = Arc<dyn Fn(Timeouts) -> Arc<Store> + Send + Sync>;
 impl LocksBuilder {
     /// The prefix of every key in the store (default: none). The API shows keys without it.
     ///
-    /// It must not begin with `reentry:`, and the first pair of braces in it must not be `{}`: then no key
-    /// would be valid, and [`build`](Self::build) refuses it.
+    /// The prefix must not begin with `reentry:`, and its first pair of braces must not be `{}`: no key would be valid
+    /// after it, and [`build`](Self::build) returns an error.
     ///
     /// # Examples
     ///
@@ -122,7 +122,8 @@ impl LocksBuilder {
         self
     }
 
-    /// By default requests wait as long as it takes.
+    /// Makes requests wait without a limit by default; see
+    /// [`LockRequest::wait_forever`](crate::LockRequest::wait_forever).
     ///
     /// # Examples
     ///
@@ -222,11 +223,11 @@ impl LocksBuilder {
         self
     }
 
-    /// What the metrics say of a key: the label `class` (default: there is none).
+    /// The label `class` of a key in the metrics (default: there is none).
     ///
-    /// Keys are no labels, since each combination of labels is a time series of its own, and there may be
-    /// millions of keys. So let there be few classes, and let them depend on what the key is about rather than on the number in
-    /// it. `class` is called for each acquisition, with the key without the prefix.
+    /// A key itself is no label, since each combination of labels is a separate time series, and there may be millions
+    /// of keys. So use few classes, and derive them from the subject of the key, not from a number in it. `class` is
+    /// called for each acquisition, with the key without the prefix.
     ///
     /// # Examples
     ///
@@ -254,7 +255,7 @@ impl LocksBuilder {
     }
 }
 
-/// Without the URL, which may hold a password.
+/// Leaves out the URL, which may contain a password.
 impl fmt::Debug for LocksBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LocksBuilder")

@@ -1,4 +1,4 @@
-//! How a program leaves: nothing new is taken, and what is held is released.
+//! How a program ends: no lock is taken any more, and all held locks are released.
 
 use std::{fmt, time::Duration};
 
@@ -9,30 +9,32 @@ use crate::{
     base::{error::LostReason, events, timer::timeout},
 };
 
-/// After how long it is told for the first time what keeps a `Locks` from being closed; then each time after twice as long.
+/// The time until the first event `closing`, which says what keeps a `Locks` open. Each further event follows after
+/// twice the time.
 const TOLD_AFTER: Duration = Duration::from_secs(5);
 
-/// How often the guards are looked at whose locks may be lost.
+/// The interval at which guards are checked for lost locks.
 const LOOKS: Duration = Duration::from_secs(1);
 
 impl Locks {
     /// Takes no more locks, and waits until all that are held have been released.
     ///
-    /// From now on acquisitions fail with [`LockError::Closed`](crate::LockError::Closed), also those that wait; in all
-    /// clones. Bodies finish: they re-enter what they hold, and take nothing else. [Leaders](Self::leader) resign at once.
-    /// Work that goes on in the background, as the release of a guard that was dropped, is awaited. Then the connections
-    /// are closed.
+    /// From now on acquisitions fail with [`LockError::Closed`](crate::LockError::Closed), in all clones, including
+    /// acquisitions that already wait. Bodies finish: they re-enter the locks that they hold, and take no others.
+    /// [Leaders](Self::leader) resign at once. Work in the background, for example the release of a guard that was
+    /// dropped, is awaited. Then the connections are closed.
     ///
-    /// Without it, what is left to do in the background ends with the runtime: a lock whose guard is dropped in the last
-    /// line of `main` stands until its lease ends.
+    /// Without this call, work in the background ends with the runtime: a lock whose guard is dropped in the last line
+    /// of `main` is held until its lease expires.
     ///
-    /// It waits for as long as a body takes, a guard is kept, or the store fails; so it never ends inside of a body, or
-    /// beside a guard of its caller. The event `closing` says after 5 s what it waits for, and again each time it has waited
-    /// for twice as long. A guard whose lock is lost keeps nothing. [`close_within`](Self::close_within) has an end.
+    /// This call waits for as long as a body runs, a guard is kept, or the store fails. So it never ends inside a body,
+    /// or while its caller keeps a guard. The event `closing` says after 5 s what it waits for, and again each time it
+    /// has waited for twice as long. It does not wait for a guard whose lock is lost.
+    /// [`close_within`](Self::close_within) has a time limit.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future leaves the `Locks` closed; whatever is in the background goes on.
+    /// Dropping the future leaves the `Locks` closed. Work in the background continues.
     ///
     /// # Examples
     ///
@@ -51,16 +53,18 @@ impl Locks {
         self.engine().close(None).await
     }
 
-    /// The same, but bodies that are still running after `limit` are dropped, and their locks released.
+    /// Closes as [`close`](Self::close) does, but drops bodies that are still running after `limit`, and releases their
+    /// locks.
     ///
-    /// They end as by a loss, with [`LostReason::Closed`](crate::LostReason::Closed). Returns after `limit`, and the
-    /// response timeout for what is released then, at the latest. What is left by then, and stands until its lease
-    /// ends, is in the report: a guard that is kept, a body with [`OnLost::KeepRunning`](crate::OnLost::KeepRunning), a
-    /// lock that the store did not release in time, or refused to release.
+    /// Such a body ends as if its lock were lost, with [`LostReason::Closed`](crate::LostReason::Closed). The call
+    /// returns at the latest after `limit` and, for what is released then, the response timeout. The report shows what
+    /// is left then and is held until its lease expires: a guard that is kept, a body with
+    /// [`OnLost::KeepRunning`](crate::OnLost::KeepRunning), a lock that the store did not release in time, or refused
+    /// to release.
     ///
-    /// A service calls it as soon as it is asked to end, and awaits its requests or jobs after that: so those that wait
-    /// for a lock do not delay its end. In the repository, `cargo run --example axum_orders` shows it for a web service,
-    /// and `cargo run --example worker` for jobs.
+    /// A service calls this method as soon as it should end, and awaits its requests or jobs after that. So requests
+    /// that wait for a lock do not delay the end of the service. In the repository, `cargo run --example axum_orders`
+    /// shows it for a web service, and `cargo run --example worker` for jobs.
     ///
     /// # Cancel safety
     ///
@@ -98,7 +102,7 @@ impl Engine {
                     let holds = renewals.holds();
                     holds.iter().for_each(|hold| hold.lose(LostReason::Closed));
                     let limit = renewals.response_timeout();
-                    // What is not done by then is told.
+                    // The report shows what is not done by then.
                     let _ = timeout(limit, self.until_over()).await;
                 }
             }
@@ -109,12 +113,13 @@ impl Engine {
         report
     }
 
-    /// Resolves when nothing is left but guards whose locks are lost. Tells from time to time what it waits for.
+    /// Resolves when nothing is left except guards whose locks are lost. Emits an event from time to time that says
+    /// what it waits for.
     async fn until_over(&self) {
         let activity = self.renewals().queues().activity();
         let (begun, mut told_after) = (Instant::now(), TOLD_AFTER);
         loop {
-            // Counted first, so that a hold which ends in between is not left out while its release goes on.
+            // Counted first, so that a hold that ends in between still counts while its release is under way.
             let count = activity.count();
             let holds = self.renewals().holds();
             let lost = holds.iter().filter(|hold| hold.is_left_to_guards());
@@ -129,7 +134,7 @@ impl Engine {
                 } = self.left();
                 events::closing(waited, &held, in_flight);
             }
-            // No event tells of each loss.
+            // A loss wakes no waiter here, so the guards are checked at an interval.
             let _ = timeout(LOOKS, activity.until_over()).await;
         }
     }
@@ -149,7 +154,7 @@ impl Engine {
     }
 }
 
-/// What was left when a [`Locks`] was closed.
+/// The report of what was left when a [`Locks`] was closed.
 ///
 /// # Examples
 ///
@@ -182,14 +187,14 @@ impl CloseReport {
         &self.held
     }
 
-    /// How many acquisitions and releases have not come to their end.
+    /// The number of acquisitions and releases that have not ended.
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.in_flight
     }
 
-    /// The keys of the locks whose release the store has refused, without the prefix, in order. Each of them is held
-    /// until its lease ends.
+    /// The keys of the locks whose release the store has refused, without the prefix, in order. Each of these locks is
+    /// held until its lease expires.
     #[must_use]
     pub fn abandoned(&self) -> &[String] {
         &self.abandoned
@@ -214,7 +219,7 @@ impl fmt::Display for CloseReport {
     }
 }
 
-/// How many keys there are, and which; `None` if there are none.
+/// The number of keys and their names as text; `None` if there are no keys.
 fn counted(keys: &[String], one: &str, several: &str) -> Option<String> {
     let words = if keys.len() == 1 { one } else { several };
     let told = || format!("{} {words} ({})", keys.len(), keys.join(", "));

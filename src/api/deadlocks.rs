@@ -1,9 +1,9 @@
-//! Whether deadlocks are looked for: an option of the builder and of each request.
+//! The search for deadlocks as an option of the builder and of each request.
 
 use super::{builder::LocksBuilder, request::LockRequest};
 
 impl LocksBuilder {
-    /// The default of [`LockRequest::detect_deadlocks`] (they are looked for).
+    /// The default of [`LockRequest::detect_deadlocks`] (deadlocks are searched for).
     ///
     /// # Examples
     ///
@@ -22,17 +22,18 @@ impl LocksBuilder {
 }
 
 impl<K> LockRequest<K> {
-    /// Whether a deadlock that this request is part of is looked for while it waits (default: yes).
+    /// Whether this request is searched for deadlocks while it waits (default: yes).
     ///
-    /// A request that waits for longer than a quarter of a [heartbeat](LocksBuilder::heartbeat), inside of a body
-    /// that holds another lock of this [`Locks`](crate::Locks), or with some of [several](crate::Locks::lock_all) locks
-    /// taken, tells the store which locks these are, four times in a heartbeat. Where a ring of such requests comes about, in whichever processes, one of them fails with
-    /// [`LockError::Deadlock`](crate::LockError::Deadlock) within about two heartbeats, and the others go on
-    /// waiting. Every other request pays nothing for it.
+    /// The search applies to a request that waits for longer than a quarter of a [heartbeat](LocksBuilder::heartbeat)
+    /// while it has locks: inside a body that holds another lock of this [`Locks`](crate::Locks), or with some of
+    /// [several](crate::Locks::lock_all) locks taken. Such a request tells the store which locks these are, four times
+    /// in a heartbeat. If such requests form a ring, in whichever processes, one of them fails with
+    /// [`LockError::Deadlock`](crate::LockError::Deadlock) within about two heartbeats, and the others continue to
+    /// wait. Every other request pays nothing for it.
     ///
-    /// Say no for one of several branches of which only one has to get through, as in `select!`: a branch may be
-    /// chosen though another one would have come. A ring is found only if all its requests say yes, if none of them waits
-    /// for a permit of a [semaphore](crate::Locks::semaphore), and if it has no more than 32 of them.
+    /// Say no for one of several branches of which only one has to succeed, as in `select!`: a branch may be chosen
+    /// although another branch would have ended the wait. A ring is found only if all its requests say yes, if none of
+    /// them waits for a permit of a [semaphore](crate::Locks::semaphore), and if it has no more than 32 requests.
     ///
     /// # Examples
     ///
@@ -50,7 +51,7 @@ impl<K> LockRequest<K> {
     ///     };
     ///     locks.with_lock_flat(outer, body).await
     /// };
-    /// // Each holds what the other one wants: one of them gives way.
+    /// // Each holds the lock that the other one wants: one of them gives way.
     /// let (one, other) = tokio::join!(nest("a", "b"), nest("b", "a"));
     /// assert!(one.is_ok() != other.is_ok());
     /// assert!(one.and(other).unwrap_err().is_deadlock());

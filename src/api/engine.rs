@@ -35,14 +35,14 @@ use crate::{
 
 mod several;
 
-/// What the clones of one `Locks` share.
+/// The state that the clones of one `Locks` share.
 pub(crate) struct Engine {
     id: LocksId,
     prefix: String,
     defaults: Options,
     renewals: Arc<RenewalSchedule>,
     published: Arc<PublishedCount>,
-    /// The holds around the whole process.
+    /// The holds inside which the whole process runs.
     inside: Box<[Enclosing]>,
     class: Classifier,
 }
@@ -103,7 +103,7 @@ impl Engine {
         Ok(key)
     }
 
-    /// The key of a question about a lock, which is not answered once the `Locks` is closed.
+    /// The key for a query about a lock; an error once the `Locks` is closed.
     pub(super) fn open_key(&self, name: &str) -> Result<LockKey, LockError> {
         let key = self.key(name)?;
         self.check_open(&key)?;
@@ -114,7 +114,7 @@ impl Engine {
         self.check_open_for(key.name())
     }
 
-    /// The same for what is not about one lock.
+    /// Checks that the `Locks` is open, for an operation that is not about one lock. The error shows `name`.
     pub(super) fn check_open_for(&self, name: &str) -> Result<(), LockError> {
         if self.renewals.queues().activity().is_closed() {
             let key = name.to_owned();
@@ -123,18 +123,18 @@ impl Engine {
         Ok(())
     }
 
-    /// What stands before the names of all keys.
+    /// The prefix of all keys in the store.
     pub(super) fn prefix(&self) -> &str {
         &self.prefix
     }
 
-    /// Shows what stands in a lock.
+    /// Returns the content of a lock in the store; `None` if it is free.
     pub(super) async fn look(&self, key: &LockKey) -> Result<Option<Snapshot>, StoreError> {
         self.store().ask(Inspect::of(key)).await
     }
 
-    /// Takes the lock away from those holders that were seen, as far as they are still there, and returns them. Those in
-    /// this process learn it at once.
+    /// Takes the lock away from the seen holders that still hold it, and returns them. Holders in this process learn of
+    /// it at once.
     pub(super) async fn force_release(
         &self,
         key: &LockKey,
@@ -154,7 +154,7 @@ impl Engine {
         Ok(ended)
     }
 
-    /// How many callers wait for the key in this process.
+    /// The number of callers in this process that wait for the key.
     pub(crate) fn waiters(&self, key: &LockKey) -> usize {
         self.renewals.queues().len(key)
     }
@@ -164,7 +164,7 @@ impl Engine {
         let key = self.key(name)?;
         let terms = options.resolve(self.defaults)?;
         let runtime = present_runtime()?;
-        // Each permit is taken for itself.
+        // Permits are not re-entered: each request takes one more.
         let enclosing = match terms.permits {
             None => scope::enclosing(&self.id, &key),
             Some(_) => None,
@@ -175,7 +175,7 @@ impl Engine {
                     key: name.to_owned(),
                 });
             }
-            // Only a TTL of the request's own lengthens the lease, not the default.
+            // Only a TTL that the request sets lengthens the lease; the default TTL does not.
             let how = (terms.mode, terms.depth_sync);
             let nested = Entry::nested(hold, &self.renewals, options.ttl, how);
             if let Some(entry) = nested.await {
@@ -187,7 +187,7 @@ impl Engine {
         let (graph, since) = (scope::call_graph(), Instant::now());
         let keys = slice::from_ref(&key);
         let mut acquisition = Acquisition::begin(keys, terms.mode, since);
-        // Read before the request, so that no disconnect falls between it and the first renewal.
+        // Read before the request, so that no disconnect is missed between the request and the first renewal.
         let disconnects = self.renewals.disconnects_of(&key);
         let epoch = terms.confirm.map(|_| self.store().connection_epoch(&key));
         let detects = detects(terms) && (graph.has_begun() || self.is_inside());
@@ -201,11 +201,11 @@ impl Engine {
                 break cohort;
             }
         };
-        // The one that it was asked for on may have ended.
+        // The runtime on which the acquisition began may have ended.
         let runtime = Handle::try_current().unwrap_or(runtime);
         let place = (&self.renewals, &runtime);
         let min_hold = terms.min_hold;
-        // What is not confirmed is given back at once.
+        // A lock that is not confirmed is given back at once, so it has no `min_hold` before.
         let is_certain = terms.confirm.is_none();
         let won = Won {
             cohort,
@@ -224,7 +224,7 @@ impl Engine {
             Entry::outermost(won, None, place)
         };
         if !is_certain {
-            // Boxed, since it is rarely there.
+            // Boxed, since it is rarely needed.
             let confirmed = Box::pin(span.around(self.confirmed(entry, epoch))).await;
             entry = acquisition.noted(confirmed)?;
             entry.hold().set_min_hold(min_hold);
@@ -242,20 +242,20 @@ impl Engine {
         match confirm::taken(entry.hold(), self.store(), epoch).await {
             Ok(()) => Ok(entry),
             Err(unconfirmed) => {
-                // What the release came to does not matter: it is repeated in the background.
+                // The result of the release does not matter: the release is repeated in the background.
                 let _ = entry.exit().await;
                 Err(unconfirmed)
             }
         }
     }
 
-    /// Whether there are holds around the whole process.
+    /// Whether the whole process runs inside holds of another program.
     fn is_inside(&self) -> bool {
         !self.inside.is_empty()
     }
 
-    /// An acquisition of this hold, as far as the search for deadlocks knows it; with the holds that it has already, if
-    /// it is one of several keys.
+    /// An acquisition as the search for deadlocks sees it: of the hold `hold`, with the holds `has` that it already has
+    /// if it locks several keys.
     fn waiting<'a>(
         &'a self,
         key: &'a LockKey,
@@ -280,10 +280,10 @@ impl Engine {
     }
 }
 
-/// Whether a deadlock is looked for where something encloses the acquisition.
+/// Whether an acquisition inside another lock is searched for deadlocks.
 ///
-/// Not for a permit: it is there as soon as one of its holders leaves, whichever, so a ring through one of them need not
-/// be a deadlock.
+/// An acquisition of a permit is not: a permit becomes free as soon as any of its holders leaves, so a ring through one
+/// holder need not be a deadlock.
 fn detects(terms: Terms) -> bool {
     terms.detect_deadlocks && terms.wait != WaitLimit::Never && terms.permits.is_none()
 }

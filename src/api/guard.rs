@@ -1,4 +1,4 @@
-//! A lock as a value, for code that cannot be one body.
+//! A lock as a value, for code that is not one body.
 
 use std::{
     fmt,
@@ -25,8 +25,8 @@ use crate::{
 impl LockRequest {
     /// Takes the lock as a guard.
     ///
-    /// Inside a body that holds the same key this is a re-entry. The guard itself is no scope:
-    /// later calls re-enter it only through [`LockGuard::scope`].
+    /// Inside a body that holds the same key, this is a re-entry. The guard itself is no scope: later calls re-enter
+    /// the lock only through [`LockGuard::scope`].
     ///
     /// # Errors
     ///
@@ -38,8 +38,8 @@ impl LockRequest {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses the place in the queue; whatever the store had granted is released
-    /// in the background.
+    /// Dropping the future loses the place in the queue. A lock that the store has already granted is released in the
+    /// background.
     ///
     /// # Examples
     ///
@@ -60,8 +60,8 @@ impl LockRequest {
         }
     }
 
-    /// Takes the lock if it can be taken at once, whatever [`wait`](Self::wait) says; `None` if
-    /// another call graph holds it, or waits for it in this process.
+    /// Takes the lock if it can be taken at once, whatever [`wait`](Self::wait) says. Returns `None` if another call
+    /// graph holds the lock, or waits for it in this process.
     ///
     /// A re-entry still waits for the store; see [`wait`](Self::wait).
     ///
@@ -115,12 +115,13 @@ impl IntoFuture for LockRequest {
 
 /// A lock that is held until this is dropped or [released](Self::release).
 ///
-/// A guard alone does not let nested calls re-enter the lock, since nothing ties it to a scope: run the
-/// calls that should re-enter the lock inside [`scope`](Self::scope). Nor can it stop the caller when
-/// the lock is lost; see [`Held::lost`].
+/// A guard by itself does not let nested calls re-enter the lock, since nothing ties it to a scope. Run the calls that
+/// should re-enter the lock inside [`scope`](Self::scope). A guard cannot stop the caller when the lock is lost; see
+/// [`Held::lost`].
 ///
-/// **Keep it in a variable.** In `let _ = locks.lock("order:42").await?;` there is none: the guard is dropped, and the lock
-/// released, at the end of that statement. Write `let _guard = …`. No lint that is on by default finds this. These do:
+/// **Keep the guard in a variable.** `let _ = locks.lock("order:42").await?;` has no variable: the guard is dropped, and the
+/// lock released, at the end of that statement. Write `let _guard = …`. No lint that is on by default finds this
+/// mistake. These lints do:
 ///
 /// | lint | of | finds |
 /// |---|---|---|
@@ -129,9 +130,9 @@ impl IntoFuture for LockRequest {
 /// | `unused_must_use`, on by default | rustc | `locks.lock("order:42").await?;` alone |
 /// | `clippy::let_underscore_future`, on by default | Clippy | `let _ =` with a future that is not awaited |
 ///
-/// Turn one of the first two on with `#![warn(let_underscore_drop)]`, or in `[lints.rust]` of `Cargo.toml`; both also find
-/// other values that you drop in this way on purpose: write `drop(…)` there. `clippy::let_underscore_lock` does not know
-/// this guard.
+/// Turn one of the first two on with `#![warn(let_underscore_drop)]`, or in `[lints.rust]` of `Cargo.toml`. Both also
+/// report other values that you drop in this way on purpose: write `drop(…)` there. `clippy::let_underscore_lock` does
+/// not recognize this guard.
 ///
 /// ```compile_fail
 /// #![deny(let_underscore_drop)]
@@ -151,9 +152,8 @@ impl IntoFuture for LockRequest {
 ///
 /// # Cancel safety
 ///
-/// Dropping it releases the lock in the background, also outside of a runtime. If the runtime shuts
-/// down before that, the lock stands until its lease ends: await [`release`](Self::release) before
-/// leaving `main`.
+/// Dropping the guard releases the lock in the background, also outside a runtime. If the runtime shuts down before
+/// that, the lock is held until its lease expires: await [`release`](Self::release) before leaving `main`.
 ///
 /// # Examples
 ///
@@ -211,7 +211,7 @@ impl LockGuard {
         self.entry.hold().aborts_on_loss()
     }
 
-    /// Runs `body` under the lock: nested calls re-enter it, and its loss ends the body as in
+    /// Runs `body` under the lock. Nested calls re-enter the lock, and its loss ends the body as in
     /// [`Locks::with_lock`](crate::Locks::with_lock). The lock stays held afterwards.
     ///
     /// # Errors
@@ -253,18 +253,17 @@ impl LockGuard {
         )
     }
 
-    /// Releases the lock and waits for the store, but no longer than the response timeout; then the
-    /// release goes on in the background.
+    /// Releases the lock and waits for the store, but no longer than the response timeout. After that the release
+    /// continues in the background.
     ///
     /// # Errors
     ///
-    /// [`LockError::Lost`] if the lock was lost before, unless its
-    /// [`OnLost`](crate::OnLost) is `KeepRunning`. [`LockError::Store`] if the store refuses to release
-    /// it: then it stands until its lease ends.
+    /// [`LockError::Lost`] if the lock was lost before, unless its [`OnLost`](crate::OnLost) is `KeepRunning`.
+    /// [`LockError::Store`] if the store refuses to release the lock: then it is held until its lease expires.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future lets the release go on in the background, as long as the runtime lives.
+    /// If the future is dropped, the release continues in the background, as long as the runtime runs.
     ///
     /// # Examples
     ///
@@ -294,11 +293,11 @@ impl LockGuard {
 ///
 /// # Panics
 ///
-/// If polled after completion.
+/// The future panics if it is polled after completion.
 ///
 /// # Cancel safety
 ///
-/// Dropping it drops the body; the lock stays with the guard.
+/// Dropping the future drops the body; the lock stays with the guard.
 ///
 /// # Examples
 ///
@@ -319,7 +318,7 @@ impl LockGuard {
 pub struct GuardScope<'a, F> {
     holds: &'a [Arc<Hold>],
     loss: Loss,
-    /// Taken when it ends, so that it is dropped inside its scope.
+    /// The body, taken out when it ends, so that it is dropped inside its scope.
     #[pin]
     body: Option<Inside<F>>,
     failing: Option<Failing>,

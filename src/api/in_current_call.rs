@@ -1,4 +1,4 @@
-//! A future that takes the call graph along to another task.
+//! A future that keeps its call graph in another task.
 
 use std::{
     fmt,
@@ -17,7 +17,7 @@ use crate::{
     },
 };
 
-/// What this crate adds to every [`Future`].
+/// The method that this crate adds to every [`Future`].
 ///
 /// # Examples
 ///
@@ -33,30 +33,30 @@ use crate::{
 /// # }
 /// ```
 pub trait FutureExt: Future + Sized {
-    /// Makes the future a part of the call graph in which this is called, wherever it is polled.
+    /// Makes the future a part of the call graph in which this method is called, wherever the future is polled.
     ///
     /// Each lock that the calling code runs under is kept from now on until the future has ended or was dropped, also
-    /// while it is not polled, and also when the call that took the lock has ended by then. Inside, nested calls
-    /// re-enter these locks, and [`held`](crate::held()) and [`current_owner`](crate::current_owner) tell of them.
-    /// What encloses the future where it is polled comes behind them.
+    /// while the future is not polled, and also if the call that took the lock has ended by then. Inside the future,
+    /// nested calls re-enter these locks, and [`held`](crate::held()) and [`current_owner`](crate::current_owner)
+    /// return them and their owner. Locks that enclose the future where it is polled come after them.
     ///
-    /// It costs no request: in the store the lock keeps the depth that its entries give it, and at least 1. The last
-    /// one to end, be it an entry or such a future, releases the lock.
+    /// Keeping a lock costs no request: in the store the lock keeps the depth that its entries give it, and at least 1.
+    /// The last entry or future of this kind that ends releases the lock.
     ///
-    /// A call that has taken a lock does not wait for the future: it returns its output, and the lock stays held.
+    /// A call that has taken a lock does not wait for the future: the call returns its output, and the lock stays held.
     ///
-    /// Where the calling code runs under no lock, the output is that of the future, and nothing else happens.
+    /// If the calling code runs under no lock, the output is the output of the future, and nothing else happens.
     ///
     /// # Errors
     ///
-    /// The output is [`LockError::Lost`] if one of the locks is lost before the future has ended: then the future is
-    /// dropped, unless the lock was asked for with [`OnLost::KeepRunning`](crate::OnLost). If several are lost, the
-    /// error is that of the outermost one.
+    /// The output is [`LockError::Lost`] if one of the locks is lost before the future has ended. Then the future is
+    /// dropped, unless the lock was requested with [`OnLost::KeepRunning`](crate::OnLost). If several locks are lost,
+    /// the error names the outermost lock.
     ///
     /// # Cancel safety
     ///
-    /// Dropping it, polled or not, drops the future. Where it was the last one in a lock, that lock is released in
-    /// the background.
+    /// Dropping the returned future, polled or not, drops the inner future. If it was the last user of a lock, that
+    /// lock is released in the background.
     ///
     /// # Examples
     ///
@@ -89,16 +89,17 @@ pub trait FutureExt: Future + Sized {
 
 impl<F: Future> FutureExt for F {}
 
-/// A future in the call graph in which it was made: that of [`FutureExt::in_current_call`].
+/// A future in the call graph in which it was made: the future of [`FutureExt::in_current_call`].
 ///
 /// # Panics
 ///
-/// If it is polled after completion, or, where it keeps a lock, outside of a tokio runtime with timers.
+/// The future panics if it is polled after completion. If it keeps a lock, it also panics if it is polled outside a
+/// tokio runtime with timers.
 ///
 /// # Cancel safety
 ///
-/// Dropping it, polled or not, drops the future. Where it was the last one in a lock, that lock is released in the
-/// background. If the runtime shuts down before that, the lock stands until its lease ends.
+/// Dropping this future, polled or not, drops the inner future. If it was the last user of a lock, that lock is
+/// released in the background. If the runtime shuts down before that, the lock is held until its lease expires.
 ///
 /// # Examples
 ///
@@ -123,18 +124,18 @@ pub struct InCurrentCall<F: Future> {
     state: State<F>,
 }
 
-/// The steps of an `InCurrentCall`, in their order.
+/// The steps of an `InCurrentCall`, in order.
 #[pin_project(project = StateProjection, project_replace = Replaced)]
 enum State<F: Future> {
-    /// It was made under no lock.
+    /// The future was made under no lock.
     Plain(#[pin] F),
     Running {
-        /// Dropped before the members, so that the body has ended when a lock is released.
+        /// The body, dropped before the members: it has ended when a lock is released.
         #[pin]
         body: Apart<F>,
         members: Members,
     },
-    /// The body has ended, and with it perhaps some of the holds.
+    /// The body has ended. If it was the last user of a hold, that hold ends as well.
     Leaving {
         exits: Exits,
         output: Option<F::Output>,
@@ -172,8 +173,8 @@ impl<F: Future> Future for InCurrentCall<F> {
                             state.as_mut().leave(output);
                             continue;
                         }
-                        // The last one in a hold releases it in the background: the caller is told at once,
-                        // however silent the store is.
+                        // A hold that ends here is released in the background: the caller learns the error
+                        // at once, even if the store does not answer.
                         Err(error) => Err(error),
                     }
                 }
@@ -207,7 +208,7 @@ impl<F: Future> Future for InCurrentCall<F> {
 }
 
 impl<F: Future> State<F> {
-    /// Drops the body, inside its chain, and only then takes the members off.
+    /// Drops the body, inside its chain, and only then removes the members.
     fn leave(mut self: Pin<&mut Self>, output: F::Output) {
         if let Replaced::Running { members, .. } = self.as_mut().project_replace(Self::Done) {
             self.set(Self::Leaving {

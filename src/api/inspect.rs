@@ -1,4 +1,4 @@
-//! What an inspection of a lock shows.
+//! The result of inspecting a lock.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::{
     store::{SeenHolder, Snapshot},
 };
 
-/// A lock as it stood in the store at one moment; see [`Locks::inspect`](crate::Locks::inspect).
+/// The state of a lock in the store at one moment; see [`Locks::inspect`](crate::Locks::inspect).
 ///
 /// # Examples
 ///
@@ -28,32 +28,33 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LockInfo {
-    /// The holders: one, or the readers. Another program may have written several; the first 1,000 are shown.
+    /// The holders: one writer, or the readers. Another program may have written several. The first 1,000 are shown.
     pub holders: Vec<Holder>,
     /// Whether the holders share the lock.
     pub mode: Mode,
-    /// How long the lease lasts unless it is renewed, of readers the longest one; `None` for a lock without an
-    /// expiry, which some other program has taken.
+    /// How long the lease lasts unless it is renewed; with readers, the longest of their leases. `None` for a lock
+    /// without an expiry, which another program has taken.
     pub remaining: Option<Duration>,
-    /// The last token that the store gave to the present hold; `None` if some other program holds the
-    /// lock, or if the store knows it no more.
+    /// The last token that the store gave to the present hold; `None` if another program holds the lock, or if the
+    /// store no longer has the token.
     ///
-    /// It is the holder's own, unless call graphs of one process share the hold, with
-    /// [`HandOff::InProcess`](crate::HandOff::InProcess): then it is the token of the first of them, and
-    /// those who go on with the hold have greater ones. So use it to tell holds apart; for a resource, use
+    /// It is the token of the holder, unless call graphs of one process share the hold, with
+    /// [`HandOff::InProcess`](crate::HandOff::InProcess). Then it is the token of the first of them, and the call
+    /// graphs that continue the hold have greater tokens. So use it to distinguish holds; for a resource, use
     /// [`Held::fencing_token`](crate::Held::fencing_token).
     pub token: Option<FencingToken>,
-    /// For how long the lock has been held, on the server's clock; of readers since the first of them, or since the
-    /// writer who is a reader now. `None` without a token, and where the clock was set back.
+    /// How long the lock has been held, on the server's clock. With readers, the time counts from the first of them, or
+    /// from the writer that is a reader now. `None` without a token, and if the clock was set back.
     pub held_for: Option<Duration>,
-    /// How many callers wait for it in this process through this [`Locks`](crate::Locks) and its clones.
+    /// The number of callers in this process that wait for the lock through this [`Locks`](crate::Locks) and its
+    /// clones.
     pub waiters: usize,
-    /// How many processes wait in the lock's queue. This one may be among them. A process whose waiters
-    /// wait for a holder of the same process enters the queue within a heartbeat.
+    /// The number of processes in the queue of the lock. This process may be among them. A process whose waiters wait
+    /// for a holder of the same process enters the queue within a heartbeat.
     pub waiting_processes: u64,
 }
 
-/// One field of a lock's hash.
+/// A holder: one field of the hash of a lock.
 ///
 /// # Examples
 ///
@@ -72,15 +73,15 @@ pub struct LockInfo {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Holder {
-    /// The field: a [`HoldId`](crate::HoldId) if this crate has written it. Bytes that are no UTF-8 are
+    /// The name of the field: a [`HoldId`](crate::HoldId) if this crate has written it. Bytes that are not UTF-8 are
     /// shown as U+FFFD.
     pub hold_id: String,
-    /// The call graph, if the field has the form `<uuid>:<integer>`.
+    /// The call graph of the holder, if the field has the form `<uuid>:<integer>`.
     pub owner: Option<OwnerId>,
-    /// How many nested entries the hold has, 1 where only [spawned work](crate::FutureExt::in_current_call) keeps it;
-    /// 0 where another program has written something that is no number of entries.
+    /// The number of nested entries of the hold. It is 1 if only [spawned work](crate::FutureExt::in_current_call)
+    /// keeps the hold, and 0 if another program has written something that is not a number of entries.
     pub depth: u64,
-    /// How long the lease of this reader lasts unless it is renewed; `None` where the lock is held exclusively.
+    /// How long the lease of this reader lasts unless it is renewed; `None` if the lock is held exclusively.
     pub remaining: Option<Duration>,
 }
 

@@ -25,12 +25,11 @@ pub(crate) fn current() -> Option<Locks> {
 }
 
 impl Locks {
-    /// Makes this the `Locks` that `#[locked]` uses in the whole process,
-    /// outside of every [`scope`](Self::scope).
+    /// Makes this the `Locks` that `#[locked]` uses in the whole process, outside every [`scope`](Self::scope).
     ///
     /// # Errors
     ///
-    /// [`LockError::AlreadyInstalled`] if another one was installed before; it stays.
+    /// [`LockError::AlreadyInstalled`] if a `Locks` was installed before; that one stays installed.
     ///
     /// # Examples
     ///
@@ -45,8 +44,8 @@ impl Locks {
             .map_err(|_| LockError::AlreadyInstalled)
     }
 
-    /// Runs `body`; inside it `#[locked]` uses this `Locks`. As with every
-    /// task-local, a spawned task does not inherit it.
+    /// Runs `body`; inside it `#[locked]` uses this `Locks`. A spawned task does not inherit it, as with every
+    /// task-local.
     ///
     /// # Cancel safety
     ///
@@ -81,7 +80,7 @@ impl Locks {
 ///
 /// # Cancel safety
 ///
-/// Dropping it drops the body.
+/// Dropping the future drops the body.
 ///
 /// # Examples
 ///

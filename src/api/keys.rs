@@ -1,6 +1,6 @@
-//! What a request names: one key, or several.
+//! The keys of a request: one key, or several.
 
-/// What is to be locked.
+/// The keys to lock.
 #[derive(Clone, Debug)]
 pub enum Keys {
     One(String),

@@ -1,4 +1,4 @@
-//! Of all processes one does a job, for as long as it can; then another one takes over.
+//! Leadership: one of all processes does a job for as long as it can, and then another one takes over.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,9 +16,9 @@ use crate::{
 };
 
 impl Locks {
-    /// Campaigns for the leadership `key`: of all that do, one leads at a time.
+    /// Campaigns for the leadership `key`: of all campaigns for this key, one leads at a time.
     ///
-    /// The leadership is a lock of this name, in the same name space as all others. Nothing is sent before
+    /// The leadership is a lock with this key, in the same name space as all other locks. Nothing is sent before
     /// [`run`](Campaign::run).
     ///
     /// # Examples
@@ -28,7 +28,7 @@ impl Locks {
     /// # async fn main() -> Result<(), reentry::LockError> {
     /// let locks = reentry::Locks::in_memory();
     /// let reports = locks.leader("reports").run(|term| async move {
-    ///     // Goes on for as long as it leads; here for one report.
+    ///     // The work continues for as long as it leads; here for one report.
     ///     format!("report under token {}", term.fencing_token())
     /// });
     /// println!("{}", reports.await?);
@@ -55,7 +55,7 @@ impl Locks {
 /// let campaign = locks.leader("reports").ttl(Duration::from_secs(5));
 /// let leading = tokio::spawn(campaign.run(|_term| std::future::pending::<()>()));
 /// tokio::time::sleep(Duration::from_secs(60)).await;
-/// // It resigns, and the next one leads at once.
+/// // The leader resigns, and the next campaign leads at once.
 /// locks.close().await;
 /// assert!(leading.await.expect("it does not panic").unwrap_err().is_closed());
 /// # Ok(())
@@ -68,8 +68,8 @@ pub struct Campaign {
 }
 
 impl Campaign {
-    /// How soon another one leads if the leader dies (default: that of the `Locks`, 30 s if not set): the
-    /// [TTL](LockRequest::ttl) of the lock. One that is closed, or returns, is followed at once.
+    /// How soon another campaign leads if the leader dies: the [TTL](LockRequest::ttl) of the lock (default: the TTL of
+    /// the `Locks`, 30 s if not set). A leader that is closed, or that returns, is followed at once.
     ///
     /// # Examples
     ///
@@ -79,8 +79,8 @@ impl Campaign {
         Self { request }
     }
 
-    /// How long a leadership lasts at least (default: as long as its work): no other one leads before, also when the work
-    /// has returned; see [`LockRequest::min_hold`].
+    /// How long a leadership lasts at least (default: as long as its work). No other campaign leads before that, even
+    /// if the work has returned; see [`LockRequest::min_hold`].
     ///
     /// # Examples
     ///
@@ -100,8 +100,9 @@ impl Campaign {
         Self { request }
     }
 
-    /// A leadership counts only once so many replicas have it (default: that of the `Locks`, none if not set); see
-    /// [`LocksBuilder::confirm`](crate::LocksBuilder::confirm). While they do not confirm, the campaign goes on.
+    /// How many replicas must have a leadership before it counts (default: the setting of the `Locks`, none if not
+    /// set); see [`LocksBuilder::confirm`](crate::LocksBuilder::confirm). While they do not confirm, the campaign
+    /// continues.
     ///
     /// # Examples
     ///
@@ -124,8 +125,8 @@ impl Campaign {
 
     /// What happens to the work of a term when the leadership is lost (default: it is dropped at once).
     ///
-    /// With [`OnLost::KeepRunning`] the work has to see to it, by [`Term::lost`], and another leader may be at work
-    /// beside it. The campaign goes on when it has returned.
+    /// With [`OnLost::KeepRunning`] the work must react to the loss itself, by [`Term::lost`], and another leader may
+    /// be at work at the same time. The campaign continues when the work has returned.
     ///
     /// # Examples
     ///
@@ -157,22 +158,23 @@ impl Campaign {
         Self { request }
     }
 
-    /// Waits until it leads, does the work of the term, and campaigns again when the leadership was lost meanwhile. It
-    /// ends when the work returns: it resigns then, and its output is returned. Work that is to go on for ever does not
-    /// return.
+    /// Waits until the campaign leads, does the work of the term, and campaigns again if the leadership was lost
+    /// meanwhile. The campaign ends when the work returns: it resigns, and the output of the work is returned. Work
+    /// that should continue for ever does not return.
     ///
-    /// While the store is away it goes on waiting. [`Locks::close`] makes it resign at once: the work is dropped at its
-    /// next `.await`, and not awaited as other bodies are, since it may have no end.
+    /// While the store is away, the campaign continues to wait. [`Locks::close`] makes it resign at once: the work is
+    /// dropped at its next `.await`, and is not awaited as other bodies are, since it may have no end.
     ///
-    /// The work runs under the lock: it may re-enter it by its name, and each term has a greater
-    /// [token](Term::fencing_token) than those before.
+    /// The work runs under the lock, and may re-enter it by its key. Each term has a greater
+    /// [token](Term::fencing_token) than the terms before it.
     ///
     /// # Errors
     ///
-    /// [`Closed`](LockError::Closed), [`InvalidKey`](LockError::InvalidKey) and [`Config`](LockError::Config),
-    /// [`Store`](LockError::Store) and [`Unconfirmed`](LockError::Unconfirmed) if the store refuses for good, and, inside a call that holds locks,
-    /// [`AlreadyHeld`](LockError::AlreadyHeld) and [`Deadlock`](LockError::Deadlock). Never [`Timeout`](LockError::Timeout), and never [`Lost`](LockError::Lost) but for the
-    /// reason [`Closed`](LostReason::Closed).
+    /// - [`Closed`](LockError::Closed), [`InvalidKey`](LockError::InvalidKey) and [`Config`](LockError::Config).
+    /// - [`Store`](LockError::Store) and [`Unconfirmed`](LockError::Unconfirmed) if the store refuses for good.
+    /// - [`AlreadyHeld`](LockError::AlreadyHeld) and [`Deadlock`](LockError::Deadlock) inside a call that holds locks.
+    /// - [`Lost`](LockError::Lost) only with the reason [`Closed`](LostReason::Closed).
+    /// - Never [`Timeout`](LockError::Timeout).
     ///
     /// # Panics
     ///
@@ -195,7 +197,7 @@ impl Campaign {
         loop {
             let guard = match request.clone().acquire().await {
                 Ok(guard) => guard,
-                // It has asked as often as it may, see `Wake::Poll`; or replicas are away.
+                // All attempts of `Wake::Poll` were made, or replicas are away.
                 Err(LockError::Timeout { .. }) => continue,
                 Err(LockError::Unconfirmed { source, .. })
                     if source
@@ -210,9 +212,9 @@ impl Campaign {
                 held: guard.held().clone(),
             };
             let led = guard.scope(until_closed(&engine, lead(term))).await;
-            // Otherwise the loss ends the work.
+            // With `OnLost::Abort` the loss ends the work.
             let is_lost = !guard.aborts_on_loss() && guard.held().is_lost();
-            // What is lost is lost, and what is left ends with its lease.
+            // The result does not matter: a lost lock is lost, and a lock that is left expires with its lease.
             let _ = guard.release().await;
             match led {
                 Ok(Some(_)) if is_lost => {}
@@ -228,7 +230,7 @@ impl Campaign {
     }
 }
 
-/// Does the work; `None` if the `Locks` is closed before its end.
+/// Does the work. Returns `None` if the `Locks` is closed before the end of the work.
 async fn until_closed<T>(engine: &Engine, work: impl Future<Output = T>) -> Option<T> {
     let activity = engine.renewals().queues().activity();
     select! {
@@ -238,7 +240,7 @@ async fn until_closed<T>(engine: &Engine, work: impl Future<Output = T>) -> Opti
     }
 }
 
-/// The time for which one leads without a break.
+/// A term: the time during which a campaign leads without a break.
 ///
 /// # Examples
 ///
@@ -257,7 +259,8 @@ pub struct Term {
 }
 
 impl Term {
-    /// Greater than that of every term before. Send it with each write, and let the resource refuse smaller ones.
+    /// The token of the term, greater than the tokens of all terms before. Send it with each write, and let the
+    /// resource reject smaller tokens.
     ///
     /// # Examples
     ///
@@ -267,7 +270,7 @@ impl Term {
         self.held.fencing_token()
     }
 
-    /// The lock behind it.
+    /// The lock behind the leadership.
     ///
     /// # Examples
     ///
@@ -277,7 +280,7 @@ impl Term {
         &self.held
     }
 
-    /// Resolves when the leadership is lost. Never after the work has returned.
+    /// Resolves when the leadership is lost; never after the work has returned.
     ///
     /// # Cancel safety
     ///

@@ -1,4 +1,4 @@
-//! The locks that are held, for those who look after them.
+//! The list of held locks, for operators.
 
 use std::{collections::HashSet, fmt, sync::Arc};
 
@@ -17,35 +17,36 @@ use crate::{
     },
 };
 
-/// How many keys a page looks at by default: a server of today is busy with that for a part of a millisecond.
+/// The number of keys that a page looks at by default: a current server needs less than a millisecond for it.
 const PAGE: usize = 100;
 
-/// How many locks are looked into at once: the server may read all of these requests before it serves the next client.
+/// The number of locks that are read at once: the server may process all these requests before it serves the next
+/// client.
 const AT_ONCE: usize = 16;
 
 impl Locks {
     /// Lists the locks that are held and whose keys match a pattern, page by page, for a page of an administrator or a
     /// command line. Nothing is sent before the first page.
     ///
-    /// In a pattern `*` stands for any letters, `?` for any one byte, `[ab]` and `[a-z]` for one of these, `[^ab]` for one
-    /// that is none of these, and `\` takes the meaning of the next letter away. The [prefix](crate::LocksBuilder::prefix)
-    /// is not part of the pattern, and means itself.
+    /// In a pattern, `*` matches any characters, `?` any one byte, `[ab]` and `[a-z]` one of the bytes named, and
+    /// `[^ab]` one byte that is not named. `\` removes the special meaning of the next character. The
+    /// [prefix](crate::LocksBuilder::prefix) is not part of the pattern, and is matched literally.
     ///
-    /// The servers are looked through by [`SCAN`](https://redis.io/docs/latest/commands/scan/): of several, each primary
-    /// after the other. So a lock that is held all the while is listed at least once, unless it moves to another server
-    /// meanwhile, by a failover or with its slot; one that is taken or released meanwhile may be listed or not; and one may
-    /// be listed twice, in different pages. Each is shown as it stood when its page was made, not all of them at one
-    /// time. The whole list costs a look at every key of the servers, other ones too: it is for people and for
-    /// reports, not for what a program does all the time.
+    /// The list is made by [`SCAN`](https://redis.io/docs/latest/commands/scan/); if there are several primaries, by
+    /// one after the other. A lock that is held the whole time is listed at least once, unless it moves to another
+    /// server meanwhile, by a failover or with its slot. A lock that is taken or released meanwhile may be listed or
+    /// not. A lock may be listed twice, in different pages. Each lock is shown as it was when its page was made, so the
+    /// list is not the state of one moment. The whole list costs a look at every key of the servers, including keys
+    /// that are no locks: it is for people and for reports, not for what a program does all the time.
     ///
     /// A lock is a hash that has a field of the form `<uuid>:<integer>` whose value is a number. The classic scripts
-    /// write the same, so locks that other programs took with them are listed, if they have up to 64 fields. What else
-    /// is there is left out: other hashes, locks whose fields another program names differently, and keys that are no
+    /// write this form as well, so the list shows locks that other programs took with them, if they have up to 64
+    /// fields. Left out are other hashes, locks whose fields another program names differently, and keys that are not
     /// text, which are [counted](LockList::unnamed). [`inspect`](Self::inspect) shows every lock.
     ///
     /// A user with an ACL needs `+scan +hkeys +zcount` as well, and `+dbsize` for the [progress](LockList::progress).
-    /// `SCAN` names the keys of other users too: those that the key patterns of the ACL do not cover are left out, a lock
-    /// also if they do not cover its `reentry:…` keys.
+    /// `SCAN` also returns the keys of other users. Keys that the key patterns of the ACL do not cover are left out. A
+    /// lock is also left out if they do not cover its `reentry:…` keys.
     ///
     /// # Examples
     ///
@@ -81,7 +82,7 @@ impl Locks {
     }
 }
 
-/// A list of locks, of which one page after the other is asked for; see [`Locks::list`].
+/// A list of locks, which is read page by page; see [`Locks::list`].
 ///
 /// # Examples
 ///
@@ -104,10 +105,10 @@ impl Locks {
 pub struct LockList {
     engine: Arc<Engine>,
     pattern: String,
-    /// With the prefix.
+    /// The pattern with the prefix.
     full: Arc<str>,
     page: usize,
-    /// `None` at the end.
+    /// Where the next page begins; `None` at the end.
     at: Option<Cursor>,
     progress: f64,
     unnamed: u64,
@@ -132,16 +133,16 @@ pub struct LockList {
 pub struct ListedLock {
     /// The key, without the [prefix](crate::LocksBuilder::prefix).
     pub key: String,
-    /// How many holders it has. `info` shows the first 16.
+    /// The number of holders. `info` shows the first 16.
     pub holders: u64,
-    /// What stands in it. Where more than 64 processes wait, `waiting_processes` counts also those that have died and
-    /// whose turn has not come yet.
+    /// The state of the lock. If more than 64 processes wait, `waiting_processes` also counts dead processes whose turn
+    /// has not come yet.
     pub info: LockInfo,
 }
 
 impl LockList {
-    /// About how many keys of the servers a page looks at, those included that are no lock or do not match (default: 100).
-    /// The server does nothing else meanwhile. At least 1.
+    /// The approximate number of keys that a page looks at, including keys that are no locks or do not match (default:
+    /// 100). The server does nothing else meanwhile. At least 1.
     ///
     /// # Examples
     ///
@@ -159,8 +160,8 @@ impl LockList {
     ///
     /// # Errors
     ///
-    /// [`LockError::Store`] if a server does not answer, or does not allow it. The next call asks for the same page again.
-    /// [`LockError::Closed`] after [`close`](Locks::close).
+    /// [`LockError::Store`] if a server does not answer, or does not allow the request. The next call asks for the same
+    /// page again. [`LockError::Closed`] after [`close`](Locks::close).
     ///
     /// # Cancel safety
     ///
@@ -202,7 +203,7 @@ impl LockList {
             .scan(scan)
             .await
             .map_err(|source| LockError::Store { key: None, source })?;
-        // Within one part a name may come twice as well.
+        // A name may come twice within one page as well.
         let mut seen = HashSet::with_capacity(names.len());
         let keys = names.iter().filter(|name| seen.insert(*name));
         let keys: Vec<_> = keys.filter_map(|name| self.lock_named(name)).collect();
@@ -211,7 +212,7 @@ impl LockList {
         let mut page = Vec::new();
         while let Some(glanced) = glances.next().await {
             match glanced {
-                // `SCAN` knows no key patterns, and asked again the key would be refused again.
+                // `SCAN` ignores key patterns. A second request for this key would be refused as well.
                 Err(LockError::Store { source, .. }) if Store::rejects_key(&source) => {}
                 glanced => page.extend(glanced?),
             }
@@ -223,7 +224,8 @@ impl LockList {
         Ok(Some(page))
     }
 
-    /// Which part of all keys the pages until now have looked at, from 0 to 1: an estimate, which is 1 exactly at the end.
+    /// The part of all keys that the pages have looked at until now, from 0 to 1. It is an estimate, and exactly 1 at
+    /// the end.
     ///
     /// # Examples
     ///
@@ -243,8 +245,8 @@ impl LockList {
         self.progress
     }
 
-    /// How many hashes the pages until now have left out because their keys are no UTF-8. Some may be locks of other programs,
-    /// and some may be counted twice.
+    /// The number of hashes that the pages have left out until now because their keys are not UTF-8. Some may be locks
+    /// of other programs, and some may be counted twice.
     ///
     /// # Examples
     ///
@@ -263,14 +265,14 @@ impl LockList {
         self.unnamed
     }
 
-    /// What a lock of ours with this name in the store is called; `None` if there can be none.
+    /// The key of the lock with this name in the store; `None` if there can be no such lock.
     fn lock_named(&self, name: &str) -> Option<LockKey> {
         let name = name.strip_prefix(self.engine.prefix())?;
         self.engine.key(name).ok()
     }
 }
 
-/// What stands in a lock, if it looks like one.
+/// Returns the state of a lock at a bounded cost; `None` if the key does not look like a lock.
 pub(super) async fn glance(engine: &Engine, key: LockKey) -> Result<Option<ListedLock>, LockError> {
     let glanced = engine.store().ask(Glance { key: key.clone() });
     let glanced = glanced.await.map_err(on(&key))?;

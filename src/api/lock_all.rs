@@ -8,10 +8,10 @@ use crate::{
     hold::{abort::Failing, entries::Entries, held::Held, scope::LocksId},
 };
 
-/// A request for several locks, with options of its own; made by [`Locks::lock_all`](crate::Locks::lock_all).
+/// A request for several locks, with its own options; made by [`Locks::lock_all`](crate::Locks::lock_all).
 ///
-/// The options are those of a [`LockRequest`] for one lock, and are the same for all keys. Awaiting it is the same as
-/// [`acquire`](LockRequest::acquire).
+/// The request has the options of a [`LockRequest`] for one lock, and they apply to all keys. Awaiting the request
+/// calls [`acquire`](LockRequest::acquire).
 ///
 /// # Examples
 ///
@@ -30,13 +30,13 @@ pub type LockAllRequest = LockRequest<SeveralKeys>;
 impl LockAllRequest {
     /// Takes the locks as a guard.
     ///
-    /// Those that an enclosing body holds are re-entered. The guard itself is no scope: later calls re-enter its locks
+    /// Locks that an enclosing body holds are re-entered. The guard itself is no scope: later calls re-enter its locks
     /// only through [`LockAllGuard::scope`].
     ///
     /// # Errors
     ///
-    /// Every [`LockError`] but `NoLocks` and `AlreadyInstalled`. Where a lock is lost while the caller waits for the
-    /// others, it is [`LockError::Lost`], whatever [`on_lost`](LockRequest::on_lost) says.
+    /// Every [`LockError`] except `NoLocks` and `AlreadyInstalled`. If a lock is lost while the caller waits for the
+    /// others, the error is [`LockError::Lost`], whatever [`on_lost`](LockRequest::on_lost) says.
     ///
     /// # Panics
     ///
@@ -44,8 +44,8 @@ impl LockAllRequest {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses the place in the queue; whatever the store had granted is released
-    /// in the background.
+    /// Dropping the future loses the place in the queue. Locks that the store has already granted are released in the
+    /// background.
     ///
     /// # Examples
     ///
@@ -72,8 +72,8 @@ impl LockAllRequest {
         }
     }
 
-    /// Takes the locks if all of them can be taken at once, whatever [`wait`](LockRequest::wait) says; `None` if
-    /// another call graph holds one of them, or waits for it in this process.
+    /// Takes the locks if all of them can be taken at once, whatever [`wait`](LockRequest::wait) says. Returns `None`
+    /// if another call graph holds one of the locks, or waits for it in this process.
     ///
     /// A re-entry still waits for the store; see [`wait`](LockRequest::wait).
     ///
@@ -126,15 +126,14 @@ impl IntoFuture for LockAllRequest {
 
 /// Several locks that are held until this is dropped or [released](Self::release).
 ///
-/// As with a [`LockGuard`](crate::LockGuard), nested calls re-enter its locks only inside [`scope`](Self::scope), and it
-/// cannot stop the caller when one of them is lost: then all of them count as lost, and are not renewed any more. Keep it in a
-/// variable: `let _ = …` drops it at once.
+/// As with a [`LockGuard`](crate::LockGuard), nested calls re-enter the locks only inside [`scope`](Self::scope), and
+/// the guard cannot stop the caller when a lock is lost. If one of the locks is lost, all of them count as lost, and
+/// none is renewed any more. Keep the guard in a variable: `let _ = …` drops it at once.
 ///
 /// # Cancel safety
 ///
-/// Dropping it releases the locks in the background, also outside of a runtime. If the runtime shuts
-/// down before that, they stand until their leases end: await [`release`](Self::release) before
-/// leaving `main`.
+/// Dropping the guard releases the locks in the background, also outside a runtime. If the runtime shuts down before
+/// that, the locks are held until their leases expire: await [`release`](Self::release) before leaving `main`.
 ///
 /// # Examples
 ///
@@ -168,7 +167,7 @@ impl LockAllGuard {
         }
     }
 
-    /// One of the locks, as the code under it sees it; `None` if the guard has no lock on this key.
+    /// The lock on this key, as the code under it sees it; `None` if the guard has no lock on this key.
     ///
     /// # Examples
     ///
@@ -189,8 +188,7 @@ impl LockAllGuard {
         self.held.iter().find(|held| held.key() == key)
     }
 
-    /// All of the locks, each once: first those that were re-entered, then the others in the order in which they were
-    /// taken.
+    /// All the locks, each once: first the re-entered locks, then the others in the order in which they were taken.
     ///
     /// # Examples
     ///
@@ -208,8 +206,8 @@ impl LockAllGuard {
         self.held.iter()
     }
 
-    /// Runs `body` under the locks: nested calls re-enter them, and the loss of one of them ends the body as in
-    /// [`LockRequest::run`]. They stay held afterwards.
+    /// Runs `body` under the locks. Nested calls re-enter them, and the loss of one of them ends the body as in
+    /// [`LockRequest::run`]. The locks stay held afterwards.
     ///
     /// # Errors
     ///
@@ -240,18 +238,17 @@ impl LockAllGuard {
         GuardScope::new(&self.locks, self.entries.holds(), span, body)
     }
 
-    /// Releases the locks and waits for the store, but no longer than the response timeout; then the
-    /// release goes on in the background.
+    /// Releases the locks and waits for the store, but no longer than the response timeout. After that the release
+    /// continues in the background.
     ///
     /// # Errors
     ///
-    /// [`LockError::Lost`] if one of them was lost before, unless its
-    /// [`OnLost`](crate::OnLost) is `KeepRunning`. [`LockError::Store`] if the store refuses to release
-    /// one: then it stands until its lease ends.
+    /// [`LockError::Lost`] if one of the locks was lost before, unless its [`OnLost`](crate::OnLost) is `KeepRunning`.
+    /// [`LockError::Store`] if the store refuses to release a lock: then that lock is held until its lease expires.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future lets the release go on in the background, as long as the runtime lives.
+    /// If the future is dropped, the release continues in the background, as long as the runtime runs.
     ///
     /// # Examples
     ///

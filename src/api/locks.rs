@@ -20,9 +20,9 @@ use crate::{
 
 /// The locks of one Redis deployment.
 ///
-/// Build it once and clone it: clones are cheap and are the same `Locks`. Two that were built
-/// separately do not know each other's call graphs, even on one server: a nested call through one
-/// does not re-enter a lock that was taken through the other, but waits for it.
+/// Build it once and clone it: clones are cheap and are the same `Locks`. Two `Locks` that were built separately do not
+/// know each other's call graphs, even on one server. A nested call through one of them does not re-enter a lock that
+/// was taken through the other, but waits for it.
 ///
 /// # Examples
 ///
@@ -60,30 +60,30 @@ impl Locks {
 
     /// Runs `body` while holding the lock `key`, and releases it.
     ///
-    /// If an enclosing call holds the key through this `Locks`, the lock is re-entered without
-    /// waiting. Otherwise the call waits its turn, for 60 s by default. While the body runs, the
-    /// lease is renewed; if the lock is lost in spite of that, the body is dropped and the call fails
-    /// with [`LockError::Lost`].
+    /// If an enclosing call holds the key through this `Locks`, the lock is re-entered without waiting. Otherwise the
+    /// call waits for its turn, for 60 s by default. While the body runs, the lease is renewed. If the lock is lost in
+    /// spite of that, the body is dropped and the call fails with [`LockError::Lost`].
     ///
-    /// The body's output is returned as soon as the release is confirmed, and after the response
-    /// timeout (1 s by default) in any case; then the release goes on in the background.
+    /// The body's output is returned as soon as the release is confirmed, and after the response timeout (1 s by
+    /// default) in any case. In that case the release continues in the background.
     ///
-    /// A task that the body spawns with `tokio::spawn` is another caller. One of [`spawn`](crate::spawn) belongs to the
-    /// call graph: if it is still running at the end of the body, the output is returned at once, and the task
+    /// A task that the body spawns with `tokio::spawn` is another caller. A task of [`spawn`](crate::spawn) belongs to
+    /// the call graph: if it is still running at the end of the body, the output is returned at once, and the task
     /// releases the lock.
     ///
     /// # Errors
     ///
-    /// [`Timeout`](LockError::Timeout) if the lock did not become free in time,
-    /// [`Deadlock`](LockError::Deadlock) if this call, inside of a body that holds another lock, was chosen to end a
-    /// ring of callers that wait for each other, [`Lost`](LockError::Lost) as above, [`InvalidKey`](LockError::InvalidKey) and
-    /// [`Config`](LockError::Config) before anything is sent, and [`Store`](LockError::Store) if the
-    /// store refuses, for example because the key holds something other than a lock.
+    /// - [`Timeout`](LockError::Timeout) if the lock did not become free in time.
+    /// - [`Deadlock`](LockError::Deadlock) if this call, inside a body that holds another lock, was chosen to end a ring of
+    ///   callers that wait for each other.
+    /// - [`Lost`](LockError::Lost) as above.
+    /// - [`InvalidKey`](LockError::InvalidKey) and [`Config`](LockError::Config) before anything is sent.
+    /// - [`Store`](LockError::Store) if the store refuses, for example because the key holds something other than a lock.
     ///
     /// # Panics
     ///
-    /// The future panics if it is polled in a tokio runtime without timers, or after completion. Outside
-    /// of a runtime it is [`LockError::Config`].
+    /// The future panics if it is polled in a tokio runtime without timers, or after completion. Outside a runtime the
+    /// output is [`LockError::Config`].
     ///
     /// # Cancel safety
     ///
@@ -115,7 +115,7 @@ impl Locks {
     ///
     /// # Errors
     ///
-    /// The body's own, and every [`LockError`] that `with_lock` gives, converted.
+    /// The errors of the body, and every [`LockError`] of `with_lock`, converted.
     ///
     /// # Panics
     ///
@@ -149,8 +149,8 @@ impl Locks {
         self.lock(key).run_flat(body)
     }
 
-    /// Makes a request with options of its own. Nothing is sent, and the key is not checked, before it is
-    /// run or awaited.
+    /// Makes a request with its own options. Nothing is sent, and the key is not checked, before the request is run or
+    /// awaited.
     ///
     /// # Examples
     ///
@@ -169,21 +169,21 @@ impl Locks {
         LockRequest::new(Arc::clone(&self.engine), key)
     }
 
-    /// Makes a request for several locks, which are taken together: all of them, or none. Nothing is sent, and no key is
-    /// checked, before it is run or awaited.
+    /// Makes a request for several locks, which are taken together: all of them, or none. Nothing is sent, and no key
+    /// is checked, before the request is run or awaited.
     ///
-    /// A key that is named twice counts once, and a lock that an enclosing call holds is re-entered. The others are taken
-    /// in an order that is the same in every process, whatever the order of `keys`; so callers that take all their
-    /// locks in this way never wait for each other in a circle. Inside of another lock they may; then one of them gets
-    /// [`Deadlock`](LockError::Deadlock), and what it had taken is released.
+    /// A key that is named twice counts once, and a lock that an enclosing call holds is re-entered. The others are
+    /// taken in an order that is the same in every process, whatever the order of `keys`. So callers that take all
+    /// their locks in this way never wait for each other in a circle. Inside another lock they may wait in a circle.
+    /// Then one of them gets [`Deadlock`](LockError::Deadlock), and the locks that it had taken are released.
     ///
-    /// Where all are free they are taken by one request, and released by one. Otherwise the caller waits for one after
-    /// the other, in that order, while it keeps those before it. It takes no lock of one before those that wait for
-    /// it, and waits for all of them together no longer than [`wait`](LockRequest::wait).
+    /// If all the locks are free, one request takes them, and one request releases them. Otherwise the caller waits for
+    /// one lock after the other, in that order, and keeps the locks that it has taken. It does not overtake the callers
+    /// that wait for one of the locks, and waits for all the locks together no longer than [`wait`](LockRequest::wait).
     ///
-    /// The loss of one is the loss of all: [`LockError::Lost`] names the first that was lost, and the others are
-    /// released. Each lock has a [fencing token](Held::fencing_token) of its own; those that were taken by one request
-    /// have the same one.
+    /// The loss of one lock is the loss of all: [`LockError::Lost`] names the first lock that was lost, and the others
+    /// are released. Each lock has its own [fencing token](Held::fencing_token); locks that were taken by one request
+    /// have the same token.
     ///
     /// # Examples
     ///
@@ -225,7 +225,7 @@ impl Locks {
 
     /// Shows the present holder and the waiters of the lock; `None` if it is free.
     ///
-    /// The server looks at every process that waits: where 1,000 do, it does nothing else for 2 ms or more.
+    /// The server looks at every process that waits: if 1,000 wait, it does nothing else for 2 ms or more.
     /// [`list`](Self::list) and [`queue`](Self::queue) show a lock at a bounded cost.
     ///
     /// # Errors
@@ -255,26 +255,28 @@ impl Locks {
         Ok(snapshot.map(|snapshot| LockInfo::new(snapshot, self.engine.waiters(&key))))
     }
 
-    /// Takes the lock away from its present holder, or from its readers, of more than 1,000 from 1,000. Returns false if the
-    /// lock is free.
+    /// Takes the lock away from its present holder, or from its readers; if there are more than 1,000 readers, from
+    /// 1,000 of them. Returns false if the lock is free.
     ///
-    /// A holder of this `Locks` learns of it at once, and so does one elsewhere, by a message. Where the message cannot
-    /// come (over a [pool](crate::LocksBuilder::pool), without [`Wake::Notify`](crate::Wake::Notify), or because it is lost)
-    /// it learns of it at its next renewal, or at its deadline, and may work on until then. Use it as an operator, or for
-    /// a holder that is known to be dead. A hold that began after this call looked at the lock is left alone.
+    /// A holder of this `Locks` learns of it at once, and a holder elsewhere learns of it at once by a message. If the
+    /// message cannot come (over a [pool](crate::LocksBuilder::pool), without [`Wake::Notify`](crate::Wake::Notify), or
+    /// because it is lost), the holder learns of it at its next renewal, or at its deadline, and may continue to work
+    /// until then. Use this method as an operator, or for a holder that is known to be dead. A hold that began after
+    /// this call looked at the lock is left alone.
     ///
     /// A key that holds something other than a lock is left as it is. A lock is a hash whose fields are all
-    /// `<uuid>:<number>`, as this crate and the classic scripts write them, each with a count from 1 on; beside them `token`
-    /// may stand. One such field that was not there when this call looked is left alone, and keeps the lock.
+    /// `<uuid>:<number>`, as this crate and the classic scripts write them, each with a count from 1 on; the hash may
+    /// also have the field `token`. A field that was not there when this call looked is left alone, and keeps the lock
+    /// held.
     ///
     /// # Errors
     ///
-    /// [`LockError::InvalidKey`], or [`LockError::Store`]: if the store does not answer, the lock may or
-    /// may not have been taken away; if the key holds something other than a lock, nothing was changed.
+    /// [`LockError::InvalidKey`], or [`LockError::Store`]. If the store does not answer, the lock may or may not have
+    /// been taken away. If the key holds something other than a lock, nothing was changed.
     ///
     /// # Cancel safety
     ///
-    /// After the future was dropped the lock may or may not have been taken away.
+    /// After the future is dropped, the lock may or may not have been taken away.
     ///
     /// # Examples
     ///

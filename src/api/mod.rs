@@ -1,4 +1,4 @@
-//! What users call.
+//! The public interface.
 
 pub(crate) mod builder;
 pub(crate) mod close;

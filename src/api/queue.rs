@@ -18,9 +18,9 @@ impl Locks {
     /// Shows the processes that wait for a lock, in the order in which they are served, page by page. Nothing is sent
     /// before the first page.
     ///
-    /// What is in the queue is one place for each process, whatever the number of its waiters; those of this
-    /// process are counted by [`inspect`](Self::inspect). A process that waits for a holder of the same process has no
-    /// place yet. One that comes or goes between two pages is shown or not; none is shown twice, but for one that has left
+    /// Each process has one place in the queue, whatever the number of its waiters. [`inspect`](Self::inspect) counts
+    /// the waiters of this process. A process that waits for a holder of the same process has no place yet. A process
+    /// that comes or goes between two pages may be shown or not. None is shown twice, except a process that has left
     /// and has come again.
     ///
     /// A user with an ACL needs `+zcount` as well.
@@ -55,7 +55,7 @@ impl Locks {
     }
 }
 
-/// The queue of a lock, of which one page after the other is asked for; see [`Locks::queue`].
+/// The queue of a lock, which is read page by page; see [`Locks::queue`].
 ///
 /// # Examples
 ///
@@ -83,12 +83,12 @@ pub struct LockQueue {
 
 #[derive(Clone, Copy, Debug)]
 enum At {
-    /// Behind the process of this order.
+    /// The page begins behind the process with this order; at the head of the queue if there is none.
     Behind(Option<u64>),
     End,
 }
 
-/// A process that waits for a lock; more exactly, one [`Locks`] of it.
+/// A process that waits for a lock; more exactly, one [`Locks`] of that process.
 ///
 /// # Examples
 ///
@@ -105,22 +105,23 @@ enum At {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WaitingProcess {
-    /// The name of the process in the queue: a UUID, which it has for as long as it waits for anything. Where another
-    /// program has written there, what it wrote, with U+FFFD for bytes that are no UTF-8.
+    /// The name of the process in the queue: a UUID, which stays the same as long as the process waits for anything. If
+    /// another program has written the place, this is what it wrote, with U+FFFD for bytes that are not UTF-8.
     pub process: String,
-    /// Which holds are to have the lock when its turn comes: one, or those of readers that enter together.
+    /// The holds that get the lock when the turn of the process comes: one, or the holds of readers that enter
+    /// together.
     pub holds: Vec<HoldId>,
-    /// How they want to have it.
+    /// How the holds will have the lock.
     pub mode: Mode,
-    /// The lease that they get then.
+    /// The lease that the holds will get.
     pub lease: Duration,
-    /// For how long it counts as alive if it does not ask again; `None` if it has died, or if what it waits for cannot be
-    /// read. Then it is passed over, and removed when its turn comes.
+    /// How long the process counts as alive if it does not ask again; `None` if it has died, or if what it waits for
+    /// cannot be read. Then the process is passed over, and removed when its turn comes.
     pub alive_for: Option<Duration>,
 }
 
 impl LockQueue {
-    /// How many processes a page shows at most (default: 50). At least 1.
+    /// The maximum number of processes on a page (default: 50). At least 1.
     ///
     /// # Examples
     ///
@@ -138,8 +139,8 @@ impl LockQueue {
     ///
     /// # Errors
     ///
-    /// [`LockError::InvalidKey`], or [`LockError::Store`] if the store does not answer, or does not allow it. The next call
-    /// asks for the same page again. [`LockError::Closed`] after [`close`](Locks::close).
+    /// [`LockError::InvalidKey`], or [`LockError::Store`] if the store does not answer, or does not allow the request.
+    /// The next call asks for the same page again. [`LockError::Closed`] after [`close`](Locks::close).
     ///
     /// # Cancel safety
     ///
@@ -182,8 +183,8 @@ impl LockQueue {
         Ok((!is_over).then(|| page.collect()))
     }
 
-    /// How many processes stood in the queue when the last page was made, those that have died included; 0 before the
-    /// first page.
+    /// The number of processes in the queue when the last page was made, dead processes included; 0 before the first
+    /// page.
     ///
     /// # Examples
     ///

@@ -8,8 +8,8 @@ use crate::{
 impl Locks {
     /// Runs `body` while sharing the lock `key` with other readers, and leaves it.
     ///
-    /// As [`with_lock`](Self::with_lock), but for [`shared`](LockRequest::shared): any number of readers are
-    /// inside together, and no writer. If an enclosing call holds the key, in whichever way, the lock is
+    /// This is [`with_lock`](Self::with_lock) for a [`shared`](LockRequest::shared) lock: any number of readers are
+    /// inside together, and no writer. If an enclosing call holds the key, shared or exclusively, the lock is
     /// re-entered.
     ///
     /// # Errors
@@ -40,7 +40,8 @@ impl Locks {
         self.lock(key).shared().run(body)
     }
 
-    /// The same as [`with_lock`](Self::with_lock): one key is one lock, for readers and writers.
+    /// Runs `body` while holding the lock exclusively, as [`with_lock`](Self::with_lock) does: one key is one lock, for
+    /// readers and writers.
     ///
     /// # Errors
     ///
@@ -77,12 +78,12 @@ impl Locks {
 impl<K> LockRequest<K> {
     /// Shares the lock with other readers, as a reader (default: it is taken exclusively).
     ///
-    /// Any number of call graphs have a shared lock together, each with a lease of its own, and none has it
-    /// exclusively meanwhile. A reader waits behind a writer that came before it. Under an enclosing call that
-    /// has the key exclusively the lock is re-entered, and stays exclusive.
+    /// Any number of call graphs hold a shared lock together, each with its own lease, and none holds it exclusively
+    /// meanwhile. A reader waits behind a writer that came before it. Under an enclosing call that holds the key
+    /// exclusively, the lock is re-entered, and stays exclusive.
     ///
-    /// Readers have the token of the lock that they entered: it is greater than that of every earlier writer,
-    /// and two that are equal mean that no writer held it in between.
+    /// Readers have the token of the lock that they entered. It is greater than the token of every earlier writer. Two
+    /// equal tokens mean that no writer held the lock in between.
     ///
     /// Several keys are shared one after the other, in their order: each costs the two requests of a single reader.
     ///
@@ -106,9 +107,9 @@ impl<K> LockRequest<K> {
 }
 
 impl LocksBuilder {
-    /// Who goes first where readers and writers wait for one lock (default: first come, first served).
+    /// The order of readers and writers that wait for one lock (default: first come, first served).
     ///
-    /// It is a rule of those who ask: `Locks` that share a lock should have the same.
+    /// Each `Locks` applies this rule to its own requests, so all `Locks` that share a lock should have the same rule.
     ///
     /// # Examples
     ///

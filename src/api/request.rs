@@ -1,4 +1,4 @@
-//! One acquisition, with options of its own.
+//! A request for one acquisition, with its own options.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,11 +15,11 @@ use crate::{
     },
 };
 
-/// A request for a lock, with options of its own; made by [`Locks::lock`](crate::Locks::lock).
+/// A request for a lock, with its own options; made by [`Locks::lock`](crate::Locks::lock).
 ///
-/// An option that is not set comes from the [`LocksBuilder`](crate::LocksBuilder). A request can be
-/// cloned and used again. Awaiting it is the same as [`acquire`](Self::acquire): keep the [guard](crate::LockGuard) that
-/// comes out of it, since `let _ = locks.lock(…).await?` releases the lock at once.
+/// An option that is not set comes from the [`LocksBuilder`](crate::LocksBuilder). A request can be cloned and used
+/// again. Awaiting a request is the same as calling [`acquire`](Self::acquire). Keep the [guard](crate::LockGuard) that
+/// it returns, since `let _ = locks.lock(…).await?` releases the lock at once.
 ///
 /// # Examples
 ///
@@ -35,8 +35,8 @@ use crate::{
 /// # }
 /// ```
 ///
-/// `K` says what it asks for: one key, or several, as [`LockAllRequest`](crate::LockAllRequest) does. The options and
-/// [`run`](Self::run) are the same for both.
+/// `K` is the kind of request: for one key, or for several as in a [`LockAllRequest`](crate::LockAllRequest). The
+/// options and [`run`](Self::run) are the same for both.
 #[derive(Clone, Debug)]
 #[must_use = "a request does nothing until it is run, acquired or awaited"]
 pub struct LockRequest<K = OneKey> {
@@ -54,13 +54,13 @@ impl<K> LockRequest<K> {
         }
     }
 
-    /// How long the lock outlives its holder if the holder dies (default 30 s, from 20 ms to 100
-    /// years). While the holder lives, the lease is renewed every third of it.
+    /// The TTL: how long the lock outlives its holder if the holder dies (default 30 s, from 20 ms to 100 years). While
+    /// the holder lives, the lease is renewed every third of the TTL.
     ///
-    /// It has to be more than twice the time that the store takes to answer: a shorter lease ends before
-    /// its renewal is confirmed, and the lock is lost.
+    /// The TTL must be more than twice the time that the store takes to answer: a shorter lease expires before its
+    /// renewal is confirmed, and the lock is lost.
     ///
-    /// On a re-entry it may lengthen the lease of the hold, and never shortens it.
+    /// On a re-entry the TTL may lengthen the lease of the hold, and never shortens it.
     ///
     /// # Examples
     ///
@@ -81,8 +81,8 @@ impl<K> LockRequest<K> {
 
     /// How long to wait for the lock (default 60 s). Zero is [`no_wait`](Self::no_wait).
     ///
-    /// A re-entry never waits for the lock. It waits for the store, at most for the
-    /// [response timeout](crate::LocksBuilder::response_timeout), and not at all with [`DepthSync::Background`]: the lock is
+    /// A re-entry never waits for the lock. It waits for the store, at most for the [response
+    /// timeout](crate::LocksBuilder::response_timeout), and not at all with [`DepthSync::Background`]: the lock is
     /// held, whatever depth the store has.
     ///
     /// # Examples
@@ -103,7 +103,7 @@ impl<K> LockRequest<K> {
         self
     }
 
-    /// Waits as long as it takes.
+    /// Waits for the lock without a limit.
     ///
     /// # Examples
     ///
@@ -128,8 +128,8 @@ impl<K> LockRequest<K> {
         self
     }
 
-    /// Asks once, and not at all where other callers in this process wait already. A lock that cannot
-    /// be taken at once is [`LockError::Busy`].
+    /// Asks once, and not at all if other callers in this process already wait. If the lock cannot be taken at once,
+    /// the error is [`LockError::Busy`].
     ///
     /// A re-entry still waits for the store; see [`wait`](Self::wait).
     ///
@@ -150,10 +150,10 @@ impl<K> LockRequest<K> {
         self
     }
 
-    /// How long the lock may be held at most, counted from its acquisition (default: no limit).
-    /// After that it counts as lost. With `max_hold` equal to the TTL the lease is never renewed.
+    /// How long the lock may be held at most, counted from its acquisition (default: no limit). After that it counts as
+    /// lost. With `max_hold` equal to the TTL the lease is never renewed.
     ///
-    /// At least a third of the TTL. The outermost acquisition decides.
+    /// `max_hold` is at least a third of the TTL. The value of the outermost acquisition applies.
     ///
     /// # Examples
     ///
@@ -175,14 +175,14 @@ impl<K> LockRequest<K> {
 
     /// How long the lock is held at least, counted from its acquisition (default: no longer than it is in use).
     ///
-    /// If it is released earlier, it stands until then, and no other caller gets it; a caller that waits enters within a
-    /// heartbeat after that. This makes a scheduled job run at most once in a period, however many machines try it,
-    /// though their clocks differ. The TTL is no shorter than this, so it holds if the holder dies: then the lock stands
-    /// for the TTL, counted from its last renewal. Only a holder that was handed the lock, and dies before its first
-    /// renewal, leaves it earlier.
+    /// If the lock is released earlier, it stays held until then, and no other caller gets it. A caller that waits
+    /// enters within a heartbeat after that. This makes a scheduled job run at most once in a period, however many
+    /// machines try it, even if their clocks differ. The TTL is no shorter than `min_hold`, so the guarantee also
+    /// applies if the holder dies: then the lock is held for the TTL, counted from its last renewal. Only a holder that
+    /// was handed the lock, and dies before its first renewal, leaves it earlier.
     ///
-    /// Not above [`max_hold`](Self::max_hold), and not for a lock that is shared. The outermost acquisition decides.
-    /// After a [downgrade](crate::Held::downgrade) it has no effect.
+    /// `min_hold` is at most [`max_hold`](Self::max_hold), and cannot be set for a shared lock. The value of the
+    /// outermost acquisition applies. After a [downgrade](crate::Held::downgrade) it has no effect.
     ///
     /// # Examples
     ///
@@ -204,8 +204,8 @@ impl<K> LockRequest<K> {
         self
     }
 
-    /// The lock counts only once so many replicas have it; see [`LocksBuilder::confirm`](crate::LocksBuilder::confirm).
-    /// The outermost acquisition decides.
+    /// How many replicas must have the lock before it counts; see
+    /// [`LocksBuilder::confirm`](crate::LocksBuilder::confirm). The value of the outermost acquisition applies.
     ///
     /// # Examples
     ///
@@ -226,8 +226,8 @@ impl<K> LockRequest<K> {
         self
     }
 
-    /// What happens to the body when the lock is lost (default: it is dropped). The outermost
-    /// acquisition decides.
+    /// What happens to the body when the lock is lost (default: the body is dropped). The value of the outermost
+    /// acquisition applies.
     ///
     /// # Examples
     ///
@@ -296,17 +296,17 @@ impl<K> LockRequest<K> {
         self
     }
 
-    /// Runs `body` under the lock, or under all of them; see [`Locks::with_lock`](crate::Locks::with_lock) and
+    /// Runs `body` under the lock, or under all the locks; see [`Locks::with_lock`](crate::Locks::with_lock) and
     /// [`Locks::lock_all`](crate::Locks::lock_all).
     ///
     /// # Errors
     ///
-    /// Every [`LockError`] but `NoLocks` and `AlreadyInstalled`.
+    /// Every [`LockError`] except `NoLocks` and `AlreadyInstalled`.
     ///
     /// # Panics
     ///
-    /// The future panics if it is polled in a tokio runtime without timers, or after completion. Outside
-    /// of a runtime it is [`LockError::Config`].
+    /// The future panics if it is polled in a tokio runtime without timers, or after completion. Outside a runtime the
+    /// output is [`LockError::Config`].
     ///
     /// # Cancel safety
     ///
@@ -334,7 +334,7 @@ impl<K> LockRequest<K> {
     ///
     /// # Errors
     ///
-    /// The body's own, and every [`LockError`] that [`run`](Self::run) gives, converted.
+    /// The errors of the body, and every [`LockError`] of [`run`](Self::run), converted.
     ///
     /// # Panics
     ///

@@ -1,4 +1,4 @@
-//! A lock that so many callers may have together.
+//! A lock that a fixed number of callers may hold together.
 
 use crate::{
     api::{locks::Locks, request::LockRequest, with_lock::WithLock},
@@ -6,19 +6,20 @@ use crate::{
 };
 
 impl Locks {
-    /// A request for one of so many permits: at most that many callers have one at a time, in all processes.
+    /// A request for one of `permits` permits: at most that many callers hold one at a time, in all processes.
     ///
-    /// Each permit has a lease of its own, as a reader's lock has, and those who wait get theirs first come, first
-    /// served. It is taken, kept, lost and released as a lock is, with the same options: `run`, `acquire`,
-    /// `try_acquire`, `no_wait`. An enclosing call is no reason to share its permit: each request takes one more, so
-    /// one that needs two of the last two at once may wait for itself.
+    /// Each permit has its own lease, as a reader's lock has. Waiters are served in the order in which they came. A
+    /// permit is taken, kept, lost and released like a lock, with the same options: `run`, `acquire`, `try_acquire`,
+    /// `no_wait`. A request never shares the permit of an enclosing call: each request takes one more. So a caller that
+    /// needs both of the last two permits may wait for itself.
     ///
-    /// Where programs name different numbers for one key, each goes by its own when it asks. The key is a lock's: while a
-    /// permit is out, no writer holds it.
+    /// If programs name different numbers for one key, each request uses its own number. The key is the key of a lock:
+    /// while a permit is held, no writer holds that lock.
     ///
     /// # Errors
     ///
-    /// As for a lock, when it is run or awaited; [`Config`](crate::LockError::Config) if `permits` is 0.
+    /// The errors of a lock, when the request is run or awaited; [`Config`](crate::LockError::Config) if `permits` is
+    /// 0.
     ///
     /// # Examples
     ///
@@ -43,7 +44,7 @@ impl Locks {
         request
     }
 
-    /// Runs `body` with one of so many permits; see [`semaphore`](Self::semaphore).
+    /// Runs `body` with one of `permits` permits; see [`semaphore`](Self::semaphore).
     ///
     /// # Errors
     ///

@@ -11,26 +11,26 @@ use crate::{
 /// Spawns a task that belongs to the call graph of the caller: `tokio::spawn` of
 /// [`in_current_call`](FutureExt::in_current_call).
 ///
-/// The task keeps each lock that the caller runs under, and re-enters it. Where the caller runs under no lock, it is a
-/// task like any other, and its output is `Ok`.
+/// The task keeps each lock that the caller runs under, and re-enters it. If the caller runs under no lock, the task is
+/// like any other, and its output is `Ok`.
 ///
-/// A task of `tokio::spawn` inherits nothing: it is another caller, and waits for the locks of the one that spawned it.
-/// If that one awaits the task, both wait until the `wait` of the task's request is over, which may be never. This
+/// A task of `tokio::spawn` inherits nothing: it is another caller, and waits for the locks of the code that spawned
+/// it. If that code awaits the task, both wait until the `wait` of the task's request is over, which may be never. This
 /// function is for tasks that are awaited, or that finish the work of their caller.
 ///
 /// # Errors
 ///
-/// The output of the task is [`LockError::Lost`] if one of the locks is lost before it has ended: then its future is
-/// dropped, unless the lock was asked for with [`OnLost::KeepRunning`](crate::OnLost).
+/// The output of the task is [`LockError::Lost`] if one of the locks is lost before the task has ended. Then the future
+/// of the task is dropped, unless the lock was requested with [`OnLost::KeepRunning`](crate::OnLost).
 ///
 /// # Panics
 ///
-/// Outside of a tokio runtime, as `tokio::spawn` does.
+/// Outside a tokio runtime, as `tokio::spawn` does.
 ///
 /// # Cancel safety
 ///
-/// Dropping the handle detaches the task: it goes on, and keeps the locks. Aborting it drops its future; where it was
-/// the last one in a lock, that lock is released in the background.
+/// Dropping the handle detaches the task: it continues, and keeps the locks. Aborting the task drops its future. If the
+/// task was the last user of a lock, that lock is released in the background.
 ///
 /// # Examples
 ///
@@ -60,26 +60,26 @@ where
 /// Runs blocking work that belongs to the call graph of the caller: `tokio::task::spawn_blocking` with the same locks
 /// as [`spawn`].
 ///
-/// Inside, [`held`](crate::held()) and [`current_owner`](crate::current_owner) tell of the locks that the caller runs
-/// under, and `Handle::current().block_on(locks.with_lock(…))` re-enters them.
+/// Inside the work, [`held`](crate::held()) and [`current_owner`](crate::current_owner) return the locks that the
+/// caller runs under and their owner, and `Handle::current().block_on(locks.with_lock(…))` re-enters the locks.
 ///
-/// Blocking work cannot be dropped: once it has begun it runs to its end, whatever happens to the lock. Ask
-/// [`Held::is_lost`](crate::Held::is_lost) between its steps. Where it was the last one in a lock, the lock is
-/// released in the background, and may still be held when the output is there.
+/// Blocking work cannot be dropped: once it has begun it runs to its end, whatever happens to the lock. Check
+/// [`Held::is_lost`](crate::Held::is_lost) between its steps. If the work was the last user of a lock, the lock is
+/// released in the background, and may still be held when the output is ready.
 ///
 /// # Errors
 ///
-/// The output is [`LockError::Lost`] if one of the locks was lost by the end of the work, or before its beginning: then
-/// it is not run. Locks that were asked for with [`OnLost::KeepRunning`](crate::OnLost) are left out.
+/// The output is [`LockError::Lost`] if one of the locks was lost before the end of the work. If it was lost before the
+/// beginning, the work is not run. Locks that were requested with [`OnLost::KeepRunning`](crate::OnLost) do not count.
 ///
 /// # Panics
 ///
-/// Outside of a tokio runtime, as `tokio::task::spawn_blocking` does.
+/// Outside a tokio runtime, as `tokio::task::spawn_blocking` does.
 ///
 /// # Cancel safety
 ///
-/// Dropping the handle detaches the work: it goes on, and keeps the locks. Work that is aborted before it has begun is
-/// dropped when its turn comes; aborting it afterwards has no effect.
+/// Dropping the handle detaches the work: it continues, and keeps the locks. Work that is aborted before it has begun
+/// is dropped when its turn comes. Aborting it later has no effect.
 ///
 /// # Examples
 ///
@@ -117,7 +117,7 @@ mod sealed {
     impl<T> Sealed for tokio::task::JoinSet<T> {}
 }
 
-/// What this crate adds to tokio's [`JoinSet`].
+/// The methods that this crate adds to tokio's [`JoinSet`].
 ///
 /// The trait is sealed: it is not implemented for other types.
 ///
@@ -149,7 +149,7 @@ pub trait JoinSetExt<T>: sealed::Sealed {
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime, as [`JoinSet::spawn`] does.
+    /// Outside a tokio runtime, as [`JoinSet::spawn`] does.
     #[track_caller]
     fn spawn_in_call<F>(&mut self, future: F) -> AbortHandle
     where
@@ -160,7 +160,7 @@ pub trait JoinSetExt<T>: sealed::Sealed {
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime, as [`JoinSet::spawn_blocking`] does.
+    /// Outside a tokio runtime, as [`JoinSet::spawn_blocking`] does.
     #[track_caller]
     fn spawn_blocking_in_call<F>(&mut self, work: F) -> AbortHandle
     where
@@ -189,9 +189,9 @@ impl<T: 'static> JoinSetExt<T> for JoinSet<Result<T, LockError>> {
 
 /// Blocking work on its way to its thread.
 struct Blocking<F> {
-    /// Dropped before the members, so that it has ended when a lock is released.
+    /// The work, dropped before the members: it has ended when a lock is released.
     work: F,
-    /// `None` where it was made under no lock.
+    /// The call graph of the caller; `None` if the caller runs under no lock.
     call: Option<(Chain, Members)>,
 }
 
@@ -215,7 +215,7 @@ impl<F> Blocking<F> {
             return Err(error);
         }
         let output = chain.run(self.work);
-        // No caller is here that could wait for a release: what is left to do goes on in the background.
+        // No caller can wait for a release here: what is left to do continues in the background.
         members.lost().map_or(Ok(output), Err)
     }
 }

@@ -24,22 +24,21 @@ type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 /// Takes a lock, runs a body under it, releases the lock: the future of
 /// [`Locks::with_lock`](crate::Locks::with_lock) and [`LockRequest::run`](crate::LockRequest::run).
 ///
-/// It borrows nothing from its [`Locks`](crate::Locks), and is `Send` when the body and its output
-/// are. Nothing happens before it is polled.
+/// The future borrows nothing from its [`Locks`](crate::Locks). It is `Send` if the body and its output are. Nothing
+/// happens before it is polled.
 ///
 /// # Panics
 ///
-/// If it is polled in a tokio runtime without timers, after completion, or outside of a runtime once it
-/// has begun; a first poll outside of a runtime is [`LockError::Config`].
+/// The future panics if it is polled in a tokio runtime without timers, after completion, or outside a runtime once it
+/// has begun. If the first poll is outside a runtime, the output is [`LockError::Config`].
 ///
-/// It may go on in another runtime than the one it was begun in, also when that one has ended.
+/// The future may continue in another runtime than the one in which it began, also after that one has ended.
 ///
 /// # Cancel safety
 ///
-/// Dropping it at any moment ends everything it has begun. While it waits, its place in the queue
-/// is lost. While the body runs, the body is dropped first, and then the lock is released in the
-/// background. If the runtime shuts down before that, the lock stands until its lease ends: await
-/// the body's end before leaving `main`.
+/// Dropping the future at any moment ends everything that it has begun. While it waits, its place in the queue is lost.
+/// While the body runs, the body is dropped first, and then the lock is released in the background. If the runtime
+/// shuts down before that, the lock is held until its lease expires: await the end of the body before leaving `main`.
 ///
 /// # Examples
 ///
@@ -49,7 +48,7 @@ type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 /// use reentry::{Locks, WithLock};
 ///
 /// let locks = Locks::in_memory();
-/// // It borrows nothing from its `Locks`, so it may be a task.
+/// // The future borrows nothing from its `Locks`, so it may be a task.
 /// let task: WithLock<_> = locks.with_lock("order:42", async { 6 * 7 });
 /// assert_eq!(tokio::spawn(task).await.expect("no panic")?, 42);
 /// # Ok(())
@@ -63,23 +62,23 @@ pub struct WithLock<F: Future> {
     state: State<F>,
 }
 
-/// The steps of a `WithLock`, in their order.
+/// The steps of a `WithLock`, in order.
 #[pin_project(project = StateProjection, project_replace = Replaced)]
 enum State<F: Future> {
-    /// Not polled yet. The body moves freely until it has a lock to run under.
+    /// The future was not polled yet. The body may be moved until it has a lock to run under.
     Idle {
         keys: Keys,
         options: Options,
         body: F,
     },
-    /// The lock is asked for.
+    /// The acquisition of the lock is under way.
     Acquiring {
         entering: BoxFuture<Result<Entered, LockError>>,
         body: Option<F>,
     },
     /// The body runs.
     Running {
-        /// Dropped before the entry, so that the body has ended when the lock is released.
+        /// The body, dropped before the entry: it has ended when the lock is released.
         #[pin]
         body: Inside<F>,
         entered: Entered,
@@ -134,8 +133,8 @@ impl<F: Future> Future for WithLock<F> {
                 } => {
                     match ready!(loss.race(entered.holds(), body, cx)) {
                         Ok(output) => this.state.as_mut().release(output),
-                        // Drops the body; then the release goes on in the background: the caller
-                        // is told at once, however silent the store is.
+                        // Drops the body. The release then continues in the background, so the caller
+                        // learns the error at once, even if the store does not answer.
                         Err(error) => this.state.as_mut().fail(error),
                     }
                 }
@@ -196,7 +195,7 @@ impl<F: Future> State<F> {
         });
     }
 
-    // The next two are functions since each state that is made takes its room on the stack, and bodies are nested.
+    // The next two are functions because each state that is made takes space on the stack, and bodies are nested.
 
     fn fail(mut self: Pin<&mut Self>, error: LockError) {
         self.set(Self::Failing(Failing::new(error)));
@@ -220,8 +219,8 @@ impl<F: Future> State<F> {
 #[pinned_drop]
 impl<F: Future> PinnedDrop for WithLock<F> {
     fn drop(self: Pin<&mut Self>) {
-        // The replacement drops the body in place, inside its scope. What it returns are the
-        // remaining parts, each of which finishes its own work in the background.
+        // The replacement drops the body in place, inside its scope. It returns the remaining parts,
+        // and each of them finishes its own work in the background.
         drop(self.project().state.project_replace(State::Done));
     }
 }
@@ -242,8 +241,8 @@ impl<F: Future> fmt::Debug for WithLock<F> {
     }
 }
 
-/// A [`WithLock`] whose body returns a `Result` of its own: the lock's errors are converted into
-/// the body's. The future of [`Locks::with_lock_flat`](crate::Locks::with_lock_flat).
+/// A [`WithLock`] whose body returns a `Result`: the future of
+/// [`Locks::with_lock_flat`](crate::Locks::with_lock_flat). A [`LockError`] is converted into the error of the body.
 ///
 /// # Panics
 ///

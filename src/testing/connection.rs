@@ -1,4 +1,4 @@
-//! The store of one process: what the server executes, as far as it comes through.
+//! The store of one process: it carries requests over a wire to the server.
 
 use std::{
     fmt,
@@ -34,7 +34,7 @@ impl store::Wire for Connection {
     fn carry(&self, request: Request) -> Answer<Reply> {
         let wire = Arc::clone(&self.0);
         Box::pin(async move {
-            // Nothing here waits while all is well, so a loop around a lock would starve its neighbours.
+            // Without failures nothing here waits, so a loop around a lock would starve other tasks.
             consume_budget().await;
             wire.run(request).await
         })

@@ -9,30 +9,30 @@ use crate::{
     store::MemoryStore,
 };
 
-/// What the server does.
+/// The condition of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Condition {
     Running,
-    /// It accepts what arrives, and executes nothing.
+    /// The server accepts requests, and executes nothing.
     Paused,
-    /// It refuses connections.
+    /// The server refuses connections.
     Stopped,
 }
 
-/// A request that has arrived, and that sends its answer back.
+/// A request that has arrived. Calling it executes the request and sends the answer.
 pub(super) type Arrived = Box<dyn FnOnce() + Send>;
 
 /// The server, without its connections.
 pub(super) struct Host {
     pub(super) store: MemoryStore,
     state: Mutex<State>,
-    /// Told when a process may have waited for what is now.
+    /// Notified when a condition for which a process waits may have become true.
     changed: Notify,
 }
 
 struct State {
     condition: Condition,
-    /// What a paused server has received, in this order.
+    /// The requests that a paused server has received, in this order.
     received: Vec<Arrived>,
 }
 
@@ -52,7 +52,8 @@ impl Host {
         self.state.lock().condition
     }
 
-    /// Executes a request now, or when the server goes on. One that stops loses what it has not executed.
+    /// Executes a request now, or when the server continues. A server that stops loses the requests that it has not
+    /// executed.
     pub(super) fn receive(&self, request: Arrived) {
         let mut state = self.state.lock();
         match state.condition {
@@ -71,7 +72,7 @@ impl Host {
             state.condition = Condition::Stopped;
             mem::take(&mut state.received)
         };
-        // The mutex has been let go of.
+        // Dropped after the mutex was released.
         drop(lost);
     }
 
@@ -83,14 +84,15 @@ impl Host {
         self.turn(Condition::Running, Condition::Paused);
     }
 
-    /// What arrives meanwhile is executed after what has arrived before.
+    /// Executes the received requests, and then the requests that arrive meanwhile.
     pub(super) fn resume(&self) {
         while let Some(received) = self.take_received() {
             received.into_iter().for_each(|request| request());
         }
     }
 
-    /// What a paused server has received. `None` if there is nothing: then it runs.
+    /// Takes the requests that a paused server has received. Returns `None` if there are none: from then on the server
+    /// runs.
     fn take_received(&self) -> Option<Vec<Arrived>> {
         let mut state = self.state.lock();
         if !state.received.is_empty() {
@@ -109,7 +111,7 @@ impl Host {
         }
     }
 
-    /// Waits until this is so. Whoever changes it calls [`changed`](Self::changed).
+    /// Waits until `look` returns a value. Code that changes what `look` sees calls [`changed`](Self::changed).
     pub(super) async fn until<T>(&self, look: impl FnMut() -> Option<T>) -> T {
         until(&self.changed, look).await
     }

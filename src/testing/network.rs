@@ -1,4 +1,4 @@
-//! A server in memory with its connections: what happens to a real server and its network can happen to it.
+//! A server in memory with its connections. Everything that happens to a real server and its network can happen to it.
 
 use std::{
     fmt, ptr,
@@ -12,11 +12,11 @@ use crate::{
     store::{Store, redis::Timeouts},
 };
 
-/// The server. Clones are the same.
+/// The server with its connections. Clones are the same server.
 #[derive(Clone)]
 pub(crate) struct Network {
     host: Arc<Host>,
-    /// In the order in which they were opened, in which they are also told.
+    /// The connections in the order in which they were opened. Events reach them in this order.
     connections: Arc<Mutex<Vec<Weak<Connection>>>>,
 }
 
@@ -28,15 +28,15 @@ impl Network {
         }
     }
 
-    /// The store of one process, which has connected, if the server runs.
+    /// The store of one process, connected if the server runs.
     pub(crate) fn connect(&self, timeouts: Timeouts) -> Arc<Store> {
         let opened = self.open_connection(timeouts);
-        // As of any store, the first request finds out.
+        // As with any store, the first request reports a failure.
         drop(opened.wire().connect());
         Arc::new(Store::Behind(opened))
     }
 
-    /// The store of one process. Connects when it is asked first.
+    /// The store of one process. It connects at its first request.
     pub(crate) fn open(&self, timeouts: Timeouts) -> Arc<Store> {
         Arc::new(Store::Behind(self.open_connection(timeouts)))
     }
@@ -55,24 +55,24 @@ impl Network {
         self.on_wires(Wire::end);
     }
 
-    /// Goes on with its data, if it was stopped.
+    /// Starts the server with its data, if it was stopped.
     pub(crate) fn start(&self) {
         self.host.start();
         self.on_wires(Wire::subscribe_again);
     }
 
-    /// Executes nothing more, if it was running. What arrives waits.
+    /// Makes the server execute nothing more, if it was running. Requests that arrive wait.
     pub(crate) fn pause(&self) {
         self.host.pause();
     }
 
-    /// Executes what has arrived meanwhile, if it was paused, and goes on.
+    /// Executes the requests that have arrived meanwhile, if the server was paused, and continues.
     pub(crate) fn resume(&self) {
         self.host.resume();
         self.on_wires(Wire::subscribe_again);
     }
 
-    /// Loses all its data, and keeps its connections.
+    /// Removes all data of the server, and keeps its connections.
     pub(crate) fn lose_data(&self) {
         self.host.store.forget();
     }
@@ -85,12 +85,13 @@ impl Network {
         self.host.store.step_clock_back(by);
     }
 
-    /// Nothing comes through between it and this store any more. Returns false if that is of another server.
+    /// Cuts the network between the server and this store. Returns false if the store belongs to another server.
     pub(crate) fn partition(&self, store: &Arc<Store>) -> bool {
         self.on_wire_of(store, Wire::partition)
     }
 
-    /// All comes through again, over new connections.
+    /// Repairs the network between the server and this store, which makes new connections. Returns false if the store
+    /// belongs to another server.
     pub(crate) fn heal(&self, store: &Arc<Store>) -> bool {
         self.on_wire_of(store, Wire::heal)
     }

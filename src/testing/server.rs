@@ -1,13 +1,13 @@
-//! The server of a user's tests.
+//! The server for the tests of a user.
 
 use std::{fmt, sync::Arc, time::Duration};
 
 use super::network::Network;
 use crate::api::{builder::LocksBuilder, locks::Locks};
 
-/// A server in memory, as Redis would be. Clones are the same server.
+/// A server in memory that takes the place of Redis. Clones are the same server.
 ///
-/// It keeps every promise, as [`Locks::in_memory`] does, as long as all is well. Then it also arms no timer of its own.
+/// As long as nothing fails, it keeps every promise, as [`Locks::in_memory`] does, and arms no timer.
 ///
 /// # Examples
 ///
@@ -46,7 +46,7 @@ use crate::api::{builder::LocksBuilder, locks::Locks};
 pub struct Server(Network);
 
 impl Server {
-    /// A server that runs, without data.
+    /// Creates a running server without data.
     ///
     /// # Examples
     ///
@@ -63,8 +63,8 @@ impl Server {
         Self(Network::new())
     }
 
-    /// A `Locks` with the defaults, as one more process would have it: it waits in the queue with the others, is told
-    /// by a message that it is its turn, and does not re-enter what they hold. It is connected if the server runs.
+    /// A `Locks` with the defaults, as in one more process. It waits in the queue with the others, receives a message
+    /// when it is its turn, and does not re-enter the locks of the others. It is connected if the server runs.
     ///
     /// # Examples
     ///
@@ -87,9 +87,9 @@ impl Server {
         builder.over(self.0.connect(timeouts), timeouts.response)
     }
 
-    /// A builder of such a `Locks`, for options of its own. [`build`](LocksBuilder::build) connects,
-    /// [`build_lazy`](LocksBuilder::build_lazy) leaves that to the first call that needs it. A
-    /// [`url`](LocksBuilder::url) or a [`pool`](LocksBuilder::pool) beside it is an error.
+    /// A builder for a `Locks` of this server with its own options. [`build`](LocksBuilder::build) connects;
+    /// [`build_lazy`](LocksBuilder::build_lazy) leaves connecting to the first call that needs it. Setting a
+    /// [`url`](LocksBuilder::url) or a [`pool`](LocksBuilder::pool) as well is an error.
     ///
     /// # Examples
     ///
@@ -116,9 +116,10 @@ impl Server {
 
     /// Stops the server: its connections end, and new ones are refused at once. It keeps its data.
     ///
-    /// A request is tried again until its `wait` is over; then it fails with an error that
-    /// [`is_unavailable`](crate::LockError::is_unavailable). Holders are told that the connection has ended, and keep
-    /// their locks until their deadlines. A request that was under way while the server was paused is not executed.
+    /// A request is tried again until its `wait` is over. Then it fails with an error for which
+    /// [`is_unavailable`](crate::LockError::is_unavailable) is true. Holders learn that the connection has ended, and
+    /// keep their locks until their deadlines. A request that was under way while the server was paused is not
+    /// executed.
     ///
     /// # Examples
     ///
@@ -140,7 +141,7 @@ impl Server {
         self.0.stop();
     }
 
-    /// Starts a server that was stopped, with its data. Leases that have ended meanwhile have ended.
+    /// Starts a server that was stopped, with its data. Leases that have expired meanwhile stay expired.
     ///
     /// # Examples
     ///
@@ -164,11 +165,12 @@ impl Server {
         self.0.start();
     }
 
-    /// The server stands still, as by SIGSTOP, or in a slow script: it takes requests, and does not answer them.
+    /// Pauses the server, for example as SIGSTOP or a slow script does: it accepts requests, and does not answer them.
     ///
-    /// A request fails after the [`response_timeout`](LocksBuilder::response_timeout), and may be executed all the same,
-    /// as [`is_outcome_unknown`](crate::StoreError::is_outcome_unknown) says. The next one finds no connection within
-    /// the [`connect_timeout`](LocksBuilder::connect_timeout), and so was not executed. A server that is stopped stays so.
+    /// A request fails after the [`response_timeout`](LocksBuilder::response_timeout), and may still be executed, as
+    /// [`is_outcome_unknown`](crate::StoreError::is_outcome_unknown) says. The next request finds no connection within
+    /// the [`connect_timeout`](LocksBuilder::connect_timeout), and so is not executed. A server that is stopped stays
+    /// stopped.
     ///
     /// # Examples
     ///
@@ -190,11 +192,11 @@ impl Server {
         self.0.pause();
     }
 
-    /// A server that was paused goes on: it executes what it has received meanwhile, in that order, and answers those
-    /// who still wait for it.
+    /// Resumes a server that was paused: it executes the requests that it has received meanwhile, in their order. The
+    /// callers that still wait get their answers.
     ///
-    /// So an acquisition whose caller has given up may take its lock now. It is released in the background, as after any
-    /// answer that was lost.
+    /// So an acquisition whose caller has given up may take its lock now. The lock is released in the background, as
+    /// after any lost answer.
     ///
     /// # Examples
     ///
@@ -216,11 +218,12 @@ impl Server {
         self.0.resume();
     }
 
-    /// The server loses all its data, as by FLUSHALL; connections stay as they are.
+    /// Removes all data of the server, as FLUSHALL does; connections stay as they are.
     ///
-    /// A holder learns of it when it asks the server next, as late as at its next renewal. Until then another one may be
-    /// inside as well: the [fencing token](crate::FencingToken) of that one is greater. A restart without persistence is
-    /// [`stop`](Self::stop), this, and [`start`](Self::start): there the holders learn of it at once.
+    /// A holder learns of it at its next request to the server, at the latest at its next renewal. Until then another
+    /// holder may be inside as well, with a greater [fencing token](crate::FencingToken). To simulate a restart without
+    /// persistence, call [`stop`](Self::stop), this method, and [`start`](Self::start): then the holders learn of it at
+    /// once.
     ///
     /// # Examples
     ///
@@ -241,10 +244,11 @@ impl Server {
         self.0.lose_data();
     }
 
-    /// Steps the clock of the server forward; that of the test goes on as it was. Ten years at most, all steps together.
+    /// Steps the clock of the server forward; the clock of the test is not changed. All steps together may be ten years
+    /// at most.
     ///
-    /// Leases end earlier in the store than their holders know, so two may be inside; the
-    /// [fencing token](crate::FencingToken) of the later one is greater.
+    /// Leases expire earlier in the store than their holders know, so two holders may be inside. The
+    /// [fencing token](crate::FencingToken) of the later holder is greater.
     ///
     /// # Examples
     ///
@@ -265,11 +269,12 @@ impl Server {
         self.0.step_clock_forward(by);
     }
 
-    /// Steps the clock of the server back; that of the test goes on as it was. Ten years at most, all steps together.
+    /// Steps the clock of the server back; the clock of the test is not changed. All steps together may be ten years at
+    /// most.
     ///
-    /// Leases last longer in the store than their holders count on. Tokens grow still, unless the clock goes back by
-    /// more than the time since the last acquisition: then a new holder has a smaller token than the one before it, and
-    /// what it guards refuses it until the clock has caught up.
+    /// Leases last longer in the store than their holders assume. Tokens still grow, unless the clock goes back by more
+    /// than the time since the last acquisition. Then a new holder has a smaller token than the holder before it, and
+    /// the guarded resource rejects it until the clock has caught up.
     ///
     /// # Examples
     ///
@@ -290,11 +295,11 @@ impl Server {
         self.0.step_clock_back(by);
     }
 
-    /// Cuts the network between the server and one `Locks`, with all its clones: requests and answers, and the messages
-    /// to those who wait, are lost, and nothing tells of it. The others go on.
+    /// Cuts the network between the server and one `Locks`, with all its clones. Requests, answers, and messages to
+    /// waiters are lost, and nothing reports it. The other `Locks` continue.
     ///
-    /// Its requests fail after the same timeouts as those at a server that is [paused](Self::pause). Its holds are lost
-    /// at their deadlines; in the store they stand until their leases end, a little later.
+    /// The requests of this `Locks` fail after the same timeouts as requests to a [paused](Self::pause) server. Its
+    /// holds are lost at their deadlines; in the store they stay until their leases expire, a little later.
     ///
     /// # Panics
     ///
@@ -322,7 +327,7 @@ impl Server {
         assert!(self.0.partition(locks.engine().store()), "{FOREIGN}");
     }
 
-    /// Mends the network between the server and a `Locks`. The connections of before have died: new ones are made, and
+    /// Repairs the network between the server and a `Locks`. The earlier connections are dead: new ones are made, and
     /// each hold is verified.
     ///
     /// # Panics

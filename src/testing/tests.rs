@@ -32,13 +32,13 @@ fn inspect(store: &Arc<Store>) -> Answer<Option<Snapshot>> {
     store.ask(Inspect::of(&key()))
 }
 
-/// What a request has come to that is answered at its first poll.
+/// The result of a request that is answered at its first poll.
 fn effect(store: &Arc<Store>) -> Result<(), Effect> {
     let answer = inspect(store).now_or_never().expect("an answer");
     answer.map(drop).map_err(|error| error.effect())
 }
 
-/// Outside of a runtime there is no timer to arm.
+/// Without a runtime there is no timer to arm.
 #[test]
 fn while_all_is_well_a_request_is_answered_at_its_first_poll() {
     let server = Network::new();
@@ -84,7 +84,7 @@ fn the_epoch_changes_with_every_connection_and_every_loss() {
     );
     server.heal(&store);
     assert!(is_new(&store) && disconnects.has_changed().expect("it is there"));
-    // Of none that is lost, nothing is told.
+    // Without a connection that can be lost, no disconnect is reported.
     disconnects.mark_unchanged();
     server.stop();
     server.stop();
@@ -117,7 +117,7 @@ async fn who_waits_for_a_connection_learns_that_the_store_is_closed() {
     assert_eq!(error.effect(), Effect::Refused);
 }
 
-/// As a renewal does that has had no answer: the next request waits for a connection, and not for an answer.
+/// After a renewal without an answer, the next request waits for a connection, and not for an answer.
 #[tokio::test(start_paused = true)]
 async fn a_connection_that_is_suspected_is_left_only_while_it_is_silent() {
     let server = Network::new();
@@ -132,7 +132,7 @@ async fn a_connection_that_is_suspected_is_left_only_while_it_is_silent() {
     assert_eq!(error.effect(), Effect::None);
 }
 
-/// A request that arrives while the server goes on is executed, before or after.
+/// A request that arrives while the server resumes is executed, before or after the others.
 #[test]
 fn no_request_is_forgotten_while_the_server_stands_still_and_goes_on() {
     let server = Network::new();

@@ -1,9 +1,10 @@
-//! What lies between one process and the server: a connection for its requests, one for its inbox, and the network below
-//! them.
+//! The wire between one process and the server: a connection for requests, a connection for the inbox, and the network
+//! below them.
 //!
-//! The process sees what a real one sees. A request that is sent while the server is silent fails after the response
-//! timeout, and may be executed later; the next one has to connect, for which there is a timeout of its own. Connections
-//! that end are noticed at once, those that are cut off are not. While all is well no timer is armed and no task is woken.
+//! The process sees what a process with a real server sees. A request that is sent while the server is silent fails
+//! after the response timeout, and may be executed later. The next request must connect, which has its own timeout. The
+//! process notices at once that a connection has ended, but not that it is cut off. Without failures no timer is armed
+//! and no task is woken.
 
 use std::{
     error::Error,
@@ -33,24 +34,24 @@ pub(super) struct Wire {
     pub(super) host: Arc<Host>,
     timeouts: Timeouts,
     ends: Mutex<Ends>,
-    /// Counts the losses.
+    /// The number of lost connections.
     disconnects: watch::Sender<u64>,
-    /// Counts the connections for requests.
+    /// The number of connections for requests.
     connections: watch::Sender<u64>,
 }
 
-/// What the process has of its connections.
+/// The process's ends of its connections.
 #[derive(Default)]
 struct Ends {
     /// Whether nothing comes through, in either direction.
     is_partitioned: bool,
     is_closed: bool,
-    /// The number of the connection for requests.
+    /// The number of the present connection for requests; `None` if there is none.
     connection: Option<u64>,
-    /// How many of them were made.
+    /// The number of connections for requests that were made.
     connections: u64,
     inbox: Option<Inbox>,
-    /// Who is told of the messages to all processes, over the connection for requests.
+    /// The receiver of messages to all processes, which come over the connection for requests.
     holders: Option<Weak<dyn Holders>>,
 }
 
@@ -62,13 +63,13 @@ struct Inbox {
 /// A connection as a request finds it.
 pub(super) struct Connected {
     number: u64,
-    /// The count of losses then.
+    /// The number of lost connections at that time.
     disconnects: u64,
 }
 
-/// What happens to it.
+/// The events of the server and of the network.
 impl Wire {
-    /// The server ends the connections. The process notices, unless it is cut off.
+    /// Ends the connections, as the server does. The process notices, unless it is cut off.
     pub(super) fn end(&self) {
         if !self.is_partitioned() {
             self.lose();
@@ -79,7 +80,7 @@ impl Wire {
         self.ends.lock().is_partitioned = true;
     }
 
-    /// The connections from before turn out to be dead.
+    /// Repairs the network. The earlier connections turn out to be dead.
     pub(super) fn heal(&self) {
         let was_partitioned = mem::take(&mut self.ends.lock().is_partitioned);
         if was_partitioned {
@@ -88,7 +89,7 @@ impl Wire {
         }
     }
 
-    /// The inbox is subscribed to anew, if the server can be reached now.
+    /// Subscribes to the inbox again, if the server can be reached now.
     pub(super) fn subscribe_again(&self) {
         let opened = {
             let mut ends = self.ends.lock();
@@ -120,7 +121,7 @@ impl Wire {
     }
 }
 
-/// What its process does.
+/// The operations of the process.
 impl Wire {
     pub(super) fn new(host: &Arc<Host>, timeouts: Timeouts) -> Self {
         Self {
@@ -132,7 +133,7 @@ impl Wire {
         }
     }
 
-    /// The present connection, or a new one; `None` while the server is silent.
+    /// Returns the present connection, or a new one; `None` while the server is silent.
     pub(super) fn connect(&self) -> Option<Result<Connected, StoreError>> {
         let failed = |effect, cause| Some(Err(failure("connect", effect, cause)));
         let mut ends = self.ends.lock();
@@ -212,13 +213,14 @@ impl Wire {
         }
     }
 
-    /// The next request does not use this connection.
+    /// Discards this connection, so that the next request uses another one.
     fn discard(&self, number: u64) {
         let mut ends = self.ends.lock();
         ends.connection.take_if(|present| *present == number);
     }
 
-    /// A request has had no answer. The next one gets another connection, unless all is well by now.
+    /// Reacts to a request without an answer: the next request gets another connection, unless the server can be
+    /// reached now.
     pub(super) fn suspect(&self) {
         let mut ends = self.ends.lock();
         if !self.is_reachable(&ends) {
@@ -233,7 +235,7 @@ impl Wire {
         }
     }
 
-    /// Subscribes to the inbox, unless that was done. Returns whether it is open.
+    /// Subscribes to the inbox, unless that was done before. Returns whether the subscription is open.
     pub(super) fn listen(self: &Arc<Self>, inbox: InboxId, listener: Weak<dyn Listener>) -> bool {
         let is_open = {
             let mut ends = self.ends.lock();
@@ -249,7 +251,7 @@ impl Wire {
         is_open
     }
 
-    /// Passes on the messages to all processes.
+    /// Passes the messages to all processes on to `holders`.
     pub(super) fn watch(self: &Arc<Self>, holders: Weak<dyn Holders>) {
         self.ends.lock().holders = Some(holders);
         let wire: Weak<dyn Holders> = Arc::<Self>::downgrade(self);
@@ -278,12 +280,12 @@ impl Wire {
         self.disconnects.subscribe()
     }
 
-    /// Grows with every loss and with every connection.
+    /// A number that grows with every lost connection and with every new one.
     pub(super) fn epoch(&self) -> u64 {
         self.ends.lock().connections + self.disconnects()
     }
 
-    /// Who hears the server; `None` while no message comes through.
+    /// The listener of the inbox; `None` while no message comes through.
     fn listener(&self) -> Option<Arc<dyn Listener>> {
         let ends = self.ends.lock();
         let open = ends.inbox.as_ref().filter(|inbox| inbox.is_open);
@@ -307,7 +309,8 @@ impl Holders for Wire {
 }
 
 impl Inbox {
-    /// Returns who may have missed messages, or will, if that is new.
+    /// Opens or closes the inbox. If that is a change, returns the listener, which may have missed messages or will
+    /// miss them.
     fn turn(&mut self, is_open: bool) -> Option<Weak<dyn Listener>> {
         let was_open = mem::replace(&mut self.is_open, is_open);
         (was_open != is_open).then(|| Weak::clone(&self.listener))
@@ -328,7 +331,7 @@ fn failure(
     StoreError::new(step, &Arc::from("the server in memory"), effect, cause)
 }
 
-/// The server speaks here.
+/// The messages of the server.
 impl Listener for Wire {
     fn handoff(&self, message: HandoffMessage) {
         if let Some(listener) = self.listener() {

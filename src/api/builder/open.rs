@@ -56,8 +56,8 @@ impl Locks {
         Self::builder().url(url).build().await
     }
 
-    /// Locks in the memory of this process, for demos and tests. They keep every promise within
-    /// the process, on the tokio clock: with `start_paused` a test decides when a lease ends.
+    /// Locks in the memory of this process, for demos and tests. They keep every promise within the process, on the
+    /// tokio clock: with `start_paused` a test decides when a lease expires.
     ///
     /// # Examples
     ///
@@ -99,9 +99,8 @@ impl LocksBuilder {
     ///
     /// # Errors
     ///
-    /// [`LockError::Config`] for options that contradict each other, for a URL that cannot be used, and
-    /// for a prefix after which no key is valid, before anything is sent;
-    /// [`LockError::Store`] if the server cannot be reached.
+    /// [`LockError::Config`], before anything is sent, for options that contradict each other, for a URL that cannot be
+    /// used, and for a prefix after which no key is valid. [`LockError::Store`] if the server cannot be reached.
     ///
     /// # Cancel safety
     ///
@@ -124,13 +123,13 @@ impl LocksBuilder {
         Ok(locks)
     }
 
-    /// The same without a connection: that is made by the first call which needs one, and by every later one until it
-    /// is there. So a service can start before its Redis.
+    /// Builds the `Locks` without connecting. The first call that needs a connection makes it, and each later call
+    /// tries again until there is one. So a service can start before its Redis.
     ///
-    /// An acquisition that finds no server goes on trying until its [`wait`](crate::LockRequest::wait) is over. A server
-    /// that refuses the credentials is [`LockError::Store`] at the first acquisition.
+    /// An acquisition that finds no server tries again until its [`wait`](crate::LockRequest::wait) is over. If the
+    /// server refuses the credentials, the first acquisition fails with [`LockError::Store`].
     ///
-    /// It may be called outside of a runtime.
+    /// This method may be called outside a runtime.
     ///
     /// # Errors
     ///

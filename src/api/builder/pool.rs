@@ -1,7 +1,7 @@
-//! Locks over a pool of the program. No other file knows of one.
+//! Locks over a pool of the program. No other file uses pools.
 //!
-//! A connection is taken out of the pool for good: the pool checks a connection with a round trip before it hands it out,
-//! and would lend it to other code too, which may select another database on it, or block it.
+//! A connection is taken out of the pool permanently. The pool checks a connection with a round trip before it hands it
+//! out, and would also lend it to other code, which may select another database on it, or block it.
 
 use std::sync::Arc;
 
@@ -19,13 +19,13 @@ use crate::{
 impl LocksBuilder {
     /// Takes connections from a pool of `deadpool-redis` 0.23 that the program has already.
     ///
-    /// One connection is taken out of it for good, and serves all commands until it fails; then the
-    /// next one is taken. The connections of such a pool do not report their end: an idle hold
-    /// learns of it at its next renewal, not at once. The program must not give a connection back to the
-    /// pool on which it has selected another database.
+    /// One connection is taken out of the pool permanently, and serves all commands until it fails. Then the next
+    /// connection is taken. The connections of such a pool do not report their end: an idle hold learns of it at its
+    /// next renewal, not at once. If the program selects another database on a connection, it must not give that
+    /// connection back to the pool.
     ///
-    /// A pool does not give its client away: name the [`url`](Self::url) beside it, so that waiters
-    /// can be told that it is their turn. Without it they ask, as with [`Wake::Backoff`](crate::Wake::Backoff).
+    /// A pool does not expose its client. Set the [`url`](Self::url) as well, so that waiters receive a message when it
+    /// is their turn. Without a URL they poll, as with [`Wake::Backoff`](crate::Wake::Backoff).
     ///
     /// # Examples
     ///
@@ -65,7 +65,7 @@ impl Source for Pooled {
                 error => failed(Effect::None, error),
             })?;
             let mut driver = Connection::take(pooled);
-            // The limit is our own: this one only ends the task that waits for the answer.
+            // The crate has its own limit. This one only ends the task that waits for the answer.
             driver.set_response_timeout(timeouts.response.saturating_mul(2));
             Ok(Opened::made_elsewhere(driver, endpoint, self))
         })

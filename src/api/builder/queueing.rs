@@ -27,12 +27,11 @@ impl LocksBuilder {
         self
     }
 
-    /// The time between two requests of a waiter that waits for its message (default 1 s; a third of its
-    /// TTL if that is shorter). Between 10 ms and 1 min.
+    /// The time between two requests of a waiter that waits for its message (default 1 s; a third of its TTL if that is
+    /// shorter). Between 10 ms and 1 min.
     ///
-    /// A lost message, a waiter that died and a subscription that hangs each delay a hand-off by
-    /// two heartbeats at most. A lock that has moved to another process has a lease of
-    /// two heartbeats until it is renewed for the first time.
+    /// A lost message, a dead waiter and a subscription that hangs each delay a hand-off by two heartbeats at most. A
+    /// lock that has moved to another process has a lease of two heartbeats until it is renewed for the first time.
     ///
     /// # Examples
     ///
@@ -89,11 +88,12 @@ impl LocksBuilder {
         self
     }
 
-    /// After how long a caller reports that it still waits (default 5 s), and again each time it has waited for twice as
-    /// long: the event `waiting`, with who holds the lock. [`Duration::MAX`] for never.
+    /// How long a caller waits before it reports that it still waits (default 5 s). It reports again each time it has
+    /// waited for twice as long. The report is the event `waiting`, which names the holder of the lock.
+    /// [`Duration::MAX`] means never.
     ///
-    /// For this the store is asked who that is, at most once in a heartbeat for all callers of this process that wait for
-    /// the lock. Reports of one caller are 10 ms apart at least.
+    /// For the report the store is asked for the holder, at most once in a heartbeat for all callers of this process
+    /// that wait for the lock. Reports of one caller are at least 10 ms apart.
     ///
     /// # Examples
     ///

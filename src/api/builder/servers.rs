@@ -1,4 +1,4 @@
-//! Where the locks live, and how the servers are spoken to.
+//! The servers of a `Locks`: their addresses, timeouts and confirmations.
 
 use std::time::Duration;
 
@@ -6,21 +6,21 @@ use super::LocksBuilder;
 use crate::{base::confirm::Replicas, store::redis::Servers};
 
 impl LocksBuilder {
-    /// Where the locks live:
+    /// The URL of the store that has the locks:
     ///
     /// | URL | |
     /// |---|---|
     /// | `redis://user:password@host:port/database` | one server |
-    /// | `rediss://…` | the same by TLS (feature `tls`); also `rediss+sentinel` |
+    /// | `rediss://…` | one server, over TLS (feature `tls`); also `rediss+sentinel` |
     /// | `unix:///path` | one server on this machine |
-    /// | `redis+sentinel://user:password@host:port,host:port/primary` | the primary that [sentinels](Servers::sentinel) watch; `?db=2`, `sentinel_username`, `sentinel_password` and `sentinel_tls=false` say more |
+    /// | `redis+sentinel://user:password@host:port,host:port/primary` | the primary that [sentinels](Servers::sentinel) watch; further parameters: `?db=2`, `sentinel_username`, `sentinel_password`, `sentinel_tls=false` |
     /// | `redis+cluster://user:password@host:port,host:port` | a [cluster](Servers::cluster); also `rediss+cluster` |
     /// | `memory:` | the memory of this process |
     ///
-    /// In a user name, a password and a parameter, letters that mean something in a URL are percent-encoded.
+    /// In a user name, a password and a parameter, characters that have a meaning in a URL must be percent-encoded.
     ///
-    /// Beside a [`pool`](Self::pool) it serves only the subscription on which waiters are told that it is
-    /// their turn; all commands go through the pool.
+    /// With a [`pool`](Self::pool), the URL serves only the subscription on which waiters receive the message that it
+    /// is their turn. All commands go through the pool.
     ///
     /// # Examples
     ///
@@ -39,7 +39,7 @@ impl LocksBuilder {
         self
     }
 
-    /// Several servers as one place for locks. The [URL](Self::url) can say the same.
+    /// The servers of a deployment with more than one server. The [URL](Self::url) can name them as well.
     ///
     /// # Examples
     ///
@@ -79,8 +79,8 @@ impl LocksBuilder {
         self
     }
 
-    /// How long to wait for an answer of the store (default 1 s). After that the outcome of the
-    /// request counts as unknown, and a release goes on in the background. Must not be zero.
+    /// How long to wait for an answer of the store (default 1 s). After that the outcome of the request counts as
+    /// unknown, and a release continues in the background. Must not be zero.
     ///
     /// # Examples
     ///
@@ -101,18 +101,19 @@ impl LocksBuilder {
         self
     }
 
-    /// A lock counts only once so many replicas have it, and so does each renewal (default: none is waited for).
+    /// How many replicas must have a lock before it counts, and a renewal before it counts (default: none is waited
+    /// for).
     ///
-    /// A server answers before its replicas have what it did. If it fails then, the one that is promoted may not have the
-    /// lock, and gives it to another holder. With this the body begins when the replicas have the lock; where they do not
-    /// have it `within` that time, it is given back, and the error is
-    /// [`LockError::Unconfirmed`](crate::LockError::Unconfirmed). A renewal that they do not have lengthens no lease, so
-    /// that a holder which is cut off from them together with the server ends its body in time.
+    /// A server answers before its replicas have the change. If it fails then, the replica that is promoted may not
+    /// have the lock, and gives it to another holder. With this option the body begins when the replicas have the lock.
+    /// If they do not have it `within` that time, the lock is given back, and the error is
+    /// [`LockError::Unconfirmed`](crate::LockError::Unconfirmed). A renewal that they do not have lengthens no lease.
+    /// So a holder that is cut off from the replicas together with the server ends its body in time.
     ///
-    /// It costs a round trip to the server and to its replicas for each outermost acquisition; callers at the same time
-    /// share it, on a connection of its own, also beside a pool. Releases and changes of the depth are not waited for. The time comes on top of
-    /// [`wait`](Self::wait). It is at least 1 ms; a few times what a replica needs to answer is a good choice. A
-    /// store in memory has no replicas, and confirms at once.
+    /// Confirmation costs a round trip to the server and to its replicas for each outermost acquisition. Callers at the
+    /// same time share it. Confirmation uses its own connection, also with a pool. Releases and changes of the depth
+    /// are not waited for. The time `within` comes on top of [`wait`](Self::wait). It is at least 1 ms; a few times
+    /// what a replica needs to answer is a good choice. A store in memory has no replicas, and confirms at once.
     ///
     /// # Examples
     ///

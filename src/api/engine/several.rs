@@ -1,8 +1,8 @@
 //! From a request for several keys to their entries.
 //!
-//! Every caller takes its locks in the same order, by slot and then by the bytes of the key, and waits for one of them
-//! only while it has those before it. So who waits for the last lock of all waits for a caller that waits for nothing,
-//! and no callers wait for each other in a circle, as long as none of them is inside of another lock.
+//! Every caller takes its locks in the same order: by slot, and then by the bytes of the key. It waits for a lock only
+//! while it has all locks before it. So a caller that waits for the last lock of all waits for a caller that waits for
+//! nothing, and no callers wait for each other in a circle, as long as none of them is inside another lock.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ use crate::{
 };
 
 impl Engine {
-    /// Re-enters those locks that enclosing calls hold, and acquires the others: all of them, or none.
+    /// Re-enters the locks that enclosing calls hold, and acquires the others: all of them, or none.
     pub(crate) async fn enter_all(
         &self,
         names: &[String],
@@ -49,7 +49,7 @@ impl Engine {
         }
         let queues = self.renewals.queues();
         if terms.wait == WaitLimit::Never {
-            // Who does not wait need not keep the order, and begins with what is probably not free.
+            // A caller that does not wait need not keep the order, and begins with the keys that are probably not free.
             keys.sort_by_key(|key| queues.is_vacant(key));
         }
         let since = Instant::now();
@@ -57,7 +57,7 @@ impl Engine {
         let mut acquisition = Acquisition::begin(&keys, terms.mode, since);
         let taking = self.take_all(&keys, entries, terms, runtime, since);
         let taken = if acquisition.span().is_open() {
-            // Boxed, since a future that is moved into another one is copied.
+            // Boxed, since a future that is moved into another future is copied.
             Box::pin(acquisition.span().around(taking)).await
         } else {
             taking.await
@@ -87,11 +87,11 @@ impl Engine {
         taking.take_all(keys).await?;
         taking.verify(nested).await?;
         let begun = taking.entries.holds().iter().skip(nested);
-        // Each of them is renewed first, so that there is one request to wait for.
+        // Each hold is renewed first, so that the replicas have one request to confirm.
         let confirms = begun.map(|hold| confirm::taken(hold, self.store(), None));
         let confirmed = try_join_all(confirms).await.map(drop);
         if let Err(unconfirmed) = confirmed {
-            // What the release came to does not matter: it is repeated in the background.
+            // The result of the release does not matter: the release is repeated in the background.
             let _ = taking.entries.exit().await;
             return Err(unconfirmed);
         }
@@ -112,7 +112,7 @@ impl Engine {
         Ok(keys)
     }
 
-    /// Enters once more what enclosing calls hold. Returns which keys are left.
+    /// Re-enters the locks that enclosing calls hold. Returns the entries and the keys that are left.
     async fn reenter(
         &self,
         keys: Vec<LockKey>,
@@ -126,7 +126,7 @@ impl Engine {
                     let key = key.name().to_owned();
                     return Err(LockError::AlreadyHeld { key });
                 }
-                // Before anything is sent: what had been entered by then would be left again.
+                // Checked before anything is sent: otherwise the locks entered by then would have to be left.
                 Some(hold) if hold.is_upgrade(terms.mode) => {
                     let key = key.name().to_owned();
                     return Err(LockError::Upgrade { key });
@@ -137,7 +137,7 @@ impl Engine {
         }
         let entering = held.into_iter().map(async |hold: Arc<Hold>| {
             let key = hold.key().clone();
-            // Only a TTL of the request's own lengthens the lease, not the default.
+            // Only a TTL that the request sets lengthens the lease; the default TTL does not.
             let how = (terms.mode, terms.depth_sync);
             let nested = Entry::nested(hold, &self.renewals, options.ttl, how);
             (key, nested.await)
@@ -146,7 +146,7 @@ impl Engine {
         for (key, nested) in join_all(entering).await {
             match nested {
                 Some(entry) => entered.push(entry),
-                // It has ended meanwhile.
+                // The hold has ended meanwhile.
                 None => left.push(key),
             }
         }
@@ -160,17 +160,17 @@ fn sort(keys: &mut [LockKey]) {
     keys.sort_by(|one, other| one.order().cmp(&other.order()));
 }
 
-/// The locks of one acquisition on their way.
+/// The acquisition of several locks while it is under way.
 struct Taking<'a> {
     engine: &'a Engine,
     terms: Terms,
     runtime: Handle,
-    /// Since when the caller waits.
+    /// The time since which the caller waits.
     since: Instant,
     entries: Entries,
-    /// That of the caller, until the first hold has it.
+    /// The call graph of the caller, until the first hold takes it.
     graph: Option<CallGraph>,
-    /// What the next lock is asked for as.
+    /// The id under which the next lock is requested.
     hold: HoldId,
 }
 
@@ -208,19 +208,19 @@ impl<'a> Taking<'a> {
         begun.unwrap_or_else(scope::call_graph)
     }
 
-    /// The locks that are left are asked for as another hold, since this one has ended there.
+    /// Requests the remaining locks under a new hold id, since the present one has ended at the next lock.
     fn begin_anew(&mut self) {
         let graph = self.take_graph();
         self.hold = graph.owner().next_hold();
         self.graph = Some(graph);
     }
 
-    /// Takes the locks of these keys, which are in order: together where they are free, else one after the other.
+    /// Takes the locks of these keys, which are in order: together if they are free, otherwise one after the other.
     async fn take_all(&mut self, keys: &[LockKey]) -> Result<(), LockError> {
         let mut at = 0;
-        // The next key that is not asked for together with those before it, since its lock is not free.
+        // The next key that is not requested together with the keys before it, since its lock is not free.
         let mut busy = keys.len();
-        // Readers of a key enter together, which is worth more to them than one request for all keys.
+        // Readers of one key enter together, which saves more than one request for all keys.
         let mut one_by_one = self.terms.mode == Mode::Shared;
         while let Some(key) = keys.get(at) {
             self.engine.check_open(key)?;
@@ -240,7 +240,7 @@ impl<'a> Taking<'a> {
             let (taken, end) = self.take_together(run).await?;
             at += taken;
             match end {
-                // The next one is wanted in this process.
+                // Another caller in this process wants the next key.
                 End::Unasked if taken < run.len() => busy = at,
                 End::Unasked => {}
                 End::Busy(index) => {
@@ -250,7 +250,7 @@ impl<'a> Taking<'a> {
                 End::Failed(failure) => {
                     busy = at;
                     self.begin_anew();
-                    // Who asks for one lock learns which of them it is, and may be allowed what is refused for several.
+                    // A request for one lock shows which lock is refused, and may be allowed where a request for several is not.
                     one_by_one = failure.as_ref().is_some_and(StoreError::is_refused);
                     if !one_by_one {
                         self.may_ask_again(keys.get(at), failure)?;
@@ -261,12 +261,12 @@ impl<'a> Taking<'a> {
         Ok(())
     }
 
-    /// Takes the lock of one key as any other caller does. While it waits, its own locks enclose it, as do those that
-    /// enclose the caller.
+    /// Takes the lock of one key as any other caller does. While it waits, both the locks that it has taken and the
+    /// locks of the caller enclose it.
     async fn take(&mut self, key: &LockKey) -> Result<(), LockError> {
         let queues = self.engine.renewals.queues();
         let disconnects = self.engine.renewals.disconnects_of(key);
-        // There is none to begin with once the first hold has it.
+        // The first hold has taken the call graph if there is none here.
         let is_enclosed = self.graph.as_ref().is_none_or(CallGraph::has_begun);
         let detects = (is_enclosed || self.engine.is_inside()) && detects(self.terms);
         let cohort = loop {
@@ -283,7 +283,7 @@ impl<'a> Taking<'a> {
         Ok(())
     }
 
-    /// Takes the locks of several keys if they are free. Returns how many of the first ones it has got.
+    /// Takes the locks of several keys if they are free. Returns how many of them it has taken, counted from the first.
     async fn take_together(&mut self, keys: &[LockKey]) -> Result<(usize, End), LockError> {
         let queues = self.engine.renewals.queues();
         let disconnects = keys
@@ -302,7 +302,7 @@ impl<'a> Taking<'a> {
 
     fn enter(&mut self, cohort: Cohort, key: &LockKey, disconnects: u64) {
         let graph = self.take_graph();
-        // The runtime that it was asked for on may have ended.
+        // The runtime on which the acquisition began may have ended.
         let runtime = Handle::try_current();
         let place = (
             &self.engine.renewals,
@@ -319,7 +319,7 @@ impl<'a> Taking<'a> {
         self.entries.enter(won, place);
     }
 
-    /// Waits until no connection was lost since the locks that it has begun were confirmed last.
+    /// Waits until each new lock was confirmed after the last loss of its connection.
     async fn verify(&self, nested: usize) -> Result<(), LockError> {
         let begun = self.entries.holds().get(nested..).unwrap_or_default();
         let store = self.engine.store();
@@ -330,7 +330,7 @@ impl<'a> Taking<'a> {
             WaitLimit::Never => Some(self.since),
             wait => wait.limit(self.since),
         };
-        // Boxed, since it is rarely there.
+        // Boxed, since it is rarely needed.
         let verified = Box::pin(verified(begun, store, limit));
         Box::pin(self.entries.unless_lost(verified)).await
     }

@@ -31,7 +31,7 @@ const PARTS: [(&str, &str); 7] = [
     ("entry", include_str!("../../../../lua/parts/entry.lua")),
     ("token", include_str!("../../../../lua/parts/token.lua")),
     ("holder", include_str!("../../../../lua/parts/holder.lua")),
-    ("mend", include_str!("../../../../lua/parts/mend.lua")),
+    ("repair", include_str!("../../../../lua/parts/repair.lua")),
     ("read", include_str!("../../../../lua/parts/read.lua")),
 ];
 
