@@ -1,4 +1,4 @@
-//! What every subcommand takes.
+//! The arguments that all subcommands share.
 
 use std::{convert::Infallible, fmt, str::FromStr, time::Duration};
 
@@ -61,19 +61,19 @@ pub(crate) struct Global {
     pub(crate) color: Color,
 }
 
-/// An address, which may hold a password: nothing prints it.
+/// An address, which may contain a password. No output shows it.
 #[derive(Clone)]
 pub(crate) struct Url(String);
 
 impl Url {
-    /// The address with everything in it, for the connection alone.
+    /// The complete address, exclusively for the connection.
     pub(crate) fn with_secrets(&self) -> &str {
         &self.0
     }
 }
 
 impl FromStr for Url {
-    // What is wrong with it is said by the crate, which does not repeat it.
+    // The crate says what is wrong with it, and does not repeat the address.
     type Err = Infallible;
 
     fn from_str(text: &str) -> Result<Self, Infallible> {
@@ -87,7 +87,7 @@ impl fmt::Debug for Url {
     }
 }
 
-/// When to print in colours.
+/// The choice when to print in colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Color {
     Auto,
@@ -96,7 +96,7 @@ pub(crate) enum Color {
 }
 
 impl Color {
-    /// Holds for all that is printed through `anstream` from then on.
+    /// Sets the choice for all that is printed through `anstream` from then on.
     pub(crate) fn write_global(self) {
         match self {
             Self::Auto => anstream::ColorChoice::Auto,
@@ -107,7 +107,7 @@ impl Color {
     }
 }
 
-/// Reads `30s`, `1m 30s` or `500ms`; a number without a unit means seconds, as for timeout(1).
+/// Reads `30s`, `1m 30s` or `500ms`. A number without a unit means seconds, as for timeout(1).
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     if let Ok(seconds) = text.parse() {
         return Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string());

@@ -1,4 +1,4 @@
-//! The subcommands: one file or folder for each, its arguments beside its code.
+//! The subcommands: each has a file or a folder, with its arguments beside its code.
 
 mod bench;
 mod completions;

@@ -1,24 +1,24 @@
-//! The connection that the arguments give.
+//! The connection for the given arguments.
 
 use anyhow::ensure;
 use reentry::{Locks, LocksBuilder};
 
 use crate::args::Global;
 
-/// A connection to the servers of `--url`.
+/// Connects to the servers of `--url`.
 ///
 /// # Errors
 ///
-/// [`reentry::LockError`], which holds no password.
+/// [`reentry::LockError`], without any password.
 pub(crate) async fn locks(global: &Global) -> anyhow::Result<Locks> {
     Ok(builder(global)?.build().await?)
 }
 
-/// The same before it is made, for further options.
+/// A builder for the servers of `--url`, for further options.
 ///
 /// # Errors
 ///
-/// An address in the memory of this process, where no other process could see a lock.
+/// An address in the memory of this process: no other process could see its locks.
 pub(crate) fn builder(global: &Global) -> anyhow::Result<LocksBuilder> {
     let url = global.url.with_secrets();
     ensure!(

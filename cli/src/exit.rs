@@ -1,18 +1,18 @@
-//! The exit codes, and how a failure is told.
+//! The exit codes, and the messages of failures.
 //!
 //! | code | meaning |
 //! |---|---|
 //! | 0 | done |
 //! | 1 | done, and the answer is no: there is no such lock, something is wrong with the server |
-//! | 122 | the server cannot be reached, or refuses |
+//! | 122 | the server cannot be reached, or rejects the request |
 //! | 123 | the lock was lost |
 //! | 124 | the lock was not acquired in time; `run --conflict-exit-code` changes it |
-//! | 125 | `reentry` itself failed: wrong arguments, or the system refuses |
+//! | 125 | `reentry` itself failed: wrong arguments, or the system rejected a call |
 //! | 126 | `run`: the command cannot be executed |
 //! | 127 | `run`: the command was not found |
-//! | others | `run`: that of the command, or 128 + n if signal n has ended it |
+//! | others | `run`: the exit code of the command, or 128 + n if signal n has ended it |
 //!
-//! From 124 on they are those of timeout(1) and env(1), so that commands hardly use them for themselves.
+//! From 124 on the codes are those of timeout(1) and env(1). Commands hardly use them for themselves.
 
 use std::{fmt, io::Write, process::ExitCode};
 
@@ -27,7 +27,7 @@ use crate::{
     text::{self, printable},
 };
 
-/// How the program ends.
+/// The way in which the program ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     Success,
@@ -36,9 +36,9 @@ pub(crate) enum Exit {
     Lost,
     NotAcquired,
     Failed,
-    /// Of another program, or chosen by the user.
+    /// The exit code of another program, or one that the user chose.
     Code(u8),
-    /// What this signal has ended.
+    /// The signal that ended the command.
     Signal(i32),
 }
 
@@ -56,7 +56,7 @@ impl Exit {
         }
     }
 
-    /// What an error means, wherever in its chain the crate has said it.
+    /// The exit code for an error. The error of the crate may be anywhere in the chain.
     pub(crate) fn of(error: &anyhow::Error) -> Self {
         let of_lock = |error: &LockError| match error {
             error if error.is_unavailable() => Self::Server,
@@ -77,14 +77,15 @@ impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         #[cfg(unix)]
         if exit == Exit::Signal(signal_hook::consts::SIGINT) && ends_by_signals(getpid()) {
-            // A shell goes on with its script after a command that has merely the code 130.
+            // After a command that merely returns 130, a shell continues its script.
             let _ = signal_hook::low_level::emulate_default_handler(signal_hook::consts::SIGINT);
         }
         exit.code().into()
     }
 }
 
-/// Process 1, as in a container, gets no signal that it has no handler for: what should abort it runs into a fault.
+/// Whether a signal without a handler ends the process. It does not end process 1, as in a container: an abort by a
+/// signal becomes a fault there.
 #[cfg(unix)]
 fn ends_by_signals(pid: Pid) -> bool {
     !pid.is_init()
@@ -107,12 +108,12 @@ impl Failure {
         }
     }
 
-    /// The program ends with this code instead.
+    /// Replaces the exit code with which the program ends.
     pub(crate) fn ending_with(self, exit: Exit) -> Self {
         Self { exit, ..self }
     }
 
-    /// Says it on standard error. Where that is closed, the exit code has to suffice.
+    /// Prints the error on standard error. If that is closed, only the exit code remains.
     pub(crate) fn say(&self) -> Exit {
         let _ = writeln!(anstream::stderr(), "{self}");
         self.exit

@@ -1,17 +1,17 @@
-//! The command `reentry`: locks of the crate of that name from a shell.
+//! The command `reentry`: the locks of the crate `reentry`, from a shell.
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `args` | what every subcommand takes: the address, the prefix, how it prints |
-//! | `connect` | the connection that this gives |
+//! | `args` | the arguments that all subcommands share: the address, the prefix, the form of the output |
+//! | `connect` | the connection for these arguments |
 //! | `servers` | the servers one by one, for commands that look at each of them |
-//! | `output` | what is printed: for a person, or JSON |
-//! | `signals` | what this process is sent, and by whom |
+//! | `output` | the output: text for a person, or JSON |
+//! | `signals` | the signals that this process receives, and their senders |
 //! | `text` | text of other programs on a terminal |
-//! | `view` | a lock as it is shown |
+//! | `view` | a lock as the program shows it |
 //! | `top` | the first of many locks in some order |
-//! | `progress` | how far something is, on a terminal |
-//! | `usage` | what is wrong with the arguments |
+//! | `progress` | the progress of a long task, on a terminal |
+//! | `usage` | errors in the arguments |
 //! | `exit` | the exit codes, in one table |
 //! | `commands` | one file or folder for each subcommand, its arguments beside its code |
 
@@ -57,7 +57,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The renewals have a thread of their own: nothing that a subcommand does in between keeps them waiting.
+/// Runs the subcommand. The renewals have a thread of their own, so that nothing can delay them.
 fn run(cli: Cli) -> Result<Exit, Failure> {
     let is_json = cli.global.json;
     let runtime = Builder::new_multi_thread()

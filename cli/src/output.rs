@@ -1,4 +1,4 @@
-//! What is printed: for a person, or JSON.
+//! The output: text for a person, or JSON.
 
 use std::{
     fmt::Display,
@@ -9,13 +9,13 @@ use serde::Serialize;
 
 use crate::{args::Global, text::json};
 
-/// Prints a value on standard output: as it displays itself, or with `--json` as one line of JSON.
+/// Prints a value on standard output: as its `Display` text, or with `--json` as one line of JSON.
 ///
-/// A reader that has read enough, as `head`, is no error.
+/// A reader that closes the pipe early, such as `head`, causes no error.
 ///
 /// # Errors
 ///
-/// What writing said.
+/// The error of the write.
 pub(crate) fn print(global: &Global, value: &(impl Display + Serialize)) -> io::Result<()> {
     let text = match global.json {
         true => json(value)?,

@@ -1,14 +1,14 @@
-//! A line on the terminal that says how far something is, while it lasts.
+//! A line on the terminal that shows the progress of a long task.
 
 use std::{
     io::{IsTerminal, Write, stderr},
     time::{Duration, Instant},
 };
 
-/// How long something lasts before it says how far it is, and how often it does so.
+/// The time before the first line of progress, and between two lines.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// The line on standard error, if that is a terminal.
+/// The line on standard error, if standard error is a terminal.
 #[derive(Debug)]
 pub(crate) struct Progress {
     is_shown: bool,
@@ -25,17 +25,17 @@ impl Progress {
         }
     }
 
-    /// Shows this, unless something was shown just now.
+    /// Shows the text, unless a text was shown shortly before.
     pub(crate) fn show(&mut self, text: impl FnOnce() -> String) {
         if self.is_shown && self.last.elapsed() >= PAUSE {
             self.last = Instant::now();
             self.is_there = true;
-            // Where it cannot be written it is not missed.
+            // A line that cannot be written may be missing.
             let _ = write!(stderr(), "\r\x1b[2K{}", text());
         }
     }
 
-    /// Takes the line away, before others are printed.
+    /// Removes the line, before other lines are printed.
     pub(crate) fn clear(&mut self) {
         if self.is_there {
             self.is_there = false;

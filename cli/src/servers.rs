@@ -1,7 +1,8 @@
-//! The servers of an address one by one, each with a connection of its own beside those of the locks.
+//! The servers of an address, each with a connection of its own. The locks do not use these connections.
 //!
-//! One server names its replicas, or its primary. Of several, those in the address name the others. Each that is named is
-//! asked, and the latest epoch counts, since some may not have heard of a failover yet.
+//! A single server names its replicas, or its primary. If the address has several servers, they name the others. Each
+//! server that is named is asked. The view with the latest epoch counts, since some servers may not know of a failover
+//! yet.
 
 use std::{
     collections::{BTreeMap, btree_map::Entry},
@@ -21,7 +22,7 @@ use crate::args::Global;
 
 mod server;
 
-/// No server of the address has answered.
+/// The error if no server of the address answers.
 #[derive(Debug)]
 pub(crate) struct Unreachable;
 
@@ -35,7 +36,7 @@ impl fmt::Display for Unreachable {
 ///
 /// # Errors
 ///
-/// [`Unreachable`] if none of those in the address answers.
+/// [`Unreachable`] if no server in the address answers.
 pub(crate) async fn all(global: &Global) -> anyhow::Result<Vec<Server>> {
     let timeouts = Timeouts {
         connect: global.connect_timeout,
@@ -67,16 +68,17 @@ pub(crate) async fn all(global: &Global) -> anyhow::Result<Vec<Server>> {
     servers.context(Unreachable)
 }
 
-/// What one of several servers says of them.
+/// The view that one of several servers has of them.
 struct View {
     /// The configuration epoch, which grows with each failover.
     epoch: u64,
-    /// The servers that can say the same.
+    /// The servers that can give such a view.
     others: Vec<Server>,
     servers: Vec<Server>,
 }
 
-/// Asks these servers, and the others that they name. Returns all that were asked, and the view of the latest epoch.
+/// Asks these servers, and all others that they name. Returns all servers that were asked, and the view of the latest
+/// epoch.
 async fn latest<F>(
     seeds: Vec<Server>,
     view: impl Fn(Server) -> F,
@@ -107,10 +109,10 @@ where
 }
 
 impl Server {
-    /// This server, and those that it names as its replicas, or as its primary. It stands as a primary whatever it says of
-    /// itself: all locks are asked for there.
+    /// The view of a single server: the server, and the replicas or the primary that it names. The server counts as
+    /// a primary whatever it says: all requests for locks go to it.
     async fn around(self) -> anyhow::Result<Vec<Self>> {
-        // A user who may not ask sees this one alone.
+        // A user without the right to ask sees only this server.
         let info = self.ask::<String>(&["INFO", "replication"]).await?;
         let info = fields(info.unwrap_or_default().lines(), ':');
         let replicas = info.iter().filter_map(|(name, value)| {
@@ -124,8 +126,8 @@ impl Server {
         Ok(once(self).chain(others).collect())
     }
 
-    /// The view of a sentinel: the primary of this name and all its replicas, also those that are down. They are connected
-    /// to as `server` is.
+    /// The view of a sentinel: the primary of this name and all its replicas, also the replicas that are down. The
+    /// connections are made in the same way as to `server`.
     async fn by_sentinel(self, name: String, server: Self) -> anyhow::Result<View> {
         let primary: Fields = accepted(self.ask(&["SENTINEL", "MASTER", &name]).await?)?;
         let others: Vec<Fields> = accepted(self.ask(&["SENTINEL", "SENTINELS", &name]).await?)?;
@@ -149,7 +151,7 @@ impl Server {
         })
     }
 
-    /// The view of a server of a cluster: those that have slots, and their replicas.
+    /// The view of a server of a cluster: the primaries that have slots, and their replicas.
     async fn by_cluster(self) -> anyhow::Result<View> {
         let ranges: Vec<Vec<Value>> = accepted(self.ask(&["CLUSTER", "SLOTS"]).await?)?;
         let nodes = self.ask::<String>(&["CLUSTER", "NODES"]).await?;
@@ -158,7 +160,7 @@ impl Server {
         let epochs = nodes
             .lines()
             .filter_map(|line| line.split(' ').nth(6)?.parse().ok());
-        // `first, last, [host, port, …] of the primary, those of the replicas`
+        // `first, last, [host, port, …] of the primary, [host, port, …] of each replica`
         let nodes = ranges.iter().flat_map(|range| {
             let roles = once(Role::Primary).chain(repeat(Role::Replica));
             range.iter().skip(2).zip(roles)
@@ -184,7 +186,7 @@ impl Server {
 mod tests {
     use super::*;
 
-    /// A server at this place, which is never asked.
+    /// A server at this address, which is never asked.
     fn server(place: &str) -> Server {
         let seeds = Seeds::of(&format!("redis://{place}")).expect("a URL");
         let Seeds::Server(info) = seeds else {

@@ -1,4 +1,4 @@
-//! What this process is sent, and by whom.
+//! The signals that this process receives, and their senders.
 
 use std::{fs, io, thread};
 
@@ -11,28 +11,28 @@ use signal_hook::{
 };
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-/// Those that are passed on, and SIGCHLD.
+/// The signals that are passed on, and SIGCHLD.
 const SIGNALS: [i32; 10] = [
     SIGALRM, SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2,
 ];
 
-/// One signal.
+/// A signal that was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sent {
     pub(crate) number: i32,
-    /// Whether a process has sent it. The kernel does so for a key on a terminal, and there sends it to all
-    /// processes of the group.
+    /// Whether a process sent the signal. For a key on a terminal, the kernel sends it to all processes of the group.
     pub(crate) by_process: bool,
 }
 
-/// Receives signals for as long as it lives; nothing else happens on them from then on.
+/// Receives signals as long as it lives. While it lives, a signal has no other effect.
 pub(crate) struct Signals {
     received: UnboundedReceiver<Sent>,
     handle: Handle,
 }
 
 impl Signals {
-    /// A signal that this process was started to ignore stays ignored, as by nohup(1), also by the command.
+    /// Starts to receive. A signal that was ignored at the start of this process, for example by nohup(1), stays
+    /// ignored, in the command as well.
     pub(crate) fn register() -> io::Result<Self> {
         let ignored = ignored();
         let wanted = SIGNALS
@@ -56,7 +56,7 @@ impl Signals {
         Ok(Self { received, handle })
     }
 
-    /// The next one.
+    /// The next signal.
     pub(crate) async fn next(&mut self) -> Sent {
         match self.received.recv().await {
             Some(sent) => sent,
@@ -64,7 +64,7 @@ impl Signals {
         }
     }
 
-    /// Waits, without a command, until this process is to end; the signal that says so.
+    /// Waits, while no command runs, for a signal that must end this process, and returns that signal.
     pub(crate) async fn end(&mut self) -> i32 {
         loop {
             match self.next().await.number {
@@ -82,13 +82,13 @@ impl Drop for Signals {
     }
 }
 
-/// Returns when it was continued.
+/// Stops this process, and returns when it was continued.
 pub(crate) fn stop_this_process() {
-    // To oneself it is allowed.
+    // A process may always signal itself.
     let _ = kill_process(getpid(), Signal::STOP);
 }
 
-/// The signals that are ignored, as bits from 1 on. Systems other than Linux do not tell without unsafe code.
+/// The ignored signals, as bits from 1 on. Systems other than Linux show them to unsafe code only.
 fn ignored() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mut lines = status.lines();

@@ -1,25 +1,25 @@
-//! Text of other programs on a terminal: what is printed of it, and how many cells it takes.
+//! Text of other programs on a terminal: its printable form, and the number of cells that it takes.
 
 use std::borrow::Cow;
 
 use serde::Serialize;
 use unicode_width::UnicodeWidthStr;
 
-/// A text of another program without what a terminal would obey, and without letters that do not show.
+/// A text of another program, without control characters for the terminal and without invisible characters.
 pub(crate) fn printable(text: &str) -> Cow<'_, str> {
     escaped(text, |letter, printable| {
         printable.extend(letter.escape_unicode());
     })
 }
 
-/// One line of JSON, which a terminal can be shown: programs read the same values.
+/// A line of JSON that is safe to show on a terminal. Programs read equal values from it.
 ///
 /// # Errors
 ///
-/// What the value says.
+/// The error of the serialisation.
 pub(crate) fn json(value: &impl Serialize) -> serde_json::Result<String> {
     let text = serde_json::to_string(value)?;
-    // Outside strings JSON has no such letters.
+    // JSON has such characters only inside strings.
     let escaped = escaped(&text, |letter, json| {
         for unit in letter.encode_utf16(&mut [0; 2]) {
             json.push_str(&format!("\\u{unit:04x}"));
@@ -28,18 +28,18 @@ pub(crate) fn json(value: &impl Serialize) -> serde_json::Result<String> {
     Ok(escaped.into_owned())
 }
 
-/// How many cells of a terminal a printable text takes.
+/// The number of terminal cells that a printable text takes.
 pub(crate) fn cells(text: &str) -> usize {
     text.width()
 }
 
-/// A printable text with spaces up to so many cells.
+/// A printable text, filled with spaces up to a number of cells.
 pub(crate) fn padded(text: &str, width: usize) -> String {
     let missing = width.saturating_sub(cells(text));
     format!("{text}{:missing$}", "")
 }
 
-/// The beginning of a printable text that fits into so many cells.
+/// The beginning of a printable text that fits into a number of cells.
 pub(crate) fn cut(text: &str, width: usize) -> &str {
     let mut ends = text
         .char_indices()
@@ -48,7 +48,7 @@ pub(crate) fn cut(text: &str, width: usize) -> &str {
     &text[..end.unwrap_or(0)]
 }
 
-/// The text with another form of each letter that must not be shown as it is.
+/// The text, with another form of each character that must not be shown unchanged.
 fn escaped(text: &str, form: impl Fn(char, &mut String)) -> Cow<'_, str> {
     if !text.contains(is_hidden) {
         return Cow::Borrowed(text);
@@ -64,9 +64,9 @@ fn escaped(text: &str, form: impl Fn(char, &mut String)) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
-/// Whether a terminal would obey a letter, or show nothing of it, so that two keys look alike.
+/// Whether a terminal would obey a character or not show it, so that two keys look alike.
 fn is_hidden(letter: char) -> bool {
-    // Separators of lines, marks of direction, and the others with the property Default_Ignorable_Code_Point.
+    // Line separators, direction marks, and the others with the property Default_Ignorable_Code_Point.
     letter.is_control()
         || matches!(letter,
             '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
@@ -95,7 +95,7 @@ mod tests {
             printable("or\u{200b}der\u{ad}:42\u{feff}"),
             "or\\u{200b}der\\u{ad}:42\\u{feff}"
         );
-        // An accent shows at the letter before it.
+        // An accent belongs to the character before it.
         assert_eq!(printable("cafe\u{301}"), "cafe\u{301}");
     }
 

@@ -1,4 +1,4 @@
-//! The first locks of all in some order, in bounded memory.
+//! The first of many locks in some order, in bounded memory.
 
 use std::{cmp::Ordering, collections::HashMap};
 
@@ -22,12 +22,12 @@ pub(crate) enum Order {
 }
 
 impl Order {
-    /// What comes first is less.
+    /// Compares two locks: the one that comes first is less.
     pub(crate) fn compare(self, one: &LockView, other: &LockView) -> Ordering {
         let by = match self {
             Self::Waiting => other.waiting_processes.cmp(&one.waiting_processes),
             Self::Held => {
-                // The token is when a hold began. The spans are no measure: each lock was looked at at another time.
+                // The token shows when a hold began. The spans cannot: each lock was read at another time.
                 let begun = |lock: &LockView| lock.token.unwrap_or(u64::MAX);
                 begun(one).cmp(&begun(other))
             }
@@ -62,9 +62,9 @@ impl Order {
     }
 }
 
-/// The first of the locks that it was given; of one that it was given twice, as it stood later.
+/// The first of the locks that were added. If a lock was added twice, the later state counts.
 ///
-/// It keeps up to twice as many as it is asked for, and throws half of them away when that is reached.
+/// It keeps up to twice as many locks as it must return. When it is full, it drops half of them.
 #[derive(Debug)]
 pub(crate) struct Top {
     order: Order,
@@ -89,7 +89,7 @@ impl Top {
         }
     }
 
-    /// The first ones, in their order.
+    /// The first locks, in their order.
     pub(crate) fn first(&self) -> Vec<&LockView> {
         let mut locks: Vec<_> = self.locks.values().collect();
         locks.sort_by(|one, other| self.order.compare(one, other));
@@ -101,17 +101,17 @@ impl Top {
         self.locks.remove(key);
     }
 
-    /// Of those that it still has.
+    /// Changes the order of the locks that it still has.
     pub(crate) fn reorder(&mut self, order: Order) {
         self.order = order;
     }
 
-    /// How many it shows.
+    /// The number of locks that it returns.
     pub(crate) fn count(&self) -> usize {
         self.locks.len().min(self.most)
     }
 
-    /// The first ones, in their order. None is left.
+    /// Takes the first locks out, in their order. None is left.
     pub(crate) fn sorted(&mut self) -> Vec<LockView> {
         let mut locks: Vec<_> = self.locks.drain().map(|(_, lock)| lock).collect();
         locks.sort_by(|one, other| self.order.compare(one, other));

@@ -1,4 +1,4 @@
-//! What is wrong with the arguments, in the form of every other error, and without the password of an address.
+//! Errors in the arguments, in the form of all other errors, and without the password of an address.
 
 use std::{borrow::Cow, env, io::Write};
 
@@ -9,10 +9,10 @@ use crate::{
     text::printable,
 };
 
-/// Says it, or the help that was asked for.
+/// Prints the error, or the help that was asked for.
 pub(crate) fn say(error: &clap::Error) -> Exit {
     if !error.use_stderr() {
-        // Where nothing can be printed, the exit code has to say it.
+        // If nothing can be printed, the exit code must say it.
         let _ = error.print();
         return Exit::Success;
     }
@@ -40,7 +40,7 @@ pub(crate) fn say(error: &clap::Error) -> Exit {
     Exit::Failed
 }
 
-/// The text without what a terminal would obey, and without the passwords of these words.
+/// The text without control characters for the terminal, and without the passwords in these words.
 fn safe(text: &str, words: &[String]) -> String {
     let mut text = Cow::Borrowed(text);
     for secret in words.iter().filter_map(|word| secret(word)) {
@@ -48,7 +48,7 @@ fn safe(text: &str, words: &[String]) -> String {
         let mut kept = parts.next().unwrap_or_default().to_owned();
         for part in parts {
             kept += SCHEME;
-            // It may have been cut, as at a `=`.
+            // The word may be cut, for example at a `=`.
             let same = part.char_indices().zip(secret.chars());
             let same = same.take_while(|((_, one), other)| one == other).last();
             let end = same.map(|((at, last), _)| at + last.len_utf8());
@@ -86,7 +86,7 @@ mod tests {
                 "error: unexpected argument 'redis://:hunter2@host' found\n",
                 "error: unexpected argument 'redis://***@host' found\n",
             ),
-            // What clap takes for the name of an option ends at its `=`.
+            // For clap, the name of an option ends at its `=`.
             (
                 "--redis://me:hun=ter2@host",
                 "'--redis://me:hun' (redis://, rediss://)",

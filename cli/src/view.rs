@@ -1,4 +1,4 @@
-//! A lock as it is shown: to a person, or as JSON.
+//! A lock as the program shows it: to a person, or as JSON.
 
 use std::{fmt::Write as _, time::Duration};
 
@@ -12,11 +12,11 @@ use crate::text::{cut, printable};
 pub(crate) struct LockView {
     pub(crate) key: String,
     pub(crate) mode: &'static str,
-    /// How many holders there are.
+    /// The number of holders.
     pub(crate) holder_count: u64,
-    /// Some of them.
+    /// The holders that are shown, which may be fewer.
     pub(crate) holders: Vec<HolderView>,
-    /// `None` without an expiry.
+    /// The time until the lease expires; `None` without an expiry.
     pub(crate) lease_left_ms: Option<u64>,
     pub(crate) held_for_ms: Option<u64>,
     pub(crate) token: Option<u64>,
@@ -27,10 +27,10 @@ pub(crate) struct LockView {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct HolderView {
     pub(crate) hold_id: String,
-    /// The call graph; `None` where another program has written something else.
+    /// The call graph; `None` if another program wrote something else.
     pub(crate) owner: Option<String>,
     pub(crate) depth: u64,
-    /// Of a reader.
+    /// The time until the lease of a reader expires.
     pub(crate) lease_left_ms: Option<u64>,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct WaitingView {
     pub(crate) mode: &'static str,
     pub(crate) holds: Vec<String>,
     pub(crate) alive: bool,
-    /// For how long it counts as alive if it does not ask again.
+    /// The time for which the process counts as alive if it does not ask again.
     pub(crate) alive_for_ms: Option<u64>,
 }
 
@@ -65,12 +65,12 @@ impl LockView {
         }
     }
 
-    /// Of the first holder; 0 without one.
+    /// The depth of the first holder; 0 if there is none.
     pub(crate) fn depth(&self) -> u64 {
         self.holders.first().map_or(0, |holder| holder.depth)
     }
 
-    /// Who holds it, in a few letters; of several the first, and how many more there are.
+    /// A short name for the holders: the first of them, and how many more there are.
     pub(crate) fn owner(&self) -> String {
         let Some(first) = self.holders.first() else {
             return "-".to_owned();
@@ -78,7 +78,7 @@ impl LockView {
         let name = first.owner.as_deref().unwrap_or(&first.hold_id);
         let mut text = cut(&printable(name), 8).to_owned();
         if self.holder_count > 1 {
-            // Into a string it cannot fail.
+            // Writing into a string cannot fail.
             let _ = write!(text, " +{}", self.holder_count - 1);
         }
         text
@@ -128,7 +128,7 @@ fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// A span in a few letters: `850ms`, `29.3s`, `4m05s`, `3h20m`, `12d03h`.
+/// A short form of a time span: `850ms`, `29.3s`, `4m05s`, `3h20m`, `12d03h`.
 pub(crate) fn short(millis: u64) -> String {
     let seconds = millis / 1_000;
     match seconds {

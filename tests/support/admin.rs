@@ -1,26 +1,26 @@
 //! One command to a server without any client library in between.
 //!
-//! A library greets the server first (HELLO, CLIENT SETINFO) and may ping it; what is asked here
-//! sends the one command and nothing else, so that counting commands stays exact.
+//! A library greets the server first (HELLO, CLIENT SETINFO) and may ping it. This module
+//! sends the one command and nothing else, so that counts of commands stay exact.
 
 use std::io;
 use std::path::Path;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 
-/// Where a server is asked, and the password of its default user.
+/// The address of a server for commands, and the password of its default user.
 #[derive(Debug)]
 pub struct Admin<'a> {
     /// The server's unix socket.
     pub socket: &'a Path,
-    /// Sent with AUTH before the command, where there is one.
+    /// The password for AUTH before the command, if there is one.
     pub password: Option<&'a str>,
 }
 
 impl Admin<'_> {
-    /// Sends `command` (words without spaces in them) on a new connection; the answer as text.
+    /// Sends `command` (words without spaces in them) on a new connection. Returns the answer as text.
     ///
-    /// An array, with the arrays in it, is one line for each element. An error answer is an `Err`.
+    /// An array, with the arrays in it, has one line for each element. An error answer is an `Err`.
     pub async fn call(&self, command: &str) -> io::Result<String> {
         let mut stream = BufReader::new(UnixStream::connect(self.socket).await?);
         if let Some(password) = self.password {
@@ -61,7 +61,7 @@ async fn bulk(stream: &mut BufReader<UnixStream>, length: &str) -> io::Result<St
     String::from_utf8(text).map_err(io::Error::other)
 }
 
-/// Whether a connection was closed before anything was answered.
+/// Whether a connection was closed before any answer.
 pub fn was_closed(error: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
     matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof)

@@ -32,7 +32,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 const ROLE: &str = "REENTRY_TEST_ROLE";
 
-/// Sets what a role says apart from what the test harness prints on the same output.
+/// Separates what a role says from what the test harness prints on the same output.
 const MARK: &str = "@@ ";
 
 /// A role running in another process. Killed on drop, and when the test process dies.
@@ -50,7 +50,7 @@ impl Child {
     /// `module` is the `module_path!()` of that test. What the role prints on standard error shows
     /// up with the parent's.
     pub fn spawn(module: &str, role: &str, variables: &[(&str, &str)]) -> Child {
-        // The harness names its tests without the binary, with which a module path begins.
+        // The harness names its tests without the binary, but a module path begins with it.
         let test = match module.split_once("::") {
             Some((_, module)) => format!("{module}::{role}"),
             None => role.to_owned(),
@@ -64,7 +64,7 @@ impl Child {
         Child::run(role, &mut command)
     }
 
-    /// Starts a program that is no role, and what it prints is read as that of one.
+    /// Starts a program that is no role, and reads its output like that of a role.
     pub fn run(name: &str, command: &mut Command) -> Child {
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut process = Process::spawn(command, None).expect("the program to start");
@@ -127,7 +127,7 @@ impl Child {
         writeln!(self.orders, "{order}").expect("the role to listen");
     }
 
-    /// Waits until the role has come to its own end; whether it ended well.
+    /// Waits for the end of the role. Returns whether it ended well.
     pub async fn finished(&mut self) -> bool {
         let Child {
             role,
@@ -147,43 +147,43 @@ impl Child {
         .await
     }
 
-    /// SIGKILL, and waits until it is gone.
+    /// Sends SIGKILL, and waits until the role is gone.
     pub fn sigkill(&mut self) {
         self.process.kill();
     }
 
-    /// SIGTERM.
+    /// Sends SIGTERM.
     pub fn sigterm(&self) {
         self.process.terminate();
     }
 
-    /// SIGINT to all processes of its group, as Ctrl-C in a terminal. It leads a group of its own.
+    /// Sends SIGINT to all processes of the role's group, as Ctrl-C in a terminal does. The role leads its group.
     pub fn ctrl_c(&self) {
         self.process.interrupt_group();
     }
 
-    /// SIGSTOP, and waits until it has taken effect.
+    /// Sends SIGSTOP, and waits until it has taken effect.
     pub fn sigstop(&self) {
         self.process.pause();
     }
 
-    /// SIGCONT.
+    /// Sends SIGCONT.
     pub fn sigcont(&self) {
         self.process.resume();
     }
 }
 
-/// What a role has of its parent.
+/// The side of a role: its orders and its variables.
 #[derive(Debug)]
 pub struct Role(());
 
-/// The role, if this process was started to play `name`; `None` in an ordinary test run.
+/// The role, if this process was started to run `name`; `None` in an ordinary test run.
 pub fn role(name: &str) -> Option<Role> {
     (std::env::var(ROLE).ok()? == name).then_some(Role(()))
 }
 
 impl Role {
-    /// Says a line to the parent. Past the capture of output, and flushed at once.
+    /// Says a line to the parent. It bypasses the capture of output, and is flushed at once.
     pub fn say(&self, words: impl Display) {
         let mut output = std::io::stdout().lock();
         writeln!(output, "\n{MARK}{words}").expect("a parent that listens");

@@ -1,12 +1,12 @@
-//! The well-known reentrant lock on a Redis hash, as other programs speak it.
+//! The well-known reentrant lock on a Redis hash, as other programs use it.
 //!
 //! A hash under the lock's name maps a holder (`<uuid>:<thread>`) to its depth; the hash's expiry
-//! is the lease. Written here for the tests, so that they check against a second implementation.
+//! is the lease. It is written anew for the tests, so that they check against a second implementation.
 
 use redis::aio::ConnectionLike;
 use redis::cmd;
 
-/// KEYS: lock. ARGV: holder, TTL in ms. Nil when taken or re-entered, else what is left in ms.
+/// KEYS: lock. ARGV: holder, TTL in ms. Returns nil when taken or re-entered, else the rest of the lease in ms.
 const LOCK: &str = "
 local lock, holder, ttl = KEYS[1], ARGV[1], ARGV[2]
 local free = redis.call('EXISTS', lock) == 0
@@ -18,7 +18,7 @@ end
 return redis.call('PTTL', lock)
 ";
 
-/// KEYS: lock. ARGV: holder, TTL in ms. Nil when not the holder, 0 while still held, 1 when freed.
+/// KEYS: lock. ARGV: holder, TTL in ms. Returns nil when not the holder, 0 while still held, 1 when freed.
 const UNLOCK: &str = "
 local lock, holder, ttl = KEYS[1], ARGV[1], ARGV[2]
 if redis.call('HEXISTS', lock, holder) == 0 then
@@ -32,7 +32,7 @@ redis.call('DEL', lock)
 return 1
 ";
 
-/// What [`classic_unlock`] did.
+/// The result of [`classic_unlock`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unlocked {
     /// The holder did not have the lock; nothing was changed.
@@ -43,9 +43,9 @@ pub enum Unlocked {
     Freed,
 }
 
-/// Takes or re-enters the lock: `None`. Held by another program: what is left of the lease in ms.
+/// Takes or re-enters the lock, and returns `None`. If another program holds it, returns the rest of its lease in ms.
 ///
-/// The rest is -1 for a lock without expiry, as PTTL says it.
+/// The rest is -1 for a lock without expiry, as in PTTL.
 pub async fn classic_lock(
     connection: &mut impl ConnectionLike,
     key: &str,

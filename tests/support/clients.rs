@@ -1,6 +1,6 @@
 //! The connections of the crate, as a server sees them.
 //!
-//! All of them are subscribed to something: those for commands to the messages to all processes, an inbox to its own.
+//! Each of them has a subscription: a connection for commands to the messages to all processes, an inbox to its own.
 
 use super::server::RedisServer;
 use super::wait::{DEADLINE, eventually};
@@ -10,7 +10,7 @@ use redis::cmd;
 pub const TO_ALL: &str = "reentry:inbox:all";
 
 impl RedisServer {
-    /// The inboxes that are open.
+    /// The channels of the open inboxes.
     pub async fn subscriptions(&self) -> Vec<String> {
         let mut connection = self.connection().await;
         let channels = cmd("PUBSUB").arg("CHANNELS").to_owned();
@@ -20,7 +20,7 @@ impl RedisServer {
         channels
     }
 
-    /// How many connections for commands listen to the messages to all processes.
+    /// The number of connections for commands that listen to the messages to all processes.
     pub async fn listeners(&self) -> usize {
         let mut connection = self.connection().await;
         let counts = cmd("PUBSUB").arg("NUMSUB").arg(TO_ALL).to_owned();
@@ -29,13 +29,13 @@ impl RedisServer {
         count
     }
 
-    /// Waits until so many do.
+    /// Waits until this number of connections listens.
     pub async fn until_listening(&self, count: usize) {
         let listens = async || self.listeners().await == count;
         eventually(DEADLINE, "each process listens", listens).await;
     }
 
-    /// Ends the connections of the inboxes. Returns how many there were.
+    /// Ends the connections of the inboxes. Returns their number.
     pub async fn kill_inboxes(&self) -> usize {
         self.kill(|client| !runs_scripts(client)).await
     }

@@ -13,24 +13,24 @@ use std::time::Duration;
 use tokio::time::timeout;
 use view::View;
 
-/// How many slots there are.
+/// The number of slots.
 pub const SLOTS: u16 = 16_384;
 
 const PRIMARIES: usize = 3;
 
-/// How long a failover may take, and everything else for which the nodes have to hear of each other.
+/// The time limit for a failover, and for everything else for which the nodes need news of each other.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A replica that was told to take over gives up after five seconds without the votes, and has to be
 /// told again.
 const ATTEMPT: Duration = Duration::from_secs(6);
 
-/// How a cluster is started.
+/// The options of a cluster.
 #[derive(Clone, Copy, Debug)]
 pub struct Config<'a> {
-    /// Further options of every node. A `--requirepass` is also what the replicas say.
+    /// Further options of every node. The replicas also use a `--requirepass` as their own password.
     pub nodes: &'a [&'a str],
-    /// After this silence the nodes take one of them for failing.
+    /// The silence after which the nodes consider one of them as failing.
     pub node_timeout: Duration,
 }
 
@@ -49,11 +49,11 @@ impl Default for Config<'_> {
 /// that comes back remembers the cluster, but has no data until it is a replica.
 #[derive(Debug)]
 pub struct Cluster {
-    /// At the start the primaries in the order of their slots, then their replicas in the same order.
+    /// The nodes: at the start the primaries in the order of their slots, then their replicas in the same order.
     pub nodes: Vec<RedisServer>,
     pub(super) ids: Vec<String>,
     pub(super) password: Option<String>,
-    /// Of the keys that were asked for.
+    /// The slots of the keys that were asked for.
     slots: Mutex<HashMap<String, u16>>,
 }
 
@@ -96,7 +96,7 @@ impl Cluster {
         addresses.join(",")
     }
 
-    /// The slot of a key, which a server is asked once.
+    /// The slot of a key. A server is asked once for each key.
     pub async fn slot_of(&self, key: &str) -> u16 {
         if let Some(&slot) = self.slots().get(key) {
             return slot;
@@ -134,7 +134,7 @@ impl Cluster {
         owner
     }
 
-    /// A replica of the node, which is a primary.
+    /// A replica of the node. The node must be a primary.
     pub async fn replica_of(&self, primary: usize) -> usize {
         let view = View::of(&self.nodes[primary]).await.expect("its view");
         let replica = view.replica_of(&self.ids[primary]).expect("a replica");
@@ -186,7 +186,7 @@ impl Cluster {
 
     /// Makes a cluster of nodes that do not know each other.
     async fn join(&self) {
-        // Only a node that knows no other one can be given an epoch.
+        // Only a node that knows no other node can be given an epoch.
         for (place, node) in self.nodes.iter().enumerate() {
             let epoch = place + 1;
             node.ask(&format!("CLUSTER SET-CONFIG-EPOCH {epoch}")).await;
@@ -195,7 +195,7 @@ impl Cluster {
             let start = |place: usize| place * usize::from(SLOTS) / PRIMARIES;
             add_slots(node, start(place)..start(place + 1)).await;
         }
-        // All pairs, since hearing of a node from another one takes longer.
+        // All pairs meet, since nodes learn of each other more slowly through others.
         for (place, node) in self.nodes.iter().enumerate() {
             for other in &self.nodes[place + 1..] {
                 let meet = format!("CLUSTER MEET 127.0.0.1 {}", other.port());
@@ -214,7 +214,7 @@ impl Cluster {
         }
     }
 
-    /// Waits until all nodes that run agree on an owner of the slot that is meant. Returns which.
+    /// Waits until all nodes that run agree on a suitable owner of the slot. Returns which.
     pub(super) async fn until_owner(&self, slot: u16, is_meant: impl Fn(usize) -> bool) -> usize {
         let mut owner = None;
         let agreed = async || {
@@ -225,7 +225,7 @@ impl Cluster {
         owner.expect("the owner that was agreed on")
     }
 
-    /// The node that has the slot in the view of every node that runs.
+    /// The node that has the slot in the view of every running node.
     async fn agreed_owner(&self, slot: u16) -> Option<usize> {
         let views = self.views().await?;
         let owner = views.first()?.owner_of(slot)?;
@@ -233,7 +233,7 @@ impl Cluster {
         if agreed { self.place(owner) } else { None }
     }
 
-    /// The views of all nodes that run, if all answer.
+    /// The views of all running nodes, if all answer.
     async fn views(&self) -> Option<Vec<View>> {
         let running = self.running();
         let views = join_all(running.into_iter().map(View::of)).await;
@@ -256,7 +256,7 @@ impl Cluster {
     }
 }
 
-/// A cluster of one node, which has all slots. It takes two seconds, as any cluster does.
+/// A cluster of one node, which has all slots. Its start takes two seconds, like that of any cluster.
 pub async fn alone() -> RedisServer {
     let node = RedisServer::start_as(Kind::ClusterNode, &["--cluster-enabled", "yes"]).await;
     add_slots(&node, 0..usize::from(SLOTS)).await;
@@ -265,7 +265,7 @@ pub async fn alone() -> RedisServer {
     node
 }
 
-/// One command without the client library has 64 KiB at most.
+/// The size limit of a command without the client library is 64 KiB.
 async fn add_slots(node: &RedisServer, slots: Range<usize>) {
     let slots: Vec<_> = slots.map(|slot| slot.to_string()).collect();
     for slots in slots.chunks(8_192) {
@@ -274,7 +274,7 @@ async fn add_slots(node: &RedisServer, slots: Range<usize>) {
     }
 }
 
-/// Whether the node says that every slot is served.
+/// Whether the node says that all slots are served.
 async fn is_well(node: &RedisServer) -> bool {
     let info = node.try_ask("CLUSTER INFO").await.unwrap_or_default();
     let has = |line: &str| info.lines().any(|it| it.trim_end() == line);

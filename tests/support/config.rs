@@ -1,8 +1,8 @@
-//! The file from which a server starts.
+//! The configuration file of a server.
 
 use std::path::Path;
 
-/// What every server is told, before what a test adds.
+/// The options of every server, before those of a test.
 const COMMON: [&str; 10] = [
     "--bind",
     "127.0.0.1",
@@ -16,7 +16,7 @@ const COMMON: [&str; 10] = [
     "no",
 ];
 
-/// The text of the file. Of an option that comes twice, the later one counts.
+/// The text of the file. If an option is there twice, the later one counts.
 pub fn text(dir: &Path, socket: &Path, listen: &[String], further: &[&str]) -> String {
     let (dir, socket) = (dir.to_str(), socket.to_str());
     let places = [

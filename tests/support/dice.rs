@@ -1,4 +1,4 @@
-//! Chance that can be repeated.
+//! Repeatable random numbers.
 
 /// Numbers that look random and are the same in every run (Knuth's MMIX).
 #[derive(Debug)]

@@ -1,13 +1,13 @@
-//! What locks have left in a server.
+//! The keys that locks have left in a server.
 
 use super::server::RedisServer;
 use redis::AsyncCommands;
 
-/// The least score of a tombstone in a line.
+/// The minimum score of a tombstone in a queue.
 const TOMBSTONES: &str = "4503599627370496";
 
 impl RedisServer {
-    /// How many tombstones there are: holds that ended while an acquire of theirs was unanswered.
+    /// The number of tombstones: holds that ended while an acquire of theirs was unanswered.
     pub async fn tombstones(&self) -> usize {
         let mut connection = self.connection().await;
         let lines: Vec<String> = connection.keys("reentry:queue:*").await.expect("keys");
@@ -19,7 +19,7 @@ impl RedisServer {
         count
     }
 
-    /// The keys but for lines in which nothing stands but tombstones.
+    /// All keys, except queues with nothing but tombstones.
     pub async fn leftovers(&self) -> Vec<String> {
         let mut connection = self.connection().await;
         let keys: Vec<String> = connection.keys("*").await.expect("keys");

@@ -1,10 +1,10 @@
-//! How much a server is asked, from `INFO stats`.
+//! The load of a server, from `INFO stats`.
 
 use std::time::{Duration, Instant};
 
 use super::server::RedisServer;
 
-/// What servers have been asked since some instant.
+/// The load of servers since some instant.
 #[derive(Debug)]
 pub struct Load {
     since: Instant,
@@ -13,8 +13,8 @@ pub struct Load {
 }
 
 impl Load {
-    /// What these servers have been asked so far: connections that were accepted, and commands, those that were refused
-    /// among them. To ask for it is a connection and a command of each.
+    /// The load of these servers so far: accepted connections, and commands, including rejected ones.
+    /// This question costs one connection and one command of each server.
     pub async fn of(servers: &[&RedisServer]) -> Load {
         let (mut connections, mut commands) = (0, 0);
         for server in servers {
@@ -33,7 +33,7 @@ impl Load {
         }
     }
 
-    /// Connections and commands since then, and how long that is.
+    /// The connections and commands since then, and the time since then.
     pub async fn so_far(&self, servers: &[&RedisServer]) -> (u64, u64, Duration) {
         let now = Load::of(servers).await;
         (
@@ -44,7 +44,7 @@ impl Load {
     }
 }
 
-/// Asserts that something has happened at most so many times a second, and `more` at the beginning.
+/// Asserts a maximum number of events a second, with `more` at the beginning.
 pub fn assert_rate(what: &str, count: u64, per_second: u64, length: Duration, more: u64) {
     let most = more + per_second * (length.as_secs() + 1);
     assert!(count <= most, "{count} {what} in {length:?}");

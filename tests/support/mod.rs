@@ -1,6 +1,6 @@
-//! What the integration tests stand on: real servers, a misbehaving network, other processes.
+//! The support of the integration tests: real servers, a misbehaving network, other processes.
 //!
-//! Every test binary that needs servers mounts this and uses a part of it. The rules all of it keeps: a
+//! Every test binary that needs servers mounts this module and uses a part of it. All parts keep these rules: a
 //! test owns its server, its proxy and its children, and they die with it, even when the test
 //! process is killed; nothing waits for a fixed time, and no wait is without a deadline.
 //!
@@ -8,27 +8,27 @@
 //! |---|---|
 //! | `server` | [`RedisServer`]: a `redis-server` of the test's own |
 //! | `clients` | the connections of the crate to that server, and their ends |
-//! | `leftovers` | what locks have left in that server |
-//! | `replication` | whether a replica is linked, and cutting it off |
+//! | `leftovers` | the keys that locks have left in that server |
+//! | `replication` | whether a replica is linked, and how it is cut off |
 //! | `sentinel` | [`SentinelSet`]: a primary, its replicas, and the sentinels that fail over |
 //! | `cluster` | [`Cluster`]: primaries that share the slots, with replicas, and their failovers |
 //! | `resharding` | a slot of a cluster goes to another primary, step by step |
-//! | `stats` | which commands that server has executed |
-//! | `errors` | with which errors it has answered |
-//! | `load` | [`Load`]: how many connections and commands it has had |
-//! | `tls` | [`TlsRedisServer`]: the same behind TLS, with certificates of its own |
+//! | `stats` | the commands that the server has executed |
+//! | `errors` | the errors with which it has answered |
+//! | `load` | [`Load`]: the number of its connections and commands |
+//! | `tls` | [`TlsRedisServer`]: a server behind TLS, with certificates of its own |
 //! | `stepped` | [`SteppedServer`]: a server whose clock can be stepped |
 //! | `proxy` | [`Proxy`]: cuts, delays, holds back and loses bytes on the way |
 //! | `child` | [`Child`]: a part of the test, or a program, in a process of its own, to be killed, stopped or asked to end |
 //! | `classic` | the well-known lock and unlock scripts, as other programs use them |
-//! | `dice` | chance that can be repeated |
+//! | `dice` | repeatable random numbers |
 //! | `wait` | [`eventually`] and [`within`] |
 //! | `stores` | [`on_both_stores`]: one case over both stores; [`connect`], [`Section`], [`depths`], [`waiters`] |
 //! | `rig` | [`Rig`]: a server, a proxy before it, and locks that go through the proxy |
 //! | `sweep` | dropping a future after its n-th poll, for every n |
 //! | `turns` | several processes at one lock, and the [`Turns`] of their waiters |
-//! | `trio` | [`Trio`]: three of them, one of which has a waiter that leaves |
-//! | `process`, `ports`, `admin`, `config`, `program` | what the others are made of |
+//! | `trio` | [`Trio`]: three processes at one lock, one of which has a waiter that leaves |
+//! | `process`, `ports`, `admin`, `config`, `program` | the parts of the others |
 
 #![allow(
     dead_code,

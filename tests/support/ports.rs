@@ -1,4 +1,4 @@
-//! Ports that stay ours, also while the server behind them is down.
+//! Ports that stay reserved, even while the server behind them is down.
 
 use rustix::fs::{FlockOperation, flock};
 use std::collections::hash_map::RandomState;
@@ -8,12 +8,12 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::ops::Range;
 use std::path::Path;
 
-/// Below the range from which the kernel picks ports for outgoing connections. A port from that
+/// A range below the one from which the kernel picks ports for outgoing connections. A port from that
 /// range could be taken by any client while its server restarts, and a client that reconnects to
 /// a server that is down could even be connected to itself.
 const RANGE: Range<u16> = 15_000..32_000;
 
-/// How far above its port a node of a cluster listens for the other nodes.
+/// The distance from the port of a node to its port for the other nodes of the cluster.
 const BUS: u16 = 10_000;
 
 /// A port on 127.0.0.1 which no other test takes for as long as this value lives.

@@ -1,4 +1,4 @@
-//! A process that lives no longer than its test.
+//! A process that does not outlive its test.
 
 use rustix::io::retry_on_intr;
 use rustix::process::{
@@ -10,7 +10,7 @@ use std::{fs, io};
 
 /// A process started by a test: killed on drop, and also when the test process itself is killed.
 ///
-/// The latter is the work of its *tether*, a shell that reads from a pipe whose other end only the
+/// The latter is done by its *tether*, a shell that reads from a pipe whose other end only the
 /// test process has; when that end closes, the shell kills the process.
 #[derive(Debug)]
 pub struct Process {
@@ -18,7 +18,7 @@ pub struct Process {
     tether: Child,
 }
 
-/// `$0` is the process, and its group if it leads one, `$1` its folder; signals to the whole group
+/// `$0` is the process, and its group if it leads one; `$1` is its folder. Signals to the whole group
 /// (Ctrl-C) must not end the tether first.
 const TETHER: &str =
     r#"trap "" INT TERM HUP; read -r _; kill -9 "-$0"; kill -9 "$0"; rm -rf -- "$1""#;
@@ -49,7 +49,7 @@ impl Process {
         self.child.id()
     }
 
-    /// How it ended, if it has.
+    /// The exit status, if the process has ended.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         let status = self.child.try_wait().expect("a process that is our child");
         if status.is_some() {
@@ -58,30 +58,31 @@ impl Process {
         status
     }
 
-    /// SIGKILL, also to its group if it leads one, and waits until it is gone. Does nothing if it has ended before.
+    /// Sends SIGKILL to the process, and to its group if it leads one, and waits for its end. Does nothing if it has
+    /// ended.
     pub fn kill(&mut self) {
         let now = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         if waitid(WaitId::Pid(self.rustix_pid()), now).is_ok_and(|ended| ended.is_none()) {
-            // Most lead none.
+            // Most processes lead no group.
             let _ = kill_process_group(self.rustix_pid(), Signal::KILL);
         }
         self.child.kill().expect("SIGKILL to our child");
-        // Between the two: this process may be killed as well, and what was waited for may have lent its id to another.
+        // The order matters: this process may be killed as well, and after the wait another process may have the id.
         self.untie();
         self.child.wait().expect("our child to end");
     }
 
-    /// SIGTERM.
+    /// Sends SIGTERM.
     pub fn terminate(&self) {
         self.signal(Signal::TERM);
     }
 
-    /// SIGINT to its group, which it leads.
+    /// Sends SIGINT to its group, which it leads.
     pub fn interrupt_group(&self) {
         kill_process_group(self.rustix_pid(), Signal::INT).expect("a signal to our child's group");
     }
 
-    /// SIGSTOP, and waits until it has taken effect.
+    /// Sends SIGSTOP, and waits until it has taken effect.
     pub fn pause(&self) {
         self.signal(Signal::STOP);
         let options = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
@@ -89,24 +90,24 @@ impl Process {
             .expect("our child to stop");
     }
 
-    /// SIGCONT.
+    /// Sends SIGCONT.
     pub fn resume(&self) {
         self.signal(Signal::CONT);
     }
 
-    /// What the kernel says of it, where there is a `/proc`.
+    /// The kernel's state of the process, where there is a `/proc`.
     pub fn state(&self) -> Option<String> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).ok()?;
         let state = status.lines().find(|line| line.starts_with("State:"))?;
         Some(state.to_owned())
     }
 
-    /// Its standard output, if it was piped and not taken before.
+    /// The standard output, if it was piped and not taken before.
     pub fn take_stdout(&mut self) -> Option<ChildStdout> {
         self.child.stdout.take()
     }
 
-    /// Its standard input, if it was piped and not taken before.
+    /// The standard input, if it was piped and not taken before.
     pub fn take_stdin(&mut self) -> Option<ChildStdin> {
         self.child.stdin.take()
     }

@@ -1,12 +1,12 @@
-//! Which program is started as the server.
+//! The program that is started as the server.
 
 use std::path::PathBuf;
 
 /// The variable that names the server program of all tests.
 const VARIABLE: &str = "REENTRY_SERVER";
 
-/// The server program: what `REENTRY_SERVER` names, or that of this machine, which is Redis, or
-/// Valkey, which speaks the same.
+/// The server program: the one that `REENTRY_SERVER` names, or that of this machine, which is Redis, or
+/// Valkey, which speaks the same protocol.
 ///
 /// # Panics
 ///

@@ -5,7 +5,7 @@
 //!        ◀── ToClient ──       ◀── ToClient ──
 //! ```
 //!
-//! What passes is handled in *chunks*: what one read returned. A small request or answer comes in
+//! Bytes are handled in *chunks*: a chunk is what one read returned. A small request or answer comes in
 //! one chunk; a client that pipelines may put several into one. The proxy runs on a thread of its
 //! own and goes on while the test's runtime is blocked or gone.
 
@@ -33,7 +33,7 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Starts a proxy for the server on this port of 127.0.0.1. It needs not be up yet.
+    /// Starts a proxy for the server on this port of 127.0.0.1. The server may still be down.
     pub fn start(target: u16) -> Proxy {
         let target = SocketAddr::from((Ipv4Addr::LOCALHOST, target));
         let state = Arc::new(watch::Sender::new(State::default()));
@@ -68,7 +68,7 @@ impl Proxy {
         self.port.number
     }
 
-    /// Keeps back whatever passes in this direction from now on, on every connection, new ones
+    /// Holds back whatever passes in this direction from now on, on every connection, new ones
     /// too, and the end of a connection likewise.
     ///
     /// Held requests outlive their client: when it has hung up or was cut off by
@@ -77,7 +77,7 @@ impl Proxy {
         self.set_mode(direction, Mode::Hold);
     }
 
-    /// Keeps back what passes on the connections of this moment; later ones are not touched.
+    /// Holds back what passes on the connections of this moment. Later connections are not affected.
     pub fn hold_present(&self, direction: Direction) {
         self.state.send_modify(|state| {
             for link in state.links.values_mut() {
@@ -96,7 +96,7 @@ impl Proxy {
         });
     }
 
-    /// Delivers everything this much later than it came. Zero ends it.
+    /// Delivers everything this much later than it came. Zero ends the delay.
     pub fn delay(&self, direction: Direction, by: Duration) {
         self.state.send_modify(|state| state.delays[direction] = by);
     }
@@ -104,7 +104,7 @@ impl Proxy {
     /// From now on connections are accepted and stay open, but nothing passes either way; what
     /// comes is lost, and no end of a connection is told to the other side.
     ///
-    /// End it by [`heal`](Self::heal), and by a cut: the streams have gaps.
+    /// [`heal`](Self::heal) or a cut ends it: the streams have gaps.
     pub fn blackhole(&self) {
         self.set_mode(Direction::ToServer, Mode::Lose);
         self.set_mode(Direction::ToClient, Mode::Lose);
@@ -113,7 +113,7 @@ impl Proxy {
     /// From now on nothing passes either way on the connections of this moment, and no end of one is
     /// told to the other side, as when a machine has vanished; later ones are not touched.
     ///
-    /// They stay so until [`cut_frozen`](Self::cut_frozen); no other cut touches them.
+    /// They stay so until [`cut_frozen`](Self::cut_frozen). No other cut affects them.
     pub fn freeze_present(&self) {
         self.state
             .send_modify(|state| state.links.values_mut().for_each(Link::freeze));

@@ -1,14 +1,14 @@
 //! Replication between two servers, and how it is cut.
 //!
-//! To let a replica lag, [`pause`](RedisServer::pause) it. What its primary sends meanwhile lies in
-//! the socket, and the replica executes it when it is resumed, even if the primary is dead by then.
+//! To let a replica lag, [`pause`](RedisServer::pause) it. The commands that its primary sends in the meantime stay in
+//! the socket, and the replica executes them when it is resumed, even if the primary is dead by then.
 //! So a paused replica loses no writes. To lose them, use
 //! [`cut_replication`](RedisServer::cut_replication) before the writes, and then kill the primary.
 
 use super::server::RedisServer;
 use super::wait::{DEADLINE, eventually};
 
-/// What nodes that replicate are told: a full copy begins at once, and goes through a file, so that
+/// The options of nodes that replicate: a full copy begins at once, and goes through a file, so that
 /// several replicas share one.
 pub(super) const PROMPT: [&str; 6] = [
     "--repl-diskless-sync",
@@ -20,20 +20,20 @@ pub(super) const PROMPT: [&str; 6] = [
 ];
 
 impl RedisServer {
-    /// Whether it says that it is a primary.
+    /// Whether the server says that it is a primary.
     pub async fn is_primary(&self) -> bool {
         self.replication("role").await.as_deref() == Some("master")
     }
 
-    /// Whether it is a replica that is connected to its primary, and has its data.
+    /// Whether the server is a replica that is connected to its primary, and has its data.
     pub async fn is_linked(&self) -> bool {
         self.replication("master_link_status").await.as_deref() == Some("up")
     }
 
-    /// From now on no replica gets what is written here, and none can connect. The primary itself
+    /// From now on no replica receives what is written here, and none can connect. The primary itself
     /// goes on as before; sentinels and other nodes still see it well.
     ///
-    /// Ended by [`restore_replication`](Self::restore_replication), and by a restart.
+    /// The cut ends with [`restore_replication`](Self::restore_replication), and with a restart.
     pub async fn cut_replication(&self) {
         self.ask("ACL SETUSER default -psync -sync").await;
         self.ask("CLIENT KILL TYPE replica").await;

@@ -9,13 +9,13 @@ use reentry::{__admin::scripts, Locks, LocksBuilder};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The key that a rig is about.
+/// The key of a rig.
 pub const KEY: &str = "order:42";
 
-/// After this the crate takes a silent server for gone, in all tests on a rig.
+/// The silence after which the crate considers a server as gone, in all tests on a rig.
 pub const RESPONSE_TIMEOUT: Duration = Duration::from_millis(300);
 
-/// How a request is known on its way.
+/// The bytes that identify a request on its way.
 pub const EVALSHA: &[u8] = b"EVALSHA";
 
 /// Every way in which one request can go wrong and still come to an end.
@@ -32,7 +32,7 @@ pub const FAULTS: [Action; 7] = [
     Action::Twice,
 ];
 
-/// What a fault test stands on.
+/// The ground of a fault test.
 #[derive(Debug)]
 pub struct Rig {
     /// Locks whose requests pass the proxy; leases of a minute, far longer than a test.
@@ -44,17 +44,17 @@ pub struct Rig {
 }
 
 impl Rig {
-    /// All three, with leases that no test outlives.
+    /// Starts all three, with leases that no test outlives.
     pub async fn start() -> Rig {
         Rig::with_ttl(Duration::from_secs(60)).await
     }
 
-    /// The same with leases of this length.
+    /// Starts all three, with leases of this length.
     pub async fn with_ttl(ttl: Duration) -> Rig {
         Rig::build(|builder| builder.ttl(ttl)).await
     }
 
-    /// The same with options.
+    /// Starts all three, with options.
     pub async fn build(options: impl FnOnce(LocksBuilder) -> LocksBuilder) -> Rig {
         let server = RedisServer::start().await;
         let proxy = Proxy::start(server.port());
@@ -81,7 +81,7 @@ impl Rig {
         }
     }
 
-    /// The lock as it stands on the server, asked past the proxy: field and depth.
+    /// The fields and depths of the lock on the server, read past the proxy.
     pub async fn hash(&self) -> BTreeMap<String, u64> {
         let mut connection = self.server.connection().await;
         let fields: BTreeMap<String, String> = connection.hgetall(KEY).await.expect("the lock");
@@ -96,13 +96,13 @@ impl Rig {
         self.hash().await.into_values().sum()
     }
 
-    /// What is left of the lease on the server, in milliseconds as PTTL says it.
+    /// The rest of the lease on the server, in milliseconds as from PTTL.
     pub async fn pttl(&self) -> i64 {
         let mut connection = self.server.connection().await;
         connection.pttl(KEY).await.expect("the lease")
     }
 
-    /// How many scripts the server has executed.
+    /// The number of scripts that the server has executed.
     pub async fn executed(&self) -> u64 {
         let calls = self.server.commandstats().await;
         let count = |command: &str| calls.get(command).copied().unwrap_or(0);
@@ -121,7 +121,7 @@ impl Rig {
         eventually(DEADLINE, "the lock is free", free).await;
     }
 
-    /// Waits until the depth on the server is this one.
+    /// Waits until the depth on the server has this value.
     pub async fn until_depth(&self, depth: u64) {
         let reached = async || self.depth().await == depth;
         eventually(DEADLINE, &format!("the depth is {depth}"), reached).await;

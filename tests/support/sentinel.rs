@@ -10,19 +10,19 @@ use tokio::time::timeout;
 /// The name by which the sentinels know the primary.
 pub const NAME: &str = "orders";
 
-/// How long a failover may take. Sentinels that vote for each other vote again after twice the
+/// The time limit for a failover. Sentinels that vote for each other vote again after twice the
 /// failover timeout.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How a set is started.
+/// The options of a set.
 #[derive(Clone, Copy, Debug)]
 pub struct Config<'a> {
-    /// Further options of the nodes that hold data. A `--requirepass` among them is also what the
-    /// replicas and the sentinels say.
+    /// Further options of the nodes that hold data. The replicas and the sentinels also use a `--requirepass`
+    /// among them.
     pub nodes: &'a [&'a str],
-    /// Further options of the sentinels. A `--requirepass` is also what they say to each other.
+    /// Further options of the sentinels. They also use a `--requirepass` towards each other.
     pub sentinels: &'a [&'a str],
-    /// After this silence a sentinel takes a node for down.
+    /// The silence after which a sentinel considers a node as down.
     pub down_after: Duration,
     /// `failover-timeout` of the sentinels.
     pub failover_timeout: Duration,
@@ -42,16 +42,15 @@ impl Default for Config<'_> {
 /// One primary, two replicas and three sentinels, two of which have to agree on a failover.
 ///
 /// Each is a [`RedisServer`], to be stopped, shut down, paused and started again by itself. A node
-/// that comes back has the role that it had last, and a primary comes back without data. The
-/// sentinels make a replica of a primary that they have replaced about ten seconds after they see
-/// it again; until then it takes writes, and loses them.
+/// that comes back has the role that it had last, and a primary comes back without data. About ten seconds after the
+/// sentinels see a replaced primary again, they make it a replica. Until then it takes writes, and loses them.
 #[derive(Debug)]
 pub struct SentinelSet {
     /// The primary, which is the first at the start, and the replicas.
     pub nodes: Vec<RedisServer>,
     /// The sentinels.
     pub sentinels: Vec<RedisServer>,
-    /// The options of the sentinels but for which primary they watch.
+    /// The options of the sentinels, except the primary that they watch.
     options: Vec<String>,
 }
 
@@ -186,7 +185,7 @@ impl SentinelSet {
         RedisServer::start_as(Kind::Sentinel, &options).await
     }
 
-    /// Tells each sentinel of all others, which would otherwise take them some seconds.
+    /// Introduces each sentinel to all others. Without that it takes them some seconds.
     async fn introduce(&self) {
         let primary = match self.named().await {
             Some(primary) => self.nodes[primary].port(),
@@ -194,7 +193,7 @@ impl SentinelSet {
         };
         for sentinel in &self.sentinels {
             let (port, id) = (sentinel.port(), sentinel.ask("SENTINEL MYID").await);
-            // The two epochs are 0, so that it changes nothing but who is known.
+            // Both epochs are 0, so the message changes only who is known.
             let hello = format!("127.0.0.1,{port},{id},0,{NAME},127.0.0.1,{primary},0");
             let others = self.sentinels.iter().filter(|it| it.port() != port);
             for other in others {
@@ -205,7 +204,7 @@ impl SentinelSet {
         }
     }
 
-    /// The node that more than half of all sentinels name.
+    /// The node that more than half of the sentinels name.
     async fn named(&self) -> Option<usize> {
         let running = self.sentinels.iter().filter(|it| it.is_running());
         let named = join_all(running.map(|sentinel| self.named_by(sentinel))).await;
@@ -221,7 +220,7 @@ impl SentinelSet {
     }
 }
 
-/// The options of a sentinel but for which primary it watches.
+/// The options of a sentinel, except the primary that it watches.
 fn watching(config: &Config<'_>) -> Vec<String> {
     let mut options: Vec<_> = config.sentinels.iter().map(|&it| it.to_owned()).collect();
     let mut set = |option: &str, value: &str| {
@@ -237,7 +236,7 @@ fn watching(config: &Config<'_>) -> Vec<String> {
     options
 }
 
-/// Whether this sentinel sees so many replicas and other sentinels, and all of them well.
+/// Whether this sentinel sees this number of replicas and other sentinels, and all of them well.
 async fn sees(sentinel: &RedisServer, replicas: usize, others: usize) -> bool {
     let ask = async |what: &str| {
         let answer = sentinel.try_ask(&format!("SENTINEL {what} {NAME}")).await;

@@ -19,33 +19,33 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tokio::time::timeout;
 
-/// The file in the server's folder that it writes its log to.
+/// The log file in the server's folder.
 const LOG: &str = "redis.log";
 
-/// How long a server that may be down is asked.
+/// The time limit for a request to a server that may be down.
 const SOON: Duration = Duration::from_secs(2);
 
-/// What a server is, beside its options.
+/// The kind of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// It holds data: alone, or as a primary or a replica.
+    /// A server with data: by itself, or as a primary or a replica.
     Data,
-    /// It holds some slots of a cluster, and listens on a second port for the other nodes.
+    /// A node of a cluster. It has some slots, and listens on a second port for the other nodes.
     ClusterNode,
-    /// It watches primaries and replicas.
+    /// A sentinel. It watches primaries and replicas.
     Sentinel,
 }
 
 /// A `redis-server` on a port and in a folder of its own, without persistence.
 ///
-/// Its options stand in a file in that folder. What the server itself writes there (CONFIG REWRITE,
-/// and the state of a sentinel) holds over restarts.
+/// Its options are in a file in that folder. What the server itself writes there (CONFIG REWRITE,
+/// and the state of a sentinel) survives restarts.
 ///
 /// It is killed on drop and when the test process dies, and its folder is removed. The support
 /// itself talks to it over a unix socket, so that the TCP side carries nothing but the test.
 #[derive(Debug)]
 pub struct RedisServer {
-    // Fields drop in this order: the process must be gone before its port and its folder are.
+    // Fields drop in this order: the process must be gone before its port and its folder.
     process: Mutex<Option<Process>>,
     paused: AtomicBool,
     port: Port,
@@ -55,7 +55,7 @@ pub struct RedisServer {
     environment: Vec<(&'static str, PathBuf)>,
 }
 
-/// Why a server did not come up.
+/// The reason why a server did not start.
 enum NotUp {
     AddressInUse,
     Other(String),
@@ -73,7 +73,7 @@ impl RedisServer {
 
     /// Starts a server with further options, as on the command line: `&["--maxmemory", "2mb"]`.
     ///
-    /// A `--requirepass` is heeded by [`url`](Self::url) and everything else here.
+    /// A `--requirepass` is used by [`url`](Self::url) and everything else here.
     pub async fn start_with(config: &[&str]) -> RedisServer {
         RedisServer::start_as(Kind::Data, config).await
     }
@@ -140,7 +140,7 @@ impl RedisServer {
         self.port.number
     }
 
-    /// The server's own folder: `redis.log`, `dump.rdb` after a SAVE.
+    /// The server's own folder, with `redis.log`, and `dump.rdb` after a SAVE.
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }
@@ -150,18 +150,18 @@ impl RedisServer {
         format!("127.0.0.1:{}", self.port())
     }
 
-    /// What it has logged since it was started last.
+    /// The log since the last start.
     pub fn log(&self) -> String {
         fs::read_to_string(self.dir().join(LOG)).unwrap_or_default()
     }
 
-    /// Kills it (SIGKILL). What it had not saved is lost; the port stays reserved.
+    /// Kills the server (SIGKILL). Unsaved data is lost; the port stays reserved.
     pub fn stop(&self) {
         self.process().take();
         self.paused.store(false, Ordering::Relaxed);
     }
 
-    /// Asks it to end without saving, and waits until it has.
+    /// Tells the server to end without saving, and waits for its end.
     ///
     /// Since Redis 7.0 a primary first waits, for up to ten seconds, until its replicas have what it has.
     pub async fn shut_down(&self) {
@@ -172,7 +172,7 @@ impl RedisServer {
         self.stop();
     }
 
-    /// Whether it can answer: it was started, has not ended and is not paused.
+    /// Whether the server can answer: it was started, has not ended and is not paused.
     pub fn is_running(&self) -> bool {
         let mut process = self.process();
         let has_ended = |process: &mut Process| process.ended().is_some();
@@ -180,7 +180,7 @@ impl RedisServer {
         is_there && !self.paused.load(Ordering::Relaxed)
     }
 
-    /// Starts it again after [`stop`](Self::stop), with the data that lies in its folder.
+    /// Starts the server again after [`stop`](Self::stop), with the data in its folder.
     pub async fn start_again(&self) {
         assert!(self.process().is_none(), "the server is running");
         let end = Instant::now() + DEADLINE;
@@ -194,7 +194,7 @@ impl RedisServer {
         }
     }
 
-    /// Kills it and starts it anew on the same port without any data.
+    /// Kills the server and starts it anew on the same port without any data.
     pub async fn restart_empty(&self) {
         self.stop();
         for leftover in ["dump.rdb", "appendonlydir", "appendonly.aof"] {
@@ -209,7 +209,7 @@ impl RedisServer {
         self.start_again().await;
     }
 
-    /// Saves everything, kills it and starts it anew on the same port with its data.
+    /// Saves everything, kills the server and starts it anew on the same port with its data.
     pub async fn restart_with_data(&self) {
         self.ask("SAVE").await;
         self.stop();
@@ -221,18 +221,18 @@ impl RedisServer {
         self.process().as_ref().map(Process::pid)
     }
 
-    /// What the kernel says of the process, for messages.
+    /// The kernel's state of the process, for messages.
     pub fn state(&self) -> Option<String> {
         self.process().as_ref()?.state()
     }
 
-    /// SIGSTOP: connections stay open, nothing is answered.
+    /// Sends SIGSTOP: connections stay open, and nothing is answered.
     pub fn pause(&self) {
         self.process().as_ref().expect("a running server").pause();
         self.paused.store(true, Ordering::Relaxed);
     }
 
-    /// SIGCONT: everything that arrived meanwhile is executed now.
+    /// Sends SIGCONT: everything that arrived in the meantime is executed now.
     pub fn resume(&self) {
         self.process().as_ref().expect("a running server").resume();
         self.paused.store(false, Ordering::Relaxed);
@@ -267,13 +267,13 @@ impl RedisServer {
         self.ask("CONFIG RESETSTAT").await;
     }
 
-    /// What was called since `before`, without what this support sends itself (see `stats`).
+    /// The calls since `before`, without the commands of this support (see `stats`).
     pub async fn calls_since(&self, before: &Calls) -> Calls {
         stats::difference(before, &self.commandstats().await)
     }
 
-    /// One command without spaces in its words, sent bare; see [`Admin::call`]. A connection that is closed without an
-    /// answer, as CLIENT KILL closes all of them, is replaced.
+    /// Sends one command without spaces in its words, without a client library; see [`Admin::call`]. A connection that
+    /// is closed without an answer, for example by CLIENT KILL, is replaced.
     ///
     /// # Panics
     ///
@@ -289,7 +289,7 @@ impl RedisServer {
         }
     }
 
-    /// The same for a server that may be down or busy: no answer within two seconds is an error too.
+    /// Sends one command to a server that may be down or busy: no answer within two seconds is an error too.
     pub async fn try_ask(&self, command: &str) -> io::Result<String> {
         self.call(command, SOON).await
     }
@@ -305,7 +305,7 @@ impl RedisServer {
         answer.unwrap_or_else(|_| Err(io::Error::other(format!("no answer within {limit:?}"))))
     }
 
-    /// One attempt to run the process; up when it answers a PING.
+    /// Starts the process once. The server is up when it answers a PING.
     async fn run(&self) -> Result<(), NotUp> {
         *self.process() = Some(self.spawn());
         let end = Instant::now() + DEADLINE;
@@ -348,7 +348,7 @@ impl RedisServer {
         Process::spawn(&mut command, Some(self.dir())).expect("redis-server to start")
     }
 
-    /// Writes the file from which the server starts.
+    /// Writes the configuration file of the server.
     fn write_config(&self, listen: &[String], further: &[&str]) {
         let text = config::text(self.dir(), &self.socket(), listen, further);
         fs::write(self.config(), text).expect("a configuration file");
@@ -358,7 +358,7 @@ impl RedisServer {
         self.dir().join("redis.conf")
     }
 
-    /// The socket at which it listens beside its port.
+    /// The socket at which the server listens beside its port.
     pub fn socket(&self) -> PathBuf {
         self.dir().join("redis.sock")
     }
@@ -368,7 +368,7 @@ impl RedisServer {
     }
 }
 
-/// How a server listens unless it is told otherwise.
+/// The listening options of a server, unless it has others.
 fn plain(port: u16) -> Vec<String> {
     vec!["--port".to_owned(), port.to_string()]
 }

@@ -1,4 +1,4 @@
-//! Which commands a server has executed, from `INFO commandstats`.
+//! The commands that a server has executed, from `INFO commandstats`.
 //!
 //! Redis also counts what scripts call: one EVALSHA of a lock script shows as `evalsha` and as the
 //! `hincrby`, `pexpire` and so on that it ran.
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// Calls by command, named as the server names them: `evalsha`, `config|get`.
 pub type Calls = BTreeMap<String, u64>;
 
-/// What asking costs (INFO, CONFIG RESETSTAT, AUTH) and what every client says as it connects.
+/// The commands for these figures (INFO, CONFIG RESETSTAT, AUTH), and the greeting of every client.
 /// PING is not among them: nothing here sends it, so one that is counted was sent by the crate.
 /// The bare `config` and `client` are how servers before 7.0 count their subcommands.
 const LEFT_OUT: [&str; 9] = [
@@ -34,9 +34,9 @@ pub fn parse(info: &str) -> Calls {
         .collect()
 }
 
-/// What was called between two looks, commands that were not called left out.
+/// The calls between two looks, without commands that were not called.
 ///
-/// Leaves out too what the test support sends itself.
+/// Commands of the test support itself are left out too.
 pub fn difference(before: &Calls, after: &Calls) -> Calls {
     after
         .iter()

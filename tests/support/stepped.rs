@@ -9,18 +9,18 @@ use std::sync::Mutex;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tempfile::TempDir;
 
-/// How far the server's clock may be from where it was set, on a busy machine.
+/// The permitted distance of the server's clock from its setting, on a busy machine.
 const NEAR: Duration = Duration::from_secs(5);
 
-/// A server under libfaketime: its wall clock is that of this machine, moved by what was asked for. Its monotonic
-/// clock goes on as it is.
+/// A server under libfaketime: its wall clock is the machine's clock plus an offset. Its monotonic
+/// clock is unchanged.
 ///
 /// libfaketime does not get along with jemalloc, which most builds of the server have.
 #[derive(Debug)]
 pub struct SteppedServer {
-    /// The server: everything but its clock is as ever.
+    /// The server. Everything except its clock is as usual.
     pub server: RedisServer,
-    /// In milliseconds.
+    /// The offset in milliseconds.
     moved: Mutex<i64>,
 }
 
@@ -48,17 +48,17 @@ impl SteppedServer {
         }
     }
 
-    /// Sets its clock ahead by this time.
+    /// Sets the clock ahead by this time.
     pub async fn step_forward(&self, by: Duration) {
         self.step(by.as_millis() as i64).await;
     }
 
-    /// Sets its clock back by this time.
+    /// Sets the clock back by this time.
     pub async fn step_back(&self, by: Duration) {
         self.step(-(by.as_millis() as i64)).await;
     }
 
-    /// Returns when the server's own `TIME` shows it.
+    /// Returns when the server's own `TIME` shows the new time.
     async fn step(&self, millis: i64) {
         let moved = {
             let mut moved = self.moved.lock().expect("a clock");
@@ -80,25 +80,25 @@ impl SteppedServer {
 }
 
 impl Drop for SteppedServer {
-    /// What libfaketime leaves behind when its process is killed.
+    /// Removes the files that libfaketime leaves when its process is killed.
     fn drop(&mut self) {
         let pid = self.server.pid();
         self.server.stop();
         if let Some(pid) = pid {
             for name in ["sem.faketime_sem", "faketime_shm"] {
-                // Some versions of it leave nothing.
+                // Some versions leave no file.
                 let _ = fs::remove_file(format!("/dev/shm/{name}_{pid}"));
             }
         }
     }
 }
 
-/// Where libfaketime looks for the time.
+/// The file from which libfaketime reads the time.
 fn file(dir: &Path) -> PathBuf {
     dir.join("faketime")
 }
 
-/// Writes how far the clock is moved, in one step: the server may read at any moment.
+/// Writes the offset in one step: the server may read at any moment.
 fn set(dir: &Path, millis: i64) {
     let fresh = dir.join("faketime.next");
     let sign = if millis < 0 { '-' } else { '+' };

@@ -1,4 +1,4 @@
-//! One case over both stores, and a section that notices when two are in it at once.
+//! One case over both stores, and a section that notices two visitors at once.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -32,39 +32,39 @@ macro_rules! on_both_stores {
 }
 pub(crate) use on_both_stores;
 
-/// Locks on `server` that take no pause of a busy machine for a failure.
+/// Locks on `server` that do not treat a pause of a busy machine as a failure.
 pub fn patient(server: &RedisServer) -> LocksBuilder {
     patient_at(server.url())
 }
 
-/// The same where there is a URL alone.
+/// Locks as from [`patient`], for a URL.
 pub fn patient_at(url: impl Into<String>) -> LocksBuilder {
     let builder = Locks::builder().url(url);
     builder.connect_timeout(DEADLINE).response_timeout(DEADLINE)
 }
 
-/// The same over a pool: then the inbox is all that subscribes to anything, and can be told from the connection for
-/// commands.
+/// Locks as from [`patient`], over a pool. Then only the inbox has a subscription, so it differs from the connection
+/// for commands.
 pub fn patient_over_pool(server: &RedisServer) -> LocksBuilder {
     let pool = deadpool_redis::Config::from_url(server.url())
         .create_pool(Some(deadpool_redis::Runtime::Tokio1));
     patient(server).pool(pool.expect("a pool"))
 }
 
-/// The same with the defaults otherwise.
+/// Locks on `server`, with all other options at their defaults.
 pub async fn connect(server: &RedisServer) -> Locks {
     let locks = patient(server).build().await;
     locks.expect("a connection to the test's own server")
 }
 
-/// What a lock protects: it panics when two are inside at once, and counts the visits.
+/// The section that a lock protects: it panics when two are inside at once, and counts the visits.
 #[derive(Debug, Default)]
 pub struct Section {
     inside: AtomicU32,
     visits: AtomicU32,
 }
 
-/// A visitor, who leaves also when the visit is cut short.
+/// A visitor, who leaves even if the visit is cut short.
 struct Visitor<'a>(&'a Section);
 
 impl Drop for Visitor<'_> {
@@ -84,7 +84,7 @@ impl Section {
         self.visit_until(turns).await;
     }
 
-    /// Stays inside until `end` has come.
+    /// Stays inside until `end` is complete.
     pub async fn visit_until(&self, end: impl Future<Output = ()>) {
         let before = self.inside.fetch_add(1, Ordering::SeqCst);
         let _visitor = Visitor(self);
@@ -94,20 +94,20 @@ impl Section {
         assert_eq!(self.inside.load(Ordering::SeqCst), 1, "an overlap");
     }
 
-    /// How many have been inside.
+    /// The number of visits.
     pub fn visits(&self) -> u32 {
         self.visits.load(Ordering::SeqCst)
     }
 }
 
-/// The depth of each holder of `key`, as the store shows it; empty where it is free.
+/// The depth of each holder of `key`, as the store shows it; empty if the key is free.
 pub async fn depths(locks: &Locks, key: &str) -> Vec<u64> {
     let info = locks.inspect(key).await.expect("an answer of the store");
     let holders = info.map(|info| info.holders).unwrap_or_default();
     holders.iter().map(|holder| holder.depth).collect()
 }
 
-/// How many wait for `key` in this process; `None` where it is free.
+/// The number of waiters for `key` in this process; `None` if the key is free.
 pub async fn waiters(locks: &Locks, key: &str) -> Option<usize> {
     let info = locks.inspect(key).await.expect("an answer of the store");
     info.map(|info| info.waiters)

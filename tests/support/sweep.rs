@@ -1,4 +1,4 @@
-//! Dropping a future after its n-th poll, for every n until it completes, and what must be left.
+//! Sweeps: a future is dropped after its n-th poll, for every n until it completes, and must leave nothing behind.
 //!
 //! On a server the polls are those of real wake-ups, so each of them moves the future on. Whatever
 //! the future was doing when it was dropped, a moment later nothing of it may be left (P7): no key
@@ -16,13 +16,13 @@ use std::task::Poll;
 use std::time::Duration;
 use tokio::runtime::Handle;
 
-/// The key that a sweep is about. The expected keys in the store follow from it.
+/// The key of a sweep. The expected keys in the store follow from it.
 pub const KEY: &str = "swept";
 
-/// How soon nothing may be left of a dropped future. The leases last twenty times as long.
+/// The time within which nothing may be left of a dropped future. The leases last twenty times as long.
 const SOON: Duration = Duration::from_secs(3);
 
-/// Lets a caller wait, so that the inbox is open from here on. Returns how many tasks it takes: one that
+/// Lets a caller wait, so that the inbox is open from here on. Returns the number of its tasks: one that
 /// keeps it, and one that reads its connection.
 async fn open_inbox(locks: &Locks, server: &RedisServer) -> usize {
     let guard = locks.lock(KEY).await.expect("a free lock");
@@ -34,12 +34,12 @@ async fn open_inbox(locks: &Locks, server: &RedisServer) -> usize {
     2
 }
 
-/// Which request of a future goes wrong.
+/// The request of a future that goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Onset {
-    /// The first one.
+    /// The first request.
     Start,
-    /// The one that is sent by the last poll before the drop, or else whatever is sent after it.
+    /// The request that the last poll before the drop sends, or else the next request.
     LastPoll,
 }
 
@@ -49,9 +49,9 @@ pub struct Ground {
     /// The locks of which the futures are made.
     pub locks: Locks,
     server: Option<RedisServer>,
-    /// What happens to a request of each future, and the proxy that does it.
+    /// The fault for a request of each future, and the proxy that causes it.
     fault: Option<(Proxy, Action)>,
-    /// The tasks of the runtime when nothing is under way: those of the connection.
+    /// The tasks of the runtime when nothing is under way: the tasks of the connection.
     tasks: usize,
 }
 
@@ -67,8 +67,8 @@ impl Ground {
         Ground::on(&server.url(), Some(server)).await
     }
 
-    /// A server of its own, and a network that does this to a request of each future: to the first one,
-    /// and in a second round to the last one.
+    /// A server of its own, behind a network that causes this fault in a request of each future: in the first one,
+    /// and in a second round in the last one.
     pub async fn on_bad_network(fault: Action) -> Ground {
         let server = RedisServer::start().await;
         let proxy = Proxy::start(server.port());
@@ -78,7 +78,7 @@ impl Ground {
         ground
     }
 
-    /// The same ground with locks of which waiters ask in this way.
+    /// A ground with locks whose waiters ask in this way.
     pub async fn waking(self, wake: Wake) -> Ground {
         let url = self.server.as_ref().map(RedisServer::url);
         let url = url.unwrap_or_else(|| "memory:".to_owned());
@@ -110,11 +110,11 @@ impl Ground {
         }
     }
 
-    /// How many wait for the key; `None` while it is free.
+    /// The number of waiters for the key; `None` while it is free.
     pub async fn waiters(&self) -> Option<usize> {
         match self.locks.inspect(KEY).await {
             Ok(info) => info.map(|info| info.waiters),
-            // It has met the fault.
+            // The request may have met the fault.
             Err(_) if self.fault.is_some() => None,
             Err(error) => panic!("{error:?}"),
         }
@@ -144,7 +144,7 @@ impl Ground {
         let visit = async || self.locks.lock(KEY).try_acquire().await;
         let mut guard = visit().await;
         if self.fault.is_some() {
-            // The first may meet a dead connection, or a request that was under way when the last look was taken.
+            // The first attempt may meet a dead connection, or a request that was under way at the last look.
             let visited = async || {
                 if !matches!(guard, Ok(Some(_))) {
                     guard = visit().await;
@@ -158,9 +158,9 @@ impl Ground {
         guard.release().await.expect("a release");
     }
 
-    /// How soon nothing may be left of a dropped future.
+    /// The time within which nothing may be left of a dropped future.
     fn soon(&self) -> Duration {
-        // A request without an answer is given up first, and a connection is made.
+        // A request without an answer is given up first, and then a connection is made.
         if self.fault.is_some() { DEADLINE } else { SOON }
     }
 
@@ -177,7 +177,7 @@ impl Ground {
         }
     }
 
-    /// How many keys there are: the lock, or a tombstone, which may be left only where an answer never came.
+    /// The number of keys: the lock, or a tombstone, which may be left only if an answer never came.
     async fn leftovers(&self) -> u64 {
         let Some(server) = &self.server else {
             return u64::from(self.waiters().await.is_some());
@@ -198,7 +198,7 @@ impl Ground {
         self.sweep_both(&mut |_| make(), false).await
     }
 
-    /// The same for futures that begin while the lock is held: `make` gets the guard.
+    /// Sweeps futures that begin while the lock is held: `make` gets the guard.
     pub async fn sweep_held<F: Future>(&self, mut make: impl FnMut(LockGuard) -> F) -> usize {
         let mut make = |holder: Option<LockGuard>| make(holder.expect("it is held"));
         self.sweep_both(&mut make, true).await
@@ -279,7 +279,7 @@ impl Ground {
     }
 }
 
-/// Polls a future when it wakes, `times` times at most; its output if that was enough.
+/// Polls a future when it wakes, at most `times` times. Returns its output if that was enough.
 ///
 /// # Panics
 ///
@@ -289,7 +289,7 @@ pub async fn poll_times<F: Future>(times: usize, future: F) -> Option<F::Output>
     within(DEADLINE, &format!("it wakes up {times} times"), polled).await
 }
 
-/// The same for a future that may sleep for as long as it likes; `before_last` runs before the last of
+/// Polls a future that may sleep for any time, at most `times` times. `before_last` runs before the last of
 /// these polls.
 pub async fn poll_at_most<F: Future>(
     times: usize,
@@ -313,8 +313,8 @@ pub async fn poll_at_most<F: Future>(
     .await
 }
 
-/// The one task of the renewals of a `Locks`, which looks once in a second whether it has something to do. That it
-/// ends then is a test of its own.
+/// The one task for the renewals of a `Locks`. Once a second it looks whether it has something to do. Another
+/// test covers its end.
 pub const RENEWALS: usize = 1;
 
 fn alive() -> usize {

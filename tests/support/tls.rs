@@ -18,14 +18,14 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
 use tokio_rustls::rustls::{ServerConfig, crypto::ring};
 
-/// A server that speaks nothing but TLS on its port; clients need no certificate. Where its build has no TLS, that port
-/// is one of the test's own, which passes on what it has decrypted.
+/// A server with TLS on its port; clients need no certificate. If its build has no TLS, the port belongs to the test,
+/// which passes on the decrypted bytes.
 ///
 /// No machine trusts its authority. Give [`ca_file`](Self::ca_file) to the client, or put it into
 /// `SSL_CERT_FILE` of a child process (setting a variable in the test process itself is `unsafe`).
 #[derive(Debug)]
 pub struct TlsRedisServer {
-    /// The server: everything but its `url` is as without TLS.
+    /// The server. Everything except its `url` is as without TLS.
     pub server: RedisServer,
     ca_file: PathBuf,
     port: u16,
@@ -113,7 +113,7 @@ impl Drop for TlsRedisServer {
     }
 }
 
-/// Whether the server was built with TLS: without it there is no such option.
+/// Whether the server was built with TLS. Without TLS it has no such option.
 async fn has_tls(server: &RedisServer) -> bool {
     let mut connection = server.connection().await;
     let mut get = cmd("CONFIG");
@@ -122,14 +122,14 @@ async fn has_tls(server: &RedisServer) -> bool {
     !options.is_empty()
 }
 
-/// Speaks TLS with those who come, and passes on what they say to `port`. Ends with all their connections when it is
+/// Speaks TLS with the clients, and passes their bytes on to `port`. Ends with all their connections when it is
 /// dropped.
 async fn terminate(listener: TcpListener, acceptor: TlsAcceptor, port: u16) {
     let mut links = JoinSet::new();
     while let Ok((client, _)) = listener.accept().await {
         let acceptor = acceptor.clone();
         links.spawn(async move {
-            // A client that does not trust us hangs up.
+            // A client that does not trust the certificate hangs up.
             let mut client = acceptor.accept(client).await?;
             let mut server = TcpStream::connect(("127.0.0.1", port)).await?;
             copy_bidirectional(&mut client, &mut server).await
@@ -151,7 +151,7 @@ fn acceptor(dir: &Path) -> TlsAcceptor {
     TlsAcceptor::from(Arc::new(config.expect("a certificate with its key")))
 }
 
-/// Writes `ca.pem`, `server.pem` and `server.key` into `dir`; the path of the first.
+/// Writes `ca.pem`, `server.pem` and `server.key` into `dir`. Returns the path of the first.
 fn certify(dir: &Path) -> PathBuf {
     let mut authority = CertificateParams::new([]).expect("no names");
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

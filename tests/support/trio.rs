@@ -15,15 +15,15 @@ use tokio::runtime::Handle;
 pub struct Trio {
     /// The server.
     pub server: RedisServer,
-    /// What stands before it for `leaving`.
+    /// The proxy in front of the server, for `leaving`.
     pub proxy: Proxy,
-    /// Who holds the lock at first.
+    /// The process that holds the lock at first.
     pub holder: Locks,
-    /// Whose waiter leaves. It talks to the server through the proxy.
+    /// The process whose waiter leaves. It talks to the server through the proxy.
     pub leaving: Locks,
-    /// Who waits in another process.
+    /// The process with the other waiter.
     pub next: Locks,
-    /// The turns of those who stay.
+    /// The turns of the waiters that stay.
     pub turns: Turns,
     /// The tasks of the runtime when nothing is under way.
     tasks: usize,
@@ -34,7 +34,7 @@ fn alive() -> usize {
 }
 
 impl Trio {
-    /// All of it.
+    /// Starts the server, the proxy and the three processes.
     pub async fn start() -> Trio {
         let server = RedisServer::start().await;
         let proxy = Proxy::start(server.port());
@@ -51,24 +51,24 @@ impl Trio {
         }
     }
 
-    /// A caller waits behind the one that leaves: in the same process or in another one.
+    /// Adds a caller behind the waiter that leaves: in the same process or in another one.
     pub async fn next_one(&mut self, local: bool) {
         let name = if local { "local" } else { "elsewhere" };
         let locks = if local { &self.leaving } else { &self.next };
         self.turns.come(locks, name).await;
     }
 
-    /// Every other waiter gets in, and then nothing is left. Each open inbox has two tasks, and some seconds
-    /// to live.
+    /// Waits until every other waiter has entered, and then nothing is left. Each open inbox has two tasks, and some
+    /// seconds to live.
     pub async fn settle(&mut self, what: &str) {
         self.turns.all().await;
         let empty = async || self.server.ask("DBSIZE").await == "0";
         eventually(DEADLINE, &format!("no key is left: {what}"), empty).await;
         let ended = async || {
-            // First, since the other request has a connection of its own for a moment.
+            // The first check, since the other request has a connection of its own for a moment.
             let alive = alive();
             let inboxes = self.server.subscriptions().await.len();
-            // Each of the three has one task for its renewals.
+            // Each of the three processes has one task for its renewals.
             alive <= self.tasks + 2 * inboxes + 3 * RENEWALS
         };
         eventually(DEADLINE, &format!("no task is left: {what}"), ended).await;
@@ -79,7 +79,7 @@ impl Trio {
     }
 }
 
-/// The waiter, whose poll number `moment` starts the holder's release.
+/// The waiter. Its poll number `moment` starts the holder's release.
 pub async fn released_at<T>(
     moment: usize,
     holder: LockGuard,
@@ -94,7 +94,7 @@ pub async fn released_at<T>(
         if polls == moment {
             drop(holder.take().map(|guard| tokio::spawn(guard.release())));
         } else if polls < moment {
-            // Nothing wakes it before.
+            // Nothing wakes the waiter before.
             cx.waker().wake_by_ref();
         }
         polled

@@ -19,7 +19,7 @@ pub const TTL: Duration = Duration::from_secs(60);
 /// A heartbeat so slow that within a test no waiter asks only because time has passed.
 pub const RARELY: Duration = Duration::from_secs(20);
 
-/// Locks on `server` whose waiters ask when something happens, and not because time passes.
+/// Locks on `server` whose waiters ask when an event occurs, and not because time passes.
 pub fn unhurried(server: &RedisServer) -> LocksBuilder {
     patient(server).ttl(TTL).heartbeat(RARELY)
 }
@@ -33,32 +33,32 @@ pub async fn processes<const N: usize>(builder: &LocksBuilder) -> [Locks; N] {
     built.try_into().expect("as many")
 }
 
-/// How many processes stand in the queue of the lock, asked without a script.
+/// The number of processes in the queue of the lock, read without a script.
 pub async fn queued(server: &RedisServer) -> u64 {
     let count = format!("ZCARD reentry:queue:{{{KEY}}}:{KEY}");
     server.ask(&count).await.parse().expect("a number")
 }
 
-/// Waits until so many processes stand in the queue of the lock.
+/// Waits until this number of processes is in the queue of the lock.
 pub async fn until_queued(server: &RedisServer, count: u64) {
     let standing = async || queued(server).await == count;
     eventually(DEADLINE, &format!("{count} in the queue"), standing).await;
 }
 
-/// One turn: who had it, and what the lock looked like from inside.
+/// One turn: its waiter, and the lock as seen from inside.
 #[derive(Clone, Debug)]
 pub struct Turn {
-    /// As the waiter was called.
+    /// The name of the waiter.
     pub name: String,
-    /// Its fencing token.
+    /// The fencing token.
     pub token: FencingToken,
-    /// Its hold.
+    /// The hold.
     pub hold: HoldId,
-    /// How deep it was in.
+    /// The depth.
     pub depth: u32,
 }
 
-/// A turn that goes on until it is told to end.
+/// A turn that lasts until it is told to end.
 #[derive(Debug)]
 pub struct Stay {
     has_entered: oneshot::Receiver<()>,
@@ -66,18 +66,18 @@ pub struct Stay {
 }
 
 impl Stay {
-    /// Waits until it has begun.
+    /// Waits until the turn has begun.
     pub async fn entered(&mut self) {
         let entered = within(DEADLINE, "the next one enters", &mut self.has_entered);
         entered.await.expect("a turn");
     }
 
-    /// Whether it has begun.
+    /// Whether the turn has begun.
     pub fn has_entered(&mut self) -> bool {
         self.has_entered.try_recv().is_ok()
     }
 
-    /// Ends it.
+    /// Ends the turn.
     pub fn leave(self) {
         self.leave.send(()).expect("a turn that goes on");
     }
@@ -93,7 +93,7 @@ pub struct Turns {
 }
 
 impl Turns {
-    /// What a waiter called `name` does when it has its turn.
+    /// The turn of a waiter called `name`.
     pub fn turn(&self, name: &str) -> impl Future<Output = ()> + Send + use<> {
         let (section, note) = (Arc::clone(&self.section), self.note(name));
         async move {
@@ -102,7 +102,7 @@ impl Turns {
         }
     }
 
-    /// Notes down the turn that the caller has.
+    /// Records the turn that the caller has.
     fn note(&self, name: &str) -> impl FnOnce() + Send + use<> {
         let (seen, name) = (Arc::clone(&self.seen), name.to_owned());
         move || {
@@ -117,7 +117,7 @@ impl Turns {
         }
     }
 
-    /// Has a waiter come that stays inside until it is told to leave.
+    /// Adds a waiter that stays inside until it is told to leave.
     pub fn stay(&mut self, request: LockRequest, name: &str) -> Stay {
         let (section, note) = (Arc::clone(&self.section), self.note(name));
         let (entered, has_entered) = oneshot::channel();
@@ -136,14 +136,14 @@ impl Turns {
         Stay { has_entered, leave }
     }
 
-    /// Has a waiter come that is called `name`.
+    /// Adds a waiter called `name`.
     pub fn request(&mut self, request: LockRequest, name: &str) {
         let turn = self.turn(name);
         self.tasks
             .spawn(async move { request.run(turn).await.expect("its turn") });
     }
 
-    /// Has a waiter come, and waits until it stands in the queue of its process.
+    /// Adds a waiter, and waits until it is in the queue of its process.
     pub async fn come(&mut self, locks: &Locks, name: &str) {
         let before = waiters(locks, KEY).await.expect("a lock that is held");
         self.request(locks.lock(KEY), name);
@@ -163,7 +163,7 @@ impl Turns {
         self.so_far()
     }
 
-    /// The same. Returns their names.
+    /// Waits until every waiter has had a turn. Returns their names.
     pub async fn names(&mut self) -> Vec<String> {
         self.all().await.into_iter().map(|turn| turn.name).collect()
     }

@@ -1,10 +1,10 @@
-//! Waiting for a condition instead of for a time.
+//! Waits for a condition, and not for a time.
 
 use std::time::{Duration, Instant};
 
-/// How long a test waits for something that should happen soon.
+/// The time limit for something that should happen soon.
 ///
-/// Far longer than any of it takes, since the machine may be busy with the other tests.
+/// The limit is far longer than necessary, since the machine may be busy with the other tests.
 pub const DEADLINE: Duration = Duration::from_secs(20);
 
 const POLL: Duration = Duration::from_millis(2);

@@ -1,4 +1,4 @@
-//! A program that runs while something else is done.
+//! A program that runs while another task goes on.
 
 use crate::run::{closing, line};
 use anyhow::{Result, anyhow, ensure};
@@ -6,7 +6,7 @@ use std::io;
 use std::process::{Command, Output};
 use std::thread::{self, JoinHandle};
 
-/// A run that goes on beside others: most of the time it waits.
+/// A program that runs beside others: most of the time it waits.
 #[derive(Debug)]
 pub(crate) struct Beside {
     line: String,
@@ -21,7 +21,7 @@ impl Beside {
         Self { line, running }
     }
 
-    /// Waits for its end, and shows what it has said. Fails with its closing lines if it does.
+    /// Waits for the end, and shows the output. If the program fails, the error has its last lines.
     pub(crate) fn finish(self) -> Result<()> {
         let Self { line, running } = self;
         let ended = running.join();

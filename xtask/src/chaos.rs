@@ -1,4 +1,4 @@
-//! `cargo xtask chaos`: faults of every kind on real servers, and the proof that nothing went wrong.
+//! `cargo xtask chaos`: faults of every kind on real servers, and a check that nothing went wrong.
 
 use crate::beside::Beside;
 use crate::install;
@@ -6,19 +6,19 @@ use crate::run::{cargo, run};
 use anyhow::Result;
 use std::process::Command;
 
-/// Installs the server where it is missing; `args` go to the harness.
+/// Installs a missing server, and runs the harness; `args` go to the harness.
 pub(crate) fn all(args: &[String]) -> Result<()> {
     install::redis()?;
     run(harness().args(args))
 }
 
-/// What runs the harness, on a server that was installed before.
+/// The run of the harness, on a server that is installed.
 pub(crate) fn harness() -> Command {
-    // Not a release build: what is measured is whether anything goes wrong, not how fast.
+    // Not a release build: the question is whether anything goes wrong, not how fast the crate is.
     cargo(&["run", "--quiet", "--package", "reentry-chaos", "--"])
 }
 
-/// Builds the harness, and starts it beside something else.
+/// Builds the harness, and starts it beside another task.
 pub(crate) fn beside(args: &[&str]) -> Result<Beside> {
     install::redis()?;
     run(&mut cargo(&["test", "--package", "reentry-chaos"]))?;

@@ -5,7 +5,7 @@ use crate::{chaos, hygiene, release, test};
 use anyhow::{Context, Result};
 use std::time::Instant;
 
-/// Every step in turn; the first that fails is the last.
+/// Runs every step in turn, up to the first that fails.
 pub(crate) fn all() -> Result<()> {
     let start = Instant::now();
     step("formatting", || {
@@ -19,11 +19,11 @@ pub(crate) fn all() -> Result<()> {
     })?;
     step("lints, all features", || {
         component("clippy", &["clippy", "--version"])?;
-        // All members at once, so that each dependency is checked once. Whether a member names all the features
-        // that it needs is seen where its tests are built.
+        // All members at once, so that each dependency is checked once. The build of a member's tests shows whether the
+        // member names all features that it needs.
         let all = ["--workspace", "--all-features"];
         clippy(&[&all[..], &["--all-targets"]].concat())?;
-        // Those that no other run has are no part of all targets.
+        // The tests with `test = false` are not among all targets.
         clippy(&[&all[..], &["--test", "clock_steps", "--test", "topologies"]].concat())
     })?;
     step("lints, few features", || {
@@ -31,7 +31,7 @@ pub(crate) fn all() -> Result<()> {
     })?;
     hygiene::check()?;
     step("documentation", || {
-        // With the members and features of the lints, so that no dependency is checked again.
+        // The members and features of the lints, so that no dependency is checked again.
         let bare = ["--package", "reentry", "--no-default-features"];
         let all = ["--workspace", "--lib", "--all-features"];
         for what in [bare, all] {

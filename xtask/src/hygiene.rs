@@ -1,10 +1,10 @@
-//! `cargo xtask hygiene`: what is depended on, and how it is all spelt. Nothing is compiled.
+//! `cargo xtask hygiene`: the dependencies, and the spelling. Nothing is compiled.
 
 use crate::run::{run, step};
 use crate::tools::{CARGO_DENY, CARGO_SHEAR, TYPOS};
 use anyhow::Result;
 
-/// Every step in turn; the first that fails is the last.
+/// Runs every step in turn, up to the first that fails.
 pub(crate) fn check() -> Result<()> {
     step("spelling", || run(&mut TYPOS.command()?))?;
     step("licences, duplicates and sources of dependencies", || {

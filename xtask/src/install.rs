@@ -1,22 +1,22 @@
-//! Installing what the tests start with the machine's own package manager.
+//! Installs the programs that the tests start, with the package manager of the machine.
 
 use crate::run::{installed, run};
 use anyhow::{Context, Result, bail};
 use std::path::Path;
 use std::process::Command;
 
-/// Something that the tests start.
+/// A program that the tests start.
 struct Needed {
     name: &'static str,
-    /// One of these is enough.
+    /// The names of the program. One of them is enough.
     programs: &'static [&'static str],
-    /// What the service is called that its package may start.
+    /// The service that its package may start.
     service: &'static str,
     /// The package, in the order of [`MANAGERS`].
     packages: [&'static str; MANAGERS.len()],
 }
 
-/// Valkey speaks the same.
+/// The server. Valkey speaks the same protocol.
 const REDIS: Needed = Needed {
     name: "redis-server",
     programs: &["redis-server", "valkey-server"],
@@ -32,7 +32,7 @@ const REDIS: Needed = Needed {
     ],
 };
 
-/// It scrapes what the tests count, and checks the rules for alerts.
+/// Prometheus, which scrapes what the tests count, and checks the rules for alerts.
 const PROMETHEUS: Needed = Needed {
     name: "prometheus",
     programs: &["promtool"],
@@ -48,15 +48,15 @@ const PROMETHEUS: Needed = Needed {
     ],
 };
 
-/// How a package manager installs a package.
+/// A package manager, and how it installs a package.
 struct Manager {
     program: &'static str,
-    /// One command line each; to the last one the package is added. All but Homebrew's need root.
+    /// The command lines. The package is added to the last one. All except those of Homebrew need root.
     commands: &'static [&'static str],
     needs_root: bool,
 }
 
-/// The first that the machine has is used: dnf before yum, which on newer systems is a shim.
+/// The package managers. The first that the machine has is used: dnf before yum, which on newer systems is a shim.
 const MANAGERS: [Manager; 7] = [
     Manager {
         program: "apt-get",
@@ -98,10 +98,10 @@ const MANAGERS: [Manager; 7] = [
     },
 ];
 
-/// Installs what the tests start, unless the machine has it.
+/// Installs the programs that the tests start, unless the machine has them.
 ///
-/// Every test starts a server of its own, so no service is needed, and the one that a package may
-/// start is stopped again.
+/// Every test starts a server of its own, so no service is needed. A service that the package starts
+/// is stopped again.
 pub(crate) fn servers() -> Result<()> {
     redis()?;
     install(&PROMETHEUS)
@@ -138,7 +138,7 @@ fn install(needed: &Needed) -> Result<()> {
     }
     let mut outcome = Ok(());
     for line in &lines {
-        // The last one counts: an update that stumbles over a foreign source has often done enough.
+        // The last command counts: an update that fails at one foreign source has often done enough.
         outcome = run(&mut command(line, manager.needs_root));
     }
     outcome.with_context(|| format!("{name} could not be installed"))?;
@@ -163,7 +163,7 @@ impl Manager {
     }
 }
 
-/// The command line as it is, or through sudo if it needs root and we are not.
+/// The command line unchanged, or through sudo if it needs root and the user is not root.
 fn command(line: &str, needs_root: bool) -> Command {
     if needs_root && !is_root() {
         let mut command = Command::new("sudo");
@@ -176,8 +176,8 @@ fn command(line: &str, needs_root: bool) -> Command {
     command
 }
 
-/// Debian starts and enables a service on installation. No program was using it, since there was
-/// no server before; where there is no service, nothing happens.
+/// Stops and disables the service that Debian starts on installation. No program was using it, since there was
+/// no server before. Without a service, nothing happens.
 fn stop_service(service: &str) {
     let script = Path::new("/etc/init.d").join(service);
     let lines = if Path::new("/run/systemd/system").is_dir() {

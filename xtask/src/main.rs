@@ -1,7 +1,7 @@
 //! The chores of this workspace.
 //!
 //! `cargo xtask test` needs nothing but a Rust toolchain; `cargo xtask ci` is what must pass before
-//! a change lands; `cargo xtask chaos` looks for what no test has thought of.
+//! a change lands; `cargo xtask chaos` looks for faults that no test covers.
 
 mod beside;
 mod chaos;

@@ -1,7 +1,7 @@
-//! `cargo xtask release-checks`: what compiles the dependencies once more, or needs more of the network than a registry.
+//! `cargo xtask release-checks`: the checks that compile the dependencies once more, or need more than a registry.
 //!
-//! A maintainer runs it before a release, and `cargo xtask ci` where the packaging has changed. Whatever is left out is
-//! said at the end.
+//! A maintainer runs it before a release. `cargo xtask ci` runs it where the packaging has changed. The last lines name
+//! the steps that were left out.
 
 mod minimal;
 mod package;
@@ -16,10 +16,10 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-/// The oldest compiler that is promised.
+/// The oldest supported compiler.
 const OLDEST: &str = env!("CARGO_PKG_RUST_VERSION");
 
-/// Why a step was left out.
+/// The reason why a step was left out.
 type LeftOut = Option<&'static str>;
 
 type Step = (&'static str, fn() -> Result<LeftOut>);
@@ -35,7 +35,7 @@ const STEPS: [Step; 8] = [
     ("promises of the last release", last_release),
 ];
 
-/// Every step in turn; the first that fails is the last.
+/// Runs every step in turn, up to the first that fails.
 pub(crate) fn checks() -> Result<()> {
     let start = Instant::now();
     let mut left_out = Vec::new();
@@ -49,10 +49,10 @@ pub(crate) fn checks() -> Result<()> {
     Ok(())
 }
 
-/// The lower bounds in Cargo.toml are true.
+/// Checks that the lower bounds in Cargo.toml are true.
 fn smallest_versions() -> Result<LeftOut> {
     let copy = minimal::copy(&folder()?.join("minimal"))?;
-    // The flag is of the nightly cargo; this lets the stable one have it for one command.
+    // The flag belongs to the nightly cargo. This variable lets the stable one accept it for one command.
     let resolve = ["update", "--quiet", "-Z", "direct-minimal-versions"];
     run(in_copy(&copy, &resolve).env("RUSTC_BOOTSTRAP", "1"))?;
     for features in ["--all-features", "--no-default-features"] {
@@ -71,11 +71,11 @@ fn in_copy(copy: &Path, words: &[&str]) -> Command {
     command
 }
 
-/// Where there is nothing but the published crates, `cargo test` passes (the examples of the
-/// documentation), and so does a newcomer's first command.
+/// Checks the published crates by themselves: `cargo test` passes (the examples of the
+/// documentation), and so does the first command of a new user.
 fn published() -> Result<LeftOut> {
     let unpacked = package::unpack(&folder()?.join("published"))?;
-    // The folder of the workspace, so that the dependencies are built once.
+    // The target folder of the workspace, so that the dependencies are built once.
     let target = folder()?;
     let target = target.parent().context("no target folder")?;
     for words in [
@@ -89,13 +89,13 @@ fn published() -> Result<LeftOut> {
     Ok(None)
 }
 
-/// As a user installs it: from the repository, and from the crate as it is published.
+/// Installs the command as a user does: from the repository, and from the crate as it is published.
 fn command_line() -> Result<LeftOut> {
     let unpacked = package::unpack(&folder()?.join("published"))?;
     let root = root();
     let target = folder()?;
     let target = target.parent().context("no target folder")?;
-    // The lock file that was copied names more than the unpacked crates need.
+    // The copied lock file names more packages than the unpacked crates need.
     let mut prune = cargo(&["update", "--workspace", "--quiet"]);
     run(prune.current_dir(&unpacked))?;
     for (name, workspace, from) in [
@@ -111,7 +111,8 @@ fn command_line() -> Result<LeftOut> {
     Ok(None)
 }
 
-/// Without it, clippy's lint `incompatible_msrv` knows what of the standard library is younger.
+/// Checks the oldest compiler. If this step is left out, clippy's lint `incompatible_msrv` still knows which parts of
+/// the standard library are newer.
 fn oldest_compiler() -> Result<LeftOut> {
     if run(Command::new("rustup").args(["run", OLDEST, "cargo", "--version"])).is_err() {
         let install = ["toolchain", "install", OLDEST, "--profile", "minimal"];
@@ -137,7 +138,7 @@ fn advisories() -> Result<LeftOut> {
     Ok(None)
 }
 
-/// The public face keeps what the last tag promised.
+/// Checks that the public face keeps the promises of the last tag.
 fn last_release() -> Result<LeftOut> {
     let tag = Command::new("git")
         .args(["describe", "--tags", "--abbrev=0"])
@@ -152,7 +153,7 @@ fn last_release() -> Result<LeftOut> {
     Ok(None)
 }
 
-/// A workspace of its own: `cargo xtask ci` looks at nothing of it but its formatting.
+/// Checks the workspace of the peers. `cargo xtask ci` checks only its formatting.
 fn peers() -> Result<LeftOut> {
     clippy(&[
         "--manifest-path",
@@ -165,7 +166,7 @@ fn peers() -> Result<LeftOut> {
     Ok(None)
 }
 
-/// They compile; running them takes a nightly compiler and time, see fuzz/README.md.
+/// Checks that the fuzz targets compile. Their run takes a nightly compiler and time, see fuzz/README.md.
 fn fuzz_targets() -> Result<LeftOut> {
     let what = ["check", "--manifest-path", "fuzz/Cargo.toml", "--bins"];
     let mut check = cargo(&what);

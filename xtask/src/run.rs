@@ -1,4 +1,4 @@
-//! Running other programs, with their own output passed through.
+//! Runs of other programs, with their output passed through.
 
 use anyhow::{Context, Result, bail, ensure};
 use std::io::{self, BufRead, BufReader, IsTerminal};
@@ -6,22 +6,22 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-/// `cargo` with these words, in the workspace's root.
+/// `cargo` with these arguments, in the root of the workspace.
 pub(crate) fn cargo(words: &[&str]) -> Command {
-    // Cargo tells what it runs which cargo it is, so the toolchain stays the same.
+    // Cargo names itself to the programs that it runs, so the toolchain stays the same.
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command.args(words).current_dir(root());
     command
 }
 
-/// Runs clippy on this, and lets no warning pass.
+/// Runs clippy with these arguments, and accepts no warning.
 pub(crate) fn clippy(what: &[&str]) -> Result<()> {
     let mut command = cargo(&["clippy"]);
     run(command.args(what).args(["--", "-D", "warnings"]))
 }
 
-/// Says the command line, runs it, and fails with that line if the program does.
+/// Prints the command line and runs it. If the program fails, the error is that line.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let line = line(command);
     eprintln!("$ {line}");
@@ -34,7 +34,7 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs each of these whatever becomes of the others, and fails with what the failed ones said last.
+/// Runs each of these programs, even if another fails. The error has the last lines of the failed ones.
 pub(crate) fn run_to_the_end(commands: &mut [Command]) -> Result<()> {
     let mut failures = Vec::new();
     for command in commands {
@@ -46,13 +46,13 @@ pub(crate) fn run_to_the_end(commands: &mut [Command]) -> Result<()> {
     Ok(())
 }
 
-/// As [`run`]; the failure has the closing lines of the program as well, from its last line that
-/// begins with `error` on: there cargo names the test binaries that have failed.
+/// Runs a program as [`run`] does. The error also has the closing lines of the program, from its last line that
+/// begins with `error` on: there cargo names the failed test binaries.
 fn run_and_listen(command: &mut Command) -> Result<()> {
     let line = line(command);
     eprintln!("$ {line}");
     if io::stderr().is_terminal() {
-        // Cargo cannot see the terminal behind the pipe.
+        // Behind the pipe, cargo cannot see the terminal.
         command.env("CARGO_TERM_COLOR", "always");
     }
     let cannot_run = || format!("cannot run `{line}`");
@@ -75,7 +75,7 @@ fn run_and_listen(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// What a program said last, from its last line that begins with `error` on; nothing if there is none.
+/// The last lines of a program, from its last line that begins with `error` on; empty if there is none.
 pub(crate) fn closing<'a>(lines: impl Iterator<Item = &'a str>) -> String {
     let mut closing = String::new();
     for said in lines {
@@ -89,17 +89,17 @@ pub(crate) fn closing<'a>(lines: impl Iterator<Item = &'a str>) -> String {
     closing
 }
 
-/// Whether a line of cargo's begins an error, in colour or not.
+/// Whether a line of cargo begins an error, in colour or not.
 fn is_error(line: &str) -> bool {
     let mut parts = line.split('\u{1b}');
     let before = parts.next().unwrap_or_default();
-    // What follows an escape up to the letter `m` is its colour.
+    // An escape up to the letter `m` is a colour.
     let after = parts.filter_map(|part| part.split_once('m'));
     let plain: String = [before].into_iter().chain(after.map(|it| it.1)).collect();
     plain.starts_with("error")
 }
 
-/// Does a part of a task under a heading, and says how long it took.
+/// Runs a part of a task under a heading, and prints how long it took.
 pub(crate) fn step<T>(name: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
     eprintln!("\n== {name} ==");
     let start = Instant::now();
@@ -114,7 +114,7 @@ pub(crate) fn installed(program: &str) -> bool {
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
-/// The command as one would type it, `cargo` by its short name.
+/// The command as a user would type it, with `cargo` by its short name.
 pub(crate) fn line(command: &Command) -> String {
     let variables = command.get_envs().filter_map(|(name, value)| {
         let value = value?.to_string_lossy();

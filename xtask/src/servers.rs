@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use table::Row;
 
-/// Runs everything on each of these, or on all there are, whatever becomes of the others.
+/// Runs everything on each of these servers, or on all known ones. A failure on one does not stop the others.
 pub(crate) fn check(wanted: &[Series]) -> Result<()> {
     let wanted = if wanted.is_empty() {
         Series::value_variants()
@@ -51,7 +51,7 @@ fn row(series: Series, folder: &Path) -> Row {
     }
 }
 
-/// What the server says of itself, as in `Redis server v=7.0.15 sha=…`.
+/// The version line of the server, for example `Redis server v=7.0.15 sha=…`.
 fn version(program: &Path) -> Result<String> {
     let output = Command::new(program).arg("--version").output()?;
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -63,10 +63,10 @@ fn version(program: &Path) -> Result<String> {
     Ok(version.unwrap_or_default().to_owned())
 }
 
-/// Where this task keeps what it fetches.
+/// The folder of the files that this task fetches.
 fn folder() -> Result<PathBuf> {
     let program = std::env::current_exe()?;
-    // The target folder, of which the program lies in target/debug.
+    // The program of this task lies in target/debug, so this is the target folder.
     let target = program.ancestors().nth(2).context("no target folder")?;
     Ok(target.join("servers"))
 }

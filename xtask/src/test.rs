@@ -1,4 +1,4 @@
-//! `cargo xtask test`: every test there is, on a machine that needs to have nothing but Rust.
+//! `cargo xtask test`: all tests, on a machine that needs only Rust.
 
 use crate::beside::Beside;
 use crate::install;
@@ -6,14 +6,14 @@ use crate::run::{cargo, installed, run, run_to_the_end};
 use anyhow::{Result, ensure};
 use std::{num::NonZero, process::Command, thread};
 
-/// How many tests run at a time.
+/// The variables with the number of tests that run at a time.
 const THREADS: &str = "RUST_TEST_THREADS";
 const THREADS_OF_NEXTEST: &str = "NEXTEST_TEST_THREADS";
 
 /// Installs what the tests need, then runs them all; `args` go to the test binaries.
 pub(crate) fn all(args: &[String]) -> Result<()> {
     install::servers()?;
-    // Built first: from then on none waits for another one. What does not build is told by the run.
+    // All are built first, so that none waits for the build of another. The run reports a failed build.
     let beside = [topologies, command_line].map(|tests| {
         let _ = run(tests(&[]).arg("--no-run"));
         tests
@@ -27,7 +27,7 @@ pub(crate) fn all(args: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// What runs the tests on several servers, which wait for most of their time.
+/// The run of the tests on several servers. These tests wait most of the time.
 fn topologies(args: &[String]) -> Command {
     let mut command = cargo(&["test", "--all-features", "--no-fail-fast"]);
     command.args(["--package", "reentry-tests", "--test", "topologies"]);
@@ -38,8 +38,8 @@ fn topologies(args: &[String]) -> Command {
     command
 }
 
-/// What runs those of the command line, which wait for processes. It is no default member, so that the features of its
-/// dependencies are not those of the crate.
+/// The run of the command line's tests, which wait for processes. The package is no default member, so that the
+/// features of its dependencies are not those of the crate.
 fn command_line(args: &[String]) -> Command {
     let mut command = cargo(&["test", "--all-features", "--no-fail-fast"]);
     command.args(["--package", "reentry-cli"]);
@@ -50,7 +50,7 @@ fn command_line(args: &[String]) -> Command {
     command
 }
 
-/// What runs the unit tests of the crate without its features: what they bring has a replacement there. The model and
+/// The run of the unit tests of the crate without its features, with the replacements for these features. The model and
 /// the simulation see no difference.
 fn without_features(args: &[String]) -> Command {
     const SKIPPED: [&str; 4] = ["--skip", "model", "--skip", "simulation"];
@@ -61,12 +61,13 @@ fn without_features(args: &[String]) -> Command {
     command
 }
 
-/// What runs all other tests. None stops at the first failure.
+/// The runs of all other tests. No run stops at the first failure.
 fn commands(args: &[String]) -> [Command; 3] {
-    // Not --all-targets: that would run the benches as tests. Those of a library and of a program are
-    // among `--tests`, and `--lib` would build also the one whose tests are elsewhere.
+    // Not --all-targets, which would run the benches as tests. `--tests` includes the tests of a library and of a
+    // program.
+    // `--lib` would also build the library whose tests are elsewhere.
     const BINARIES: [&str; 2] = ["--tests", "--examples"];
-    // Asked for by name, since `--doc` alone also runs those that a crate says are not to be run: the
+    // Each package by name, since `--doc` without names also runs the doc tests that a crate has switched off: the
     // examples of the attribute need `reentry`, which runs them. `reentry-tests` has none, but with it the
     // dependencies have the features with which they were built before.
     const EXAMPLES: [&str; 7] = [
@@ -90,8 +91,8 @@ fn commands(args: &[String]) -> [Command; 3] {
     [tests, without_features(args), examples]
 }
 
-/// What runs some tests, with all features: cargo-nextest where it is installed, which runs each in a process of its
-/// own, or else cargo. `selection` says which targets, and after `--` which tests.
+/// A run of some tests, with all features. It uses cargo-nextest if that is installed, with one process for each test,
+/// and otherwise cargo. `selection` says which targets, and after `--` which tests.
 pub(crate) fn some(selection: &[&str]) -> Command {
     let runner: &[&str] = if installed("cargo-nextest") {
         &["nextest", "run"]
@@ -104,7 +105,7 @@ pub(crate) fn some(selection: &[&str]) -> Command {
     command
 }
 
-/// Says how many run at a time: most of them wait for a server or a lease for most of their time.
+/// Sets the number of tests that run at a time: most of them wait for a server or a lease most of the time.
 fn spread(command: &mut Command) {
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
     for name in [THREADS, THREADS_OF_NEXTEST] {

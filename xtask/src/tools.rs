@@ -1,17 +1,17 @@
-//! The programs of others that hygiene and release checks need: used where they are installed, else installed into
-//! the target folder.
+//! The external programs for hygiene and release checks: an installed program is used, and a missing one is installed
+//! into the target folder.
 
 use crate::run::{cargo, installed, root, run};
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A program, and what it is installed from where it is missing.
+/// A program, and the source from which a missing one is installed.
 pub(crate) struct Tool {
     program: &'static str,
     package: &'static str,
     version: &'static str,
-    /// Whether `xtask/hygiene.txt` has it, so that nothing needs to be compiled.
+    /// Whether `xtask/hygiene.txt` lists the program, so that nothing needs to be compiled.
     prebuilt: bool,
 }
 
@@ -44,17 +44,17 @@ pub(crate) const CARGO_SEMVER_CHECKS: Tool = Tool {
 };
 
 impl Tool {
-    /// Whether nothing has to be installed.
+    /// Whether the program is there already.
     pub(crate) fn is_there(&self) -> Result<bool> {
         Ok(installed(self.program) || self.own()?.is_file())
     }
 
-    /// Where it is if this task has installed it.
+    /// The path of the program, if this task has installed it.
     fn own(&self) -> Result<PathBuf> {
         Ok(folder()?.join("bin").join(self.program))
     }
 
-    /// The program, ready to be run in the workspace's root.
+    /// The program, ready to run in the root of the workspace.
     pub(crate) fn command(&self) -> Result<Command> {
         if !self.is_there()? {
             self.install(&folder()?)?;
@@ -79,7 +79,7 @@ impl Tool {
     }
 }
 
-/// All of `xtask/hygiene.txt`, each file checked against its hash.
+/// Downloads all files of `xtask/hygiene.txt`, and checks each against its hash.
 fn prebuilt(folder: &Path) -> Result<()> {
     let mut pip = Command::new("python3");
     pip.args(["-m", "pip", "install", "--quiet", "--upgrade"]);
@@ -90,10 +90,10 @@ fn prebuilt(folder: &Path) -> Result<()> {
     run(pip.current_dir(root()))
 }
 
-/// Where these tasks keep what they build and install.
+/// The folder of what these tasks build and install.
 pub(crate) fn folder() -> Result<PathBuf> {
     let program = std::env::current_exe()?;
-    // The target folder, of which the program lies in target/debug.
+    // The program of this task lies in target/debug, so this is the target folder.
     let target = program.ancestors().nth(2).context("no target folder")?;
     Ok(target.join("hygiene"))
 }

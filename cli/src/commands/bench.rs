@@ -1,11 +1,11 @@
-//! `reentry bench`: what locks cost on this server, beside the classic scripts.
+//! `reentry bench`: the cost of locks on this server, beside the classic scripts.
 //!
 //! | file | what it is |
 //! |---|---|
 //! | `contestant` | the two locks behind one interface |
 //! | `classic` | the classic scripts, bare |
-//! | `measures` | one run of each measure |
-//! | `report` | what came out, as text with bars and as JSON |
+//! | `measures` | one run of each measurement |
+//! | `report` | the results, as text with bars and as JSON |
 
 mod classic;
 mod contestant;
@@ -48,7 +48,7 @@ pub(crate) struct Args {
     callers: u32,
 }
 
-/// One slow answer is a part of what is measured, and no failure.
+/// A slow answer is a part of the measurement, and no failure.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<Exit> {
@@ -69,7 +69,7 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<Exit> {
     ];
     let report = tokio::select! {
         report = rounds(&args, &contestants, &classic) => report,
-        // What a second Ctrl-C leaves behind expires.
+        // The keys that a second Ctrl-C leaves behind expire.
         interrupted = tokio::signal::ctrl_c() => {
             interrupted?;
             Err(anyhow::anyhow!("interrupted"))
@@ -85,7 +85,7 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// All rounds, in each of which the other contestant is first.
+/// Runs all rounds. In each round the other contestant is first.
 async fn rounds(
     args: &Args,
     contestants: &[(&'static str, Contestant)],

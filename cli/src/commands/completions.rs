@@ -1,4 +1,4 @@
-//! `reentry completions`: what a shell needs to complete the rest.
+//! `reentry completions`: the completions for a shell.
 
 use std::io::Write;
 
@@ -16,7 +16,7 @@ pub(crate) struct Args {
     shell: Shell,
 }
 
-/// `command` is the whole program.
+/// Prints the completions. `command` is the whole program.
 pub(crate) fn run(args: &Args, mut command: Command) -> anyhow::Result<Exit> {
     let name = command.get_name().to_owned();
     let mut script = Vec::new();

@@ -1,13 +1,13 @@
-//! `reentry doctor`: whether the servers are such as the documentation recommends.
+//! `reentry doctor`: whether the servers are as the documentation recommends.
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `facts` | what a server says of itself |
+//! | `facts` | the facts that a server reports |
 //! | `server` | what is right and wrong with one server |
-//! | `together` | the same with several of them |
+//! | `together` | what is right and wrong with several servers together |
 //! | `trial` | a lock that is taken, handed on and released |
-//! | `rights` | what the user may do beside it |
-//! | `finding` | what was found, and how it is printed |
+//! | `rights` | the other rights of the user |
+//! | `finding` | the findings, and how they are printed |
 
 mod facts;
 mod finding;
@@ -76,7 +76,7 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<Exit> {
         });
     }
     for locks in [&trial.locks, &trial.other] {
-        // What a trial that failed has left.
+        // A failed trial may have left keys.
         let _ = timeout(global.response_timeout, locks.close()).await;
     }
     let report = Report::new(sections);
@@ -88,7 +88,7 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<Exit> {
     })
 }
 
-/// What is found at one server.
+/// The findings at one server.
 async fn look_at(server: &Server, trial: &Trial, global: &Global) -> (Section, Option<Facts>) {
     let mut section = Section {
         at: server.address().to_owned(),
@@ -116,7 +116,7 @@ async fn look_at(server: &Server, trial: &Trial, global: &Global) -> (Section, O
     (section, Some(facts))
 }
 
-/// What it does for the user. Locks are at primaries.
+/// The findings that matter to a user of locks. Locks are at primaries.
 async fn of_user(server: &Server, trial: &Trial) -> Result<Vec<Finding>, String> {
     let mut findings = match server.role() {
         Role::Primary => trial.at(server).await?,

@@ -14,10 +14,10 @@ use crate::{
     view::LockView,
 };
 
-/// How many locks are shown in an order, unless `--limit` says so.
+/// The number of locks that are shown in an order, unless `--limit` says so.
 const SORTED: usize = 50;
 
-/// How many cells the column of the owners has.
+/// The width of the column of the owners, in cells.
 const OWNER: usize = 14;
 
 /// List the locks that are held
@@ -45,7 +45,7 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<Exit> {
         None => as_they_come(&locks, &args, global).await,
     };
     match listed {
-        // The reader has seen enough.
+        // The reader has closed the pipe.
         Err(error) if is_closed(&error) => Ok(Exit::Success),
         listed => listed.map(|()| Exit::Success),
     }
@@ -91,7 +91,7 @@ async fn sorted(locks: &Locks, args: &Args, order: Order, global: &Global) -> an
     Ok(())
 }
 
-/// Says on standard error that something is missing.
+/// Prints on standard error that something is missing.
 fn say_unnamed(keys: u64) {
     let keys = match keys {
         0 => return,
@@ -108,10 +108,10 @@ fn said(progress: f64, count: usize) -> String {
     format!("{:.0} % of the keys, {count} locks", progress * 100.0)
 }
 
-/// What is printed: lines of a table under one head, or lines of JSON.
+/// The output: lines of a table under one head, or lines of JSON.
 struct Table {
     is_json: bool,
-    /// Of the keys, as the first lines had them.
+    /// The width of the keys, from the first lines.
     width: Option<usize>,
     count: usize,
 }

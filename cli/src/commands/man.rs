@@ -22,7 +22,7 @@ pub(crate) struct Args {
     folder: Option<PathBuf>,
 }
 
-/// `command` is the whole program.
+/// The page of a command. `command` is the whole program.
 pub(crate) fn run(args: &Args, command: Command) -> anyhow::Result<Exit> {
     match &args.folder {
         Some(folder) => {

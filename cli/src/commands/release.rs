@@ -14,10 +14,11 @@ use crate::{
 ///
 /// The holder learns of it at once if it can be told, else at its next renewal, and may work on until then. What is
 /// ended is shown first, and only that is ended: a hold that begins after it was shown is left alone, and of several
-/// readers those are ended that are still there. A hold is what the server knows: with HandOff::InProcess the callers of
-/// a process follow each other in one hold, and the one that is ended may have entered after it was shown. The exit code
-/// is 1 if the lock is free, or nothing of what was shown is there any more, or the answer is no. A hash that is no lock is
-/// left as it is: a lock has fields such as this crate and the classic scripts write, `<uuid>:<number>`, and no others but
+/// readers those are ended that are still there. A hold is what the server knows: with HandOff::InProcess the callers
+/// of a process follow each other in one hold, and the one that is ended may have entered after it was shown. The exit
+/// code is 1 if the lock is free, or nothing of what was shown is there any more, or the answer is no. A hash that is
+/// no lock is left as it is: a lock has fields such as this crate and the classic scripts write, `<uuid>:<number>`, and
+/// no others but
 /// `token`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -68,7 +69,7 @@ fn is_wanted(lock: &LockView) -> anyhow::Result<bool> {
     Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
 }
 
-/// Says which holds were ended; `None` if there was no lock.
+/// Prints which holds were ended; `None` means that there was no lock.
 fn said(global: &Global, key: &str, ended: Option<&[String]>) -> anyhow::Result<()> {
     let name = printable(key);
     let text = match ended {
@@ -84,7 +85,7 @@ fn said(global: &Global, key: &str, ended: Option<&[String]>) -> anyhow::Result<
     Ok(output::print(global, &Said { text, value })?)
 }
 
-/// In words and as JSON.
+/// The result, in words and as JSON.
 #[derive(Debug)]
 struct Said {
     text: String,

@@ -3,15 +3,15 @@
 //! | file | what it is |
 //! |---|---|
 //! | `args` | its arguments |
-//! | `lock` | the locks that the command runs under |
-//! | `waiting` | waits for them, as long as the server does not refuse them |
-//! | `steps` | the state machine: what each event of a run leads to |
-//! | `supervise` | brings it the events, and does what it answers |
+//! | `lock` | the locks of the command |
+//! | `waiting` | the wait for the locks, as long as the server does not reject them |
+//! | `steps` | the state machine: the effect of each event of a run |
+//! | `supervise` | the shell of the state machine: it reads the events and performs the actions |
 //! | `command` | the command as a process: its start, its end, its environment |
 //! | `tree` | all processes that the command has started |
 //! | `orphans` | processes that the kernel gives to this one, in a container |
 //! | `guard` | the process that ends them if this one is killed |
-//! | `enclosing` | the runs that this one runs in |
+//! | `enclosing` | the runs inside which this run was started |
 
 mod args;
 mod command;
@@ -43,7 +43,7 @@ use crate::{
     signals::Signals,
 };
 
-/// How long the farewell to the server may take: places in queues, and releases that were not answered.
+/// The time limit for the farewell to the server: places in queues, and releases without an answer.
 const FAREWELL: Duration = Duration::from_secs(1);
 
 pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<Exit> {
@@ -60,7 +60,7 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<Exit> {
     }
 }
 
-/// Whether locks that runs around this one have may be entered once more.
+/// Checks whether a run may re-enter the locks of the runs around it.
 fn check_reentry(held: &[HeldKey], args: &Args) -> anyhow::Result<()> {
     let Some(HeldKey { key, .. }) = held.first() else {
         return Ok(());
@@ -79,9 +79,9 @@ fn check_reentry(held: &[HeldKey], args: &Args) -> anyhow::Result<()> {
     }
 }
 
-/// Leaves the queue, and gives back what an answer that never came may have brought.
+/// Leaves the queue, and releases a lock that was acquired but whose answer never came.
 async fn give_up(locks: &Locks) {
-    // Nothing is held that `close_within` would have to end.
+    // No lock is held that `close_within` would have to end.
     let _ = timeout(FAREWELL, locks.close()).await;
 }
 
@@ -145,9 +145,9 @@ async fn under_lock(args: &Args, global: &Global) -> anyhow::Result<Exit> {
     match ended {
         Ok(Outcome::Lost(error)) => Err(error.into()),
         Ok(Outcome::Ended(ended)) => match released {
-            // The server took it away while the command ran, and has told it now.
+            // The server took the lock away while the command ran, and reports it now.
             Err(error) if error.is_lost() => Err(error.into()),
-            // The command has ended under a valid lease: its result stands.
+            // The command has ended under a valid lease, so its result is valid.
             Err(error) => {
                 let failure = Failure::new(error.into(), global.json);
                 Ok(failure.ending_with(ended.into()).say())

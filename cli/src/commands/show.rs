@@ -1,4 +1,4 @@
-//! `reentry show`: one lock, and who waits for it.
+//! `reentry show`: one lock, and its waiters.
 
 use std::{
     fmt::Write as _,
@@ -27,15 +27,15 @@ pub(crate) struct Args {
     limit: usize,
 }
 
-/// What is shown.
+/// The output.
 #[derive(Debug, Serialize)]
 struct Shown {
-    /// `None` if it is free.
+    /// The lock; `None` if it is free.
     lock: Option<LockView>,
     key: String,
-    /// The first ones.
+    /// The first waiters.
     queue: Vec<WaitingView>,
-    /// How many places the queue has, those of processes included that have died since.
+    /// The number of places in the queue, including places of processes that have died since.
     places: u64,
 }
 
@@ -43,7 +43,7 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<Exit> {
     let locks = connect::locks(global).await?;
     let lock = match locks.__glance(&args.key).await? {
         Some(lock) => Some(LockView::from(lock)),
-        // What does not look like a lock may be one of another program, which keeps others out all the same.
+        // A key that does not look like a lock may be the lock of another program, which still excludes others.
         None => locks.inspect(&args.key).await?.map(|info| {
             let count = info.holders.len() as u64;
             LockView::new(args.key.clone(), count, info)
@@ -118,7 +118,7 @@ pub(crate) fn described(key: &str, lock: Option<&LockView>) -> String {
     let Some(lock) = lock else {
         return text + " is free\n";
     };
-    // Into a string it cannot fail.
+    // Writing into a string cannot fail.
     let _ = match (lock.mode, lock.holder_count) {
         ("shared", 1) => writeln!(text, " is shared by 1 holder"),
         ("shared", count) => writeln!(text, " is shared by {count} holders"),

@@ -2,10 +2,10 @@
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `state` | what is shown, and what a key does |
-//! | `sweep` | where it comes from |
-//! | `draw` | how it looks |
-//! | `columns` | which columns a screen has room for |
+//! | `state` | the state of the screen, and the effect of each key |
+//! | `sweep` | the source of the data |
+//! | `draw` | the screen |
+//! | `columns` | the columns that a screen has room for |
 
 mod columns;
 mod draw;
@@ -43,13 +43,13 @@ use crate::{
     top::Order,
 };
 
-/// How often the screen is drawn at most.
+/// The minimum time between two draws of the screen.
 const FRAME: Duration = Duration::from_millis(100);
 
 /// Watch the locks that are held, in a table that fills the terminal
 ///
-/// All keys of the servers are looked through again and again, and what is on the screen every --interval. Keys: q quits,
-/// the arrows move, s sorts by something else, / filters, r begins again.
+/// All keys of the servers are looked through again and again, and what is on the screen every --interval. Keys: q
+/// quits, the arrows move, s sorts by something else, / filters, r begins again.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Which keys: `*` stands for any letters, `?` for one, `[ab]` for one of these
@@ -82,14 +82,14 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<Exit> {
     };
     let restored = ratatui::try_restore();
     match &watched {
-        // A terminal that hangs up cannot be given back.
+        // A terminal that hangs up cannot be restored.
         Ok(Exit::Signal(_)) => {}
         _ => restored?,
     }
     watched
 }
 
-/// The signal that ends this process, from now on without leaving the terminal as it is.
+/// The signal that ends this process. From now on it does not leave the terminal as it is.
 #[cfg(unix)]
 fn told_to_end() -> io::Result<impl Future<Output = i32>> {
     let mut signals = Signals::register()?;
@@ -101,7 +101,7 @@ fn told_to_end() -> io::Result<impl Future<Output = i32>> {
     Ok(std::future::pending())
 }
 
-/// What is under way beside the screen.
+/// The tasks beside the screen.
 struct Sweeping {
     news: mpsc::Receiver<News>,
     on_screen: watch::Sender<Arc<[String]>>,
@@ -152,7 +152,7 @@ async fn watch(
                     Some(Event::Key(key)) => state.press(key, screen),
                     // The terminal is gone.
                     None => Action::Quit,
-                    // Its size is asked for when it is drawn.
+                    // The size is read when the screen is drawn.
                     Some(_) => Action::Nothing,
                 };
                 match action {
@@ -177,7 +177,7 @@ async fn watch(
     }
 }
 
-/// What is typed, from a thread of its own, since reading it blocks. It ends with the program.
+/// The keys that are typed, from a thread of their own, since the read blocks. The thread ends with the program.
 fn events() -> mpsc::Receiver<Event> {
     let (sender, receiver) = mpsc::channel(16);
     thread::spawn(move || {

@@ -9,24 +9,24 @@ use redis::{
 };
 use tokio::{sync::Mutex, time::timeout};
 
-/// What a server does.
+/// The role of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// Locks are taken there.
+    /// A primary: locks are taken there.
     Primary,
-    /// A copy of a primary.
+    /// A replica of a primary.
     Replica,
-    /// It says where the primary of this name is.
+    /// A sentinel: it says where the primary of this name is.
     Sentinel(String),
 }
 
-/// What a server answers, or the words in which it refuses.
+/// The answer of a server, or the error text with which it rejects a command.
 pub(crate) type Answer<T> = Result<T, String>;
 
-/// Names and values.
+/// Pairs of a name and a value.
 pub(crate) type Fields = BTreeMap<String, String>;
 
-/// One server. The first command connects. Clones share the connection.
+/// A server. The first command connects. Clones share the connection.
 #[derive(Clone)]
 pub(crate) struct Server {
     role: Role,
@@ -36,7 +36,7 @@ pub(crate) struct Server {
     connection: Arc<Mutex<Option<MultiplexedConnection>>>,
 }
 
-/// How long a connection, and an answer, are waited for.
+/// The time limit for a connection, and for an answer.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Timeouts {
     pub(super) connect: Duration,
@@ -54,7 +54,8 @@ impl Server {
         }
     }
 
-    /// Another server, which is connected to in the same way. One that does not know its own name leaves the host out.
+    /// Another server, with a connection made in the same way. A server that does not know its own name leaves the
+    /// host out.
     pub(super) fn at(&self, role: Role, host: &str, port: u16) -> Self {
         let mut addr = self.info.addr().clone();
         match &mut addr {
@@ -74,7 +75,7 @@ impl Server {
         Self::new(role, self.info.clone().set_addr(addr), self.timeouts)
     }
 
-    /// Another server, whose address is among these fields.
+    /// Another server, with the address from these fields.
     pub(super) fn named(&self, role: Role, fields: &Fields) -> Option<Self> {
         let port = fields.get("port")?.parse().ok()?;
         Some(self.at(role, fields.get("ip")?, port))
@@ -84,12 +85,12 @@ impl Server {
         &self.role
     }
 
-    /// Its place, without the password.
+    /// The address, without the password.
     pub(crate) fn address(&self) -> &str {
         &self.address
     }
 
-    /// Orders servers.
+    /// The host and the port, by which servers are ordered.
     pub(super) fn place(&self) -> (String, u16) {
         match self.info.addr() {
             ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
@@ -99,7 +100,7 @@ impl Server {
         }
     }
 
-    /// Sends one command, once, and waits for the answer.
+    /// Sends one command, exactly once, and waits for the answer.
     ///
     /// # Errors
     ///
@@ -113,11 +114,11 @@ impl Server {
         let error = match asking.await {
             Ok(Ok(value)) => return Ok(T::from_redis_value(value).map_err(|it| it.to_string())),
             Ok(Err(error)) if is_answer(&error) => return Ok(Err(words_of(&error))),
-            // It repeats itself in its own sources.
+            // The error repeats itself in its own sources.
             Ok(Err(error)) => anyhow!(error.to_string()),
             Err(_elapsed) => silence(limit),
         };
-        // The next command gets another one.
+        // The next command makes another connection.
         self.connection.lock().await.take();
         Err(error.context(self.failed("command")))
     }
@@ -150,12 +151,12 @@ impl Server {
     }
 }
 
-/// What a server answers if it does not refuse.
+/// The answer of a server that does not reject the command.
 pub(crate) fn accepted<T>(answer: Answer<T>) -> anyhow::Result<T> {
     answer.map_err(|words| anyhow!(words).context("the server refuses"))
 }
 
-/// A name and its value in each part.
+/// The name and the value in each part.
 pub(crate) fn fields<'p>(parts: impl Iterator<Item = &'p str>, between: char) -> Fields {
     let pairs = parts.filter_map(|part| part.split_once(between));
     let owned = |(name, value): (&str, &str)| (name.to_owned(), value.trim().to_owned());
@@ -177,12 +178,12 @@ fn silence(limit: Duration) -> anyhow::Error {
     anyhow!("no answer within {limit:?}")
 }
 
-/// Whether the server itself has said so.
+/// Whether the error comes from the server itself.
 fn is_answer(error: &RedisError) -> bool {
     error.code().is_some() && !error.is_io_error() && !error.is_unrecoverable_error()
 }
 
-/// What it has said, as it stands on the wire.
+/// The error text of the server, as it was sent.
 fn words_of(error: &RedisError) -> String {
     let words = [error.code(), error.detail()].into_iter().flatten();
     words.collect::<Vec<_>>().join(" ")

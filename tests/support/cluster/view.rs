@@ -4,11 +4,11 @@ use super::super::server::RedisServer;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-/// What one node knows of all nodes.
+/// The view that one node has of all nodes.
 #[derive(Debug)]
 pub(super) struct View(Vec<Member>);
 
-/// What is known of one node.
+/// The view of one node.
 #[derive(Debug)]
 struct Member {
     id: String,
@@ -18,7 +18,7 @@ struct Member {
     slots: Vec<RangeInclusive<u16>>,
 }
 
-/// Of whom a node is a replica, and which slots it has.
+/// The primary of each node, and its slots.
 pub(super) type Table<'a> = BTreeMap<&'a str, (Option<&'a str>, &'a [RangeInclusive<u16>])>;
 
 impl View {
@@ -59,14 +59,14 @@ impl View {
         self.0.iter().any(is_primary)
     }
 
-    /// Whether there are so many nodes, so many of them primaries, and all are well.
+    /// Whether there is this number of nodes and of primaries, and all are well.
     pub(super) fn is_whole(&self, nodes: usize, primaries: usize) -> bool {
         self.0.len() == nodes
             && self.replicas().count() == nodes - primaries
             && self.0.iter().all(Member::is_well)
     }
 
-    /// Who has what.
+    /// The owner of each slot.
     pub(super) fn table(&self) -> Table<'_> {
         let members = self.0.iter();
         let entries =
@@ -83,7 +83,7 @@ impl Member {
         let flags = words.nth(1)?.split(',').map(str::to_owned).collect();
         let primary = words.next().filter(|&id| id != "-").map(str::to_owned);
         let is_connected = words.nth(3)? == "connected";
-        // A slot that is on its way stands there once more, in brackets.
+        // A slot that migrates is there once more, in brackets.
         let slots = words.filter(|word| !word.starts_with('['));
         Some(Member {
             id,
@@ -94,7 +94,7 @@ impl Member {
         })
     }
 
-    /// Whether it is fully known, connected, and not taken for failing.
+    /// Whether the node is fully known, connected, and not considered as failing.
     fn is_well(&self) -> bool {
         let known = ["myself", "master", "slave"];
         let is_known = |flag: &String| known.contains(&flag.as_str());

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 type Shared = Arc<watch::Sender<State>>;
 
-/// The proxy's thread: until the state says `stopped`.
+/// The thread of the proxy, which runs until the state says `stopped`.
 pub(super) fn run(shared: &Shared, listener: std::net::TcpListener, target: SocketAddr) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -48,7 +48,7 @@ async fn listen(shared: &Shared, listener: std::net::TcpListener, target: Socket
 async fn accept(shared: &Shared, listener: &TcpListener, target: SocketAddr) {
     loop {
         let Ok((client, _)) = listener.accept().await else {
-            // Out of descriptors, most likely: give the others a moment to end.
+            // Most likely no descriptors are left: the others get a moment to end.
             tokio::time::sleep(Duration::from_millis(10)).await;
             continue;
         };
@@ -60,7 +60,7 @@ async fn accept(shared: &Shared, listener: &TcpListener, target: SocketAddr) {
 
 async fn connect(shared: Shared, id: u64, client: TcpStream, target: SocketAddr) {
     let Ok(server) = TcpStream::connect(target).await else {
-        // As if the server itself had refused, as near as one who has accepted can come to it.
+        // The nearest form to a refusal by the server, after the connection was accepted.
         client.set_zero_linger().expect("an open socket");
         return;
     };
@@ -106,7 +106,7 @@ async fn read(
         if action == Some(Action::Twice) {
             tokio::select! {
                 _ = cut(shared, id, direction.from()) => {}
-                // A server that does not answer it once will not answer it twice.
+                // A server that does not answer the request once will not answer it twice.
                 _ = exchange(target, chunk) => {}
             }
         }
@@ -123,12 +123,12 @@ async fn write(shared: &Shared, id: u64, direction: Direction, mut socket: Owned
     let how = tokio::select! {
         biased;
         how = cut(shared, id, direction.to()) => Some(how),
-        // A peer that is gone is found by the reader of the other direction.
+        // The reader of the other direction notices a peer that is gone.
         _ = deliver(shared, id, direction, &mut socket) => None,
     };
     match how {
         Some(Cut::Reset) => {
-            // Without `forget` the half says FIN first. A socket the peer has closed may refuse.
+            // Without `forget` the half sends FIN first. A socket that the peer has closed may reject it.
             let _ = socket.as_ref().set_zero_linger();
             socket.forget();
         }
@@ -166,7 +166,7 @@ async fn deliver(
     }
 }
 
-/// One request on a connection of its own, and the first bytes of its answer.
+/// Sends one request on a connection of its own. Returns the first bytes of its answer.
 pub(super) async fn exchange(target: SocketAddr, request: &[u8]) -> io::Result<Vec<u8>> {
     let mut server = TcpStream::connect(target).await?;
     server.write_all(request).await?;
@@ -176,7 +176,7 @@ pub(super) async fn exchange(target: SocketAddr, request: &[u8]) -> io::Result<V
     Ok(answer)
 }
 
-/// Ends when this side of the link is to be cut.
+/// Ends when this side of the link must be cut.
 async fn cut(shared: &Shared, id: u64, side: Side) -> Cut {
     let found = |state: &State| state.links.get(&id).and_then(|link| link.cut[side]);
     until(shared, |state| found(state).is_some()).await;

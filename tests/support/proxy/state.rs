@@ -1,6 +1,6 @@
-//! What the proxy knows: its connections, what waits in them, and what is to be done to it.
+//! The state of the proxy: its connections, the bytes that wait in them, and its orders.
 //!
-//! All of it lives in one `watch` channel. The pumps and the tests change it and wait on it, so a
+//! The whole state lives in one `watch` channel. The pumps and the tests change it and wait on it, so a
 //! test sees every change and misses none.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -8,7 +8,7 @@ use std::ops::{Index, IndexMut};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Which way bytes go.
+/// The direction of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// Requests.
@@ -17,7 +17,7 @@ pub enum Direction {
     ToClient,
 }
 
-/// How a connection ends.
+/// The way in which a connection ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cut {
     /// In good order: the peer reads an end of file.
@@ -26,7 +26,7 @@ pub enum Cut {
     Reset,
 }
 
-/// What a rule does to the chunk that it fits.
+/// The effect of a rule on the chunk that it fits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     /// Ends the connection on both sides instead of forwarding the chunk. For a request: cut
@@ -75,7 +75,7 @@ pub(super) struct Rule {
     pub once: bool,
 }
 
-/// Something to deliver, not before `due`; no bytes mean the end of the stream.
+/// An item to deliver, not before `due`; no bytes mean the end of the stream.
 #[derive(Debug, Clone)]
 pub(super) struct Item {
     pub due: Instant,
@@ -92,10 +92,10 @@ pub(super) struct Link {
     pub queues: Both<VecDeque<Item>>,
     pub held: Both<bool>,
     pub cut: Both<Option<Cut>>,
-    /// Halves of the socket that are in use: a side is closed when both are gone.
+    /// The halves of the socket that are in use: a side is closed when both are gone.
     pub reading: Both<bool>,
     pub writing: Both<bool>,
-    /// Nothing passes any more, not even an end.
+    /// Whether nothing passes any more, not even an end.
     pub frozen: bool,
     cut_at_answer: Option<Cut>,
 }
@@ -122,7 +122,7 @@ impl State {
         self.links.values().filter(here).count()
     }
 
-    /// The oldest rule that fits, which is used up if it is for once.
+    /// The oldest rule that fits. A rule for one chunk is used up then.
     pub fn rule_for(&mut self, direction: Direction, chunk: &[u8]) -> Option<Action> {
         let fits = |rule: &Rule| rule.direction == direction && contains(chunk, &rule.needle);
         let index = self.rules.iter().position(fits)?;
@@ -134,7 +134,7 @@ impl State {
         Some(action)
     }
 
-    /// A chunk has come and no rule is left to ask, or the end of the stream (no bytes).
+    /// Handles a chunk without a rule for it, or the end of the stream (no bytes).
     pub fn arrived(&mut self, id: u64, direction: Direction, chunk: &[u8], action: Option<Action>) {
         let Some(link) = self.links.get_mut(&id) else {
             return;

@@ -1,12 +1,12 @@
-//! A copy of the crate without its tests, so that its versions can be chosen anew without touching
-//! `Cargo.lock`, and without what only the tests need.
+//! A copy of the crate without its tests and without the dependencies of the tests. The versions of the copy can be
+//! resolved anew without a change of `Cargo.lock`.
 
 use crate::run::root;
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What the crate is made of; of the manifests a part is left out.
+/// The files of the crate. A part of each manifest is left out.
 const PARTS: [&str; 7] = [
     "Cargo.toml",
     "README.md",
@@ -17,12 +17,12 @@ const PARTS: [&str; 7] = [
     "macros/src",
 ];
 
-/// Puts the copy into this folder, in place of an older one. What was built there stays.
+/// Puts the copy into this folder, in place of an older one. The build output in the folder stays.
 pub(super) fn copy(to: &Path) -> Result<PathBuf> {
     let from = root();
     for part in PARTS {
         let (from, to) = (from.join(part), to.join(part));
-        // A file that was renamed since would stand there twice.
+        // A file that was renamed since would be there twice.
         if to.is_dir() {
             fs::remove_dir_all(&to)?;
         }
@@ -49,7 +49,7 @@ fn copy_all(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The manifest without what only tests need, and with no other members than the macros.
+/// The manifest without the dependencies of the tests, and with no other members than the macros.
 fn bare(manifest: &str) -> String {
     const DROPPED: [&str; 3] = ["[dev-dependencies]", "[[example]]", "[[bench]]"];
     let mut bare = String::new();

@@ -1,6 +1,6 @@
 //! The crates as they are published, unpacked into a workspace of their own.
 //!
-//! Nothing else of the repository is there, and `reentry` finds its macros although no registry has them.
+//! The folder has no other file of the repository, and `reentry` finds its macros although no registry has them.
 
 use crate::run::{cargo, root, run};
 use anyhow::{Context, Result};
@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The longer names first, since the file of each begins with its name.
+/// The packages, with the longer names first, since the file of each begins with its name.
 const PACKAGES: [&str; 3] = ["reentry-macros", "reentry-cli", "reentry"];
 
 const WORKSPACE: &str = "\
@@ -41,7 +41,7 @@ pub(super) fn unpack(folder: &Path) -> Result<PathBuf> {
         if let Some(name) = name.filter(|_| named.ends_with(".crate")) {
             fs::create_dir_all(to.join(name))?;
             let mut tar = Command::new("tar");
-            // Without `-m` all files have one date for ever, and cargo would build none anew.
+            // Without `-m` all files keep one date for ever, and cargo would build none anew.
             tar.args(["-x", "-z", "-m", "--strip-components=1", "-f"]);
             run(tar.arg(file.path()).arg("-C").arg(to.join(name)))?;
         }
@@ -56,7 +56,7 @@ pub(super) fn unpack(folder: &Path) -> Result<PathBuf> {
     Ok(to)
 }
 
-/// The profiles of a manifest: with the same ones, what was built for it need not be built again.
+/// The profiles of a manifest. With equal profiles, a finished build can be used again.
 fn profiles(manifest: &str) -> String {
     let mut profiles = String::new();
     let mut is_profile = false;

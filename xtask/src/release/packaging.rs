@@ -1,10 +1,10 @@
-//! Whether the packaging has changed since the state that landed last, as far as git knows that state.
+//! Whether the packaging has changed since the state that landed last, if git knows that state.
 
 use crate::run::root;
 use std::env;
 use std::process::Command;
 
-/// What says which packages there are and on what they depend, what no other check compiles, and the checks themselves.
+/// The files that define the packages, their dependencies, the code that no other check compiles, and the checks.
 const PACKAGING: [&str; 5] = [
     "*Cargo.toml",
     "*Cargo.lock",
@@ -13,10 +13,10 @@ const PACKAGING: [&str; 5] = [
     "xtask/src/release*",
 ];
 
-/// The branch on which changes land, the one of the remote first.
+/// The branches on which changes land, with the remote branch first.
 const BRANCHES: [&str; 2] = ["origin/main", "main"];
 
-/// Whether it has, or may have. What is not committed yet counts as well.
+/// Whether the packaging has changed, or may have. Uncommitted changes count as well.
 pub(crate) fn changed() -> bool {
     let named = env::var("REENTRY_LANDED").ok();
     let Some(landed) = named.or_else(|| landed(git)) else {
@@ -26,8 +26,8 @@ pub(crate) fn changed() -> bool {
     git(&diff).is_none()
 }
 
-/// The commit of the branch on which the current one is based; its parent if it is on the branch itself. Nothing where
-/// a part of the history is missing.
+/// The commit of the main branch on which the current branch is based. On the main branch itself, it is the parent.
+/// `None` if a part of the history is missing.
 fn landed(git: impl Fn(&[&str]) -> Option<String>) -> Option<String> {
     if git(&["rev-parse", "--is-shallow-repository"])? != "false" {
         return None;
@@ -38,7 +38,7 @@ fn landed(git: impl Fn(&[&str]) -> Option<String>) -> Option<String> {
     base.or_else(|| git(&["rev-parse", "--verify", "HEAD^"]))
 }
 
-/// What git says; nothing if it fails.
+/// The output of git; `None` if git fails.
 fn git(words: &[&str]) -> Option<String> {
     let output = Command::new("git").args(words).current_dir(root()).output();
     let output = output.ok().filter(|output| output.status.success())?;
@@ -67,7 +67,7 @@ mod tests {
         let began = ("merge-base HEAD main", "a");
         let landed = landed_by(&[COMPLETE, HEAD, PARENT, began]);
         assert_eq!(landed.as_deref(), Some("a"));
-        // What was not pushed has not landed.
+        // A commit that was not pushed has not landed.
         let pushed = ("merge-base HEAD origin/main", "a");
         let local = ("merge-base HEAD main", "c");
         let landed = landed_by(&[COMPLETE, HEAD, PARENT, pushed, local]);

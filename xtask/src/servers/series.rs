@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The series that can be fetched; of each the newest version that is found.
+/// The series that can be fetched. The newest version of a series is used.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum Series {
     #[value(name = "redis-6.2")]
@@ -25,23 +25,23 @@ pub(crate) enum Series {
 #[derive(Debug)]
 pub(super) struct Server {
     pub(super) program: PathBuf,
-    /// The libfaketime that sets its clock, where its build allows that.
+    /// The libfaketime that sets the clock of the server, if its build allows that.
     pub(super) faketime: Option<PathBuf>,
 }
 
 impl Series {
-    /// As on the command line.
+    /// The name on the command line.
     pub(super) fn name(self) -> String {
         let value = self.to_possible_value();
         value.map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
-    /// Fetches it into `all`, unless it is there.
+    /// Fetches the server into `all`, unless it is there.
     pub(super) fn fetch(self, all: &Path) -> Result<Server> {
         let folder = all.join(self.name());
         let faketime = folder.join("libfaketime.so.1");
         if !folder.is_dir() {
-            // Complete under its own name, or not there at all.
+            // The folder is complete under its own name, or not there at all.
             let partial = all.join(format!("{}.partial", self.name()));
             if partial.exists() {
                 fs::remove_dir_all(&partial)?;

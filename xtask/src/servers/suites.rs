@@ -1,4 +1,4 @@
-//! What is run on one server, and what became of it.
+//! The suites that run on one server, and their results.
 
 use super::series::Server;
 use crate::run::{line, run as run_one, step};
@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::io::{self, BufRead, BufReader};
 use std::process::{Command, ExitStatus};
 
-/// Tests on a server: those of the stores, of what a program sees, of several servers together, and of the command line.
+/// The tests on a server: of the stores, of the program's view, of several servers together, and of the command line.
 const TESTS: [&[&str]; 4] = [
     &["--test", "unit", "--", "store::", "--skip", "in_memory"],
     &[
@@ -25,12 +25,12 @@ const TESTS: [&[&str]; 4] = [
         "in_memory",
         "--skip",
         "testing::",
-        // What Prometheus makes of the metrics.
+        // The metrics as Prometheus reads them.
         "--skip",
         "scrape::",
     ],
     &["--package", "reentry-tests", "--test", "topologies"],
-    // Its page shows what it says to Redis 7.0.
+    // The page of the command line shows the output for Redis 7.0.
     &[
         "--package",
         "reentry-cli",
@@ -42,30 +42,30 @@ const TESTS: [&[&str]; 4] = [
     ],
 ];
 
-/// They are no part of any other run: `test = false` in tests/Cargo.toml.
+/// The tests that are no part of any other run: `test = false` in tests/Cargo.toml.
 const CLOCK_STEPS: [&str; 2] = ["--test", "clock_steps"];
 
 const CHAOS: [&str; 4] = ["--minutes", "1", "--seed", "1"];
 
-/// What became of the suites on one server.
+/// The results of the suites on one server.
 #[derive(Debug)]
 pub(super) struct Results {
     pub(super) tests: Result<Count>,
-    /// Nothing where the build of the server does not let its clock be stepped.
+    /// The result of the stepped clock; `None` if the clock of this build cannot be stepped.
     pub(super) clock_steps: Option<Result<Count>>,
     pub(super) chaos: Result<()>,
 }
 
-/// What became of some tests.
+/// The results of some tests.
 #[derive(Debug, Default)]
 pub(super) struct Count {
     pub(super) passed: u64,
     pub(super) failed: u64,
-    /// The names of those that failed.
+    /// The names of the failed tests.
     pub(super) failures: BTreeSet<String>,
 }
 
-/// Runs all on this server, whatever becomes of each.
+/// Runs all suites on this server, even if one fails.
 pub(super) fn run(name: &str, server: &Server) -> Results {
     let tests = step(&format!("{name}: tests"), || {
         let mut count = Count::default();
@@ -95,7 +95,7 @@ pub(super) fn run(name: &str, server: &Server) -> Results {
     }
 }
 
-/// Runs tests and adds what they say to the count. It fails where they cannot be run.
+/// Runs tests and adds their results to the count. It fails if they cannot be run.
 fn run_tests(mut command: Command, server: &Server, count: &mut Count) -> Result<()> {
     command.env("REENTRY_SERVER", &server.program);
     let line = line(&command);
@@ -109,12 +109,12 @@ fn run_tests(mut command: Command, server: &Server, count: &mut Count) -> Result
     Ok(())
 }
 
-/// Runs a program and passes on all that it says.
+/// Runs a program and passes on all of its output.
 fn listen(mut command: Command, mut hear: impl FnMut(&str)) -> io::Result<ExitStatus> {
     eprintln!("$ {}", line(&command));
     let (said, voice) = io::pipe()?;
     let mut child = command.stdout(voice.try_clone()?).stderr(voice).spawn()?;
-    // Or else its own ends of the pipe stay open.
+    // Otherwise its own ends of the pipe stay open.
     drop(command);
     for said in BufReader::new(said).split(b'\n') {
         let said = said?;
@@ -126,9 +126,9 @@ fn listen(mut command: Command, mut hear: impl FnMut(&str)) -> io::Result<ExitSt
 }
 
 impl Count {
-    /// Takes in one line of what `cargo test` or `cargo nextest` says.
+    /// Reads one line of the output of `cargo test` or `cargo nextest`.
     fn hear(&mut self, said: &str) {
-        // What cargo-nextest repeats of the test itself stands further right.
+        // The lines of a test that cargo-nextest repeats are indented.
         let of_cargo = said
             .strip_prefix("test ")
             .and_then(|rest| rest.strip_suffix(" ... FAILED"));

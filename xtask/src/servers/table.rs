@@ -3,21 +3,21 @@
 use super::suites::{Count, Results};
 use anyhow::{Error, Result};
 
-/// One server.
+/// The row of one server.
 #[derive(Debug)]
 pub(super) struct Row {
     cells: [String; 5],
-    /// What failed, one line each.
+    /// The failures, one line each.
     failures: Vec<String>,
 }
 
 const HEAD: [&str; 5] = ["server", "version", "tests passed", "clock steps", "chaos"];
 
-/// What stands where nothing was run.
+/// The text for suites that were not run.
 const NOTHING: &str = "–";
 
 impl Row {
-    /// What became of everything on a server.
+    /// The row of a server with its results.
     pub(super) fn new(name: &str, version: String, results: Results) -> Self {
         let mut failures = Vec::new();
         let mut cell = |what: &str, outcome: Result<Count>| match outcome {
@@ -50,7 +50,7 @@ impl Row {
         }
     }
 
-    /// A server that could not be fetched or started.
+    /// The row of a server that could not be fetched or started.
     pub(super) fn missing(name: &str, error: &Error) -> Self {
         let nothing = || NOTHING.to_owned();
         Self {
@@ -64,7 +64,7 @@ impl Row {
     }
 }
 
-/// The table, and below it what failed.
+/// The table, and below it the failures.
 pub(super) fn shown(rows: &[Row]) -> String {
     let mut lines = vec![
         line(&HEAD.map(str::to_owned)),

@@ -1,4 +1,4 @@
-//! The classic scripts, bare.
+//! The classic scripts, without a library.
 
 use std::{
     sync::{
@@ -15,7 +15,7 @@ use crate::{
     servers::{self, Role, Server, accepted},
 };
 
-/// Nil, or the milliseconds that the lock is busy for.
+/// Nil, or the milliseconds for which the lock is busy.
 const LOCK: &str = "\
 if redis.call('exists', KEYS[1]) == 0 or redis.call('hexists', KEYS[1], ARGV[2]) == 1 then
   redis.call('hincrby', KEYS[1], ARGV[2], 1)
@@ -35,10 +35,10 @@ return 1";
 
 const TTL_MS: &str = "10000";
 
-/// How long who waits does so before it asks again.
+/// The pause of a waiter before it asks again.
 const POLL: Duration = Duration::from_millis(10);
 
-/// One lock of a program that uses them. Clones share its connection.
+/// The lock of a program that uses the classic scripts. Clones share its connection.
 #[derive(Clone)]
 pub(super) struct Classic {
     server: Arc<Server>,
@@ -55,7 +55,7 @@ impl Classic {
         let servers = servers::all(global).await?;
         let primaries = servers.into_iter().filter(|it| *it.role() == Role::Primary);
         for server in primaries {
-            // Another server of a cluster says where the key is.
+            // Another server of a cluster says which server has the key.
             if server.ask::<i64>(&["EXISTS", key]).await?.is_ok() {
                 let lock = load(&server, LOCK).await?;
                 let unlock = load(&server, UNLOCK).await?;
@@ -87,7 +87,7 @@ impl Classic {
         })
     }
 
-    /// An unlock of a lock that is not held.
+    /// Calls unlock for a lock that is not held.
     pub(super) async fn round_trip(&self) -> anyhow::Result<()> {
         self.call(&self.unlock, "another owner").await.map(drop)
     }
@@ -102,7 +102,7 @@ impl Classic {
     }
 }
 
-/// The lock, held.
+/// A lock that is held.
 pub(super) struct ClassicHold {
     classic: Classic,
     owner: String,

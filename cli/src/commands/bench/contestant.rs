@@ -4,13 +4,13 @@ use reentry::{LockGuard, Locks};
 
 use super::classic::{Classic, ClassicHold};
 
-/// How many processes there are, as the server sees it: each has its own connections.
+/// The number of processes, as the server sees them: each has its own connections.
 pub(super) const PROCESSES: usize = 2;
 
 #[derive(Clone)]
 pub(super) enum Contestant {
     Reentry(Vec<Locks>, String),
-    /// They all ask by themselves, so a process is not seen.
+    /// The callers all ask by themselves, so the process makes no difference.
     Classic(Classic),
 }
 

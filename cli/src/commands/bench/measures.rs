@@ -1,4 +1,4 @@
-//! One run of each measure.
+//! One run of each measurement.
 
 use std::{
     fmt,
@@ -36,13 +36,13 @@ impl fmt::Display for Measure {
     }
 }
 
-/// How often a round measures a hand-off.
+/// The number of hand-offs in a round.
 const HAND_OFFS: u32 = 5;
 
-/// For how long a caller waits before the lock is handed to it: more each time, so that none is in step with a poll.
+/// The time for which a caller waits before the lock is handed to it. It grows, so that no wait is in step with a poll.
 const WAITS: [u64; HAND_OFFS as usize] = [31, 34, 38, 43, 47];
 
-/// What one round takes, several times.
+/// The times of one measurement in a round.
 pub(super) async fn measured(
     measure: Measure,
     contestant: &Contestant,
@@ -62,7 +62,7 @@ pub(super) async fn measured(
     }
 }
 
-/// What a script takes that does nothing.
+/// The time of a script that does nothing.
 pub(super) async fn round_trips(classic: &Classic, count: u32) -> anyhow::Result<Vec<Duration>> {
     let mut times = Vec::new();
     for _ in 0..count {
@@ -83,7 +83,7 @@ async fn each_pair(contestant: &Contestant, count: u32) -> anyhow::Result<Vec<Du
     Ok(times)
 }
 
-/// Until all of them have been inside.
+/// The time until all callers have been inside.
 async fn drain(contestant: &Contestant, callers: u32) -> anyhow::Result<Duration> {
     let mut inside = JoinSet::new();
     let start = Instant::now();

@@ -1,4 +1,4 @@
-//! What came out.
+//! The results.
 
 use std::{fmt, time::Duration};
 
@@ -8,10 +8,10 @@ use serde::Serialize;
 use super::measures::Measure;
 use crate::text::printable;
 
-/// How long the longest bar is.
+/// The length of the longest bar.
 const WIDTH: f64 = 40.0;
 
-/// The times of one contestant in one measure.
+/// The times of one contestant in one measurement.
 #[derive(Debug, Serialize)]
 pub(super) struct Row {
     measure: Measure,
@@ -24,7 +24,7 @@ pub(super) struct Row {
     times: Vec<Duration>,
 }
 
-/// Times in µs.
+/// The times in µs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 struct Spread {
     p10_us: f64,
@@ -64,7 +64,7 @@ impl Spread {
     fn of(times: &[Duration]) -> Self {
         let mut times: Vec<_> = times.iter().map(|time| time.as_secs_f64() * 1e6).collect();
         times.sort_by(f64::total_cmp);
-        // In tenths, the nearest one below.
+        // The value in tenths, rounded down.
         let at = |tenths| {
             let last = times.len().saturating_sub(1);
             times.get(last * tenths / 10).copied().unwrap_or_default()
@@ -146,7 +146,7 @@ impl Row {
             _ => AnsiColor::Blue,
         };
         let color = Style::new().fg_color(Some(color.into()));
-        // Not negative, and not longer than the width.
+        // The value is not negative, and not longer than the width.
         let length = (WIDTH * median_us / longest).round().clamp(1.0, WIDTH);
         let bar: String = (1..=40)
             .map(|at| if f64::from(at) <= length { '█' } else { ' ' })

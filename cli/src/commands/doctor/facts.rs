@@ -1,4 +1,4 @@
-//! What a server says of itself. Nothing is judged here, and nothing is changed there.
+//! The facts that a server reports. This file judges nothing and changes nothing on the server.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -6,21 +6,21 @@ use redis::FromRedisValue;
 
 use crate::servers::{Answer, Fields, Role, Server, fields};
 
-/// How often its clock is read, which is also how its latency is measured.
+/// The number of times that the clock of a server is read. These reads also measure its latency.
 const READINGS: usize = 20;
 
-/// What one server has said. What it has refused is missing.
+/// The answers of one server. Those that it rejected are missing.
 #[derive(Clone, Debug)]
 pub(crate) struct Facts {
     pub(crate) address: String,
     pub(crate) role: Role,
-    /// The sections of `INFO`, and of `CLUSTER INFO`, together.
+    /// The sections of `INFO` and of `CLUSTER INFO`, together.
     pub(crate) info: Fields,
     pub(crate) config: Fields,
     pub(crate) clock: Option<Clock>,
-    /// What a sentinel says of the primary.
+    /// The fields of a sentinel for the primary.
     pub(crate) watched: Fields,
-    /// What a sentinel says of its quorum; an error if there is none.
+    /// The answer of a sentinel about its quorum; an error if there is none.
     pub(crate) quorum: Option<Result<String, String>>,
     /// The lines of `CLUSTER NODES`.
     pub(crate) nodes: Option<String>,
@@ -29,11 +29,11 @@ pub(crate) struct Facts {
 /// The clock of a server.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Clock {
-    /// How far it is ahead of ours, in microseconds, by the reading that took the shortest.
+    /// The offset from the local clock, in microseconds, from the fastest read.
     pub(crate) ahead: i64,
-    /// By how much that may be wrong.
+    /// The possible error of the offset.
     pub(crate) give_or_take: i64,
-    /// Of half of the readings less.
+    /// The median: half of the reads took less.
     pub(crate) median: Duration,
     pub(crate) longest: Duration,
 }
@@ -48,11 +48,11 @@ const SETTINGS: [&str; 6] = [
 ];
 
 impl Facts {
-    /// Asks one server for everything.
+    /// Asks one server for all facts.
     ///
     /// # Errors
     ///
-    /// Why it does not answer.
+    /// The reason why the server does not answer.
     pub(crate) async fn of(server: &Server) -> Result<Self, String> {
         let mut facts = Self {
             address: server.address().to_owned(),
@@ -64,7 +64,7 @@ impl Facts {
             quorum: None,
             nodes: None,
         };
-        // The first command connects, so that no reading of the clock does.
+        // The first command connects, so that no read of the clock includes that time.
         if let Ok(info) = ask::<String>(server, &["INFO"]).await? {
             facts.info = fields(info.lines(), ':');
         }
@@ -106,13 +106,13 @@ impl Facts {
         self.watched.get(name)?.parse().ok()
     }
 
-    /// What it says that it does, which may be something else than what it is known for.
+    /// Whether the server says that it is a replica. Other servers may say something else.
     pub(crate) fn is_replica(&self) -> bool {
         self.info("role") == Some("slave")
     }
 }
 
-/// What a server answers; an error where it does not.
+/// The answer of a server; an error if there is none.
 pub(crate) async fn ask<T: FromRedisValue>(
     server: &Server,
     words: &[&str],

@@ -1,4 +1,4 @@
-//! What was found, and how bad it is.
+//! The findings, and their severity.
 
 use std::fmt;
 
@@ -7,26 +7,26 @@ use serde::Serialize;
 
 use crate::text::printable;
 
-/// How bad it is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Level {
-    /// As the crate's documentation recommends.
+    /// The state is as the crate's documentation recommends.
     Ok,
-    /// Locks work, and something is weaker than it could be.
+    /// Locks work, but something is weaker than it could be.
     Warn,
     /// Locks do not work, or may be lost although nothing fails.
     Fail,
 }
 
-/// What one check has found.
+/// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Finding {
     pub(crate) level: Level,
     pub(crate) check: &'static str,
-    /// What is so, and why it matters.
+    /// The fact, and why it matters.
     pub(crate) what: String,
-    /// What to do.
+    /// The advice.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) advice: Option<String>,
 }
@@ -65,17 +65,17 @@ impl Finding {
     }
 }
 
-/// What was found at one place: a server, or all of them together.
+/// The findings at one place: a server, or all of them together.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Section {
-    /// Where: an address, or `all servers`.
+    /// The place: an address, or `all servers`.
     pub(crate) at: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) role: Option<&'static str>,
     pub(crate) findings: Vec<Finding>,
 }
 
-/// Everything.
+/// The findings of all places.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Report {
     pub(crate) worst: Level,

@@ -1,4 +1,4 @@
-//! What the user may do beside taking locks: harmless commands, of which the server refuses some.
+//! The rights of the user, except those for the locks: harmless commands, some of which the server may reject.
 
 use std::process;
 
@@ -9,15 +9,15 @@ use crate::servers::{Answer, Server};
 
 const CHECK: &str = "user";
 
-/// What is needed for something, and what is missing without.
+/// A group of commands, and what does not work without them.
 struct Need {
     what: &'static str,
     without: &'static str,
-    /// Each with the rights that allow it.
+    /// The commands, each with the rights that allow it.
     commands: &'static [(&'static [&'static str], &'static str)],
 }
 
-/// `ID` stands for a number that only this check has in its keys.
+/// The placeholder `ID` stands for a number that only the keys of this check have.
 const NEEDS: [Need; 3] = [
     Need {
         what: "messages",
@@ -60,7 +60,7 @@ const NEEDS: [Need; 3] = [
 ///
 /// # Errors
 ///
-/// Why it does not answer.
+/// The reason why the server does not answer.
 pub(crate) async fn check(server: &Server) -> Result<Vec<Finding>, String> {
     let id = process::id().to_string();
     let mut findings = Vec::with_capacity(NEEDS.len());
@@ -82,12 +82,13 @@ pub(crate) async fn check(server: &Server) -> Result<Vec<Finding>, String> {
             ),
         });
     }
-    // It goes on to be asked: no answer to another command comes over it meanwhile.
+    // The connection is used again, so it must not stay subscribed.
     let _ = ask::<Value>(server, &["UNSUBSCRIBE"]).await?;
     Ok(findings)
 }
 
-/// Whether the user may not, or the server does not know the command. Another server of a cluster is no refusal.
+/// Whether the user lacks the right, or the server does not know the command. A redirect to another server of a cluster
+/// is no such answer.
 fn is_missing(answer: &Answer<Value>) -> bool {
     matches!(answer, Err(said) if said.contains("NOPERM") || said.contains("unknown"))
 }

@@ -5,10 +5,10 @@ use std::time::Duration;
 use super::{facts::Facts, finding::Finding};
 use crate::{servers::Role, view::short};
 
-/// From this median on a caller notices: a lock and its release are two requests.
+/// The median latency from which a caller notices it: a lock and its release are two requests.
 const SLOW: Duration = Duration::from_millis(20);
 
-/// All checks that one server is enough for.
+/// All checks that need only one server.
 pub(crate) fn of_server(
     facts: &Facts,
     is_of_cluster: bool,
@@ -51,7 +51,7 @@ fn version(facts: &Facts) -> Option<Finding> {
     })
 }
 
-/// Whether it has all the locks that it is asked for.
+/// Whether the server has all locks that are requested from it.
 fn address(facts: &Facts, is_of_cluster: bool) -> Option<Finding> {
     const CHECK: &str = "address";
     let has_others = facts.info("cluster_enabled") == Some("1")
@@ -178,7 +178,7 @@ fn replication(facts: &Facts) -> Option<Finding> {
     })
 }
 
-/// Against ours. Between servers it matters more: see `together`.
+/// Compares its clock with the local one. Differences between servers matter more: see `together`.
 fn clock(facts: &Facts) -> Option<Finding> {
     const CHECK: &str = "clock";
     let clock = facts.clock?;

@@ -5,10 +5,10 @@ use std::{collections::BTreeSet, time::Duration};
 use super::{facts::Facts, finding::Finding, server::short_micros};
 use crate::servers::Role;
 
-/// A lease outlives a failover safely if it is so many times as long.
+/// The factor by which a lease must be longer than a failover, to outlast it safely.
 const TIMES: u32 = 3;
 
-/// What a failover takes beside the silence after which it begins: votes, promotion, new connections.
+/// The time that a failover needs after the silence that starts it: votes, promotion, new connections.
 const BESIDE: Duration = Duration::from_secs(2);
 
 const SLOTS: u64 = 16_384;
@@ -21,7 +21,7 @@ pub(crate) fn of_all(facts: &[Facts], ttl: Duration) -> Vec<Finding> {
         .collect()
 }
 
-/// Those of the servers that may have the same locks one after the other, or be asked one after the other.
+/// The servers that may hold one lock after each other, or receive its requests after each other.
 fn clocks(facts: &[Facts]) -> Option<Finding> {
     const CHECK: &str = "clocks";
     let servers = facts
@@ -146,7 +146,7 @@ fn sentinels(facts: &[Facts], ttl: Duration) -> Vec<Finding> {
     findings
 }
 
-/// Whether leases outlast a failover that begins after such a silence.
+/// Whether leases outlast a failover that begins after this silence.
 fn lease(name: &str, silence: Duration, ttl: Duration) -> Finding {
     const CHECK: &str = "failover";
     let failover = silence.saturating_add(BESIDE);
@@ -242,7 +242,7 @@ fn cluster(facts: &[Facts], ttl: Duration) -> Vec<Finding> {
         .filter_map(|it| it.setting("cluster-node-timeout")?.parse().ok());
     if let Some(millis) = silence.max() {
         let name = format!("cluster-node-timeout {millis}");
-        // Silent for so long, and then seen so by most of the others.
+        // The node is silent for this time, and then most of the others must notice it.
         findings.push(lease(
             &name,
             Duration::from_millis(millis).saturating_mul(2),

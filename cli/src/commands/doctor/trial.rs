@@ -1,4 +1,4 @@
-//! A lock that is taken, entered twice, renewed, listed, handed on to another process and released.
+//! A trial lock: taken, entered twice, renewed, listed, handed on to another process and released.
 
 use std::{
     process,
@@ -13,10 +13,10 @@ use crate::servers::Server;
 
 const CHECK: &str = "locks";
 
-/// How long a lock outlives this program, if that dies in between, and how long it is waited for.
+/// The lease of the trial lock, if this program dies in between, and the time limit for the wait.
 const TTL: Duration = Duration::from_secs(5);
 
-/// How often the one that waits looks whether it stands in the line.
+/// The interval at which the trial looks whether the waiter is in the queue.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// The commands that locks need, as the ACL in the README of the crate allows them.
@@ -24,24 +24,24 @@ const RIGHTS: &str = "+evalsha +eval +info +publish +subscribe +time +exists +de
     +hmget +hset +hdel +hexists +hgetall +hlen +hvals +zadd +zmscore +zrange +zrem \
     +zremrangebyscore +zscore";
 
-/// So many keys are tried to find one that a server of a cluster has.
+/// The number of keys that are tried to find one that a server of a cluster has.
 const KEYS: u32 = 256;
 
-/// The locks as two processes have them, and the key that they try.
+/// The locks of two processes, and the key that they try.
 pub(crate) struct Trial {
     pub(crate) locks: Locks,
     pub(crate) other: Locks,
     pub(crate) prefix: String,
-    /// The key that the user has named.
+    /// The key that the user named.
     pub(crate) named: Option<String>,
 }
 
 impl Trial {
-    /// Tries a lock that this server has. Nothing is found where it does not have the key that was named.
+    /// Tries a lock that this server has. Returns no finding if the server does not have the key that was named.
     ///
     /// # Errors
     ///
-    /// Why the server does not answer.
+    /// The reason why the server does not answer.
     pub(crate) async fn at(&self, server: &Server) -> Result<Vec<Finding>, String> {
         let Some(key) = self.key_at(server).await? else {
             return Ok(Vec::new());
@@ -82,7 +82,7 @@ impl Trial {
         Ok(findings)
     }
 
-    /// The key that is tried there. It is the program's own, unless one was named.
+    /// The key for the trial: the program's own, unless the user named one.
     async fn key_at(&self, server: &Server) -> Result<Option<String>, String> {
         let own = |number| format!("reentry-doctor:{}:{number}", process::id());
         let keys = match &self.named {
@@ -99,14 +99,15 @@ impl Trial {
         Ok(None)
     }
 
-    /// Returns how long the second process has waited for the lock from its release on, and whether it could be listed.
+    /// Returns how long the second process waited for the lock after its release, and whether the lock was listed.
     async fn hand_on(&self, key: &str) -> Result<(Duration, Result<(), LockError>), LockError> {
         let guard = self.locks.lock(key).ttl(TTL).no_wait().await?;
         let nested = guard.scope(self.locks.lock(key).ttl(TTL).no_wait().acquire());
         nested.await??.release().await?;
         self.locks.__renew(guard.held()).await?;
         let release = async {
-            // It stands in the line as soon as it knows that the lock is held. It may also have got one that was lost.
+            // The waiter is in the queue as soon as it knows that the lock is held. If the lock was lost, the waiter
+            // may have acquired it.
             let is_held = || !guard.held().is_lost();
             while is_held() && self.other.__answered(key).transpose()?.is_none() {
                 sleep(LOOK).await;
@@ -123,14 +124,14 @@ impl Trial {
         Ok((took, listed))
     }
 
-    /// Whether the user may touch the lock itself, if not what stands beside it.
+    /// Whether the user may access the lock itself, although not the keys beside it.
     async fn covers(&self, server: &Server, key: &str) -> Result<bool, String> {
         let name = format!("{}{key}", self.prefix);
         let asked = ask::<i64>(server, &["EXISTS", &name]).await?;
         Ok(!matches!(asked, Err(said) if said.contains("access")))
     }
 
-    /// That nothing is known of the locks which this user takes.
+    /// A finding: the program cannot judge the locks of this user.
     fn uncovered(&self, key: &str) -> Finding {
         let name = format!("{}{key}", self.prefix);
         Finding::warn(
@@ -164,7 +165,7 @@ fn listing(listed: Result<(), LockError>) -> Finding {
     }
 }
 
-/// What to do where a server has said this.
+/// The advice for an error of the server.
 fn advice(said: &str, is_covered: bool) -> String {
     const ADVICE: [(&str, &str); 7] = [
         (
@@ -185,7 +186,7 @@ fn advice(said: &str, is_covered: bool) -> String {
             "access",
             "~reentry:queue:* ~reentry:entries:*, beside a pattern for the lock",
         ),
-        // A script that runs into a command is not told which one.
+        // A script that calls a forbidden command does not learn which command it was.
         ("can't run this command", RIGHTS),
     ];
     if !is_covered {

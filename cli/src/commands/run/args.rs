@@ -7,8 +7,8 @@ use crate::args::duration;
 /// Run a command under a lock, like flock(1)
 ///
 /// Takes the lock, runs the command while the lease is renewed, and releases the lock. The command has these
-/// variables: REENTRY_KEY, REENTRY_TOKEN (the fencing token), REENTRY_HOLD (the identity of the hold). Of several keys the
-/// first two have one line for each.
+/// variables: REENTRY_KEY, REENTRY_TOKEN (the fencing token), REENTRY_HOLD (the identity of the hold). Of several keys
+/// the first two have one line for each.
 ///
 /// Signals go to the command; SIGINT, SIGQUIT and SIGTERM to all processes that it has started. If the lock is
 /// lost, all of them get SIGTERM, and after `--grace` SIGKILL.
@@ -33,8 +33,8 @@ pub(crate) struct Args {
     /// Keep the lock for so long at least, counted from its acquisition, though the command ends earlier
     #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "shared")]
     pub(super) min_hold: Option<Duration>,
-    /// How long the command has between SIGTERM and SIGKILL when the lock is lost; a third of --ttl at most if this process is
-    /// killed [default: 5s, or a third of --ttl if that is less]
+    /// How long the command has between SIGTERM and SIGKILL when the lock is lost; a third of --ttl at most if this
+    /// process is killed [default: 5s, or a third of --ttl if that is less]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     grace: Option<Duration>,
     /// The exit code if the lock is not acquired, instead of 124
@@ -54,17 +54,17 @@ pub(crate) struct Args {
     pub(super) command: Vec<OsString>,
 }
 
-/// The grace where a third of the TTL is no less.
+/// The grace period, if a third of the TTL is not shorter.
 const GRACE: Duration = Duration::from_secs(5);
 
 impl Args {
-    /// How long the command has when the lock is lost.
+    /// The time that the command has when the lock is lost.
     pub(super) fn grace(&self) -> Duration {
         self.grace.unwrap_or(GRACE.min(self.ttl / 3))
     }
 
-    /// How long it has when this process was killed, and nothing renews the lease any more. It lasts for two thirds of the
-    /// TTL at least if the last renewal was in time, and for one if a single one was not.
+    /// The time that the command has when this process was killed and nothing renews the lease. The lease lasts for at
+    /// least two thirds of the TTL if the last renewal was in time, and for one third if one renewal failed.
     pub(super) fn grace_of_guard(&self) -> Duration {
         self.grace().min(self.ttl / 3)
     }

@@ -28,16 +28,17 @@ use crate::{
 /// A command that runs.
 pub(super) struct Command {
     pid: Pid,
-    /// Its processes.
+    /// The processes of the command.
     pub(super) tree: Tree,
     has_ended: bool,
     guard: Guard,
     orphans: Orphans,
-    /// Waited for by its id alone, so that its stops are seen as well, and its end without an end of its id.
+    /// The command is waited for exclusively by its id. So its stops are seen as well, and so is its end while the id
+    /// is still its own.
     _child: Child,
 }
 
-/// Why there is none.
+/// The reason why the command was not started.
 #[derive(Debug)]
 pub(super) struct NotStarted {
     code: u8,
@@ -45,7 +46,7 @@ pub(super) struct NotStarted {
 }
 
 impl NotStarted {
-    /// Says it, as env(1) does: 127 if the command was not found, 126 if it cannot be executed.
+    /// The failure, with the exit codes of env(1): 127 if the command was not found, 126 if it cannot be executed.
     pub(super) fn into_exit(self, global: &Global) -> Exit {
         let failure = Failure::new(self.error, global.json);
         failure.ending_with(Exit::Code(self.code)).say()
@@ -53,10 +54,10 @@ impl NotStarted {
 }
 
 impl Command {
-    /// Starts it, and before it the guard.
+    /// Starts the command, and before it the guard.
     ///
-    /// With a terminal it stays in the process group of this process: so the keys of the terminal reach both, and a
-    /// shell can stop and continue them as one job. Without one it leads a group of its own.
+    /// With a terminal, the command stays in the process group of this process: so the keys of the terminal reach both,
+    /// and a shell can stop and continue them as one job. Without a terminal, the command leads a group of its own.
     pub(super) fn start(
         words: &[OsString],
         lock: &Lock,
@@ -110,8 +111,8 @@ impl Command {
         })
     }
 
-    /// Becomes the command, under locks that runs around this one have: they renew them, and end it if they are lost.
-    /// Returns only if that fails.
+    /// Becomes the command, under the locks of the runs around this one. Those runs renew the locks, and end the
+    /// command if a lock is lost. Returns only if that fails.
     pub(super) fn reenter(words: &[OsString], held: &[HeldKey]) -> NotStarted {
         let (program, arguments) = match split(words) {
             Ok(words) => words,
@@ -131,7 +132,7 @@ impl Command {
         self.tree.shares_group()
     }
 
-    /// Sends it a signal, if it has not ended.
+    /// Sends the command a signal, if it has not ended.
     pub(super) fn tell(&self, number: i32) {
         match Signal::from_named_raw(number) {
             Some(signal) if !self.has_ended => self.tree.signal_command(signal),
@@ -139,32 +140,32 @@ impl Command {
         }
     }
 
-    /// Whether neither it nor any process of it is left.
+    /// Whether neither the command nor any of its processes is left.
     pub(super) fn is_gone(&mut self) -> bool {
         if !self.has_ended {
             return false;
         }
-        // Elsewhere its group is all that is known, and has it until then.
+        // On other systems only its group is known, and the command has that group until then.
         if cfg!(not(target_os = "linux")) {
             self.reap();
         }
         self.tree.is_empty()
     }
 
-    /// What has become of it since it was asked last.
+    /// The change in the command's state since the last call.
     pub(super) fn news(&mut self) -> Option<Event> {
         self.orphans.reap(&[self.pid, self.guard.pid()]);
         if self.has_ended {
             return None;
         }
-        // The kernel keeps what has ended until it was waited for: until then no other process, and no other group, has
-        // its id, and those of its group can be told from others.
+        // The kernel keeps the id of an ended process until the process was waited for. Until then no other process and
+        // no other group has this id, so the processes of the group can be told apart from others.
         let Some(status) = self.wait(WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) else {
             let status = self.wait(WaitIdOptions::STOPPED)?;
             return status.stopping_signal().map(Event::Stopped);
         };
         self.has_ended = true;
-        // Some systems tell more bits of it than a process can be asked for.
+        // Some systems report more bits of the exit code than a process can return.
         let code = status
             .exit_status()
             .and_then(|code| u8::try_from(code & 0xff).ok());
@@ -173,18 +174,18 @@ impl Command {
         ended.map(Event::Ended)
     }
 
-    /// At once.
+    /// Kills the command at once.
     fn wait(&self, options: WaitIdOptions) -> Option<WaitIdStatus> {
-        // An error would mean that it is no child of ours, which it is until it was waited for.
+        // An error would mean that the command is no child of ours. It is our child until it was waited for.
         waitid(WaitId::Pid(self.pid), options | WaitIdOptions::NOHANG).ok()?
     }
 
-    /// Its id may be that of another process from now on.
+    /// Waits for the end of the command. From now on its id may belong to another process.
     fn reap(&self) {
         let _ = self.wait(WaitIdOptions::EXITED);
     }
 
-    /// Nothing of it is left, or what is left was left on purpose.
+    /// Ends the guard: nothing of the command is left, or the remaining processes were left on purpose.
     pub(super) fn over(mut self) {
         self.guard.over();
         self.reap();
@@ -203,7 +204,7 @@ fn keys_of(held: &[HeldKey]) -> impl Iterator<Item = &str> {
     held.iter().map(|held| &*held.key)
 }
 
-/// An empty line where one is not known.
+/// The tokens as text. An unknown token is an empty line.
 fn tokens_of(held: &[HeldKey]) -> Vec<String> {
     let tokens = held.iter().map(|held| held.token);
     tokens

@@ -1,4 +1,4 @@
-//! The runs that this one runs in, as their environment tells.
+//! The runs inside which this one was started, from its environment.
 
 use std::{env, fmt::Display};
 
@@ -7,19 +7,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::args::Global;
 
-/// The variable that lists them, from the outermost on.
+/// The variable with their locks, from the outermost run on.
 pub(super) const VARIABLE: &str = "REENTRY_INSIDE";
 
-/// The variable that names the hold of the innermost.
+/// The variable with the hold of the innermost run.
 pub(super) const HOLD: &str = "REENTRY_HOLD";
 
-/// One lock that a run around this one had when it started its command.
+/// A lock that a run around this one had when it started its command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Outer {
     hold: String,
     /// The key with its prefix.
     name: String,
-    /// `None` if it was written by an older version.
+    /// The hold; `None` if an older version wrote the entry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     token: Option<u64>,
 }
@@ -37,7 +37,7 @@ pub(super) struct HeldKey {
 pub(super) struct Enclosing(Vec<Outer>);
 
 impl Enclosing {
-    /// What cannot be read counts as none: then the lock is waited for.
+    /// Reads the environment. An unreadable value counts as none: then the run waits for the lock.
     pub(super) fn of_environment() -> Self {
         let text = env::var(VARIABLE).unwrap_or_default();
         Self::parse(text.as_bytes())
@@ -47,7 +47,7 @@ impl Enclosing {
         Self(serde_json::from_slice(text).unwrap_or_default())
     }
 
-    /// Each hold, and the name of its key in the store. They enclose whatever this process waits for.
+    /// Each hold, and the name of its key in the store. These holds enclose everything that this process waits for.
     pub(super) fn holds(&self) -> impl Iterator<Item = (HoldId, &str)> {
         let all = self.0.iter();
         all.filter_map(|outer| Some((outer.hold.parse().ok()?, &*outer.name)))
@@ -67,7 +67,7 @@ impl Enclosing {
             if outer.is_empty() {
                 continue;
             }
-            // It may have ended, and there may be a lock of that name on another server.
+            // The run may have ended, or another server may have a lock with this name.
             let Some(info) = locks.inspect(key).await? else {
                 continue;
             };
@@ -82,7 +82,7 @@ impl Enclosing {
         Ok(held)
     }
 
-    /// The same with a run that has these keys and their holds, for the environment of its command.
+    /// The runs together with a run that has these keys and holds, for the environment of its command.
     pub(super) fn and(&self, holds: &[(&str, impl Display, FencingToken)], prefix: &str) -> String {
         let mut all = self.0.clone();
         all.extend(holds.iter().map(|(key, hold, token)| Outer {
@@ -90,13 +90,13 @@ impl Enclosing {
             name: format!("{prefix}{key}"),
             token: Some(u64::from(*token)),
         }));
-        // Strings have a form in JSON, always.
+        // Strings can always be written as JSON.
         serde_json::to_string(&all).unwrap_or_default()
     }
 }
 
-/// Whether this is the environment of a command under a hold, also by runs in between. That the hold is mentioned
-/// elsewhere says nothing.
+/// Whether this is the environment of a command under a hold, directly or through runs in between. The hold elsewhere
+/// in the environment means nothing.
 pub(super) fn is_inside(environment: &[u8], hold: &str) -> bool {
     let mut variables = environment.split(|&byte| byte == 0);
     variables.any(|variable| {

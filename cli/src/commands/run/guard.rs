@@ -1,9 +1,9 @@
-//! The process that ends the command if `reentry run` is killed.
+//! The guard: a process that ends the command if `reentry run` is killed.
 //!
-//! A process that gets SIGKILL can do nothing any more, and the lease of its lock ends soon after. Its guard, which
-//! reads from a pipe whose other end only it has, sees the end of that pipe, and ends the command with all its
-//! processes, as after a loss. The kernel's PR_SET_PDEATHSIG would reach the command alone and none of its children, only on
-//! Linux, and would leave it no time.
+//! A process that receives SIGKILL can do nothing any more, and the lease of its lock expires soon after. Its guard
+//! reads from a pipe whose other end only `reentry run` has. When the guard sees the end of the pipe, it ends the
+//! command with all its processes, as after a loss. The kernel's PR_SET_PDEATHSIG would reach only the command and none
+//! of its children, exists only on Linux, and would leave the command no time.
 
 use std::{
     env, fs,
@@ -25,16 +25,16 @@ use crate::{args::duration, exit::Exit};
 /// The first argument of the guard. It is no subcommand, so that help and completions do not name it.
 const NAME: &str = "guard-of-run";
 
-/// What ps(1) shows of it. It is started by another name of its file.
+/// The name of the guard in ps(1). The guard is started by another name of its file.
 const PROGRAM: &str = "reentry";
 
-/// What is written to the guard when it has nothing more to do.
+/// The word that the guard receives when it has nothing more to do.
 const OVER: &str = "over";
 
-/// How often processes are looked for.
+/// The interval at which processes are looked for.
 const POLL: Duration = Duration::from_millis(20);
 
-/// The longest that an exec takes from the end of the pipe on.
+/// The maximum time of an exec, from the end of the pipe on.
 const EXEC: Duration = Duration::from_secs(1);
 
 /// The guard, as `reentry run` sees it.
@@ -54,7 +54,7 @@ impl Guard {
             .env_remove(enclosing::VARIABLE)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
-            // Keys of the terminal are not for it.
+            // Keys of the terminal must not reach the guard.
             .process_group(0);
         let mut child = command.spawn()?;
         let orders = child.stdin.take();
@@ -62,10 +62,10 @@ impl Guard {
         Ok(Self { child, orders })
     }
 
-    /// From now on it ends this command if this process is killed.
+    /// From now on the guard ends this command if this process is killed.
     pub(super) fn watch(&mut self, command: Pid, shares_group: bool) {
         let pid = command.as_raw_nonzero();
-        // A guard that was killed leaves the command as it is.
+        // If the guard was killed, the command goes on unchanged.
         let _ = writeln!(self.orders, "{pid} {shares_group}");
     }
 
@@ -73,15 +73,15 @@ impl Guard {
         Pid::from_child(&self.child)
     }
 
-    /// Ends it, and waits for its end.
+    /// Tells the guard to end, and waits for its end.
     pub(super) fn over(&mut self) {
         let _ = writeln!(self.orders, "{OVER}");
-        // It reads no further.
+        // The guard reads no further.
         let _ = self.child.wait();
     }
 }
 
-/// The file of this program, also where another one has taken its name since.
+/// The file of this program, even if another file has taken its name since.
 fn this_program() -> io::Result<PathBuf> {
     let running = PathBuf::from("/proc/self/exe");
     match running.exists() {
@@ -102,9 +102,9 @@ pub(crate) fn run() -> Option<anyhow::Result<Exit>> {
 }
 
 fn keep_guard(hold: &str, grace: Duration) -> anyhow::Result<Exit> {
-    // Where that is not possible it is called `exe`.
+    // If that is not possible, the name is `exe`.
     let _ = fs::write("/proc/self/comm", PROGRAM);
-    // Who ends a whole group or service, ends `reentry run` too, and with it the pipe.
+    // A signal that ends the whole group or service also ends `reentry run`, and with it the pipe.
     let ignored = Arc::new(AtomicBool::new(false));
     for signal in [SIGHUP, SIGINT, SIGQUIT, SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&ignored))?;
@@ -119,7 +119,7 @@ fn keep_guard(hold: &str, grace: Duration) -> anyhow::Result<Exit> {
     let command = command.or_else(|| unknown(hold));
     if let Some(mut tree) = command {
         end(&mut tree, grace);
-        // Last, since a terminal may stop a process in the background that writes.
+        // The last action, since a terminal may stop a background process that writes.
         let _ = writeln!(
             io::stderr(),
             "reentry: `reentry run` was killed, so its command was ended"
@@ -128,11 +128,12 @@ fn keep_guard(hold: &str, grace: Duration) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// The processes of a command that was started, if one was, by a process that could not say its id any more.
+/// The processes of a command that was started by a process that could not report its id any more, if any.
 fn unknown(hold: &str) -> Option<Tree> {
     let mut tree = Tree::of_hold(hold);
     let start = Instant::now();
-    // Up to its exec it has the other end of the pipe. The kernel closes that a moment before it shows the environment.
+    // Until its exec the command has the other end of the pipe. The kernel closes that end a moment before it shows the
+    // environment.
     while tree.is_empty() {
         if start.elapsed() > EXEC {
             return None;
@@ -148,7 +149,7 @@ fn of_order(line: &str, hold: &str) -> Option<Tree> {
     Some(Tree::new(pid, shares_group.parse().ok()?, hold))
 }
 
-/// SIGTERM to all, and after the grace SIGKILL until nothing is left.
+/// Sends SIGTERM to all processes, and after the grace period SIGKILL until nothing is left.
 fn end(tree: &mut Tree, grace: Duration) {
     let start = Instant::now();
     tree.signal_all(Signal::TERM);

@@ -1,4 +1,4 @@
-//! The locks that the command runs under: one, or several that were taken together.
+//! The locks of the command: one, or several that were taken together.
 
 use std::{convert::Infallible, future, io::Write, time::Duration};
 
@@ -36,7 +36,7 @@ impl Lock {
         })
     }
 
-    /// Each lock once.
+    /// The locks, each of them once.
     fn held(&self) -> Vec<&Held> {
         match self {
             Self::One(guard) => vec![guard.held()],
@@ -44,12 +44,13 @@ impl Lock {
         }
     }
 
-    /// What the first of them is held by, and mostly all of them.
+    /// The hold of the first lock, which is usually the hold of all of them.
     pub(super) fn hold(&self) -> Option<HoldId> {
         self.held().first().map(|held| held.hold_id())
     }
 
-    /// Each key with what it is held by, and its token. Where an attempt to take several failed halfway, the others have another hold.
+    /// Each key with its hold and its token. If an attempt to take several locks failed halfway, some have another
+    /// hold.
     pub(super) fn holds(&self) -> Vec<(&str, HoldId, FencingToken)> {
         let held = self.held().into_iter();
         held.map(|held| (held.key(), held.hold_id(), held.fencing_token()))
@@ -60,13 +61,13 @@ impl Lock {
         self.held().into_iter().map(Held::key).collect()
     }
 
-    /// In the order of the keys.
+    /// The tokens, in the order of the keys.
     pub(super) fn tokens(&self) -> Vec<FencingToken> {
         let held = self.held().into_iter();
         held.map(Held::fencing_token).collect()
     }
 
-    /// Waits until one of them is lost.
+    /// Waits until one of the locks is lost.
     pub(super) async fn lost(&self) -> LockError {
         let forever = future::pending::<Infallible>();
         let ended = match self {
@@ -79,7 +80,7 @@ impl Lock {
         }
     }
 
-    /// How one of them is lost at this moment.
+    /// The reason for which a lock is lost at this moment.
     pub(super) async fn loss(&self) -> Option<LockError> {
         let now = future::ready(());
         match self {
@@ -88,7 +89,7 @@ impl Lock {
         }
     }
 
-    /// Says on standard error what was acquired.
+    /// Prints on standard error which locks were acquired.
     pub(super) fn tell(&self) {
         let tokens = self.tokens();
         let tokens: Vec<_> = tokens.iter().map(FencingToken::to_string).collect();
@@ -96,9 +97,9 @@ impl Lock {
         say(&format!("acquired {keys}, token {tokens}"));
     }
 
-    /// Releases them although they are kept for a least time else: nothing has been done under them.
+    /// Releases the locks before their minimum time is over, since nothing was done under them.
     pub(super) async fn give_back(self) -> Result<(), LockError> {
-        // That time does not count for a lock that is shared.
+        // A shared lock has no minimum time.
         for held in self.held() {
             held.downgrade().await?;
         }
@@ -135,13 +136,13 @@ fn quoted(keys: &[&str]) -> String {
     quoted.join(", ")
 }
 
-/// Says on standard error which locks of runs around this one were entered once more.
+/// Prints on standard error which locks of the runs around this one were re-entered.
 pub(super) fn tell_reentered(held: &[HeldKey]) {
     let keys: Vec<_> = held.iter().map(|held| &*held.key).collect();
     say(&format!("re-entered {}", quoted(&keys)));
 }
 
-/// Says that these locks are held on, for what is left of their leases.
+/// Prints that these locks stay held for the rest of their leases.
 pub(super) fn say_unanswered(keys: &[String], ttl: Duration) {
     let keys: Vec<_> = keys.iter().map(String::as_str).collect();
     let (keys, ttl) = (quoted(&keys), format_duration(ttl));
@@ -150,7 +151,7 @@ pub(super) fn say_unanswered(keys: &[String], ttl: Duration) {
     ));
 }
 
-/// A closed standard error keeps no command from running.
+/// Prints a line. A closed standard error does not stop the command.
 pub(super) fn say(words: &str) {
     let _ = writeln!(anstream::stderr(), "reentry: {}", printable(words));
 }

@@ -1,5 +1,5 @@
-//! Processes whose parents have ended, where the kernel gives them to this one: to process 1 of a container, and to a
-//! subreaper. Such a process has to wait for them, or they stay as zombies.
+//! Orphans: processes whose parents have ended, and which the kernel gives to this process. It does so for process 1 of
+//! a container, and for a subreaper. Such a process must wait for them, or they stay as zombies.
 
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
@@ -16,10 +16,10 @@ impl Orphans {
         }
     }
 
-    /// Waits for those that have ended, and for no child of our own.
+    /// Waits for the orphans that have ended, and for no child of our own.
     pub(super) fn reap(&self, own: &[Pid]) {
         let ended = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
-        // One question, where no child has ended: all processes are looked through else.
+        // One system call if no child has ended. Otherwise all processes are searched.
         let has_any = || {
             matches!(
                 waitid(WaitId::All, ended | WaitIdOptions::NOWAIT),

@@ -1,4 +1,4 @@
-//! What each event of a run leads to.
+//! The effect of each event of a run.
 //!
 //! ```text
 //! Running ──(lost)──────────────────────────────▶ Ending ──(nothing left)──▶ Over
@@ -6,14 +6,14 @@
 //!    └──(the command has ended by itself)─────────────────────────────────▶ Over
 //! ```
 //!
-//! *Ending*: all processes of the command have got SIGTERM; those that are left after the grace get SIGKILL. So a command
-//! that was killed leaves no children behind that would go on without the lock.
+//! *Ending*: all processes of the command have received SIGTERM. Those that are left after the grace period receive
+//! SIGKILL. So a command that was killed leaves no children behind that would go on without the lock.
 
 use signal_hook::consts::{SIGCHLD, SIGCONT, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU};
 
 use crate::{exit::Exit, signals::Sent};
 
-/// How the command has ended.
+/// The way in which the command has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ended {
     Code(u8),
@@ -36,7 +36,7 @@ pub(super) enum Event {
     Stopped(i32),
     Ended(Ended),
     Lost,
-    /// The grace is over, and the time between two attempts after it.
+    /// The end of the grace period, and later the end of each pause between two attempts.
     Late,
     /// No process of the command is left.
     NothingLeft,
@@ -45,22 +45,22 @@ pub(super) enum Event {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Nothing,
-    /// To the command alone.
+    /// A signal to the command only.
     Tell(i32),
-    /// To all of its processes.
+    /// A signal to all processes of the command.
     TellAll(i32),
-    /// This process stops, as the command has.
+    /// The stop of this process, after the command has stopped.
     Stop,
-    /// SIGTERM to all; the grace begins.
+    /// SIGTERM to all processes. The grace period begins.
     End,
-    /// SIGKILL to all.
+    /// SIGKILL to all processes.
     Kill,
 }
 
 #[derive(Debug)]
 enum State {
     Running {
-        /// Whether a process wanted all of it to end.
+        /// Whether a process wanted all processes of the command to end.
         told_to_end: bool,
     },
     Ending {
@@ -73,11 +73,11 @@ enum State {
 #[derive(Debug)]
 pub(super) struct Run {
     state: State,
-    /// Whether the command is in the process group of this process, so that a terminal tells both of them.
+    /// Whether the command is in the process group of this process, so that a terminal signals both.
     shares_group: bool,
 }
 
-/// How often SIGKILL is tried on a process that the kernel does not let go.
+/// The number of attempts to kill a process that the kernel does not end.
 const KILLS: u32 = 20;
 
 impl Run {
@@ -89,7 +89,7 @@ impl Run {
         }
     }
 
-    /// Whether it is over, and how the command has ended: `None` where it could not even be killed.
+    /// Whether the run is over, and how the command has ended: `None` if it could not even be killed.
     pub(super) fn over(&self) -> Option<Option<Ended>> {
         match self.state {
             State::Over(ended) => Some(ended),
@@ -112,7 +112,7 @@ impl Run {
                 }
                 action
             }
-            // Keys of the terminal, and reading from it in the background.
+            // Keys of the terminal, and a read from the terminal in the background.
             (State::Running { .. }, Event::Stopped(SIGTSTP | SIGTTIN | SIGTTOU)) => {
                 match self.shares_group {
                     true => Action::Stop,
@@ -161,17 +161,17 @@ impl Run {
     }
 }
 
-/// Who gets a signal that this process was sent.
+/// The action for a signal that this process received.
 fn pass_on(sent: Sent, shares_group: bool) -> Action {
     let Sent { number, by_process } = sent;
     if shares_group && !by_process {
-        // The terminal has told the command, too.
+        // The terminal has also signalled the command.
         return Action::Nothing;
     }
     match number {
         SIGCHLD => Action::Nothing,
         SIGINT | SIGQUIT | SIGTERM => Action::TellAll(number),
-        // It may be this process alone that was continued.
+        // Maybe only this process was continued.
         SIGCONT => Action::TellAll(number),
         _ => Action::Tell(number),
     }
@@ -266,7 +266,7 @@ mod tests {
             steps(true, &[sent(SIGUSR1, true)]).0,
             [Action::Tell(SIGUSR1)]
         );
-        // Ctrl-C alone is no reason to end what the command leaves behind.
+        // Ctrl-C is no reason to end the processes that the command leaves behind.
         let ended = Event::Ended(Ended::Code(0));
         assert_eq!(
             steps(true, &[sent(SIGINT, false), ended]).0[1],
@@ -279,7 +279,7 @@ mod tests {
         for (shares_group, number, action) in [
             (true, SIGTSTP, Action::Stop),
             (true, SIGTTIN, Action::Stop),
-            // An operator pauses the command: its lock is kept.
+            // An operator pauses the command, and its lock is kept.
             (true, SIGSTOP, Action::Nothing),
             (false, SIGTSTP, Action::Nothing),
         ] {

@@ -1,4 +1,4 @@
-//! Brings the run its events, and does what it answers.
+//! The shell of the state machine: it brings the events to the run and performs its actions.
 
 use std::{future, time::Duration};
 
@@ -13,20 +13,20 @@ use super::{
 };
 use crate::signals::{Signals, stop_this_process};
 
-/// How often what is left of a command is looked for while it is ended.
+/// The interval at which the remaining processes of a command are looked for while it is ended.
 const POLL: Duration = Duration::from_millis(20);
 
-/// The time between two attempts to kill what is left.
+/// The time between two attempts to kill the remaining processes.
 const AGAIN: Duration = Duration::from_millis(250);
 
-/// What has become of a run.
+/// The outcome of a run.
 #[derive(Debug)]
 pub(super) enum Outcome {
     Ended(Ended),
     Lost(LockError),
 }
 
-/// Returns when the command has ended; all of it, if it was killed or the lock was lost.
+/// Returns when the command has ended, or, if it was killed or the lock was lost, when all of its processes have.
 pub(super) async fn until_end(
     mut command: Command,
     lock: &Lock,
@@ -37,7 +37,7 @@ pub(super) async fn until_end(
     let mut loss = None;
     let mut late_at: Option<Instant> = None;
     let ended = loop {
-        // It may have ended before its first signal was awaited.
+        // The command may have ended before the first wait for a signal.
         let event = match command.news() {
             Some(event) => event,
             None if run.is_ending() && command.is_gone() => Event::NothingLeft,
@@ -69,12 +69,12 @@ pub(super) async fn until_end(
     match (loss, ended) {
         (Some(error), _) => Outcome::Lost(error),
         (None, Some(ended)) => Outcome::Ended(ended),
-        // It could not even be killed.
+        // The command could not even be killed.
         (None, None) => Outcome::Ended(Ended::Signal(Signal::KILL.as_raw())),
     }
 }
 
-/// Returns when it is late, where that changes.
+/// Performs an action. Returns the next deadline, if the action changes it.
 fn perform(action: Action, command: &mut Command, grace: Duration) -> Option<Instant> {
     match action {
         Action::Nothing => None,
@@ -94,7 +94,7 @@ fn perform(action: Action, command: &mut Command, grace: Duration) -> Option<Ins
         }
         Action::End => {
             command.tree.signal_all(Signal::TERM);
-            // One that is stopped would not end.
+            // A stopped process would not end.
             command.tree.signal_all(Signal::CONT);
             Some(Instant::now() + grace)
         }

@@ -1,8 +1,9 @@
-//! All processes that a command has started, and their ends.
+//! All processes that a command has started, and how they are ended.
 //!
-//! On Linux they are looked for in `/proc`: the command, its children and theirs, those of its process group, and whatever
-//! has the hold in the variables of `run`, and so also a child whose parent has ended. Elsewhere, and where `/proc` does
-//! not show them, it is the process group, or the command alone where that shares the group of `reentry run`.
+//! On Linux they are found in `/proc`: the command and its descendants, the processes of its process group, and every
+//! process with the hold in the variables of `run`. So a child is found although its parent has ended. If `/proc` is
+//! missing or does not show them, they are the process group, or only the command if it shares the group of
+//! `reentry run`.
 
 use rustix::process::{
     Pid, Signal, getpgid, kill_process, kill_process_group, test_kill_process,
@@ -12,7 +13,7 @@ use rustix::process::{
 mod proc;
 
 pub(super) struct Tree {
-    /// `None` where nothing but the hold is known.
+    /// The command; `None` if only the hold is known.
     command: Option<Pid>,
     shares_group: bool,
     found: proc::Found,
@@ -29,7 +30,7 @@ impl Tree {
         }
     }
 
-    /// What has this hold in its environment, and the children of that.
+    /// The processes with this hold in their environment, and the children of those.
     pub(super) fn of_hold(hold: &str) -> Self {
         Self {
             command: None,
@@ -42,19 +43,19 @@ impl Tree {
         self.shares_group
     }
 
-    /// Sends the command alone a signal. It must not have been waited for.
+    /// Sends a signal to the command only. The command must not have been waited for.
     pub(super) fn signal_command(&self, signal: Signal) {
         if let Some(command) = self.command {
-            // Where it has ended, there is nothing to signal.
+            // A command that has ended needs no signal.
             let _ = kill_process(command, signal);
         }
     }
 
-    /// Sends all of them a signal, each once. One that has ended meanwhile needs none.
+    /// Sends all processes a signal, each once. A process that has ended in the meantime needs none.
     pub(super) fn signal_all(&mut self, signal: Signal) {
         let look = self.found.look();
         let has_gone = look.as_ref().is_some_and(|look| look.command_has_gone);
-        // The command and its group need no look.
+        // The command and its group need no search.
         let command = self.command.filter(|_| !has_gone);
         let group = command.filter(|_| !self.shares_group);
         let is_in_group = group.is_some_and(|group| getpgid(self.command) == Ok(group));
@@ -73,7 +74,7 @@ impl Tree {
         }
     }
 
-    /// Whether none of them is left. Where that cannot be seen, some may be.
+    /// Whether no process is left. If that cannot be seen, some may be.
     pub(super) fn is_empty(&mut self) -> bool {
         match (self.found.look(), self.command) {
             (Some(look), _) => look.is_complete && look.alive.is_empty(),
@@ -127,7 +128,7 @@ mod tests {
                 assert!(!tree.is_empty());
             }
             tree.signal_all(Signal::TERM);
-            // The end of all that could write.
+            // The end of all processes that could write.
             assert_eq!(output.read(&mut [0]).unwrap(), 0);
             let signal = child.wait().unwrap().signal();
             assert_eq!(signal, Some(Signal::TERM.as_raw()));

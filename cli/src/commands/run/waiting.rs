@@ -1,7 +1,8 @@
-//! Waits for the locks of a command, and says what for.
+//! The wait for the locks of a command, and its messages.
 //!
-//! A server that refuses from the beginning (a replica, a full memory, too few replicas) may do so for ever, so its first
-//! answer ends the run. Where another holder has the lock at first, the run waits for as long as it takes, whatever comes.
+//! A server that rejects requests from the beginning may do so for ever, for example a replica, or a server with a full
+//! memory or too few replicas. So its first answer ends the run. If another holder has the lock at first, the run waits
+//! as long as it takes, whatever happens.
 
 use std::time::Duration;
 
@@ -14,10 +15,10 @@ use super::{
 };
 use crate::{text::printable, view::LockView};
 
-/// How long a run waits before it says so.
+/// The time after which a run says that it waits.
 const SILENT: Duration = Duration::from_secs(1);
 
-/// How often it looks what the server has answered.
+/// The interval at which the run looks at the answer of the server.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Waits for the locks of these keys.
@@ -38,7 +39,7 @@ struct Waiting<'a> {
     keys: &'a [String],
     is_quiet: bool,
     since: Instant,
-    /// Whether the server has said that a lock is held: it would give it away.
+    /// Whether the server has said that a lock is held. Such a server would also grant a lock.
     is_held: bool,
     has_said_holder: bool,
     has_said_error: bool,
@@ -57,11 +58,11 @@ impl<'a> Waiting<'a> {
         }
     }
 
-    /// Returns what the server refuses, if it has never said that a lock is held.
+    /// Returns the error of the server, if the server has never said that a lock is held.
     async fn until_refused(mut self) -> LockError {
         loop {
             sleep(LOOK).await;
-            // Several are waited for one after the other.
+            // Several locks are waited for one after the other.
             let answered = |key: &'a String| Some((key, self.locks.__answered(key)?));
             match self.keys.iter().find_map(answered) {
                 None => {}
@@ -93,7 +94,7 @@ impl<'a> Waiting<'a> {
     }
 }
 
-/// Whether the request may have been executed: that is no refusal.
+/// Whether the request may have been executed. Such an error is no rejection.
 fn is_unknown(error: &LockError) -> bool {
     matches!(error, LockError::Store { source, .. } if source.is_outcome_unknown())
 }

@@ -1,26 +1,26 @@
-//! Which columns a screen has room for: those with numbers keep their width, the keys become shorter, and the least
-//! important columns go.
+//! The columns that a screen has room for. Columns with numbers keep their width. The keys become shorter, and the
+//! least important columns are left out.
 
 use crate::{
     text::{cells, cut, printable},
     view::LockView,
 };
 
-/// The most cells that the keys have.
+/// The maximum width of the keys, in cells.
 const KEY_MOST: usize = 60;
 
-/// So many cells of a key are worth more than a further column.
+/// The width of a key that is worth more than a further column.
 const KEY_LEAST: usize = 20;
 
-/// Between two columns.
+/// The gap between two columns.
 const GAP: usize = 1;
 
-/// A column beside that of the keys.
+/// A column beside the column of the keys.
 #[derive(Clone, Copy)]
 pub(super) struct Column {
     pub(super) name: &'static str,
     pub(super) width: usize,
-    /// The least goes first.
+    /// The order of importance. The least important column is left out first.
     worth: u8,
     cell: fn(&LockView) -> String,
 }
@@ -56,7 +56,7 @@ pub(super) struct Columns {
 }
 
 impl Columns {
-    /// Those that fit into so many cells, beside keys of which the widest takes so many.
+    /// The columns that fit into a number of cells, beside keys of this maximum width.
     pub(super) fn fitting(screen: usize, widest: usize) -> Self {
         let wanted = widest.clamp(3, KEY_MOST);
         let mut others = COLUMNS.to_vec();
@@ -76,7 +76,7 @@ impl Columns {
         }
     }
 
-    /// A lock, cell by cell.
+    /// The row of a lock, cell by cell.
     pub(super) fn row(&self, lock: &LockView) -> Vec<String> {
         let others = self.others.iter().map(|column| column.shown(lock));
         let key = shortened(&printable(&lock.key), self.key);
@@ -94,7 +94,7 @@ impl Column {
     }
 }
 
-/// A text that says where something of it is missing.
+/// A text that shows where a part of it is missing.
 fn shortened(text: &str, width: usize) -> String {
     match cells(text) <= width {
         true => text.to_owned(),
@@ -140,7 +140,7 @@ mod tests {
     fn a_key_without_room_says_so() {
         assert_eq!(shortened("order:42", 8), "order:42");
         assert_eq!(shortened("order:42", 7), "order:…");
-        // A letter of two cells that would be cut in half goes.
+        // A character of two cells that would be cut in half is left out.
         assert_eq!(shortened("注文書", 4), "注…");
     }
 }

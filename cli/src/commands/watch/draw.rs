@@ -1,4 +1,4 @@
-//! The screen: a title, the table, and what the keys do.
+//! The screen: a title, the table, and the meaning of the keys.
 
 use std::iter;
 
@@ -13,7 +13,7 @@ use ratatui::{
 use super::{columns::Columns, state::State};
 use crate::text::{cells, printable};
 
-/// What of the screen is no row: the title, the head and the foot.
+/// The lines of the screen that are no rows: the title, the head and the foot.
 pub(crate) const BESIDE: u16 = 3;
 
 pub(crate) fn draw(frame: &mut Frame<'_>, state: &State, server: &str) {

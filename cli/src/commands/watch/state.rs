@@ -1,4 +1,4 @@
-//! What is shown, and what a key does: without a terminal, a clock or a server of its own.
+//! The state of the screen, and the effect of each key: without a terminal, a clock or a server.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
@@ -7,44 +7,44 @@ use crate::{
     view::LockView,
 };
 
-/// How many locks can be scrolled through.
+/// The number of locks that can be scrolled through.
 const MOST: usize = 500;
 
-/// What is shown.
+/// The state of the screen.
 #[derive(Debug)]
 pub(crate) struct State {
     order: Order,
     pattern: String,
-    /// What is being typed as the next pattern.
+    /// The text that is typed as the next pattern.
     typed: Option<String>,
     shown: Top,
-    /// What the present sweep has found.
+    /// The locks that the present sweep has found.
     found: Top,
     found_count: usize,
-    /// How many locks the last whole sweep has found.
+    /// The number of locks that the last complete sweep found.
     count: Option<usize>,
     progress: f64,
     selected: usize,
     error: Option<String>,
 }
 
-/// What a key is to do beside what it changes in the table.
+/// The effect of a key, besides its effect on the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     Nothing,
     Quit,
-    /// Another sweep begins, maybe with another pattern.
+    /// Begins another sweep, maybe with another pattern.
     Sweep,
 }
 
-/// What was learnt of the locks.
+/// News of the locks.
 #[derive(Debug)]
 pub(crate) enum News {
-    /// A sweep has found these, and has looked at this part of all keys.
+    /// The locks that a sweep has found, and the part of all keys that it has read.
     Page(Vec<LockView>, f64),
-    /// A sweep has ended.
+    /// The end of a sweep.
     End,
-    /// A lock that is shown was looked at once more.
+    /// A lock on the screen that was read again.
     Again(String, Option<LockView>),
     Failed(String),
 }
@@ -90,7 +90,7 @@ impl State {
         self.shown.first()
     }
 
-    /// How many locks there are, and how far the sweep is.
+    /// The title: the number of locks, and the progress of the sweep.
     pub(crate) fn said(&self) -> String {
         let percent = self.progress * 100.0;
         match self.count {
@@ -122,7 +122,7 @@ impl State {
         self.select(self.selected);
     }
 
-    /// What a key does, where so many rows are on the screen.
+    /// Handles a key, with this number of rows on the screen.
     pub(crate) fn press(&mut self, key: KeyEvent, screen: usize) -> Action {
         if key.kind == KeyEventKind::Release {
             return Action::Nothing;
@@ -149,7 +149,7 @@ impl State {
         Action::Nothing
     }
 
-    /// Goes on with what is typed.
+    /// Handles a key while a pattern is typed.
     fn type_on(&mut self, mut typed: String, code: KeyCode) -> Action {
         match code {
             KeyCode::Esc => return Action::Nothing,
@@ -166,7 +166,7 @@ impl State {
         Action::Nothing
     }
 
-    /// Another sweep begins from the start.
+    /// Begins another sweep from the start.
     pub(crate) fn begin(&mut self) {
         self.found = Top::new(self.order, MOST);
         self.found_count = 0;
@@ -186,7 +186,7 @@ impl State {
     }
 }
 
-/// What is meant by a text that was typed: a pattern as it is, or else what stands in the key.
+/// The pattern for a typed text: a pattern stays unchanged, and any other text is searched for inside the key.
 fn pattern(typed: &str) -> String {
     match typed {
         "" => "*".to_owned(),
@@ -222,7 +222,7 @@ mod tests {
         assert_eq!(state.said(), "3 locks so far, sweep 50 %");
         state.hear(News::End);
         assert_eq!(keys(&state), ["b", "c", "a"]);
-        // The next sweep takes away what is not there any more, at its end.
+        // The next sweep removes, at its end, the locks that are gone.
         page(&mut state, &[("d", 9)]);
         assert_eq!(keys(&state), ["d", "b", "c", "a"]);
         state.hear(News::End);

@@ -1,4 +1,4 @@
-//! Looks through all locks again and again, and at those on the screen in between.
+//! The sweeps through all locks, and the reads of the locks on the screen between them.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,10 +11,10 @@ use tokio::{
 use super::state::News;
 use crate::view::LockView;
 
-/// After an error.
+/// The pause after an error.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Sweeps for ever. `on_screen` says which keys are on the screen. It ends when no one hears it any more.
+/// Sweeps until the receiver is gone. `on_screen` returns the keys on the screen.
 pub(crate) async fn sweep(
     locks: Locks,
     pattern: String,
@@ -38,7 +38,7 @@ pub(crate) async fn sweep(
             Err(error) => failed(error),
         };
         let pause = match &news {
-            // The server has as much time for others as for this.
+            // The server gets as much time for other clients as this page took.
             News::Page(..) => begun.elapsed(),
             News::End | News::Again(..) => interval,
             News::Failed(_) => PAUSE,

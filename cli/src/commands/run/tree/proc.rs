@@ -1,4 +1,4 @@
-//! The processes of this machine, as `/proc` shows them.
+//! The processes of this machine, from `/proc`.
 
 use std::{collections::BTreeMap, fs};
 
@@ -9,17 +9,17 @@ use rustix::{
 
 use crate::commands::run::enclosing::is_inside;
 
-/// Where the kernel shows them.
+/// The folder in which the kernel shows the processes.
 const PROC: &str = "/proc";
 
-/// One process.
+/// A process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Process {
     parent: i32,
     group: i32,
-    /// When it has started, on a clock of the kernel's: another process with its id has another one.
+    /// The start time, on a clock of the kernel. Another process with this id has another start time.
     start: u64,
-    /// Whether it has ended, and was not waited for.
+    /// Whether the process has ended, and was not waited for.
     is_zombie: bool,
 }
 
@@ -27,7 +27,8 @@ struct Process {
 #[derive(Clone, Copy, Debug)]
 struct First {
     pid: i32,
-    /// `None` where it is not shown, as for a program of another user where `/proc` is mounted with `hidepid`.
+    /// The start time; `None` if it is not shown. A program of another user is hidden where `/proc` is mounted with
+    /// `hidepid`.
     start: Option<u64>,
     leads_group: bool,
 }
@@ -40,16 +41,16 @@ pub(super) struct Found {
     seen: BTreeMap<i32, u64>,
 }
 
-/// What was seen at one moment.
+/// The processes at one moment.
 pub(super) struct Look {
     pub(super) alive: Vec<Alive>,
-    /// Whether the command has ended and was waited for, so that its id may be another's.
+    /// Whether the command has ended and was waited for, so that another process may have its id.
     pub(super) command_has_gone: bool,
-    /// Whether the command would have been seen.
+    /// Whether the command would be visible.
     pub(super) is_complete: bool,
 }
 
-/// A process that lives.
+/// A live process.
 pub(super) struct Alive {
     pub(super) pid: i32,
     pub(super) group: i32,
@@ -62,7 +63,7 @@ impl Found {
         let has_gone = || Pid::from_raw(command).map(test_kill_process) == Some(Err(Errno::SRCH));
         let command = First {
             pid: command,
-            // No process has started at 0.
+            // No process has the start time 0.
             start: start.or_else(|| has_gone().then_some(0)),
             leads_group: !shares_group,
         };
@@ -72,7 +73,7 @@ impl Found {
         }
     }
 
-    /// Those of a command that is not known.
+    /// The processes of a command that is not known.
     pub(super) fn of_hold(hold: &str) -> Self {
         Self {
             root: PROC,
@@ -82,7 +83,7 @@ impl Found {
         }
     }
 
-    /// Where nothing is shown.
+    /// The processes on a system that shows none.
     #[cfg(test)]
     pub(super) fn nowhere() -> Self {
         Self {
@@ -91,7 +92,7 @@ impl Found {
         }
     }
 
-    /// Those that live at this moment. `None` where the kernel does not show them.
+    /// The live processes of the command at this moment. `None` if the kernel does not show processes.
     pub(super) fn look(&mut self) -> Option<Look> {
         let all = processes(self.root)?;
         let lives = |pid, start| all.get(&pid).is_some_and(|it: &Process| it.start == start);
@@ -130,7 +131,7 @@ impl Found {
         })
     }
 
-    /// The group of the command. Its id is no other's while one of those that were seen in it lives.
+    /// The group of the command. While a process that was seen in the group lives, nothing else has its id.
     fn group(&self, command: Option<First>, all: &BTreeMap<i32, Process>) -> Option<i32> {
         let group = self.command.filter(|first| first.leads_group)?.pid;
         let mut seen = self.seen.keys().filter_map(|pid| all.get(pid));
@@ -138,7 +139,7 @@ impl Found {
     }
 }
 
-/// Zombies whose parent is this process.
+/// The zombies whose parent is this process.
 pub(super) fn ended_children() -> Vec<Pid> {
     let this = getpid().as_raw_nonzero().get();
     let all = processes(PROC).unwrap_or_default();
@@ -148,7 +149,7 @@ pub(super) fn ended_children() -> Vec<Pid> {
     ended.filter_map(|(pid, _)| Pid::from_raw(pid)).collect()
 }
 
-/// All of them by their ids. Where this one is not among them, they are not shown.
+/// All processes by their ids. If this process is missing, processes are not shown.
 fn processes(root: &str) -> Option<BTreeMap<i32, Process>> {
     let entries = fs::read_dir(root).ok()?.flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -159,19 +160,19 @@ fn processes(root: &str) -> Option<BTreeMap<i32, Process>> {
     all.contains_key(&this).then_some(all)
 }
 
-/// One of them; it may have gone meanwhile.
+/// A process by its id. It may have ended in the meantime.
 fn process(root: &str, pid: i32) -> Option<Process> {
     parse(&fs::read_to_string(format!("{root}/{pid}/stat")).ok()?)
 }
 
 /// Whether a process was started with this hold in its environment.
 fn has_hold(root: &str, pid: i32, hold: &str) -> bool {
-    // That of another user cannot be read.
+    // The environment of another user's process cannot be read.
     let environment = fs::read(format!("{root}/{pid}/environ")).unwrap_or_default();
     !hold.is_empty() && is_inside(&environment, hold)
 }
 
-/// See proc_pid_stat(5). The name of the program is in parentheses, and may have some.
+/// Parses a line, see proc_pid_stat(5). The name of the program is in parentheses, and may contain parentheses.
 fn parse(stat: &str) -> Option<Process> {
     let (_, rest) = stat.rsplit_once(')')?;
     let fields: Vec<_> = rest.split_ascii_whitespace().collect();
