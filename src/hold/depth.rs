@@ -140,7 +140,7 @@ impl Depth {
     }
 
     /// One level less.
-    pub(super) fn rise(&mut self) -> Remains {
+    pub(super) fn lessen(&mut self) -> Remains {
         self.entries = self.entries.saturating_sub(1);
         self.wishes += 1;
         match (self.entries, self.wanted()) {
@@ -217,8 +217,8 @@ impl Depth {
         !self.is_followed
     }
 
-    /// The task has ended with its runtime.
-    pub(super) fn is_left_behind(&mut self) {
+    /// Forgets the task that has ended with its runtime.
+    pub(super) fn forget_follower(&mut self) {
         self.is_followed = false;
         self.is_away = false;
     }
@@ -281,7 +281,7 @@ mod tests {
         assert!(first.deepen());
         let wanted = change(&mut first, TTL).unwrap();
         let _flight = fly(&mut first, wanted);
-        let left = [first.rise(), first.rise()];
+        let left = [first.lessen(), first.lessen()];
         assert_eq!(left, [Remains::LessDepth, Remains::Nothing]);
         assert_eq!(change(&mut first, TTL), None);
         assert!(!first.deepen(), "it has ended");
@@ -329,11 +329,11 @@ mod tests {
         let mut entry_last = depth(Some(1), 0);
         assert!(entry_last.join() && entry_last.join());
         assert_eq!([entry_last.part(), entry_last.part()], [SameDepth; 2]);
-        assert_eq!(entry_last.rise(), Nothing);
+        assert_eq!(entry_last.lessen(), Nothing);
         let mut member_last = depth(Some(1), 0);
         assert!(member_last.join() && member_last.deepen());
         assert_eq!(
-            [member_last.rise(), member_last.rise()],
+            [member_last.lessen(), member_last.lessen()],
             [LessDepth, SameDepth]
         );
         assert_eq!(member_last.part(), Nothing);
@@ -346,13 +346,13 @@ mod tests {
     fn the_first_entry_beside_members_needs_no_change() {
         let mut depth = depth(Some(1), 0);
         assert!(depth.join());
-        assert_eq!(depth.rise(), Remains::SameDepth);
+        assert_eq!(depth.lessen(), Remains::SameDepth);
         assert_eq!(depth.wanted(), 1);
         assert!(depth.deepen());
         assert_eq!(change(&mut depth, TTL), None);
         assert!(depth.deepen());
         assert_eq!(change(&mut depth, TTL).map(|it| it.target), Some(2));
-        assert_eq!(depth.rise(), Remains::LessDepth);
+        assert_eq!(depth.lessen(), Remains::LessDepth);
         assert_eq!(change(&mut depth, TTL).map(|it| it.target), Some(1));
     }
 
@@ -360,7 +360,7 @@ mod tests {
     fn an_entry_beside_members_can_lengthen_the_lease() {
         let mut depth = depth(Some(1), 0);
         assert!(depth.join());
-        depth.rise();
+        depth.lessen();
         assert!(depth.deepen());
         depth.lengthen();
         let wanted = change(&mut depth, TTL).unwrap();
@@ -376,10 +376,10 @@ mod tests {
         assert!(!depth.stop_to_follow(wish), "another change is wanted");
         assert!(depth.stop_to_follow(depth.wishes()));
         assert!(depth.begin_to_follow());
-        depth.is_left_behind();
+        depth.forget_follower();
         assert!(depth.begin_to_follow());
-        depth.rise();
-        depth.rise();
+        depth.lessen();
+        depth.lessen();
         assert!(depth.stop_to_follow(wish), "the hold has ended");
     }
 }

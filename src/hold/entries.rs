@@ -36,7 +36,7 @@ pub(crate) struct Entries {
 type Outcomes = Vec<(Arc<Hold>, Result<(), Failure>)>;
 
 impl Entries {
-    /// Those of an acquisition that enters these holds once more.
+    /// The entries of an acquisition that enters these holds once more.
     pub(crate) fn new(nested: Vec<Entry>) -> Self {
         let holds = nested.iter().map(|entry| Arc::clone(entry.hold()));
         Self {
@@ -123,7 +123,7 @@ impl Entries {
         let limited = timeout(limit, work).sparing(is_answered, |_| true);
         Box::pin(async move {
             let Ok(outcomes) = limited.await else {
-                self.holds.iter().for_each(|hold| hold.goes_unanswered());
+                self.holds.iter().for_each(|hold| hold.note_unanswered());
                 return Ok(());
             };
             let outcomes = outcomes.into_iter().flatten();

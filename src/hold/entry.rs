@@ -159,7 +159,7 @@ impl Entry {
 
     /// Takes one level off. What there is to wait for goes on in the background if it is dropped.
     fn leave(&self) -> Option<Leaving> {
-        match self.hold.rise(self.is_guards.into()) {
+        match self.hold.lessen(self.is_guards.into()) {
             Remains::Nothing => end(&self.hold, &self.renewals),
             remains => self.follow(remains),
         }
@@ -168,7 +168,7 @@ impl Entry {
     /// Takes one level off. A hold that ends so is to be released together with others.
     pub(super) fn take_off(&mut self) -> Left {
         self.has_left = true;
-        match self.hold.rise(self.is_guards.into()) {
+        match self.hold.lessen(self.is_guards.into()) {
             Remains::Nothing => match finish(&self.hold, &self.renewals) {
                 Some((release, runtime)) => Left::Hold(release, runtime),
                 None => {

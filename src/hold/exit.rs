@@ -55,7 +55,7 @@ pub(super) fn finish(
     let removed = renewals.remove(hold);
     let (cohort, is_open) = hold.end(renewals.disconnects_of(hold.key()));
     let (min_hold, gives_way) = (hold.min_hold(), hold.gives_way());
-    hold.has_ended();
+    hold.count_end();
     let may_hand_on = is_open && min_hold.is_none() && !gives_way && hold.group().is_none();
     if !removed.was_waiting {
         hold.call_off();
@@ -112,7 +112,7 @@ impl<T: Occupant> Future for Exit<T> {
         Poll::Ready(match ready!(work.poll(cx)) {
             Ok(result) => hold.outcome(result),
             Err(Elapsed) => {
-                hold.goes_unanswered();
+                hold.note_unanswered();
                 Ok(())
             }
         })

@@ -285,10 +285,10 @@ impl Hold {
     }
 
     /// One level less, and so many guards.
-    pub(super) fn rise(&self, guards: u32) -> Remains {
+    pub(super) fn lessen(&self, guards: u32) -> Remains {
         self.change(|state| {
             state.guards = state.guards.saturating_sub(guards);
-            state.depth.rise()
+            state.depth.lessen()
         })
     }
 
@@ -297,8 +297,8 @@ impl Hold {
         self.state.lock().depth.is_away
     }
 
-    /// A caller has waited in vain for the store to take in that it has left.
-    pub(super) fn goes_unanswered(&self) {
+    /// Notes that a caller has waited in vain for the store to take in that it has left.
+    pub(super) fn note_unanswered(&self) {
         self.change(|state| state.depth.is_away = true);
         events::release_backgrounded(&self.key, self.id);
     }

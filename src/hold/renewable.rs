@@ -32,7 +32,7 @@ pub(super) enum Renewed {
 pub(super) enum Together {
     /// One of them.
     Entry(Renewed),
-    /// Those of readers of one key.
+    /// The holds of readers of one key.
     Readers(Vec<Arc<Hold>>),
 }
 

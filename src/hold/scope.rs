@@ -68,7 +68,7 @@ struct Place {
 }
 
 impl Place {
-    /// That of the code which runs now.
+    /// The chain of the code that runs now.
     fn here() -> Self {
         Self {
             task: task::try_id(),
@@ -78,7 +78,7 @@ impl Place {
 }
 
 impl Frame {
-    /// Those of one acquisition.
+    /// The holds of one acquisition.
     pub(super) fn holds(&self) -> &[Arc<Hold>] {
         match &self.holds {
             Holds::One(hold) => std::slice::from_ref(hold),
@@ -91,7 +91,7 @@ impl Frame {
         self.locks.0.upgrade()
     }
 
-    /// The same in another chain, inside of `outer`.
+    /// The frame in another chain, inside `outer`.
     pub(super) fn copy(&self, outer: Option<Arc<Self>>) -> Arc<Self> {
         Arc::new(Self {
             locks: self.locks.clone(),

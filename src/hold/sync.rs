@@ -151,7 +151,7 @@ impl Follower {
 impl Drop for Follower {
     fn drop(&mut self) {
         if !self.has_ended {
-            self.hold.change(|state| state.depth.is_left_behind());
+            self.hold.change(|state| state.depth.forget_follower());
         }
     }
 }

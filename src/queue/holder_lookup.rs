@@ -75,7 +75,7 @@ pub(super) struct Report {
 }
 
 impl Patience {
-    /// That of a caller which waits since then, until the limit.
+    /// The patience of a caller that waits since then, until the limit.
     pub(super) fn new(since: Instant, limit: Option<Instant>, report_after: Duration) -> Self {
         let last_look = limit.map(|limit| {
             let lead = limit.saturating_duration_since(since) / 4;

@@ -181,7 +181,7 @@ pub(super) struct Asking {
     pub(super) runtime: runtime::Id,
     /// None while the caller polls it.
     pub(super) acquiring: Option<Acquiring>,
-    /// That of the caller, once the request has been polled.
+    /// The waker of the caller, once the request has been polled.
     pub(super) waker: Option<Waker>,
 }
 

@@ -61,7 +61,7 @@ pub(super) enum Action {
     /// To end the hold of the input, until the store has answered or its TTL is over. With a successor the
     /// answer is an input; without one it is [`Input::MaybeFree`].
     Release(Release, Option<Successor>),
-    /// The same for a waiter that has left: no caller waits for it.
+    /// Ends the hold of a waiter that has left: no caller waits for it.
     Undo(Release, Option<Successor>),
     /// To bring a waiter its lock.
     Grant(HoldId, Grant),

@@ -65,7 +65,7 @@ impl Deref for Waiter {
 pub(super) struct Flight {
     pub(super) waiters: Vec<HoldId>,
     pub(super) kind: Kind,
-    /// Those of them that have left: their answer is undone.
+    /// The waiters that have left: their answer is undone.
     pub(super) left: Vec<Waiter>,
     /// A message to them that came before the answer. The answer is older, and is read first.
     pub(super) message: Option<Box<HandoffMessage>>,

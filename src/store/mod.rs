@@ -309,7 +309,7 @@ impl Store {
             Self::Redis(redis) => redis.disconnects_of(key),
             Self::Memory(_) => 0,
             #[cfg(any(test, feature = "test-util"))]
-            Self::Behind(wire) => *wire.disconnects().borrow(),
+            Self::Behind(wire) => wire.losses(),
         }
     }
 

@@ -57,6 +57,11 @@ pub(crate) trait Wire: fmt::Debug + Send + Sync {
         self.store().disconnects()
     }
 
+    /// How many connections were lost.
+    fn losses(&self) -> u64 {
+        *self.disconnects().borrow()
+    }
+
     fn connections(&self) -> Option<watch::Receiver<u64>> {
         None
     }

@@ -30,7 +30,7 @@ struct Watching {
     told: UnboundedReceiver<ForcedMessage>,
     /// A store only refers to those who are told.
     _holders: Arc<dyn Holders>,
-    /// That of the process, where it is not the one of the test.
+    /// The store of the process, if it is not the one of the test.
     _store: Option<Store>,
 }
 

@@ -106,7 +106,7 @@ impl Inbox {
         messages
     }
 
-    /// The same, from a server that a [`fence`] was sent through.
+    /// What it has received from a server that a [`fence`] was sent through.
     pub(crate) async fn received_there(&mut self) -> Vec<HandoffMessage> {
         let mut messages = Vec::new();
         loop {

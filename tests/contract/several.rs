@@ -67,7 +67,7 @@ impl World {
         renewed.expect("renew_all")
     }
 
-    /// The same world at another key.
+    /// This world at another key.
     async fn at<T>(&mut self, key: &LockKey, look: impl AsyncFnOnce(&Self) -> T) -> T {
         let before = std::mem::replace(&mut self.key, key.clone());
         let seen = look(self).await;

@@ -129,7 +129,7 @@ impl World {
         self.server.as_ref().expect("a store on a server")
     }
 
-    /// The same, where there is one.
+    /// The server below the store, if there is one.
     pub(crate) fn any_server(&self) -> Option<&Server> {
         self.server.as_ref()
     }

@@ -1,4 +1,4 @@
-//! The same random operations on the in-memory store and on Redis must give the same answers.
+//! Random operations, the same on the in-memory store and on Redis, must give the same answers.
 //!
 //! Time is exact on both: it passes only in the steps that say so, on the paused tokio clock here
 //! and by moving every expiry there. Waits are multiples of three minutes; TTLs and the lives of

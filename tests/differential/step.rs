@@ -68,7 +68,7 @@ pub(super) enum Request {
         placeless: bool,
         next: Option<Next>,
     },
-    /// Those of several keys begin with the key of the step.
+    /// Requests for several keys begin with the key of the step.
     AcquireAll {
         wish: Wish,
     },

@@ -75,7 +75,7 @@ impl Config {
         }
     }
 
-    /// Those of each process share the lock, as far as they are named: a bit for each waiter.
+    /// The waiters of each process that share the lock: a bit for each of them.
     pub(crate) const fn reading(self, of_processes: &[u16]) -> Self {
         let (mut readers, mut process) = (0, 0);
         while process < of_processes.len() {

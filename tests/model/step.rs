@@ -35,7 +35,7 @@ pub(crate) enum Step {
     Reenter(Hold),
     Downgrade(Hold),
 
-    /// The same, and the request will be executed once more.
+    /// Executes the request, which will be executed once more.
     ExecuteTwice(Request),
     /// A client gives up a request. If it was not executed yet, it may still be.
     GiveUp(Request),

@@ -1,4 +1,4 @@
-//! The same of the replies about several locks.
+//! What holds of the replies about several locks.
 
 use redis::Value;
 

@@ -23,7 +23,7 @@ const KEY: &str = "order:42";
 struct Events(Arc<Mutex<Vec<BTreeMap<String, String>>>>);
 
 impl Events {
-    /// Those of this thread, where the single-threaded runtime of a test runs all its tasks.
+    /// The events of this thread, where the single-threaded runtime of a test runs all its tasks.
     fn of_this_test() -> (Self, DefaultGuard) {
         let events = Self::default();
         let subscriber = tracing_subscriber::registry().with(events.clone());

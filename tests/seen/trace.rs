@@ -33,14 +33,14 @@ pub(crate) struct Node {
 }
 
 impl Trace {
-    /// That of this thread, where the single-threaded runtime of a test runs all its tasks.
+    /// The trace of this thread, where the single-threaded runtime of a test runs all its tasks.
     pub(crate) fn of_this_test() -> (Self, DefaultGuard) {
         let trace = Self::default();
         let subscriber = tracing_subscriber::registry().with(trace.clone());
         (trace, tracing::subscriber::set_default(subscriber))
     }
 
-    /// Those of this name.
+    /// The spans of this name.
     pub(crate) fn named(&self, name: &str) -> Vec<Node> {
         let nodes = self.nodes();
         let named = nodes.all.iter().filter(|node| node.name == name);

@@ -284,6 +284,10 @@ impl store::Wire for Link {
         self.0.watch()
     }
 
+    fn losses(&self) -> u64 {
+        self.0.disconnects.load(Relaxed)
+    }
+
     fn connection_epoch(&self) -> u64 {
         self.0.connections.load(Relaxed) + self.0.disconnects.load(Relaxed)
     }

@@ -40,7 +40,7 @@ impl Server {
     }
 
     /// Waits until it is free to execute a request.
-    pub(super) async fn is_free(&self) {
+    pub(super) async fn until_free(&self) {
         loop {
             let blocked = self.condition.lock().blocked;
             if blocked <= Instant::now() {
@@ -56,7 +56,7 @@ impl Server {
 
     /// Executes a request of an operator as soon as it is free to.
     pub(super) async fn ask<V: Verb>(&self, verb: V) -> V::Reply {
-        self.is_free().await;
+        self.until_free().await;
         self.store.apply(verb)
     }
 

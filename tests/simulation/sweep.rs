@@ -176,7 +176,7 @@ enum Trouble {
     Twice,
     /// The connections end in the moment of the drop.
     Cut,
-    /// The same, and the requests under way are lost.
+    /// The connection is cut, and the requests under way are lost.
     CutAndLost,
 }
 
@@ -244,7 +244,7 @@ enum Onset {
     Start,
     /// From before the poll after which the future is dropped.
     LastPoll,
-    /// The same, and it is not polled for a while before it is dropped: what it has asked for comes, and is
+    /// The future is not polled for a while before it is dropped: what it has asked for comes, and is
     /// not looked at.
     LeftAlone,
 }

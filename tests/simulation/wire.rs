@@ -43,7 +43,7 @@ impl Wire {
 
     /// Executes a request as soon as the server is free to, and notes what it has given and ended.
     pub(super) async fn execute(&self, request: &Request) -> Reply {
-        self.server.is_free().await;
+        self.server.until_free().await;
         if let Some(Share { key, request }) = request.verb() {
             self.ledger.reads(key.as_str(), &request.holds);
         }

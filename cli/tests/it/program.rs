@@ -38,7 +38,7 @@ pub(crate) fn reentry(words: &[&str]) -> Command {
     command
 }
 
-/// The same for these servers. It waits for a busy machine longer than a user would.
+/// The command for these servers. It waits for a busy machine longer than a user would.
 pub(crate) fn reentry_for(url: &str, words: &[&str]) -> Command {
     let mut command = reentry(words);
     command.env("REDIS_URL", url);
@@ -48,7 +48,7 @@ pub(crate) fn reentry_for(url: &str, words: &[&str]) -> Command {
     command
 }
 
-/// The same for one server.
+/// The command for one server.
 pub(crate) fn reentry_at(server: &RedisServer, words: &[&str]) -> Command {
     reentry_for(&server.url(), words)
 }
@@ -87,7 +87,7 @@ pub(crate) fn ended_of(command: &mut Command) -> Ended {
     output.into()
 }
 
-/// The same, while this process goes on.
+/// Waits for the end of a command while this process goes on.
 pub(crate) async fn end_of(mut command: Command) -> Ended {
     let what = format!("{command:?} ends");
     let running = spawn_blocking(move || command.output().expect("the program to start"));

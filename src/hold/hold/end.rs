@@ -83,8 +83,8 @@ impl Hold {
         self.state.lock().span.clone()
     }
 
-    /// It is held no more.
-    pub(in crate::hold) fn has_ended(&self) {
+    /// Counts that it is held no more.
+    pub(in crate::hold) fn count_end(&self) {
         metrics::hold_ended(self.key.class(), self.mode(), self.began);
     }
 

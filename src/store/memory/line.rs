@@ -164,7 +164,7 @@ impl Line {
         self.line_ends = self.line_ends.max(Some(lasts));
     }
 
-    /// The same for those of these holds that are readers.
+    /// The leases of these holds, as far as they are readers, last until then at least.
     pub(crate) fn lengthen(&mut self, holds: &[HoldId], lasts: Instant) {
         let mut readers = self.readers.iter_mut();
         readers
@@ -191,7 +191,7 @@ impl Line {
 
     // ---- the places ----
 
-    /// Those of the processes, in their order, each with its entry if it has one.
+    /// The places of the processes, in their order, each with its entry if it has one.
     pub(crate) fn standing(&self) -> impl Iterator<Item = (Standing, Option<&Process>)> {
         let places = self.preferred.iter().chain(&self.places);
         places.map(|place| (*place, self.entries.get(&place.inbox)))

@@ -27,7 +27,7 @@ pub(crate) enum Target {
     /// It came to nothing.
     None,
     Key(&'static str),
-    /// Those of one node.
+    /// The keys of one node.
     Keys(Vec<&'static str>),
     Worker(String),
 }

@@ -112,7 +112,7 @@ impl Access {
         self.ask("write", key, token, writer).await
     }
 
-    /// The same for a read.
+    /// Reads with a token.
     pub(crate) async fn read(&self, key: &str, token: u64, reader: &str) -> Result<Answer> {
         self.ask("read", key, token, reader).await
     }

@@ -36,7 +36,7 @@ pub(crate) const BRIEF: Shape = Shape {
 };
 
 impl Shape {
-    /// That of a section of the lock with this index.
+    /// The shape of a section of the lock with this index.
     pub(crate) fn roll(dice: &mut Dice, key: usize) -> Shape {
         let steps = 1 + dice.roll(4);
         let pause = millis(dice, 1, 15);
@@ -65,7 +65,7 @@ impl Shape {
         }
     }
 
-    /// That of a section of several locks.
+    /// The shape of a section of several locks.
     pub(crate) fn of_several(dice: &mut Dice) -> Shape {
         Shape {
             downgrades: false,
@@ -74,7 +74,7 @@ impl Shape {
         }
     }
 
-    /// That of a section with a permit, under which another request would take one more.
+    /// The shape of a section with a permit, under which another request would take one more.
     pub(crate) fn of_permit(dice: &mut Dice) -> Shape {
         Shape {
             levels: 0,

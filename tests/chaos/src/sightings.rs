@@ -54,7 +54,7 @@ impl Lookout {
         Ok(Lookout { seen, looking })
     }
 
-    /// Those of each node in their order.
+    /// The sightings of each node in their order.
     pub(crate) fn sightings(&self) -> Vec<Sighting> {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         seen.clone()

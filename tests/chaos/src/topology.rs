@@ -40,7 +40,7 @@ impl Topology {
         }
     }
 
-    /// The same for a request for several keys, which has some of them while it waits for the next.
+    /// How long a request for several keys waits, which has some of them while it waits for the next.
     pub(crate) fn wait_for_several(self) -> Duration {
         match self {
             Topology::Server => self.wait(),

@@ -1,4 +1,4 @@
-//! The same for a queue: it lives as long as its last place, and every move leaves expiries behind.
+//! Expiries of a queue: it lives as long as its last place, and every move leaves expiries behind.
 
 use std::time::Duration;
 

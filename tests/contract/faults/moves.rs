@@ -1,4 +1,4 @@
-//! The same while a lock moves: nothing that fails on the way leaves it without an expiry, or makes a
+//! Faults while a lock moves: nothing that fails on the way leaves it without an expiry, or makes a
 //! release that was done look refused, and what can be done without memory is done.
 
 use std::time::Duration;

@@ -105,7 +105,7 @@ async fn a_waiter_left_alone_is_passed_over_after_two_heartbeats(locks: Locks) {
     assert!(!entered_lost.unwrap(), "entered on a lease that had ended");
 }
 
-/// The same where it waits in this process and another one stands behind it in the store.
+/// The caller waits in this process, and another one stands behind it in the store.
 #[tokio::test]
 async fn a_waiter_left_alone_keeps_no_other_process_waiting() {
     let server = RedisServer::start().await;

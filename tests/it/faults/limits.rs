@@ -18,7 +18,7 @@ fn ask(rig: &Arc<Rig>) -> JoinHandle<Seen> {
     tokio::spawn(async move { rig.locks.inspect(KEY).await })
 }
 
-/// The same; returns when the question is on its way.
+/// Asks, and returns when the question is on its way.
 async fn ask_and_send(rig: &Arc<Rig>) -> JoinHandle<Seen> {
     let before = rig.proxy.bytes(Direction::ToServer);
     let asked = ask(rig);

@@ -72,7 +72,7 @@ async fn a_reentry_with_a_shorter_ttl_does_not_shorten_the_lease() {
     locks.lock("key").ttl(TTL).run(body).await.unwrap();
 }
 
-/// The same on a server, in the units that it keeps.
+/// A lease on a server is given in the units that it keeps.
 #[tokio::test]
 async fn a_reentry_lengthens_the_lease_in_redis_and_never_shortens_it() {
     let server = RedisServer::start().await;

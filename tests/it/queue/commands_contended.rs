@@ -18,7 +18,7 @@ async fn sent(server: &RedisServer, before: &Calls) -> u64 {
     count(&calls, "evalsha") + count(&calls, "eval") + count(&calls, "publish")
 }
 
-/// The same without the time: no heartbeat falls into a test.
+/// Locks whose heartbeat does not fall into a test.
 async fn timeless(server: &RedisServer, handoff: HandOff) -> Locks {
     let builder = patient(server).ttl(Duration::from_secs(600));
     let builder = builder.heartbeat(Duration::from_secs(60)).handoff(handoff);

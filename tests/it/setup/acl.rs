@@ -16,7 +16,7 @@ const KEY: &str = "order:42";
 /// The locks, here those named `order:…`, and what the crate keeps beside them.
 const KEYS: [&str; 2] = ["~order:*", "~reentry:*"];
 
-/// The same for a user who shares the server with others: what is kept beside its own locks alone.
+/// The keys for a user who shares the server with others: only what is kept beside its own locks.
 const OWN_KEYS: [&str; 3] = [
     "~order:*",
     "~reentry:queue:{order:*",

@@ -88,7 +88,7 @@ async fn a_late_acquire_leaves_no_lock_behind() {
     assert!(b.inspect(KEY).await.unwrap().is_none());
 }
 
-/// The same where the caller is dropped while its request is under way.
+/// The caller is dropped while its request is under way.
 #[tokio::test(start_paused = true)]
 async fn a_late_acquire_of_a_caller_that_was_dropped_leaves_none_either() {
     let server = Server::new();

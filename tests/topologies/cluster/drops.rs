@@ -33,7 +33,7 @@ async fn a_caller_that_is_dropped_while_it_is_redirected_leaves_nothing() {
     until_nothing_is_left(&cluster).await;
 }
 
-/// The same where the node of the slot is dead, and its replica takes over in the end.
+/// The node of the slot is dead, and its replica takes over in the end.
 #[tokio::test]
 async fn callers_that_are_dropped_during_a_failover_leave_nothing() {
     let cluster = Cluster::start().await;

@@ -25,7 +25,7 @@ pub(super) fn locks_in(cluster: &Cluster) -> LocksBuilder {
     Locks::builder().servers(servers).ttl(TTL).wait(PATIENCE)
 }
 
-/// The same, that take no pause of a busy machine for a failure.
+/// Locks that take no pause of a busy machine for a failure.
 pub(super) fn patient_in(cluster: &Cluster) -> LocksBuilder {
     let builder = locks_in(cluster).connect_timeout(DEADLINE);
     builder.response_timeout(DEADLINE)
@@ -36,7 +36,7 @@ pub(super) async fn key_on(cluster: &Cluster, node: usize) -> String {
     another_key_on(cluster, node, 0).await
 }
 
-/// The same, but for so many others.
+/// A key on this node, after so many others.
 pub(super) async fn another_key_on(cluster: &Cluster, node: usize, others: usize) -> String {
     let start = |node: usize| node * usize::from(SLOTS) / 3;
     let slots = start(node)..start(node + 1);

@@ -39,7 +39,7 @@ pub(super) fn built_with(servers: Servers) -> LocksBuilder {
         .response_timeout(Duration::from_secs(2))
 }
 
-/// The same whose waiters ask when something happens, and not because time passes.
+/// Locks whose waiters ask when something happens, and not because time passes.
 pub(super) fn unhurried(set: &SentinelSet) -> LocksBuilder {
     builder(set).heartbeat(RARELY)
 }

@@ -40,7 +40,7 @@ fn places(report: &Value) -> BTreeSet<(String, String)> {
     places.collect()
 }
 
-/// The same of servers that are in these roles.
+/// The command `reentry doctor` for servers in these roles.
 fn in_roles<'s>(
     servers: impl IntoIterator<Item = (&'s str, &'s RedisServer)>,
 ) -> BTreeSet<(String, String)> {

@@ -24,7 +24,7 @@ use crate::{
     },
 };
 
-/// That of the locks in use.
+/// The heartbeat of the locks in use.
 const HEARTBEAT: Duration = Duration::from_secs(1);
 const MOMENT: Duration = Duration::from_millis(1);
 

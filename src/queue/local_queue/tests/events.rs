@@ -214,7 +214,7 @@ pub(super) fn heir(ttl: u64, expected: Option<char>) -> Event {
     heir_of(ttl, false, expected)
 }
 
-/// The same where the lock was not in the store for a heartbeat.
+/// An heir whose lock was not in the store for a heartbeat.
 pub(super) fn late_heir(ttl: u64, expected: Option<char>) -> Event {
     heir_of(ttl, true, expected)
 }

@@ -27,7 +27,6 @@ fn a_waiter_that_leaves_is_undone_when_its_request_is_answered() {
     }
 }
 
-/// The same before B.
 #[test]
 fn the_request_of_a_waiter_that_has_left_is_answered_before_the_next_asks() {
     let answers = [

@@ -342,7 +342,6 @@ fn another_process_that_came_before_the_answer_was_read_is_not_forgotten() {
         .released_by(D);
 }
 
-/// The same where the request is a release that names the holder.
 #[test]
 fn another_process_that_came_before_a_release_was_answered_is_not_forgotten() {
     Story::of(TWO)

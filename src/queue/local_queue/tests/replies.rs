@@ -63,7 +63,7 @@ pub(super) fn shared(inside: &'static str) -> Event {
     })
 }
 
-/// The same, when the lease is over.
+/// A grant that comes when the lease is over.
 pub(super) fn held_too_late() -> Event {
     after(TTL, held())
 }

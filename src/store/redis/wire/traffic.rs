@@ -50,12 +50,12 @@ struct State {
 }
 
 impl Traffic {
-    /// That of a connection which was made on another runtime, perhaps: each request has a timer.
+    /// The traffic of a connection that may have been made on another runtime: each request has a timer.
     pub(crate) fn unchecked(pace: AnswerPace) -> Arc<Self> {
         Arc::new(Self::new(pace, None))
     }
 
-    /// That of a connection which was made on this runtime.
+    /// The traffic of a connection that was made on this runtime.
     ///
     /// # Panics
     ///

@@ -75,7 +75,7 @@ fn section(from: u64, to: u64, op: u64, token: u64) -> Vec<Record> {
     records
 }
 
-/// The same of a reader.
+/// The section of a reader.
 fn reads(from: u64, to: u64, op: u64, token: u64) -> Vec<Record> {
     let mut records = section(from, to, op, token);
     for record in &mut records {
@@ -86,7 +86,7 @@ fn reads(from: u64, to: u64, op: u64, token: u64) -> Vec<Record> {
     records
 }
 
-/// The same of a writer that goes on as a reader.
+/// The section of a writer that goes on as a reader.
 fn downgrades(from: u64, at: u64, to: u64, token: u64) -> Vec<Record> {
     let mut records = section(from, to, 1, token);
     records.insert(2, record(at, 1, What::Downgrades));

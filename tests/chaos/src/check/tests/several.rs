@@ -3,7 +3,7 @@
 use super::*;
 use crate::plan::SEMAPHORE;
 
-/// The same records, of a request for several keys that takes this one too, as one hold.
+/// The records of a request for several keys that takes this one too, as one hold.
 fn on(key: &str, mut records: Vec<Record>) -> Vec<Record> {
     for record in &mut records {
         match &mut record.what {
