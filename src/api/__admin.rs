@@ -57,7 +57,7 @@ impl Locks {
     #[doc(hidden)]
     #[must_use]
     pub fn __refuses_key(&self, error: &LockError) -> bool {
-        matches!(error, LockError::Store { source, .. } if Store::rejects_key(source))
+        matches!(error, LockError::Store { source, .. } if Store::refuses_key(source))
     }
 
     /// Renews a lock now, as its holder does from time to time.

@@ -213,7 +213,7 @@ impl LockList {
         while let Some(glanced) = glances.next().await {
             match glanced {
                 // `SCAN` ignores key patterns. A second request for this key would be refused as well.
-                Err(LockError::Store { source, .. }) if Store::rejects_key(&source) => {}
+                Err(LockError::Store { source, .. }) if Store::refuses_key(&source) => {}
                 glanced => page.extend(glanced?),
             }
         }

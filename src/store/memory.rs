@@ -10,7 +10,7 @@ use tokio::{sync::watch, task::coop::consume_budget, time::Instant};
 
 use self::state::Message;
 pub(crate) use self::{
-    line::{Process, Want},
+    line::{Line, Process, Want},
     state::State,
 };
 use super::records::messages::{ForcedMessage, Holders, Listener};

@@ -74,7 +74,8 @@ impl Store {
         }
     }
 
-    /// Ends a hold of either mode. A lock that is to be held for longer than it was stands until then, and ends by itself.
+    /// Ends a hold of either mode. If the lock must be held for longer than it was, it stays held until then, and its lease
+    /// expires.
     pub(crate) fn release(&self, key: &LockKey, request: ReleaseRequest) -> Answer<ReleaseReply> {
         let key = key.clone();
         if request.mode == Mode::Shared {
@@ -173,9 +174,9 @@ impl Store {
         }
     }
 
-    /// Whether the store has rejected a request because of its key alone, so that it says nothing of other keys.
-    pub(crate) fn rejects_key(error: &StoreError) -> bool {
-        RedisStore::rejects_key(error)
+    /// Whether the store has refused a request because of its key alone, so that it says nothing of other keys.
+    pub(crate) fn refuses_key(error: &StoreError) -> bool {
+        RedisStore::refuses_key(error)
     }
 }
 

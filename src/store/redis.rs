@@ -123,8 +123,8 @@ impl RedisStore {
         Box::pin(scan::scan(topology, common, scan))
     }
 
-    /// Whether the server has rejected a request because of its key alone.
-    pub(crate) fn rejects_key(error: &StoreError) -> bool {
+    /// Whether the server has refused a request because of its key alone.
+    pub(crate) fn refuses_key(error: &StoreError) -> bool {
         let cause = error.source().and_then(|it| it.downcast_ref());
         cause.is_some_and(|DriverError(error)| failure::refuses_key(error))
     }

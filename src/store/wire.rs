@@ -74,8 +74,8 @@ pub(crate) trait Wire: fmt::Debug + Send + Sync {
 /// What a store has replied to a request, whatever it is.
 pub(crate) type Reply = Box<dyn Any + Send>;
 
-/// Executes a request in a store.
-type Execute = Arc<dyn Fn(&MemoryStore) -> Reply + Send + Sync>;
+/// What a request does to the state of a store.
+type Step = Arc<dyn Fn(&mut State, Instant) -> Reply + Send + Sync>;
 
 /// A request on its way. Clones are the same request.
 #[derive(Clone)]
@@ -83,7 +83,7 @@ pub(crate) struct Request {
     name: &'static str,
     #[cfg(test)]
     verb: Arc<dyn Any + Send + Sync>,
-    execute: Execute,
+    step: Step,
 }
 
 impl Request {
@@ -101,10 +101,7 @@ impl Request {
             name,
             #[cfg(test)]
             verb: Arc::new(verb.clone()),
-            execute: Arc::new(move |store| {
-                let verb = verb.clone();
-                Box::new(store.execute(|state, now| step(verb, state, now)))
-            }),
+            step: Arc::new(move |state, now| Box::new(step(verb.clone(), state, now))),
         }
     }
 
@@ -121,7 +118,7 @@ impl Request {
 
     /// Executes it in the store.
     pub(crate) fn execute(&self, store: &MemoryStore) -> Reply {
-        (self.execute)(store)
+        store.execute(|state, now| (self.step)(state, now))
     }
 }
 
@@ -158,11 +155,6 @@ impl MemoryStore {
 
     /// Executes a request when the answer is first polled.
     pub(crate) fn carry(&self, request: Request) -> Answer<Reply> {
-        let store = self.clone();
-        Box::pin(async move {
-            // Nothing here ever waits, so a loop around a lock would starve its neighbours.
-            tokio::task::coop::consume_budget().await;
-            Ok(request.execute(&store))
-        })
+        self.ask(move |state, now| (request.step)(state, now))
     }
 }

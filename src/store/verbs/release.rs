@@ -18,7 +18,7 @@ use crate::{
         store_time::StoreTime,
     },
     store::{
-        memory::{State, Want},
+        memory::{Line, State, Want},
         records::queue_entry::QueueEntry,
         redis::{
             Call, Script, Unexpected, in_millis, script,
@@ -67,6 +67,16 @@ impl ReleaseRequest {
             (true, false) => "x",
             (false, true) => "d",
             (false, false) => "",
+        }
+    }
+
+    /// Does in memory what the marks ask for.
+    pub(super) fn apply_marks(&self, line: &mut Line, now: Instant) {
+        if self.tombstone {
+            line.bury(now, self.hold);
+        }
+        if self.nested {
+            line.forget_changes(self.hold);
         }
     }
 
@@ -202,12 +212,7 @@ impl Verb for Release {
         }
         // What the short way of the script does not see to.
         let is_general = tombstone || nested || state.line(key, now, |line| line.stands());
-        if tombstone {
-            state.line(key, now, |line| line.bury(now, hold));
-        }
-        if nested {
-            state.line(key, now, |line| line.forget_changes(hold));
-        }
+        state.line(key, now, |line| self.request.apply_marks(line, now));
         let inbox = (!self.request.is_short()).then_some(inbox);
         match token {
             Some(token) => ReleaseReply {
@@ -304,8 +309,8 @@ fn enter_queue(state: &mut State, key: &LockKey, successor: Successor, now: Inst
     });
 }
 
-/// Lets the lock of an exclusive hold stand until it was held for so long, counted from its token; then it ends by itself.
-/// Returns whether it does: not if it was held for so long already, and not if the hold is not in it.
+/// Keeps the lock of an exclusive hold held until `min_hold` after its token; then its lease expires. Returns false if that
+/// time is over already, or if the hold is not in the lock.
 #[derive(Clone, Debug)]
 pub(crate) struct Retain {
     pub(crate) key: LockKey,
@@ -361,14 +366,7 @@ impl Verb for Retain {
             return false;
         }
         lock.retain_until(request.hold, now + left);
-        state.line(&key, now, |line| {
-            if request.nested {
-                line.forget_changes(request.hold);
-            }
-            if request.tombstone {
-                line.bury(now, request.hold);
-            }
-        });
+        state.line(&key, now, |line| request.apply_marks(line, now));
         true
     }
 }

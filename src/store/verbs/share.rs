@@ -203,22 +203,11 @@ impl Verb for Unshare {
 
     fn apply(self, state: &mut State, now: Instant) -> Presence {
         let key = &self.key;
-        let ReleaseRequest {
-            hold,
-            inbox,
-            tombstone,
-            nested,
-            ..
-        } = self.request;
+        let ReleaseRequest { hold, inbox, .. } = self.request;
         let token = state.take_out(key, hold, now);
         state.line(key, now, |line| {
             line.forget_reader(hold);
-            if tombstone {
-                line.bury(now, hold);
-            }
-            if nested {
-                line.forget_changes(hold);
-            }
+            self.request.apply_marks(line, now);
             if token.is_none() && !self.request.is_short() {
                 line.depart(inbox, hold);
             }
