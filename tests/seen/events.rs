@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::support::subscriber::subscribe;
 use crate::support::{DEADLINE, RedisServer, Rig, eventually, patient};
 use futures_util::future::try_join_all;
 use reentry::testing::Server;
@@ -27,7 +28,7 @@ impl Events {
     fn of_this_test() -> (Self, DefaultGuard) {
         let events = Self::default();
         let subscriber = tracing_subscriber::registry().with(events.clone());
-        (events, tracing::subscriber::set_default(subscriber))
+        (events, subscribe(subscriber))
     }
 
     fn named(&self, name: &str) -> Vec<BTreeMap<String, String>> {

@@ -12,6 +12,8 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::layer::{Context, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 
+use crate::support::subscriber::subscribe;
+
 /// What was told to the subscriber of one test.
 #[derive(Clone, Default)]
 pub(crate) struct Trace(Arc<Mutex<Nodes>>);
@@ -37,7 +39,7 @@ impl Trace {
     pub(crate) fn of_this_test() -> (Self, DefaultGuard) {
         let trace = Self::default();
         let subscriber = tracing_subscriber::registry().with(trace.clone());
-        (trace, tracing::subscriber::set_default(subscriber))
+        (trace, subscribe(subscriber))
     }
 
     /// The spans of this name.

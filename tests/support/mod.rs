@@ -23,6 +23,7 @@
 //! | `classic` | the well-known lock and unlock scripts, as other programs use them |
 //! | `dice` | repeatable random numbers |
 //! | `wait` | [`eventually`] and [`within`] |
+//! | `subscriber` | the subscriber of one test for spans and events |
 //! | `stores` | [`on_both_stores`]: one case over both stores; [`connect`], [`Section`], [`depths`], [`waiters`] |
 //! | `rig` | [`Rig`]: a server, a proxy before it, and locks that go through the proxy |
 //! | `sweep` | dropping a future after its n-th poll, for every n |
@@ -65,6 +66,7 @@ pub mod server;
 pub mod stats;
 pub mod stepped;
 pub mod stores;
+pub mod subscriber;
 pub mod sweep;
 pub mod tls;
 pub mod trio;

@@ -3,11 +3,11 @@
 use std::panic::AssertUnwindSafe;
 
 use futures_util::FutureExt;
-use tracing::{Event, Metadata, Subscriber, span, subscriber};
+use tracing::{Event, Metadata, Subscriber, span};
 
 use crate::{
     LockError, Locks,
-    support::{DEADLINE, eventually},
+    support::{DEADLINE, eventually, subscriber::subscribe},
 };
 
 /// One that panics as soon as a lock is acquired.
@@ -42,7 +42,7 @@ async fn a_lock_that_could_not_be_reported_is_not_kept() -> Result<(), LockError
     let locks = Locks::in_memory();
     let acquiring = locks.lock("order:42").acquire();
     {
-        let _reported = subscriber::set_default(Panicking);
+        let _reported = subscribe(Panicking);
         let acquired = AssertUnwindSafe(acquiring);
         let acquired = acquired.catch_unwind().await;
         assert!(acquired.is_err());
