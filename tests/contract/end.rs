@@ -25,6 +25,7 @@ on_every_store!(
     force_frees_the_lock_that_was_seen,
     force_leaves_a_later_holder_alone,
     force_leaves_a_later_acquisition_of_the_same_hold_alone,
+    force_leaves_a_holder_alone_that_was_not_seen,
     force_finds_nothing_at_a_free_lock,
     the_holder_learns_of_the_force,
 );
@@ -226,6 +227,18 @@ async fn force_leaves_a_later_acquisition_of_the_same_hold_alone(world: World) {
     world.take(hold, MINUTE).await;
     assert!(!world.force_release(seen).await);
     assert_eq!(world.holders().await, [(hold.to_string(), 1)]);
+}
+
+async fn force_leaves_a_holder_alone_that_was_not_seen(world: World) {
+    let (first, next) = (some_hold(), some_hold());
+    world.read(&[first], MINUTE).await;
+    let seen = world.seen().await;
+    world.read(&[next], MINUTE).await;
+    // The lock outlives the leases of its readers.
+    world.renew(next, 5 * MINUTE).await;
+    world.pass(2 * MINUTE).await;
+    assert!(world.force_release(seen).await);
+    assert_eq!(world.holders().await, [(next.to_string(), 1)]);
 }
 
 async fn force_finds_nothing_at_a_free_lock(world: World) {

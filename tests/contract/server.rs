@@ -76,7 +76,7 @@ impl Server {
         Store::Redis(RedisStore::open(origin, timeouts))
     }
 
-    /// Brings every expiry nearer by `span`, those in the lines and their entries too; what has none keeps
+    /// Brings every expiry nearer by `span`, those of entries, waits and victims too; what has none keeps
     /// none.
     pub(crate) async fn pass(&self, span: Duration) {
         const PASS: &str = "
@@ -103,6 +103,12 @@ for _, key in ipairs(redis.call('KEYS', '*')) do
         local times = string.format('%.0f %.0f', stamp - ARGV[1] * 1000, deadline - ARGV[1] * 1000)
         redis.call('HSET', key, waits[at], times .. rest)
       end
+    end
+  end
+  if string.match(key, '^reentry:victim:') then
+    local victims = redis.call('HGETALL', key)
+    for at = 1, #victims, 2 do
+      redis.call('HSET', key, victims[at], string.format('%.0f', victims[at + 1] - ARGV[1] * 1000))
     end
   end
   if string.match(key, '^reentry:queue:') then

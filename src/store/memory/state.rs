@@ -254,6 +254,12 @@ impl Lock {
         }
     }
 
+    /// Removes holds. Returns whether none is left.
+    pub(crate) fn end(&mut self, holds: &[HoldId]) -> bool {
+        self.fields.retain(|(hold, _)| !holds.contains(hold));
+        self.fields.is_empty()
+    }
+
     pub(crate) fn set_depth(&mut self, hold: HoldId, depth: u32) {
         let mut fields = self.fields.iter_mut();
         if let Some((_, stored)) = fields.find(|(other, _)| *other == hold) {

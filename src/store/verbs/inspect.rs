@@ -262,11 +262,7 @@ impl Verb for ForceRelease {
         if holds.is_empty() || seen.token.is_some_and(|seen| seen.0 != token) {
             return Vec::new();
         }
-        if state.latest(&key, now).is_some() {
-            for hold in &holds {
-                state.take_out(&key, *hold, now);
-            }
-        } else {
+        if lock.end(&holds) {
             state.free(&key);
         }
         for &hold in &holds {

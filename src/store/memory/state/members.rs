@@ -24,8 +24,7 @@ impl State {
     pub(crate) fn take_out(&mut self, key: &LockKey, hold: HoldId, now: Instant) -> Option<u64> {
         let lock = self.held(key, hold, now)?;
         let token = lock.token;
-        lock.fields.retain(|(other, _)| *other != hold);
-        if lock.fields.is_empty() {
+        if lock.end(&[hold]) {
             self.locks.remove(key);
         }
         Some(token)
