@@ -191,14 +191,14 @@ impl Engine {
         let disconnects = self.renewals.disconnects_of(&key);
         let epoch = terms.confirm.map(|_| self.store().connection_epoch(&key));
         let detects = detects(terms) && (graph.has_begun() || self.is_inside());
-        let cohort = loop {
+        let grant = loop {
             acquisition.noted(self.check_open(&key))?;
             let hold = graph.owner().next_hold();
             let acquiring = queues.acquire(&key, hold, terms, since, &runtime);
             let waiting = detects.then(|| self.waiting(&key, (hold, &[]), terms, &runtime));
             let acquired = watched(acquiring, waiting, acquisition.span().clone()).await;
-            if let Some(cohort) = acquisition.noted(acquired)? {
-                break cohort;
+            if let Some(grant) = acquisition.noted(acquired)? {
+                break grant;
             }
         };
         // The runtime on which the acquisition began may have ended.
@@ -208,7 +208,7 @@ impl Engine {
         // A lock that is not confirmed is given back at once, so it has no `min_hold` before.
         let is_certain = terms.confirm.is_none();
         let won = Won {
-            cohort,
+            grant,
             key: &key,
             graph,
             terms: Terms {

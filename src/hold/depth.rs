@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::{
     base::{id::HoldId, mode::Mode},
-    queue::Stored,
+    queue::StoredDepth,
     store::{Answer, DepthChange, Presence},
 };
 
@@ -23,7 +23,7 @@ pub(crate) struct Depth {
     wishes: u64,
     met: u64,
     /// The depth is `None` while a change is in flight or its outcome is unknown.
-    stored: Stored,
+    stored: StoredDepth,
     /// Whether a re-entry has asked for a longer lease than the store knows of.
     lengthen: bool,
     /// Whether a task brings the store up to date.
@@ -68,7 +68,7 @@ pub(super) enum Next {
 
 impl Depth {
     /// The depth of a hold that is entered, as the one before has left it in the store.
-    pub(super) fn new(stored: Stored) -> Self {
+    pub(super) fn new(stored: StoredDepth) -> Self {
         Self {
             entries: 1,
             members: 0,
@@ -99,7 +99,7 @@ impl Depth {
     }
 
     /// What the store has, for the call graph that goes on with the hold.
-    pub(super) fn stored(&self) -> Stored {
+    pub(super) fn stored(&self) -> StoredDepth {
         self.stored
     }
 
@@ -234,7 +234,7 @@ mod tests {
     const TTL: Duration = Duration::from_secs(30);
 
     fn depth(depth: Option<u32>, seq: u64) -> Depth {
-        Depth::new(Stored { depth, seq })
+        Depth::new(StoredDepth { depth, seq })
     }
 
     fn some_hold() -> (HoldId, Mode) {
@@ -285,7 +285,7 @@ mod tests {
         assert_eq!(left, [Remains::LessDepth, Remains::Nothing]);
         assert_eq!(change(&mut first, TTL), None);
         assert!(!first.deepen(), "it has ended");
-        let Stored { depth: stored, seq } = first.stored();
+        let StoredDepth { depth: stored, seq } = first.stored();
         assert_eq!(stored, None);
         let mut next = depth(stored, seq);
         let wanted = change(&mut next, TTL).unwrap();

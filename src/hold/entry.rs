@@ -22,7 +22,7 @@ use crate::{
         renewals::RenewalSchedule,
         sync::{Follower, sync},
     },
-    queue::{Cohort, Release},
+    queue::{Grant, Release},
 };
 
 #[cfg(test)]
@@ -30,7 +30,7 @@ mod tests;
 
 /// A lock that was won, and by whom.
 pub(crate) struct Won<'k> {
-    pub(crate) cohort: Cohort,
+    pub(crate) grant: Grant,
     pub(crate) key: &'k LockKey,
     pub(crate) graph: CallGraph,
     pub(crate) terms: Terms,
@@ -61,7 +61,7 @@ impl Entry {
         (renewals, runtime): (&Arc<RenewalSchedule>, &Handle),
     ) -> Self {
         let Won {
-            cohort,
+            grant,
             key,
             graph,
             terms,
@@ -69,14 +69,14 @@ impl Entry {
             since,
         } = won;
         let place = (group, runtime.id());
-        let hold = Hold::new(cohort, key, graph, terms, disconnects, place);
+        let hold = Hold::new(grant, key, graph, terms, disconnects, place);
         renewals.queues().activity().begin();
         // From here on whatever panics ends the hold.
         let mut entry = Self::of(hold, renewals, terms.depth_sync);
         entry.is_outermost = true;
         renewals.push(&entry.hold, runtime);
-        events::acquired(key, entry.hold.id(), entry.hold.token(), cohort.via, since);
-        if cohort.depth.depth != Some(1) {
+        events::acquired(key, entry.hold.id(), entry.hold.token(), grant.via, since);
+        if grant.depth.depth != Some(1) {
             // The last change of the call graph before was not answered.
             entry.sync_later();
         }

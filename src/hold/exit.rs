@@ -53,15 +53,15 @@ pub(super) fn finish(
     renewals: &Arc<RenewalSchedule>,
 ) -> Option<(Release, Option<Handle>)> {
     let removed = renewals.remove(hold);
-    let (cohort, is_open) = hold.end(renewals.disconnects_of(hold.key()));
+    let (grant, is_open) = hold.end(renewals.disconnects_of(hold.key()));
     let (min_hold, gives_way) = (hold.min_hold(), hold.gives_way());
     hold.count_end();
     let may_hand_on = is_open && min_hold.is_none() && !gives_way && hold.group().is_none();
     if !removed.was_waiting {
         hold.call_off();
     } else if may_hand_on {
-        let cohort = &cohort;
-        let hand_on = || renewals.queues().hand_on(hold.key(), *cohort);
+        let grant = &grant;
+        let hand_on = || renewals.queues().hand_on(hold.key(), *grant);
         if hold.span().in_scope(hand_on) {
             hold.end_span();
             return None;
@@ -70,7 +70,7 @@ pub(super) fn finish(
     let release = Release {
         min_hold,
         gives_way,
-        ..cohort.release()
+        ..grant.release()
     };
     Some((release, removed.runtime))
 }

@@ -30,7 +30,7 @@ use crate::{
         lease::{Due, Lease},
         schedule::Slot,
     },
-    queue::{Cohort, TokenSeries},
+    queue::{Grant, TokenSeries},
 };
 
 mod end;
@@ -117,18 +117,18 @@ impl CallGraph {
 impl Hold {
     /// A lock that was won by a request before which there were so many disconnects.
     pub(super) fn new(
-        cohort: Cohort,
+        grant: Grant,
         key: &LockKey,
         graph: CallGraph,
         terms: Terms,
         disconnects: u64,
         (group, runtime): (Option<Arc<Group<Self>>>, runtime::Id),
     ) -> Arc<Self> {
-        let disconnects = cohort.disconnects.unwrap_or(disconnects);
+        let disconnects = grant.disconnects.unwrap_or(disconnects);
         let state = State {
-            lease: Lease::new(cohort.lease, disconnects, terms.max_hold),
-            depth: Depth::new(cohort.depth),
-            mode: cohort.mode,
+            lease: Lease::new(grant.lease, disconnects, terms.max_hold),
+            depth: Depth::new(grant.depth),
+            mode: grant.mode,
             min_hold: terms.min_hold,
             guards: 0,
             gives_way: false,
@@ -136,12 +136,12 @@ impl Hold {
         };
         Arc::new(Self {
             key: key.clone(),
-            id: cohort.hold,
-            tokens: cohort.tokens,
+            id: grant.hold,
+            tokens: grant.tokens,
             graph,
             on_lost: terms.on_lost,
             group,
-            unanswered: cohort.unanswered,
+            unanswered: grant.unanswered,
             confirm: terms.confirm,
             runtime,
             slot: OnceLock::new(),
@@ -365,12 +365,12 @@ mod tests {
 
     fn held() -> Result<Arc<Hold>, LockError> {
         let owner = Owner::new();
-        let cohort = Cohort::won(owner.next_hold(), Instant::now(), SECOND, SECOND);
+        let grant = Grant::won(owner.next_hold(), Instant::now(), SECOND, SECOND);
         let key = LockKey::new("", "order:42")?;
         let terms = Options::default().resolve(Options::default())?;
         let runtime = runtime::Handle::current().id();
         let graph = CallGraph::New(owner);
-        Ok(Hold::new(cohort, &key, graph, terms, 0, (None, runtime)))
+        Ok(Hold::new(grant, &key, graph, terms, 0, (None, runtime)))
     }
 
     #[tokio::test(start_paused = true)]

@@ -6,7 +6,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::{base::error::LostReason, queue::Leased};
+use crate::base::{
+    error::LostReason,
+    lease::{LeaseTimes, deadline},
+};
 
 /// How soon after the request that confirmed a lease last it is verified because of a disconnect, at the
 /// earliest.
@@ -20,13 +23,9 @@ const VERIFY_PAUSE: Duration = Duration::from_millis(50);
 /// The lease of one hold. Once lost it stays lost, whatever answers arrive later.
 #[derive(Debug)]
 pub(crate) struct Lease {
-    ttl: Duration,
-    /// When the request was sent that last confirmed the lease.
-    confirmed: Instant,
-    /// The count of disconnects before that request.
+    times: LeaseTimes,
+    /// The count of disconnects before the request that last confirmed the lease.
     disconnects: u64,
-    renewal_due: Instant,
-    deadline: Instant,
     /// The end of `max_hold`.
     end: Option<Instant>,
     lost: Option<LostReason>,
@@ -46,25 +45,20 @@ pub(crate) enum Due {
 
 impl Lease {
     /// A lease that was confirmed by a request before which there were so many disconnects.
-    pub(crate) fn new(leased: Leased, disconnects: u64, max_hold: Option<Duration>) -> Self {
-        let Leased {
-            ttl,
-            confirmed,
-            length,
-            renewal_due,
-            deadline,
-        } = leased;
+    pub(crate) fn new(times: LeaseTimes, disconnects: u64, max_hold: Option<Duration>) -> Self {
         // An end too far to represent is none.
-        let end = max_hold.and_then(|max_hold| confirmed.checked_add(max_hold));
+        let end = max_hold.and_then(|max_hold| times.confirmed.checked_add(max_hold));
         // A hold that the first lease covers ends with it, margin and all: it is never renewed.
-        let is_covered = max_hold.is_some_and(|max_hold| max_hold <= length);
+        let is_covered =
+            max_hold.is_some_and(|max_hold| deadline(times.confirmed, max_hold) <= times.deadline);
         Self {
-            ttl,
-            confirmed,
+            times,
             disconnects,
-            renewal_due,
-            deadline,
-            end: end.map(|end| if is_covered { end.min(deadline) } else { end }),
+            end: if is_covered {
+                end.min(Some(times.deadline))
+            } else {
+                end
+            },
             lost: None,
             has_ended: false,
         }
@@ -72,34 +66,29 @@ impl Lease {
 
     /// The length to renew to.
     pub(crate) fn ttl(&self) -> Duration {
-        self.ttl
+        self.times.ttl
     }
 
     /// Renewals ask for at least `ttl` from now on. Returns whether that is longer than before.
     pub(crate) fn raise_ttl(&mut self, ttl: Duration) -> bool {
         // What reaches from the last confirmation to the end of `max_hold` reaches there from a later one too: a
         // longer lease would only let the lock outlive its hold.
-        let left = |end: Instant| end.saturating_duration_since(self.confirmed);
+        let left = |end: Instant| end.saturating_duration_since(self.times.confirmed);
         let ttl = self.end.map_or(ttl, |end| ttl.min(left(end)));
-        let is_longer = ttl > self.ttl;
-        self.ttl = self.ttl.max(ttl);
+        let is_longer = ttl > self.times.ttl;
+        self.times.ttl = self.times.ttl.max(ttl);
         is_longer
     }
 
     /// When the lease ends unless it is renewed.
     pub(crate) fn deadline(&self) -> Instant {
-        self.end.map_or(self.deadline, |end| end.min(self.deadline))
+        self.end
+            .map_or(self.times.deadline, |end| end.min(self.times.deadline))
     }
 
-    /// What the next turn of the hold is given.
-    pub(crate) fn leased(&self) -> Leased {
-        Leased {
-            ttl: self.ttl,
-            confirmed: self.confirmed,
-            length: self.ttl,
-            renewal_due: self.renewal_due,
-            deadline: self.deadline,
-        }
+    /// The times that the next turn of the hold is given.
+    pub(crate) fn times(&self) -> LeaseTimes {
+        self.times
     }
 
     /// The count of disconnects before the request that last confirmed it.
@@ -115,7 +104,7 @@ impl Lease {
 
     /// Whether it reaches to the end of `max_hold`.
     pub(crate) fn is_covered(&self) -> bool {
-        self.end.is_some_and(|end| end <= self.deadline)
+        self.end.is_some_and(|end| end <= self.times.deadline)
     }
 
     /// When the lease is to be looked after if there were so many disconnects: a third of the TTL that was last
@@ -125,12 +114,12 @@ impl Lease {
         let due = if self.is_covered() {
             self.deadline()
         } else {
-            self.renewal_due
+            self.times.renewal_due
         };
         if self.disconnects == disconnects {
             due
         } else {
-            due.min(self.confirmed + VERIFY_PAUSE)
+            due.min(self.times.confirmed + VERIFY_PAUSE)
         }
     }
 
@@ -149,10 +138,10 @@ impl Lease {
     /// A confirmation that comes after the deadline is too late: the lock counted as lost by then.
     pub(crate) fn confirm(&mut self, sent: Instant, ttl: Duration, now: Instant) {
         if self.lost_by(now).is_none() {
-            let confirmed = Leased::new(sent, ttl, ttl);
-            self.confirmed = self.confirmed.max(sent);
-            self.renewal_due = self.renewal_due.max(confirmed.renewal_due);
-            self.deadline = self.deadline.max(confirmed.deadline);
+            let confirmed = LeaseTimes::new(sent, ttl, ttl);
+            self.times.confirmed = self.times.confirmed.max(sent);
+            self.times.renewal_due = self.times.renewal_due.max(confirmed.renewal_due);
+            self.times.deadline = self.times.deadline.max(confirmed.deadline);
         }
     }
 
@@ -172,7 +161,7 @@ impl Lease {
         match self.end {
             _ if self.has_ended => None,
             Some(end) if now >= end => Some(LostReason::MaxHold),
-            _ if now >= self.deadline => Some(LostReason::Unconfirmed),
+            _ if now >= self.times.deadline => Some(LostReason::Unconfirmed),
             _ => None,
         }
     }
@@ -212,7 +201,7 @@ mod tests {
     const MOMENT: Duration = Duration::from_millis(1);
 
     fn of(sent: Instant, lease: Duration, ttl: Duration, max_hold: Option<Duration>) -> Lease {
-        Lease::new(Leased::new(sent, lease, ttl), 0, max_hold)
+        Lease::new(LeaseTimes::new(sent, lease, ttl), 0, max_hold)
     }
 
     #[test]

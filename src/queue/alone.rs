@@ -13,10 +13,11 @@ use std::{
 use tokio::time::Instant;
 
 use super::{
+    grant::Grant,
     lines::{Alone, Asking, Slot},
     local_queues::LocalQueues,
     request::Acquiring,
-    step::{Answer, Grant, Input, Reply},
+    step::{Answer, Input, Reply},
     waiter::Outcome,
     wish::Wish,
 };

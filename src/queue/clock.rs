@@ -8,7 +8,7 @@
 use tokio::time::Instant;
 
 use crate::{
-    base::deadline::deadline,
+    base::lease::deadline,
     store::{HandoffMessage, StoreTime},
 };
 

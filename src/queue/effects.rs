@@ -5,7 +5,7 @@ use std::{sync::Arc, task::Waker};
 use tokio::sync::Notify;
 
 use super::{
-    cohort::Cohort,
+    grant::Grant,
     holder_lookup::{Look, Report},
     request::Flight,
     step::{Action, Release},
@@ -18,7 +18,7 @@ pub(super) struct Effects {
     pub(super) wakers: Vec<Waker>,
     pub(super) signal: Option<Arc<Notify>>,
     /// Locks that were granted, and that their callers do not enter.
-    pub(super) given_back: Vec<Cohort>,
+    pub(super) given_back: Vec<Grant>,
     /// The release of the input.
     pub(super) ending: Option<Ending>,
     /// Releases that no caller waits for.

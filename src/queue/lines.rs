@@ -12,8 +12,8 @@ use foldhash::fast::RandomState;
 use tokio::{runtime, sync::Notify, time::Instant};
 
 use super::{
-    cohort::Cohort,
     effects::Effects,
+    grant::Grant,
     holder_lookup::{Look, Patience, held_by},
     local_queue::LocalQueue,
     request::{Acquiring, Flight},
@@ -240,7 +240,7 @@ pub(super) struct Caller {
     pub(super) waker: Option<Waker>,
     /// Where it was polled last.
     pub(super) runtime: Option<runtime::Id>,
-    pub(super) answer: Option<Result<Cohort, Refusal>>,
+    pub(super) answer: Option<Result<Grant, Refusal>>,
     /// `None` if it asks once.
     pub(super) patience: Option<Patience>,
 }
@@ -355,9 +355,9 @@ impl Line {
     pub(super) fn answer(
         &mut self,
         waiter: HoldId,
-        answer: Result<Cohort, Refusal>,
+        answer: Result<Grant, Refusal>,
         effects: &mut Effects,
-    ) -> Option<Result<Cohort, Refusal>> {
+    ) -> Option<Result<Grant, Refusal>> {
         let caller = self.caller(waiter)?;
         effects.wakers.extend(caller.waker.take());
         caller.answer.replace(answer)

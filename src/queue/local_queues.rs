@@ -152,7 +152,7 @@ impl LocalQueues {
                 effects.undoing.push(ending);
             }
             Action::Grant(waiter, grant) => {
-                line.answer(waiter, Ok(grant.into()), effects);
+                line.answer(waiter, Ok(grant), effects);
             }
             Action::Refuse(waiter, refusal) => {
                 line.answer(waiter, Err(refusal), effects);

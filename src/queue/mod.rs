@@ -3,9 +3,9 @@
 mod abandoned;
 mod alone;
 mod clock;
-mod cohort;
 mod driver;
 mod effects;
+mod grant;
 mod holder_lookup;
 mod lines;
 mod local_queue;
@@ -24,7 +24,7 @@ mod wish;
 mod tests;
 
 pub(crate) use self::{
-    cohort::{Cohort, Leased, Stored},
+    grant::{Grant, StoredDepth},
     local_queues::LocalQueues,
     several::End,
     step::Release,

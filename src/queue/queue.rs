@@ -37,8 +37,8 @@ use std::{sync::Arc, task::Waker, time::Duration};
 use tokio::{runtime::Handle, time::Instant};
 
 use super::{
-    cohort::Cohort,
     effects::Effects,
+    grant::Grant,
     lines::Slot,
     local_queues::LocalQueues,
     step::{Heard, Input, Refusal},
@@ -71,7 +71,7 @@ impl LocalQueues {
         terms: Terms,
         since: Instant,
         runtime: &Handle,
-    ) -> Result<Option<Cohort>, LockError> {
+    ) -> Result<Option<Grant>, LockError> {
         let asks_once = terms.wait == options::WaitLimit::Never;
         let request = AcquireRequest {
             hold,
@@ -171,7 +171,7 @@ impl LocalQueues {
     /// Hands a lock on in memory at the end of a turn. False if the lock has to be released.
     ///
     /// The next one must want what is there: the same TTL, and no end of its own.
-    pub(crate) fn hand_on(&self, key: &LockKey, turn: Cohort) -> bool {
+    pub(crate) fn hand_on(&self, key: &LockKey, turn: Grant) -> bool {
         if self.queueing.handoff == HandOff::InStore || turn.mode == Mode::Shared {
             return false;
         }

@@ -15,8 +15,8 @@ use futures_util::future::join_all;
 use tokio::{runtime::Handle, time::Instant};
 
 use super::{
-    cohort::Cohort,
     effects::{Effects, Ending},
+    grant::Grant,
     lines::{Alone, Asking, Slot},
     local_queues::LocalQueues,
     releasing::Releasing,
@@ -43,7 +43,7 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Together {
     /// The locks of the first keys, in their order.
-    pub(crate) taken: Vec<Cohort>,
+    pub(crate) taken: Vec<Grant>,
     pub(crate) end: End,
 }
 
@@ -223,7 +223,7 @@ struct Parts<'q> {
 struct Part<'q> {
     wait: Wait<'q>,
     key: &'q LockKey,
-    answer: Option<Result<Cohort, Refusal>>,
+    answer: Option<Result<Grant, Refusal>>,
 }
 
 impl Parts<'_> {
@@ -239,7 +239,7 @@ impl Parts<'_> {
         let now = Instant::now();
         let mut taken = Vec::new();
         for part in &mut self.parts {
-            let is_live = |granted: &Cohort| granted.is_live(now);
+            let is_live = |granted: &Grant| granted.is_live(now);
             if !matches!(&part.answer, Some(Ok(granted)) if is_live(granted)) {
                 break;
             }

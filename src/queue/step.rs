@@ -5,14 +5,13 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 use super::{
-    tokens::TokenSeries,
+    grant::Grant,
     wish::{Ask, Wish},
 };
 use crate::{
     base::{
         error::{Effect, StoreError},
         id::HoldId,
-        metrics::Via,
         mode::Mode,
     },
     store::{AcquireReply, HandoffMessage, Successor},
@@ -132,24 +131,6 @@ impl Answer {
             _ => self.clone(),
         }
     }
-}
-
-/// A lock that was won.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Grant {
-    pub(crate) hold: HoldId,
-    pub(crate) mode: Mode,
-    pub(crate) tokens: TokenSeries,
-    /// From when on the lease counts.
-    pub(crate) sent: Instant,
-    pub(crate) lease: Duration,
-    pub(crate) ttl: Duration,
-    /// Whether an acquire of the hold was never answered.
-    pub(crate) unanswered: bool,
-    /// Whether another process may wait for the lock.
-    pub(crate) is_contended: bool,
-    /// How the waiter learnt of it.
-    pub(crate) via: Via,
 }
 
 /// Why a waiter does not get the lock.

@@ -11,9 +11,9 @@ use tokio::{runtime::Handle, time::Instant};
 
 use super::{
     alone::Progress,
-    cohort::Cohort,
     driver,
     effects::Effects,
+    grant::Grant,
     holder_lookup::Patience,
     lines::{Asking, Caller},
     local_queues::LocalQueues,
@@ -179,13 +179,13 @@ impl<'q> Wait<'q> {
     }
 
     /// Takes the answer, if there is one.
-    fn take_answer(&mut self) -> Option<Result<Cohort, Refusal>> {
+    fn take_answer(&mut self) -> Option<Result<Grant, Refusal>> {
         let waiter = self.hold();
         let mut effects = Effects::default();
         let answered = self.queues.change(self.key, &mut effects, |line, effects| {
             line.caller(waiter)?.answer.as_ref()?;
             let caller = line.forget(waiter)?;
-            if let Some(Ok(Cohort { hold, .. })) = caller.answer {
+            if let Some(Ok(Grant { hold, .. })) = caller.answer {
                 let entered = Input::Entered { waiter, hold };
                 self.queues.step(self.key, line, entered, effects);
             }
@@ -237,10 +237,10 @@ impl<'q> Wait<'q> {
         driver::start(self.queues, self.key, Some(self.runtime));
     }
 
-    fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<Result<Cohort, Refusal>> {
+    fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<Result<Grant, Refusal>> {
         match self.poll_alone(cx) {
             Progress::Pending => return Poll::Pending,
-            Progress::Granted(grant) => return Poll::Ready(Ok(Cohort::from(grant))),
+            Progress::Granted(grant) => return Poll::Ready(Ok(grant)),
             Progress::InLine => {}
         }
         if matches!(self.stage, Stage::New) {
@@ -274,7 +274,7 @@ impl<'q> Wait<'q> {
 }
 
 impl Future for Wait<'_> {
-    type Output = Result<Cohort, Refusal>;
+    type Output = Result<Grant, Refusal>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let polled = self.poll_answer(cx);

@@ -6,15 +6,16 @@ use tokio::time::Instant;
 
 use super::{
     clock::StoreClock,
-    step::{Answer, Grant, Release, Reply, unanswered},
+    grant::{Grant, StoredDepth},
+    step::{Answer, Release, Reply, unanswered},
     tokens::TokenSeries,
     wish::Wish,
 };
 use crate::{
     base::{
-        deadline::deadline,
         error::{Effect, StoreError},
         id::HoldId,
+        lease::{LeaseTimes, deadline},
         metrics::Via,
         mode::Mode,
     },
@@ -235,11 +236,12 @@ impl Waiter {
             hold: self.request.hold,
             mode: self.mode,
             tokens,
-            sent,
-            lease,
-            ttl: self.request.ttl,
+            lease: LeaseTimes::new(sent, lease, self.request.ttl),
+            depth: StoredDepth::FIRST,
             unanswered: self.unanswered,
+            is_open: true,
             is_contended: is_contended || !is_told,
+            disconnects: None,
             via,
         }
     }

@@ -16,7 +16,8 @@ use super::{
 use crate::{
     base::mode::Mode,
     queue::{
-        step::{Grant, Release, Reply, unanswered},
+        grant::Grant,
+        step::{Release, Reply, unanswered},
         wish::{Ask, Wish},
     },
     store::{self, Order},
@@ -318,7 +319,7 @@ impl Client<'_> {
 fn won(grant: Grant) -> Won {
     Won {
         token: u8::try_from(grant.tokens.token().0).expect("a token of the model"),
-        left: left(crate::base::deadline::deadline(grant.sent, grant.lease)),
+        left: left(grant.lease.deadline),
         unanswered: grant.unanswered,
     }
 }

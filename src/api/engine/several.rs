@@ -29,7 +29,7 @@ use crate::{
         scope,
         verify::{is_behind, verified},
     },
-    queue::{Cohort, End},
+    queue::{End, Grant},
     store::MOST_TOGETHER,
 };
 
@@ -269,17 +269,17 @@ impl<'a> Taking<'a> {
         // The first hold has taken the call graph if there is none here.
         let is_enclosed = self.graph.as_ref().is_none_or(CallGraph::has_begun);
         let detects = (is_enclosed || self.engine.is_inside()) && detects(self.terms);
-        let cohort = loop {
+        let grant = loop {
             let (terms, has) = (self.terms, (self.hold, self.entries.holds()));
             let waiting = detects.then(|| self.engine.waiting(key, has, terms, &self.runtime));
             let acquired = queues.acquire(key, self.hold, terms, self.since, &self.runtime);
             let acquired = watched(acquired, waiting, Span::default());
-            if let Some(cohort) = self.entries.unless_lost(acquired).await? {
-                break cohort;
+            if let Some(grant) = self.entries.unless_lost(acquired).await? {
+                break grant;
             }
             self.begin_anew();
         };
-        self.enter(cohort, key, disconnects);
+        self.enter(grant, key, disconnects);
         Ok(())
     }
 
@@ -294,13 +294,13 @@ impl<'a> Taking<'a> {
         let together = self.entries.unless_lost(acquired).await?;
         let count = together.taken.len();
         let taken = together.taken.into_iter().zip(keys);
-        for ((cohort, key), disconnects) in taken.zip(disconnects) {
-            self.enter(cohort, key, disconnects);
+        for ((grant, key), disconnects) in taken.zip(disconnects) {
+            self.enter(grant, key, disconnects);
         }
         Ok((count, together.end))
     }
 
-    fn enter(&mut self, cohort: Cohort, key: &LockKey, disconnects: u64) {
+    fn enter(&mut self, grant: Grant, key: &LockKey, disconnects: u64) {
         let graph = self.take_graph();
         // The runtime on which the acquisition began may have ended.
         let runtime = Handle::try_current();
@@ -309,7 +309,7 @@ impl<'a> Taking<'a> {
             runtime.as_ref().unwrap_or(&self.runtime),
         );
         let won = Won {
-            cohort,
+            grant,
             key,
             graph,
             terms: self.terms,

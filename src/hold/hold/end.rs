@@ -12,31 +12,32 @@ use crate::{
         mode::Mode,
         span::Span,
     },
-    queue::Cohort,
+    queue::Grant,
 };
 
 impl Hold {
     /// Ends the hold. Returns what another call graph would be given that goes on with it, and whether one
     /// may, after so many disconnects.
-    pub(in crate::hold) fn end(&self, disconnects: u64) -> (Cohort, bool) {
+    pub(in crate::hold) fn end(&self, disconnects: u64) -> (Grant, bool) {
         self.change(
             |State {
                  lease, depth, mode, ..
              }| {
                 lease.end(Instant::now());
-                let cohort = Cohort {
+                let grant = Grant {
                     hold: self.id,
                     mode: *mode,
                     tokens: self.tokens,
-                    lease: lease.leased(),
+                    lease: lease.times(),
                     depth: depth.stored(),
                     unanswered: self.unanswered,
                     is_open: lease.lost().is_none(),
+                    is_contended: false,
                     disconnects: Some(lease.disconnects()),
                     via: Via::Memory,
                 };
                 (
-                    cohort,
+                    grant,
                     *mode == Mode::Exclusive
                         && lease.is_open(disconnects)
                         && !depth.is_lengthening(),

@@ -14,7 +14,7 @@ use crate::{
         options::{Options, Queueing},
     },
     hold::hold::CallGraph,
-    queue::Cohort,
+    queue::Grant,
     store::Store,
     support::{DEADLINE, eventually},
 };
@@ -229,14 +229,14 @@ fn schedule() -> Arc<RenewalSchedule> {
 
 fn hold(renewals: &RenewalSchedule, confirmed: Instant) -> Result<Arc<Hold>, LockError> {
     let owner = Owner::new();
-    let cohort = Cohort::won(owner.next_hold(), confirmed, TTL, TTL);
+    let grant = Grant::won(owner.next_hold(), confirmed, TTL, TTL);
     let terms = Options::default().resolve(Options::default())?;
     let key = LockKey::new("", "order:42")?;
     let graph = CallGraph::New(owner);
     let runtime = Handle::current().id();
     let disconnects = renewals.disconnects_of(&key);
     Ok(Hold::new(
-        cohort,
+        grant,
         &key,
         graph,
         terms,

@@ -6,8 +6,11 @@ use tokio::time::Instant;
 
 use super::{Holder, Kind, LocalQueue, Waiter};
 use crate::{
-    base::{deadline::deadline, id::HoldId, mode::Mode},
-    queue::step::{Action, Grant, Heard, Release},
+    base::{id::HoldId, mode::Mode},
+    queue::{
+        grant::Grant,
+        step::{Action, Heard, Release},
+    },
     store::{AcquireRequest, Order, Successor},
 };
 
@@ -57,8 +60,7 @@ impl LocalQueue {
             return;
         };
         (self.handoffs, self.is_contended) = (handoffs, grant.is_contended);
-        let until = deadline(grant.sent, grant.lease);
-        self.hold(grant.hold, until, &waiter, now);
+        self.hold(grant.hold, grant.lease.deadline, &waiter, now);
         actions.push(Action::Grant(grant.hold, grant));
     }
 

@@ -8,7 +8,7 @@ use super::{
     shell::{Caller, Flight, Record, Shell, choose},
 };
 use crate::{
-    base::{deadline::deadline, error::Effect, id::Owner, mode::Mode, options::Wake},
+    base::{error::Effect, id::Owner, mode::Mode, options::Wake},
     queue::{step::Input, wish::Wish},
     store::{AcquireRequest, QueueEntry},
 };
@@ -159,11 +159,11 @@ impl Shell {
         let Some(grant) = grant.filter(|_| mode == Mode::Exclusive) else {
             return;
         };
-        if let Some(waiter) = self.machine.heir(grant.ttl, false) {
+        if let Some(waiter) = self.machine.heir(grant.lease.ttl, false) {
             assert_eq!(Some(waiter), self.first());
             self.set(before, Caller::Gone);
             self.set(waiter, Caller::Granted(hold));
-            let until = deadline(grant.sent, grant.lease);
+            let until = grant.lease.deadline;
             self.step(Input::HandOn {
                 hold,
                 waiter,

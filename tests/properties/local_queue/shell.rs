@@ -7,15 +7,16 @@ use tokio::time::Instant;
 use super::{request::Request, store::Store};
 use crate::{
     base::{
-        deadline::deadline,
         error::{Effect, StoreError},
         id::{HoldId, InboxId},
+        lease::deadline,
         mode::Mode,
         options::Queueing,
     },
     queue::{
+        grant::Grant,
         local_queue::LocalQueue,
-        step::{Action, Answer, Grant, Input, Release, Reply},
+        step::{Action, Answer, Input, Release, Reply},
         wish::Ask,
     },
     store::AcquireReply,
@@ -70,7 +71,7 @@ impl Record {
 
     /// Whether its lease goes on that it was granted; it is not renewed here.
     fn is_valid(&self, now: Instant) -> bool {
-        let lasts = |grant: Grant| now < deadline(grant.sent, grant.lease);
+        let lasts = |grant: Grant| now < grant.lease.deadline;
         self.grant.is_some_and(lasts) && !self.is_lost
     }
 }
@@ -148,8 +149,8 @@ impl Shell {
             nested: false,
             open: true,
             tombstone: grant.unanswered,
-            deadline: deadline(grant.sent, grant.lease),
-            ttl: grant.ttl,
+            deadline: grant.lease.deadline,
+            ttl: grant.lease.ttl,
             since: None,
             min_hold: None,
             gives_way: false,
@@ -294,7 +295,7 @@ impl Shell {
             }
             Action::Grant(waiter, grant) => {
                 self.may_enter(waiter);
-                assert!(grant.hold == waiter && self.now < deadline(grant.sent, grant.lease));
+                assert!(grant.hold == waiter && self.now < grant.lease.deadline);
                 assert_eq!(grant.mode, self.records[&waiter].mode);
                 self.records.get_mut(&waiter).unwrap().grant = Some(grant);
                 self.set(waiter, Caller::Granted(waiter));

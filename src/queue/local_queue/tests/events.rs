@@ -5,9 +5,10 @@ use std::{ops::RangeInclusive, time::Duration};
 pub(super) use super::replies::*;
 use super::story::*;
 use crate::{
-    base::{deadline::deadline, id::InboxId, mode::Mode},
+    base::{id::InboxId, mode::Mode},
     queue::{
-        step::{Grant, Input, Release},
+        grant::Grant,
+        step::{Input, Release},
         wish::Wish,
     },
     store::{AcquireRequest, QueueEntry},
@@ -234,7 +235,7 @@ pub(super) fn hand_on(of: char, waiter: char) -> Event {
         Some(Input::HandOn {
             hold,
             waiter,
-            until: deadline(grant.sent, grant.lease),
+            until: grant.lease.deadline,
         })
     })
 }
@@ -257,8 +258,8 @@ fn end(holder: char, gives_way: bool) -> Event {
             tombstone: grant.unanswered,
             nested: false,
             open: true,
-            deadline: deadline(grant.sent, grant.lease),
-            ttl: grant.ttl,
+            deadline: grant.lease.deadline,
+            ttl: grant.lease.ttl,
             since: None,
             min_hold: None,
             gives_way,

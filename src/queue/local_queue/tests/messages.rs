@@ -1,6 +1,7 @@
 //! The message that the lock has moved comes before an answer, after it, and instead of it.
 
 use super::{events::*, story::*};
+use crate::base::lease::deadline;
 
 /// A listens, and stands in the store's queue.
 fn a_is_queued() -> Story {
@@ -12,8 +13,9 @@ fn the_lease_of_a_lock_that_moves_counts_from_the_move() {
     // The message travels for 200 ms. One per cent is for clocks that differ in rate.
     let story = a_is_queued().goes([(after(500, message_after(200, A)), "grant A")]);
     let grant = story.grant_of(A);
-    assert_eq!(grant.sent, story.at(495));
-    assert_eq!(grant.lease, millis(GRANT));
+    assert_eq!(grant.lease.confirmed, story.at(495));
+    let deadline = deadline(grant.lease.confirmed, millis(GRANT));
+    assert_eq!(grant.lease.deadline, deadline);
     story.released_by(A);
 }
 

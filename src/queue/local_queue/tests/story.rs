@@ -9,14 +9,14 @@ use tokio::time::Instant;
 
 use crate::{
     base::{
-        deadline::deadline,
         id::HoldId,
         mode::{Fairness, Mode},
         options::{HandOff, Queueing, Wake},
     },
     queue::{
+        grant::Grant,
         local_queue::LocalQueue,
-        step::{Action, Grant, Input, Refusal},
+        step::{Action, Input, Refusal},
         wish::Ask,
     },
     store::{AcquireRequest, Order, StoreTime, Successor},
@@ -190,8 +190,11 @@ impl Story {
             }
             Action::Grant(hold, grant) => {
                 let waiter = letter(hold);
-                assert_eq!((grant.hold, grant.ttl), (hold, self.requests[&waiter].ttl));
-                assert!(self.now < deadline(grant.sent, grant.lease));
+                assert_eq!(
+                    (grant.hold, grant.lease.ttl),
+                    (hold, self.requests[&waiter].ttl)
+                );
+                assert!(self.now < grant.lease.deadline);
                 self.grants.insert(waiter, grant);
                 let unanswered = if grant.unanswered {
                     " (unanswered)"

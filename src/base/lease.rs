@@ -1,4 +1,4 @@
-//! The deadline of a lease: the instant up to which the lock is certain to be held (P5).
+//! How long a lease lasts, and its deadline: the instant up to which the lock is certain to be held (P5).
 //!
 //! A lease counts from the instant *before* the request that won or renewed it was sent, less a margin
 //! for clocks that run at different rates. So it expires here before it expires in the store, however long the
@@ -15,6 +15,31 @@ const MIN_MARGIN: Duration = Duration::from_millis(5);
 /// The deadline of a lease that was requested at `sent`.
 pub(crate) fn deadline(sent: Instant, lease: Duration) -> Instant {
     sent + lease.saturating_sub(MIN_MARGIN.max(lease / 100))
+}
+
+/// The times of a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LeaseTimes {
+    /// The length that renewals ask for.
+    pub(crate) ttl: Duration,
+    /// When the request was sent that last confirmed the lease.
+    pub(crate) confirmed: Instant,
+    pub(crate) renewal_due: Instant,
+    pub(crate) deadline: Instant,
+}
+
+impl LeaseTimes {
+    /// A lease that counts from `sent`. A renewal is due after a third of the TTL. After a hand-off the lease is shorter
+    /// than the TTL, and a renewal is due after a quarter of it, which a short section does not reach.
+    pub(crate) fn new(sent: Instant, length: Duration, ttl: Duration) -> Self {
+        let pause = if length < ttl { length / 4 } else { ttl / 3 };
+        Self {
+            ttl,
+            confirmed: sent,
+            renewal_due: sent + pause,
+            deadline: deadline(sent, length),
+        }
+    }
 }
 
 #[cfg(test)]
