@@ -1,14 +1,17 @@
 //! From a request to an entry: re-enter what an enclosing call holds, or acquire.
 
 use std::{
-    fmt, slice,
+    fmt,
     sync::{Arc, Weak, atomic::AtomicBool},
     time::Duration,
 };
 
+use smallvec::SmallVec;
 use tokio::{runtime::Handle, time::Instant};
 
+use self::acquiring::Acquiring;
 use crate::{
+    api::keys::Keys,
     base::{
         acquisition::Acquisition,
         error::{LockError, StoreError},
@@ -19,10 +22,9 @@ use crate::{
         span::Span,
     },
     hold::{
-        confirm,
-        deadlock::{PublishedCount, Waiting, watched},
-        entry::{Entry, Won},
-        hold::Hold,
+        deadlock::{PublishedCount, Waiting},
+        entry::Entry,
+        hold::{Hold, Holds},
         renewals::RenewalSchedule,
         scope::{self, LocksId},
     },
@@ -33,7 +35,10 @@ use crate::{
     },
 };
 
-mod several;
+mod acquiring;
+
+/// The keys of one acquisition: in most cases one.
+type LockKeys = SmallVec<[LockKey; 1]>;
 
 /// The state that the clones of one `Locks` share.
 pub(crate) struct Engine {
@@ -159,94 +164,105 @@ impl Engine {
         self.renewals.queues().len(key)
     }
 
-    /// Re-enters the lock, or acquires it.
-    pub(crate) async fn enter(&self, name: &str, options: Options) -> Result<Entry, LockError> {
-        let key = self.key(name)?;
+    /// Re-enters the locks that enclosing calls hold, and acquires the others: all of them, or none.
+    pub(crate) async fn enter(
+        self: Arc<Self>,
+        keys: Keys,
+        options: Options,
+    ) -> Result<Entry, LockError> {
+        let keys = self.keys(&keys.0)?;
         let terms = options.resolve(self.defaults)?;
         let runtime = present_runtime()?;
-        // Permits are not re-entered: each request takes one more.
-        let enclosing = match terms.permits {
-            None => scope::enclosing(&self.id, &key),
-            Some(_) => None,
-        };
-        if let Some(hold) = enclosing {
-            if terms.reentrancy == Reentrancy::Forbid {
-                return Err(LockError::AlreadyHeld {
-                    key: name.to_owned(),
-                });
-            }
-            // Only a TTL that the request sets lengthens the lease; the default TTL does not.
-            let how = (terms.mode, terms.depth_sync);
-            let nested = Entry::nested(hold, &self.renewals, options.ttl, how);
-            if let Some(entry) = nested.await {
-                return entry;
-            }
+        let mut entry = Entry::new(&self.renewals, terms.depth_sync);
+        let keys = self.reenter(&mut entry, keys, options.ttl, &terms)?;
+        if !entry.holds().is_empty() {
+            entry.reentered().await?;
         }
-        let queues = self.renewals.queues();
-        let _acquiring = queues.activity().during();
-        let (graph, since) = (scope::call_graph(), Instant::now());
-        let keys = slice::from_ref(&key);
-        let mut acquisition = Acquisition::begin(keys, terms.mode, since);
-        // Read before the request, so that no disconnect is missed between the request and the first renewal.
-        let disconnects = self.renewals.disconnects_of(&key);
-        let epoch = terms.confirm.map(|_| self.store().connection_epoch(&key));
-        let detects = detects(terms) && (graph.has_begun() || self.is_inside());
-        let grant = loop {
-            acquisition.noted(self.check_open(&key))?;
-            let hold = graph.owner().next_hold();
-            let acquiring = queues.acquire(&key, hold, terms, since, &runtime);
-            let waiting = detects.then(|| self.waiting(&key, (hold, &[]), terms, &runtime));
-            let acquired = watched(acquiring, waiting, acquisition.span().clone()).await;
-            if let Some(grant) = acquisition.noted(acquired)? {
-                break grant;
+        if keys.is_empty() {
+            return Ok(entry);
+        }
+        let since = Instant::now();
+        let mut acquisition = Acquisition::begin(&keys, terms.mode, since);
+        let mut acquiring = Acquiring::new(&self, entry, terms, (runtime, since), keys.len());
+        let acquired = if acquisition.span().is_open() {
+            // Boxed, since a future that is moved into another future is copied.
+            Box::pin(acquisition.span().around(acquiring.acquire(&keys))).await
+        } else {
+            acquiring.acquire(&keys).await
+        };
+        let entry = acquiring.entry;
+        if let Err(error) = acquisition.noted(acquired) {
+            if matches!(error, LockError::Unconfirmed { .. }) {
+                // The result of the release does not matter: the release is repeated in the background.
+                let _ = Box::pin(entry.exit()).await;
             }
-        };
-        // The runtime on which the acquisition began may have ended.
-        let runtime = Handle::try_current().unwrap_or(runtime);
-        let place = (&self.renewals, &runtime);
-        let min_hold = terms.min_hold;
-        // A lock that is not confirmed is given back at once, so it has no `min_hold` before.
-        let is_certain = terms.confirm.is_none();
-        let won = Won {
-            grant,
-            key: &key,
-            graph,
-            terms: Terms {
-                min_hold: min_hold.filter(|_| is_certain),
-                ..terms
-            },
-            disconnects,
-            since,
-        };
-        let span = acquisition.span();
-        let mut entry = {
-            let _inside = span.enter();
-            Entry::outermost(won, None, place)
-        };
-        if !is_certain {
-            // Boxed, since it is rarely needed.
-            let confirmed = Box::pin(span.around(self.confirmed(entry, epoch))).await;
-            entry = acquisition.noted(confirmed)?;
-            entry.hold().set_min_hold(min_hold);
+            return Err(error);
         }
         acquisition.succeed();
-        let (id, token) = (entry.hold().id(), entry.hold().token());
-        entry
-            .hold()
-            .set_span(Span::hold(keys, terms.mode, id, token));
+        if let Some(first) = entry.begun().first() {
+            let span = Span::hold(&keys, terms.mode, first.id(), first.token());
+            entry
+                .begun()
+                .iter()
+                .for_each(|hold| hold.set_span(span.clone()));
+        }
         Ok(entry)
     }
 
-    /// Waits until the replicas have the lock, or gives it back.
-    async fn confirmed(&self, entry: Entry, epoch: Option<u64>) -> Result<Entry, LockError> {
-        match confirm::taken(entry.hold(), self.store(), epoch).await {
-            Ok(()) => Ok(entry),
-            Err(unconfirmed) => {
-                // The result of the release does not matter: the release is repeated in the background.
-                let _ = entry.exit().await;
-                Err(unconfirmed)
+    /// The keys of these names, each once, in the order in which they are acquired.
+    #[inline]
+    fn keys(&self, names: &[String]) -> Result<LockKeys, LockError> {
+        let mut keys = LockKeys::new();
+        for name in names {
+            keys.push(self.key(name)?);
+        }
+        if keys.is_empty() {
+            return Err(config("there is no key to lock".to_owned()));
+        }
+        if keys.len() > 1 {
+            keys.sort_by(|one, other| one.order().cmp(&other.order()));
+            keys.dedup();
+        }
+        Ok(keys)
+    }
+
+    /// Re-enters the locks that enclosing calls hold. Returns the keys that are left.
+    #[inline]
+    fn reenter(
+        &self,
+        entry: &mut Entry,
+        keys: LockKeys,
+        ttl: Option<Duration>,
+        terms: &Terms,
+    ) -> Result<LockKeys, LockError> {
+        // Permits are not re-entered: each request takes one more.
+        if terms.permits.is_some() {
+            return Ok(keys);
+        }
+        let mut held = Holds::new();
+        for key in &keys {
+            if let Some(hold) = scope::enclosing(&self.id, key) {
+                held.push(hold);
             }
         }
+        if held.is_empty() {
+            return Ok(keys);
+        }
+        // Checked first: otherwise the locks entered by then would have to be left.
+        for hold in &held {
+            let key = || hold.key().name().to_owned();
+            if terms.reentrancy == Reentrancy::Forbid {
+                return Err(LockError::AlreadyHeld { key: key() });
+            } else if hold.is_upgrade(terms.mode) {
+                return Err(LockError::Upgrade { key: key() });
+            }
+        }
+        for hold in held {
+            // Only a TTL that the request sets lengthens the lease; the default TTL does not.
+            entry.reenter(hold, terms.mode, ttl)?;
+        }
+        let is_entered = |key: &LockKey| entry.holds().iter().any(|hold| hold.key() == key);
+        Ok(keys.into_iter().filter(|key| !is_entered(key)).collect())
     }
 
     /// Whether the whole process runs inside holds of another program.

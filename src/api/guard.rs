@@ -9,9 +9,10 @@ use std::{
 };
 
 use pin_project::pin_project;
+use smallvec::SmallVec;
 
 use crate::{
-    api::request::LockRequest,
+    api::{keys::Keys, request::LockRequest},
     base::{error::LockError, span::Span},
     hold::{
         abort::{Failing, Loss},
@@ -54,10 +55,7 @@ impl LockRequest {
     /// # }
     /// ```
     pub async fn acquire(self) -> Result<LockGuard, LockError> {
-        match self.engine.enter(&self.keys.0, self.options).await {
-            Ok(entry) => Ok(LockGuard::new(self.engine.id(), entry)),
-            Err(error) => Err(Failing::new(error).await),
-        }
+        Guarded::acquire(self).await.map(LockGuard)
     }
 
     /// Takes the lock if it can be taken at once, whatever [`wait`](Self::wait) says. Returns `None` if another call
@@ -91,11 +89,7 @@ impl LockRequest {
     /// # }
     /// ```
     pub async fn try_acquire(self) -> Result<Option<LockGuard>, LockError> {
-        match self.no_wait().acquire().await {
-            Ok(guard) => Ok(Some(guard)),
-            Err(LockError::Busy { .. }) => Ok(None),
-            Err(error) => Err(error),
-        }
+        unless_busy(self.no_wait().acquire().await)
     }
 }
 
@@ -170,23 +164,9 @@ impl IntoFuture for LockRequest {
 /// ```
 #[derive(Debug)]
 #[must_use = "the lock is released at once if the guard is not kept: `let _guard = …`, and not `let _ = …`"]
-pub struct LockGuard {
-    locks: LocksId,
-    entry: Entry,
-    held: Held,
-}
+pub struct LockGuard(Guarded);
 
 impl LockGuard {
-    pub(crate) fn new(locks: &LocksId, mut entry: Entry) -> Self {
-        entry.keep();
-        let held = locks.held(entry.hold());
-        Self {
-            locks: locks.clone(),
-            entry,
-            held,
-        }
-    }
-
     /// The lock, as the code under it sees it.
     ///
     /// # Examples
@@ -203,12 +183,17 @@ impl LockGuard {
     /// ```
     #[must_use]
     pub fn held(&self) -> &Held {
-        &self.held
+        // One key has one hold.
+        &self.0.held[0]
     }
 
     /// Whether a loss ends the body of a [`scope`](Self::scope).
     pub(super) fn aborts_on_loss(&self) -> bool {
-        self.entry.hold().aborts_on_loss()
+        self.0
+            .entry
+            .holds()
+            .iter()
+            .any(|hold| hold.aborts_on_loss())
     }
 
     /// Runs `body` under the lock. Nested calls re-enter the lock, and its loss ends the body as in
@@ -244,13 +229,7 @@ impl LockGuard {
     /// # }
     /// ```
     pub fn scope<F: Future>(&self, body: F) -> GuardScope<'_, F> {
-        let span = self.entry.span().unless_elsewhere();
-        GuardScope::new(
-            &self.locks,
-            std::slice::from_ref(self.entry.hold()),
-            span,
-            body,
-        )
+        self.0.scope(body)
     }
 
     /// Releases the lock and waits for the store, but no longer than the response timeout. After that the release
@@ -278,14 +257,54 @@ impl LockGuard {
     /// # }
     /// ```
     pub async fn release(self) -> Result<(), LockError> {
-        let released = match self.entry.hold().must_abort() {
-            Some(reason) => Err(self.entry.hold().lost_error(reason)),
+        self.0.release().await
+    }
+}
+
+/// What the guards of one lock and of several have in common.
+#[derive(Debug)]
+pub(super) struct Guarded {
+    locks: LocksId,
+    entry: Entry,
+    /// The locks of the entry, in its order.
+    pub(super) held: SmallVec<[Held; 1]>,
+}
+
+impl Guarded {
+    pub(super) async fn acquire<K: Into<Keys>>(request: LockRequest<K>) -> Result<Self, LockError> {
+        let locks = request.engine.id().clone();
+        let keys = request.keys.into();
+        let mut entry = match request.engine.enter(keys, request.options).await {
+            Ok(entry) => entry,
+            Err(error) => return Err(Failing::new(error).await),
+        };
+        entry.keep();
+        let held = entry.holds().iter().map(|hold| locks.held(hold)).collect();
+        Ok(Self { locks, entry, held })
+    }
+
+    pub(super) fn scope<F: Future>(&self, body: F) -> GuardScope<'_, F> {
+        let span = self.entry.span().unless_elsewhere();
+        GuardScope::new(&self.locks, self.entry.holds(), span, body)
+    }
+
+    pub(super) async fn release(self) -> Result<(), LockError> {
+        let released = match self.entry.lost() {
+            Some(error) => Err(error),
             None => self.entry.exit().await,
         };
         match released {
             Ok(()) => Ok(()),
             Err(error) => Err(Failing::new(error).await),
         }
+    }
+}
+
+/// Returns `None` if a lock is busy.
+pub(super) fn unless_busy<T>(acquired: Result<T, LockError>) -> Result<Option<T>, LockError> {
+    match acquired {
+        Err(LockError::Busy { .. }) => Ok(None),
+        acquired => acquired.map(Some),
     }
 }
 
@@ -325,7 +344,7 @@ pub struct GuardScope<'a, F> {
 }
 
 impl<'a, F: Future> GuardScope<'a, F> {
-    pub(crate) fn new(locks: &LocksId, holds: &'a [Arc<Hold>], span: Span, body: F) -> Self {
+    fn new(locks: &LocksId, holds: &'a [Arc<Hold>], span: Span, body: F) -> Self {
         Self {
             holds,
             loss: Loss::default(),

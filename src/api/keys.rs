@@ -1,11 +1,10 @@
 //! The keys of a request: one key, or several.
 
+use smallvec::{SmallVec, smallvec};
+
 /// The keys to lock.
 #[derive(Clone, Debug)]
-pub enum Keys {
-    One(String),
-    Several(Vec<String>),
-}
+pub struct Keys(pub(super) SmallVec<[String; 1]>);
 
 /// The key of a [`LockRequest`](crate::LockRequest) for one lock.
 ///
@@ -35,12 +34,12 @@ pub struct SeveralKeys(pub(super) Vec<String>);
 
 impl From<OneKey> for Keys {
     fn from(key: OneKey) -> Self {
-        Self::One(key.0)
+        Self(smallvec![key.0])
     }
 }
 
 impl From<SeveralKeys> for Keys {
     fn from(keys: SeveralKeys) -> Self {
-        Self::Several(keys.0)
+        Self(keys.0.into())
     }
 }

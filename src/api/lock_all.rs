@@ -1,11 +1,15 @@
 //! Several locks that are taken together.
 
-use std::{fmt, future::IntoFuture, pin::Pin};
+use std::{future::IntoFuture, pin::Pin};
 
 use crate::{
-    api::{guard::GuardScope, keys::SeveralKeys, request::LockRequest},
+    api::{
+        guard::{GuardScope, Guarded, unless_busy},
+        keys::SeveralKeys,
+        request::LockRequest,
+    },
     base::error::LockError,
-    hold::{abort::Failing, entries::Entries, held::Held, scope::LocksId},
+    hold::held::Held,
 };
 
 /// A request for several locks, with its own options; made by [`Locks::lock_all`](crate::Locks::lock_all).
@@ -60,16 +64,7 @@ impl LockAllRequest {
     /// # }
     /// ```
     pub async fn acquire(self) -> Result<LockAllGuard, LockError> {
-        let Self {
-            engine,
-            keys,
-            options,
-        } = self;
-        // Boxed, since it is large.
-        match Box::pin(engine.enter_all(&keys.0, options)).await {
-            Ok(entries) => Ok(LockAllGuard::new(engine.id().clone(), entries)),
-            Err(error) => Err(Failing::new(error).await),
-        }
+        Guarded::acquire(self).await.map(LockAllGuard)
     }
 
     /// Takes the locks if all of them can be taken at once, whatever [`wait`](LockRequest::wait) says. Returns `None`
@@ -102,11 +97,7 @@ impl LockAllRequest {
     /// # }
     /// ```
     pub async fn try_acquire(self) -> Result<Option<LockAllGuard>, LockError> {
-        match self.no_wait().acquire().await {
-            Ok(guard) => Ok(Some(guard)),
-            Err(LockError::Busy { .. }) => Ok(None),
-            Err(error) => Err(error),
-        }
+        unless_busy(self.no_wait().acquire().await)
     }
 }
 
@@ -148,25 +139,11 @@ impl IntoFuture for LockAllRequest {
 /// # Ok(())
 /// # }
 /// ```
+#[derive(Debug)]
 #[must_use = "the locks are released at once if the guard is not kept: `let _guard = …`, and not `let _ = …`"]
-pub struct LockAllGuard {
-    locks: LocksId,
-    entries: Entries,
-    held: Vec<Held>,
-}
+pub struct LockAllGuard(Guarded);
 
 impl LockAllGuard {
-    fn new(locks: LocksId, mut entries: Entries) -> Self {
-        entries.keep();
-        let held = entries.holds().iter().map(|hold| locks.held(hold));
-        let held = held.collect();
-        Self {
-            locks,
-            entries,
-            held,
-        }
-    }
-
     /// The lock on this key, as the code under it sees it; `None` if the guard has no lock on this key.
     ///
     /// # Examples
@@ -185,7 +162,7 @@ impl LockAllGuard {
     #[must_use]
     pub fn held(&self, key: impl AsRef<str>) -> Option<&Held> {
         let key = key.as_ref();
-        self.held.iter().find(|held| held.key() == key)
+        self.0.held.iter().find(|held| held.key() == key)
     }
 
     /// All the locks, each once: first the re-entered locks, then the others in the order in which they were taken.
@@ -203,7 +180,7 @@ impl LockAllGuard {
     /// # }
     /// ```
     pub fn iter(&self) -> impl Iterator<Item = &Held> {
-        self.held.iter()
+        self.0.held.iter()
     }
 
     /// Runs `body` under the locks. Nested calls re-enter them, and the loss of one of them ends the body as in
@@ -234,8 +211,7 @@ impl LockAllGuard {
     /// # }
     /// ```
     pub fn scope<F: Future>(&self, body: F) -> GuardScope<'_, F> {
-        let span = self.entries.span().unless_elsewhere();
-        GuardScope::new(&self.locks, self.entries.holds(), span, body)
+        self.0.scope(body)
     }
 
     /// Releases the locks and waits for the store, but no longer than the response timeout. After that the release
@@ -263,21 +239,6 @@ impl LockAllGuard {
     /// # }
     /// ```
     pub async fn release(self) -> Result<(), LockError> {
-        let released = match self.entries.lost() {
-            Some(error) => Err(error),
-            None => self.entries.exit().await,
-        };
-        match released {
-            Ok(()) => Ok(()),
-            Err(error) => Err(Failing::new(error).await),
-        }
-    }
-}
-
-impl fmt::Debug for LockAllGuard {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LockAllGuard")
-            .field("entries", &self.entries)
-            .finish_non_exhaustive()
+        self.0.release().await
     }
 }

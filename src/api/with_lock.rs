@@ -14,7 +14,8 @@ use crate::{
     base::{error::LockError, options::Options},
     hold::{
         abort::{Failing, Loss},
-        entered::{Entered, Exiting},
+        entry::Entry,
+        exit::Exit,
         scope::Inside,
     },
 };
@@ -73,7 +74,7 @@ enum State<F: Future> {
     },
     /// The acquisition of the lock is under way.
     Acquiring {
-        entering: BoxFuture<Result<Entered, LockError>>,
+        entering: BoxFuture<Result<Entry, LockError>>,
         body: Option<F>,
     },
     /// The body runs.
@@ -81,13 +82,13 @@ enum State<F: Future> {
         /// The body, dropped before the entry: it has ended when the lock is released.
         #[pin]
         body: Inside<F>,
-        entered: Entered,
+        entry: Entry,
         loss: Loss,
     },
     /// The body has ended, and the lock is released.
     Releasing {
         #[pin]
-        exiting: Exiting,
+        exiting: Exit,
         output: Option<F::Output>,
     },
     /// There is no output.
@@ -119,19 +120,15 @@ impl<F: Future> Future for WithLock<F> {
                 StateProjection::Idle { .. } => this.state.as_mut().start(this.engine),
                 StateProjection::Acquiring { entering, body } => {
                     match (ready!(entering.as_mut().poll(cx)), body.take()) {
-                        (Ok(entered), Some(body)) => {
-                            this.state.as_mut().run(this.engine, entered, body);
+                        (Ok(entry), Some(body)) => {
+                            this.state.as_mut().run(this.engine, entry, body);
                         }
                         (Err(error), _) => this.state.as_mut().fail(error),
                         (Ok(_), None) => this.state.as_mut().finish(),
                     }
                 }
-                StateProjection::Running {
-                    body,
-                    entered,
-                    loss,
-                } => {
-                    match ready!(loss.race(entered.holds(), body, cx)) {
+                StateProjection::Running { body, entry, loss } => {
+                    match ready!(loss.race(entry.holds(), body, cx)) {
                         Ok(output) => this.state.as_mut().release(output),
                         // Drops the body. The release then continues in the background, so the caller
                         // learns the error at once, even if the store does not answer.
@@ -168,17 +165,7 @@ impl<F: Future> State<F> {
             body,
         } = self.as_mut().project_replace(Self::Done)
         {
-            let engine = Arc::clone(engine);
-            let entering: BoxFuture<_> = match keys {
-                Keys::One(key) => Box::pin(async move {
-                    let entry = engine.enter(&key, options).await?;
-                    Ok(Entered::One(entry))
-                }),
-                Keys::Several(keys) => Box::pin(async move {
-                    let entries = engine.enter_all(&keys, options).await?;
-                    Ok(Entered::Several(Box::new(entries)))
-                }),
-            };
+            let entering: BoxFuture<_> = Box::pin(Arc::clone(engine).enter(keys, options));
             self.set(Self::Acquiring {
                 entering,
                 body: Some(body),
@@ -186,11 +173,11 @@ impl<F: Future> State<F> {
         }
     }
 
-    fn run(mut self: Pin<&mut Self>, engine: &Engine, entered: Entered, body: F) {
-        let body = Inside::new(engine.id(), entered.holds(), entered.span(), body);
+    fn run(mut self: Pin<&mut Self>, engine: &Engine, entry: Entry, body: F) {
+        let body = Inside::new(engine.id(), entry.holds(), entry.span(), body);
         self.set(Self::Running {
             body,
-            entered,
+            entry,
             loss: Loss::default(),
         });
     }
@@ -207,9 +194,9 @@ impl<F: Future> State<F> {
 
     /// Drops the body, inside its scope, and only then starts the release.
     fn release(mut self: Pin<&mut Self>, output: F::Output) {
-        if let Replaced::Running { entered, .. } = self.as_mut().project_replace(Self::Done) {
+        if let Replaced::Running { entry, .. } = self.as_mut().project_replace(Self::Done) {
             self.set(Self::Releasing {
-                exiting: entered.exit(),
+                exiting: entry.exit(),
                 output: Some(output),
             });
         }

@@ -59,6 +59,13 @@ impl<T: Send + 'static> Handover<T> {
     }
 }
 
+impl<T: Send + 'static> Handover<T> {
+    /// Whether the work has ended.
+    pub(crate) fn is_over(&self) -> bool {
+        self.work.is_none()
+    }
+}
+
 impl<T: Send + 'static> fmt::Debug for Handover<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Handover").finish_non_exhaustive()

@@ -31,6 +31,7 @@ pub(crate) struct LeaseTimes {
 impl LeaseTimes {
     /// A lease that counts from `sent`. A renewal is due after a third of the TTL. After a hand-off the lease is shorter
     /// than the TTL, and a renewal is due after a quarter of it, which a short section does not reach.
+    #[inline]
     pub(crate) fn new(sent: Instant, length: Duration, ttl: Duration) -> Self {
         let pause = if length < ttl { length / 4 } else { ttl / 3 };
         Self {

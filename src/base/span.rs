@@ -5,12 +5,7 @@
 
 use std::{borrow::Cow, fmt, sync::Arc};
 
-use tracing::{
-    Instrument,
-    field::Empty,
-    info_span,
-    span::{Entered, Id},
-};
+use tracing::{Instrument, field::Empty, info_span, span::Id};
 
 use crate::base::{
     id::{FencingToken, HoldId},
@@ -87,11 +82,6 @@ impl Span {
     pub(crate) fn around<F: Future>(&self, future: F) -> impl Future<Output = F::Output> + use<F> {
         let span = self.0.as_ref().map(|open| open.span.clone());
         future.instrument(span.unwrap_or_else(tracing::Span::none))
-    }
-
-    /// Enters the span until the returned value is dropped.
-    pub(crate) fn enter(&self) -> Option<Entered<'_>> {
-        self.0.as_ref().map(|open| open.span.enter())
     }
 
     pub(crate) fn in_scope<T>(&self, work: impl FnOnce() -> T) -> T {

@@ -80,6 +80,25 @@ fn any_lost(holds: &[Arc<Hold>]) -> AnyLost {
     }
 }
 
+/// Does the work, unless one of the locks is lost meanwhile.
+pub(crate) async fn unless_lost<T>(
+    holds: &[Arc<Hold>],
+    work: impl Future<Output = Result<T, LockError>>,
+) -> Result<T, LockError> {
+    if holds.is_empty() {
+        return work.await;
+    }
+    let lost = holds.iter().map(|hold| {
+        let hold = Arc::clone(hold);
+        Box::pin(async move { hold.lost_error(hold.until_lost().await) })
+    });
+    tokio::select! {
+        biased;
+        (error, ..) = select_all(lost) => Err(error),
+        done = work => done,
+    }
+}
+
 /// An error on its way to the caller. Where a loss must end a body around the caller, that one is dropped before, and the
 /// caller makes no further step.
 ///

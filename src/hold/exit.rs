@@ -1,4 +1,4 @@
-//! How a hold is left: the last one to leave ends it.
+//! How holds are left: the last one to leave a hold ends it.
 
 use std::{
     pin::Pin,
@@ -7,100 +7,130 @@ use std::{
 };
 
 use pin_project::pin_project;
-use tokio::runtime::Handle;
+use smallvec::SmallVec;
 
 use crate::{
     base::{
         background::Handover,
-        error::{Failure, LockError},
+        error::LockError,
         timer::{Elapsed, Timeout, timeout},
     },
-    hold::{hold::Hold, renewals::RenewalSchedule},
-    queue::Release,
+    hold::{
+        hold::{Hold, Holds},
+        renewals::RenewalSchedule,
+    },
+    queue::{Release, Together},
 };
 
-/// What the store is still to be told.
-pub(super) type Leaving = Handover<Result<(), Failure>>;
-
-/// What is in a hold, and keeps it: an entry or a member.
-pub(crate) trait Occupant {
-    fn hold(&self) -> &Arc<Hold>;
-
-    fn renewals(&self) -> &Arc<RenewalSchedule>;
-}
-
-/// Ends the hold. The next waiter of this process goes on with it in memory, or it is released.
-pub(super) fn end(hold: &Arc<Hold>, renewals: &Arc<RenewalSchedule>) -> Option<Leaving> {
-    let queues = renewals.queues();
-    let leaving = finish(hold, renewals).map(|(release, runtime)| {
-        let (span, hold) = (hold.span(), Arc::clone(hold));
-        let releasing = queues.release(hold.key(), release);
-        Handover::new(runtime, span, async move {
-            let released = releasing.await;
-            hold.found(&released);
-            hold.end_span();
-            released
-        })
-    });
-    // A release that is on its way is counted for itself.
-    queues.activity().end();
-    leaving
-}
-
-/// Ends the hold. Returns its release and where that is to run, unless the next waiter goes on with the hold.
-pub(super) fn finish(
+/// Ends the hold. The next waiter of this process goes on with it in memory, or it is released: together with others, if
+/// there are any.
+pub(super) fn end(
     hold: &Arc<Hold>,
     renewals: &Arc<RenewalSchedule>,
-) -> Option<(Release, Option<Handle>)> {
+    together: Option<&Together>,
+) -> Option<Leaving> {
+    let queues = renewals.queues();
     let removed = renewals.remove(hold);
     let (grant, is_open) = hold.end(renewals.disconnects_of(hold.key()));
     let (min_hold, gives_way) = (hold.min_hold(), hold.gives_way());
     hold.count_end();
     let may_hand_on = is_open && min_hold.is_none() && !gives_way && hold.group().is_none();
+    let mut leaving = None;
     if !removed.was_waiting {
         hold.call_off();
-    } else if may_hand_on {
-        let grant = &grant;
-        let hand_on = || renewals.queues().hand_on(hold.key(), *grant);
-        if hold.span().in_scope(hand_on) {
-            hold.end_span();
-            return None;
+    }
+    let hand_on = || hold.span().in_scope(|| queues.hand_on(hold.key(), grant));
+    if removed.was_waiting && may_hand_on && hand_on() {
+        hold.end_span();
+    } else {
+        let release = Release {
+            min_hold,
+            gives_way,
+            ..grant.release()
+        };
+        let releasing = queues.release(hold.key(), release, together);
+        let (of, span) = (Arc::clone(hold), hold.span());
+        leaving = Some(Handover::new(removed.runtime, span, async move {
+            let released = releasing.await;
+            of.found(&released);
+            of.end_span();
+            of.outcome(released)
+        }));
+    }
+    // A release that is on its way is counted for itself.
+    queues.activity().end();
+    leaving
+}
+
+/// What the store is still to be told of a hold. The output is what leaving it has come to.
+pub(super) type Leaving = Handover<Result<(), LockError>>;
+
+/// What the store is still to be told. The output is the first failure; a loss counts before any other.
+#[derive(Debug, Default)]
+pub(super) struct Leavings {
+    each: SmallVec<[Leaving; 1]>,
+    failure: Option<Box<LockError>>,
+}
+
+impl Leavings {
+    #[inline]
+    pub(super) fn push(&mut self, leaving: Option<Leaving>) {
+        if let Some(leaving) = leaving {
+            self.each.push(leaving);
         }
     }
-    let release = Release {
-        min_hold,
-        gives_way,
-        ..grant.release()
-    };
-    Some((release, removed.runtime))
 }
 
-/// Waits for the store to take in that an entry or a member has left, but no longer than the response timeout:
-/// then the work goes on in the background (P13).
-///
-/// Fails if the lock turns out to have been lost, where that is to end the body, and if the store refuses.
-#[pin_project]
-#[derive(Debug)]
-pub(crate) struct Exit<T> {
-    leaver: T,
-    /// `None` where there is nothing to wait for.
-    #[pin]
-    work: Option<Timeout<Leaving>>,
-}
+impl Future for Leavings {
+    type Output = Result<(), LockError>;
 
-impl<T: Occupant> Exit<T> {
-    pub(super) fn new(leaver: T, leave: impl FnOnce(&T) -> Option<Leaving>) -> Self {
-        let renewals = leaver.renewals();
-        let limit = renewals.response_timeout();
-        // It wakes with the answer to its first request.
-        let is_answered = renewals.store().answers_within(leaver.hold().key()) <= limit;
-        let limited = |work| timeout(limit, work).sparing(is_answered, |_| true);
-        let work = leave(&leaver).map(limited);
-        Self { leaver, work }
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Self { each, failure } = &mut *self;
+        for leaving in each.iter_mut() {
+            if let Poll::Ready(Err(error)) = Pin::new(leaving).poll(cx)
+                && failure
+                    .as_ref()
+                    .is_none_or(|known| error.is_lost() && !known.is_lost())
+            {
+                *failure = Some(Box::new(error));
+            }
+        }
+        if each.iter().all(Handover::is_over) {
+            Poll::Ready(failure.take().map_or(Ok(()), |failure| Err(*failure)))
+        } else {
+            Poll::Pending
+        }
     }
 }
 
-impl<T: Occupant> Future for Exit<T> {
+/// Waits for the store to take in that its holds were left, but no longer than the response timeout: then the work goes on
+/// in the background (P13).
+///
+/// Fails if a lock turns out to have been lost, where that is to end the body, and if the store refuses.
+#[pin_project]
+#[derive(Debug)]
+pub(crate) struct Exit {
+    holds: Holds,
+    /// `None` where there is nothing to wait for.
+    #[pin]
+    work: Option<Timeout<Leavings>>,
+}
+
+impl Exit {
+    #[inline]
+    pub(super) fn new(holds: Holds, leavings: Leavings, renewals: &RenewalSchedule) -> Self {
+        let work = (!leavings.each.is_empty()).then(|| {
+            let limit = renewals.response_timeout();
+            // It wakes with the answer to its first request.
+            let within = |hold: &Arc<Hold>| renewals.store().answers_within(hold.key());
+            let is_answered = holds.iter().all(|hold| within(hold) <= limit);
+            timeout(limit, leavings).sparing(is_answered, |_| true)
+        });
+        Self { holds, work }
+    }
+}
+
+impl Future for Exit {
     type Output = Result<(), LockError>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -108,11 +138,10 @@ impl<T: Occupant> Future for Exit<T> {
         let Some(work) = this.work.as_pin_mut() else {
             return Poll::Ready(Ok(()));
         };
-        let hold = this.leaver.hold();
         Poll::Ready(match ready!(work.poll(cx)) {
-            Ok(result) => hold.outcome(result),
+            Ok(left) => left,
             Err(Elapsed) => {
-                hold.note_unanswered();
+                this.holds.iter().for_each(|hold| hold.note_unanswered());
                 Ok(())
             }
         })

@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use smallvec::SmallVec;
 use tokio::{runtime, sync::Notify, time::Instant};
 
 use crate::{
@@ -36,6 +37,9 @@ use crate::{
 mod end;
 mod losses;
 mod watch;
+
+/// The holds of an entry: in most cases one.
+pub(crate) type Holds = SmallVec<[Arc<Hold>; 1]>;
 
 /// A lock that a call graph holds, or has held.
 pub(crate) struct Hold {
@@ -115,21 +119,20 @@ impl CallGraph {
 }
 
 impl Hold {
-    /// A lock that was won by a request before which there were so many disconnects.
+    /// The hold of a lock that was won.
     pub(super) fn new(
         grant: Grant,
         key: &LockKey,
         graph: CallGraph,
         terms: Terms,
-        disconnects: u64,
-        (group, runtime): (Option<Arc<Group<Self>>>, runtime::Id),
+        group: Option<Arc<Group<Self>>>,
+        runtime: runtime::Id,
     ) -> Arc<Self> {
-        let disconnects = grant.disconnects.unwrap_or(disconnects);
         let state = State {
-            lease: Lease::new(grant.lease, disconnects, terms.max_hold),
+            lease: Lease::new(grant.lease, grant.disconnects, terms.max_hold),
             depth: Depth::new(grant.depth),
             mode: grant.mode,
-            min_hold: terms.min_hold,
+            min_hold: None,
             guards: 0,
             gives_way: false,
             span: Span::default(),
@@ -370,7 +373,7 @@ mod tests {
         let terms = Options::default().resolve(Options::default())?;
         let runtime = runtime::Handle::current().id();
         let graph = CallGraph::New(owner);
-        Ok(Hold::new(grant, &key, graph, terms, 0, (None, runtime)))
+        Ok(Hold::new(grant, &key, graph, terms, None, runtime))
     }
 
     #[tokio::test(start_paused = true)]

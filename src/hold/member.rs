@@ -17,8 +17,8 @@ use crate::{
     hold::{
         abort::Loss,
         depth::Remains,
-        exit::{Exit, Leaving, Occupant, end},
-        hold::Hold,
+        exit::{Exit, Leavings, end},
+        hold::{Hold, Holds},
         renewals::RenewalSchedule,
     },
 };
@@ -48,26 +48,19 @@ impl Member {
         Arc::ptr_eq(&self.hold, hold)
     }
 
-    fn exit(mut self) -> Exit<Self> {
+    fn exit(mut self) -> Exit {
         self.has_left = true;
-        Exit::new(self, Self::leave)
+        let holds = Holds::from_iter([Arc::clone(&self.hold)]);
+        Exit::new(holds, self.leave(), &self.renewals)
     }
 
-    fn leave(&self) -> Option<Leaving> {
-        match self.hold.part() {
-            Remains::Nothing => end(&self.hold, &self.renewals),
+    fn leave(&self) -> Leavings {
+        let mut leavings = Leavings::default();
+        leavings.push(match self.hold.part() {
+            Remains::Nothing => end(&self.hold, &self.renewals, None),
             Remains::SameDepth | Remains::LessDepth => None,
-        }
-    }
-}
-
-impl Occupant for Member {
-    fn hold(&self) -> &Arc<Hold> {
-        &self.hold
-    }
-
-    fn renewals(&self) -> &Arc<RenewalSchedule> {
-        &self.renewals
+        });
+        leavings
     }
 }
 
@@ -136,7 +129,7 @@ impl Members {
 /// Waits where the work was the last one in a hold. Returns the loss of the outermost hold that turns out to have
 /// been lost.
 #[derive(Debug)]
-pub(crate) struct Exits(JoinAll<Exit<Member>>);
+pub(crate) struct Exits(JoinAll<Exit>);
 
 impl Future for Exits {
     type Output = Option<LockError>;

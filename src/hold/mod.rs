@@ -5,8 +5,6 @@ pub(crate) mod confirm;
 pub(crate) mod deadlock;
 pub(crate) mod depth;
 mod downgrade;
-pub(crate) mod entered;
-pub(crate) mod entries;
 pub(crate) mod entry;
 pub(crate) mod exit;
 pub(crate) mod group;

@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 use super::{
     grant::Grant,
     holder_lookup::{Look, Report},
-    request::Flight,
+    request::{Flight, Part},
     step::{Action, Release},
 };
 use crate::base::id::HoldId;
@@ -32,16 +32,19 @@ pub(super) struct Effects {
 }
 
 /// The end of a hold, on its way or to be begun.
+#[derive(Clone)]
 pub(super) enum Ending {
     Alone(Release),
     /// It names a successor, for which it is a request in flight.
     HandingOver(HoldId, Flight),
+    /// By its part of a request that releases several.
+    Part(Release, Part),
 }
 
 impl Ending {
     pub(super) fn hold(&self) -> HoldId {
         match self {
-            Self::Alone(release) => release.hold,
+            Self::Alone(release) | Self::Part(release, _) => release.hold,
             Self::HandingOver(hold, _) => *hold,
         }
     }

@@ -26,9 +26,8 @@ pub(crate) struct Grant {
     pub(crate) is_open: bool,
     /// Whether another process may wait for the lock.
     pub(crate) is_contended: bool,
-    /// The count of disconnects before the request that last confirmed the hold; `None` if that was the
-    /// request which won it.
-    pub(crate) disconnects: Option<u64>,
+    /// The count of disconnects before the request that last confirmed the hold.
+    pub(crate) disconnects: u64,
     /// How it came to the caller that enters it.
     pub(crate) via: Via,
 }
@@ -57,6 +56,13 @@ impl Grant {
     pub(crate) fn next(self, now: Instant) -> Option<Self> {
         let tokens = self.tokens.next(now)?;
         (now < self.lease.renewal_due).then_some(Self { tokens, ..self })
+    }
+
+    /// Counts from the disconnects before its request, unless it was handed on in memory and knows an earlier request.
+    pub(super) fn requested_after(&mut self, disconnects: u64) {
+        if self.via != Via::Memory {
+            self.disconnects = disconnects;
+        }
     }
 
     /// Whether its lease goes on. It may have ended while the caller was not polled.
@@ -95,7 +101,7 @@ impl Grant {
             unanswered: false,
             is_open: true,
             is_contended: false,
-            disconnects: None,
+            disconnects: 0,
             via: Via::Request,
         }
     }

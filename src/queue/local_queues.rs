@@ -188,7 +188,7 @@ impl LocalQueues {
         for granted in effects.given_back {
             let release = granted.release();
             events::acquire_undone(key, release.hold);
-            background::spawn(runtime, queues.release(key, release));
+            background::spawn(runtime, queues.release(key, release, None));
         }
         for ending in effects.undoing {
             let hold = ending.hold();

@@ -26,6 +26,7 @@ mod tests;
 pub(crate) use self::{
     grant::{Grant, StoredDepth},
     local_queues::LocalQueues,
+    releasing::Together,
     several::End,
     step::Release,
     tokens::TokenSeries,

@@ -72,6 +72,8 @@ impl LocalQueues {
         since: Instant,
         runtime: &Handle,
     ) -> Result<Option<Grant>, LockError> {
+        // Read before the request, so that no disconnect is missed between the request and the first renewal.
+        let disconnects = self.store().disconnects_of(key);
         let asks_once = terms.wait == options::WaitLimit::Never;
         let request = AcquireRequest {
             hold,
@@ -107,7 +109,10 @@ impl LocalQueues {
         };
         let name = || key.name().to_owned();
         match answer {
-            Ok(granted) if granted.is_live(Instant::now()) => Ok(Some(granted)),
+            Ok(mut granted) if granted.is_live(Instant::now()) => {
+                granted.requested_after(disconnects);
+                Ok(Some(granted))
+            }
             Ok(granted) => {
                 let mut effects = Effects::default();
                 effects.given_back.push(granted);

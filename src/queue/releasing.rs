@@ -1,15 +1,27 @@
 //! The end of a hold: it is taken out of its line and released, and is counted until that is done.
 
-use std::sync::Arc;
+use std::{mem, sync::Arc};
+
+use futures_util::{
+    FutureExt,
+    future::{BoxFuture, Shared},
+};
 
 use super::{
     effects::{Effects, Ending},
     lines::{Alone, Slot},
     local_queues::LocalQueues,
-    request::Flight,
+    request::{Flight, Part},
     step::{Input, Release},
 };
-use crate::base::{error::Failure, id::HoldId, key::LockKey};
+use crate::base::{error::Failure, id::HoldId, key::LockKey, mutex::Mutex};
+
+/// Holds that are released together. All are taken out of their lines when the release of the first of them is polled.
+#[derive(Clone)]
+pub(crate) struct Together {
+    holds: Arc<Mutex<Vec<(LockKey, Release)>>>,
+    endings: Shared<BoxFuture<'static, Arc<[Ending]>>>,
+}
 
 impl LocalQueues {
     /// Ends a hold. Fails if the lock turns out to have been lost before, or if it could not be released
@@ -22,11 +34,60 @@ impl LocalQueues {
         self: &Arc<Self>,
         key: &LockKey,
         release: Release,
+        together: Option<&Together>,
     ) -> impl Future<Output = Result<(), Failure>> + Send + use<> {
         let mut releasing = Releasing::new(self, key, release.hold);
+        let together = together.map(|together| together.add(key, release));
         async move {
-            let ending = releasing.queues.ending(&releasing.key, release);
+            let ending = match together {
+                None => releasing.queues.ending(&releasing.key, release),
+                // Boxed, since it is rarely there.
+                Some(ending) => Box::pin(ending).await,
+            };
             releasing.end(ending).await
+        }
+    }
+
+    /// Several holds to release. If no caller waits for their locks one request releases them.
+    pub(crate) fn together(self: &Arc<Self>) -> Together {
+        let holds = Arc::<Mutex<Vec<(LockKey, Release)>>>::default();
+        let (queues, ended) = (Arc::clone(self), Arc::clone(&holds));
+        let endings = async move {
+            let ended = mem::take(&mut *ended.lock());
+            let endings = ended
+                .iter()
+                .map(|(key, release)| queues.ending(key, *release));
+            let mut endings: Vec<_> = endings.collect();
+            queues.join(&ended, &mut endings);
+            endings.into()
+        };
+        let endings = endings.boxed().shared();
+        Together { holds, endings }
+    }
+
+    /// Gives those endings a common request of which nothing but the field can be there.
+    fn join(&self, ended: &[(LockKey, Release)], endings: &mut [Ending]) {
+        let mut short = Vec::new();
+        for ((key, release), ending) in ended.iter().zip(&*endings) {
+            if matches!(ending, Ending::Alone(_)) && self.requests.is_short(*release) {
+                short.push((key.clone(), release.hold));
+            }
+        }
+        if short.len() < 2 {
+            return;
+        }
+        let asked = self.requests.release_all(short.clone());
+        for ((key, release), ending) in ended.iter().zip(endings) {
+            let is_it = |(of, hold): &(LockKey, HoldId)| (of, *hold) == (key, release.hold);
+            if let Some(index) = short.iter().position(is_it) {
+                *ending = Ending::Part(
+                    *release,
+                    Part {
+                        asked: asked.clone(),
+                        index,
+                    },
+                );
+            }
         }
     }
 
@@ -36,7 +97,7 @@ impl LocalQueues {
     }
 
     /// Takes a hold out of its line.
-    pub(super) fn ending(&self, key: &LockKey, release: Release) -> Ending {
+    fn ending(&self, key: &LockKey, release: Release) -> Ending {
         let mut effects = Effects::default();
         let mut lines = self.lines.lock();
         match lines.of.get(key) {
@@ -68,16 +129,16 @@ impl LocalQueues {
 }
 
 /// The release of a hold, for the task that polls it.
-pub(super) struct Releasing {
+struct Releasing {
     queues: Arc<LocalQueues>,
     key: LockKey,
     hold: HoldId,
     flight: Option<Flight>,
-    pub(super) has_ended: bool,
+    has_ended: bool,
 }
 
 impl Releasing {
-    pub(super) fn new(queues: &Arc<LocalQueues>, key: &LockKey, hold: HoldId) -> Self {
+    fn new(queues: &Arc<LocalQueues>, key: &LockKey, hold: HoldId) -> Self {
         queues.activity().begin();
         Self {
             queues: Arc::clone(queues),
@@ -88,7 +149,7 @@ impl Releasing {
         }
     }
 
-    pub(super) async fn end(&mut self, ending: Ending) -> Result<(), Failure> {
+    async fn end(&mut self, ending: Ending) -> Result<(), Failure> {
         let Self { queues, key, .. } = &*self;
         let ended = match ending {
             Ending::Alone(release) => {
@@ -97,9 +158,35 @@ impl Releasing {
                 ended
             }
             Ending::HandingOver(_, flight) => self.flight.insert(flight).await,
+            // Boxed, since it is rarely there.
+            Ending::Part(release, part) => {
+                let ended = Box::pin(queues.requests.release_part(key, release, part)).await;
+                queues.input(key, Input::MaybeFree);
+                ended
+            }
         };
         self.has_ended = true;
         ended
+    }
+}
+
+impl Together {
+    /// One more hold. Returns how it ends.
+    fn add(&self, key: &LockKey, release: Release) -> impl Future<Output = Ending> + Send + use<> {
+        let at = {
+            let mut holds = self.holds.lock();
+            holds.push((key.clone(), release));
+            holds.len() - 1
+        };
+        let endings = self.endings.clone();
+        // It has one for each hold that was added before its first poll.
+        async move {
+            endings
+                .await
+                .get(at)
+                .cloned()
+                .unwrap_or(Ending::Alone(release))
+        }
     }
 }
 

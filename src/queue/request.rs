@@ -88,6 +88,13 @@ pub(super) type AskedTogether =
 /// A release of several locks, which tells of each whether it is released. It is sent when it is polled first.
 pub(super) type ReleasedTogether = Shared<BoxFuture<'static, Arc<Result<Vec<bool>, StoreError>>>>;
 
+/// The part of one hold in a release of several.
+#[derive(Clone)]
+pub(super) struct Part {
+    pub(super) asked: ReleasedTogether,
+    pub(super) index: usize,
+}
+
 /// Before a request is made: the time, and the connection epoch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Moment {
@@ -255,20 +262,24 @@ impl Requests {
         asked.boxed().shared()
     }
 
-    /// Ends a hold for which a first attempt has failed, together with others.
-    pub(super) async fn release_again(
+    /// Ends a hold by its part of a request that releases several; by a request of its own if that has not released it.
+    pub(super) async fn release_part(
         &self,
         key: &LockKey,
         release: Release,
-        error: StoreError,
+        Part { asked, index }: Part,
     ) -> Result<(), Failure> {
-        let (request, give_up) = self.request(release, None);
-        let moment = self.moment(key);
-        let answer = self.answer(key, moment, Reply::Unsure(None));
-        let failed = (error, answer);
-        self.repeat(key, release, (request, give_up), failed)
-            .await
-            .0
+        let error = match &*asked.await {
+            Ok(released) if released.get(index) == Some(&true) => {
+                events::released(key, release.hold, release.since);
+                return Ok(());
+            }
+            Ok(_) => return self.release(key, release, None).await.0,
+            Err(error) => error.clone(),
+        };
+        let request = self.request(release, None);
+        let answer = self.answer(key, self.moment(key), Reply::Unsure(None));
+        self.repeat(key, release, request, (error, answer)).await.0
     }
 
     /// Sends a release once more after each failure, until it is answered or there is no use in it.

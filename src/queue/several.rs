@@ -11,25 +11,22 @@ use std::{
     task::{Context, Poll},
 };
 
-use futures_util::future::join_all;
 use tokio::{runtime::Handle, time::Instant};
 
 use super::{
-    effects::{Effects, Ending},
+    effects::Effects,
     grant::Grant,
     lines::{Alone, Asking, Slot},
     local_queues::LocalQueues,
-    releasing::Releasing,
-    request::{Acquiring, AskedTogether, ReleasedTogether},
-    step::{Input, Refusal, Release},
+    request::{Acquiring, AskedTogether},
+    step::Refusal,
     wait::Wait,
     waiter::Waiter,
     wish::Wish,
 };
 use crate::{
     base::{
-        error::{Failure, LockError, StoreError},
-        events,
+        error::{LockError, StoreError},
         id::HoldId,
         key::LockKey,
         mode::Mode,
@@ -89,6 +86,7 @@ impl LocalQueues {
         let waits = keys.iter().take(count).map(|key| Part {
             wait: Wait::alone(self, key, wish, runtime),
             key,
+            disconnects: self.store().disconnects_of(key),
             answer: None,
         });
         let mut parts = Parts {
@@ -148,67 +146,6 @@ impl LocalQueues {
         }
         Some((asked, keys.len()))
     }
-
-    /// Ends several holds, those by one request that no caller waits for. Returns how each of them has ended; see
-    /// [`release`](Self::release).
-    pub(crate) fn release_all(
-        self: &Arc<Self>,
-        releases: Vec<(LockKey, Release)>,
-    ) -> impl Future<Output = Vec<Result<(), Failure>>> + Send + use<> {
-        let queues = Arc::clone(self);
-        let releases = releases.into_iter().map(|(key, release)| {
-            let releasing = Releasing::new(self, &key, release.hold);
-            (key, release, releasing)
-        });
-        let releases: Vec<_> = releases.collect();
-        async move {
-            let mut short = Vec::new();
-            let endings = releases.into_iter().map(|(key, release, releasing)| {
-                let ending = queues.ending(&key, release);
-                let is_short =
-                    matches!(ending, Ending::Alone(release) if queues.requests.is_short(release));
-                let index = is_short.then(|| {
-                    short.push((key.clone(), release.hold));
-                    short.len() - 1
-                });
-                (key, releasing, ending, index)
-            });
-            let endings: Vec<_> = endings.collect();
-            let asked = (short.len() > 1).then(|| queues.requests.release_all(short));
-            let ended = endings.into_iter().map(|(key, releasing, ending, index)| {
-                let part = asked.clone().zip(index);
-                queues.end_part(key, releasing, ending, part)
-            });
-            join_all(ended).await
-        }
-    }
-
-    /// Ends one of several holds, by its part of the common request if that has ended it.
-    async fn end_part(
-        &self,
-        key: LockKey,
-        mut releasing: Releasing,
-        ending: Ending,
-        part: Option<(ReleasedTogether, usize)>,
-    ) -> Result<(), Failure> {
-        let (Some((asked, index)), Ending::Alone(release)) = (part, &ending) else {
-            return releasing.end(ending).await;
-        };
-        let ended = match &*asked.await {
-            Ok(released) if released.get(index) == Some(&true) => {
-                events::released(&key, release.hold, release.since);
-                Ok(())
-            }
-            Ok(_) => return releasing.end(ending).await,
-            Err(error) => {
-                let again = self.requests.release_again(&key, *release, error.clone());
-                again.await
-            }
-        };
-        self.input(&key, Input::MaybeFree);
-        releasing.has_ended = true;
-        ended
-    }
 }
 
 /// A caller that waits for the answer to a request for several locks.
@@ -223,6 +160,8 @@ struct Parts<'q> {
 struct Part<'q> {
     wait: Wait<'q>,
     key: &'q LockKey,
+    /// The count before the request.
+    disconnects: u64,
     answer: Option<Result<Grant, Refusal>>,
 }
 
@@ -243,7 +182,10 @@ impl Parts<'_> {
             if !matches!(&part.answer, Some(Ok(granted)) if is_live(granted)) {
                 break;
             }
-            taken.extend(part.answer.take().and_then(Result::ok));
+            if let Some(Ok(mut granted)) = part.answer.take() {
+                granted.requested_after(part.disconnects);
+                taken.push(granted);
+            }
         }
         let end = match self.parts.get(taken.len()).map(|part| &part.answer) {
             None => End::Unasked,

@@ -241,7 +241,8 @@ impl Waiter {
             unanswered: self.unanswered,
             is_open: true,
             is_contended: is_contended || !is_told,
-            disconnects: None,
+            // The caller knows.
+            disconnects: 0,
             via,
         }
     }

@@ -33,7 +33,7 @@ impl Hold {
                     unanswered: self.unanswered,
                     is_open: lease.lost().is_none(),
                     is_contended: false,
-                    disconnects: Some(lease.disconnects()),
+                    disconnects: lease.disconnects(),
                     via: Via::Memory,
                 };
                 (

@@ -236,12 +236,15 @@ fn hold(renewals: &RenewalSchedule, confirmed: Instant) -> Result<Arc<Hold>, Loc
     let runtime = Handle::current().id();
     let disconnects = renewals.disconnects_of(&key);
     Ok(Hold::new(
-        grant,
+        Grant {
+            disconnects,
+            ..grant
+        },
         &key,
         graph,
         terms,
-        disconnects,
-        (None, runtime),
+        None,
+        runtime,
     ))
 }
 

@@ -1,0 +1,272 @@
+//! The acquisition of the locks that no enclosing call holds: all of them, or none.
+//!
+//! Every caller takes its locks in the same order: by slot, and then by the bytes of the key. It waits for a lock only
+//! while it has all locks before it. So a caller that waits for the last lock of all waits for a caller that waits for
+//! nothing, and no callers wait for each other in a circle, as long as none of them is inside another lock.
+
+use std::sync::Arc;
+
+use futures_util::future::try_join_all;
+use tokio::{runtime::Handle, time::Instant};
+
+use super::{Engine, detects};
+use crate::{
+    base::{
+        error::{LockError, StoreError},
+        events,
+        id::HoldId,
+        key::LockKey,
+        mode::Mode,
+        options::{Terms, WaitLimit},
+    },
+    hold::{
+        abort::unless_lost,
+        confirm,
+        deadlock::watched,
+        entry::Entry,
+        group::Group,
+        hold::{CallGraph, Hold},
+        scope,
+        verify::{is_behind, verified},
+    },
+    queue::{End, Grant},
+    store::MOST_TOGETHER,
+};
+
+/// An acquisition while it is under way.
+pub(super) struct Acquiring<'a> {
+    engine: &'a Engine,
+    terms: Terms,
+    runtime: Handle,
+    /// The time since which the caller waits.
+    since: Instant,
+    pub(super) entry: Entry,
+    /// What ties together the holds that it begins; `None` if it begins one.
+    group: Option<Arc<Group<Hold>>>,
+    /// The call graph of the caller, until the first hold takes it.
+    graph: Option<CallGraph>,
+    /// The id under which the next lock is requested.
+    hold: HoldId,
+}
+
+impl<'a> Acquiring<'a> {
+    /// An acquisition of so many locks.
+    #[inline]
+    pub(super) fn new(
+        engine: &'a Engine,
+        entry: Entry,
+        mut terms: Terms,
+        (runtime, since): (Handle, Instant),
+        count: usize,
+    ) -> Self {
+        let is_several = count > 1;
+        let graph = scope::call_graph();
+        terms.may_inherit &= !is_several;
+        Self {
+            engine,
+            terms,
+            runtime,
+            since,
+            entry,
+            group: is_several.then(Group::new),
+            hold: graph.owner().next_hold(),
+            graph: Some(graph),
+        }
+    }
+
+    /// Acquires the locks of these keys, and waits until each of them counts.
+    pub(super) async fn acquire(&mut self, keys: &[LockKey]) -> Result<(), LockError> {
+        let queues = self.engine.renewals.queues();
+        let _acquiring = queues.activity().during();
+        let confirm = self.terms.confirm;
+        // Of several locks each is renewed first, so that the replicas have one request to confirm.
+        let epoch = match keys {
+            [key] => confirm.map(|_| self.engine.store().connection_epoch(key)),
+            _ => None,
+        };
+        match keys {
+            [key] => self.take(key).await?,
+            several if self.terms.wait == WaitLimit::Never => {
+                // A caller that does not wait need not keep the order, and begins with the keys that are probably not free.
+                let mut keys = several.to_vec();
+                keys.sort_by_key(|key| queues.is_vacant(key));
+                Box::pin(self.take_all(&keys)).await?;
+            }
+            several => Box::pin(self.take_all(several)).await?,
+        }
+        if keys.len() > 1 {
+            self.verify().await?;
+        }
+        if confirm.is_some() {
+            // Boxed, since it is rarely needed.
+            let begun = self.entry.begun().iter();
+            let confirms = begun.map(|hold| confirm::taken(hold, self.engine.store(), epoch));
+            Box::pin(try_join_all(confirms)).await?;
+        }
+        if self.terms.min_hold.is_some() {
+            let begun = self.entry.begun().iter();
+            begun.for_each(|hold| hold.set_min_hold(self.terms.min_hold));
+        }
+        Ok(())
+    }
+
+    /// The call graph of the next hold.
+    #[inline]
+    fn take_graph(&mut self) -> CallGraph {
+        let begun = self
+            .graph
+            .take()
+            .or_else(|| self.entry.holds().last().map(Hold::graph));
+        begun.unwrap_or_else(scope::call_graph)
+    }
+
+    /// Requests the remaining locks under a new hold id, since the present one has ended at the next lock.
+    fn begin_anew(&mut self) {
+        let graph = self.take_graph();
+        self.hold = graph.owner().next_hold();
+        self.graph = Some(graph);
+    }
+
+    /// Takes the locks of these keys, which are in order: together if they are free, otherwise one after the other.
+    async fn take_all(&mut self, keys: &[LockKey]) -> Result<(), LockError> {
+        let mut at = 0;
+        // The next key that is not requested together with the keys before it, since its lock is not free.
+        let mut busy = keys.len();
+        // Readers of one key enter together, which saves more than one request for all keys.
+        let mut one_by_one = self.terms.mode == Mode::Shared;
+        while let Some(key) = keys.get(at) {
+            let end = busy.min(at.saturating_add(MOST_TOGETHER));
+            let store = self.engine.store();
+            let run = keys.get(at..end).unwrap_or_default();
+            let together = run.iter().take_while(|other| store.spans(key, other));
+            let run = run.get(..together.count()).unwrap_or_default();
+            if one_by_one || run.len() < 2 {
+                self.take(key).await?;
+                at += 1;
+                if busy < at {
+                    busy = keys.len();
+                }
+                continue;
+            }
+            let (taken, end) = self.take_together(run).await?;
+            at += taken;
+            match end {
+                // Another caller in this process wants the next key.
+                End::Unasked if taken < run.len() => busy = at,
+                End::Unasked => {}
+                End::Busy(index) => {
+                    busy = at + index;
+                    self.may_wait_for(keys.get(busy))?;
+                }
+                End::Failed(failure) => {
+                    busy = at;
+                    self.begin_anew();
+                    // A request for one lock shows which lock is refused, and may be allowed where a request for several is not.
+                    one_by_one = failure.as_ref().is_some_and(StoreError::is_refused);
+                    if !one_by_one {
+                        self.may_ask_again(keys.get(at), failure)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the lock of one key as any other caller does. While it waits, both the locks that it has taken and the
+    /// locks of the caller enclose it.
+    async fn take(&mut self, key: &LockKey) -> Result<(), LockError> {
+        let queues = self.engine.renewals.queues();
+        // The first hold has taken the call graph if there is none here.
+        let is_enclosed = self.graph.as_ref().is_none_or(CallGraph::has_begun);
+        let detects = (is_enclosed || self.engine.is_inside()) && detects(self.terms);
+        let grant = loop {
+            self.engine.check_open(key)?;
+            let (terms, hold, has) = (self.terms, self.hold, self.entry.holds());
+            let acquired = queues.acquire(key, hold, terms, self.since, &self.runtime);
+            let acquired = if detects {
+                let waiting = self.engine.waiting(key, (hold, has), terms, &self.runtime);
+                // Boxed, since the usual caller is inside no other lock.
+                Box::pin(unless_lost(has, watched(acquired, waiting))).await
+            } else if has.is_empty() {
+                acquired.await
+            } else {
+                Box::pin(unless_lost(has, acquired)).await
+            };
+            if let Some(grant) = acquired? {
+                break grant;
+            }
+            self.begin_anew();
+        };
+        self.begin(grant, key);
+        Ok(())
+    }
+
+    /// Takes the locks of several keys if they are free. Returns how many of them it has taken, counted from the first.
+    async fn take_together(&mut self, keys: &[LockKey]) -> Result<(usize, End), LockError> {
+        let queues = self.engine.renewals.queues();
+        keys.first()
+            .map_or(Ok(()), |key| self.engine.check_open(key))?;
+        let acquired = queues.acquire_all(keys, self.hold, self.terms, self.since, &self.runtime);
+        let together = unless_lost(self.entry.holds(), acquired).await?;
+        let count = together.taken.len();
+        for (grant, key) in together.taken.into_iter().zip(keys) {
+            self.begin(grant, key);
+        }
+        Ok((count, together.end))
+    }
+
+    /// Enters a lock that was won.
+    #[inline]
+    fn begin(&mut self, grant: Grant, key: &LockKey) {
+        let graph = self.take_graph();
+        // The runtime on which the acquisition began may have ended.
+        let runtime = Handle::try_current();
+        let runtime = runtime.as_ref().unwrap_or(&self.runtime);
+        let group = self.group.as_ref();
+        let hold = self
+            .entry
+            .begin(grant, key, graph, self.terms, group, runtime);
+        events::acquired(key, hold.id(), hold.token(), grant.via, self.since);
+    }
+
+    /// Waits until each new lock was confirmed after the last loss of its connection.
+    async fn verify(&self) -> Result<(), LockError> {
+        let begun = self.entry.begun();
+        let store = self.engine.store();
+        if !begun.iter().any(|hold| is_behind(hold, store)) {
+            return Ok(());
+        }
+        let limit = match self.terms.wait {
+            WaitLimit::Never => Some(self.since),
+            wait => wait.limit(self.since),
+        };
+        // Boxed, since it is rarely needed.
+        let verified = Box::pin(verified(begun, store, limit));
+        Box::pin(unless_lost(self.entry.holds(), verified)).await
+    }
+
+    /// Fails if the caller does not want to wait for a lock that is not free.
+    fn may_wait_for(&self, key: Option<&LockKey>) -> Result<(), LockError> {
+        match key {
+            Some(key) if self.terms.wait == WaitLimit::Never => Err(LockError::Busy {
+                key: key.name().to_owned(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Fails if the caller does not want to wait for a store that has failed.
+    fn may_ask_again(
+        &self,
+        key: Option<&LockKey>,
+        failure: Option<StoreError>,
+    ) -> Result<(), LockError> {
+        match failure {
+            Some(source) if self.terms.wait == WaitLimit::Never => Err(LockError::Store {
+                key: key.map(|key| key.name().to_owned()),
+                source,
+            }),
+            _ => Ok(()),
+        }
+    }
+}
