@@ -1,8 +1,11 @@
 -- KEYS: 1 lock (hash), 2 line (zset): its queue, 3 entries (hash): the entries of the line
--- ARGV: 1 hold; only if more than the lock can be there of the hold: 2 marks, 3 inbox; only with a successor: 4 successor, 5 ttl, 6 place, 7 id
+-- ARGV: 1 hold; unless the hold ends short: 2 ends, 3 inbox; only if ends begins with 'hand': 4 successor, 5 ttl, 6 place, 7 id
 -- returns 1 or {1} released, {0} not released; with a successor also its token: it has the lock with a lease of its TTL; {released, 1, token, lease in ms, time in µs}: it has the lock; {released, 0, remaining ms, time in µs}: it is in the line; {released}: it has to ask
 -- hold: the hold id. inbox: the channel of its process.
--- marks: 'x' leaves a tombstone, 'd' says that the depth has changed, 'xd' both; '' neither.
+-- ends: how the hold ends. 'short': only its field can be in the store; the word is not sent, since the argument would
+--   cost about 1 % of a pair. 'full': a place in the line may be left as well. 'hand': the lock, or the place, goes to the
+--   successor. After 'full' and 'hand' come ' unanswered', if an acquire of the hold may still arrive: it will find a
+--   tombstone; and ' nested', if the depth of the hold may have changed: the number of its last change is removed.
 -- successor: the hold id of the next holder in the process. ttl: its TTL in ms. The token is the time in µs.
 -- place: 'pass lease life preferred'. pass: 1 if another process goes first, else 0. lease: the lease in ms of a lock that
 --   is handed to the inbox. life: the life of its entry in ms. preferred: 1 if it goes before the readers, else 0.
@@ -10,11 +13,12 @@
 
 -- The usual cases, kept short: the hold has the lock, and the line is empty. DEL comes first: Redis allows it when memory
 -- is full, and then every write after it. A failure after DEL does not mean that the release was refused.
-if not ARGV[2] then
+local ends = ARGV[2] or 'short'
+if ends == 'short' then
   if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 and redis.pcall('EXISTS', KEYS[2]) == 0 then
     return redis.call('DEL', KEYS[1])
   end
-elseif ARGV[4] and ARGV[2] == '' then
+elseif ends == 'hand' then
   local fields = redis.call('HMGET', KEYS[1], ARGV[1], 'token')
   if fields[1] and fields[2] and redis.pcall('EXISTS', KEYS[2]) == 0 then
     local time = redis.pcall('TIME')
@@ -41,7 +45,7 @@ end
 -- include token
 -- Kept short as well: the lock goes to the process that is first in the line, and that wants it exclusively. The script
 -- writes only if everything that it has read is valid. All other cases are left to `general`.
-if not ARGV[4] and (ARGV[2] or '') == '' then
+if ends == 'short' or ends == 'full' then
   -- include entry
   local lock, line, entries = unpack(KEYS)
   local depth, stored = unpack(redis.call('HMGET', lock, ARGV[1], 'token'))
@@ -68,7 +72,7 @@ end
 
 local function general()
   local lock, line, entries = unpack(KEYS)
-  local hold, marks, inbox, successor, ttl, place, id = unpack(ARGV)
+  local hold, inbox, successor, ttl, place, id = ARGV[1], unpack(ARGV, 3)
   local pass, lease, life, preferred = string.match(place or '', '^(%S+) (%S+) (%S+) (%S+)$')
   -- include line
   -- include members
@@ -78,14 +82,14 @@ local function general()
   if depth then
     released = redis.call('DEL', lock)
   end
-  local ends = marks and string.find(marks, 'x', 1, true)
+  local unanswered = string.find(ends, ' unanswered', 1, true)
 
   local function move()
     local now = clock()
-    if ends then
+    if unanswered then
       bury(hold, now)
     end
-    if marks and string.find(marks, 'd', 1, true) then
+    if string.find(ends, ' nested', 1, true) then
       redis.call('HDEL', entries, hold)
     end
     if released == 1 then
@@ -105,8 +109,11 @@ local function general()
       return {1, 1, token, tonumber(ttl), now}
     end
 
+    if ends == 'short' then
+      return {0}
+    end
     -- A hold that has only waited leaves its place in the line to the successor.
-    local entry = inbox and redis.call('HGET', entries, inbox)
+    local entry = redis.call('HGET', entries, inbox)
     if entry and string.match(entry, '^%d+ (%S+)') == hold then
       -- Requests may overtake each other. A successor that has the lock by now does not enter the line: it would get
       -- the lock once more after its own release.
@@ -115,7 +122,7 @@ local function general()
         local remaining = redis.call('PTTL', lock)
         return {0, 0, remaining == -2 and 0 or remaining, now}
       end
-    elseif entry or successor or not (inbox and redis.call('ZSCORE', line, inbox)) then
+    elseif entry or successor or not redis.call('ZSCORE', line, inbox) then
       return {0}
     end
     -- A place whose entry has expired is removed as well: it would stay as long as a tombstone. Readers behind it
@@ -131,7 +138,7 @@ local function general()
   if not done then
     -- include repair
     messages = {}
-    if ends and released == 0 then
+    if unanswered and released == 0 then
       -- A tombstone that cannot be written is an error.
       done, reply = true, move()
     else

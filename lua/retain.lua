@@ -1,11 +1,13 @@
 -- KEYS: 1 lock (hash), 2 line (zset): its queue, 3 entries (hash): the entries of the line
--- ARGV: 1 hold, 2 kept, 3 least, 4 marks
+-- ARGV: 1 hold, 2 ends, 3 kept, 4 least
 -- returns 1 the lock is kept until `least` is over, 0 the hold is not in the lock, or `least` is over
--- hold: the hold id. kept: the field that takes the place of the hold.
+-- hold: the hold id.
+-- ends: how the hold ends: 'full'. After it come ' unanswered', if an acquire of the hold may still arrive: it will find a
+--   tombstone; and ' nested', if the depth of the hold may have changed: the number of its last change is removed.
+-- kept: the field that takes the place of the hold.
 -- least: how long the lock is held at least, in ms since it was taken.
--- marks: 'x' leaves a tombstone, 'd' says that the depth has changed, 'xd' both; '' neither.
 local lock, line, entries = unpack(KEYS)
-local hold, kept, least, marks = unpack(ARGV)
+local hold, ends, kept, least = unpack(ARGV)
 -- include token
 -- include line
 
@@ -17,23 +19,23 @@ end
 local now = clock()
 -- The time counts from the token, which is the time at which the lock was taken. So a repetition changes nothing. If the
 -- clock was set back, the token is ahead of it.
-local ends = math.ceil(math.min(token, now) / 1000) + least
-if ends <= math.floor(now / 1000) then
+local expires = math.ceil(math.min(token, now) / 1000) + least
+if expires <= math.floor(now / 1000) then
   return 0
 end
-local function leave_marks()
-  if string.find(marks, 'x', 1, true) then
+local function clear()
+  if string.find(ends, ' unanswered', 1, true) then
     bury(hold, now)
   end
-  if string.find(marks, 'd', 1, true) then
+  if string.find(ends, ' nested', 1, true) then
     redis.call('HDEL', entries, hold)
   end
 end
-if not pcall(leave_marks) then
+if not pcall(clear) then
   -- include repair
-  leave_marks()
+  clear()
 end
-redis.call('PEXPIREAT', lock, string.format('%.0f', ends))
+redis.call('PEXPIREAT', lock, string.format('%.0f', expires))
 if found[1] then
   -- A late request of the hold must not find it. HDEL comes first, since it needs no memory.
   redis.call('HDEL', lock, hold)

@@ -1,12 +1,15 @@
 -- KEYS: 1 lock (hash), 2 line (zset): its queue, 3 entries (hash): the entries of the line
--- ARGV: 1 hold; only if more than the lock can be there of the hold: 2 marks, 3 inbox
+-- ARGV: 1 hold; unless the hold ends short: 2 ends, 3 inbox
 -- returns 1 the hold was in the lock, 0 it was not
 -- hold: the id of a hold that shares the lock, or waits for it. inbox: the channel of its process.
--- marks: 'x' leaves a tombstone, 'd' says that the depth has changed, 'xd' both; '' neither.
+-- ends: how the hold ends. 'short', which is not sent: only its field and its lease can be in the store. 'full': a place in
+--   the line may be left as well. After 'full' come ' unanswered', if a request for the hold may still arrive: it will find
+--   a tombstone; and ' nested', if the depth of the hold may have changed: the number of its last change is removed.
 
 -- The usual cases, kept short: no process waits. A hold that is the only one removes the lock. If there are other holds,
 -- all of them alive, the lock lasts as long as the latest of their leases.
-if not ARGV[2] then
+local ends = ARGV[2] or 'short'
+if ends == 'short' then
   local own = 'r' .. ARGV[1]
   local first = redis.pcall('ZRANGE', KEYS[2], 0, 1, 'WITHSCORES')
   local at = first[1] == own and 3 or 1
@@ -34,7 +37,9 @@ if not ARGV[2] then
 end
 
 local lock, line, entries = unpack(KEYS)
-local hold, marks, inbox = ARGV[1], ARGV[2] or '', ARGV[3]
+local hold, inbox = ARGV[1], ARGV[3]
+local unanswered = string.find(ends, ' unanswered', 1, true)
+local nested = string.find(ends, ' nested', 1, true)
 -- include token
 -- include line
 -- include members
@@ -46,7 +51,6 @@ if depth then
   redis.call('HDEL', lock, hold)
   close()
 end
-local ends = string.find(marks, 'x', 1, true)
 
 -- Removes a hold that has only waited from the place of its process.
 local function depart()
@@ -68,17 +72,17 @@ end
 
 local function move()
   redis.call('ZREM', line, 'r' .. hold)
-  if depth and marks == '' and redis.call('EXISTS', line) == 0 then
+  if depth and not unanswered and not nested and redis.call('EXISTS', line) == 0 then
     return
   end
   local now = clock()
-  if ends then
+  if unanswered then
     bury(hold, now)
   end
-  if string.find(marks, 'd', 1, true) then
+  if nested then
     redis.call('HDEL', entries, hold)
   end
-  if inbox and not depth then
+  if ends ~= 'short' and not depth then
     depart()
   end
   if tidy(now) then
@@ -92,7 +96,7 @@ end
 if not pcall(move) then
   -- include repair
   messages = {}
-  if ends and not depth then
+  if unanswered and not depth then
     -- A tombstone that cannot be written is an error.
     move()
   else

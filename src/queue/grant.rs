@@ -75,7 +75,7 @@ impl Grant {
         Release {
             hold: self.hold,
             mode: self.mode,
-            tombstone: self.unanswered,
+            unanswered: self.unanswered,
             nested: self.depth.seq > 0,
             open: self.is_open,
             deadline: self.lease.deadline,

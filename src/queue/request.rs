@@ -30,8 +30,8 @@ use crate::{
         timer::{after, sleep},
     },
     store::{
-        self, Acquire, AcquireAll, AcquireAllReply, AcquireReply, AcquireRequest, HoldOf, Presence,
-        ReleaseReply, ReleaseRequest, Share, Store, Successor, TOMBSTONE_LIFE,
+        self, Acquire, AcquireAll, AcquireAllReply, AcquireReply, AcquireRequest, End, HoldOf,
+        Leftovers, Presence, ReleaseReply, ReleaseRequest, Share, Store, Successor, TOMBSTONE_LIFE,
     },
 };
 
@@ -232,14 +232,9 @@ impl Requests {
             hold: release.hold,
             mode: release.mode,
             inbox: self.inbox,
-            tombstone: release.tombstone,
-            nested: release.nested,
-            // The take or the grant has removed it, and none comes back while the lease lasts.
-            placeless: release.open && now < release.deadline,
-            successor,
-            min_hold: release.min_hold,
+            end: release.end(successor, now),
         };
-        let patience = if release.tombstone {
+        let patience = if release.unanswered {
             release.ttl.max(TOMBSTONE_LIFE)
         } else {
             release.ttl
@@ -249,7 +244,7 @@ impl Requests {
 
     /// Whether nothing but its field can be there of a hold that ends now.
     pub(super) fn is_short(&self, release: Release) -> bool {
-        release.mode == Mode::Exclusive && self.request(release, None).0.is_short()
+        release.mode == Mode::Exclusive && release.end(None, Instant::now()) == End::Short
     }
 
     /// Ends several holds of which nothing but the field can be there, unless a process waits for their locks.
@@ -287,14 +282,13 @@ impl Requests {
         &self,
         key: &LockKey,
         release: Release,
-        (request, give_up): (ReleaseRequest, Instant),
+        (mut request, give_up): (ReleaseRequest, Instant),
         mut failed: (StoreError, Answer),
     ) -> (Result<(), Failure>, Answer) {
         // What has become of the first attempt is not known.
-        let request = ReleaseRequest {
-            placeless: false,
-            ..request
-        };
+        if request.end == End::Short {
+            request.end = End::Full(Leftovers::default());
+        }
         let stands_until = after(Instant::now(), release.ttl);
         let (mut backoff, mut soon) = (Backoff::default(), Backoff::slow(SOON));
         let mut repetition = None;

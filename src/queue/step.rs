@@ -14,7 +14,7 @@ use crate::{
         id::HoldId,
         mode::Mode,
     },
-    store::{AcquireReply, HandoffMessage, Successor},
+    store::{AcquireReply, End, HandoffMessage, Leftovers, Successor},
 };
 
 /// What has happened.
@@ -78,7 +78,7 @@ pub(crate) struct Release {
     pub(crate) hold: HoldId,
     pub(crate) mode: Mode,
     /// Whether an acquire of the hold was never answered.
-    pub(crate) tombstone: bool,
+    pub(crate) unanswered: bool,
     /// Whether its depth may have changed in the store.
     pub(crate) nested: bool,
     /// Whether it was not found lost.
@@ -93,6 +93,24 @@ pub(crate) struct Release {
     pub(crate) min_hold: Option<Duration>,
     /// Whether it ends because of a deadlock: the lock is for those who wait for it in other processes.
     pub(crate) gives_way: bool,
+}
+
+impl Release {
+    /// How the hold ends, if its release is sent now for the first time.
+    pub(super) fn end(&self, successor: Option<Successor>, now: Instant) -> End {
+        let leftovers = Leftovers {
+            unanswered: self.unanswered,
+            nested: self.nested,
+        };
+        // The take or the grant has removed the place in the queue, and none comes back while the lease lasts.
+        let may_wait = !self.open || now >= self.deadline;
+        match (successor, self.min_hold) {
+            (Some(successor), _) => End::HandTo(successor, leftovers),
+            (None, Some(min_hold)) => End::Retain(min_hold, leftovers),
+            (None, None) if may_wait || leftovers != Leftovers::default() => End::Full(leftovers),
+            (None, None) => End::Short,
+        }
+    }
 }
 
 /// What the store said to the request in flight.

@@ -252,7 +252,7 @@ impl Waiter {
         Release {
             hold: self.request.hold,
             mode: self.mode,
-            tombstone: self.unanswered,
+            unanswered: self.unanswered,
             nested: false,
             // It may stand in the line.
             open: false,

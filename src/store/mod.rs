@@ -42,7 +42,9 @@ pub(crate) use self::{
         inspect::{ForceRelease, Inspect, QueueLength, Seen, SeenHolder, Snapshot},
         keep::Keep,
         list::{Glance, Queue, Queued, QueuedProcess},
-        release::{Order, Release, ReleaseReply, ReleaseRequest, Retain, Successor},
+        release::{
+            End, Leftovers, Order, Release, ReleaseReply, ReleaseRequest, Retain, Successor,
+        },
         renew::{Presence, Renew},
         several::{AcquireAll, AcquireAllReply, HoldOf, MOST_TOGETHER, ReleaseAll, RenewAll},
         share::{Share, ShareRequest, Unshare},
@@ -82,15 +84,15 @@ impl Store {
             let released = self.ask(Unshare { key, request });
             return Box::pin(async move { released.await.map(ReleaseReply::from) });
         }
-        let Some(min_hold) = request.min_hold else {
-            return self.ask(Release { key, request });
+        let release = Release { key, request };
+        let End::Retain(min_hold, _) = request.end else {
+            return self.ask(release);
         };
         let retained = self.ask(Retain {
-            key: key.clone(),
-            request,
             min_hold,
+            release: release.clone(),
         });
-        let released = self.ask(Release { key, request });
+        let released = self.ask(release);
         Box::pin(async move {
             if retained.await? {
                 return Ok(ReleaseReply::from(Presence::Present));

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use super::{
     inbox::Inbox,
-    world::{MINUTE, World, entry_of, release_request, some_hold, some_waiter, successor},
+    world::{MINUTE, NESTED, World, entry_of, release_request, some_hold, some_waiter, successor},
 };
 use crate::{
     base::id::HoldId,
-    store::{AcquireReply, QueueEntry, ReleaseRequest},
+    store::{AcquireReply, End, QueueEntry},
 };
 
 on_every_store!(
@@ -105,12 +105,7 @@ async fn a_successor_is_told_in_its_turn(world: World) {
     assert!(matches!(handed.successor, Some(AcquireReply::Held { .. })));
     // And also where the release takes the general way.
     let last = successor(some_hold(), TTL, telling(&inbox));
-    let release = ReleaseRequest {
-        inbox: inbox.id,
-        nested: true,
-        successor: Some(last),
-        ..release_request(next.hold)
-    };
+    let release = release_request(next.hold, End::HandTo(last, NESTED));
     let handed = world.end(release).await;
     assert!(matches!(handed.successor, Some(AcquireReply::Held { .. })));
     come(&world).await;

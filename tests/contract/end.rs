@@ -1,11 +1,12 @@
 //! The end of a hold: released by itself, or by force.
 
 use super::world::{
-    GRANT, MINUTE, World, field_of, release_request, some_hold, some_waiter, successor,
+    GRANT, MINUTE, NESTED, UNANSWERED, World, field_of, release_request, some_hold, some_waiter,
+    successor,
 };
 use crate::{
     base::id::HoldId,
-    store::{AcquireReply, Presence, ReleaseRequest, Seen},
+    store::{AcquireReply, End, Presence, ReleaseRequest, Seen},
 };
 
 on_every_store!(
@@ -95,11 +96,7 @@ async fn a_release_after_the_lease_finds_the_hold_gone(world: World) {
 
 /// Nothing but its field can be there of the hold.
 async fn short(world: &World, hold: HoldId) -> Presence {
-    let request = ReleaseRequest {
-        placeless: true,
-        ..release_request(hold)
-    };
-    assert!(request.is_short());
+    let request = release_request(hold, End::Short);
     world.end(request).await.presence
 }
 
@@ -147,8 +144,7 @@ async fn a_release_with_a_tombstone_takes_a_place_along_and_keeps_others_out(wor
     world.wait(hold, MINUTE, entry).await;
     let request = ReleaseRequest {
         inbox: entry.inbox,
-        tombstone: true,
-        ..release_request(hold)
+        ..release_request(hold, End::Full(UNANSWERED))
     };
     for _ in 0..2 {
         assert_eq!(world.end(request).await.presence, Presence::Gone);
@@ -168,13 +164,10 @@ async fn a_release_with_a_tombstone_takes_a_place_along_and_keeps_others_out(wor
 }
 
 async fn the_numbers_of_the_depth_changes_go_with_their_hold(world: World) {
-    let (hold, nested) = (some_hold(), true);
+    let hold = some_hold();
     world.take(hold, MINUTE).await;
     world.depth(hold, 2, 7).await;
-    let request = ReleaseRequest {
-        nested,
-        ..release_request(hold)
-    };
+    let request = release_request(hold, End::Full(NESTED));
     assert_eq!(world.end(request).await.presence, Presence::Present);
     // A change that arrives late finds nothing, and leaves nothing.
     assert_eq!(world.depth(hold, 3, 8).await, Presence::Gone);

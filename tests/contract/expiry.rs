@@ -5,12 +5,12 @@ use std::time::Duration;
 use redis::AsyncCommands;
 
 use super::world::{
-    GRANT, MINUTE, PLACE_LIFE, World, field_of, near, release_request, some_hold, some_waiter,
-    successor,
+    GRANT, MINUTE, NESTED, PLACE_LIFE, World, field_of, near, release_request, some_hold,
+    some_waiter, successor,
 };
 use crate::{
     base::mode::Mode,
-    store::{AcquireReply, DepthChange, Presence, ReleaseRequest, Seen, TOMBSTONE_LIFE},
+    store::{AcquireReply, DepthChange, End, Presence, Seen, TOMBSTONE_LIFE},
 };
 
 mod queue;
@@ -120,14 +120,8 @@ async fn a_free_lock_leaves_nothing() {
     let world = World::on_redis().await;
     let nothing: [&str; 0] = [];
     let (hold, (next, entry), head) = (some_hold(), some_waiter(), some_waiter());
-    let short = |hold| ReleaseRequest {
-        placeless: true,
-        ..release_request(hold)
-    };
-    let nested = |hold| ReleaseRequest {
-        nested: true,
-        ..release_request(hold)
-    };
+    let short = |hold| release_request(hold, End::Short);
+    let nested = |hold| release_request(hold, End::Full(NESTED));
     world.take(hold, MINUTE).await;
     assert!(is_fresh(life(&world, LOCK).await, MINUTE));
     assert_eq!(keys(&world).await, [LOCK]);

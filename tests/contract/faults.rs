@@ -7,8 +7,8 @@ use redis::{FromRedisValue, cmd};
 use super::{
     readers::{share_request, shared_release},
     world::{
-        GRANT, MINUTE, World, acquire_request, field_of, near, release_request, some_hold,
-        some_waiter, successor,
+        FULL, GRANT, MINUTE, NESTED, World, acquire_request, field_of, near, release_request,
+        some_hold, some_waiter, successor,
     },
 };
 use crate::{
@@ -18,8 +18,8 @@ use crate::{
         mode::Mode,
     },
     store::{
-        Acquire, AcquireReply, DepthChange, Downgrade, ForceRelease, Inspect, Keep, Presence,
-        ReleaseRequest, Renew, Seen, SetDepth, Share,
+        Acquire, AcquireReply, DepthChange, Downgrade, End, ForceRelease, Inspect, Keep, Leftovers,
+        Presence, Renew, Seen, SetDepth, Share,
     },
 };
 
@@ -139,8 +139,14 @@ async fn refusal(world: &World, hold: HoldId, operation: &str) -> Option<Effect>
             };
             store.ask(downgrade).await.map(drop)
         }
-        "unshare" => store.release(&key, shared_release(hold)).await.map(drop),
-        _ => store.release(&key, release_request(hold)).await.map(drop),
+        "unshare" => store
+            .release(&key, shared_release(hold, FULL))
+            .await
+            .map(drop),
+        _ => store
+            .release(&key, release_request(hold, FULL))
+            .await
+            .map(drop),
     };
     outcome.err().map(|error| error.effect())
 }
@@ -244,11 +250,9 @@ async fn a_full_server_lets_no_reader_in_and_still_keeps_and_frees_those_inside(
     assert!(full.is_ok_and(|replies| matches!(replies[..], [AcquireReply::Busy { .. }])));
     assert_eq!(world.keep(&holds, 9 * MINUTE).await, []);
     assert!(near(world.remaining().await, 9 * MINUTE));
-    let buried = |hold| ReleaseRequest {
-        tombstone: true,
-        nested: true,
-        ..shared_release(hold)
-    };
+    let (unanswered, nested) = (true, true);
+    let end = End::Full(Leftovers { unanswered, nested });
+    let buried = |hold| shared_release(hold, end);
     let late = some_hold();
     assert_eq!(world.end(buried(late)).await.presence, Presence::Gone);
     for hold in holds {
@@ -279,10 +283,7 @@ async fn a_server_that_forgot_the_scripts_is_told_them_again() {
         let () = ask(&world, "SCRIPT FLUSH").await;
         assert_eq!(world.holders().await, [(hold.to_string(), 2)]);
         let () = ask(&world, "SCRIPT FLUSH").await;
-        let request = ReleaseRequest {
-            nested: true,
-            ..release_request(hold)
-        };
+        let request = release_request(hold, End::Full(NESTED));
         assert_eq!(world.end(request).await.presence, Presence::Present);
     }
 }

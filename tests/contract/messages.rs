@@ -4,14 +4,11 @@ use std::time::Duration;
 
 use super::{
     inbox::Inbox,
-    world::{
-        GRANT, MINUTE, World, acquire_request, entry_of, release_request, some_hold, some_waiter,
-        successor,
-    },
+    world::{GRANT, MINUTE, World, acquire_request, entry_of, some_hold, some_waiter, successor},
 };
 use crate::{
     base::{id::HoldId, key::LockKey},
-    store::{AcquireReply, AcquireRequest, Order, ReleaseRequest, StoreTime, Successor},
+    store::{AcquireReply, AcquireRequest, Order, StoreTime, Successor},
 };
 
 on_every_store!(
@@ -196,12 +193,8 @@ async fn a_head_that_takes_the_lock_itself_is_not_told(world: World) {
 async fn leaving_the_queue_sends_no_message(world: World) {
     let [(first, mut one), (second, mut other)] = two_waiters(&world, some_hold()).await;
     world.leave(first, one.id).await;
-    let next = ReleaseRequest {
-        inbox: other.id,
-        successor: Some(successor(some_hold(), TTL, entry_of(other.id))),
-        ..release_request(second)
-    };
-    world.end(next).await;
+    let next = successor(some_hold(), TTL, entry_of(other.id));
+    world.hand_over(second, next).await;
     assert_eq!(told(&world, &mut one).await, []);
     assert_eq!(told(&world, &mut other).await, []);
 }

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use super::world::{
-    GRANT, MINUTE, World, field_of, near, release_request, some_hold, some_waiter, successor,
+    FULL, GRANT, MINUTE, UNANSWERED, World, field_of, near, release_request, some_hold,
+    some_waiter, successor,
 };
-use crate::store::{AcquireReply, Order, Presence, ReleaseReply, ReleaseRequest, Seen, Successor};
+use crate::store::{AcquireReply, End, Order, Presence, ReleaseReply, Seen, Successor};
 
 on_every_store!(
     a_successor_has_the_lock_with_its_own_ttl,
@@ -112,7 +113,7 @@ async fn a_release_moves_the_lock_to_the_head_of_the_queue(world: World) {
     let (hold, (next, entry)) = (some_hold(), some_waiter());
     let token = world.take(hold, MINUTE).await;
     world.wait(next, TTL, entry).await;
-    let released = world.end(release_request(hold)).await;
+    let released = world.end(release_request(hold, FULL)).await;
     let (presence, successor) = (Presence::Present, None);
     assert_eq!(
         (released.presence, released.successor),
@@ -178,26 +179,22 @@ async fn a_release_that_finds_nothing_gives_its_successor_nothing(world: World) 
 
 async fn a_release_with_a_successor_buries_its_hold(world: World) {
     let (hold, (next, entry), (last, _)) = (some_hold(), some_waiter(), some_waiter());
-    let burying = |hold, next| ReleaseRequest {
-        inbox: entry.inbox,
-        tombstone: true,
-        successor: Some(successor(next, TTL, entry)),
-        ..release_request(hold)
+    let burying = |hold, next, entry| {
+        let next = successor(next, TTL, entry);
+        release_request(hold, End::HandTo(next, UNANSWERED))
     };
     world.take(hold, MINUTE).await;
-    assert_eq!(lease(world.end(burying(hold, next)).await), Some(TTL));
+    assert_eq!(
+        lease(world.end(burying(hold, next, entry)).await),
+        Some(TTL)
+    );
     assert_eq!(world.acquire(hold, MINUTE).await, AcquireReply::Ended);
     assert!(world.is_held(next, TTL).await);
     // The same for one that only waits: a late request for it takes no place.
     let holder = next;
     let (left, entry) = some_waiter();
     world.wait(left, TTL, entry).await;
-    let request = ReleaseRequest {
-        inbox: entry.inbox,
-        successor: Some(successor(last, TTL, entry)),
-        ..burying(left, last)
-    };
-    assert!(remaining(world.end(request).await).is_some());
+    assert!(remaining(world.end(burying(left, last, entry)).await).is_some());
     assert_eq!(world.queue(left, TTL, entry).await, AcquireReply::Ended);
     world.release(holder).await;
     assert!(world.is_held(last, GRANT).await);

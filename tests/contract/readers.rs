@@ -2,14 +2,17 @@
 
 use std::time::Duration;
 
-use super::world::{GRANT, MINUTE, World, near, release_request, some_hold, some_waiter};
+use super::world::{
+    FULL, GRANT, MINUTE, UNANSWERED, World, near, release_request, some_hold, some_waiter,
+};
 use crate::{
     base::{
         id::{FencingToken, HoldId, InboxId},
         mode::Mode,
     },
     store::{
-        AcquireReply, Downgrade, Keep, Presence, QueueEntry, ReleaseRequest, Share, ShareRequest,
+        AcquireReply, Downgrade, End, Keep, Presence, QueueEntry, ReleaseRequest, Share,
+        ShareRequest,
     },
 };
 
@@ -92,7 +95,7 @@ impl World {
     pub(super) async fn unshare(&self, hold: HoldId, inbox: InboxId) -> Presence {
         let request = ReleaseRequest {
             inbox,
-            ..shared_release(hold)
+            ..shared_release(hold, FULL)
         };
         self.end(request).await.presence
     }
@@ -125,10 +128,10 @@ fn token(reply: &AcquireReply) -> Option<FencingToken> {
     }
 }
 
-pub(super) fn shared_release(hold: HoldId) -> ReleaseRequest {
+pub(super) fn shared_release(hold: HoldId, end: End) -> ReleaseRequest {
     ReleaseRequest {
         mode: Mode::Shared,
-        ..release_request(hold)
+        ..release_request(hold, end)
     }
 }
 
@@ -199,10 +202,7 @@ async fn a_dead_reader_keeps_no_writer_out(world: World) {
 
 async fn a_reader_that_ended_is_not_let_in(world: World) {
     let [ended, other] = [some_hold(), some_hold()];
-    let request_of_end = ReleaseRequest {
-        tombstone: true,
-        ..shared_release(ended)
-    };
+    let request_of_end = shared_release(ended, End::Full(UNANSWERED));
     assert_eq!(world.end(request_of_end).await.presence, Presence::Gone);
     let alone = world.share_as(share_request(&[ended], TTL, None)).await;
     assert_eq!(alone, [AcquireReply::Ended]);

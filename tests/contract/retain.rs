@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use tokio::task::yield_now;
 
-use super::world::{MINUTE, World, acquire_request, entry_of, near, release_request, some_hold};
+use super::world::{
+    MINUTE, UNANSWERED, World, acquire_request, entry_of, near, release_request, some_hold,
+};
 use crate::{
     base::id::{HoldId, InboxId},
-    store::{AcquireReply, Presence, ReleaseReply, ReleaseRequest},
+    store::{AcquireReply, End, Leftovers, Presence, ReleaseReply},
 };
 
 on_every_store!(
@@ -21,17 +23,10 @@ on_every_store!(
     what_comes_late_finds_no_hold,
 );
 
-/// The end of a hold whose lock is held for so long at least.
-fn end_after(hold: HoldId, min_hold: Duration) -> ReleaseRequest {
-    ReleaseRequest {
-        min_hold: Some(min_hold),
-        ..release_request(hold)
-    }
-}
-
 impl World {
     async fn retain(&self, hold: HoldId, min_hold: Duration) -> Presence {
-        let ended = self.end(end_after(hold, min_hold)).await;
+        let end = End::Retain(min_hold, Leftovers::default());
+        let ended = self.end(release_request(hold, end)).await;
         assert_eq!(ended.successor, None);
         ended.presence
     }
@@ -89,10 +84,7 @@ async fn one_that_another_hold_has_is_left_alone(world: World) {
 async fn a_tombstone_refuses_an_acquire_that_comes_late(world: World) {
     let hold = some_hold();
     world.take(hold, 9 * MINUTE).await;
-    let request = ReleaseRequest {
-        tombstone: true,
-        ..end_after(hold, MINUTE)
-    };
+    let request = release_request(hold, End::Retain(MINUTE, UNANSWERED));
     let kept = ReleaseReply {
         presence: Presence::Present,
         successor: None,

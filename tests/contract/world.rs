@@ -13,9 +13,9 @@ use crate::{
         mode::Mode,
     },
     store::{
-        Acquire, AcquireReply, AcquireRequest, DepthChange, ForceRelease, HandoffMessage, Inspect,
-        MemoryStore, Order, Presence, QueueEntry, ReleaseReply, ReleaseRequest, Renew, Seen,
-        SeenHolder, SetDepth, Snapshot, Store, Successor, Verb,
+        Acquire, AcquireReply, AcquireRequest, DepthChange, End, ForceRelease, HandoffMessage,
+        Inspect, Leftovers, MemoryStore, Order, Presence, QueueEntry, ReleaseReply, ReleaseRequest,
+        Renew, Seen, SeenHolder, SetDepth, Snapshot, Store, Successor, Verb,
     },
 };
 
@@ -83,17 +83,35 @@ pub(crate) fn successor(hold: HoldId, ttl: Duration, entry: QueueEntry) -> Succe
     }
 }
 
-/// A release by a process that has no place in any line, of a hold that was never nested, with no successor.
-pub(crate) fn release_request(hold: HoldId) -> ReleaseRequest {
+/// The end of a hold of which no more than a place can be left.
+pub(crate) const FULL: End = End::Full(Leftovers {
+    unanswered: false,
+    nested: false,
+});
+
+/// What is left of a hold with an acquire that may still arrive.
+pub(crate) const UNANSWERED: Leftovers = Leftovers {
+    unanswered: true,
+    nested: false,
+};
+
+/// What is left of a hold whose depth has changed.
+pub(crate) const NESTED: Leftovers = Leftovers {
+    unanswered: false,
+    nested: true,
+};
+
+/// A release by the process of the successor, or by one that has no place in any line.
+pub(crate) fn release_request(hold: HoldId, end: End) -> ReleaseRequest {
+    let inbox = match end {
+        End::HandTo(successor, _) => successor.entry.inbox,
+        _ => InboxId::new(),
+    };
     ReleaseRequest {
         hold,
         mode: Mode::Exclusive,
-        inbox: InboxId::new(),
-        tombstone: false,
-        nested: false,
-        placeless: false,
-        successor: None,
-        min_hold: None,
+        inbox,
+        end,
     }
 }
 
@@ -230,16 +248,12 @@ impl World {
 
     /// A release after which no acquire of the hold can still be on its way.
     pub(crate) async fn release(&self, hold: HoldId) -> Presence {
-        self.end(release_request(hold)).await.presence
+        self.end(release_request(hold, FULL)).await.presence
     }
 
     /// A release after which an acquire of the hold may still arrive.
     pub(crate) async fn bury(&self, hold: HoldId) -> Presence {
-        let tombstone = true;
-        let request = ReleaseRequest {
-            tombstone,
-            ..release_request(hold)
-        };
+        let request = release_request(hold, End::Full(UNANSWERED));
         self.end(request).await.presence
     }
 
@@ -247,19 +261,15 @@ impl World {
     pub(crate) async fn leave(&self, hold: HoldId, inbox: InboxId) -> Presence {
         let request = ReleaseRequest {
             inbox,
-            ..release_request(hold)
+            ..release_request(hold, FULL)
         };
         self.end(request).await.presence
     }
 
     /// A release that names who is to have the lock next.
     pub(crate) async fn hand_over(&self, hold: HoldId, successor: Successor) -> ReleaseReply {
-        let request = ReleaseRequest {
-            inbox: successor.entry.inbox,
-            successor: Some(successor),
-            ..release_request(hold)
-        };
-        self.end(request).await
+        let end = End::HandTo(successor, Leftovers::default());
+        self.end(release_request(hold, end)).await
     }
 
     pub(crate) async fn end(&self, request: ReleaseRequest) -> ReleaseReply {

@@ -12,7 +12,7 @@ use crate::{
         key::LockKey,
     },
     store::{
-        Acquire, AcquireAll, AcquireRequest, DepthChange, Downgrade, HoldOf, Keep, QueueEntry,
+        Acquire, AcquireAll, AcquireRequest, DepthChange, Downgrade, End, HoldOf, Keep, QueueEntry,
         ReleaseRequest, Renew, SetDepth, Share, ShareRequest, Store, StoreTime, Successor,
         contract::world::some_hold,
     },
@@ -131,20 +131,22 @@ impl Names {
                 hold,
                 mode,
                 inbox,
-                tombstone,
-                nested,
-                placeless,
+                leftovers,
                 next,
             } => {
+                let end = match (next, leftovers) {
+                    (Some(next), leftovers) => {
+                        let next = self.successor(inbox, next);
+                        End::HandTo(next, leftovers.unwrap_or_default())
+                    }
+                    (None, Some(leftovers)) => End::Full(leftovers),
+                    (None, None) => End::Short,
+                };
                 let request = ReleaseRequest {
                     hold: self.holds[hold],
                     mode,
                     inbox: self.inboxes[inbox],
-                    tombstone,
-                    nested,
-                    placeless,
-                    successor: next.map(|next| self.successor(inbox, next)),
-                    min_hold: None,
+                    end,
                 };
                 store.release(&key, request).await.map(Reply::Released)
             }

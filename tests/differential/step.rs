@@ -6,7 +6,10 @@ use proptest::{prelude::*, sample::Index};
 
 use crate::{
     base::mode::Mode,
-    store::{Order, contract::world::MINUTE},
+    store::{
+        Leftovers, Order,
+        contract::world::{MINUTE, NESTED},
+    },
 };
 
 /// How many of each there are; a request gives one by its number.
@@ -63,9 +66,8 @@ pub(super) enum Request {
         hold: usize,
         mode: Mode,
         inbox: usize,
-        tombstone: bool,
-        nested: bool,
-        placeless: bool,
+        /// `None` for a short end, if there is no successor.
+        leftovers: Option<Leftovers>,
         next: Option<Next>,
     },
     /// Requests for several keys begin with the key of the step.
@@ -135,7 +137,7 @@ pub(super) struct Next {
 impl Request {
     pub(super) fn of_each_kind() -> [Self; 16] {
         let (hold, inbox, ttl, mode) = (0, 0, MINUTE, Mode::Shared);
-        let (tombstone, next, waits) = (false, None, None);
+        let (next, waits) = (None, None);
         let is_preferred = false;
         let wish = Wish {
             hold,
@@ -154,9 +156,7 @@ impl Request {
             hold,
             mode,
             inbox,
-            tombstone,
-            nested: true,
-            placeless: false,
+            leftovers: Some(NESTED),
             next,
         };
         let (life, by, is_late) = (ttl, 0, true);
@@ -220,8 +220,10 @@ fn any_step() -> impl Strategy<Value = Step> {
 
 fn any_request() -> impl Strategy<Value = Request> {
     let change = (1..5u32, 1..13u64, any_span(), any::<bool>());
-    let marks = any::<[bool; 3]>();
-    let release = (0..HOLDS, 0..INBOXES, marks, any_next());
+    let leftovers =
+        any::<[bool; 2]>().prop_map(|[unanswered, nested]| Leftovers { unanswered, nested });
+    let leftovers = prop::option::of(leftovers);
+    let release = (0..HOLDS, 0..INBOXES, leftovers, any_next());
     let holds = || [0..HOLDS, 0..HOLDS];
     prop_oneof![
         4 => any_acquire(),
@@ -245,15 +247,13 @@ fn any_request() -> impl Strategy<Value = Request> {
         2 => any_wish().prop_map(|wish| Request::AcquireAll { wish }),
         1 => (holds(), any_span()).prop_map(|(holds, ttl)| Request::RenewAll { holds, ttl }),
         1 => holds().prop_map(|holds| Request::ReleaseAll { holds }),
-        4 => release.prop_map(|(hold, inbox, [tombstone, nested, placeless], next)| {
+        4 => release.prop_map(|(hold, inbox, leftovers, next)| {
             let mode = mode_of(hold);
             Request::Release {
                 hold,
                 mode,
                 inbox,
-                tombstone,
-                nested,
-                placeless,
+                leftovers,
                 next: next.filter(|_| mode == Mode::Exclusive),
             }
         }),

@@ -8,7 +8,7 @@ use super::{
     config::{Config, ticks},
     hold::{Hold, Holds},
     machine::{self, left, now, span},
-    message::{Acquired, Marks, Message, Request, Successor, Verb},
+    message::{Acquired, End, Message, Request, Successor, Verb},
     mutation::Mutation,
     process::{Stage, Tenure, Won},
     state::State,
@@ -20,7 +20,7 @@ use crate::{
         step::{Release, Reply, unanswered},
         wish::{Ask, Wish},
     },
-    store::{self, Order},
+    store::{self, Leftovers, Order},
 };
 
 /// The processes at work. A mutation is looked up where its rule stands, or where it can be evaded.
@@ -112,30 +112,33 @@ impl Client<'_> {
         for request in self.state.requests.iter_mut().filter(others) {
             request.awaited &= matches!(request.verb, Verb::Acquire | Verb::Share { .. });
         }
-        let successor = successor.map(|successor| Successor {
-            hold: machine::hold(successor.hold),
-            pass: successor.order == Order::QueueFirst,
-        });
-        let marks = Marks {
-            tombstone: release.tombstone,
-            nested: release.nested,
+        let end = match release.end(successor, now()) {
+            store::End::HandTo(successor, leftovers) => {
+                let successor = Successor {
+                    hold: machine::hold(successor.hold),
+                    pass: successor.order == Order::QueueFirst,
+                };
+                End::HandTo(successor, leftovers)
+            }
+            store::End::Short => End::Short,
+            store::End::Full(leftovers) | store::End::Retain(_, leftovers) => End::Full(leftovers),
         };
-        // As `Requests::release` has it, and `ReleaseRequest::is_short`.
-        let placeless = release.open && now() < release.deadline;
-        let is_short = placeless && successor.is_none() && marks == Marks::default();
-        let marks = (!is_short && !self.is_always_short(successor)).then_some(marks);
+        let end = self.shortened(end);
         self.send(
             hold,
             match release.mode {
-                Mode::Shared => Verb::Unshare { marks },
-                _ => Verb::Release { marks, successor },
+                Mode::Shared => Verb::Unshare { end },
+                _ => Verb::Release { end },
             },
         );
     }
 
-    /// Whether every release without a successor is short.
-    fn is_always_short(&self, successor: Option<Successor>) -> bool {
-        self.breaks(Mutation::ShortReleaseAlways) && successor.is_none()
+    /// Every release without a successor is short.
+    fn shortened(&self, end: End) -> End {
+        match end {
+            End::Full(_) if self.breaks(Mutation::ShortReleaseAlways) => End::Short,
+            _ => end,
+        }
     }
 
     // ---- callers ----
@@ -216,7 +219,7 @@ impl Client<'_> {
         let release = Release {
             hold: machine::id(hold),
             mode,
-            tombstone: won.unanswered,
+            unanswered: won.unanswered,
             nested,
             open,
             deadline: now() + span(won.left),
@@ -290,18 +293,13 @@ impl Client<'_> {
     }
 
     /// No answer came: the release is sent again, and names the same successor.
-    pub(crate) fn release_again(
-        &mut self,
-        hold: Hold,
-        marks: Option<Marks>,
-        successor: Option<Successor>,
-    ) {
+    pub(crate) fn release_again(&mut self, hold: Hold, end: End) {
         let renames = self.breaks(Mutation::SuccessorIsReplaced);
-        let full = marks.unwrap_or_default();
-        let Some(named) = successor.filter(|_| renames) else {
-            let marks = (!self.is_always_short(successor)).then_some(full);
-            return self.send(hold, Verb::Release { marks, successor });
+        let Some(named) = end.successor().filter(|_| renames) else {
+            let end = self.shortened(end.repeated());
+            return self.send(hold, Verb::Release { end });
         };
+        let Leftovers { unanswered, nested } = end.leftovers();
         self.state.process_mut(hold.process).queue.flight = None;
         let stage = self.state.stage_mut(named.hold);
         if *stage == Stage::Leaving {
@@ -310,9 +308,9 @@ impl Client<'_> {
         let won = Won {
             token: 0,
             left: 0,
-            unanswered: full.tombstone,
+            unanswered,
         };
-        self.release(hold, Mode::Exclusive, won, full.nested, false);
+        self.release(hold, Mode::Exclusive, won, nested, false);
     }
 }
 

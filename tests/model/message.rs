@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::hold::{Hold, Holds, Token};
+use crate::store::Leftovers;
 
 /// A request, or its answer on the way back.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -29,9 +30,9 @@ pub(crate) enum Verb {
     Downgrade {
         ttl: u8,
     },
-    /// The end of a hold that shares the lock; with the marks as below.
+    /// The end of a hold that shares the lock.
     Unshare {
-        marks: Option<Marks>,
+        end: End,
     },
     Depth {
         target: u8,
@@ -42,17 +43,40 @@ pub(crate) enum Verb {
         ttl: u8,
     },
     Release {
-        /// None of them where nothing but the field can be there of the hold: the short form.
-        marks: Option<Marks>,
-        successor: Option<Successor>,
+        end: End,
     },
 }
 
-/// What else there may be of a hold, besides a place in the line.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Marks {
-    pub(crate) tombstone: bool,
-    pub(crate) nested: bool,
+/// How a hold ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum End {
+    Short,
+    Full(Leftovers),
+    HandTo(Successor, Leftovers),
+}
+
+impl End {
+    pub(crate) fn leftovers(self) -> Leftovers {
+        match self {
+            Self::Short => Leftovers::default(),
+            Self::Full(leftovers) | Self::HandTo(_, leftovers) => leftovers,
+        }
+    }
+
+    pub(crate) fn successor(self) -> Option<Successor> {
+        match self {
+            Self::HandTo(successor, _) => Some(successor),
+            Self::Short | Self::Full(_) => None,
+        }
+    }
+
+    /// What is sent once the first attempt has no answer.
+    pub(crate) fn repeated(self) -> Self {
+        match self {
+            Self::Short => Self::Full(Leftovers::default()),
+            end => end,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

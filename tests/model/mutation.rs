@@ -41,7 +41,7 @@ pub(crate) enum Mutation {
     MovesByTheClock,
     /// The number of the last depth change remains when its hold is released.
     NumberStays,
-    /// A release names neither marks nor its inbox, also when it is repeated or the lock is lost.
+    /// A release without a successor is short, also when it is repeated or the lock is lost.
     ShortReleaseAlways,
     /// Readers renew the lock, and not their own leases.
     ReadersRenewPlainly,

@@ -50,8 +50,8 @@ impl Client<'_> {
                 self.answered(hold.process, age, Reply::Share(replies));
             }
             (Verb::Unshare { .. }, Some(_)) => self.released(hold, age, None, None),
-            (Verb::Release { successor, .. }, Some(Answer::Released(acquired))) => {
-                self.released(hold, age, successor, acquired);
+            (Verb::Release { end }, Some(Answer::Released(acquired))) => {
+                self.released(hold, age, end.successor(), acquired);
             }
             (Verb::Renew { ttl } | Verb::Keep { ttl }, Some(Answer::Present(present))) => {
                 self.renewed(hold, age, ttl, present);
@@ -74,11 +74,11 @@ impl Client<'_> {
         });
         match verb {
             Verb::Acquire | Verb::Share { .. } => self.unanswered(hold),
-            Verb::Unshare { marks } => {
-                let marks = Some(marks.unwrap_or_default());
-                self.send(hold, Verb::Unshare { marks });
+            Verb::Unshare { end } => {
+                let end = end.repeated();
+                self.send(hold, Verb::Unshare { end });
             }
-            Verb::Release { marks, successor } => self.release_again(hold, marks, successor),
+            Verb::Release { end } => self.release_again(hold, end),
             Verb::Renew { .. }
             | Verb::Keep { .. }
             | Verb::Downgrade { .. }

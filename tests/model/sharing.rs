@@ -3,7 +3,7 @@
 use super::{
     config::ticks,
     hold::{Hold, Holds, Token},
-    message::{Answer, Marks},
+    message::{Answer, End},
     mutation::Mutation,
     state::{Member, Place, Want},
     store::Script,
@@ -95,7 +95,7 @@ impl Script<'_> {
         true
     }
 
-    pub(super) fn unshare(&mut self, hold: Hold, marks: Option<Marks>) -> bool {
+    pub(super) fn unshare(&mut self, hold: Hold, end: End) -> bool {
         let frees = self.breaks(Mutation::LeaverFreesTheLock);
         let lock = &mut self.state.store.lock;
         let stored = lock
@@ -107,13 +107,8 @@ impl Script<'_> {
         }
         lock.take_if(|lock| lock.members.is_empty() || frees && stored.is_some());
         self.state.ledger.lapsed &= stored.is_none();
-        if marks.is_some_and(|marks| marks.tombstone) && !self.breaks(Mutation::NoTombstone) {
-            self.state.store.gone.push(hold);
-        }
-        if marks.is_some_and(|marks| marks.nested) && !self.breaks(Mutation::NumberStays) {
-            self.state.store.seqs.retain(|(of, _)| *of != hold);
-        }
-        if stored.is_none() && marks.is_some() {
+        self.clear(hold, end);
+        if stored.is_none() && end != End::Short {
             let mut places = self.state.store.queue.iter_mut();
             if let Some(place) = places.find(|place| place.holds.has(hold)) {
                 place.holds = place.holds.without(hold);

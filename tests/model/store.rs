@@ -3,10 +3,11 @@
 use super::{
     config::{Config, ticks},
     hold::{Hold, Holds, Token},
-    message::{Acquired, Answer, Marks, Message, Request, Successor, Verb},
+    message::{Acquired, Answer, End, Message, Request, Successor, Verb},
     mutation::Mutation,
     state::{Lock, Member, Place, State, Want},
 };
+use crate::store::Leftovers;
 
 /// A script at work. A mutation is looked up where its rule stands.
 pub(crate) struct Script<'s> {
@@ -23,16 +24,14 @@ pub(crate) fn execute(config: &Config, state: &mut State, request: &Request) -> 
         Verb::Share { holds, limit } => script.share(holds, limit, request.age),
         Verb::Keep { ttl } => Answer::Present(script.keep(hold, ttl)),
         Verb::Downgrade { ttl } => Answer::Present(script.downgrade(hold, ttl)),
-        Verb::Unshare { marks } => Answer::Present(script.unshare(hold, marks)),
+        Verb::Unshare { end } => Answer::Present(script.unshare(hold, end)),
         Verb::Depth {
             target,
             seq,
             lengthen,
         } => Answer::Present(script.depth(hold, target, seq, lengthen)),
         Verb::Renew { ttl } => Answer::Present(script.renew(hold, ttl)),
-        Verb::Release { marks, successor } => {
-            Answer::Released(script.release(hold, marks, successor, request.age))
-        }
+        Verb::Release { end } => Answer::Released(script.release(hold, end, request.age)),
     }
 }
 
@@ -140,25 +139,15 @@ impl Script<'_> {
 
     // release.lua
 
-    fn release(
-        &mut self,
-        hold: Hold,
-        marks: Option<Marks>,
-        successor: Option<Successor>,
-        outward: u8,
-    ) -> Option<Acquired> {
+    fn release(&mut self, hold: Hold, end: End, outward: u8) -> Option<Acquired> {
         let any = self.breaks(Mutation::ReleaseOfAny);
         let lock = &mut self.state.store.lock;
         let stored = lock.take_if(|lock| lock.member(hold).is_some() || any);
         let stored = stored.map(|lock| lock.token);
         let released = stored.is_some();
         self.state.ledger.lapsed &= !released;
-        if marks.is_some_and(|marks| marks.tombstone) && !self.breaks(Mutation::NoTombstone) {
-            self.state.store.gone.push(hold);
-        }
-        if marks.is_some_and(|marks| marks.nested) && !self.breaks(Mutation::NumberStays) {
-            self.state.store.seqs.retain(|(of, _)| *of != hold);
-        }
+        self.clear(hold, end);
+        let successor = end.successor();
         let waited = !self.state.store.queue.is_empty();
         if released {
             // The lock moves: to the successor, or to the process that has waited longest.
@@ -190,8 +179,10 @@ impl Script<'_> {
         if self.breaks(Mutation::ToldTooEarly) {
             self.tell_head();
         }
-        // The short form names no inbox.
-        marks?;
+        if end == End::Short {
+            // It names no inbox.
+            return None;
+        }
         // It may have waited only: its place in the line goes to the successor.
         let mut places = self.state.store.queue.iter();
         if !places.any(|place| place.holds == Holds::one(hold)) {
@@ -209,6 +200,17 @@ impl Script<'_> {
         };
         self.stand(Holds::one(successor.hold), Want::Alone);
         Some(Acquired::Busy { outward })
+    }
+
+    /// Removes what is left of a hold, or leaves its tombstone.
+    pub(super) fn clear(&mut self, hold: Hold, end: End) {
+        let Leftovers { unanswered, nested } = end.leftovers();
+        if unanswered && !self.breaks(Mutation::NoTombstone) {
+            self.state.store.gone.push(hold);
+        }
+        if nested && !self.breaks(Mutation::NumberStays) {
+            self.state.store.seqs.retain(|(of, _)| *of != hold);
+        }
     }
 
     // parts/line.lua

@@ -125,7 +125,7 @@ fn relevant_age(request: &Request) -> u8 {
         Verb::Acquire | Verb::Share { .. } => ticks::TTL,
         Verb::Unshare { .. } => 0,
         Verb::Keep { ttl } | Verb::Downgrade { ttl } => ttl,
-        Verb::Release { successor, .. } => successor.map_or(0, |_| ticks::TTL),
+        Verb::Release { end } => end.successor().map_or(0, |_| ticks::TTL),
         Verb::Renew { ttl } => ttl,
         Verb::Depth { lengthen, .. } => u8::from(lengthen) * ticks::LONG_TTL,
     }

@@ -11,9 +11,10 @@ use crate::{
         mode::Mode,
     },
     store::{
-        Acquire, AcquireAll, AcquireAllReply, AcquireReply, AcquireRequest, ForceRelease, Inspect,
-        Order, Presence, QueueEntry, Release, ReleaseAll, ReleaseReply, ReleaseRequest, Renew,
-        RenewAll, Retain, Seen, Snapshot, Successor, Verb, redis::Unexpected,
+        Acquire, AcquireAll, AcquireAllReply, AcquireReply, AcquireRequest, End, ForceRelease,
+        Inspect, Leftovers, Order, Presence, QueueEntry, Release, ReleaseAll, ReleaseReply,
+        ReleaseRequest, Renew, RenewAll, Retain, Seen, Snapshot, Successor, Verb,
+        redis::Unexpected,
     },
 };
 
@@ -33,27 +34,27 @@ fn of_several(count: usize) -> Vec<(LockKey, HoldId)> {
 
 fn release(ttl: Option<Duration>) -> ReleaseRequest {
     let inbox = InboxId::new();
-    let successor = |ttl| Successor {
-        hold: hold(),
-        ttl,
-        entry: QueueEntry {
-            inbox,
-            grant: ttl,
-            life: ttl,
-            tells: false,
-            is_preferred: false,
-        },
-        order: Order::QueueFirst,
+    let hand_to = |ttl| {
+        let successor = Successor {
+            hold: hold(),
+            ttl,
+            entry: QueueEntry {
+                inbox,
+                grant: ttl,
+                life: ttl,
+                tells: false,
+                is_preferred: false,
+            },
+            order: Order::QueueFirst,
+        };
+        End::HandTo(successor, Leftovers::default())
     };
+    let end = ttl.map_or(End::Short, hand_to);
     ReleaseRequest {
         hold: hold(),
         mode: Mode::Exclusive,
         inbox,
-        tombstone: false,
-        nested: false,
-        placeless: false,
-        successor: ttl.map(successor),
-        min_hold: None,
+        end,
     }
 }
 
@@ -75,10 +76,10 @@ pub(super) fn released(reply: Value, ttl: Option<Duration>) -> Read<ReleaseReply
 }
 
 pub(super) fn flag(reply: Value) -> Read<bool> {
+    let (key, request) = (key(), release(None));
     let retain = Retain {
-        key: key(),
-        request: release(None),
         min_hold: Duration::ZERO,
+        release: Release { key, request },
     };
     retain.read(reply)
 }

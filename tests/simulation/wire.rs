@@ -71,10 +71,11 @@ impl Wire {
             self.ledger.downgraded(key.as_str(), *hold);
         } else if let Some((Release { key, request }, reply)) = both(request, reply) {
             self.ledger.released(key.as_str(), request.hold);
-            if let (Some(successor), Some(reply)) = (request.successor, &reply.successor) {
+            if let (Some(successor), Some(reply)) = (request.end.successor(), &reply.successor) {
                 given(key, successor.hold, reply);
             }
-        } else if let Some((Retain { key, request, .. }, true)) = both(request, reply) {
+        } else if let Some((Retain { release, .. }, true)) = both(request, reply) {
+            let Release { key, request } = release;
             self.ledger.released(key.as_str(), request.hold);
         } else if let Some((Unshare { key, request }, _)) = both(request, reply) {
             self.ledger.released(key.as_str(), request.hold);

@@ -1,8 +1,8 @@
 //! Ends a hold.
 
-use std::time::Duration;
+use std::{io::Write, time::Duration};
 
-use redis::Value;
+use redis::{RedisWrite, ToRedisArgs, Value};
 use tokio::time::Instant;
 
 use super::{
@@ -30,7 +30,7 @@ use crate::{
     },
 };
 
-/// The end of a hold.
+/// The request that ends a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ReleaseRequest {
     pub(crate) hold: HoldId,
@@ -38,56 +38,91 @@ pub(crate) struct ReleaseRequest {
     pub(crate) mode: Mode,
     /// The inbox of the process whose hold it is.
     pub(crate) inbox: InboxId,
-    /// Whether an acquire of the hold is unanswered, so that it has to be rejected if it arrives after this.
-    pub(crate) tombstone: bool,
-    /// Whether its depth may have changed.
-    pub(crate) nested: bool,
-    /// Whether no place of the process in the line can be meant for this hold.
-    pub(crate) placeless: bool,
-    /// Only of an exclusive hold.
-    pub(crate) successor: Option<Successor>,
-    /// How long the lock is held at least, counted from its token: until then it stands, and no hold follows. Only of an
-    /// exclusive hold.
-    pub(crate) min_hold: Option<Duration>,
+    pub(crate) end: End,
 }
 
 impl ReleaseRequest {
-    /// Whether nothing but its field can be there of the hold, and none follows it.
-    pub(crate) fn is_short(&self) -> bool {
-        self.placeless
-            && !self.tombstone
-            && !self.nested
-            && self.successor.is_none()
-            && self.min_hold.is_none()
-    }
-
-    fn marks(&self) -> &'static str {
-        match (self.tombstone, self.nested) {
-            (true, true) => "xd",
-            (true, false) => "x",
-            (false, true) => "d",
-            (false, false) => "",
+    /// Appends the arguments that the releases of both modes have.
+    pub(super) fn append_to(&self, call: Call) -> Call {
+        let call = call.arg(Field(self.hold)).arg(self.end);
+        match self.end {
+            End::Short => call,
+            _ => call.arg(self.inbox.as_bytes()),
         }
     }
 
-    /// Does in memory what the marks ask for.
-    pub(super) fn apply_marks(&self, line: &mut Line, now: Instant) {
-        if self.tombstone {
+    /// Removes in memory what is left of the hold, or leaves its tombstone.
+    pub(super) fn clear(&self, line: &mut Line, now: Instant) {
+        let Leftovers { unanswered, nested } = self.end.leftovers();
+        if unanswered {
             line.bury(now, self.hold);
         }
-        if self.nested {
+        if nested {
             line.forget_changes(self.hold);
         }
     }
+}
 
-    /// Appends the arguments that the releases of both modes have.
-    pub(super) fn append_to(&self, call: Call) -> Call {
-        let call = call.arg(Field(self.hold));
-        if self.is_short() {
-            return call;
+/// How a hold ends. The lock of a shared hold is neither handed on nor retained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Only the field of the hold can be in the store. The lock goes to the process that has waited longest.
+    Short,
+    /// A place in the queue may be left as well. The lock goes to the process that has waited longest.
+    Full(Leftovers),
+    /// The lock, or the place in the queue, goes to another hold of the process.
+    HandTo(Successor, Leftovers),
+    /// The lock stays held until so long after its token. If that time is over, the end is `Full`.
+    Retain(Duration, Leftovers),
+}
+
+impl End {
+    pub(super) fn leftovers(self) -> Leftovers {
+        match self {
+            Self::Short => Leftovers::default(),
+            Self::Full(leftovers) | Self::HandTo(_, leftovers) | Self::Retain(_, leftovers) => {
+                leftovers
+            }
         }
-        call.arg(self.marks()).arg(self.inbox.as_bytes())
     }
+
+    pub(crate) fn successor(self) -> Option<Successor> {
+        match self {
+            Self::HandTo(successor, _) => Some(successor),
+            Self::Short | Self::Full(_) | Self::Retain(..) => None,
+        }
+    }
+}
+
+/// The word for the end, and those for what is left of the hold. The short end has no word, so that it costs no argument.
+impl ToRedisArgs for End {
+    fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
+        let name = match self {
+            Self::Short => return,
+            Self::HandTo(..) => "hand",
+            Self::Full(_) | Self::Retain(..) => "full",
+        };
+        let Leftovers { unanswered, nested } = self.leftovers();
+        let words = [
+            (true, name),
+            (unanswered, " unanswered"),
+            (nested, " nested"),
+        ];
+        let mut out = out.writer_for_next_arg();
+        for (_, word) in words.iter().filter(|(is_said, _)| *is_said) {
+            // Into memory it cannot fail.
+            let _ = out.write_all(word.as_bytes());
+        }
+    }
+}
+
+/// What else there is or may be of a hold that ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Leftovers {
+    /// Whether an acquire of the hold is unanswered. It may still arrive, and is then refused because of a tombstone.
+    pub(crate) unanswered: bool,
+    /// Whether the depth of the hold may have changed. The number of its last change is removed.
+    pub(crate) nested: bool,
 }
 
 /// The hold of the same process that is to have the lock next.
@@ -142,7 +177,7 @@ impl Verb for Release {
 
     fn call(&self) -> Call {
         let call = self.request.append_to(Self::lua().on_lock(&self.key));
-        let Some(successor) = self.request.successor else {
+        let Some(successor) = self.request.end.successor() else {
             return call;
         };
         let Successor {
@@ -184,7 +219,7 @@ impl Verb for Release {
         let released = match &reply {
             Value::Int(presence @ 0..=1) => parse(&[*presence]),
             Value::Int(token) => {
-                let ttl = self.request.successor.map(|successor| successor.ttl);
+                let ttl = self.request.end.successor().map(|successor| successor.ttl);
                 let taken = ttl.and_then(|ttl| AcquireReply::taken(*token, ttl));
                 taken.map(|taken| ReleaseReply {
                     presence: Presence::Present,
@@ -199,21 +234,18 @@ impl Verb for Release {
     fn apply(self, state: &mut State, now: Instant) -> ReleaseReply {
         let key = &self.key;
         let ReleaseRequest {
-            hold,
-            inbox,
-            tombstone,
-            nested,
-            successor,
-            ..
+            hold, inbox, end, ..
         } = self.request;
+        let successor = end.successor();
         let token = state.held(key, hold, now).map(|lock| lock.token);
         if token.is_some() {
             state.free(key);
         }
         // What the short way of the script does not see to.
-        let is_general = tombstone || nested || state.line(key, now, |line| line.stands());
-        state.line(key, now, |line| self.request.apply_marks(line, now));
-        let inbox = (!self.request.is_short()).then_some(inbox);
+        let has_leftovers = end.leftovers() != Leftovers::default();
+        let is_general = has_leftovers || state.line(key, now, |line| line.stands());
+        state.line(key, now, |line| self.request.clear(line, now));
+        let inbox = (end != End::Short).then_some(inbox);
         match token {
             Some(token) => ReleaseReply {
                 presence: Presence::Present,
@@ -313,9 +345,9 @@ fn enter_queue(state: &mut State, key: &LockKey, successor: Successor, now: Inst
 /// time is over already, or if the hold is not in the lock.
 #[derive(Clone, Debug)]
 pub(crate) struct Retain {
-    pub(crate) key: LockKey,
-    pub(crate) request: ReleaseRequest,
     pub(crate) min_hold: Duration,
+    /// The release that follows if the time is over.
+    pub(crate) release: Release,
 }
 
 impl Verb for Retain {
@@ -326,22 +358,11 @@ impl Verb for Retain {
     }
 
     fn call(&self) -> Call {
-        let Self {
-            key,
-            request,
-            min_hold,
-        } = self;
-        let call = Self::lua().on_lock(key).arg(Field(request.hold));
-        let call = call.arg(request.hold.kept()).millis(*min_hold);
-        // Where it is repeated later: the successor may have come and gone.
-        let alone = Release {
-            key: key.clone(),
-            request: ReleaseRequest {
-                successor: None,
-                ..*request
-            },
-        };
-        call.arg(request.marks()).or(alone.call())
+        let Self { min_hold, release } = self;
+        let ReleaseRequest { hold, end, .. } = release.request;
+        let call = Self::lua().on_lock(&release.key).arg(Field(hold)).arg(end);
+        let call = call.arg(hold.kept()).millis(*min_hold);
+        call.or(release.call())
     }
 
     fn read(&self, reply: Value) -> Result<bool, Unexpected> {
@@ -349,24 +370,20 @@ impl Verb for Retain {
     }
 
     fn apply(self, state: &mut State, now: Instant) -> bool {
-        let Self {
-            key,
-            request,
-            min_hold,
-        } = self;
+        let Release { key, request } = &self.release;
         let time = state.time(now);
-        let lock = state.live_lock(&key, now);
+        let lock = state.live_lock(key, now);
         let Some(lock) = lock.filter(|lock| lock.names(request.hold)) else {
             return false;
         };
         let token = StoreTime { micros: lock.token };
         let held_for = time.since(token).unwrap_or_default();
-        let left = min_hold.saturating_sub(held_for);
+        let left = self.min_hold.saturating_sub(held_for);
         if left.is_zero() {
             return false;
         }
         lock.retain_until(request.hold, now + left);
-        state.line(&key, now, |line| request.apply_marks(line, now));
+        state.line(key, now, |line| request.clear(line, now));
         true
     }
 }

@@ -5,7 +5,12 @@ use std::time::Duration;
 use redis::Value;
 use tokio::time::Instant;
 
-use super::{Verb, acquire::AcquireReply, release::ReleaseRequest, renew::Presence};
+use super::{
+    Verb,
+    acquire::AcquireReply,
+    release::{End, ReleaseRequest},
+    renew::Presence,
+};
 use crate::{
     base::{
         id::{FencingToken, HoldId},
@@ -203,12 +208,14 @@ impl Verb for Unshare {
 
     fn apply(self, state: &mut State, now: Instant) -> Presence {
         let key = &self.key;
-        let ReleaseRequest { hold, inbox, .. } = self.request;
+        let ReleaseRequest {
+            hold, inbox, end, ..
+        } = self.request;
         let token = state.take_out(key, hold, now);
         state.line(key, now, |line| {
             line.forget_reader(hold);
-            self.request.apply_marks(line, now);
-            if token.is_none() && !self.request.is_short() {
+            self.request.clear(line, now);
+            if token.is_none() && end != End::Short {
                 line.depart(inbox, hold);
             }
         });

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::{
     super::world::{
-        GRANT, MINUTE, World, acquire_request, field_of, release_request, some_hold, some_waiter,
-        successor,
+        FULL, GRANT, MINUTE, UNANSWERED, World, acquire_request, field_of, release_request,
+        some_hold, some_waiter, successor,
     },
     WRITES, ask,
 };
@@ -16,8 +16,8 @@ use crate::{
         id::HoldId,
     },
     store::{
-        Acquire, AcquireRequest, ForceRelease, Order, Presence, QueueEntry, ReleaseRequest, Seen,
-        Successor,
+        Acquire, AcquireRequest, End, ForceRelease, Leftovers, Order, Presence, QueueEntry,
+        ReleaseRequest, Seen, Successor,
     },
 };
 
@@ -50,11 +50,10 @@ impl Queue {
         }
     }
 
-    fn release_request(&self, successor: Option<Successor>) -> ReleaseRequest {
+    fn release_request(&self, end: End) -> ReleaseRequest {
         ReleaseRequest {
             inbox: self.next.1.inbox,
-            successor,
-            ..release_request(self.holder)
+            ..release_request(self.holder, end)
         }
     }
 
@@ -87,7 +86,10 @@ async fn step(world: &World, queue: &Queue, step: &str) -> Result<(), StoreError
     let next = successor(hold, TTL, entry);
     match step {
         "hand over" => store
-            .release(key, queue.release_request(Some(next)))
+            .release(
+                key,
+                queue.release_request(End::HandTo(next, Leftovers::default())),
+            )
             .await
             .map(drop),
         "queue first" => {
@@ -96,26 +98,22 @@ async fn step(world: &World, queue: &Queue, step: &str) -> Result<(), StoreError
                 ..next
             };
             store
-                .release(key, queue.release_request(Some(next)))
+                .release(
+                    key,
+                    queue.release_request(End::HandTo(next, Leftovers::default())),
+                )
                 .await
                 .map(drop)
         }
         "release" => store
-            .release(key, queue.release_request(None))
+            .release(key, queue.release_request(FULL))
             .await
             .map(drop),
         "force" => queue.force(world).await.map(drop),
         "leave" => {
-            let (hold, QueueEntry { inbox, .. }) = queue.head;
-            let next = Successor {
-                entry: queue.head.1,
-                ..next
-            };
-            let request = ReleaseRequest {
-                inbox,
-                successor: Some(next),
-                ..release_request(hold)
-            };
+            let (hold, entry) = queue.head;
+            let next = Successor { entry, ..next };
+            let request = release_request(hold, End::HandTo(next, Leftovers::default()));
             store.release(key, request).await.map(drop)
         }
         _ => {
@@ -268,11 +266,12 @@ async fn a_release_that_cannot_move_the_lock_is_a_release() {
                     forced.map(|ended| !ended.is_empty())
                 }
                 _ => {
-                    let request = ReleaseRequest {
-                        tombstone: of != "alone",
-                        ..queue.release_request((of != "release").then_some(next))
+                    let end = match of {
+                        "alone" => End::HandTo(next, Leftovers::default()),
+                        "release" => End::Full(UNANSWERED),
+                        _ => End::HandTo(next, UNANSWERED),
                     };
-                    let released = world.store.release(key, request).await;
+                    let released = world.store.release(key, queue.release_request(end)).await;
                     released.map(|released| released.presence == Presence::Present)
                 }
             };

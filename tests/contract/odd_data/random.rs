@@ -12,12 +12,13 @@ use crate::{
         mode::Mode,
     },
     store::{
-        Acquire, AcquireRequest, DepthChange, Downgrade, ForceRelease, Inspect, Keep, Order,
-        ReleaseRequest, Renew, SetDepth, Share, ShareRequest, Snapshot,
+        Acquire, AcquireRequest, DepthChange, Downgrade, End, ForceRelease, Inspect, Keep,
+        Leftovers, Order, ReleaseRequest, Renew, SetDepth, Share, ShareRequest, Snapshot,
         contract::{
             readers::{share_request, shared_release},
             world::{
-                MINUTE, World, acquire_request, entry_of, release_request, some_hold, successor,
+                MINUTE, UNANSWERED, World, acquire_request, entry_of, release_request, some_hold,
+                successor,
             },
         },
     },
@@ -240,12 +241,7 @@ async fn operation(
             if step == 5 {
                 next.order = Order::QueueFirst;
             }
-            let request = ReleaseRequest {
-                inbox,
-                tombstone: true,
-                successor: Some(next),
-                ..release_request(hold)
-            };
+            let request = release_request(hold, End::HandTo(next, UNANSWERED));
             store.release(&key, request).await.map(drop)
         }
         6 => {
@@ -276,11 +272,11 @@ async fn operation(
             store.ask(downgrade).await.map(drop)
         }
         10 => {
+            let (unanswered, nested) = (true, true);
+            let end = End::Full(Leftovers { unanswered, nested });
             let request = ReleaseRequest {
                 inbox,
-                tombstone: true,
-                nested: true,
-                ..shared_release(hold)
+                ..shared_release(hold, end)
             };
             store.release(&key, request).await.map(drop)
         }

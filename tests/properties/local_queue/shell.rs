@@ -148,7 +148,7 @@ impl Shell {
             hold,
             nested: false,
             open: true,
-            tombstone: grant.unanswered,
+            unanswered: grant.unanswered,
             deadline: grant.lease.deadline,
             ttl: grant.lease.ttl,
             since: None,
@@ -284,7 +284,7 @@ impl Shell {
             Action::Release(release, successor) | Action::Undo(release, successor) => {
                 let record = self.records.get_mut(&release.hold).unwrap();
                 record.releases += 1;
-                assert_eq!(release.tombstone, record.unanswered, "{release:?}");
+                assert_eq!(release.unanswered, record.unanswered, "{release:?}");
                 match successor {
                     Some(successor) => {
                         assert_eq!(Some(successor.hold), self.first());

@@ -140,7 +140,7 @@ impl Store {
     ) -> Reply {
         let hold = release.hold;
         self.ended.insert(hold);
-        if release.tombstone {
+        if release.unanswered {
             self.tombstones.insert(hold);
         }
         self.expire(now);

@@ -255,7 +255,7 @@ fn end(holder: char, gives_way: bool) -> Event {
         Some(Input::Release(Release {
             hold: grant.hold,
             mode: grant.mode,
-            tombstone: grant.unanswered,
+            unanswered: grant.unanswered,
             nested: false,
             open: true,
             deadline: grant.lease.deadline,

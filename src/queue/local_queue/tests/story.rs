@@ -176,7 +176,7 @@ impl Story {
                 text
             }
             Action::Release(release, successor) | Action::Undo(release, successor) => {
-                let tombstone = if release.tombstone {
+                let tombstone = if release.unanswered {
                     " (tombstone)"
                 } else {
                     ""
