@@ -17,7 +17,7 @@ use crate::{
         notify::until,
     },
     hold::{group::Group, hold::Hold, lease::Due, schedule::Slot},
-    store::{Answer, Keep, Presence, Renew, Store},
+    store::{Answer, HoldOf, Keep, MOST_TOGETHER, Renew, Store},
 };
 
 /// One entry of a schedule (P4).
@@ -46,7 +46,6 @@ pub(super) enum Holds {
 
 /// A renewal on its way.
 pub(super) enum Asked {
-    One(Answer<Presence>),
     Readers(Answer<Vec<HoldId>>),
     Several(Answer<Option<usize>>),
 }
@@ -218,8 +217,8 @@ impl Holds {
         match self {
             Self::One(hold) => match hold.mode() {
                 Mode::Exclusive => {
-                    let (key, hold) = (hold.key().clone(), hold.id());
-                    Asked::One(store.ask(Renew { key, hold, ttl }))
+                    let holds = vec![(hold.key().clone(), hold.id())];
+                    Asked::Several(store.ask(Renew { holds, ttl }))
                 }
                 Mode::Shared => Asked::Readers(keep(std::slice::from_ref(hold), store, ttl)),
             },
@@ -232,10 +231,7 @@ impl Holds {
                     .iter()
                     .map(|(_, hold)| (hold.key().clone(), hold.id()));
                 let together: Vec<_> = together.collect();
-                let together: Answer<Option<usize>> = match together.len() {
-                    0 => Box::pin(async { Ok(None) }),
-                    _ => store.renew_all(&together, ttl),
-                };
+                let together = renew(&together, store, ttl);
                 if readers.is_empty() {
                     return Asked::Several(together);
                 }
@@ -255,6 +251,27 @@ impl Holds {
     }
 }
 
+/// Renews holds with a request for each run of them that one may be about. Returns the index of the first that is gone.
+fn renew(holds: &[HoldOf], store: &Store, ttl: Duration) -> Answer<Option<usize>> {
+    let runs = holds.chunk_by(|(one, _), (other, _)| store.spans(one, other));
+    let runs = runs.flat_map(|run| run.chunks(MOST_TOGETHER)).map(|run| {
+        let (count, holds) = (run.len(), run.to_vec());
+        let renewed = store.ask(Renew { holds, ttl });
+        async move { Ok((count, renewed.await?)) }
+    });
+    let answers = try_join_all(runs.collect::<Vec<_>>());
+    Box::pin(async move {
+        let mut before = 0;
+        for (count, gone) in answers.await? {
+            if let Some(gone) = gone {
+                return Ok(Some(before + gone));
+            }
+            before += count;
+        }
+        Ok(None)
+    })
+}
+
 /// Readers of one key keep their own leases. Returns those that are gone.
 fn keep(holds: &[Arc<Hold>], store: &Store, ttl: Duration) -> Answer<Vec<HoldId>> {
     let Some(first) = holds.first() else {
@@ -270,10 +287,6 @@ impl Asked {
     pub(super) async fn answer(self, holds: &Holds) -> Result<Vec<Arc<Hold>>, StoreError> {
         let holds = holds.as_slice();
         Ok(match self {
-            Self::One(answer) => match answer.await? {
-                Presence::Present => Vec::new(),
-                Presence::Gone => holds.to_vec(),
-            },
             Self::Readers(answer) => {
                 let gone = answer.await?;
                 let is_gone = |hold: &&Arc<Hold>| gone.contains(&hold.id());

@@ -5,7 +5,7 @@ use std::time::Duration;
 use redis::Value;
 use tokio::time::Instant;
 
-use super::{Verb, acquire::AcquireReply, release::ReleaseRequest, renew::Presence};
+use super::{Presence, Verb, acquire::AcquireReply, release::ReleaseRequest};
 use crate::{
     base::{
         id::{FencingToken, HoldId},
