@@ -115,30 +115,32 @@ impl RenewRequest {
             [Asked { mode, .. }, ..] if *mode == Mode::Exclusive => run.chunks(MOST_TOGETHER),
             readers => readers.chunks(readers.len()),
         });
-        let mut all = RenewReply::default();
-        for reply in try_join_all(requests.map(|run| self.send_run(run, store))).await? {
+        let replies = try_join_all(requests.map(|run| self.send_run(run, store))).await?;
+        let all = replies.into_iter().reduce(|mut all, reply| {
             all.renewed.extend(reply.renewed);
             all.gone.extend(reply.gone);
-        }
-        Ok(all)
+            all
+        });
+        Ok(all.unwrap_or_default())
     }
 
     /// Asks for writers, or for readers of one key.
     async fn send_run(&self, run: &[Asked], store: &Store) -> Result<RenewReply, StoreError> {
         let ttl = self.ttl;
-        let named = run
-            .iter()
-            .map(|asked| (asked.hold.key().clone(), asked.hold.id()));
         match run {
             [first, ..] if first.mode == Mode::Shared => {
-                let (key, holds) = (first.hold.key().clone(), named.map(|(_, id)| id).collect());
+                let (key, holds) = (first.hold.key().clone(), run.iter());
+                let holds = holds.map(|asked| asked.hold.id()).collect();
                 let gone = store.ask(Keep { key, holds, ttl }).await?;
                 let is_gone = |asked: &Asked| gone.contains(&asked.hold.id());
                 let (gone, renewed) = run.iter().cloned().partition(is_gone);
                 Ok(RenewReply { renewed, gone })
             }
             _ => {
-                let holds = named.collect();
+                let holds = run
+                    .iter()
+                    .map(|Asked { hold, .. }| (hold.key().clone(), hold.id()));
+                let holds = holds.collect();
                 let gone = store.ask(Renew { holds, ttl }).await?;
                 let (renewed, rest) = run.split_at(gone.unwrap_or(run.len()).min(run.len()));
                 let gone = rest.iter().take(1).cloned().collect();
