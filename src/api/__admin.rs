@@ -13,7 +13,7 @@ use crate::{
         id::HoldId,
     },
     hold::held::Held,
-    store::{Presence, Renew, Seen, Store, records::waits::Enclosing, verbs},
+    store::{Renew, Seen, Store, records::waits::Enclosing, verbs},
 };
 
 #[cfg(feature = "__admin")]
@@ -69,14 +69,11 @@ impl Locks {
     pub async fn __renew(&self, held: &Held) -> Result<(), LockError> {
         let key = self.engine().open_key(held.key())?;
         let (hold, ttl) = (held.hold_id(), held.remaining());
-        let renewed = self.engine().store().ask(Renew {
-            key: key.clone(),
-            hold,
-            ttl,
-        });
+        let holds = vec![(key.clone(), hold)];
+        let renewed = self.engine().store().ask(Renew { holds, ttl });
         match renewed.await.map_err(on(&key))? {
-            Presence::Present => Ok(()),
-            Presence::Gone => Err(LockError::Lost {
+            None => Ok(()),
+            Some(_gone) => Err(LockError::Lost {
                 key: key.name().to_owned(),
                 reason: LostReason::Gone,
             }),

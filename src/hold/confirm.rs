@@ -3,7 +3,7 @@
 //! An answer of the server proves nothing about its replicas. So the body waits for them after the acquisition, wherever
 //! that came from, and a renewal lengthens the lease only once they have it.
 
-use std::sync::Arc;
+use std::{slice::from_ref, sync::Arc};
 
 use futures_util::future::try_join_all;
 use tokio::time::Instant;
@@ -11,11 +11,13 @@ use tokio::time::Instant;
 use crate::{
     base::{
         backoff::Backoff,
-        confirm::Confirm,
         error::{Effect, LockError, LostReason, StoreError},
         timer::{Elapsed, after, sleep, timeout_at},
     },
-    hold::{hold::Hold, renewable::Holds},
+    hold::{
+        hold::Hold,
+        renewable::{Asked, RenewReply, RenewRequest},
+    },
     store::{Confirmation, Store},
 };
 
@@ -59,11 +61,9 @@ pub(crate) async fn taken(
             }
             sleep(backoff.next_pause().min(left)).await;
         }
-        let present = store.connection_epoch(hold.key());
-        let holds = Holds::One(Arc::clone(hold));
-        let asked = holds.ask(store, hold.ttl());
-        epoch = match timeout_at(until, asked.answer(&holds)).await {
-            Ok(Ok(gone)) if gone.is_empty() => Some(present),
+        let request = RenewRequest::new(from_ref(hold), store);
+        epoch = match timeout_at(until, request.send(store)).await {
+            Ok(Ok(reply)) if !reply.is_gone() => reply.renewed.first().map(|asked| asked.epoch),
             Ok(Ok(_)) => {
                 // No call graph may go on with it.
                 hold.lose(LostReason::Gone);
@@ -78,15 +78,15 @@ pub(crate) async fn taken(
     }
 }
 
-/// Waits until the replicas have renewals that were answered, each sent when its connection had this epoch.
-pub(super) async fn renewed(
-    confirms: Vec<(Arc<Hold>, Confirm, u64)>,
-    store: &Arc<Store>,
-) -> Result<(), StoreError> {
-    let confirms = confirms.into_iter().map(async |(hold, confirm, epoch)| {
+/// Waits until the replicas have the renewals that were answered, as far as they are to count only then.
+pub(super) async fn renewed(reply: &RenewReply, store: &Store) -> Result<(), StoreError> {
+    let confirms = reply.renewed.iter().map(async |Asked { hold, epoch, .. }| {
+        let Some(confirm) = hold.confirm else {
+            return Ok(());
+        };
         let left = hold.deadline().saturating_duration_since(Instant::now());
         let within = confirm.within().min(left);
-        let confirmed = store.confirm(hold.key(), confirm.replicas, within, epoch);
+        let confirmed = store.confirm(hold.key(), confirm.replicas, within, *epoch);
         match confirmed.await? {
             Confirmation::Confirmed => Ok(()),
             Confirmation::Late | Confirmation::Unknown => {

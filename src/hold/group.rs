@@ -1,24 +1,15 @@
 //! What is common to the holds of several keys that one acquisition has taken: they are renewed together, and the loss
 //! of one of them is the loss of all.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use tokio::{runtime, sync::Notify};
-
-use crate::{
-    base::{error::LostReason, key::LockKey, mutex::Mutex},
-    hold::schedule::Slot,
-};
+use crate::base::{error::LostReason, key::LockKey, mutex::Mutex};
 
 /// The holds of one acquisition. Its mutex comes after that of the schedules, and before the state of a hold; a hold
 /// does not reach for it while its own state is locked.
 #[derive(Debug)]
 pub(crate) struct Group<H> {
     state: Mutex<State<H>>,
-    /// Where it is renewed, and its place in the schedule there.
-    seat: OnceLock<(Slot, runtime::Id)>,
-    /// Told of the end of the last member if a renewal is in flight.
-    pub(super) over: Notify,
 }
 
 #[derive(Debug)]
@@ -34,8 +25,6 @@ impl<H> Group<H> {
         let (members, loss) = (Vec::new(), None);
         Arc::new(Self {
             state: Mutex::new(State { members, loss }),
-            seat: OnceLock::new(),
-            over: Notify::new(),
         })
     }
 
@@ -43,16 +32,14 @@ impl<H> Group<H> {
         self.state.lock().members.push(Arc::clone(member));
     }
 
-    /// A member has ended. Returns whether it was the last.
-    pub(super) fn leave(&self, member: &Arc<H>) -> bool {
+    /// A member has ended.
+    pub(super) fn leave(&self, member: &Arc<H>) {
         let mut state = self.state.lock();
         let mut members = state.members.iter();
         let at = members.position(|it| Arc::ptr_eq(it, member));
         let left = at.map(|at| state.members.remove(at));
-        let is_last = state.members.is_empty();
         drop(state);
         drop(left);
-        is_last
     }
 
     pub(super) fn members(&self) -> Vec<Arc<H>> {
@@ -72,15 +59,5 @@ impl<H> Group<H> {
     /// Which lock was lost first, and how.
     pub(super) fn loss(&self) -> Option<(LockKey, LostReason)> {
         self.state.lock().loss.clone()
-    }
-
-    pub(super) fn seat(&self) -> Option<(Slot, runtime::Id)> {
-        self.seat.get().copied()
-    }
-
-    /// It has come into the schedule of this runtime.
-    pub(super) fn set_seat(&self, slot: Slot, runtime: runtime::Id) {
-        // It comes once.
-        let _ = self.seat.set((slot, runtime));
     }
 }

@@ -324,10 +324,9 @@ impl Hold {
         });
     }
 
-    /// Ends a renewal that is in flight.
+    /// Tells a renewal that is in flight of the end.
     pub(super) fn call_off(&self) {
-        let over = self.group.as_ref().map_or(&self.over, |group| &group.over);
-        over.notify_waiters();
+        self.over.notify_waiters();
     }
 
     /// Changes the state. Every loss passes through here: the first reason stands, and is reported once.

@@ -9,9 +9,6 @@ use crate::{
     hold::hold::Hold,
 };
 
-/// So many are renewed by one request at most: a script can name a few thousand.
-const MOST: usize = 500;
-
 /// The readers of one runtime that are no part of an acquisition of several keys.
 #[derive(Debug, Default)]
 pub(super) struct Readers {
@@ -40,17 +37,12 @@ impl Readers {
         }
     }
 
-    /// The other readers of its key with its TTL that satisfy `wanted`, as many as one request renews.
-    pub(super) fn beside(
-        &self,
-        hold: &Arc<Hold>,
-        wanted: impl FnMut(&&Arc<Hold>) -> bool,
-    ) -> Vec<Arc<Hold>> {
+    /// The readers of its key with its TTL.
+    pub(super) fn like(&self, hold: &Arc<Hold>) -> Vec<Arc<Hold>> {
         let readers = self.of.get(hold.key()).into_iter().flatten();
-        let is_like_it = |other: &&Arc<Hold>| {
-            !Arc::ptr_eq(other, hold) && other.ttl() == hold.ttl() && !other.is_covered()
-        };
-        let beside = readers.filter(is_like_it).filter(wanted);
-        beside.take(MOST - 1).cloned().collect()
+        readers
+            .filter(|other| other.ttl() == hold.ttl())
+            .cloned()
+            .collect()
     }
 }

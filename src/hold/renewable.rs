@@ -1,288 +1,188 @@
-//! What is renewed by one request: a hold, those of one acquisition of several keys, or readers of one key.
+//! The holds that are renewed together: one hold, those of one acquisition, or readers of one key. One hold is several of
+//! length one.
 
-use std::{future::pending, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use futures_util::{
-    TryFutureExt,
-    future::{try_join, try_join_all},
-};
-use tokio::{runtime, time::Instant};
+use futures_util::future::try_join_all;
+use tokio::time::Instant;
 
 use crate::{
     base::{
         error::{LostReason, StoreError},
-        id::HoldId,
-        key::LockKey,
+        events,
         mode::Mode,
-        notify::until,
     },
-    hold::{group::Group, hold::Hold, lease::Due, schedule::Slot},
-    store::{Answer, Keep, Presence, Renew, Store},
+    hold::hold::Hold,
+    store::{Keep, MOST_TOGETHER, Renew, Store},
 };
 
-/// One entry of a schedule (P4).
+/// The holds that are renewed together.
 #[derive(Clone, Debug)]
-pub(super) enum Renewed {
-    One(Arc<Hold>),
-    Several(Arc<Group<Hold>>),
-}
+pub(super) struct Renewable(pub(super) Vec<Arc<Hold>>);
 
-/// The entries that are renewed together.
+/// One request for the leases of holds, or as many as it takes where one cannot be about all of them.
 #[derive(Debug)]
-pub(super) enum Together {
-    /// One of them.
-    Entry(Renewed),
-    /// The holds of readers of one key.
-    Readers(Vec<Arc<Hold>>),
+pub(super) struct RenewRequest {
+    /// An instant before it is sent.
+    pub(super) sent: Instant,
+    ttl: Duration,
+    holds: Vec<Asked>,
 }
 
-/// The holds that a request renews.
-#[derive(Debug)]
-pub(super) enum Holds {
-    One(Arc<Hold>),
-    Several(Vec<Arc<Hold>>),
-    Readers(Vec<Arc<Hold>>),
+/// A hold that is asked for, and what was known before.
+#[derive(Clone, Debug)]
+pub(super) struct Asked {
+    pub(super) hold: Arc<Hold>,
+    mode: Mode,
+    disconnects: u64,
+    /// The epoch of the connection.
+    pub(super) epoch: u64,
 }
 
-/// A renewal on its way.
-pub(super) enum Asked {
-    One(Answer<Presence>),
-    Readers(Answer<Vec<HoldId>>),
-    Several(Answer<Option<usize>>),
+/// What the store has said of the holds. Those that are in neither list come after one that is gone: nothing is known of
+/// them.
+#[derive(Debug, Default)]
+pub(super) struct RenewReply {
+    pub(super) renewed: Vec<Asked>,
+    gone: Vec<Asked>,
 }
 
-impl Renewed {
-    pub(super) fn of(hold: &Arc<Hold>) -> Self {
-        match hold.group() {
-            None => Self::One(Arc::clone(hold)),
-            Some(group) => Self::Several(Arc::clone(group)),
-        }
-    }
-
-    pub(super) fn is(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::One(one), Self::One(other)) => Arc::ptr_eq(one, other),
-            (Self::Several(one), Self::Several(other)) => Arc::ptr_eq(one, other),
-            _ => false,
-        }
-    }
-
-    /// Its place in the schedule, and on which runtime that is.
-    pub(super) fn seat(&self) -> Option<(Slot, runtime::Id)> {
-        match self {
-            Self::One(hold) => hold.seat(),
-            Self::Several(group) => group.seat(),
-        }
-    }
-
-    /// The holds that have not ended.
-    pub(super) fn holds(&self) -> Holds {
-        match self {
-            Self::One(hold) => Holds::One(Arc::clone(hold)),
-            Self::Several(group) => Holds::Several(group.members()),
-        }
-    }
-
-    /// When the first of the leases is to be looked after.
-    pub(super) fn due(&self, disconnects_of: impl Fn(&LockKey) -> u64) -> Option<Instant> {
-        let due = |hold: &Arc<Hold>| hold.due(disconnects_of(hold.key()));
-        match self {
-            Self::One(hold) => Some(due(hold)),
-            Self::Several(group) => {
-                let members = group.members();
-                members.iter().map(due).min()
-            }
-        }
-    }
-
-    /// When the first of the leases ends.
-    pub(super) fn deadline(&self) -> Option<Instant> {
-        match self {
-            Self::One(hold) => Some(hold.deadline()),
-            Self::Several(_) => self.holds().deadline(),
-        }
-    }
-
-    /// The server that answers for it, unless these are several.
-    pub(super) fn server(&self, store: &Store) -> Option<usize> {
-        match self {
-            Self::One(hold) => Some(store.server_of(hold.key())),
-            Self::Several(group) => {
-                let members = group.members();
-                let mut servers = members.iter().map(|hold| store.server_of(hold.key()));
-                let first = servers.next()?;
-                servers.all(|server| server == first).then_some(first)
-            }
-        }
-    }
-
-    /// What is to be done for the leases. It reports no loss; see [`Hold::look`].
-    pub(super) fn look(
-        &self,
-        disconnects_of: impl Fn(&LockKey) -> u64,
-        now: Instant,
-    ) -> Option<Due> {
-        let look = |hold: &Arc<Hold>| hold.look(disconnects_of(hold.key()), now);
-        match self {
-            Self::One(hold) => Some(look(hold)),
-            Self::Several(group) => {
-                let members = group.members();
-                let looks = members.iter().map(look);
-                looks.reduce(|one, other| match (one, other) {
-                    (Due::Lost, _) | (_, Due::Lost) => Due::Lost,
-                    (Due::Renewal, _) | (_, Due::Renewal) => Due::Renewal,
-                    (Due::At(one), Due::At(other)) => Due::At(one.min(other)),
-                })
-            }
-        }
-    }
-
-    /// Resolves when no hold is left.
-    async fn until_ended(&self) {
-        match self {
-            Self::One(hold) => hold.until_ended().await,
-            Self::Several(group) => {
-                until(&group.over, || group.members().is_empty().then_some(())).await;
-            }
-        }
-    }
-}
-
-impl Together {
-    /// The holds that have not ended.
-    pub(super) fn holds(&self) -> Holds {
-        match self {
-            Self::Entry(entry) => entry.holds(),
-            Self::Readers(holds) => {
-                let lives = |hold: &&Arc<Hold>| hold.depth() > 0 && hold.lost().is_none();
-                Holds::Readers(holds.iter().filter(lives).cloned().collect())
-            }
-        }
-    }
-
-    /// Resolves when no hold is left.
-    pub(super) async fn until_ended(&self) {
-        match self {
-            Self::Entry(entry) => entry.until_ended().await,
-            // Their renewal sees it when it asks next.
-            Self::Readers(_) => pending().await,
-        }
-    }
-}
-
-impl Holds {
-    pub(super) fn as_slice(&self) -> &[Arc<Hold>] {
-        match self {
-            Self::One(hold) => std::slice::from_ref(hold),
-            Self::Several(holds) | Self::Readers(holds) => holds,
-        }
-    }
-
-    /// How the first of them was lost that was. Each reader is lost for itself.
-    pub(super) fn lost(&self) -> Option<LostReason> {
-        match self {
-            Self::One(_) | Self::Several(_) => self.as_slice().iter().find_map(|hold| hold.lost()),
-            Self::Readers(_) => None,
-        }
+impl Renewable {
+    /// Leaves out the holds that have ended or are lost.
+    pub(super) fn retain_held(&mut self) {
+        self.0
+            .retain(|hold| hold.depth() > 0 && hold.lost().is_none());
     }
 
     /// When the first lease ends unless it is renewed.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        self.as_slice().iter().map(|hold| hold.deadline()).min()
+        self.0.iter().map(|hold| hold.deadline()).min()
     }
 
     /// Whether there is a connection for each of them.
     pub(super) fn is_connected(&self, store: &Store) -> bool {
-        let mut holds = self.as_slice().iter();
-        holds.all(|hold| store.is_connected(hold.key()))
+        self.0.iter().all(|hold| store.is_connected(hold.key()))
     }
 
-    /// How many disconnects there were that concern each of them.
-    pub(super) fn seen(&self, store: &Store) -> Vec<u64> {
-        let holds = self.as_slice().iter();
-        holds.map(|hold| store.disconnects_of(hold.key())).collect()
+    /// Resolves when all have ended.
+    pub(super) async fn until_ended(&self) {
+        for hold in &self.0 {
+            hold.until_ended().await;
+        }
     }
+}
 
-    /// The longest lease that any of them asks for. All of them ask for it from now on: a request that one sends for
-    /// itself must not ask for less than one about all that may be executed later.
-    pub(super) fn ttl(&self) -> Duration {
-        let ttls = self.as_slice().iter().map(|hold| hold.ttl());
+impl RenewRequest {
+    /// Asks for the longest lease that any of the holds wants. All of them ask for it from now on: a request about one of
+    /// them must not ask for less than one about all that may be executed later.
+    pub(super) fn new(holds: &[Arc<Hold>], store: &Store) -> Self {
+        let ttls = holds.iter().map(|hold| hold.ttl());
         let ttl = ttls.max().unwrap_or_default();
-        if let Self::Several(holds) = self {
-            holds.iter().for_each(|hold| hold.raise_ttl(ttl));
+        let asked = holds.iter().map(|hold| {
+            hold.raise_ttl(ttl);
+            Asked {
+                hold: Arc::clone(hold),
+                mode: hold.mode(),
+                disconnects: store.disconnects_of(hold.key()),
+                epoch: store.connection_epoch(hold.key()),
+            }
+        });
+        let mut holds: Vec<_> = asked.collect();
+        holds.sort_by_key(|asked| asked.mode == Mode::Shared);
+        Self {
+            sent: Instant::now(),
+            ttl,
+            holds,
         }
-        ttl
     }
 
-    pub(super) fn ask(&self, store: &Store, ttl: Duration) -> Asked {
-        match self {
-            Self::One(hold) => match hold.mode() {
-                Mode::Exclusive => {
-                    let (key, hold) = (hold.key().clone(), hold.id());
-                    Asked::One(store.ask(Renew { key, hold, ttl }))
+    /// Whether a connection was lost since.
+    pub(super) fn is_cut(&self, store: &Store) -> bool {
+        let mut holds = self.holds.iter();
+        holds.any(|asked| asked.disconnects != store.disconnects_of(asked.hold.key()))
+    }
+
+    pub(super) async fn send(&self, store: &Store) -> Result<RenewReply, StoreError> {
+        let runs = self.holds.chunk_by(|one, other| {
+            let (key, next) = (one.hold.key(), other.hold.key());
+            one.mode == other.mode
+                && match one.mode {
+                    Mode::Exclusive => store.spans(key, next),
+                    Mode::Shared => key == next,
                 }
-                Mode::Shared => Asked::Readers(keep(std::slice::from_ref(hold), store, ttl)),
-            },
-            Self::Readers(holds) => Asked::Readers(keep(holds, store, ttl)),
-            Self::Several(holds) => {
-                let (alone, readers): (Vec<_>, Vec<_>) = (0..)
-                    .zip(holds)
-                    .partition(|(_, hold)| hold.mode() == Mode::Exclusive);
-                let together = alone
+        });
+        let requests = runs.flat_map(|run| match run {
+            [Asked { mode, .. }, ..] if *mode == Mode::Exclusive => run.chunks(MOST_TOGETHER),
+            readers => readers.chunks(readers.len()),
+        });
+        let replies = try_join_all(requests.map(|run| self.send_run(run, store))).await?;
+        let all = replies.into_iter().reduce(|mut all, reply| {
+            all.renewed.extend(reply.renewed);
+            all.gone.extend(reply.gone);
+            all
+        });
+        Ok(all.unwrap_or_default())
+    }
+
+    /// Asks for writers, or for readers of one key.
+    async fn send_run(&self, run: &[Asked], store: &Store) -> Result<RenewReply, StoreError> {
+        let ttl = self.ttl;
+        match run {
+            [first, ..] if first.mode == Mode::Shared => {
+                let (key, holds) = (first.hold.key().clone(), run.iter());
+                let holds = holds.map(|asked| asked.hold.id()).collect();
+                let gone = store.ask(Keep { key, holds, ttl }).await?;
+                let is_gone = |asked: &Asked| gone.contains(&asked.hold.id());
+                let (gone, renewed) = run.iter().cloned().partition(is_gone);
+                Ok(RenewReply { renewed, gone })
+            }
+            _ => {
+                let holds = run
                     .iter()
-                    .map(|(_, hold)| (hold.key().clone(), hold.id()));
-                let together: Vec<_> = together.collect();
-                let together: Answer<Option<usize>> = match together.len() {
-                    0 => Box::pin(async { Ok(None) }),
-                    _ => store.renew_all(&together, ttl),
-                };
-                if readers.is_empty() {
-                    return Asked::Several(together);
-                }
-                let alone: Vec<usize> = alone.into_iter().map(|(index, _)| index).collect();
-                let kept = readers.into_iter().map(|(index, hold)| {
-                    let kept = keep(std::slice::from_ref(hold), store, ttl);
-                    kept.map_ok(move |gone| (!gone.is_empty()).then_some(index))
-                });
-                let kept = try_join_all(kept.collect::<Vec<_>>());
-                Asked::Several(Box::pin(async move {
-                    let (gone, kept) = try_join(together, kept).await?;
-                    let gone = gone.and_then(|index| alone.get(index).copied());
-                    Ok(gone.or_else(|| kept.into_iter().flatten().next()))
-                }))
+                    .map(|Asked { hold, .. }| (hold.key().clone(), hold.id()));
+                let holds = holds.collect();
+                let gone = store.ask(Renew { holds, ttl }).await?;
+                let (renewed, rest) = run.split_at(gone.unwrap_or(run.len()).min(run.len()));
+                let gone = rest.iter().take(1).cloned().collect();
+                let renewed = renewed.to_vec();
+                Ok(RenewReply { renewed, gone })
             }
         }
     }
+
+    /// What was renewed has its lease.
+    pub(super) fn confirm(&self, reply: &RenewReply) {
+        for Asked {
+            hold, disconnects, ..
+        } in &reply.renewed
+        {
+            hold.confirm(self.sent, self.ttl, *disconnects);
+        }
+    }
+
+    /// Whether the store has said something of each hold.
+    pub(super) fn is_answered_by(&self, reply: &RenewReply) -> bool {
+        reply.renewed.len() + reply.gone.len() == self.holds.len()
+    }
 }
 
-/// Readers of one key keep their own leases. Returns those that are gone.
-fn keep(holds: &[Arc<Hold>], store: &Store, ttl: Duration) -> Answer<Vec<HoldId>> {
-    let Some(first) = holds.first() else {
-        return Box::pin(async { Ok(Vec::new()) });
-    };
-    let key = first.key().clone();
-    let holds = holds.iter().map(|hold| hold.id()).collect();
-    store.ask(Keep { key, holds, ttl })
-}
+impl RenewReply {
+    /// Whether some hold that was renewed counts once replicas have it.
+    pub(super) fn awaits_replicas(&self) -> bool {
+        self.renewed
+            .iter()
+            .any(|asked| asked.hold.confirm.is_some())
+    }
 
-impl Asked {
-    /// Which of these holds are gone; of those of several keys the first.
-    pub(super) async fn answer(self, holds: &Holds) -> Result<Vec<Arc<Hold>>, StoreError> {
-        let holds = holds.as_slice();
-        Ok(match self {
-            Self::One(answer) => match answer.await? {
-                Presence::Present => Vec::new(),
-                Presence::Gone => holds.to_vec(),
-            },
-            Self::Readers(answer) => {
-                let gone = answer.await?;
-                let is_gone = |hold: &&Arc<Hold>| gone.contains(&hold.id());
-                holds.iter().filter(is_gone).cloned().collect()
-            }
-            Self::Several(answer) => {
-                let gone = answer.await?.and_then(|index| holds.get(index));
-                gone.into_iter().cloned().collect()
-            }
-        })
+    pub(super) fn is_gone(&self) -> bool {
+        !self.gone.is_empty()
+    }
+
+    /// What is gone is lost. A hold that has ended is gone rightly.
+    pub(super) fn lose(&self) {
+        for Asked { hold, .. } in self.gone.iter().filter(|asked| asked.hold.depth() > 0) {
+            events::renewal_refused(hold.key());
+            hold.lose(LostReason::Gone);
+        }
     }
 }

@@ -1,219 +1,180 @@
-//! One renewal of one hold, of those of several keys, or of readers of one key (P4).
+//! One renewal: when its attempts are sent, and what a failure of one means (P4).
+//!
+//! A value without a clock, a store or an await of its own: instants, answers and failures are told to it.
 
-use std::{
-    future::pending,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering::Relaxed},
-    },
-    time::Duration,
-};
+use std::time::Duration;
 
-use futures_util::stream::{FuturesUnordered, StreamExt};
-use tokio::{
-    select,
-    sync::watch::{self, error::RecvError},
-    time::Instant,
-};
+use tokio::time::Instant;
 
-use crate::{
-    base::{
-        backoff::Backoff,
-        confirm::Confirm,
-        error::{Effect, LostReason, StoreError},
-        events,
-        mutex::Mutex,
-        throttle::Throttle,
-        timer::sleep_until,
-    },
-    hold::{
-        confirm,
-        hold::Hold,
-        renewable::{Holds, Together},
-    },
-    store::Store,
-};
+use crate::base::{backoff::Backoff, error::Effect};
+
+#[cfg(test)]
+mod tests;
 
 /// How soon after an attempt without an answer the next one follows, at the least.
 const LEAST_PATIENCE: Duration = Duration::from_millis(10);
 
-/// Why a hold was not renewed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unrenewed {
-    /// The lock is lost.
-    Lost,
-    /// The store failed. It is to be asked again at this instant.
-    Until(Instant),
-}
-
-/// Asks until the store has answered or a lease has ended; then the lock is lost. An error is no answer: the old
-/// deadline stands.
+/// A renewal that is in flight. It ends with an answer about each hold, with the last lease, or by giving way.
 ///
-/// An attempt that was sent and has no answer yet is not given up, since the store may only be far away: the next
-/// one is sent beside it, and the first answer counts. A renewal that arrives late can only lengthen
-/// the lease of a hold that is there.
+/// An attempt that was sent and has no answer yet is not given up, since the store may only be far away: the next one is
+/// sent beside it, and the first answer counts. A renewal that arrives late can only lengthen the lease of a hold that is
+/// there. An error is no answer: the old deadline stands.
 ///
-/// It keeps its place through the pauses while the server executes nothing, so that all those of a server that is away
-/// ask it no more often than these. After any other failure the place goes to the next hold: what fails may be this lock.
-pub(super) async fn renew(
-    together: &Together,
-    store: &Arc<Store>,
+/// It goes on through the pauses while the server executes nothing, so that all those of a server that is away ask it no
+/// more often than these. After any other failure it gives way to the next hold: what fails may be this lock.
+#[derive(Debug)]
+pub(super) struct Renewal {
     response_timeout: Duration,
-    warnings: &Throttle,
-    place: impl Send,
-) -> Result<(), Unrenewed> {
-    let mut backoff = Backoff::default();
-    let mut connections = store.connections();
-    // Once the store has answered, its replicas need no place.
-    let place = &Mutex::new(Some(place));
-    // How many attempts the store has answered, and not its replicas yet.
-    let confirming = &AtomicUsize::new(0);
-    let mut attempts = FuturesUnordered::new();
-    // Since when an attempt is without an answer.
-    let mut silent = None;
-    // Whether the latest attempt waits for a connection.
-    let mut is_unsent = false;
-    // When attempts without an answer were told last.
-    let mut told_at = None;
-    let mut next = Instant::now();
-    loop {
-        // Of several keys some may have come or gone since.
-        let holds = together.holds();
-        if holds.lost().is_some() {
-            return Err(Unrenewed::Lost);
+    backoff: Backoff,
+    /// When an attempt is sent, unless there is something to wait for.
+    next: Instant,
+    /// How long the latest attempt is waited for.
+    patience: Duration,
+    /// How many attempts are without an answer.
+    in_flight: usize,
+    /// How many of them the server has answered, and its replicas not yet.
+    confirming: usize,
+    /// Since when an attempt is without an answer.
+    silent_since: Option<Instant>,
+    /// Whether the latest attempt waits for a connection.
+    is_unsent: bool,
+    /// When attempts without an answer were told last.
+    told_at: Option<Instant>,
+}
+
+/// What is done next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// An attempt is sent.
+    Send {
+        /// Since when those before it are without an answer, which is told.
+        silent_since: Option<Instant>,
+    },
+    /// Nothing before this instant.
+    WaitUntil(Instant),
+}
+
+/// Who has ended an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum By {
+    Server,
+    /// The replicas, or what was to ask them, once the server had answered.
+    Replicas,
+}
+
+/// How an attempt has failed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Failure {
+    pub(super) by: By,
+    pub(super) sent: Instant,
+    pub(super) effect: Effect,
+    /// Whether a connection was lost since it was sent.
+    pub(super) is_cut: bool,
+}
+
+/// What a failure means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Failed {
+    /// Whether it has not been told yet that the attempt is without an answer.
+    pub(super) is_news: bool,
+    /// The renewal ends. Its holds are asked for again at this instant.
+    pub(super) gives_way: Option<Instant>,
+}
+
+impl Renewal {
+    pub(super) fn new(response_timeout: Duration, now: Instant) -> Self {
+        Self {
+            response_timeout,
+            backoff: Backoff::default(),
+            next: now,
+            patience: response_timeout,
+            in_flight: 0,
+            confirming: 0,
+            silent_since: None,
+            is_unsent: false,
+            told_at: None,
         }
-        let now = Instant::now();
-        let Some(deadline) = holds.deadline() else {
-            return Ok(());
-        };
-        let patience = patience(response_timeout, deadline, now);
-        if next <= now && !attempts.is_empty() && (is_unsent || confirming.load(Relaxed) > 0) {
-            is_unsent &= !holds.is_connected(store);
-            next = now + patience;
+    }
+
+    /// What is done now, where the first lease ends at `deadline`.
+    pub(super) fn next(
+        &mut self,
+        now: Instant,
+        deadline: Instant,
+        is_connected: impl FnOnce() -> bool,
+    ) -> Next {
+        self.patience = patience(self.response_timeout, deadline, now);
+        if now < self.next {
+            return Next::WaitUntil(self.next.min(deadline));
         }
-        if next <= now {
-            if let Some(since) = silent {
-                unanswered(&holds);
-                retried(&holds, None, warnings);
-                told_at = Some(now);
-                for hold in holds.as_slice() {
-                    store.suspect(hold.key(), since);
-                }
-            }
-            silent = silent.or(Some(now));
-            is_unsent = !holds.is_connected(store);
-            let ttl = holds.ttl();
-            let seen = holds.seen(store);
-            let confirms: Vec<_> = confirms(&holds, store);
-            let asked = holds.ask(store, ttl);
-            attempts.push(async move {
-                let answer = match asked.answer(&holds).await {
-                    Ok(gone) => {
-                        let left = place.lock().take();
-                        drop(left);
-                        confirming.fetch_add(1, Relaxed);
-                        let confirmed = confirm::renewed(confirms, store).await;
-                        confirming.fetch_sub(1, Relaxed);
-                        confirmed.map(|()| gone)
-                    }
-                    failed => failed,
-                };
-                (now, seen, ttl, answer, holds)
-            });
-            next = now + patience;
+        self.next = now + self.patience;
+        let is_unsent = !is_connected();
+        if self.in_flight > 0 && (self.is_unsent || self.confirming > 0) {
+            self.is_unsent &= is_unsent;
+            return Next::WaitUntil(self.next.min(deadline));
         }
-        let (sent, seen, ttl, answer, holds) = select! {
-            biased;
-            Some(answered) = attempts.next() => answered,
-            // A server is there again.
-            Ok(()) = changed(&mut connections), if attempts.is_empty() => {
-                next = Instant::now();
-                continue;
-            }
-            () = sleep_until(next.min(deadline)) => continue,
-        };
-        match answer {
-            Ok(gone) if gone.is_empty() || matches!(holds, Holds::Readers(_)) => {
-                for (hold, &seen) in holds.as_slice().iter().zip(&seen) {
-                    if !gone.iter().any(|gone| Arc::ptr_eq(gone, hold)) {
-                        hold.confirm(sent, ttl, seen);
-                        let renewed = || events::renewed(hold.key(), hold.id(), hold.deadline());
-                        hold.span().in_scope(renewed);
-                    } else if hold.depth() > 0 {
-                        lose(hold);
-                    }
-                }
-                return Ok(());
-            }
-            // One of several that has ended is gone rightly: the others are asked for without it.
-            Ok(gone) if gone.iter().all(|hold| hold.depth() == 0) => next = Instant::now(),
-            Ok(gone) => {
-                gone.iter().for_each(lose);
-                return Err(Unrenewed::Lost);
-            }
-            Err(error) => {
-                if told_at.is_none_or(|at| at <= sent) {
-                    unanswered(&holds);
-                }
-                retried(&holds, Some(&error), warnings);
-                if attempts.is_empty() {
-                    let now = Instant::now();
-                    if error.effect() != Effect::None {
-                        let is_cut = holds.seen(store) != seen;
-                        let again = if is_cut { now } else { sent + patience / 2 };
-                        return Err(Unrenewed::Until(again.max(now + LEAST_PATIENCE)));
-                    }
-                    let pause = backoff.next_pause();
-                    next = now + pause.min(patience);
-                }
-            }
+        self.is_unsent = is_unsent;
+        let silent_since = self.silent_since;
+        self.told_at = silent_since.map_or(self.told_at, |_| Some(now));
+        self.silent_since = silent_since.or(Some(now));
+        self.in_flight += 1;
+        Next::Send { silent_since }
+    }
+
+    /// Whether no attempt is on its way, so that a new connection ends the pause.
+    pub(super) fn is_pausing(&self) -> bool {
+        self.in_flight == 0
+    }
+
+    /// There is a connection again.
+    pub(super) fn connected(&mut self, now: Instant) {
+        self.next = now;
+    }
+
+    /// The server has answered an attempt, which replicas are to confirm.
+    pub(super) fn confirming(&mut self) {
+        self.confirming += 1;
+    }
+
+    /// An attempt has an answer which leaves some holds out: they are asked for at once.
+    pub(super) fn answered(&mut self, by: By, now: Instant) {
+        self.ended(by);
+        self.next = now;
+    }
+
+    pub(super) fn failed(&mut self, failure: Failure, now: Instant) -> Failed {
+        let Failure {
+            by,
+            sent,
+            effect,
+            is_cut,
+        } = failure;
+        self.ended(by);
+        let is_news = self.told_at.is_none_or(|at| at <= sent);
+        let is_last = self.in_flight == 0;
+        let gives_way = (is_last && effect != Effect::None).then(|| {
+            let again = if is_cut {
+                now
+            } else {
+                sent + self.patience / 2
+            };
+            again.max(now + LEAST_PATIENCE)
+        });
+        if is_last && gives_way.is_none() {
+            self.next = now + self.backoff.next_pause().min(self.patience);
         }
-        silent = None;
+        Failed { is_news, gives_way }
     }
-}
 
-/// Resolves when a connection was made.
-async fn changed(connections: &mut Option<watch::Receiver<u64>>) -> Result<(), RecvError> {
-    match connections {
-        Some(connections) => connections.changed().await,
-        None => pending().await,
+    fn ended(&mut self, by: By) {
+        self.in_flight -= 1;
+        self.confirming -= usize::from(by == By::Replicas);
+        self.silent_since = None;
     }
-}
-
-/// What replicas have to confirm, and the epoch of each connection.
-fn confirms(holds: &Holds, store: &Arc<Store>) -> Vec<(Arc<Hold>, Confirm, u64)> {
-    let holds = holds.as_slice().iter().filter_map(|hold| {
-        let confirm = hold.confirm?;
-        Some((
-            Arc::clone(hold),
-            confirm,
-            store.connection_epoch(hold.key()),
-        ))
-    });
-    holds.collect()
-}
-
-fn unanswered(holds: &Holds) {
-    for hold in holds.as_slice() {
-        events::renewal_unanswered(hold.key());
-    }
-}
-
-fn retried(holds: &Holds, error: Option<&StoreError>, warnings: &Throttle) {
-    for hold in holds.as_slice() {
-        let retried = || events::renewal_retried(hold.key(), hold.id(), error, warnings);
-        hold.span().in_scope(retried);
-    }
-}
-
-/// The store does not know the hold any more.
-fn lose(hold: &Arc<Hold>) {
-    events::renewal_refused(hold.key());
-    hold.lose(LostReason::Gone);
 }
 
 /// How long to wait for an answer before the next attempt. Two more fit into what is left.
-pub(super) fn patience(response_timeout: Duration, deadline: Instant, now: Instant) -> Duration {
+fn patience(response_timeout: Duration, deadline: Instant, now: Instant) -> Duration {
     let patience = response_timeout.min(deadline.saturating_duration_since(now) / 3);
     patience.max(LEAST_PATIENCE)
 }

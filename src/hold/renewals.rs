@@ -31,13 +31,13 @@ use crate::{
     hold::{
         hold::Hold,
         readers::Readers,
-        renewable::Renewed,
         schedule::{Schedule, Slot},
     },
     queue::LocalQueues,
     store::{ForcedMessage, Holders, Store},
 };
 
+mod attempts;
 mod backlogs;
 mod of_runtime;
 #[cfg(test)]
@@ -95,13 +95,9 @@ impl RenewalSchedule {
         self.store().disconnects_of(key)
     }
 
-    /// A hold is to be renewed on this runtime from now on; one of several, with those that were taken before it.
+    /// A hold is to be renewed on this runtime from now on.
     pub(super) fn push(self: &Arc<Self>, hold: &Arc<Hold>, runtime: &Handle) {
         hold.join_group();
-        let renewed = Renewed::of(hold);
-        if renewed.seat().is_some() {
-            return self.put_forward(&renewed);
-        }
         let mut task = None;
         let signal = {
             let mut runtimes = self.runtimes.lock();
@@ -115,11 +111,7 @@ impl RenewalSchedule {
             });
             let of = &mut runtimes[at];
             let due = hold.due(self.disconnects_of(hold.key()));
-            let slot = of.holds.push(renewed, due);
-            match hold.group() {
-                None => hold.set_slot(slot),
-                Some(group) => group.set_seat(slot, runtime.id()),
-            }
+            hold.set_slot(of.holds.push(Arc::clone(hold), due));
             of.readers.push(hold);
             of.wake_by(due)
         };
@@ -152,70 +144,41 @@ impl RenewalSchedule {
 
     /// A hold ends: it is not renewed any more.
     pub(super) fn remove(&self, hold: &Arc<Hold>) -> Removed {
-        let renewed = Renewed::of(hold);
         let mut runtimes = self.runtimes.lock();
-        let is_last = hold.group().is_none_or(|group| group.leave(hold));
-        let Some((of, slot)) = find(&mut runtimes, &renewed) else {
+        if let Some(group) = hold.group() {
+            group.leave(hold);
+        }
+        let Some((of, slot)) = find(&mut runtimes, hold) else {
             return Removed::default();
         };
-        let runtime = Some(of.runtime.clone());
         of.readers.remove(hold);
-        let removed = is_last.then(|| of.holds.remove(slot));
+        let removed = of.holds.remove(slot);
         Removed {
-            runtime,
-            // The others of several go on being renewed.
-            was_waiting: removed.is_none_or(|removed| removed.is_some_and(|(_, was_due)| was_due)),
+            runtime: Some(of.runtime.clone()),
+            was_waiting: removed.is_some_and(|(_, was_due)| was_due),
         }
     }
 
     /// The holds that have not ended.
     pub(crate) fn holds(&self) -> Vec<Arc<Hold>> {
         let runtimes = self.runtimes.lock();
-        let entries = runtimes.iter().flat_map(|of| of.holds.iter());
-        let holds = entries.flat_map(|renewed| renewed.holds().as_slice().to_vec());
-        holds.collect()
+        let holds = runtimes.iter().flat_map(|of| of.holds.iter());
+        holds.cloned().collect()
     }
 
     /// Where a hold is renewed; `None` if that runtime has ended.
     pub(super) fn runtime(&self, hold: &Arc<Hold>) -> Option<Handle> {
         let mut runtimes = self.runtimes.lock();
-        find(&mut runtimes, &Renewed::of(hold)).map(|(of, _)| of.runtime.clone())
-    }
-
-    fn notice_loss(&self, renewed: &Renewed) {
-        for hold in renewed.holds().as_slice() {
-            if hold.lost().is_some() {
-                self.queues.lost(hold.key(), hold.id());
-            }
-        }
+        find(&mut runtimes, hold).map(|(of, _)| of.runtime.clone())
     }
 
     /// It was renewed, or is to be renewed again at this instant.
-    fn put_back(&self, renewed: &Renewed, again: Option<Instant>) {
-        self.set_due(renewed, |holds, slot, due| {
-            let due = again.unwrap_or(due);
-            holds.set_due(slot, due);
-            Some(due)
-        });
-    }
-
-    /// Another lock has come to several, and may be due before them.
-    fn put_forward(&self, renewed: &Renewed) {
-        self.set_due(renewed, |holds, slot, due| {
-            holds.put_forward(slot, due).then_some(due)
-        });
-    }
-
-    fn set_due(
-        &self,
-        renewed: &Renewed,
-        set: impl FnOnce(&mut Schedule<Renewed>, Slot, Instant) -> Option<Instant>,
-    ) {
+    fn put_back(&self, hold: &Arc<Hold>, again: Option<Instant>) {
         let signal = {
             let mut runtimes = self.runtimes.lock();
-            find(&mut runtimes, renewed).and_then(|(of, slot)| {
-                let due = renewed.due(|key| self.disconnects_of(key))?;
-                let due = set(&mut of.holds, slot, due)?;
+            find(&mut runtimes, hold).and_then(|(of, slot)| {
+                let due = again.unwrap_or_else(|| hold.due(self.disconnects_of(hold.key())));
+                of.holds.set_due(slot, due);
                 of.wake_by(due)
             })
         };
@@ -234,11 +197,11 @@ impl RenewalSchedule {
 }
 
 /// Where it stands, unless its runtime has ended.
-fn find<'a>(runtimes: &'a mut [OfRuntime], renewed: &Renewed) -> Option<(&'a mut OfRuntime, Slot)> {
-    let (slot, runtime) = renewed.seat()?;
+fn find<'a>(runtimes: &'a mut [OfRuntime], hold: &Arc<Hold>) -> Option<(&'a mut OfRuntime, Slot)> {
+    let (slot, runtime) = hold.seat()?;
     let mut known = runtimes.iter_mut();
     let of = known.find(|it| it.runtime.id() == runtime)?;
-    let is_there = of.holds.get(slot).is_some_and(|it| it.is(renewed));
+    let is_there = of.holds.get(slot).is_some_and(|it| Arc::ptr_eq(it, hold));
     is_there.then_some((of, slot))
 }
 

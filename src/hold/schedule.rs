@@ -123,17 +123,6 @@ impl<T> Schedule<T> {
         }
     }
 
-    /// A value that is due at some instant is due at this one, if that is earlier. Returns whether it is.
-    pub(super) fn put_forward(&mut self, slot: Slot, due: Instant) -> bool {
-        let entry = self.slots.get(slot.at());
-        let waiting = entry.filter(|entry| entry.heap() == Some(DUE));
-        let is_forward = waiting.is_some_and(|entry| self.heaps[DUE][entry.place].at > due);
-        if is_forward {
-            self.set_due(slot, due);
-        }
-        is_forward
-    }
-
     /// The next one that is due by now. It waits for nothing from now on.
     pub(super) fn pop_due(&mut self, now: Instant) -> Option<Slot> {
         if self.earliest()? > now {
@@ -166,10 +155,10 @@ impl<T> Schedule<T> {
     }
 
     /// Sets anew when each of them is due that is due at some instant.
-    pub(super) fn reschedule(&mut self, due: impl Fn(&T, Instant) -> Instant) {
+    pub(super) fn reschedule(&mut self, due: impl Fn(&T) -> Instant) {
         for InHeap { at, slot } in &mut self.heaps[DUE] {
             if let Some(value) = &self.slots[slot.at()].value {
-                *at = due(value, *at);
+                *at = due(value);
             }
         }
         for place in (0..self.heaps[DUE].len() / 2).rev() {
@@ -302,7 +291,6 @@ mod tests {
         }
         assert_eq!(schedule.pop_due(now), None);
         assert_eq!(schedule.earliest_in(0), Some(now + SECOND));
-        assert!(!schedule.put_forward(slots[0], now));
         assert_eq!(schedule.remove(slots[2]), Some((2, false)));
         schedule.set_due(slots[1], now);
         assert_eq!(schedule.pop_due(now), Some(slots[1]));

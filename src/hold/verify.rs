@@ -4,7 +4,7 @@
 //! first ones: the server before it has gone with them. Each hold is verified after a lost connection, but its body
 //! must not begin beside a new holder meanwhile.
 
-use std::sync::Arc;
+use std::{slice::from_ref, sync::Arc};
 
 use futures_util::future::try_join_all;
 use tokio::time::Instant;
@@ -13,10 +13,9 @@ use crate::{
     base::{
         backoff::Backoff,
         error::{Failure, LockError, LostReason},
-        events,
         timer::sleep,
     },
-    hold::{hold::Hold, renewable::Holds},
+    hold::{hold::Hold, renewable::RenewRequest},
     store::Store,
 };
 
@@ -55,17 +54,15 @@ async fn verify(
 ) -> Result<(), LockError> {
     let mut backoff = Backoff::default();
     loop {
-        let (sent, seen, ttl) = (Instant::now(), store.disconnects_of(hold.key()), hold.ttl());
-        let holds = Holds::One(Arc::clone(hold));
-        match holds.ask(store, ttl).answer(&holds).await {
-            Ok(gone) if gone.is_empty() => {
-                hold.confirm(sent, ttl, seen);
-                return Ok(());
-            }
-            Ok(_) => {
-                events::renewal_refused(hold.key());
-                hold.lose(LostReason::Gone);
+        let request = RenewRequest::new(from_ref(hold), store);
+        match request.send(store).await {
+            Ok(reply) if reply.is_gone() => {
+                reply.lose();
                 return Err(hold.lost_error(LostReason::Gone));
+            }
+            Ok(reply) => {
+                request.confirm(&reply);
+                return Ok(());
             }
             Err(error) if limit.is_some_and(|limit| limit <= Instant::now()) => {
                 return Err(Failure::Store(error).on(hold.key().name()));

@@ -35,7 +35,7 @@ pub(crate) use self::{
     },
     redis::RedisStore,
     verbs::{
-        Verb,
+        Presence, Verb,
         acquire::{Acquire, AcquireReply, AcquireRequest},
         depth::{DepthChange, SetDepth},
         downgrade::Downgrade,
@@ -45,8 +45,8 @@ pub(crate) use self::{
         release::{
             End, Leftovers, Order, Release, ReleaseReply, ReleaseRequest, Retain, Successor,
         },
-        renew::{Presence, Renew},
-        several::{AcquireAll, AcquireAllReply, HoldOf, MOST_TOGETHER, ReleaseAll, RenewAll},
+        renew::Renew,
+        several::{AcquireAll, AcquireAllReply, HoldOf, MOST_TOGETHER, ReleaseAll},
         share::{Share, ShareRequest, Unshare},
         waits::{ClaimVictim, HoldsIn, PublishWait, WaitsOf, WithdrawWait},
     },
@@ -101,42 +101,16 @@ impl Store {
         })
     }
 
-    /// Makes the leases last at least the TTL from the execution of the request, with a request for each run of holds that
-    /// one may be about. Returns the index of the first hold that is gone.
-    pub(crate) fn renew_all(&self, holds: &[HoldOf], ttl: Duration) -> Answer<Option<usize>> {
-        let runs = self.runs(holds).map(|run| {
-            let (count, holds) = (run.len(), run.to_vec());
-            let renewed = self.ask(RenewAll { holds, ttl });
-            async move { Ok((count, renewed.await?)) }
-        });
-        let answers = try_join_all(runs.collect::<Vec<_>>());
-        Box::pin(async move {
-            let mut before = 0;
-            for (count, gone) in answers.await? {
-                if let Some(gone) = gone {
-                    return Ok(Some(before + gone));
-                }
-                before += count;
-            }
-            Ok(None)
-        })
-    }
-
     /// Ends the holds whose locks no other process waits for, as [`ReleaseAll`] does, with a request for each run of holds
     /// that one may be about.
     pub(crate) fn release_all(&self, holds: &[HoldOf]) -> Answer<Vec<bool>> {
-        let runs = self.runs(holds).map(|run| {
+        let runs = holds.chunk_by(|(one, _), (other, _)| self.spans(one, other));
+        let runs = runs.flat_map(|run| run.chunks(MOST_TOGETHER)).map(|run| {
             let holds = run.to_vec();
             self.ask(ReleaseAll { holds })
         });
         let answers = try_join_all(runs.collect::<Vec<_>>());
         Box::pin(async move { Ok(answers.await?.concat()) })
-    }
-
-    /// The holds that one request may be about, in their order.
-    fn runs<'h>(&self, holds: &'h [HoldOf]) -> impl Iterator<Item = &'h [HoldOf]> {
-        let runs = holds.chunk_by(|(one, _), (other, _)| self.spans(one, other));
-        runs.flat_map(|run| run.chunks(MOST_TOGETHER))
     }
 
     /// Whether one request may be about both of these locks.

@@ -32,6 +32,23 @@ pub(crate) mod waits;
 #[path = "../../tests/properties/reply.rs"]
 pub(crate) mod properties;
 
+/// Whether the hold was in the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Presence {
+    Present,
+    Gone,
+}
+
+impl From<bool> for Presence {
+    fn from(is_present: bool) -> Self {
+        if is_present {
+            Self::Present
+        } else {
+            Self::Gone
+        }
+    }
+}
+
 /// A request that a store executes.
 pub(crate) trait Verb: Clone + Send + Sync + 'static {
     type Reply: Send + 'static;

@@ -124,7 +124,10 @@ async fn refusal(world: &World, hold: HoldId, operation: &str) -> Option<Effect>
             let seen = Seen { fields, token };
             store.ask(ForceRelease { key, seen }).await.map(drop)
         }
-        "renew" => store.ask(Renew { key, hold, ttl }).await.map(drop),
+        "renew" => {
+            let holds = vec![(key, hold)];
+            store.ask(Renew { holds, ttl }).await.map(drop)
+        }
         "keep" => {
             let holds = vec![hold];
             store.ask(Keep { key, holds, ttl }).await.map(drop)

@@ -8,7 +8,7 @@ use crate::{
         id::{FencingToken, HoldId},
         key::LockKey,
     },
-    store::{AcquireAll, AcquireAllReply, AcquireReply, HoldOf, Presence, QueueEntry},
+    store::{AcquireAll, AcquireAllReply, AcquireReply, HoldOf, Presence, QueueEntry, Renew},
 };
 
 on_every_store!(
@@ -63,8 +63,8 @@ impl World {
     }
 
     async fn renew_all(&self, holds: &[HoldOf], ttl: Duration) -> Option<usize> {
-        let renewed = self.store.renew_all(holds, ttl).await;
-        renewed.expect("renew_all")
+        let holds = holds.to_vec();
+        self.send(Renew { holds, ttl }).await
     }
 
     /// This world at another key.

@@ -242,8 +242,9 @@ impl World {
     }
 
     pub(crate) async fn renew(&self, hold: HoldId, ttl: Duration) -> Presence {
-        let key = self.key.clone();
-        self.send(Renew { key, hold, ttl }).await
+        let holds = vec![(self.key.clone(), hold)];
+        let gone = self.send(Renew { holds, ttl }).await;
+        Presence::from(gone.is_none())
     }
 
     /// A release after which no acquire of the hold can still be on its way.

@@ -120,13 +120,6 @@ impl Names {
                     .await
                     .map(Reply::Presence)
             }
-            Request::Renew { hold, ttl } => {
-                let hold = self.holds[hold];
-                store
-                    .ask(Renew { key, hold, ttl })
-                    .await
-                    .map(Reply::Presence)
-            }
             Request::Release {
                 hold,
                 mode,
@@ -158,9 +151,10 @@ impl Names {
                 });
                 acquired.await.map(Reply::AcquiredAll)
             }
-            Request::RenewAll { holds, ttl } => {
-                let renewed = store.renew_all(&self.each(keys, holds), ttl);
-                renewed.await.map(Reply::RenewedAll)
+            Request::Renew { holds, count, ttl } => {
+                let mut holds = self.each(keys, holds);
+                holds.truncate(count);
+                store.ask(Renew { holds, ttl }).await.map(Reply::Renewed)
             }
             Request::ReleaseAll { holds } => {
                 let released = store.release_all(&self.each(keys, holds));

@@ -22,7 +22,7 @@ pub(super) enum Reply {
     Presence(Presence),
     Released(ReleaseReply),
     AcquiredAll(AcquireAllReply),
-    RenewedAll(Option<usize>),
+    Renewed(Option<usize>),
     ReleasedAll(Vec<bool>),
     Snapshot(Option<Snapshot>),
     /// How many holds.

@@ -58,10 +58,6 @@ pub(super) enum Request {
         ttl: Duration,
         lengthen: bool,
     },
-    Renew {
-        hold: usize,
-        ttl: Duration,
-    },
     Release {
         hold: usize,
         mode: Mode,
@@ -74,8 +70,10 @@ pub(super) enum Request {
     AcquireAll {
         wish: Wish,
     },
-    RenewAll {
+    /// Of so many of the keys.
+    Renew {
         holds: [usize; KEYS],
+        count: usize,
         ttl: Duration,
     },
     ReleaseAll {
@@ -181,17 +179,18 @@ impl Request {
             waits,
         };
         let holds = [hold; KEYS];
+        let renew = |count| Self::Renew { holds, count, ttl };
         [
             Self::Acquire { wish, waits },
             depth,
-            Self::Renew { hold, ttl },
+            renew(1),
             release(Mode::Exclusive),
             share,
             Self::Keep { holds: 1, wish },
             Self::Downgrade(wish),
             release(Mode::Shared),
             Self::AcquireAll { wish },
-            Self::RenewAll { holds, ttl },
+            renew(KEYS),
             Self::ReleaseAll { holds },
             publish,
             claim,
@@ -243,9 +242,9 @@ fn any_request() -> impl Strategy<Value = Request> {
             ttl,
             lengthen,
         }),
-        1 => (0..HOLDS, any_span()).prop_map(|(hold, ttl)| Request::Renew { hold, ttl }),
         2 => any_wish().prop_map(|wish| Request::AcquireAll { wish }),
-        1 => (holds(), any_span()).prop_map(|(holds, ttl)| Request::RenewAll { holds, ttl }),
+        2 => (holds(), 1..=KEYS, any_span())
+            .prop_map(|(holds, count, ttl)| Request::Renew { holds, count, ttl }),
         1 => holds().prop_map(|holds| Request::ReleaseAll { holds }),
         4 => release.prop_map(|(hold, inbox, leftovers, next)| {
             let mode = mode_of(hold);

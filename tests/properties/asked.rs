@@ -13,8 +13,7 @@ use crate::{
     store::{
         Acquire, AcquireAll, AcquireAllReply, AcquireReply, AcquireRequest, End, ForceRelease,
         Inspect, Leftovers, Order, Presence, QueueEntry, Release, ReleaseAll, ReleaseReply,
-        ReleaseRequest, Renew, RenewAll, Retain, Seen, Snapshot, Successor, Verb,
-        redis::Unexpected,
+        ReleaseRequest, Renew, Retain, Seen, Snapshot, Successor, Unshare, Verb, redis::Unexpected,
     },
 };
 
@@ -85,8 +84,8 @@ pub(super) fn flag(reply: Value) -> Read<bool> {
 }
 
 pub(super) fn presence(reply: Value) -> Read<Presence> {
-    let (key, hold, ttl) = (key(), hold(), Duration::ZERO);
-    Renew { key, hold, ttl }.read(reply)
+    let (key, request) = (key(), release(None));
+    Unshare { key, request }.read(reply)
 }
 
 pub(super) fn fields(reply: Value) -> Read<Vec<Vec<u8>>> {
@@ -108,9 +107,9 @@ pub(super) fn acquired_all(reply: Value, count: usize, ttl: Duration) -> Read<Ac
     AcquireAll { keys, hold, ttl }.read(reply)
 }
 
-pub(super) fn renewed_all(reply: Value, count: usize) -> Read<Option<usize>> {
+pub(super) fn renewed(reply: Value, count: usize) -> Read<Option<usize>> {
     let (holds, ttl) = (of_several(count), Duration::ZERO);
-    RenewAll { holds, ttl }.read(reply)
+    Renew { holds, ttl }.read(reply)
 }
 
 pub(super) fn released_all(reply: Value, count: usize) -> Read<Vec<bool>> {

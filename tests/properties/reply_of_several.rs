@@ -4,7 +4,7 @@ use redis::Value;
 
 use super::{
     TTL,
-    asked::{acquired_all, released_all, renewed_all},
+    asked::{acquired_all, released_all, renewed},
     says, says_taken,
 };
 use crate::store::AcquireAllReply;
@@ -36,7 +36,7 @@ pub(super) fn check(reply: &Value, ints: Option<&[i64]>, count: usize) {
         };
         assert!(says, "{reply:?} as {part:?}");
     }
-    let gone = renewed_all(reply.clone(), count).ok();
+    let gone = renewed(reply.clone(), count).ok();
     let expected = match reply {
         Value::Int(0) => Some(None),
         Value::Int(at) => index(*at).map(Some),

@@ -72,7 +72,7 @@ proptest! {
                     }
                 }
                 Step::Reschedule(by) => {
-                    schedule.reschedule(|value, _| at(moved(*value, by)));
+                    schedule.reschedule(|value| at(moved(*value, by)));
                     for (value, _, due) in &mut list {
                         *due = due.map(|_| moved(*value, by));
                     }

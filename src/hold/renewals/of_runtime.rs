@@ -1,6 +1,6 @@
 //! The holds that are renewed on one runtime.
 
-use std::sync::Arc;
+use std::{iter, sync::Arc};
 
 use tokio::{runtime::Handle, sync::Notify, time::Instant};
 
@@ -8,9 +8,10 @@ use super::backlogs::Backlogs;
 use crate::{
     base::mode::Mode,
     hold::{
+        hold::Hold,
         lease::Due,
         readers::Readers,
-        renewable::{Renewed, Together},
+        renewable::Renewable,
         schedule::{Schedule, Slot},
     },
     store::Store,
@@ -19,10 +20,13 @@ use crate::{
 /// How many of those that are due are looked at in one turn: a caller that takes a lock meanwhile waits for so long.
 const AT_ONCE: usize = 1_000;
 
+/// So many readers are renewed together at most: a script can name a few thousand.
+const MOST_READERS: usize = 500;
+
 /// The holds that are renewed on one runtime.
 pub(super) struct OfRuntime {
     pub(super) runtime: Handle,
-    pub(super) holds: Schedule<Renewed>,
+    pub(super) holds: Schedule<Arc<Hold>>,
     pub(super) backlogs: Backlogs,
     pub(super) readers: Readers,
     /// The count of disconnects that its task has heard of.
@@ -38,9 +42,9 @@ pub(super) struct OfRuntime {
 /// What a turn has found.
 #[derive(Default)]
 pub(super) struct Found {
-    /// What is renewed now, and in which backlog it has a place. What is at several servers has none.
-    pub(super) due: Vec<(Together, Option<usize>)>,
-    pub(super) lost: Vec<Renewed>,
+    /// What is renewed now, and in which backlog it has a place.
+    pub(super) due: Vec<(Renewable, usize)>,
+    pub(super) lost: Vec<Arc<Hold>>,
 }
 
 impl OfRuntime {
@@ -64,21 +68,17 @@ impl OfRuntime {
         let mut found = Found::default();
         if self.disconnects != disconnects {
             self.disconnects = disconnects;
-            let of = |renewed: &Renewed| renewed.due(|key| store.disconnects_of(key));
             self.holds
-                .reschedule(|renewed, due| of(renewed).unwrap_or(due));
+                .reschedule(|hold| hold.due(store.disconnects_of(hold.key())));
         }
         for _ in 0..AT_ONCE {
             let Some(slot) = self.holds.pop_due(now) else {
                 break;
             };
-            let Some(renewed) = self.look(slot, store, now, &mut found) else {
+            let Some(hold) = self.look(slot, store, now, &mut found) else {
                 continue;
             };
-            let (Some(server), Some(deadline)) = (renewed.server(store), renewed.deadline()) else {
-                found.due.push((self.together(renewed), None));
-                continue;
-            };
+            let (server, deadline) = (store.server_of(hold.key()), hold.deadline());
             let (backlogs, holds) = (&mut self.backlogs, &mut self.holds);
             let backlog = backlogs.of(server, |it| holds.earliest_in(it).is_none());
             holds.put_into(backlog, slot, deadline);
@@ -96,46 +96,46 @@ impl OfRuntime {
                 return;
             }
             let slot = self.holds.pop_from(backlog);
-            if let Some(renewed) = slot.and_then(|slot| self.look(slot, store, now, found)) {
+            if let Some(hold) = slot.and_then(|slot| self.look(slot, store, now, found)) {
                 self.backlogs.enter(backlog);
-                found.due.push((self.together(renewed), Some(backlog)));
+                found.due.push((self.together(hold, store), backlog));
             }
         }
     }
 
-    /// What stands there, if it is to be renewed now.
+    /// The hold there, if it is to be renewed now.
     fn look(
         &mut self,
         slot: Slot,
         store: &Store,
         now: Instant,
         found: &mut Found,
-    ) -> Option<Renewed> {
-        let renewed = self.holds.get(slot)?.clone();
-        match renewed.look(|key| store.disconnects_of(key), now)? {
-            Due::Renewal => return Some(renewed),
+    ) -> Option<Arc<Hold>> {
+        let hold = Arc::clone(self.holds.get(slot)?);
+        match hold.look(store.disconnects_of(hold.key()), now) {
+            Due::Renewal => return Some(hold),
             Due::At(at) => self.holds.set_due(slot, at),
-            Due::Lost => found.lost.push(renewed),
+            Due::Lost => found.lost.push(hold),
         }
         None
     }
 
-    /// What is renewed together with one that is due: the readers of a key, whenever they would be due themselves. So
-    /// they are due together from then on.
-    fn together(&mut self, renewed: Renewed) -> Together {
-        let hold = match &renewed {
-            Renewed::One(hold) if hold.mode() == Mode::Shared => hold,
-            _ => return Together::Entry(renewed),
+    /// What is renewed together with a hold that is due, whenever it would be due itself: those of its acquisition at its
+    /// server, or the readers of its key. So they are due together from then on.
+    fn together(&mut self, hold: Arc<Hold>, store: &Store) -> Renewable {
+        let server = store.server_of(hold.key());
+        let (others, most) = match hold.group() {
+            Some(group) => (group.members(), usize::MAX),
+            None if hold.mode() == Mode::Shared => (self.readers.like(&hold), MOST_READERS - 1),
+            None => (Vec::new(), 0),
         };
-        let schedule = &mut self.holds;
-        let mut holds = self.readers.beside(hold, |other| {
-            let seat = other.seat();
-            seat.is_some_and(|(slot, _)| schedule.suspend(slot))
+        let (runtime, schedule) = (self.runtime.id(), &mut self.holds);
+        let others = others.into_iter().filter(|other| {
+            let seat = other.seat().filter(|(_, there)| *there == runtime);
+            let is_there = !other.is_covered() && store.server_of(other.key()) == server;
+            is_there && seat.is_some_and(|(slot, _)| schedule.suspend(slot))
         });
-        if holds.is_empty() {
-            return Together::Entry(renewed);
-        }
-        holds.push(Arc::clone(hold));
-        Together::Readers(holds)
+        let others: Vec<_> = others.take(most).collect();
+        Renewable(iter::once(hold).chain(others).collect())
     }
 }

@@ -23,6 +23,7 @@ mod counting;
 mod many;
 mod readers;
 mod review;
+mod several;
 mod verified;
 
 const SECOND: Duration = Duration::from_secs(1);

@@ -5,10 +5,7 @@ use std::sync::{Arc, Weak};
 use tokio::{select, sync::Notify, time::Instant};
 
 use super::{LOOKS, RenewalSchedule, of_runtime::OfRuntime};
-use crate::hold::{
-    renewable::{Renewed, Together},
-    renewal::{Unrenewed, renew},
-};
+use crate::hold::renewable::Renewable;
 
 impl RenewalSchedule {
     /// Does what is due. Returns until when the task sleeps; `None` if it ends.
@@ -34,46 +31,33 @@ impl RenewalSchedule {
             of.sleeps_until = Some(until);
             (found, until, of.runtime.clone())
         };
-        for renewed in found.lost {
-            self.notice_loss(&renewed);
+        for hold in found.lost {
+            self.queues.lost(hold.key(), hold.id());
         }
-        for (together, backlog) in found.due {
-            let place = backlog.map(|backlog| Place {
+        for (holds, backlog) in found.due {
+            let place = Place {
                 renewals: Arc::downgrade(self),
                 signal: Arc::clone(signal),
                 backlog,
-            });
+            };
             let renewals = Arc::clone(self);
-            drop(runtime.spawn(async move { renewals.renew(&together, place).await }));
+            drop(runtime.spawn(async move { renewals.renew(holds, place).await }));
         }
         Some(until)
     }
 
-    async fn renew(&self, together: &Together, place: Option<Place>) {
-        let limit = self.response_timeout;
-        let renewal = renew(together, self.store(), limit, &self.failures, place);
-        let outcome = select! {
+    async fn renew(&self, holds: Renewable, place: Place) {
+        let again = select! {
             biased;
-            () = together.until_ended() => return,
-            outcome = renewal => outcome,
+            () = holds.until_ended() => return,
+            again = self.attempt(holds.clone(), place) => again,
         };
-        let again = match outcome {
-            Err(Unrenewed::Until(again)) => Some(again),
-            Ok(()) | Err(Unrenewed::Lost) => None,
-        };
-        match together {
-            Together::Readers(holds) => holds.iter().for_each(|hold| {
-                let renewed = Renewed::of(hold);
-                if hold.lost().is_some() {
-                    self.notice_loss(&renewed);
-                } else {
-                    self.put_back(&renewed, again);
-                }
-            }),
-            Together::Entry(renewed) if outcome == Err(Unrenewed::Lost) => {
-                self.notice_loss(renewed);
+        for hold in &holds.0 {
+            if hold.lost().is_some() {
+                self.queues.lost(hold.key(), hold.id());
+            } else {
+                self.put_back(hold, again);
             }
-            Together::Entry(renewed) => self.put_back(renewed, again),
         }
     }
 

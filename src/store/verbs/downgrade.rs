@@ -5,7 +5,7 @@ use std::time::Duration;
 use redis::Value;
 use tokio::time::Instant;
 
-use super::{Verb, renew::Presence};
+use super::{Presence, Verb};
 use crate::{
     base::{
         id::{FencingToken, HoldId},

@@ -6,9 +6,8 @@ use redis::{RedisWrite, ToRedisArgs, Value};
 use tokio::time::Instant;
 
 use super::{
-    Verb,
+    Presence, Verb,
     acquire::{AcquireReply, take},
-    renew::Presence,
 };
 use crate::{
     base::{

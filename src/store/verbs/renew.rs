@@ -1,68 +1,58 @@
-//! Renews the lease of an exclusive hold.
+//! Renews the leases of exclusive holds.
 
 use std::time::Duration;
 
 use redis::Value;
 use tokio::time::Instant;
 
-use super::Verb;
-use crate::{
-    base::{id::HoldId, key::LockKey},
-    store::{
-        memory::State,
-        redis::{
-            Call, Script, Unexpected, script,
-            wire::{names::Field, value},
-        },
-    },
+use super::{
+    Verb,
+    several::{HoldOf, at_index, fields},
+};
+use crate::store::{
+    memory::State,
+    redis::{Call, Script, Unexpected, script},
 };
 
-/// Whether the hold was in the lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Presence {
-    Present,
-    Gone,
-}
-
-impl From<bool> for Presence {
-    fn from(is_present: bool) -> Self {
-        if is_present {
-            Self::Present
-        } else {
-            Self::Gone
-        }
-    }
-}
-
-/// Makes the lease of an exclusive hold last at least the TTL from the execution of the request.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Makes the leases of exclusive holds last at least the TTL from the execution of the request. Returns the index of the
+/// first hold that is gone; nothing is done for those after it. The keys differ, and are
+/// [`MOST_TOGETHER`](super::several::MOST_TOGETHER) at most.
+#[derive(Clone, Debug)]
 pub(crate) struct Renew {
-    pub(crate) key: LockKey,
-    pub(crate) hold: HoldId,
+    pub(crate) holds: Vec<HoldOf>,
     pub(crate) ttl: Duration,
 }
 
 impl Verb for Renew {
-    type Reply = Presence;
+    type Reply = Option<usize>;
 
     fn lua() -> &'static Script {
         script!("renew")
     }
 
     fn call(&self) -> Call {
-        let call = Self::lua().call(1).arg(self.key.as_str());
-        call.arg(Field(self.hold)).millis(self.ttl)
+        let Self { holds, ttl } = self;
+        let keys = holds.iter().map(|(key, _)| key.as_str());
+        let call = keys.fold(Self::lua().call(holds.len()), Call::arg);
+        fields(call.millis(*ttl), holds)
     }
 
-    fn read(&self, reply: Value) -> Result<Presence, Unexpected> {
-        value::flag(reply).map(Presence::from)
+    fn read(&self, reply: Value) -> Result<Option<usize>, Unexpected> {
+        match reply {
+            Value::Int(0) => Ok(None),
+            Value::Int(index) => match at_index(index, self.holds.len()) {
+                Some(index) => Ok(Some(index)),
+                None => Err(Unexpected(reply)),
+            },
+            other => Err(Unexpected(other)),
+        }
     }
 
-    fn apply(self, state: &mut State, now: Instant) -> Presence {
-        let Some(lock) = state.held(&self.key, self.hold, now) else {
-            return Presence::Gone;
-        };
-        lock.lengthen(now, self.ttl);
-        Presence::Present
+    fn apply(self, state: &mut State, now: Instant) -> Option<usize> {
+        let Self { holds, ttl } = self;
+        holds.iter().position(|(key, hold)| {
+            let lock = state.held(key, *hold, now);
+            lock.map(|lock| lock.lengthen(now, ttl)).is_none()
+        })
     }
 }

@@ -6,7 +6,7 @@ use super::{
 use crate::store::redis::Script;
 
 /// Every script of a verb.
-pub(crate) fn scripts() -> [&'static Script; 21] {
+pub(crate) fn scripts() -> [&'static Script; 20] {
     [
         acquire::Acquire::lua(),
         depth::SetDepth::lua(),
@@ -21,7 +21,6 @@ pub(crate) fn scripts() -> [&'static Script; 21] {
         renew::Renew::lua(),
         several::AcquireAll::lua(),
         several::ReleaseAll::lua(),
-        several::RenewAll::lua(),
         share::Share::lua(),
         share::Unshare::lua(),
         waits::ClaimVictim::lua(),

@@ -1,4 +1,4 @@
-//! Takes, renews and ends several holds at once.
+//! Takes and ends several holds at once.
 
 use std::time::Duration;
 
@@ -169,48 +169,6 @@ impl Verb for AcquireAll {
     }
 }
 
-/// Makes the leases of exclusive holds last at least the TTL from the execution of the request. Returns the index of the
-/// first hold that is gone.
-#[derive(Clone, Debug)]
-pub(crate) struct RenewAll {
-    pub(crate) holds: Vec<HoldOf>,
-    pub(crate) ttl: Duration,
-}
-
-impl Verb for RenewAll {
-    type Reply = Option<usize>;
-
-    fn lua() -> &'static Script {
-        script!("renew_all")
-    }
-
-    fn call(&self) -> Call {
-        let Self { holds, ttl } = self;
-        let keys = holds.iter().map(|(key, _)| key.as_str());
-        let call = keys.fold(Self::lua().call(holds.len()), Call::arg);
-        fields(call.millis(*ttl), holds)
-    }
-
-    fn read(&self, reply: Value) -> Result<Option<usize>, Unexpected> {
-        match reply {
-            Value::Int(0) => Ok(None),
-            Value::Int(index) => match at_index(index, self.holds.len()) {
-                Some(index) => Ok(Some(index)),
-                None => Err(Unexpected(reply)),
-            },
-            other => Err(Unexpected(other)),
-        }
-    }
-
-    fn apply(self, state: &mut State, now: Instant) -> Option<usize> {
-        let Self { holds, ttl } = self;
-        holds.iter().position(|(key, hold)| {
-            let lock = state.held(key, *hold, now);
-            lock.map(|lock| lock.lengthen(now, ttl)).is_none()
-        })
-    }
-}
-
 /// Ends the holds whose locks no other process waits for. It is for the first attempt, and for holds of which nothing but
 /// the field can be there. Returns for each whether it was ended; the others are as they were.
 #[derive(Clone, Debug)]
@@ -257,13 +215,13 @@ impl Verb for ReleaseAll {
 }
 
 /// Appends the hold of each key.
-fn fields(call: Call, holds: &[HoldOf]) -> Call {
+pub(super) fn fields(call: Call, holds: &[HoldOf]) -> Call {
     let fields = holds.iter().map(|&(_, hold)| Field(hold));
     fields.fold(call, Call::arg)
 }
 
 /// An index of Lua, which counts from 1.
-fn at_index(index: i64, count: usize) -> Option<usize> {
+pub(super) fn at_index(index: i64, count: usize) -> Option<usize> {
     let at = usize::try_from(index).ok()?.checked_sub(1)?;
     (at < count).then_some(at)
 }

@@ -6,10 +6,9 @@ use redis::Value;
 use tokio::time::Instant;
 
 use super::{
-    Verb,
+    Presence, Verb,
     acquire::AcquireReply,
     release::{End, ReleaseRequest},
-    renew::Presence,
 };
 use crate::{
     base::{

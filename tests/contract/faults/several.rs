@@ -12,7 +12,7 @@ use crate::{
         id::HoldId,
         key::LockKey,
     },
-    store::{AcquireAll, AcquireAllReply, HoldOf},
+    store::{AcquireAll, AcquireAllReply, HoldOf, Renew},
 };
 
 const KEYS: [&str; 3] = ["app:order", "app:second", "app:third"];
@@ -33,6 +33,11 @@ async fn acquire_all(
 
 fn each(hold: HoldId) -> Vec<HoldOf> {
     keys().into_iter().map(|key| (key, hold)).collect()
+}
+
+async fn renew(world: &World, hold: HoldId, ttl: Duration) -> Result<Option<usize>, StoreError> {
+    let holds = each(hold);
+    world.store.ask(Renew { holds, ttl }).await
 }
 
 fn effect<T>(outcome: Result<T, StoreError>) -> Option<Effect> {
@@ -86,7 +91,7 @@ async fn a_script_that_dies_at_any_write_takes_all_or_none_and_leaves_no_lock_wi
             };
             let expected = if held || acquired.is_ok() { 3 } else { 0 };
             assert_eq!(here().await, expected, "no {denied}");
-            drop(world.store.renew_all(&each(hold), MINUTE).await);
+            drop(renew(&world, hold, MINUTE).await);
             assert_eq!(here().await, expected, "no {denied}");
             let released = world.store.release_all(&each(hold)).await;
             let released = released.expect("an answer");
@@ -113,7 +118,7 @@ async fn a_full_server_takes_none_and_keeps_and_frees_what_is_held() {
         .await;
     assert_eq!(effect(full), Some(Effect::None));
     assert_eq!(ask::<i64>(&world, "EXISTS x y").await, 0);
-    let renewed = world.store.renew_all(&each(hold), 3 * MINUTE).await;
+    let renewed = renew(&world, hold, 3 * MINUTE).await;
     assert_eq!(renewed.expect("an answer"), None);
     let again = acquire_all(&world, hold, 5 * MINUTE).await;
     assert!(
@@ -174,7 +179,7 @@ async fn a_server_that_forgot_the_scripts_of_several_is_told_them_again() {
             "{taken:?}"
         );
         let () = ask(&world, "SCRIPT FLUSH").await;
-        let renewed = world.store.renew_all(&each(hold), MINUTE).await;
+        let renewed = renew(&world, hold, MINUTE).await;
         assert_eq!(renewed.expect("an answer"), None);
         let () = ask(&world, "SCRIPT FLUSH").await;
         let released = world.store.release_all(&each(hold)).await;

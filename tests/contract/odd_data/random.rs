@@ -233,8 +233,8 @@ async fn operation(
             store.ask(SetDepth { key, change }).await.map(drop)
         }
         3 => {
-            let ttl = MINUTE;
-            store.ask(Renew { key, hold, ttl }).await.map(drop)
+            let (holds, ttl) = (vec![(key, hold)], MINUTE);
+            store.ask(Renew { holds, ttl }).await.map(drop)
         }
         4 | 5 => {
             let mut next = successor(some_hold(), MINUTE, entry);

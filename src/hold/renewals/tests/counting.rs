@@ -76,7 +76,7 @@ impl Wire for Counting {
                 self.renewed.fetch_add(1, Relaxed);
                 return Box::pin(pending());
             }
-            "renew" | "keep" | "renew_all" => {
+            "renew" | "keep" => {
                 self.renewed.fetch_add(1, Relaxed);
                 if self.is_late.load(Relaxed) {
                     return Box::pin(async {

@@ -69,20 +69,3 @@ async fn one_that_is_gone_is_lost_alone() {
     let lost: Vec<_> = guards.iter().map(|guard| guard.held().is_lost()).collect();
     assert_eq!(lost, [true, false, false]);
 }
-
-/// A store that does not answer them together is asked for each of them, until their leases end.
-#[tokio::test(start_paused = true)]
-async fn readers_without_an_answer_are_asked_for_one_by_one() {
-    let store = Counting::new();
-    let locks = store.locks();
-    let guards = readers(&locks, "key", &[30 * SECOND; 3]).await;
-    store.is_silent.store(true, Relaxed);
-    let renewed = store.renewed_within(15 * SECOND).await;
-    assert!(renewed > 4, "{renewed}");
-    store.is_silent.store(false, Relaxed);
-    store.renewed_within(10 * SECOND).await;
-    assert!(guards.iter().all(|guard| !guard.held().is_lost()));
-    store.is_silent.store(true, Relaxed);
-    store.renewed_within(40 * SECOND).await;
-    assert!(guards.iter().all(|guard| guard.held().is_lost()));
-}

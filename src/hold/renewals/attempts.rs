@@ -1,0 +1,205 @@
+//! The attempts of one renewal: sends them, and does with their answers what [`Renewal`] decides.
+
+use std::{
+    future::pending,
+    ops::ControlFlow::{self, Break, Continue},
+};
+
+use futures_util::{
+    FutureExt,
+    future::BoxFuture,
+    stream::{FuturesUnordered, StreamExt},
+};
+use tokio::{
+    select,
+    sync::watch::{self, error::RecvError},
+    time::Instant,
+};
+
+use super::RenewalSchedule;
+use crate::{
+    base::{error::StoreError, events, throttle::Throttle, timer::sleep_until},
+    hold::{
+        confirm,
+        renewable::{RenewReply, RenewRequest, Renewable},
+        renewal::{By, Failed, Failure, Next, Renewal},
+    },
+    store::Store,
+};
+
+/// An attempt that has ended.
+struct Attempt {
+    request: RenewRequest,
+    by: By,
+    outcome: Result<RenewReply, StoreError>,
+}
+
+impl Attempt {
+    async fn by_server(request: RenewRequest, store: &Store) -> Self {
+        let outcome = request.send(store).await;
+        let by = By::Server;
+        Self {
+            request,
+            by,
+            outcome,
+        }
+    }
+
+    /// The server has answered.
+    async fn by_replicas(request: RenewRequest, reply: RenewReply, store: &Store) -> Self {
+        let confirmed = confirm::renewed(&reply, store).await;
+        Self {
+            request,
+            by: By::Replicas,
+            outcome: confirmed.map(|()| reply),
+        }
+    }
+}
+
+/// A renewal that is in flight.
+struct InFlight<'s, P> {
+    schedule: &'s RenewalSchedule,
+    /// Those that have neither ended nor been lost.
+    holds: Renewable,
+    renewal: Renewal,
+    attempts: FuturesUnordered<BoxFuture<'s, Attempt>>,
+    /// Until the store has answered: its replicas need none.
+    place: Option<P>,
+}
+
+impl RenewalSchedule {
+    /// Asks until the store has said of each hold that it is renewed or gone, or a lease has ended; then the lock is lost.
+    /// Returns the instant of the next renewal, if this one gives way before that.
+    pub(super) async fn attempt(&self, holds: Renewable, place: impl Send) -> Option<Instant> {
+        let mut connections = self.store().connections();
+        let mut in_flight = InFlight {
+            schedule: self,
+            holds,
+            renewal: Renewal::new(self.response_timeout, Instant::now()),
+            attempts: FuturesUnordered::new(),
+            place: Some(place),
+        };
+        while let Some(until) = in_flight.send_due() {
+            let InFlight {
+                attempts, renewal, ..
+            } = &mut in_flight;
+            select! {
+                biased;
+                Some(attempt) = attempts.next() => {
+                    if let Break(again) = in_flight.take_in(attempt) {
+                        return again;
+                    }
+                }
+                Ok(()) = changed(&mut connections), if renewal.is_pausing() => {
+                    renewal.connected(Instant::now());
+                }
+                () = sleep_until(until) => {}
+            }
+        }
+        None
+    }
+}
+
+impl<P> InFlight<'_, P> {
+    /// Sends an attempt if one is due. Returns how long to wait then; `None` if no hold is left.
+    fn send_due(&mut self) -> Option<Instant> {
+        let store = self.schedule.store();
+        loop {
+            self.holds.retain_held();
+            let (now, deadline) = (Instant::now(), self.holds.deadline()?);
+            let is_connected = || self.holds.is_connected(store);
+            match self.renewal.next(now, deadline, is_connected) {
+                Next::WaitUntil(until) => return Some(until),
+                Next::Send { silent_since } => {
+                    silent_since.iter().for_each(|since| self.doubt(*since));
+                    let request = RenewRequest::new(&self.holds.0, store);
+                    self.attempts
+                        .push(Attempt::by_server(request, store).boxed());
+                }
+            }
+        }
+    }
+
+    /// Ends the renewal, where nothing is left to ask for or it gives way until some instant.
+    fn take_in(&mut self, attempt: Attempt) -> ControlFlow<Option<Instant>> {
+        let Attempt {
+            request,
+            by,
+            outcome,
+        } = attempt;
+        match outcome {
+            Ok(reply) => {
+                drop(self.place.take());
+                if by == By::Server && reply.awaits_replicas() {
+                    self.renewal.confirming();
+                    let confirmed = Attempt::by_replicas(request, reply, self.schedule.store());
+                    self.attempts.push(confirmed.boxed());
+                    return Continue(());
+                }
+                settle(&request, &reply);
+                if request.is_answered_by(&reply) {
+                    return Break(None);
+                }
+                self.renewal.answered(by, Instant::now());
+            }
+            Err(error) => {
+                let failure = Failure {
+                    by,
+                    sent: request.sent,
+                    effect: error.effect(),
+                    is_cut: request.is_cut(self.schedule.store()),
+                };
+                let Failed { is_news, gives_way } = self.renewal.failed(failure, Instant::now());
+                if is_news {
+                    unanswered(&self.holds);
+                }
+                retried(&self.holds, Some(&error), &self.schedule.failures);
+                if gives_way.is_some() {
+                    return Break(gives_way);
+                }
+            }
+        }
+        Continue(())
+    }
+
+    /// Attempts have had no answer since then.
+    fn doubt(&self, since: Instant) {
+        unanswered(&self.holds);
+        retried(&self.holds, None, &self.schedule.failures);
+        for hold in &self.holds.0 {
+            self.schedule.store().suspect(hold.key(), since);
+        }
+    }
+}
+
+/// Resolves when a connection was made.
+async fn changed(connections: &mut Option<watch::Receiver<u64>>) -> Result<(), RecvError> {
+    match connections {
+        Some(connections) => connections.changed().await,
+        None => pending().await,
+    }
+}
+
+/// What was renewed has its lease, and what is gone is lost.
+fn settle(request: &RenewRequest, reply: &RenewReply) {
+    request.confirm(reply);
+    for asked in &reply.renewed {
+        let hold = &asked.hold;
+        let renewed = || events::renewed(hold.key(), hold.id(), hold.deadline());
+        hold.span().in_scope(renewed);
+    }
+    reply.lose();
+}
+
+fn unanswered(holds: &Renewable) {
+    for hold in &holds.0 {
+        events::renewal_unanswered(hold.key());
+    }
+}
+
+fn retried(holds: &Renewable, error: Option<&StoreError>, warnings: &Throttle) {
+    for hold in &holds.0 {
+        let retried = || events::renewal_retried(hold.key(), hold.id(), error, warnings);
+        hold.span().in_scope(retried);
+    }
+}
