@@ -1,4 +1,17 @@
-//! From a request to an entry: re-enter what an enclosing call holds, or acquire.
+//! From a request to an entry: re-enter what enclosing calls hold, or acquire.
+//!
+//! The road of a key, by files:
+//!
+//! 1. `api/with_lock.rs` or `api/guard.rs`: the future that a caller awaits.
+//! 2. `api/engine.rs`: the keys and the terms. `hold/scope.rs` knows what enclosing calls hold.
+//! 3. `api/engine/acquiring.rs`: the other locks, in their order.
+//! 4. `queue/queue.rs`, `wait.rs`: a caller waits in its process. `alone.rs` if there is no other, else `local_queue.rs`.
+//! 5. `queue/request.rs`, `store/mod.rs`, `store/verbs/acquire.rs`, `lua/acquire.lua`: what the store is asked.
+//! 6. `store/redis/topology.rs`, `connect/passage.rs`, `connect/connection.rs`, `wire/call.rs`: the connection, there and back.
+//! 7. `queue/waiter.rs`, `grant.rs`: what the reply means: a grant.
+//! 8. `hold/entry.rs`, `hold.rs`, `renewals.rs`: the hold is entered, and renewed while it lasts.
+//! 9. `hold/scope.rs`, `abort.rs`: the body runs inside the chain, against the loss of its locks.
+//! 10. `hold/exit.rs`, `queue/releasing.rs`, `store/verbs/release.rs`: the hold ends, and the next in line has the lock.
 
 use std::{
     fmt,

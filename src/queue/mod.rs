@@ -27,7 +27,7 @@ pub(crate) use self::{
     grant::{Grant, StoredDepth},
     local_queues::LocalQueues,
     releasing::Together,
-    several::End,
+    several::Stop,
     step::Release,
     tokens::TokenSeries,
 };

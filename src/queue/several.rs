@@ -38,15 +38,15 @@ use crate::{
 
 /// What came of asking for several locks at once.
 #[derive(Debug)]
-pub(crate) struct Together {
+pub(crate) struct Acquired {
     /// The locks of the first keys, in their order.
     pub(crate) taken: Vec<Grant>,
-    pub(crate) end: End,
+    pub(crate) stop: Stop,
 }
 
 /// Why the next lock was not taken.
 #[derive(Debug)]
-pub(crate) enum End {
+pub(crate) enum Stop {
     /// It was not asked for: it is held or waited for in this process.
     Unasked,
     /// None was taken, since the lock of the key with this index is not free.
@@ -66,7 +66,7 @@ impl LocalQueues {
         terms: Terms,
         since: Instant,
         runtime: &Handle,
-    ) -> Result<Together, LockError> {
+    ) -> Result<Acquired, LockError> {
         let wish = Wish {
             request: AcquireRequest {
                 hold,
@@ -80,8 +80,8 @@ impl LocalQueues {
             may_inherit: false,
         };
         let Some((asked, count)) = self.enter_together(keys, wish, runtime) else {
-            let (taken, end) = (Vec::new(), End::Unasked);
-            return Ok(Together { taken, end });
+            let (taken, stop) = (Vec::new(), Stop::Unasked);
+            return Ok(Acquired { taken, stop });
         };
         let waits = keys.iter().take(count).map(|key| Part {
             wait: Wait::alone(self, key, wish, runtime),
@@ -174,7 +174,7 @@ impl Parts<'_> {
 
     /// What has come of it, once each part is answered. In most cases all have the same answer. Where they have not,
     /// what was got behind one that was not is given back: locks are taken in one order.
-    fn outcome(mut self, asked: &AskedTogether) -> Together {
+    fn outcome(mut self, asked: &AskedTogether) -> Acquired {
         let now = Instant::now();
         let mut taken = Vec::new();
         for part in &mut self.parts {
@@ -187,20 +187,20 @@ impl Parts<'_> {
                 taken.push(granted);
             }
         }
-        let end = match self.parts.get(taken.len()).map(|part| &part.answer) {
-            None => End::Unasked,
+        let stop = match self.parts.get(taken.len()).map(|part| &part.answer) {
+            None => Stop::Unasked,
             Some(Some(Err(Refusal::Busy))) if taken.is_empty() => {
                 match asked.peek().map(|reply| &**reply) {
-                    Some(Ok(AcquireAllReply::Busy { first })) => End::Busy(*first),
-                    _ => End::Busy(0),
+                    Some(Ok(AcquireAllReply::Busy { first })) => Stop::Busy(*first),
+                    _ => Stop::Busy(0),
                 }
             }
             Some(Some(Err(Refusal::Failed(error) | Refusal::Late(Some(error))))) => {
-                End::Failed(Some(error.clone()))
+                Stop::Failed(Some(error.clone()))
             }
-            Some(_) => End::Failed(None),
+            Some(_) => Stop::Failed(None),
         };
-        Together { taken, end }
+        Acquired { taken, stop }
     }
 }
 

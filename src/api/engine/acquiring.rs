@@ -29,7 +29,7 @@ use crate::{
         scope,
         verify::{is_behind, verified},
     },
-    queue::{End, Grant},
+    queue::{Grant, Stop},
     store::MOST_TOGETHER,
 };
 
@@ -148,17 +148,17 @@ impl<'a> Acquiring<'a> {
                 }
                 continue;
             }
-            let (taken, end) = self.take_together(run).await?;
+            let (taken, stop) = self.take_together(run).await?;
             at += taken;
-            match end {
+            match stop {
                 // Another caller in this process wants the next key.
-                End::Unasked if taken < run.len() => busy = at,
-                End::Unasked => {}
-                End::Busy(index) => {
+                Stop::Unasked if taken < run.len() => busy = at,
+                Stop::Unasked => {}
+                Stop::Busy(index) => {
                     busy = at + index;
                     self.may_wait_for(keys.get(busy))?;
                 }
-                End::Failed(failure) => {
+                Stop::Failed(failure) => {
                     busy = at;
                     self.begin_anew();
                     // A request for one lock shows which lock is refused, and may be allowed where a request for several is not.
@@ -202,17 +202,17 @@ impl<'a> Acquiring<'a> {
     }
 
     /// Takes the locks of several keys if they are free. Returns how many of them it has taken, counted from the first.
-    async fn take_together(&mut self, keys: &[LockKey]) -> Result<(usize, End), LockError> {
+    async fn take_together(&mut self, keys: &[LockKey]) -> Result<(usize, Stop), LockError> {
         let queues = self.engine.renewals.queues();
         keys.first()
             .map_or(Ok(()), |key| self.engine.check_open(key))?;
         let acquired = queues.acquire_all(keys, self.hold, self.terms, self.since, &self.runtime);
-        let together = unless_lost(self.entry.holds(), acquired).await?;
-        let count = together.taken.len();
-        for (grant, key) in together.taken.into_iter().zip(keys) {
+        let acquired = unless_lost(self.entry.holds(), acquired).await?;
+        let count = acquired.taken.len();
+        for (grant, key) in acquired.taken.into_iter().zip(keys) {
             self.begin(grant, key);
         }
-        Ok((count, together.end))
+        Ok((count, acquired.stop))
     }
 
     /// Enters a lock that was won.
