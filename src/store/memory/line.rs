@@ -7,11 +7,11 @@ use tokio::time::Instant;
 
 use crate::{
     base::id::{HoldId, InboxId},
-    store::records::{limits::TOMBSTONE_LIFE, queue_entry::QueueEntry},
+    store::records::{
+        limits::{PLACES_FROM, SEQ_LIFE, TOMBSTONE_LIFE},
+        queue_entry::QueueEntry,
+    },
 };
-
-/// How long a depth change is remembered after the last one of its lock, at most; half of it at least.
-const SEQ_LIFE: Duration = TOMBSTONE_LIFE.saturating_mul(2);
 
 #[derive(Debug, Default)]
 pub(crate) struct Line {
@@ -35,9 +35,6 @@ pub(crate) struct Standing {
     /// As in the zset.
     pub(crate) order: u64,
 }
-
-/// The orders of the places begin behind this one; those of the preferred ones behind 0.
-const PLACES: u64 = 1 << 40;
 
 /// One process: its entry.
 #[derive(Clone, Debug)]
@@ -227,7 +224,7 @@ impl Line {
             let (places, least) = if is_preferred {
                 (&mut self.preferred, 0)
             } else {
-                (&mut self.places, PLACES)
+                (&mut self.places, PLACES_FROM)
             };
             let last = places.last();
             is_first = last.is_none_or(|last| Some(last.inbox) == holder);
