@@ -2,7 +2,6 @@
 
 use std::{
     collections::HashMap,
-    fmt,
     sync::{Arc, Weak},
 };
 
@@ -144,11 +143,5 @@ impl Shared {
         holders
             .iter()
             .for_each(|holders| holders.forced(message.clone()));
-    }
-}
-
-impl fmt::Debug for MemoryStore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("MemoryStore")
     }
 }

@@ -1,7 +1,6 @@
 //! The connection for commands: multiplexed, shared by all of them, kept until it fails.
 
 use std::{
-    fmt,
     sync::{
         Arc,
         atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
@@ -59,7 +58,7 @@ pub(crate) struct Connector {
     role: Box<dyn Role>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct State {
     kept: Kept<Arc<Connection>>,
     /// The latest of the attempts whose connection leads to the wrong server by now.
@@ -275,6 +274,11 @@ impl Connector {
         true
     }
 
+    /// What connections are asked for; never the password.
+    pub(super) fn endpoint(&self) -> Arc<str> {
+        self.source.endpoint()
+    }
+
     /// Closes the connection, and makes no other one.
     pub(super) fn close(&self) {
         let connection = self.state.lock().kept.close();
@@ -306,15 +310,5 @@ impl Connector {
 
     fn error(&self, effect: Effect, cause: &'static str) -> StoreError {
         StoreError::new("connect", &self.source.endpoint(), effect, cause)
-    }
-}
-
-/// Without the source, which knows the password.
-impl fmt::Debug for Connector {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Connector")
-            .field("endpoint", &self.source.endpoint())
-            .field("timeouts", &self.common.timeouts)
-            .finish_non_exhaustive()
     }
 }

@@ -9,7 +9,6 @@
 //! pauses. So it reads the new stage, or its pause is cut short.
 
 use std::{
-    fmt,
     sync::{Arc, Weak},
     time::Duration,
 };
@@ -122,14 +121,5 @@ impl Inbox {
 impl Drop for Inbox {
     fn drop(&mut self) {
         self.close();
-    }
-}
-
-/// Without the source, which knows the password.
-impl fmt::Debug for Inbox {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Inbox")
-            .field("endpoint", &self.source.endpoint())
-            .finish_non_exhaustive()
     }
 }

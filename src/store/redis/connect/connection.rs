@@ -155,12 +155,3 @@ fn is_done(error: &RedisError) -> bool {
         || error.is_timeout()
         || failure::refuses_to_write(error)
 }
-
-impl fmt::Debug for Connection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Connection")
-            .field("endpoint", &self.endpoint)
-            .field("number", &self.number)
-            .finish_non_exhaustive()
-    }
-}

@@ -4,13 +4,9 @@
 //! server that is away, a cluster that is down. A request follows redirections and nothing else: no failure makes it go
 //! out twice.
 
-use std::{
-    fmt,
-    sync::{
-        Arc, Weak,
-        atomic::{AtomicUsize, Ordering::Relaxed},
-    },
-    time::Duration,
+use std::sync::{
+    Arc, Weak,
+    atomic::{AtomicUsize, Ordering::Relaxed},
 };
 
 use redis::Value;
@@ -285,15 +281,8 @@ impl Cluster {
 
     /// Tells the server of a slot from the others; 0 if it is not known.
     pub(crate) fn server_of(&self, slot: u16) -> usize {
-        let known = self.known.lock();
-        let owner = known.slots.get(usize::from(slot)).and_then(Option::as_ref);
-        owner.map_or(0, |node| Arc::as_ptr(node).addr())
-    }
-
-    /// How long a request about a slot that is sent now may take.
-    pub(crate) fn answers_within(&self, slot: u16) -> Duration {
         let owner = self.owner(slot);
-        owner.map_or(Duration::MAX, |node| node.connector.answers_within())
+        owner.map_or(0, |node| Arc::as_ptr(&node).addr())
     }
 
     /// Changes whenever another connection, or another server, answers for a slot.
@@ -310,16 +299,8 @@ impl Cluster {
     pub(crate) fn epochs(&self) -> u64 {
         let nodes = self.nodes().into_iter();
         let connected = nodes.filter(|node| node.connector.is_connected());
-        connected
-            .map(|node| node.connector.epoch())
-            .max()
-            .unwrap_or_default()
-    }
-
-    pub(crate) fn suspect(&self, slot: u16, since: Instant) {
-        self.owner(slot)
-            .iter()
-            .for_each(|node| node.connector.suspect(since));
+        let epochs = connected.map(|node| node.connector.epoch());
+        epochs.max().unwrap_or_default()
     }
 
     /// Closes all connections, and makes no other ones.
@@ -368,14 +349,5 @@ impl Role for OneOfMany {
             .upgrade()
             .and_then(|cluster| cluster.owner(slot));
         owner.is_some_and(|node| node.place == self.place)
-    }
-}
-
-/// Without what the address knows: the password.
-impl fmt::Debug for Cluster {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cluster")
-            .field("seeds", &self.seeds)
-            .finish_non_exhaustive()
     }
 }

@@ -8,7 +8,6 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     error::Error,
-    fmt,
     sync::Arc,
     time::Duration,
 };
@@ -341,16 +340,6 @@ async fn is_primary(connection: &MultiplexedConnection) -> Result<bool, RedisErr
     let hello: BTreeMap<String, Value> = hello?;
     let is_role = |role: &Value| *role == Value::BulkString(b"master".to_vec());
     Ok(hello.get("role").is_some_and(is_role))
-}
-
-/// Without what the addresses know: passwords.
-impl fmt::Debug for Sentinels {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sentinels")
-            .field("name", &self.name)
-            .field("seeds", &self.seeds)
-            .finish_non_exhaustive()
-    }
 }
 
 #[cfg(test)]

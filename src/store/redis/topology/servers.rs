@@ -79,15 +79,10 @@ struct Login {
 }
 
 /// Where a URL leads, and where servers are: checked, but not asked yet.
-pub(crate) struct Origin(Of);
-
-enum Of {
-    Server(Arc<Address>),
+pub(crate) enum Origin {
+    Server(Address),
     Sentinels(Arc<Sentinels>),
-    Cluster {
-        server: Arc<Address>,
-        seeds: Vec<Place>,
-    },
+    Cluster { server: Address, seeds: Vec<Place> },
 }
 
 impl Servers {
@@ -217,13 +212,10 @@ impl Servers {
                 let is_tls = self.is_sentinel_tls.unwrap_or(self.is_tls);
                 let sentinel = address(&seeds, is_tls, &self.sentinel_login, 0)?;
                 let sentinels = Sentinels::new(primary, sentinel, server, seeds);
-                Ok(Origin(Of::Sentinels(Arc::new(sentinels))))
+                Ok(Origin::Sentinels(Arc::new(sentinels)))
             }
             Kind::Cluster if self.database != 0 => Err(config(DATABASE.to_owned())),
-            Kind::Cluster => Ok(Origin(Of::Cluster {
-                server: Arc::new(server),
-                seeds,
-            })),
+            Kind::Cluster => Ok(Origin::Cluster { server, seeds }),
         }
     }
 }
@@ -294,37 +286,29 @@ impl Origin {
     pub(crate) fn parse(url: &str) -> Result<Self, LockError> {
         match Servers::parse(url) {
             Some(servers) => servers?.resolve(),
-            None => Ok(Self(Of::Server(Arc::new(Address::parse(url)?)))),
+            None => Address::parse(url).map(Self::Server),
         }
     }
 
     /// How its lost connections are counted: those of a cluster for each slot.
     pub(crate) fn outages(&self) -> Outages {
-        match &self.0 {
-            Of::Server(_) | Of::Sentinels(_) => Outages::of_one(),
-            Of::Cluster { .. } => Outages::of_slots(),
+        match self {
+            Self::Server(_) | Self::Sentinels(_) => Outages::of_one(),
+            Self::Cluster { .. } => Outages::of_slots(),
         }
     }
 
     /// Where requests go, and where messages come from.
     pub(crate) fn open(self, common: &Common) -> (Topology, Arc<dyn Source>) {
-        let source: Arc<dyn Source> = match self.0 {
-            Of::Server(address) => address,
-            Of::Sentinels(sentinels) => sentinels,
-            Of::Cluster { server, seeds } => {
-                let cluster = Cluster::new(Address::clone(&server), seeds, common.clone());
-                let cluster = Arc::new(cluster);
+        let source: Arc<dyn Source> = match self {
+            Self::Server(address) => Arc::new(address),
+            Self::Sentinels(sentinels) => sentinels,
+            Self::Cluster { server, seeds } => {
+                let cluster = Arc::new(Cluster::new(server, seeds, common.clone()));
                 return (Topology::Cluster(Arc::clone(&cluster)), cluster);
             }
         };
         (Topology::one(Arc::clone(&source), common.clone()), source)
-    }
-}
-
-/// Without what the addresses know: passwords.
-impl fmt::Debug for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Origin")
     }
 }
 
