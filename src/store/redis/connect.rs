@@ -20,7 +20,7 @@ use super::{
     replicas::replication_id::ReplicationId,
     wire::{
         call::{Call, Way},
-        failure,
+        failure::{self, OneOfCluster},
         value::Unexpected,
     },
 };
@@ -158,17 +158,11 @@ impl Connector {
         let connection = &passage.connection;
         match sent {
             Ok(reply) => self.common.read(connection, call, reply, read),
-            Err(cause) => {
-                let told = match &cause {
-                    Cause::Driver(error) => failure::one_of_cluster(error),
-                    Cause::Silence(_) | Cause::Late => None,
-                };
-                Err(match told {
-                    // No other server is asked here, so waiting is no use.
-                    Some(told) => connection.error(&call, Effect::Refused, told),
-                    None => connection.failed(&call, cause),
-                })
+            // No other server is asked here, so waiting is no use.
+            Err(Cause::Driver(error)) if failure::leads_elsewhere(&error) => {
+                Err(connection.error(&call, Effect::Refused, OneOfCluster(error)))
             }
+            Err(cause) => Err(connection.failed(&call, cause)),
         }
     }
 
@@ -177,10 +171,10 @@ impl Connector {
         &self,
         connection: &Connection,
         call: &Call,
-        limit: Duration,
-    ) -> Result<Value, Cause> {
+    ) -> Result<Value, StoreError> {
+        let limit = self.common.timeouts.response;
         let asked = self.try_ask(connection, call, Way::Plain, limit).await;
-        asked.map_err(|fault| fault.cause)
+        asked.map_err(|fault| connection.failed(call, fault.cause))
     }
 
     /// The connection is given up where the answer says so.

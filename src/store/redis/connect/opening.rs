@@ -15,10 +15,10 @@ use crate::{
     store::redis::{
         link::{
             pushes,
-            source::{Following, Limit, Opened, open},
+            source::{AbortOnDrop, Limit, Opened, open},
         },
         replicas::{confirmer::Confirmer, replication_id::ReplicationId},
-        wire::{answer_pace::AnswerPace, traffic::Traffic},
+        wire::{answer_pace::AnswerPace, failure::ANOTHER_SERVER, traffic::Traffic},
     },
 };
 
@@ -65,7 +65,7 @@ impl Connector {
                 return None;
             }
             let task = pushes::subscribe(&driver, limit).await;
-            task.as_ref().map(Following::new)
+            task.as_ref().map(AbortOnDrop::new)
         };
         let (replication_id, subscribing) =
             join(ReplicationId::of(&driver, limit), subscribing).await;
@@ -95,7 +95,7 @@ impl Connector {
         let has = |slot| self.role.has(slot);
         recent.repeat(&connection, has, limit).await;
         if number <= self.state.lock().moved {
-            return Err(self.error(Effect::None, "another server answers in its place by now"));
+            return Err(self.error(Effect::None, ANOTHER_SERVER));
         }
         events::connected(&connection.endpoint, Purpose::Commands);
         Ok(connection)

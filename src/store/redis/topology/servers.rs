@@ -195,11 +195,12 @@ impl Servers {
     /// Checks it all. Connects nowhere.
     pub(crate) fn resolve(&self) -> Result<Origin, LockError> {
         let seeds = self.places().collect::<Option<Vec<_>>>();
-        let seeds = seeds.filter(|seeds| !seeds.is_empty());
-        let Some(seeds) = seeds else {
+        let seeds = seeds.unwrap_or_default();
+        // The first of them stands for all.
+        let Some(first) = seeds.first() else {
             return Err(refused("an address of a server is `host:port`"));
         };
-        let server = address(&seeds, self.is_tls, &self.login, self.database)?;
+        let server = address(first, self.is_tls, &self.login, self.database)?;
         match &self.kind {
             Kind::Sentinel { primary } => {
                 let is_named =
@@ -210,7 +211,7 @@ impl Servers {
                     return Err(refused(reason));
                 }
                 let is_tls = self.is_sentinel_tls.unwrap_or(self.is_tls);
-                let sentinel = address(&seeds, is_tls, &self.sentinel_login, 0)?;
+                let sentinel = address(first, is_tls, &self.sentinel_login, 0)?;
                 let sentinels = Sentinels::new(primary, sentinel, server, seeds);
                 Ok(Origin::Sentinels(Arc::new(sentinels)))
             }
@@ -240,9 +241,9 @@ fn place(address: &str, port: u16) -> Option<Place> {
     Some(Place::new(host, given.unwrap_or(port)))
 }
 
-/// How servers are connected to: the first of them stands for all.
+/// How a server at this place is connected to.
 fn address(
-    seeds: &[Place],
+    place: &Place,
     is_tls: bool,
     login: &Login,
     database: i64,
@@ -259,10 +260,7 @@ fn address(
     if let Some(password) = &login.password {
         settings = settings.set_password(password);
     }
-    let (host, port) = match seeds {
-        [first, ..] => (first.host.clone(), first.port),
-        [] => (String::new(), 0),
-    };
+    let Place { host, port } = place.clone();
     let addr = if is_tls {
         ConnectionAddr::TcpTls {
             host,

@@ -22,18 +22,13 @@ pub(crate) const TO_ALL: &str = "reentry:inbox:all";
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entries<'k>(pub(crate) &'k LockKey);
 
-impl Entries<'_> {
-    fn write_to(self, out: &mut impl Write) -> std::io::Result<()> {
-        out.write_all(b"reentry:entries:")?;
-        out.write_all(self.0.beside().as_bytes())
-    }
-}
-
 /// Written into the command itself, without a string of its own.
 impl ToRedisArgs for Entries<'_> {
     fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
+        let mut out = out.writer_for_next_arg();
         // Into memory it cannot fail.
-        let _ = self.write_to(&mut out.writer_for_next_arg());
+        let _ = out.write_all(b"reentry:entries:");
+        let _ = out.write_all(self.0.beside().as_bytes());
     }
 }
 

@@ -186,12 +186,10 @@ impl Cluster {
 
     async fn map_of(&self, node: Arc<Node>) -> Result<SlotMap, StoreError> {
         let connection = node.connector.connection().await?;
-        let limit = self.common.timeouts.response;
         let ask = async |verb| {
             let command = cmd("CLUSTER").arg(verb).to_owned();
             let call = Call::command("cluster", command);
-            let asked = node.connector.ask(&connection, &call, limit).await;
-            asked.map_err(|cause| connection.failed(&call, cause))
+            node.connector.ask(&connection, &call).await
         };
         let (slots, nodes) = join(ask("SLOTS"), ask("NODES")).await;
         // Without the epochs, which a user may not be allowed to see, the first answer counts.

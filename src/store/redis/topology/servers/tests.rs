@@ -114,7 +114,7 @@ fn what_connections_are_made_with_follows() {
         username: Some("app".to_owned()),
         password: Some("word".to_owned()),
     };
-    let made = address(&seeds, false, &login, 5).expect("an address");
+    let made = address(&seeds[0], false, &login, 5).expect("an address");
     let settings = made.info.redis_settings();
     assert_eq!(settings.protocol(), ProtocolVersion::RESP3);
     assert_eq!(settings.db(), 5);
