@@ -163,19 +163,19 @@ impl Line {
 
     /// The leases of these holds, as far as they are readers, last until then at least.
     pub(crate) fn lengthen(&mut self, holds: &[HoldId], lasts: Instant) {
-        let mut readers = self.readers.iter_mut();
-        readers
-            .by_ref()
-            .filter(|(reader, _)| holds.contains(reader))
-            .for_each(|(_, end)| *end = lasts.max(*end));
+        for (_, end) in self
+            .readers
+            .iter_mut()
+            .filter(|(hold, _)| holds.contains(hold))
+        {
+            *end = lasts.max(*end);
+        }
         self.line_ends = self.line_ends.map(|end| end.max(lasts));
     }
 
     pub(crate) fn reader(&self, hold: HoldId) -> Option<Instant> {
-        let mut readers = self.readers.iter();
-        readers
-            .find(|(other, _)| *other == hold)
-            .map(|(_, lasts)| *lasts)
+        let reader = self.readers.iter().find(|(other, _)| *other == hold);
+        reader.map(|(_, lasts)| *lasts)
     }
 
     pub(crate) fn forget_reader(&mut self, hold: HoldId) {

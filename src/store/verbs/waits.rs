@@ -212,10 +212,9 @@ impl Verb for ClaimVictim {
 
     fn apply(self, state: &mut State, now: Instant) -> bool {
         let now = state.time(now);
-        let lasts = (now, now.after(self.life));
-        state
-            .waits
-            .claim(self.least(), self.victim, &self.others, lasts)
+        let (least, until) = (self.least(), now.after(self.life));
+        let waits = &mut state.waits;
+        waits.claim(least, self.victim, &self.others, now, until)
     }
 }
 

@@ -104,10 +104,7 @@ impl State {
         now: Instant,
     ) -> bool {
         let inside = self.live_lock(key, now).map_or(0, |lock| lock.fields.len());
-        let most = limit.map_or(usize::MAX, |limit| {
-            usize::try_from(limit).unwrap_or(usize::MAX)
-        });
-        inside + count <= most
+        limit.is_none_or(|limit| (inside + count) as u64 <= limit.into())
     }
 
     /// Which of these holds are in the lock, and which are not.

@@ -14,7 +14,7 @@ use crate::{
     },
     store::redis::{
         link::{
-            pushes,
+            pushes::{self, Receiver},
             source::{AbortOnDrop, Limit, Opened, open},
         },
         replicas::{confirmer::Confirmer, replication_id::ReplicationId},
@@ -36,19 +36,7 @@ impl Connector {
             ..
         } = &self.common;
         let made = Arc::<OnceLock<Weak<Traffic>>>::default();
-        let receiver = {
-            let connector = Arc::downgrade(self);
-            let moving = Weak::clone(&connector);
-            let ended = move || connector.upgrade().iter().for_each(|it| it.lose());
-            let traffic = Arc::clone(&made);
-            let moved = move || {
-                // Requests may be in flight on it although it is not the present one any more.
-                let traffic = traffic.get().and_then(Weak::upgrade);
-                traffic.iter().for_each(|traffic| traffic.give_up());
-                moving.upgrade().iter().for_each(|it| it.moved(number));
-            };
-            pushes::to_holders(Arc::clone(watched), ended, moved)
-        };
+        let receiver = self.receiver(number, Arc::clone(&made));
         let opening = open(&self.source, *timeouts, Limit::None, receiver);
         let Opened {
             driver,
@@ -99,6 +87,20 @@ impl Connector {
         }
         events::connected(&connection.endpoint, Purpose::Commands);
         Ok(connection)
+    }
+
+    /// The receiver of the connection with this number, whose traffic will be there once it is made.
+    fn receiver(self: &Arc<Self>, number: u64, made: Arc<OnceLock<Weak<Traffic>>>) -> Receiver {
+        let connector = Arc::downgrade(self);
+        let moving = Weak::clone(&connector);
+        let ended = move || connector.upgrade().iter().for_each(|it| it.lose());
+        let moved = move || {
+            // Requests may be in flight on it although it is not the present one any more.
+            let traffic = made.get().and_then(Weak::upgrade);
+            traffic.iter().for_each(|traffic| traffic.give_up());
+            moving.upgrade().iter().for_each(|it| it.moved(number));
+        };
+        pushes::to_holders(Arc::clone(&self.common.watched), ended, moved)
     }
 
     /// The locks may be lost with a server that has another history than the one before it.

@@ -56,13 +56,9 @@ pub(crate) async fn open(
     let within = timeouts.connect;
     let opening = Arc::clone(source).open(timeouts, limit, receiver);
     timeout(within, opening).await.unwrap_or_else(|Elapsed| {
+        let (endpoint, effect) = (source.endpoint(), Effect::None);
         let cause = format!("no connection within {within:?}");
-        Err(StoreError::new(
-            "connect",
-            &source.endpoint(),
-            Effect::None,
-            cause,
-        ))
+        Err(StoreError::new("connect", &endpoint, effect, cause))
     })
 }
 

@@ -168,10 +168,8 @@ impl Cluster {
     }
 
     fn has_learnt_since(&self, begun: Instant) -> bool {
-        self.known
-            .lock()
-            .learnt
-            .is_some_and(|learnt| learnt > begun)
+        let learnt = self.known.lock().learnt;
+        learnt.is_some_and(|learnt| learnt > begun)
     }
 
     async fn until_moved(self: &Arc<Self>, slot: u16, node: &Arc<Node>) {
@@ -188,8 +186,8 @@ impl Cluster {
     }
 
     fn has(&self, node: &Arc<Node>, slot: u16) -> bool {
-        self.owner(slot)
-            .is_some_and(|owner| Arc::ptr_eq(&owner, node))
+        let owner = self.owner(slot);
+        owner.is_some_and(|owner| Arc::ptr_eq(&owner, node))
     }
 
     fn nodes(&self) -> Vec<Arc<Node>> {
@@ -240,13 +238,11 @@ impl Cluster {
     fn lost(&self, place: &Place) {
         let concerned: Vec<u16> = {
             let known = self.known.lock();
-            let is_there =
-                |owner: &Option<Arc<Node>>| owner.as_ref().is_some_and(|node| node.place == *place);
-            let slots = (0..SLOTS).zip(&known.slots);
-            slots
-                .filter(|(_, owner)| is_there(owner))
-                .map(|(slot, _)| slot)
-                .collect()
+            let owned = (0..SLOTS).zip(&known.slots).filter(|(_, owner)| {
+                let owner = owner.as_ref();
+                owner.is_some_and(|node| node.place == *place)
+            });
+            owned.map(|(slot, _)| slot).collect()
         };
         self.common.outages.at(concerned);
     }
@@ -259,12 +255,8 @@ impl Cluster {
             let is_open = !known.is_closed;
             let owner = known.slots.get_mut(usize::from(slot));
             // Of several requests that were on their way the first one tells of the move.
-            let is_news = |owner: &Option<_>| {
-                owner
-                    .as_ref()
-                    .is_none_or(|it: &Arc<Node>| it.place != *place)
-            };
-            let owner = owner.filter(|owner| is_open && is_news(owner));
+            let is_news = |it: &Arc<Node>| it.place != *place;
+            let owner = owner.filter(|it| is_open && it.as_ref().is_none_or(is_news));
             owner.map(|owner| owner.replace(Arc::clone(&node)))
         };
         if before.is_some() {

@@ -34,7 +34,7 @@ pub(super) struct Sentinel {
 }
 
 /// What a sentinel says.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Answer {
     /// `None` if it knows none of this name.
     pub(super) primary: Option<Named>,
@@ -122,11 +122,7 @@ async fn ask(connection: &MultiplexedConnection, name: &str) -> Result<Answer, R
         query::<Vec<BTreeMap<String, String>>>(connection, sentinel("REPLICAS", name)),
     );
     let Some((host, port)) = place? else {
-        return Ok(Answer {
-            primary: None,
-            others: BTreeSet::new(),
-            replicas: 0,
-        });
+        return Ok(Answer::default());
     };
     let state = state?;
     let epoch = state.get("config-epoch").and_then(|it| it.parse().ok());
