@@ -216,21 +216,8 @@ impl Line {
             is_preferred,
             ..
         } = entry;
-        let mut is_first = false;
-        let is_in = |places: &[Standing]| places.iter().any(|place| place.inbox == inbox);
-        let stands = is_in(&self.preferred) || !is_preferred && is_in(&self.places);
-        if !stands {
-            self.places.retain(|place| place.inbox != inbox);
-            let (places, least) = if is_preferred {
-                (&mut self.preferred, 0)
-            } else {
-                (&mut self.places, PLACES_FROM)
-            };
-            let last = places.last();
-            is_first = last.is_none_or(|last| Some(last.inbox) == holder);
-            let order = last.map_or(least, |last| last.order) + 1;
-            places.push(Standing { inbox, order });
-        }
+        let before = self.place(inbox, is_preferred);
+        let is_first = before.is_some_and(|last| last.is_none() || last == holder);
         let deadline = now + life;
         let process = Process {
             inbox,
@@ -243,6 +230,24 @@ impl Line {
         self.line_ends = self.line_ends.max(Some(deadline));
         self.entries_end = self.entries_end.max(Some(deadline));
         is_first
+    }
+
+    /// Enters the line at its end, unless it stands there. Returns who was last before it, if it has come new.
+    fn place(&mut self, inbox: InboxId, is_preferred: bool) -> Option<Option<InboxId>> {
+        let is_in = |places: &[Standing]| places.iter().any(|place| place.inbox == inbox);
+        if is_in(&self.preferred) || !is_preferred && is_in(&self.places) {
+            return None;
+        }
+        self.places.retain(|place| place.inbox != inbox);
+        let (places, least) = if is_preferred {
+            (&mut self.preferred, 0)
+        } else {
+            (&mut self.places, PLACES_FROM)
+        };
+        let last = places.last().copied();
+        let order = last.map_or(least, |last| last.order) + 1;
+        places.push(Standing { inbox, order });
+        Some(last.map(|last| last.inbox))
     }
 
     /// Leaves a tombstone; dead ones are removed.

@@ -76,14 +76,7 @@ async fn look_through(
     let goes_on = |at: &InServer| at.server == *server && at.replication_id == *replication_id;
     let mut at = match present.filter(goes_on) {
         Some(at) => at,
-        None => InServer {
-            server: Arc::clone(server),
-            replication_id: Arc::clone(replication_id),
-            place: Place::Named(0),
-            // A user may not be allowed to know.
-            keys: count_of_keys(connector).await.ok(),
-            seen: 0,
-        },
+        None => beginning(server, connector, replication_id).await,
     };
     let call = part(&at.place, &scan.pattern, scan.count);
     let limit = common.timeouts.response;
@@ -99,8 +92,8 @@ async fn look_through(
         present = None;
         done.push(Arc::clone(server));
     }
-    let before = primaries.iter().filter(|(server, _)| done.contains(server));
-    let before = before.count();
+    let looked = primaries.iter().filter(|(server, _)| done.contains(server));
+    let before = looked.count();
     let is_over = present.is_none() && before == primaries.len();
     Ok(Scanned {
         names,
@@ -108,6 +101,22 @@ async fn look_through(
         next: (!is_over).then_some(Cursor { done, present }),
         progress: ((before as f64 + here) / primaries.len() as f64).min(1.0),
     })
+}
+
+/// The beginning of a server.
+async fn beginning(
+    server: &Arc<str>,
+    connector: &Arc<Connector>,
+    replication_id: &Arc<str>,
+) -> InServer {
+    InServer {
+        server: Arc::clone(server),
+        replication_id: Arc::clone(replication_id),
+        place: Place::Named(0),
+        // A user may not be allowed to know.
+        keys: count_of_keys(connector).await.ok(),
+        seen: 0,
+    }
 }
 
 /// The request for the keys behind this place.

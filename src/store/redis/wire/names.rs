@@ -59,21 +59,11 @@ impl ToRedisArgs for Field {
 }
 
 /// The hash of the waits that the holds of an owner enclose.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct WaitsOf(pub(crate) OwnerId);
-
-impl ToRedisArgs for WaitsOf {
-    fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
-        out.write_arg_fmt(format_args!("reentry:waits:{{{}}}", self.0));
-    }
+pub(crate) fn waits_of(owner: OwnerId) -> String {
+    format!("reentry:waits:{{{owner}}}")
 }
 
 /// The victim of the cycle whose least wait this is.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Victim(pub(crate) HoldId);
-
-impl ToRedisArgs for Victim {
-    fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
-        out.write_arg_fmt(format_args!("reentry:victim:{}", self.0));
-    }
+pub(crate) fn victim(least: HoldId) -> String {
+    format!("reentry:victim:{least}")
 }
