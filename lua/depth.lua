@@ -19,7 +19,7 @@ if type(last) == 'table' then
 end
 last = tonumber(string.match(last or '', '^%d+$'))
 -- A duplicate that arrives late must not undo a newer change.
-if last and last < 9007199254740992 and last >= tonumber(seq) then
+if last and last < INEXACT_FROM and last >= tonumber(seq) then
   return 1
 end
 
@@ -38,12 +38,12 @@ if tonumber(ttl) > 0 then
 end
 if type(redis.pcall('HSET', entries, hold, seq)) == 'table' then
   -- Memory is full. PEXPIRE needs no memory, and Redis allows every write after it.
-  redis.call('PEXPIRE', entries, 1200000)
+  redis.call('PEXPIRE', entries, SEQ_LIFE)
   redis.call('HSET', entries, hold, seq)
 end
 -- The sequence number is kept for at least ten minutes: a request may arrive that late.
-if redis.call('PTTL', entries) < 600000 then
-  redis.call('PEXPIRE', entries, 1200000)
+if redis.call('PTTL', entries) < SEQ_LIFE / 2 then
+  redis.call('PEXPIRE', entries, SEQ_LIFE)
 end
 -- The sequence number is written first. A script that ends between the two writes sends no answer, and another change
 -- sets the depth.

@@ -17,7 +17,7 @@ local count = read('HLEN', lock)
 if type(count) ~= 'number' or count == 0 then
   return {}
 end
-local first = read('ZRANGE', line, '(-9007199254740992', '(0', 'BYSCORE', 'LIMIT', 0, 1)[1]
+local first = read('ZRANGE', line, '(-INEXACT_FROM', '(0', 'BYSCORE', 'LIMIT', 0, 1)[1]
 local is_shared = first and redis.call('HEXISTS', lock, string.sub(first, 2)) == 1
 local fields, total = {}, 0
 if count <= 64 then
@@ -31,7 +31,7 @@ if count <= 64 then
   end
 elseif is_shared then
   -- So many holders are readers. The readers whose leases expire last are first in the line.
-  for _, member in ipairs(redis.call('ZRANGE', line, '(-9007199254740992', '(0', 'BYSCORE', 'LIMIT', 0, most)) do
+  for _, member in ipairs(redis.call('ZRANGE', line, '(-INEXACT_FROM', '(0', 'BYSCORE', 'LIMIT', 0, most)) do
     table.insert(fields, string.sub(member, 2))
   end
   total = count - redis.call('HEXISTS', lock, 'token')
@@ -51,11 +51,11 @@ if is_shared then
   end
   leases = redis.call('ZMSCORE', line, unpack(members))
 end
-local waiting = read('ZCOUNT', line, 0, '(4503599627370496')
+local waiting = read('ZCOUNT', line, 0, '(TOMBSTONES_FROM')
 if type(waiting) ~= 'number' then
   waiting = 0
 elseif waiting > 0 and waiting <= looked then
-  local inboxes = redis.call('ZRANGE', line, 0, '(4503599627370496', 'BYSCORE')
+  local inboxes = redis.call('ZRANGE', line, 0, '(TOMBSTONES_FROM', 'BYSCORE')
   waiting = 0
   for _, entry in ipairs(read('HMGET', entries, unpack(inboxes))) do
     if entry and alive(entry, now) then

@@ -21,7 +21,7 @@ local fields, depths = redis.call('HGETALL', lock), {}
 for at = 1, #fields, 2 do
   depths[fields[at]] = fields[at + 1]
 end
-local readers, lasts = read('ZRANGE', line, '(-9007199254740992', '(0', 'BYSCORE', 'WITHSCORES'), {}
+local readers, lasts = read('ZRANGE', line, '(-INEXACT_FROM', '(0', 'BYSCORE', 'WITHSCORES'), {}
 for at = 1, #readers, 2 do
   lasts[string.sub(readers[at], 2)] = math.max(-readers[at + 1] - math.floor(now / 1000), 0)
 end

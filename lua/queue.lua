@@ -9,9 +9,9 @@ local from = after == '' and '0' or '(' .. after
 -- include read
 
 local time = redis.call('TIME')
-local count = read('ZCOUNT', line, 0, '(4503599627370496')
+local count = read('ZCOUNT', line, 0, '(TOMBSTONES_FROM')
 local shown = {time[1] * 1000000 + time[2], type(count) == 'number' and count or 0}
-local places = read('ZRANGE', line, from, '(4503599627370496', 'BYSCORE', 'LIMIT', 0, most, 'WITHSCORES')
+local places = read('ZRANGE', line, from, '(TOMBSTONES_FROM', 'BYSCORE', 'LIMIT', 0, most, 'WITHSCORES')
 local inboxes = {}
 for at = 1, #places, 2 do
   table.insert(inboxes, places[at])

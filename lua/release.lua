@@ -51,7 +51,7 @@ if ends == 'short' or ends == 'full' then
   local depth, stored = unpack(redis.call('HMGET', lock, ARGV[1], 'token'))
   local inbox, order = unpack(depth and redis.pcall('ZRANGE', line, 0, 0, 'WITHSCORES') or {})
   order = tonumber(order)
-  local entry = order and order > 0 and order < 4503599627370496 and redis.pcall('HGET', entries, inbox)
+  local entry = order and order > 0 and order < TOMBSTONES_FROM and redis.pcall('HGET', entries, inbox)
   local time = type(entry) == 'string' and redis.pcall('TIME')
   local now = time and time[1] and time[1] * 1000000 + time[2]
   local successor, lease, id, limit = alive(now and entry, now)

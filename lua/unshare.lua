@@ -20,10 +20,10 @@ if ends == 'short' then
       redis.call('DEL', KEYS[1], KEYS[2])
       return 1
     end
-  elseif score and score < 0 and score > -9007199254740992 then
+  elseif score and score < 0 and score > -INEXACT_FROM then
     local time = redis.call('TIME')
     local now = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
-    local others = {'(-' .. now, '(4503599627370496', 'BYSCORE', 'LIMIT', 0, 1}
+    local others = {'(-' .. now, '(TOMBSTONES_FROM', 'BYSCORE', 'LIMIT', 0, 1}
     if not redis.call('ZRANGE', KEYS[2], unpack(others))[1] then
       local fields = redis.call('HMGET', KEYS[1], ARGV[1], string.sub(latest, 2))
       if fields[1] and fields[2] then

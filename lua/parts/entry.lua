@@ -9,7 +9,7 @@ local function alive(entry, now)
   local id = rest and string.match(rest, '^ (%x+%-%x+%-%x+%-%x+%-%x+)$')
   local limit = rest and string.match(rest, '^ r(%d*)$')
   deadline = (rest == '' or id or limit) and tonumber(deadline)
-  if deadline and deadline > now and deadline < 9007199254740992 and #lease < 16 then
+  if deadline and deadline > now and deadline < INEXACT_FROM and #lease < 16 then
     return holds, lease, id, limit
   end
 end

@@ -2,8 +2,8 @@
 -- The line is a zset. Its members are, by score:
 --   below 0: the readers inside, r<hold> -> minus the end of the lease in ms
 --   from 1: preferred processes, inbox -> order
---   from 2^40: other processes, inbox -> order
---   from 2^52: tombstones, x<hold> -> 2^52 + the end of the tombstone in ms
+--   from PLACES_FROM (2^40): other processes, inbox -> order
+--   from TOMBSTONES_FROM (2^52): tombstones, x<hold> -> TOMBSTONES_FROM + the end of the tombstone in ms
 -- The entries are a hash: inbox -> what the process waits for; hold -> the sequence number of its last depth change.
 -- include entry
 local function clock()
@@ -25,9 +25,9 @@ local function head(now)
       if redis.call('EXISTS', lock) == 0 then
         redis.call('ZREMRANGEBYSCORE', line, '-inf', '(0')
       end
-      inbox, order = unpack(redis.call('ZRANGE', line, 0, '(4503599627370496', 'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES'))
+      inbox, order = unpack(redis.call('ZRANGE', line, 0, '(TOMBSTONES_FROM', 'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES'))
     end
-    if not inbox or tonumber(order) >= 4503599627370496 then
+    if not inbox or tonumber(order) >= TOMBSTONES_FROM then
       return
     end
     local wish = {alive(redis.call('HGET', entries, inbox), now)}
@@ -49,10 +49,10 @@ end
 -- place is new and no process except the holder's was in the line. The suffix is the word behind the lease in the entry.
 local function stand(inbox, now, life, holds, lease, suffix, holder, is_preferred)
   local is_first, order = false, redis.call('ZSCORE', line, inbox)
-  if not order or (is_preferred and tonumber(order) >= 1099511627776) then
-    local least, most = 1099511627776, 4503599627370496
+  if not order or (is_preferred and tonumber(order) >= PLACES_FROM) then
+    local least, most = PLACES_FROM, TOMBSTONES_FROM
     if is_preferred then
-      least, most = 0, 1099511627776
+      least, most = 0, PLACES_FROM
     end
     local last = redis.call('ZRANGE', line, '(' .. string.format('%.0f', most), least, 'BYSCORE', 'REV', 'LIMIT', 0, 1, 'WITHSCORES')
     redis.call('ZADD', line, (last[2] or least) + 1, inbox)
@@ -66,13 +66,13 @@ local function stand(inbox, now, life, holds, lease, suffix, holder, is_preferre
   return is_first
 end
 
--- Leaves a tombstone of a hold for ten minutes. The first command removes old tombstones. It is a write that needs no
+-- Leaves a tombstone of a hold. The first command removes old tombstones. It is a write that needs no
 -- memory, so Redis allows the other writes when memory is full.
 local function bury(hold, now)
-  local at = 4503599627370496 + math.floor(now / 1000)
-  redis.call('ZREMRANGEBYSCORE', line, 4503599627370496, '(' .. string.format('%.0f', at))
-  redis.call('ZADD', line, at + 600000, 'x' .. hold)
-  outlive(line, 600000)
+  local at = TOMBSTONES_FROM + math.floor(now / 1000)
+  redis.call('ZREMRANGEBYSCORE', line, TOMBSTONES_FROM, '(' .. string.format('%.0f', at))
+  redis.call('ZADD', line, at + TOMBSTONE_LIFE, 'x' .. hold)
+  outlive(line, TOMBSTONE_LIFE)
 end
 
 -- Enters a hold in a free lock.

@@ -9,8 +9,8 @@ end
 -- gives an end of 2^53 or more.
 local function latest()
   local member, score = unpack(redis.call('ZRANGE', line, 0, 0, 'WITHSCORES'))
-  if member and tonumber(score) <= -9007199254740992 then
-    redis.call('ZREMRANGEBYSCORE', line, '-inf', -9007199254740992)
+  if member and tonumber(score) <= -INEXACT_FROM then
+    redis.call('ZREMRANGEBYSCORE', line, '-inf', -INEXACT_FROM)
     member, score = unpack(redis.call('ZRANGE', line, 0, 0, 'WITHSCORES'))
   end
   local hold = member and tonumber(score) < 0 and string.sub(member, 2)

@@ -8,7 +8,7 @@ local function known(stored)
   local seconds, micros, rest = string.match(stored or '', '^(%d+) (%d+)(.*)$')
   local is_token = seconds and (rest == '' or string.match(rest, '^ %x+%-%x+%-%x+%-%x+%-%x+$'))
   local token = is_token and seconds * 1000000 + micros
-  if token and token > 0 and token < 9007199254740991 then
+  if token and token > 0 and token < INEXACT_FROM - 1 then
     return token
   end
 end

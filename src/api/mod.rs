@@ -2,7 +2,6 @@
 
 pub(crate) mod builder;
 pub(crate) mod close;
-mod deadlocks;
 pub(crate) mod engine;
 pub(crate) mod guard;
 pub(crate) mod in_current_call;
@@ -13,6 +12,7 @@ pub(crate) mod leader;
 pub(crate) mod list;
 pub(crate) mod lock_all;
 pub(crate) mod locks;
+mod options;
 pub(crate) mod queue;
 mod readers;
 pub(crate) mod request;

@@ -9,9 +9,8 @@ use crate::{
         with_lock::{WithLock, WithLockFlat},
     },
     base::{
-        confirm::Replicas,
         error::LockError,
-        options::{DepthSync, OnLost, Options, Reentrancy, WaitLimit},
+        options::{Options, WaitLimit},
     },
 };
 
@@ -54,80 +53,6 @@ impl<K> LockRequest<K> {
         }
     }
 
-    /// The TTL: how long the lock outlives its holder if the holder dies (default 30 s, from 20 ms to 100 years). While
-    /// the holder lives, the lease is renewed every third of the TTL.
-    ///
-    /// The TTL must be more than twice the time that the store takes to answer: a shorter lease expires before its
-    /// renewal is confirmed, and the lock is lost.
-    ///
-    /// On a re-entry the TTL may lengthen the lease of the hold, and never shortens it.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), reentry::LockError> {
-    /// let locks = reentry::Locks::in_memory();
-    /// let guard = locks.lock("order:42").ttl(Duration::from_secs(5)).await?;
-    /// assert!(guard.held().remaining() <= Duration::from_secs(5));
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn ttl(mut self, ttl: Duration) -> Self {
-        self.options.ttl = Some(ttl);
-        self
-    }
-
-    /// How long to wait for the lock (default 60 s). Zero is [`no_wait`](Self::no_wait).
-    ///
-    /// A re-entry never waits for the lock. It waits for the store, at most for the [response
-    /// timeout](crate::LocksBuilder::response_timeout), and not at all with [`DepthSync::Background`]: the lock is
-    /// held, whatever depth the store has.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> Result<(), reentry::LockError> {
-    /// let locks = reentry::Locks::in_memory();
-    /// let _elsewhere = locks.lock("order:42").await?;
-    /// let late = locks.lock("order:42").wait(Duration::from_secs(5)).await;
-    /// assert!(matches!(late, Err(reentry::LockError::Timeout { .. })));
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn wait(mut self, wait: Duration) -> Self {
-        self.options.wait = Some(wait.into());
-        self
-    }
-
-    /// Waits for the lock without a limit.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> Result<(), reentry::LockError> {
-    /// let locks = reentry::Locks::in_memory();
-    /// let guard = locks.lock("order:42").await?;
-    /// let start = tokio::time::Instant::now();
-    /// tokio::spawn(async move {
-    ///     tokio::time::sleep(Duration::from_secs(300)).await;
-    ///     guard.release().await
-    /// });
-    /// locks.lock("order:42").wait_forever().await?;
-    /// assert!(start.elapsed() >= Duration::from_secs(300));
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn wait_forever(mut self) -> Self {
-        self.options.wait = Some(WaitLimit::Forever);
-        self
-    }
-
     /// Asks once, and not at all if other callers in this process already wait. If the lock cannot be taken at once,
     /// the error is [`LockError::Busy`].
     ///
@@ -147,29 +72,6 @@ impl<K> LockRequest<K> {
     /// ```
     pub fn no_wait(mut self) -> Self {
         self.options.wait = Some(WaitLimit::Never);
-        self
-    }
-
-    /// How long the lock may be held at most, counted from its acquisition (default: no limit). After that it counts as
-    /// lost. With `max_hold` equal to the TTL the lease is never renewed.
-    ///
-    /// `max_hold` is at least a third of the TTL. The value of the outermost acquisition applies.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> Result<(), reentry::LockError> {
-    /// let locks = reentry::Locks::in_memory();
-    /// let body = tokio::time::sleep(Duration::from_secs(3600));
-    /// let request = locks.lock("order:42").max_hold(Duration::from_secs(60));
-    /// assert!(request.run(body).await.unwrap_err().is_lost());
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn max_hold(mut self, max_hold: Duration) -> Self {
-        self.options.max_hold = Some(max_hold);
         self
     }
 
@@ -201,98 +103,6 @@ impl<K> LockRequest<K> {
     /// ```
     pub fn min_hold(mut self, min_hold: Duration) -> Self {
         self.options.min_hold = Some(min_hold);
-        self
-    }
-
-    /// How many replicas must have the lock before it counts; see
-    /// [`LocksBuilder::confirm`](crate::LocksBuilder::confirm). The value of the outermost acquisition applies.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), reentry::LockError> {
-    /// # let locks = reentry::Locks::in_memory();
-    /// use reentry::Replicas;
-    ///
-    /// let payment = locks.lock("payment:7").confirm(Replicas::all(), Duration::from_millis(500));
-    /// payment.run(async { /* what must not happen twice */ }).await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn confirm(mut self, replicas: Replicas, within: Duration) -> Self {
-        self.options.confirm = Some((replicas, within));
-        self
-    }
-
-    /// What happens to the body when the lock is lost (default: the body is dropped). The value of the outermost
-    /// acquisition applies.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use reentry::OnLost;
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> Result<(), reentry::LockError> {
-    /// let locks = reentry::Locks::in_memory();
-    /// let request = locks.lock("order:42").max_hold(Duration::from_secs(60));
-    /// let lost = request
-    ///     .on_lost(OnLost::KeepRunning)
-    ///     .run(async {
-    ///         let held = reentry::held("order:42")?;
-    ///         tokio::time::sleep(Duration::from_secs(90)).await;
-    ///         Some(held.is_lost())
-    ///     })
-    ///     .await?;
-    /// assert_eq!(lost, Some(true));
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn on_lost(mut self, on_lost: OnLost) -> Self {
-        self.options.on_lost = Some(on_lost);
-        self
-    }
-
-    /// Whether the lock may be re-entered if an enclosing call holds it (default: it may).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use reentry::{LockError, Reentrancy};
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), reentry::LockError> {
-    /// let locks = reentry::Locks::in_memory();
-    /// let guard = locks.lock("order:42").await?;
-    /// let again = locks.lock("order:42").reentrancy(Reentrancy::Forbid);
-    /// let nested = guard.scope(again.acquire()).await?;
-    /// assert!(matches!(nested, Err(LockError::AlreadyHeld { .. })));
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn reentrancy(mut self, reentrancy: Reentrancy) -> Self {
-        self.options.reentrancy = Some(reentrancy);
-        self
-    }
-
-    /// Whether this entry and its exit wait for the store if they are nested (default: they do).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), reentry::LockError> {
-    /// let locks = reentry::Locks::in_memory();
-    /// let guard = locks.lock("order:42").await?;
-    /// let nested = locks.lock("order:42").depth_sync(reentry::DepthSync::Background);
-    /// let depth = guard.scope(nested.run(async { guard.held().depth() })).await??;
-    /// assert_eq!(depth, 2);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn depth_sync(mut self, depth_sync: DepthSync) -> Self {
-        self.options.depth_sync = Some(depth_sync);
         self
     }
 

@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashMap,
-    fmt,
+    mem,
     sync::{Arc, Weak},
 };
 
@@ -13,7 +13,7 @@ pub(crate) use self::{
     line::{Line, Process, Want},
     state::State,
 };
-use super::records::messages::{ForcedMessage, Holders, Listener};
+use super::records::messages::{Holders, Listener};
 use crate::base::{id::InboxId, mutex::Mutex, store_error::Answer};
 
 mod clock;
@@ -58,14 +58,14 @@ impl MemoryStore {
     pub(crate) fn execute<T>(&self, step: impl FnOnce(&mut State, Instant) -> T) -> T {
         let (answer, messages) = {
             let mut state = self.shared.state.lock();
-            let now = state.now();
+            let now = state.clock.now();
             state.sweep(now);
             let answer = step(&mut state, now);
-            (answer, state.take_messages())
+            (answer, mem::take(&mut state.messages))
         };
-        messages
-            .into_iter()
-            .for_each(|message| self.shared.tell(message));
+        for message in messages {
+            self.shared.tell(message);
+        }
         answer
     }
 
@@ -75,11 +75,8 @@ impl MemoryStore {
 
     /// Opens the inbox, unless it is open.
     pub(crate) fn listen(&self, inbox: InboxId, listener: Weak<dyn Listener>) {
-        let known = self
-            .shared
-            .inboxes
-            .lock()
-            .insert(inbox, Weak::clone(&listener));
+        let inboxes = &self.shared.inboxes;
+        let known = inboxes.lock().insert(inbox, Weak::clone(&listener));
         if known.is_none()
             && let Some(listener) = listener.upgrade()
         {
@@ -105,50 +102,35 @@ impl MemoryStore {
     }
 
     pub(crate) fn step_clock_forward(&self, by: std::time::Duration) {
-        self.shared.state.lock().clock_mut().step_forward(by);
+        self.shared.state.lock().clock.step_forward(by);
     }
 
     pub(crate) fn step_clock_back(&self, by: std::time::Duration) {
-        self.shared.state.lock().clock_mut().step_back(by);
+        self.shared.state.lock().clock.step_back(by);
     }
 }
 
 impl Shared {
     fn tell(&self, message: Message) {
+        // Told without a mutex.
+        let listener = |inbox| self.inboxes.lock().get(&inbox).and_then(Weak::upgrade);
         match message {
             Message::Handoff(inbox, message) => {
-                if let Some(listener) = self.listener(inbox) {
+                if let Some(listener) = listener(inbox) {
                     listener.handoff(message);
                 }
             }
             Message::Contended(inbox, key) => {
-                if let Some(listener) = self.listener(inbox) {
+                if let Some(listener) = listener(inbox) {
                     listener.contended(&key);
                 }
             }
-            Message::Forced(message) => self.tell_all(&message),
+            Message::Forced(message) => {
+                let known = self.holders.lock().clone();
+                for holders in known.iter().filter_map(Weak::upgrade) {
+                    holders.forced(message.clone());
+                }
+            }
         }
-    }
-
-    fn listener(&self, inbox: InboxId) -> Option<Arc<dyn Listener>> {
-        self.inboxes.lock().get(&inbox).and_then(Weak::upgrade)
-    }
-
-    fn tell_all(&self, message: &ForcedMessage) {
-        let holders: Vec<_> = self
-            .holders
-            .lock()
-            .iter()
-            .filter_map(Weak::upgrade)
-            .collect();
-        holders
-            .iter()
-            .for_each(|holders| holders.forced(message.clone()));
-    }
-}
-
-impl fmt::Debug for MemoryStore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("MemoryStore")
     }
 }

@@ -3,7 +3,7 @@
 
 #[cfg(any(test, feature = "test-util"))]
 use std::sync::Arc;
-use std::{sync::Weak, time::Duration};
+use std::{fmt, sync::Weak, time::Duration};
 
 use futures_util::future::try_join_all;
 use tokio::{sync::watch, time::Instant};
@@ -54,7 +54,6 @@ pub(crate) use self::{
 pub(crate) use crate::base::{confirm::Confirmation, store_error::Answer, store_time::StoreTime};
 
 /// Where locks live.
-#[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "there is one for each `Locks`")]
 pub(crate) enum Store {
     Redis(RedisStore),
@@ -116,7 +115,7 @@ impl Store {
     /// Whether one request may be about both of these locks.
     pub(crate) fn spans(&self, one: &LockKey, other: &LockKey) -> bool {
         match self {
-            Self::Redis(redis) => redis.spans(one, other),
+            Self::Redis(redis) => redis.topology.spans(one, other),
             _ => true,
         }
     }
@@ -153,6 +152,21 @@ impl Store {
     /// Whether the store has refused a request because of its key alone, so that it says nothing of other keys.
     pub(crate) fn refuses_key(error: &StoreError) -> bool {
         RedisStore::refuses_key(error)
+    }
+}
+
+/// Without what a connection knows: the password.
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Redis(redis) => f
+                .debug_tuple("Redis")
+                .field(&redis.topology.endpoint())
+                .finish(),
+            Self::Memory(_) => f.write_str("Memory"),
+            #[cfg(any(test, feature = "test-util"))]
+            Self::Behind(_) => f.write_str("Behind"),
+        }
     }
 }
 
@@ -220,7 +234,7 @@ impl Store {
     /// for long. Where the connection has been silent since then, the next request gets another one.
     pub(crate) fn suspect(&self, key: &LockKey, since: Instant) {
         match self {
-            Self::Redis(redis) => redis.suspect(key, since),
+            Self::Redis(redis) => redis.topology.suspect(key, since),
             Self::Memory(_) => {}
             #[cfg(any(test, feature = "test-util"))]
             Self::Behind(wire) => wire.suspect(since),
@@ -231,7 +245,7 @@ impl Store {
     /// on polling it.
     pub(crate) fn answers_within(&self, key: &LockKey) -> Duration {
         match self {
-            Self::Redis(redis) => redis.answers_within(key),
+            Self::Redis(redis) => redis.topology.answers_within(key),
             Self::Memory(_) => Duration::ZERO,
             #[cfg(any(test, feature = "test-util"))]
             Self::Behind(wire) => wire.answers_within(),
@@ -247,7 +261,7 @@ impl Store {
     /// Tells the server that answers for the lock from the others.
     pub(crate) fn server_of(&self, key: &LockKey) -> usize {
         match self {
-            Self::Redis(redis) => redis.server_of(key),
+            Self::Redis(redis) => redis.topology.server_of(key),
             _ => 0,
         }
     }
@@ -255,7 +269,7 @@ impl Store {
     /// Whether there is a connection over which a request about the lock is sent at once.
     pub(crate) fn is_connected(&self, key: &LockKey) -> bool {
         match self {
-            Self::Redis(redis) => redis.is_connected(key),
+            Self::Redis(redis) => redis.topology.is_connected(key),
             _ => true,
         }
     }
@@ -263,7 +277,7 @@ impl Store {
     /// Changes whenever a connection was made. `None` where it is not known.
     pub(crate) fn connections(&self) -> Option<watch::Receiver<u64>> {
         match self {
-            Self::Redis(redis) => Some(redis.connections()),
+            Self::Redis(redis) => Some(redis.common.made.subscribe()),
             Self::Memory(_) => None,
             #[cfg(any(test, feature = "test-util"))]
             Self::Behind(wire) => wire.connections(),
@@ -273,7 +287,7 @@ impl Store {
     /// Changes whenever a connection was lost, so that every hold that rests on it is verified.
     pub(crate) fn disconnects(&self) -> watch::Receiver<u64> {
         match self {
-            Self::Redis(redis) => redis.disconnects(),
+            Self::Redis(redis) => redis.common.outages.watch(),
             Self::Memory(memory) => memory.disconnects(),
             #[cfg(any(test, feature = "test-util"))]
             Self::Behind(wire) => wire.disconnects(),
@@ -283,7 +297,7 @@ impl Store {
     /// How many of the connections that were lost concern the lock.
     pub(crate) fn disconnects_of(&self, key: &LockKey) -> u64 {
         match self {
-            Self::Redis(redis) => redis.disconnects_of(key),
+            Self::Redis(redis) => redis.common.outages.of(|| key.slot()),
             Self::Memory(_) => 0,
             #[cfg(any(test, feature = "test-util"))]
             Self::Behind(wire) => wire.losses(),
@@ -294,7 +308,7 @@ impl Store {
     /// not be compared, since another server may answer.
     pub(crate) fn connection_epoch(&self, key: &LockKey) -> u64 {
         match self {
-            Self::Redis(redis) => redis.connection_epoch(key),
+            Self::Redis(redis) => redis.topology.epoch(key),
             _ => self.connection_epochs(),
         }
     }
@@ -302,7 +316,7 @@ impl Store {
     /// Changes with every new connection.
     pub(crate) fn connection_epochs(&self) -> u64 {
         match self {
-            Self::Redis(redis) => redis.connection_epochs(),
+            Self::Redis(redis) => redis.topology.epochs(),
             Self::Memory(_) => 0,
             #[cfg(any(test, feature = "test-util"))]
             Self::Behind(wire) => wire.connection_epoch(),

@@ -7,7 +7,6 @@ use std::{
 };
 
 use redis::Value;
-use tokio::{sync::watch, time::Instant};
 
 use self::{
     connect::common::Common,
@@ -52,10 +51,9 @@ pub(crate) use self::{
 pub(crate) use self::{topology::servers::properties::url, wire::names::properties::key};
 
 /// Redis: one server, the one that is the primary, or a cluster.
-#[derive(Debug)]
 pub(crate) struct RedisStore {
-    topology: Topology,
-    common: Common,
+    pub(super) topology: Topology,
+    pub(super) common: Common,
     /// None where it is not known where messages come from.
     inbox: Option<Inbox>,
 }
@@ -146,45 +144,5 @@ impl RedisStore {
     pub(crate) fn close(&self) {
         self.topology.close();
         self.inbox.iter().for_each(Inbox::close);
-    }
-
-    pub(crate) fn suspect(&self, key: &LockKey, since: Instant) {
-        self.topology.suspect(key, since);
-    }
-
-    pub(crate) fn answers_within(&self, key: &LockKey) -> Duration {
-        self.topology.answers_within(key)
-    }
-
-    pub(crate) fn server_of(&self, key: &LockKey) -> usize {
-        self.topology.server_of(key)
-    }
-
-    pub(crate) fn is_connected(&self, key: &LockKey) -> bool {
-        self.topology.is_connected(key)
-    }
-
-    pub(crate) fn connections(&self) -> watch::Receiver<u64> {
-        self.common.made.subscribe()
-    }
-
-    pub(crate) fn disconnects(&self) -> watch::Receiver<u64> {
-        self.common.outages.watch()
-    }
-
-    pub(crate) fn disconnects_of(&self, key: &LockKey) -> u64 {
-        self.common.outages.of(|| key.slot())
-    }
-
-    pub(crate) fn connection_epoch(&self, key: &LockKey) -> u64 {
-        self.topology.epoch(key)
-    }
-
-    pub(crate) fn connection_epochs(&self) -> u64 {
-        self.topology.epochs()
-    }
-
-    pub(crate) fn spans(&self, one: &LockKey, other: &LockKey) -> bool {
-        self.topology.spans_slots() || one.slot() == other.slot()
     }
 }

@@ -2,7 +2,6 @@
 
 use std::{
     any::Any,
-    fmt,
     sync::{Arc, Weak},
     time::Duration,
 };
@@ -23,7 +22,7 @@ use crate::base::{
 /// The way to a store in memory, and what is different about the connection.
 ///
 /// A request may be executed at once, late, twice or never, and its answer may be lost.
-pub(crate) trait Wire: fmt::Debug + Send + Sync {
+pub(crate) trait Wire: Send + Sync {
     /// The store at its end.
     fn store(&self) -> &MemoryStore;
 
@@ -119,12 +118,6 @@ impl Request {
     /// Executes it in the store.
     pub(crate) fn execute(&self, store: &MemoryStore) -> Reply {
         store.execute(|state, now| (self.step)(state, now))
-    }
-}
-
-impl fmt::Debug for Request {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Request").field(&self.name).finish()
     }
 }
 

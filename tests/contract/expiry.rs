@@ -10,7 +10,9 @@ use super::world::{
 };
 use crate::{
     base::mode::Mode,
-    store::{AcquireReply, DepthChange, End, Presence, Seen, TOMBSTONE_LIFE},
+    store::{
+        AcquireReply, DepthChange, End, Presence, Seen, TOMBSTONE_LIFE, records::limits::SEQ_LIFE,
+    },
 };
 
 mod queue;
@@ -19,9 +21,6 @@ mod queue;
 const LOCK: &str = "app:order";
 const LINE: &str = "reentry:queue:{app:order}:app:order";
 const ENTRIES: &str = "reentry:entries:{app:order}:app:order";
-
-/// How long the number of a depth change is kept at most.
-const SEQ_LIFE: Duration = TOMBSTONE_LIFE.saturating_mul(2);
 
 /// The life that a key has left.
 async fn life(world: &World, key: &str) -> Option<Duration> {

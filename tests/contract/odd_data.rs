@@ -5,16 +5,16 @@ use redis::{FromRedisValue, ToRedisArgs, cmd};
 
 use super::world::{GRANT, MINUTE, World, some_hold, some_waiter, successor};
 use crate::base::{error::Effect, id::HoldId};
-use crate::store::{AcquireReply, ForceRelease, Order, Presence, Snapshot, verbs::inspect::SHOWN};
+use crate::store::{
+    AcquireReply, ForceRelease, Order, Presence, Snapshot, records::limits::INEXACT_FROM,
+    verbs::inspect::SHOWN,
+};
 
 mod random;
 
 const LOCK: &str = "app:order";
 const QUEUE: &str = "reentry:queue:{app:order}:app:order";
 const ENTRIES: &str = "reentry:entries:{app:order}:app:order";
-
-/// Every integer up to it is one that Lua knows exactly.
-const EXACT: u64 = 1 << 53;
 
 /// One command of the test itself, with any bytes in it.
 async fn put<T: FromRedisValue>(world: &World, command: &str, args: &[impl ToRedisArgs]) -> T {
@@ -48,7 +48,7 @@ async fn a_token_that_cannot_be_read_counts_as_none() {
         assert_eq!(world.seen().await.token, None, "{odd}");
         assert_eq!(world.holders().await, [(hold.to_string(), 1)], "{odd}");
         let again = world.take(hold, MINUTE).await;
-        assert!(again > before && again.0 < EXACT, "{odd}: {again}");
+        assert!(again > before && again.0 < INEXACT_FROM, "{odd}: {again}");
         assert_eq!(world.seen().await.token, Some(again), "{odd}");
 
         for step in ["hand over", "release", "force"] {
@@ -72,7 +72,7 @@ async fn a_token_that_cannot_be_read_counts_as_none() {
             }
             let token = world.seen().await.token;
             assert!(
-                token.is_some_and(|token| token > again && token.0 < EXACT),
+                token.is_some_and(|token| token > again && token.0 < INEXACT_FROM),
                 "{odd}: {step}: {token:?}"
             );
         }
@@ -304,7 +304,7 @@ async fn what_has_another_type_beside_the_lock_is_removed() {
 async fn sound(world: &World) {
     let (hold, (next, beside)) = (some_hold(), some_waiter());
     let token = world.take(hold, MINUTE).await;
-    assert!(token.0 < EXACT, "{token}");
+    assert!(token.0 < INEXACT_FROM, "{token}");
     assert_eq!(world.depth(hold, 2, 1).await, Presence::Present);
     assert_eq!(world.holders().await, [(hold.to_string(), 2)]);
     assert_eq!(world.seen().await.token, Some(token));

@@ -10,7 +10,7 @@ use redis::{AsyncCommands, Script, aio::MultiplexedConnection};
 
 use crate::{
     store::{
-        Holders, Store,
+        self, Holders, Store,
         redis::{Origin, RedisStore, Timeouts},
     },
     support::{DEADLINE, RedisServer, cluster},
@@ -112,7 +112,7 @@ for _, key in ipairs(redis.call('KEYS', '*')) do
     end
   end
   if string.match(key, '^reentry:queue:') then
-    local ended = redis.call('ZRANGE', key, 4503599627370496, '+inf', 'BYSCORE')
+    local ended = redis.call('ZRANGE', key, TOMBSTONES_FROM, '+inf', 'BYSCORE')
     for _, tombstone in ipairs(ended) do
       redis.call('ZINCRBY', key, -ARGV[1], tombstone)
     end
@@ -123,7 +123,7 @@ for _, key in ipairs(redis.call('KEYS', '*')) do
 end";
         let millis = u64::try_from(span.as_millis()).expect("a span of a test");
         let mut connection = self.connection.clone();
-        let pass = Script::new(PASS);
+        let pass = Script::new(&store::redis::Script::assemble(PASS));
         let passed = pass.arg(millis).invoke_async(&mut connection).await;
         passed.expect("time to pass")
     }

@@ -4,7 +4,7 @@ use std::error::Error;
 
 use redis::{ConnectionAddr, ProtocolVersion};
 
-use super::{Of, Origin};
+use super::Origin;
 use crate::{
     base::error::LockError,
     store::redis::link::{
@@ -23,7 +23,7 @@ pub(crate) fn url(before: &str, after: &str) {
         return;
     }
     let url = format!("{before}{SECRET}{after}");
-    let of = match Origin::parse(&url) {
+    let origin = match Origin::parse(&url) {
         Err(error) => {
             assert!(matches!(error, LockError::Config { .. }), "{error:?}");
             assert!(error.source().is_none(), "{error:?}");
@@ -31,13 +31,13 @@ pub(crate) fn url(before: &str, after: &str) {
             assert!(!shown.contains(SECRET), "{url:?}: {shown}");
             return;
         }
-        Ok(Origin(of)) => of,
+        Ok(origin) => origin,
     };
     // What stands before the hosts, or behind them, may be a password.
     let is_name = !before.contains('?') && !after.contains('@');
-    match of {
-        Of::Server(address) => {
-            let Address { info, endpoint } = &*address;
+    match origin {
+        Origin::Server(address) => {
+            let Address { info, endpoint } = address;
             let settings = info.redis_settings();
             assert_eq!(settings.protocol(), ProtocolVersion::RESP3);
             let is_socket = matches!(info.addr(), ConnectionAddr::Unix(_));
@@ -49,11 +49,11 @@ pub(crate) fn url(before: &str, after: &str) {
                 "{url:?}: {endpoint}"
             );
         }
-        Of::Sentinels(sentinels) => {
-            let shown = format!("{} {sentinels:?}", sentinels.endpoint());
+        Origin::Sentinels(sentinels) => {
+            let shown = sentinels.endpoint();
             assert!(is_name || !shown.contains(SECRET), "{url:?}: {shown}");
         }
-        Of::Cluster { seeds, .. } => {
+        Origin::Cluster { seeds, .. } => {
             let seeds = list(&seeds);
             assert!(is_name || !seeds.contains(SECRET), "{url:?}: {seeds:?}");
         }
@@ -68,7 +68,7 @@ mod tests {
 
     fn refusal(url: &str) -> String {
         let refused = Origin::parse(url);
-        refused.expect_err(url).to_string()
+        refused.err().expect(url).to_string()
     }
 
     #[test]

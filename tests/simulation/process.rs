@@ -16,7 +16,7 @@ use crate::{DepthSync, HandOff, Locks, Wake};
 const MAX_TASKS: usize = 4;
 
 /// Where all processes of a run live.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct World {
     pub(super) climate: Climate,
     pub(super) server: Arc<Server>,

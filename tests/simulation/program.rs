@@ -21,7 +21,7 @@ mod readers;
 /// The locks that there are; taken together only in this order, which is that of `lock_all`.
 pub(super) const KEYS: [&str; 2] = ["order:2", "order:1"];
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Program {
     pub(super) process: usize,
     pub(super) locks: Locks,

@@ -9,7 +9,6 @@ use crate::{
     store::{MemoryStore, Verb},
 };
 
-#[derive(Debug)]
 pub(super) struct Server {
     store: MemoryStore,
     condition: Mutex<Condition>,

@@ -1,9 +1,9 @@
-//! The servers of a `Locks`: their addresses, timeouts and confirmations.
+//! The servers of a `Locks`: their addresses and timeouts.
 
 use std::time::Duration;
 
 use super::LocksBuilder;
-use crate::{base::confirm::Replicas, store::redis::Servers};
+use crate::store::redis::Servers;
 
 impl LocksBuilder {
     /// The URL of the store that has the locks:
@@ -98,40 +98,6 @@ impl LocksBuilder {
     /// ```
     pub fn response_timeout(mut self, timeout: Duration) -> Self {
         self.response_timeout = Some(timeout);
-        self
-    }
-
-    /// How many replicas must have a lock before it counts, and a renewal before it counts (default: none is waited
-    /// for).
-    ///
-    /// A server answers before its replicas have the change. If it fails then, the replica that is promoted may not
-    /// have the lock, and gives it to another holder. With this option the body begins when the replicas have the lock.
-    /// If they do not have it `within` that time, the lock is given back, and the error is
-    /// [`LockError::Unconfirmed`](crate::LockError::Unconfirmed). A renewal that they do not have lengthens no lease.
-    /// So a holder that is cut off from the replicas together with the server ends its body in time.
-    ///
-    /// Confirmation costs a round trip to the server and to its replicas for each outermost acquisition. Callers at the
-    /// same time share it. Confirmation uses its own connection, also with a pool. Releases and changes of the depth
-    /// are not waited for. The time `within` comes on top of [`wait`](Self::wait). It is at least 1 ms; a few times
-    /// what a replica needs to answer is a good choice. A store in memory has no replicas, and confirms at once.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # fn main() -> Result<(), reentry::LockError> {
-    /// use reentry::{Locks, Replicas};
-    ///
-    /// let locks = Locks::builder()
-    ///     .url("redis+sentinel://sentinel-1,sentinel-2,sentinel-3/orders")
-    ///     .confirm(Replicas::all(), Duration::from_millis(500))
-    ///     .build_lazy()?;
-    /// # drop(locks);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn confirm(mut self, replicas: Replicas, within: Duration) -> Self {
-        self.options.confirm = Some((replicas, within));
         self
     }
 }

@@ -7,11 +7,11 @@ use tokio::time::Instant;
 
 use crate::{
     base::id::{HoldId, InboxId},
-    store::records::{limits::TOMBSTONE_LIFE, queue_entry::QueueEntry},
+    store::records::{
+        limits::{PLACES_FROM, SEQ_LIFE, TOMBSTONE_LIFE},
+        queue_entry::QueueEntry,
+    },
 };
-
-/// How long a depth change is remembered after the last one of its lock, at most; half of it at least.
-const SEQ_LIFE: Duration = TOMBSTONE_LIFE.saturating_mul(2);
 
 #[derive(Debug, Default)]
 pub(crate) struct Line {
@@ -35,9 +35,6 @@ pub(crate) struct Standing {
     /// As in the zset.
     pub(crate) order: u64,
 }
-
-/// The orders of the places begin behind this one; those of the preferred ones behind 0.
-const PLACES: u64 = 1 << 40;
 
 /// One process: its entry.
 #[derive(Clone, Debug)]
@@ -166,19 +163,19 @@ impl Line {
 
     /// The leases of these holds, as far as they are readers, last until then at least.
     pub(crate) fn lengthen(&mut self, holds: &[HoldId], lasts: Instant) {
-        let mut readers = self.readers.iter_mut();
-        readers
-            .by_ref()
-            .filter(|(reader, _)| holds.contains(reader))
-            .for_each(|(_, end)| *end = lasts.max(*end));
+        for (_, end) in self
+            .readers
+            .iter_mut()
+            .filter(|(hold, _)| holds.contains(hold))
+        {
+            *end = lasts.max(*end);
+        }
         self.line_ends = self.line_ends.map(|end| end.max(lasts));
     }
 
     pub(crate) fn reader(&self, hold: HoldId) -> Option<Instant> {
-        let mut readers = self.readers.iter();
-        readers
-            .find(|(other, _)| *other == hold)
-            .map(|(_, lasts)| *lasts)
+        let reader = self.readers.iter().find(|(other, _)| *other == hold);
+        reader.map(|(_, lasts)| *lasts)
     }
 
     pub(crate) fn forget_reader(&mut self, hold: HoldId) {
@@ -219,21 +216,8 @@ impl Line {
             is_preferred,
             ..
         } = entry;
-        let mut is_first = false;
-        let is_in = |places: &[Standing]| places.iter().any(|place| place.inbox == inbox);
-        let stands = is_in(&self.preferred) || !is_preferred && is_in(&self.places);
-        if !stands {
-            self.places.retain(|place| place.inbox != inbox);
-            let (places, least) = if is_preferred {
-                (&mut self.preferred, 0)
-            } else {
-                (&mut self.places, PLACES)
-            };
-            let last = places.last();
-            is_first = last.is_none_or(|last| Some(last.inbox) == holder);
-            let order = last.map_or(least, |last| last.order) + 1;
-            places.push(Standing { inbox, order });
-        }
+        let before = self.place(inbox, is_preferred);
+        let is_first = before.is_some_and(|last| last.is_none() || last == holder);
         let deadline = now + life;
         let process = Process {
             inbox,
@@ -246,6 +230,24 @@ impl Line {
         self.line_ends = self.line_ends.max(Some(deadline));
         self.entries_end = self.entries_end.max(Some(deadline));
         is_first
+    }
+
+    /// Enters the line at its end, unless it stands there. Returns who was last before it, if it has come new.
+    fn place(&mut self, inbox: InboxId, is_preferred: bool) -> Option<Option<InboxId>> {
+        let is_in = |places: &[Standing]| places.iter().any(|place| place.inbox == inbox);
+        if is_in(&self.preferred) || !is_preferred && is_in(&self.places) {
+            return None;
+        }
+        self.places.retain(|place| place.inbox != inbox);
+        let (places, least) = if is_preferred {
+            (&mut self.preferred, 0)
+        } else {
+            (&mut self.places, PLACES_FROM)
+        };
+        let last = places.last().copied();
+        let order = last.map_or(least, |last| last.order) + 1;
+        places.push(Standing { inbox, order });
+        Some(last.map(|last| last.inbox))
     }
 
     /// Leaves a tombstone; dead ones are removed.

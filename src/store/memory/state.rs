@@ -27,10 +27,10 @@ pub(crate) struct State {
     locks: HashMap<LockKey, Lock, RandomState>,
     lines: HashMap<LockKey, Line, RandomState>,
     pub(crate) waits: PublishedWaits,
-    clock: Clock,
+    pub(crate) clock: Clock,
     next_sweep: Instant,
     /// What is to be sent once the operation is over.
-    messages: Vec<Message>,
+    pub(super) messages: Vec<Message>,
 }
 
 #[derive(Debug)]
@@ -77,21 +77,9 @@ impl State {
             ..Self::default()
         };
     }
-
-    pub(super) fn clock_mut(&mut self) -> &mut Clock {
-        &mut self.clock
-    }
 }
 
 impl State {
-    pub(super) fn now(&self) -> Instant {
-        self.clock.now()
-    }
-
-    pub(crate) fn clock(&self) -> Clock {
-        self.clock
-    }
-
     /// Forgets what has expired. Reads check expiry themselves; this only bounds the memory.
     pub(super) fn sweep(&mut self, now: Instant) {
         if now < self.next_sweep {
@@ -117,10 +105,6 @@ impl State {
         let lock = self.locks.get(key).filter(is_held);
         let fields = lock.map(|lock| &lock.fields[..]).unwrap_or_default();
         fields.iter().map(|(hold, _)| *hold).collect()
-    }
-
-    pub(super) fn take_messages(&mut self) -> Vec<Message> {
-        std::mem::take(&mut self.messages)
     }
 
     /// The lock, unless it is free.

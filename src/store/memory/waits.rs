@@ -51,7 +51,8 @@ impl PublishedWaits {
         least: HoldId,
         victim: HoldId,
         others: &[HoldId],
-        (now, until): (StoreTime, StoreTime),
+        now: StoreTime,
+        until: StoreTime,
     ) -> bool {
         let victims = self.victims.entry(least).or_default();
         let is_victim = |wait: &HoldId| victims.get(wait).is_some_and(|end| now < *end);

@@ -1,7 +1,6 @@
 //! The connection for commands: multiplexed, shared by all of them, kept until it fails.
 
 use std::{
-    fmt,
     sync::{
         Arc,
         atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
@@ -21,7 +20,7 @@ use super::{
     replicas::replication_id::ReplicationId,
     wire::{
         call::{Call, Way},
-        failure,
+        failure::{self, OneOfCluster},
         value::Unexpected,
     },
 };
@@ -59,7 +58,7 @@ pub(crate) struct Connector {
     role: Box<dyn Role>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct State {
     kept: Kept<Arc<Connection>>,
     /// The latest of the attempts whose connection leads to the wrong server by now.
@@ -159,17 +158,11 @@ impl Connector {
         let connection = &passage.connection;
         match sent {
             Ok(reply) => self.common.read(connection, call, reply, read),
-            Err(cause) => {
-                let told = match &cause {
-                    Cause::Driver(error) => failure::one_of_cluster(error),
-                    Cause::Silence(_) | Cause::Late => None,
-                };
-                Err(match told {
-                    // No other server is asked here, so waiting is no use.
-                    Some(told) => connection.error(&call, Effect::Refused, told),
-                    None => connection.failed(&call, cause),
-                })
+            // No other server is asked here, so waiting is no use.
+            Err(Cause::Driver(error)) if failure::leads_elsewhere(&error) => {
+                Err(connection.error(&call, Effect::Refused, OneOfCluster(error)))
             }
+            Err(cause) => Err(connection.failed(&call, cause)),
         }
     }
 
@@ -178,10 +171,10 @@ impl Connector {
         &self,
         connection: &Connection,
         call: &Call,
-        limit: Duration,
-    ) -> Result<Value, Cause> {
+    ) -> Result<Value, StoreError> {
+        let limit = self.common.timeouts.response;
         let asked = self.try_ask(connection, call, Way::Plain, limit).await;
-        asked.map_err(|fault| fault.cause)
+        asked.map_err(|fault| connection.failed(call, fault.cause))
     }
 
     /// The connection is given up where the answer says so.
@@ -275,6 +268,11 @@ impl Connector {
         true
     }
 
+    /// What connections are asked for; never the password.
+    pub(super) fn endpoint(&self) -> Arc<str> {
+        self.source.endpoint()
+    }
+
     /// Closes the connection, and makes no other one.
     pub(super) fn close(&self) {
         let connection = self.state.lock().kept.close();
@@ -306,15 +304,5 @@ impl Connector {
 
     fn error(&self, effect: Effect, cause: &'static str) -> StoreError {
         StoreError::new("connect", &self.source.endpoint(), effect, cause)
-    }
-}
-
-/// Without the source, which knows the password.
-impl fmt::Debug for Connector {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Connector")
-            .field("endpoint", &self.source.endpoint())
-            .field("timeouts", &self.common.timeouts)
-            .finish_non_exhaustive()
     }
 }

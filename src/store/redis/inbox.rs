@@ -9,25 +9,20 @@
 //! pauses. So it reads the new stage, or its pause is cut short.
 
 use std::{
-    fmt,
     sync::{Arc, Weak},
     time::Duration,
 };
 
-use tokio::{task::AbortHandle, time::Instant};
+use tokio::time::Instant;
 
-use self::{
-    stage::Stage,
-    subscriber::{Check, Lost, Subscriber},
-};
-use super::link::source::{Source, Timeouts};
+use self::subscriber::{Check, Ground, Lost, Stage, Subscriber};
+use super::link::source::{AbortOnDrop, Source, Timeouts};
 use crate::{
     base::{id::InboxId, mutex::Mutex, throttle::Throttle},
     store::records::messages::Listener,
 };
 
 mod pace;
-mod stage;
 mod subscriber;
 #[cfg(test)]
 mod tests;
@@ -36,22 +31,18 @@ mod tests;
 const DEAF: Duration = Duration::from_secs(1);
 
 pub(super) struct Inbox {
-    source: Arc<dyn Source>,
-    timeouts: Timeouts,
-    lost: Lost,
-    check: Arc<Check>,
-    failures: Arc<Throttle>,
+    ground: Arc<Ground>,
     subscription: Mutex<Option<Subscription>>,
 }
 
 struct Subscription {
     stage: Arc<Mutex<Stage>>,
-    task: AbortHandle,
+    task: AbortOnDrop,
 }
 
 impl Subscription {
     fn stage(&self) -> Stage {
-        if self.task.is_finished() {
+        if self.task.0.is_finished() {
             // It may have ended before it was polled.
             Stage::Ended
         } else {
@@ -62,12 +53,15 @@ impl Subscription {
 
 impl Inbox {
     pub(super) fn new(source: Arc<dyn Source>, timeouts: Timeouts, lost: Lost) -> Self {
-        Self {
+        let ground = Ground {
             source,
             timeouts,
             lost,
-            check: Arc::default(),
-            failures: Arc::default(),
+            check: Check::default(),
+            failures: Throttle::default(),
+        };
+        Self {
+            ground: Arc::new(ground),
             subscription: Mutex::default(),
         }
     }
@@ -85,51 +79,34 @@ impl Inbox {
         let subscriber = Subscriber {
             id,
             listener,
-            source: Arc::clone(&self.source),
-            timeouts: self.timeouts,
-            lost: Arc::clone(&self.lost),
-            check: Arc::clone(&self.check),
+            ground: Arc::clone(&self.ground),
             stage: Arc::clone(&stage),
-            failures: Arc::clone(&self.failures),
         };
-        let task = tokio::spawn(subscriber.run()).abort_handle();
+        let task = AbortOnDrop::new(&tokio::spawn(subscriber.run()));
         *subscription = Some(Subscription { stage, task });
         true
     }
 
     /// Closes the inbox, and the connections to sentinels. The next waiter would open it again.
     pub(super) fn close(&self) {
-        self.source.close();
-        if let Some(subscription) = self.subscription.lock().take() {
-            subscription.task.abort();
-        }
+        self.ground.source.close();
+        drop(self.subscription.lock().take());
     }
 
     /// The subscription is checked, and made anew if its connection is dead.
     pub(super) fn check_subscription(&self) {
-        let since = *self.check.since.lock().get_or_insert_with(Instant::now);
-        if since.elapsed() > DEAF
-            && let Some(subscription) = self.subscription.lock().take()
-        {
-            // The next waiter opens another one.
-            subscription.task.abort();
-            *self.check.since.lock() = None;
+        let check = &self.ground.check;
+        let since = *check.since.lock().get_or_insert_with(Instant::now);
+        // The next waiter opens another one.
+        if since.elapsed() > DEAF && self.subscription.lock().take().is_some() {
+            *check.since.lock() = None;
         }
-        self.check.asked.notify_one();
+        check.asked.notify_one();
     }
 }
 
 impl Drop for Inbox {
     fn drop(&mut self) {
         self.close();
-    }
-}
-
-/// Without the source, which knows the password.
-impl fmt::Debug for Inbox {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Inbox")
-            .field("endpoint", &self.source.endpoint())
-            .finish_non_exhaustive()
     }
 }

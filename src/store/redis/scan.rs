@@ -76,50 +76,63 @@ async fn look_through(
     let goes_on = |at: &InServer| at.server == *server && at.replication_id == *replication_id;
     let mut at = match present.filter(goes_on) {
         Some(at) => at,
-        None => InServer {
-            server: Arc::clone(server),
-            replication_id: Arc::clone(replication_id),
-            place: Place::Named(0),
-            // A user may not be allowed to know.
-            keys: count_of_keys(connector).await.ok(),
-            seen: 0,
-        },
+        None => beginning(server, connector, replication_id).await,
     };
-    let cursor = match at.place {
-        Place::Named(cursor) => cursor,
-        Place::Behind(_) => 0,
-    };
-    let mut command = cmd("SCAN");
-    command.arg(cursor).arg("MATCH").arg(&*scan.pattern);
-    command.arg("COUNT").arg(scan.count).arg("TYPE").arg("hash");
-    let call = Call::command("scan", command);
+    let call = part(&at.place, &scan.pattern, scan.count);
     let limit = common.timeouts.response;
     let asked = connector.send(&passage, &call, Way::Plain, limit).await;
     let reply = asked.map_err(|cause| connection.failed(&call, cause))?;
     let (cursor, names, unnamed) = common.read(connection, call, reply, scanned)?;
     at.seen = at.seen.saturating_add(scan.count as u64);
     at.place = Place::Named(cursor);
-    let all = primaries.len().max(1) as f64;
-    let here = if cursor == 0 { 1.0 } else { part(&at) };
-    let before = primaries.iter().filter(|(server, _)| done.contains(server));
-    let progress = (before.count() as f64 + here) / all;
-    let present = if cursor == 0 {
+    let mut here = progress(&at);
+    let mut present = Some(at);
+    if cursor == 0 {
+        here = 0.0;
+        present = None;
         done.push(Arc::clone(server));
-        None
-    } else {
-        Some(at)
-    };
-    let is_over = present.is_none() && primaries.iter().all(|(server, _)| done.contains(server));
+    }
+    let looked = primaries.iter().filter(|(server, _)| done.contains(server));
+    let before = looked.count();
+    let is_over = present.is_none() && before == primaries.len();
     Ok(Scanned {
         names,
         unnamed,
         next: (!is_over).then_some(Cursor { done, present }),
-        progress: progress.min(1.0),
+        progress: ((before as f64 + here) / primaries.len() as f64).min(1.0),
     })
 }
 
+/// The beginning of a server.
+async fn beginning(
+    server: &Arc<str>,
+    connector: &Arc<Connector>,
+    replication_id: &Arc<str>,
+) -> InServer {
+    InServer {
+        server: Arc::clone(server),
+        replication_id: Arc::clone(replication_id),
+        place: Place::Named(0),
+        // A user may not be allowed to know.
+        keys: count_of_keys(connector).await.ok(),
+        seen: 0,
+    }
+}
+
+/// The request for the keys behind this place.
+fn part(place: &Place, pattern: &str, count: usize) -> Call {
+    let cursor = match place {
+        Place::Named(cursor) => *cursor,
+        Place::Behind(_) => 0,
+    };
+    let mut command = cmd("SCAN");
+    command.arg(cursor).arg("MATCH").arg(pattern);
+    command.arg("COUNT").arg(count).arg("TYPE").arg("hash");
+    Call::command("scan", command)
+}
+
 /// Which part of the keys of a server has been looked at.
-fn part(at: &InServer) -> f64 {
+fn progress(at: &InServer) -> f64 {
     match at.keys {
         Some(keys @ 1..) => (at.seen as f64 / keys as f64).min(0.99),
         _ => 0.0,

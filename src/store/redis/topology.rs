@@ -27,7 +27,7 @@ mod sentinels;
 pub(super) mod servers;
 
 /// Where requests go.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) enum Topology {
     One(Arc<Connector>),
     Cluster(Arc<Cluster>),
@@ -35,13 +35,13 @@ pub(crate) enum Topology {
 
 impl Topology {
     /// One server at a time.
-    pub(super) fn one(source: Arc<dyn Source>, common: Common) -> Self {
+    pub(crate) fn one(source: Arc<dyn Source>, common: Common) -> Self {
         let role = TheOne(Arc::clone(&common.outages));
         Self::One(Arc::new(Connector::new(source, common, role)))
     }
 
     /// Connects, unless a connection is there already.
-    pub(super) async fn connect(&self) -> Result<(), StoreError> {
+    pub(crate) async fn connect(&self) -> Result<(), StoreError> {
         match self {
             Self::One(connector) => connector.connection().await.map(drop),
             Self::Cluster(cluster) => cluster.connect().await,
@@ -49,7 +49,7 @@ impl Topology {
     }
 
     /// Runs one script and reads its reply.
-    pub(super) fn ask<T: 'static>(
+    pub(crate) fn ask<T: 'static>(
         &self,
         call: Call,
         read: impl FnOnce(Value) -> Result<T, Unexpected> + Send + 'static,
@@ -62,14 +62,14 @@ impl Topology {
     }
 
     /// Waits until so many replicas have what was executed over the connection for a lock while it had this epoch.
-    pub(super) async fn confirm(
+    pub(crate) async fn confirm(
         &self,
         key: &LockKey,
         replicas: Replicas,
         within: Duration,
         epoch: u64,
     ) -> Result<Confirmation, StoreError> {
-        let connector = self.connector(key);
+        let connector = self.at(key, Arc::clone);
         let present = connector.and_then(|it| Some((it.present()?, it)));
         let Some((connection, connector)) = present.filter(|_| self.epoch(key) == epoch) else {
             return Ok(Confirmation::Unknown);
@@ -86,41 +86,47 @@ impl Topology {
         }
     }
 
-    /// The connector of the server that answers for a lock, as far as it is known.
-    pub(super) fn connector(&self, key: &LockKey) -> Option<Arc<Connector>> {
+    /// Works with the connector of the server that answers for a lock, if that is known.
+    fn at<T>(&self, key: &LockKey, work: impl FnOnce(&Arc<Connector>) -> T) -> Option<T> {
         match self {
-            Self::One(connector) => Some(Arc::clone(connector)),
-            Self::Cluster(cluster) => cluster.connector(key.slot()),
+            Self::One(connector) => Some(work(connector)),
+            Self::Cluster(cluster) => cluster.connector(key.slot()).as_ref().map(work),
         }
     }
 
-    pub(super) fn is_connected(&self, key: &LockKey) -> bool {
-        self.connector(key).is_some_and(|it| it.is_connected())
+    pub(crate) fn is_connected(&self, key: &LockKey) -> bool {
+        self.at(key, |it| it.is_connected()).unwrap_or_default()
     }
 
     /// Tells the server that answers for a lock from the others, as far as it is known.
-    pub(super) fn server_of(&self, key: &LockKey) -> usize {
+    pub(crate) fn server_of(&self, key: &LockKey) -> usize {
         match self {
             Self::One(_) => 0,
             Self::Cluster(cluster) => cluster.server_of(key.slot()),
         }
     }
 
-    /// Whether one script may have keys of several slots.
-    pub(super) fn spans_slots(&self) -> bool {
-        matches!(self, Self::One(_))
+    /// Whether one script may have keys of both locks.
+    pub(crate) fn spans(&self, one: &LockKey, other: &LockKey) -> bool {
+        matches!(self, Self::One(_)) || one.slot() == other.slot()
     }
 
-    /// How long a request about a lock that is sent now may take.
-    pub(super) fn answers_within(&self, key: &LockKey) -> Duration {
+    /// What connections are asked for; never the password.
+    pub(crate) fn endpoint(&self) -> Arc<str> {
         match self {
-            Self::One(connector) => connector.answers_within(),
-            Self::Cluster(cluster) => cluster.answers_within(key.slot()),
+            Self::One(connector) => connector.endpoint(),
+            Self::Cluster(cluster) => cluster.endpoint(),
         }
     }
 
+    /// How long a request about a lock that is sent now may take.
+    pub(crate) fn answers_within(&self, key: &LockKey) -> Duration {
+        let within = self.at(key, |it| it.answers_within());
+        within.unwrap_or(Duration::MAX)
+    }
+
     /// Changes whenever another connection, or another server, answers for a lock.
-    pub(super) fn epoch(&self, key: &LockKey) -> u64 {
+    pub(crate) fn epoch(&self, key: &LockKey) -> u64 {
         match self {
             Self::One(connector) => connector.epoch(),
             Self::Cluster(cluster) => cluster.epoch(key.slot()),
@@ -128,7 +134,7 @@ impl Topology {
     }
 
     /// Changes with every new connection over which requests go.
-    pub(super) fn epochs(&self) -> u64 {
+    pub(crate) fn epochs(&self) -> u64 {
         match self {
             Self::One(connector) => connector.epoch(),
             Self::Cluster(cluster) => cluster.epochs(),
@@ -136,15 +142,12 @@ impl Topology {
     }
 
     /// Forgets the connection for a lock if it owes the answer to a request that was sent at `since`.
-    pub(super) fn suspect(&self, key: &LockKey, since: Instant) {
-        match self {
-            Self::One(connector) => connector.suspect(since),
-            Self::Cluster(cluster) => cluster.suspect(key.slot(), since),
-        }
+    pub(crate) fn suspect(&self, key: &LockKey, since: Instant) {
+        self.at(key, |it| it.suspect(since));
     }
 
     /// The connection for messages was lost.
-    pub(super) fn messages_lost(&self) {
+    pub(crate) fn messages_lost(&self) {
         match self {
             Self::One(connector) => connector.lose(),
             // The server of the connection is told by it.
@@ -152,7 +155,7 @@ impl Topology {
         }
     }
 
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         match self {
             Self::One(connector) => connector.close(),
             Self::Cluster(cluster) => cluster.close(),

@@ -147,7 +147,7 @@ impl Verb for Queue {
 
     fn apply(self, state: &mut State, now: Instant) -> Queued {
         let Self { key, after, count } = self;
-        let clock = state.clock();
+        let clock = state.clock;
         let is_behind = |order: u64| after.is_none_or(|after| order > after);
         let (places, processes) = state.line(&key, now, |line| {
             let behind = line.standing().filter(|(place, _)| is_behind(place.order));

@@ -34,6 +34,7 @@ pub(crate) fn scripts() -> [&'static Script; 20] {
 #[cfg(test)]
 mod tests {
     use super::scripts;
+    use crate::store::records::limits;
 
     #[test]
     fn every_script_opens_with_its_keys_and_formats_numbers_alone() {
@@ -45,6 +46,23 @@ mod tests {
             }
             // Lua cuts a short text at its first NUL there. Texts are joined.
             assert!(!script.source().contains("%s"), "{}.lua", script.verb());
+        }
+    }
+
+    #[test]
+    fn every_part_and_limit_is_put_in() {
+        let limits = limits::in_scripts().map(|(name, _)| name);
+        for script in scripts() {
+            let (verb, source) = (script.verb(), script.source());
+            assert!(!source.contains("-- include"), "{verb}.lua");
+            // Only a limit has an underscore between capitals, also one that is spelt wrongly.
+            let is_limit = |word: &&str| {
+                let is_capital = |c: char| c.is_ascii_uppercase() || c == '_';
+                let is_spelt = word.len() > 1 && word.contains('_') && word.chars().all(is_capital);
+                limits.contains(word) || is_spelt
+            };
+            let mut words = source.split(|c: char| !c.is_alphanumeric() && c != '_');
+            assert_eq!(words.find(is_limit), None, "{verb}.lua");
         }
     }
 }

@@ -51,7 +51,7 @@ impl Verb for PublishWait {
     }
 
     fn call(&self) -> Call {
-        let call = Self::lua().call(1).arg(names::WaitsOf(self.owner));
+        let call = Self::lua().call(1).arg(names::waits_of(self.owner));
         let call = call.arg(Field(self.wait.id)).arg(written(&self.wait));
         let call = call.millis(self.life).millis(lateness(self.life));
         call.arg(self.known.map_or(0, |known| known.micros))
@@ -102,7 +102,7 @@ impl Verb for WaitsOf {
     }
 
     fn call(&self) -> Call {
-        let call = Self::lua().call(1).arg(names::WaitsOf(self.hold.owner()));
+        let call = Self::lua().call(1).arg(names::waits_of(self.hold.owner()));
         call.arg(Field(self.hold))
     }
 
@@ -200,7 +200,7 @@ impl Verb for ClaimVictim {
     }
 
     fn call(&self) -> Call {
-        let call = Self::lua().call(1).arg(names::Victim(self.least()));
+        let call = Self::lua().call(1).arg(names::victim(self.least()));
         let call = call.arg(Field(self.victim)).millis(self.life);
         let others = self.others.iter();
         others.fold(call, |call, wait| call.arg(Field(*wait)))
@@ -212,10 +212,9 @@ impl Verb for ClaimVictim {
 
     fn apply(self, state: &mut State, now: Instant) -> bool {
         let now = state.time(now);
-        let lasts = (now, now.after(self.life));
-        state
-            .waits
-            .claim(self.least(), self.victim, &self.others, lasts)
+        let (least, until) = (self.least(), now.after(self.life));
+        let waits = &mut state.waits;
+        waits.claim(least, self.victim, &self.others, now, until)
     }
 }
 
@@ -234,7 +233,7 @@ impl Verb for WithdrawWait {
     }
 
     fn call(&self) -> Call {
-        let call = Self::lua().call(1).arg(names::WaitsOf(self.owner));
+        let call = Self::lua().call(1).arg(names::waits_of(self.owner));
         call.arg(Field(self.wait))
     }
 

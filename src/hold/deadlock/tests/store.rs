@@ -29,7 +29,6 @@ pub(super) struct Asked {
     pub(super) withdrawn: u32,
 }
 
-#[derive(Debug)]
 pub(super) struct Watched {
     store: MemoryStore,
     asked: Mutex<Asked>,

@@ -15,7 +15,6 @@ use crate::{
 const TENTH: Duration = Duration::from_millis(100);
 
 /// A store in memory.
-#[derive(Debug)]
 pub(super) struct Counting {
     pub(super) store: MemoryStore,
     pub(super) renewed: AtomicU32,

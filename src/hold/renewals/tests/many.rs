@@ -19,7 +19,6 @@ const RATE: u32 = 2_000;
 
 /// A store that answers one renewal after the other, and whose requests fail after a second: it executes those all the
 /// same.
-#[derive(Debug)]
 struct Slow {
     store: MemoryStore,
     is_away: AtomicBool,

@@ -96,6 +96,16 @@ impl State {
         token
     }
 
+    /// Whether the first process of the line enters a lock that is free or shared.
+    fn may_enter(&mut self, key: &LockKey, process: &Process, now: Instant) -> bool {
+        let is_free = self.live_lock(key, now).is_none();
+        is_free
+            || match process.want {
+                Want::Alone { .. } => false,
+                Want::Shared { limit } => self.fits(key, process.holds.len(), limit, now),
+            }
+    }
+
     pub(crate) fn fits(
         &mut self,
         key: &LockKey,
@@ -104,10 +114,7 @@ impl State {
         now: Instant,
     ) -> bool {
         let inside = self.live_lock(key, now).map_or(0, |lock| lock.fields.len());
-        let most = limit.map_or(usize::MAX, |limit| {
-            usize::try_from(limit).unwrap_or(usize::MAX)
-        });
-        inside + count <= most
+        limit.is_none_or(|limit| (inside + count) as u64 <= limit.into())
     }
 
     /// Which of these holds are in the lock, and which are not.
@@ -144,24 +151,15 @@ impl State {
     ) -> Option<Duration> {
         let mut longest = None;
         while let Some(process) = self.head(key, now) {
-            let Process {
-                inbox,
-                holds,
-                want,
-                grant,
-                ..
-            } = process;
-            let is_free = self.live_lock(key, now).is_none();
-            let may_enter = match want {
-                Want::Alone { .. } => is_free,
-                Want::Shared { limit } => is_free || self.fits(key, holds.len(), limit, now),
-            };
-            if !may_enter {
+            if !self.may_enter(key, &process, now) {
                 break;
             }
+            let Process {
+                inbox, holds, want, ..
+            } = process;
             self.line(key, now, |line| line.leave(inbox));
-            let own = mine.filter(|(own, _)| *own == inbox).map(|(_, ttl)| ttl);
-            let lease = own.unwrap_or(grant);
+            let own = mine.filter(|(own, _)| *own == inbox);
+            let lease = own.map_or(process.grant, |(_, ttl)| ttl);
             let token = match want {
                 Want::Alone { tells } => {
                     let told = tells.then_some(inbox);

@@ -18,20 +18,8 @@ impl State {
             Place::Behind(key) => Some(key.as_str()),
             Place::Named(_) => None,
         });
-        let is_behind = |key: &&str| behind.is_none_or(|behind| *key > behind);
-        let held = self.locks.iter().filter(|(_, lock)| now < lock.expires);
-        let mut least = BinaryHeap::with_capacity(scan.count + 1);
-        let mut left = 0_u64;
-        for key in held.map(|(key, _)| key.as_str()).filter(is_behind) {
-            left += 1;
-            least.push(key);
-            if least.len() > scan.count {
-                least.pop();
-            }
-        }
-        let seen = present.map_or(0, |at| at.seen) + least.len() as u64;
-        let left = left - least.len() as u64;
-        let keys = least.into_sorted_vec();
+        let (keys, left) = self.least(behind, scan.count, now);
+        let seen = present.map_or(0, |at| at.seen) + keys.len() as u64;
         let next = keys.last().filter(|_| left > 0).map(|last| Cursor {
             done: Vec::new(),
             present: Some(InServer {
@@ -57,5 +45,21 @@ impl State {
             },
             next,
         }
+    }
+
+    /// So many of the least keys behind this one, in their order, and how many there are behind these.
+    fn least(&self, behind: Option<&str>, count: usize, now: Instant) -> (Vec<&str>, u64) {
+        let is_behind = |key: &&str| behind.is_none_or(|behind| *key > behind);
+        let held = self.locks.iter().filter(|(_, lock)| now < lock.expires);
+        let mut least = BinaryHeap::with_capacity(count + 1);
+        let mut left = 0;
+        for key in held.map(|(key, _)| key.as_str()).filter(is_behind) {
+            least.push(key);
+            if least.len() > count {
+                least.pop();
+                left += 1;
+            }
+        }
+        (least.into_sorted_vec(), left)
     }
 }

@@ -24,7 +24,7 @@ pub(crate) trait Role: Send + Sync {
 }
 
 /// What the connectors of one store have in common.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Common {
     pub(crate) timeouts: Timeouts,
     /// Who is told of the messages to all processes. Only connections of our own bring any.

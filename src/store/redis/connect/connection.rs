@@ -1,6 +1,6 @@
 //! One connection to one server, and what becomes of a request on it.
 
-use std::{error::Error, fmt, future::poll_fn, io, pin::pin, sync::Arc, time::Duration};
+use std::{error::Error, fmt, future::poll_fn, pin::pin, sync::Arc, time::Duration};
 
 use futures_util::future::Either;
 use redis::{RedisError, Value, aio::MultiplexedConnection};
@@ -12,11 +12,11 @@ use crate::{
         timer::Elapsed,
     },
     store::redis::{
-        link::source::Following,
+        link::source::AbortOnDrop,
         replicas::{confirmer::Confirmer, replication_id::ReplicationId},
         wire::{
             call::{Call, Way},
-            failure::{self, DriverError},
+            failure::{self, ANOTHER_SERVER, DriverError, RUNTIME_ENDED, aborted},
             traffic::Traffic,
         },
     },
@@ -35,9 +35,9 @@ pub(crate) struct Connection {
     /// How many connections had been lost when it was made: once there are more, it is suspect.
     pub(crate) losses: u64,
     pub(crate) traffic: Arc<Traffic>,
-    pub(crate) _following: Option<Following>,
+    pub(crate) _following: Option<AbortOnDrop>,
     /// Asks for the messages to all processes, where that was not answered at first.
-    pub(crate) _subscribing: Option<Following>,
+    pub(crate) _subscribing: Option<AbortOnDrop>,
 }
 
 /// Why a request was not answered, or was refused.
@@ -91,14 +91,10 @@ impl Connection {
                 let cause = Cause::Driver(error);
                 Err(Fault { cause, is_done })
             }
-            Err(Elapsed) if self.traffic.is_given_up() => {
-                let cause = "another server answers in its place by now";
-                let error = io::Error::new(io::ErrorKind::ConnectionAborted, cause);
-                Err(Fault {
-                    cause: Cause::Driver(error.into()),
-                    is_done: true,
-                })
-            }
+            Err(Elapsed) if self.traffic.is_given_up() => Err(Fault {
+                cause: Cause::Driver(aborted(ANOTHER_SERVER)),
+                is_done: true,
+            }),
             Err(Elapsed) => Err(Fault {
                 is_done: request.meets_silence(),
                 cause: Cause::Silence(limit),
@@ -116,10 +112,9 @@ impl Connection {
         let call = call.clone();
         let sending = tokio::spawn(async move { call.send(&mut driver, way).await });
         Either::Right(async {
-            sending.await.unwrap_or_else(|_ended| {
-                let cause = "the runtime that sent the request has ended";
-                Err(io::Error::new(io::ErrorKind::ConnectionAborted, cause).into())
-            })
+            sending
+                .await
+                .unwrap_or_else(|_ended| Err(aborted(RUNTIME_ENDED)))
         })
     }
 
@@ -154,13 +149,4 @@ fn is_done(error: &RedisError) -> bool {
         || error.is_io_error()
         || error.is_timeout()
         || failure::refuses_to_write(error)
-}
-
-impl fmt::Debug for Connection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Connection")
-            .field("endpoint", &self.endpoint)
-            .field("number", &self.number)
-            .finish_non_exhaustive()
-    }
 }

@@ -1,13 +1,12 @@
 //! How a request comes by its connection: at once while all is well, else when the server is tried again.
 
 use std::{
-    io,
     sync::{Arc, atomic::Ordering::Relaxed},
     time::Duration,
 };
 
 use redis::Value;
-use tokio::{select, sync::watch, task::AbortHandle, time::Instant};
+use tokio::{select, sync::watch, time::Instant};
 
 use super::{
     Connector,
@@ -19,10 +18,13 @@ use crate::{
         timer::sleep_until,
     },
     store::redis::{
-        link::breaker::{Breaker, Pass, Step},
+        link::{
+            breaker::{Breaker, Pass, Step},
+            source::AbortOnDrop,
+        },
         wire::{
             call::{Call, Way},
-            failure::{refuses_all, refuses_to_write},
+            failure::{RUNTIME_ENDED, aborted, refuses_all, refuses_to_write},
         },
     },
 };
@@ -47,15 +49,6 @@ impl Drop for Trial {
         let pass = self.pass;
         self.connector
             .tell(|breaker, now| breaker.dropped(pass, now));
-    }
-}
-
-/// A task that ends with its caller.
-struct Sending(AbortHandle);
-
-impl Drop for Sending {
-    fn drop(&mut self) {
-        self.0.abort();
     }
 }
 
@@ -165,12 +158,10 @@ impl Connector {
             connector.heed(&passage, &call, &asked);
             asked
         });
-        let _sending = Sending(sending.abort_handle());
+        let _ends_with_caller = AbortOnDrop::new(&sending);
         sending.await.unwrap_or_else(|_ended| {
-            let cause = "the runtime that sent the request has ended";
-            let error = io::Error::new(io::ErrorKind::ConnectionAborted, cause);
             Err(Fault {
-                cause: Cause::Driver(error.into()),
+                cause: Cause::Driver(aborted(RUNTIME_ENDED)),
                 is_done: false,
             })
         })

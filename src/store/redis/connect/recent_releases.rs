@@ -7,7 +7,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
-    fmt,
     time::Duration,
 };
 
@@ -121,13 +120,5 @@ impl RecentReleases {
         let elsewhere =
             lately.filter(|it| it.replication_id != *replication_id && has(it.call.slot()));
         elsewhere.map(|it| (it.number, it.call.clone())).collect()
-    }
-}
-
-impl fmt::Debug for RecentReleases {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("RecentReleases")
-            .field(&self.0.lock().known.len())
-            .finish()
     }
 }

@@ -9,7 +9,7 @@ use std::{
 use redis::{aio::MultiplexedConnection, cmd};
 use tokio::{select, sync::Notify, time::Instant};
 
-use super::{pace::Pace, stage::Stage};
+use super::pace::Pace;
 use crate::{
     base::{
         error::StoreError, events, id::InboxId, metrics::Purpose, mutex::Mutex, throttle::Throttle,
@@ -20,7 +20,7 @@ use crate::{
         redis::{
             link::{
                 pushes::Receiver,
-                source::{Following, Limit, Opened, Source, Timeouts, open},
+                source::{AbortOnDrop, Limit, Opened, Source, Timeouts, open},
             },
             wire::{
                 failure::{self, DriverError},
@@ -70,25 +70,47 @@ enum End {
     Dead,
 }
 
-pub(super) struct Subscriber {
-    pub(super) id: InboxId,
-    pub(super) listener: Weak<dyn Listener>,
+/// How far a subscription is, as its task tells the waiters.
+///
+/// ```text
+/// Opening ──▶ Open ◀──▶ Broken      and Ended after each of them
+///    └────────────────────▲
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// It is being made for the first time. The waiters ask once more when it is open.
+    Opening,
+    Open,
+    /// It has died, or could not be made, and is being made anew.
+    Broken,
+    /// No task keeps it any more.
+    Ended,
+}
+
+/// What the subscriptions of an inbox have in common.
+pub(super) struct Ground {
     pub(super) source: Arc<dyn Source>,
     pub(super) timeouts: Timeouts,
     pub(super) lost: Lost,
-    pub(super) check: Arc<Check>,
-    pub(super) stage: Arc<Mutex<Stage>>,
+    pub(super) check: Check,
     /// Which failures are warned of.
-    pub(super) failures: Arc<Throttle>,
+    pub(super) failures: Throttle,
+}
+
+pub(super) struct Subscriber {
+    pub(super) id: InboxId,
+    pub(super) listener: Weak<dyn Listener>,
+    pub(super) ground: Arc<Ground>,
+    pub(super) stage: Arc<Mutex<Stage>>,
 }
 
 impl Subscriber {
     pub(super) async fn run(self) {
         let _ending = Ending(&self);
-        let mut pace = Pace::new();
+        let (check, mut pace) = (&self.ground.check, Pace::new());
         while !self.is_idle() {
             let ended = Arc::new(Notify::new());
-            let pause = match self.check.settled_by(self.subscribe(&ended)).await {
+            let pause = match check.settled_by(self.subscribe(&ended)).await {
                 Ok((mut connection, _following)) => {
                     let began = Instant::now();
                     // For what moved until now no message has come.
@@ -96,19 +118,19 @@ impl Subscriber {
                     match self.keep(&mut connection, &ended).await {
                         End::Idle => return,
                         // The server may have lost its data together with the connection.
-                        End::Dead => (self.lost)(),
+                        End::Dead => (self.ground.lost)(),
                     }
                     self.enter(Stage::Broken);
                     pace.died(began.elapsed())
                 }
                 Err(error) => {
-                    events::subscribe_retried(self.id, &error, &self.failures);
+                    events::subscribe_retried(self.id, &error, &self.ground.failures);
                     self.enter(Stage::Broken);
                     pace.failed()
                 }
             };
             if let Some(pause) = pause {
-                self.check.settled_by(sleep(pause)).await;
+                check.settled_by(sleep(pause)).await;
             }
         }
     }
@@ -136,7 +158,7 @@ impl Subscriber {
             select! {
                 biased;
                 () = ended.notified() => return End::Dead,
-                () = self.check.taken() => {
+                () = self.ground.check.taken() => {
                     if cmd("PING").exec_async(connection).await.is_err() {
                         return End::Dead;
                     }
@@ -155,9 +177,14 @@ impl Subscriber {
     async fn subscribe(
         &self,
         ended: &Arc<Notify>,
-    ) -> Result<(MultiplexedConnection, Option<Following>), StoreError> {
+    ) -> Result<(MultiplexedConnection, Option<AbortOnDrop>), StoreError> {
         let receiver = deliver(Weak::clone(&self.listener), Arc::clone(ended));
-        let opening = open(&self.source, self.timeouts, Limit::Response, receiver);
+        let opening = open(
+            &self.ground.source,
+            self.ground.timeouts,
+            Limit::Response,
+            receiver,
+        );
         let Opened {
             mut driver,
             endpoint,

@@ -2,7 +2,10 @@
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 
-use redis::{AsyncConnectionConfig, Client, RedisError, aio::MultiplexedConnection};
+use redis::{
+    AsyncConnectionConfig, Client, RedisError,
+    aio::{AsyncPushSender, MultiplexedConnection},
+};
 use tokio::task::{AbortHandle, JoinHandle};
 
 use super::{address::Address, pushes::Receiver};
@@ -53,13 +56,9 @@ pub(crate) async fn open(
     let within = timeouts.connect;
     let opening = Arc::clone(source).open(timeouts, limit, receiver);
     timeout(within, opening).await.unwrap_or_else(|Elapsed| {
+        let (endpoint, effect) = (source.endpoint(), Effect::None);
         let cause = format!("no connection within {within:?}");
-        Err(StoreError::new(
-            "connect",
-            &source.endpoint(),
-            Effect::None,
-            cause,
-        ))
+        Err(StoreError::new("connect", &endpoint, effect, cause))
     })
 }
 
@@ -73,7 +72,7 @@ pub(crate) struct Opened {
     /// How many replicas of it others know, which may take its place.
     pub(crate) replicas: u32,
     /// What gives it up once it leads to the wrong server.
-    pub(crate) following: Option<Following>,
+    pub(crate) following: Option<AbortOnDrop>,
     /// Whether it was made by this runtime, without timers, and for the receiver.
     pub(crate) is_own: bool,
 }
@@ -97,17 +96,16 @@ impl Opened {
     }
 }
 
-/// A task that ends with the connection that it is about.
-#[derive(Debug)]
-pub(crate) struct Following(AbortHandle);
+/// Ends a task when it is dropped, for example with the connection that the task is about.
+pub(crate) struct AbortOnDrop(pub(crate) AbortHandle);
 
-impl Following {
-    pub(crate) fn new(task: &JoinHandle<()>) -> Self {
+impl AbortOnDrop {
+    pub(crate) fn new<T>(task: &JoinHandle<T>) -> Self {
         Self(task.abort_handle())
     }
 }
 
-impl Drop for Following {
+impl Drop for AbortOnDrop {
     fn drop(&mut self) {
         self.0.abort();
     }
@@ -128,38 +126,40 @@ impl Source for Address {
     }
 
     fn open(self: Arc<Self>, timeouts: Timeouts, limit: Limit, receiver: Receiver) -> Opening {
-        Box::pin(open_at(self, timeouts, limit, receiver))
+        Box::pin(async move {
+            let connecting = connect(&self, timeouts, limit, receiver.push_sender());
+            let endpoint = Arc::clone(&self.endpoint);
+            let driver = connecting
+                .await
+                .map_err(|error| refused(&endpoint, error))?;
+            Ok(Opened {
+                driver,
+                endpoint,
+                again: self,
+                replicas: 0,
+                following: None,
+                is_own: true,
+            })
+        })
     }
 }
 
-/// Connects to one server.
-pub(crate) async fn open_at(
-    address: Arc<Address>,
+/// Connects to one server, and leaves to `pushes` what it sends unasked.
+pub(crate) async fn connect(
+    address: &Address,
     timeouts: Timeouts,
     limit: Limit,
-    receiver: Receiver,
-) -> Result<Opened, StoreError> {
+    pushes: impl AsyncPushSender,
+) -> Result<MultiplexedConnection, RedisError> {
     let response = (limit == Limit::Response).then_some(timeouts.response);
     let config = AsyncConnectionConfig::new()
         .set_connection_timeout(Some(timeouts.connect))
         .set_response_timeout(response)
         .set_pipeline_buffer_size(UNSENT)
-        .set_push_sender(receiver.push_sender());
-    let connecting = async {
-        let client = Client::open(address.info.clone())?;
-        let connecting = client.get_multiplexed_async_connection_with_config(&config);
-        connecting.await
-    };
-    let endpoint = &address.endpoint;
-    let driver = connecting.await.map_err(|error| refused(endpoint, error))?;
-    Ok(Opened {
-        driver,
-        endpoint: Arc::clone(endpoint),
-        again: address,
-        replicas: 0,
-        following: None,
-        is_own: true,
-    })
+        .set_push_sender(pushes);
+    let client = Client::open(address.info.clone())?;
+    let connecting = client.get_multiplexed_async_connection_with_config(&config);
+    connecting.await
 }
 
 /// A connection that could not be made has executed nothing, whatever the error.

@@ -141,11 +141,8 @@ impl Confirmer {
             // The receiver is there.
             let _ = asked.send(question);
             questions.insert(replicas, asked);
-            drop(tokio::spawn(answer(
-                self.server.clone(),
-                replicas,
-                receiver,
-            )));
+            let answering = answer(self.server.clone(), replicas, receiver);
+            drop(tokio::spawn(answering));
         }
     }
 }
@@ -244,11 +241,7 @@ async fn wait(
     timeouts: Timeouts,
 ) -> Waited {
     let mut all = pipe();
-    all.cmd("SET")
-        .arg(key)
-        .arg("")
-        .arg("PX")
-        .arg(in_millis(LIFE));
+    all.cmd("SET").arg(&[key, "", "PX"]).arg(in_millis(LIFE));
     all.cmd("WAIT").arg(replicas).arg(in_millis(LOOK));
     all.cmd("INFO").arg("replication");
     let asked = driver.send_packed_commands(&all, 0, 3);

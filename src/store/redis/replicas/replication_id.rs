@@ -65,13 +65,9 @@ impl ReplicationId {
     /// The replication ID of the server that answers. `None` if it does not tell it, or if it is no primary: a replica
     /// tells the one of its primary.
     pub(crate) async fn of(driver: &MultiplexedConnection, limit: Duration) -> Option<Self> {
-        let mut driver = driver.clone();
-        let mut info = cmd("INFO");
-        let info = timeout(
-            limit,
-            info.arg("replication").query_async::<String>(&mut driver),
-        )
-        .await;
+        let (mut driver, mut info) = (driver.clone(), cmd("INFO"));
+        let asked = info.arg("replication").query_async::<String>(&mut driver);
+        let info = timeout(limit, asked).await;
         let replication = Replication::read(&info.ok()?.ok()?)?;
         let replication_id = Self::new(Arc::clone(&replication.id));
         replication_id.see(&replication);

@@ -4,13 +4,9 @@
 //! server that is away, a cluster that is down. A request follows redirections and nothing else: no failure makes it go
 //! out twice.
 
-use std::{
-    fmt,
-    sync::{
-        Arc, Weak,
-        atomic::{AtomicUsize, Ordering::Relaxed},
-    },
-    time::Duration,
+use std::sync::{
+    Arc, Weak,
+    atomic::{AtomicUsize, Ordering::Relaxed},
 };
 
 use redis::Value;
@@ -172,10 +168,8 @@ impl Cluster {
     }
 
     fn has_learnt_since(&self, begun: Instant) -> bool {
-        self.known
-            .lock()
-            .learnt
-            .is_some_and(|learnt| learnt > begun)
+        let learnt = self.known.lock().learnt;
+        learnt.is_some_and(|learnt| learnt > begun)
     }
 
     async fn until_moved(self: &Arc<Self>, slot: u16, node: &Arc<Node>) {
@@ -192,8 +186,8 @@ impl Cluster {
     }
 
     fn has(&self, node: &Arc<Node>, slot: u16) -> bool {
-        self.owner(slot)
-            .is_some_and(|owner| Arc::ptr_eq(&owner, node))
+        let owner = self.owner(slot);
+        owner.is_some_and(|owner| Arc::ptr_eq(&owner, node))
     }
 
     fn nodes(&self) -> Vec<Arc<Node>> {
@@ -244,13 +238,11 @@ impl Cluster {
     fn lost(&self, place: &Place) {
         let concerned: Vec<u16> = {
             let known = self.known.lock();
-            let is_there =
-                |owner: &Option<Arc<Node>>| owner.as_ref().is_some_and(|node| node.place == *place);
-            let slots = (0..SLOTS).zip(&known.slots);
-            slots
-                .filter(|(_, owner)| is_there(owner))
-                .map(|(slot, _)| slot)
-                .collect()
+            let owned = (0..SLOTS).zip(&known.slots).filter(|(_, owner)| {
+                let owner = owner.as_ref();
+                owner.is_some_and(|node| node.place == *place)
+            });
+            owned.map(|(slot, _)| slot).collect()
         };
         self.common.outages.at(concerned);
     }
@@ -263,12 +255,8 @@ impl Cluster {
             let is_open = !known.is_closed;
             let owner = known.slots.get_mut(usize::from(slot));
             // Of several requests that were on their way the first one tells of the move.
-            let is_news = |owner: &Option<_>| {
-                owner
-                    .as_ref()
-                    .is_none_or(|it: &Arc<Node>| it.place != *place)
-            };
-            let owner = owner.filter(|owner| is_open && is_news(owner));
+            let is_news = |it: &Arc<Node>| it.place != *place;
+            let owner = owner.filter(|it| is_open && it.as_ref().is_none_or(is_news));
             owner.map(|owner| owner.replace(Arc::clone(&node)))
         };
         if before.is_some() {
@@ -285,15 +273,8 @@ impl Cluster {
 
     /// Tells the server of a slot from the others; 0 if it is not known.
     pub(crate) fn server_of(&self, slot: u16) -> usize {
-        let known = self.known.lock();
-        let owner = known.slots.get(usize::from(slot)).and_then(Option::as_ref);
-        owner.map_or(0, |node| Arc::as_ptr(node).addr())
-    }
-
-    /// How long a request about a slot that is sent now may take.
-    pub(crate) fn answers_within(&self, slot: u16) -> Duration {
         let owner = self.owner(slot);
-        owner.map_or(Duration::MAX, |node| node.connector.answers_within())
+        owner.map_or(0, |node| Arc::as_ptr(&node).addr())
     }
 
     /// Changes whenever another connection, or another server, answers for a slot.
@@ -310,16 +291,8 @@ impl Cluster {
     pub(crate) fn epochs(&self) -> u64 {
         let nodes = self.nodes().into_iter();
         let connected = nodes.filter(|node| node.connector.is_connected());
-        connected
-            .map(|node| node.connector.epoch())
-            .max()
-            .unwrap_or_default()
-    }
-
-    pub(crate) fn suspect(&self, slot: u16, since: Instant) {
-        self.owner(slot)
-            .iter()
-            .for_each(|node| node.connector.suspect(since));
+        let epochs = connected.map(|node| node.connector.epoch());
+        epochs.max().unwrap_or_default()
     }
 
     /// Closes all connections, and makes no other ones.
@@ -368,14 +341,5 @@ impl Role for OneOfMany {
             .upgrade()
             .and_then(|cluster| cluster.owner(slot));
         owner.is_some_and(|node| node.place == self.place)
-    }
-}
-
-/// Without what the address knows: the password.
-impl fmt::Debug for Cluster {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cluster")
-            .field("seeds", &self.seeds)
-            .finish_non_exhaustive()
     }
 }

@@ -8,7 +8,6 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     error::Error,
-    fmt,
     sync::Arc,
     time::Duration,
 };
@@ -29,7 +28,7 @@ use crate::{
         link::{
             address::{Address, Place, list},
             pushes::Receiver,
-            source::{Following, Limit, Opened, Opening, Source, Timeouts, open_at},
+            source::{AbortOnDrop, Limit, Opened, Opening, Source, Timeouts},
         },
         wire::failure::{self, DriverError},
     },
@@ -134,7 +133,7 @@ impl Sentinels {
         receiver: &Receiver,
     ) -> Result<Opened, StoreError> {
         let address = Arc::new(self.server.at(&named.place));
-        let opened = open_at(address, timeouts, limit, receiver.clone()).await?;
+        let opened = address.open(timeouts, limit, receiver.clone()).await?;
         let failed = |cause: Box<dyn Error + Send + Sync>| {
             StoreError::new("connect", &opened.endpoint, Effect::None, cause)
         };
@@ -206,12 +205,8 @@ impl Sentinels {
         )
         .await;
         let is_all = !self.learn(&heard);
-        let verdict = heard.verdict(known.len());
+        let verdict = heard.verdict(known.len(), is_all);
         verdict
-            .map(|verdict| Verdict {
-                is_complete: verdict.is_complete && is_all,
-                ..verdict
-            })
             .map_err(|(effect, cause)| StoreError::new("connect", &self.endpoint(), effect, cause))
     }
 
@@ -291,27 +286,32 @@ impl Heard {
         }
     }
 
-    /// What so many sentinels say together.
-    fn verdict(self, count: usize) -> Result<Verdict, (Effect, Box<dyn Error + Send + Sync>)> {
-        let effect = |is_refused| {
-            if is_refused {
-                Effect::TurnedAway
-            } else {
-                Effect::None
+    /// What so many sentinels say together, which may be all that there are.
+    fn verdict(
+        self,
+        count: usize,
+        is_all: bool,
+    ) -> Result<Verdict, (Effect, Box<dyn Error + Send + Sync>)> {
+        let (is_refused, cause) = match (self.named, self.error) {
+            (Some(named), _) => {
+                return Ok(Verdict {
+                    named,
+                    replicas: self.replicas,
+                    is_complete: is_all && self.answers == count,
+                });
             }
-        };
-        match (self.named, self.error) {
-            (Some(named), _) => Ok(Verdict {
-                named,
-                replicas: self.replicas,
-                is_complete: self.answers == count,
-            }),
-            (None, Some(error)) => Err((effect(self.refused == count), DriverError(error).into())),
+            (None, Some(error)) => (self.refused == count, DriverError(error).into()),
             (None, None) => {
                 let cause = "the sentinels know no primary of this name";
-                Err((effect(self.answers == count), cause.into()))
+                (self.answers == count, cause.into())
             }
-        }
+        };
+        let effect = if is_refused {
+            Effect::TurnedAway
+        } else {
+            Effect::None
+        };
+        Err((effect, cause))
     }
 }
 
@@ -326,13 +326,13 @@ impl Verdict {
 fn follow(
     another: impl Future<Output = Verdict> + Send + 'static,
     receiver: &Receiver,
-) -> Following {
+) -> AbortOnDrop {
     let moved = Arc::clone(&receiver.moved);
     let task = tokio::spawn(async move {
         another.await;
         moved();
     });
-    Following::new(&task)
+    AbortOnDrop::new(&task)
 }
 
 /// Whether a server takes writes. `ROLE` and `INFO` would say it too, but not to every user.
@@ -341,16 +341,6 @@ async fn is_primary(connection: &MultiplexedConnection) -> Result<bool, RedisErr
     let hello: BTreeMap<String, Value> = hello?;
     let is_role = |role: &Value| *role == Value::BulkString(b"master".to_vec());
     Ok(hello.get("role").is_some_and(is_role))
-}
-
-/// Without what the addresses know: passwords.
-impl fmt::Debug for Sentinels {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sentinels")
-            .field("name", &self.name)
-            .field("seeds", &self.seeds)
-            .finish_non_exhaustive()
-    }
 }
 
 #[cfg(test)]

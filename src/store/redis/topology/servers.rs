@@ -79,15 +79,10 @@ struct Login {
 }
 
 /// Where a URL leads, and where servers are: checked, but not asked yet.
-pub(crate) struct Origin(Of);
-
-enum Of {
-    Server(Arc<Address>),
+pub(crate) enum Origin {
+    Server(Address),
     Sentinels(Arc<Sentinels>),
-    Cluster {
-        server: Arc<Address>,
-        seeds: Vec<Place>,
-    },
+    Cluster { server: Address, seeds: Vec<Place> },
 }
 
 impl Servers {
@@ -200,11 +195,12 @@ impl Servers {
     /// Checks it all. Connects nowhere.
     pub(crate) fn resolve(&self) -> Result<Origin, LockError> {
         let seeds = self.places().collect::<Option<Vec<_>>>();
-        let seeds = seeds.filter(|seeds| !seeds.is_empty());
-        let Some(seeds) = seeds else {
+        let seeds = seeds.unwrap_or_default();
+        // The first of them stands for all.
+        let Some(first) = seeds.first() else {
             return Err(refused("an address of a server is `host:port`"));
         };
-        let server = address(&seeds, self.is_tls, &self.login, self.database)?;
+        let server = address(first, self.is_tls, &self.login, self.database)?;
         match &self.kind {
             Kind::Sentinel { primary } => {
                 let is_named =
@@ -215,15 +211,12 @@ impl Servers {
                     return Err(refused(reason));
                 }
                 let is_tls = self.is_sentinel_tls.unwrap_or(self.is_tls);
-                let sentinel = address(&seeds, is_tls, &self.sentinel_login, 0)?;
+                let sentinel = address(first, is_tls, &self.sentinel_login, 0)?;
                 let sentinels = Sentinels::new(primary, sentinel, server, seeds);
-                Ok(Origin(Of::Sentinels(Arc::new(sentinels))))
+                Ok(Origin::Sentinels(Arc::new(sentinels)))
             }
             Kind::Cluster if self.database != 0 => Err(config(DATABASE.to_owned())),
-            Kind::Cluster => Ok(Origin(Of::Cluster {
-                server: Arc::new(server),
-                seeds,
-            })),
+            Kind::Cluster => Ok(Origin::Cluster { server, seeds }),
         }
     }
 }
@@ -248,9 +241,9 @@ fn place(address: &str, port: u16) -> Option<Place> {
     Some(Place::new(host, given.unwrap_or(port)))
 }
 
-/// How servers are connected to: the first of them stands for all.
+/// How a server at this place is connected to.
 fn address(
-    seeds: &[Place],
+    place: &Place,
     is_tls: bool,
     login: &Login,
     database: i64,
@@ -267,10 +260,7 @@ fn address(
     if let Some(password) = &login.password {
         settings = settings.set_password(password);
     }
-    let (host, port) = match seeds {
-        [first, ..] => (first.host.clone(), first.port),
-        [] => (String::new(), 0),
-    };
+    let Place { host, port } = place.clone();
     let addr = if is_tls {
         ConnectionAddr::TcpTls {
             host,
@@ -294,37 +284,29 @@ impl Origin {
     pub(crate) fn parse(url: &str) -> Result<Self, LockError> {
         match Servers::parse(url) {
             Some(servers) => servers?.resolve(),
-            None => Ok(Self(Of::Server(Arc::new(Address::parse(url)?)))),
+            None => Address::parse(url).map(Self::Server),
         }
     }
 
     /// How its lost connections are counted: those of a cluster for each slot.
     pub(crate) fn outages(&self) -> Outages {
-        match &self.0 {
-            Of::Server(_) | Of::Sentinels(_) => Outages::of_one(),
-            Of::Cluster { .. } => Outages::of_slots(),
+        match self {
+            Self::Server(_) | Self::Sentinels(_) => Outages::of_one(),
+            Self::Cluster { .. } => Outages::of_slots(),
         }
     }
 
     /// Where requests go, and where messages come from.
     pub(crate) fn open(self, common: &Common) -> (Topology, Arc<dyn Source>) {
-        let source: Arc<dyn Source> = match self.0 {
-            Of::Server(address) => address,
-            Of::Sentinels(sentinels) => sentinels,
-            Of::Cluster { server, seeds } => {
-                let cluster = Cluster::new(Address::clone(&server), seeds, common.clone());
-                let cluster = Arc::new(cluster);
+        let source: Arc<dyn Source> = match self {
+            Self::Server(address) => Arc::new(address),
+            Self::Sentinels(sentinels) => sentinels,
+            Self::Cluster { server, seeds } => {
+                let cluster = Arc::new(Cluster::new(server, seeds, common.clone()));
                 return (Topology::Cluster(Arc::clone(&cluster)), cluster);
             }
         };
         (Topology::one(Arc::clone(&source), common.clone()), source)
-    }
-}
-
-/// Without what the addresses know: passwords.
-impl fmt::Debug for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Origin")
     }
 }
 

@@ -1,5 +1,7 @@
 //! What the errors of the driver say about a request.
 
+use std::io;
+
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 
 use crate::base::error::Effect;
@@ -96,13 +98,23 @@ fn meets_foreign_key(error: &RedisError) -> bool {
 /// What a server of a cluster says about a key that another one has, to a client that asks no other.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}; the server is one of a cluster: use `redis+cluster://`")]
-pub(crate) struct OneOfCluster(RedisError);
+pub(crate) struct OneOfCluster(pub(crate) RedisError);
 
-/// The advice, if the error is a redirection.
-pub(crate) fn one_of_cluster(error: &RedisError) -> Option<OneOfCluster> {
+/// Whether the error is a redirection.
+pub(crate) fn leads_elsewhere(error: &RedisError) -> bool {
     use ServerErrorKind::{Ask, Moved};
-    let leads_elsewhere = matches!(error.kind(), ErrorKind::Server(Moved | Ask));
-    leads_elsewhere.then(|| OneOfCluster(error.clone()))
+    matches!(error.kind(), ErrorKind::Server(Moved | Ask))
+}
+
+/// Why a request fails that was left to a task of another runtime.
+pub(crate) const RUNTIME_ENDED: &str = "the runtime that sent the request has ended";
+
+/// Why a connection is given up that works.
+pub(crate) const ANOTHER_SERVER: &str = "another server answers in its place by now";
+
+/// The error of a request whose answer will not come.
+pub(crate) fn aborted(cause: &'static str) -> RedisError {
+    io::Error::new(io::ErrorKind::ConnectionAborted, cause).into()
 }
 
 /// An error of the driver as a text: it repeats itself in its own sources, and its type is no part
@@ -155,9 +167,9 @@ mod tests {
                 false,
             ),
         ] {
-            let told = one_of_cluster(&error(line)).map(|it| it.to_string());
-            assert_eq!(told.is_some(), leads, "{line}");
-            assert!(told.is_none_or(|told| told.contains("redis+cluster://")));
+            assert_eq!(leads_elsewhere(&error(line)), leads, "{line}");
+            let told = OneOfCluster(error(line)).to_string();
+            assert!(told.contains("redis+cluster://"), "{told}");
         }
     }
 

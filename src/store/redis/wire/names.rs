@@ -22,18 +22,13 @@ pub(crate) const TO_ALL: &str = "reentry:inbox:all";
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entries<'k>(pub(crate) &'k LockKey);
 
-impl Entries<'_> {
-    fn write_to(self, out: &mut impl Write) -> std::io::Result<()> {
-        out.write_all(b"reentry:entries:")?;
-        out.write_all(self.0.beside().as_bytes())
-    }
-}
-
 /// Written into the command itself, without a string of its own.
 impl ToRedisArgs for Entries<'_> {
     fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
+        let mut out = out.writer_for_next_arg();
         // Into memory it cannot fail.
-        let _ = self.write_to(&mut out.writer_for_next_arg());
+        let _ = out.write_all(b"reentry:entries:");
+        let _ = out.write_all(self.0.beside().as_bytes());
     }
 }
 
@@ -64,21 +59,11 @@ impl ToRedisArgs for Field {
 }
 
 /// The hash of the waits that the holds of an owner enclose.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct WaitsOf(pub(crate) OwnerId);
-
-impl ToRedisArgs for WaitsOf {
-    fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
-        out.write_arg_fmt(format_args!("reentry:waits:{{{}}}", self.0));
-    }
+pub(crate) fn waits_of(owner: OwnerId) -> String {
+    format!("reentry:waits:{{{owner}}}")
 }
 
 /// The victim of the cycle whose least wait this is.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Victim(pub(crate) HoldId);
-
-impl ToRedisArgs for Victim {
-    fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
-        out.write_arg_fmt(format_args!("reentry:victim:{}", self.0));
-    }
+pub(crate) fn victim(least: HoldId) -> String {
+    format!("reentry:victim:{least}")
 }

@@ -2,6 +2,8 @@
 
 use std::sync::LazyLock;
 
+use crate::store::records::limits;
+
 /// A script and its SHA-1, under which the server caches it.
 pub(crate) struct Script {
     verb: &'static str,
@@ -48,9 +50,14 @@ impl Script {
         }
     }
 
+    /// Puts in the parts, and the limits for their names.
     pub(crate) fn assemble(verb: &str) -> String {
-        PARTS.iter().fold(verb.to_owned(), |source, (name, part)| {
+        let whole = PARTS.iter().fold(verb.to_owned(), |source, (name, part)| {
             source.replace(&format!("-- include {name}\n"), part)
+        });
+        let limits = limits::in_scripts().into_iter();
+        limits.fold(whole, |source, (name, limit)| {
+            source.replace(name, &limit.to_string())
         })
     }
 

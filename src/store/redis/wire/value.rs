@@ -4,9 +4,12 @@ use std::time::Duration;
 
 use redis::Value;
 
-use crate::base::{
-    id::{FencingToken, HoldId},
-    store_time::StoreTime,
+use crate::{
+    base::{
+        id::{FencingToken, HoldId},
+        store_time::StoreTime,
+    },
+    store::records::limits::INEXACT_FROM,
 };
 
 /// A reply that no script of ours gives.
@@ -30,10 +33,6 @@ pub(crate) fn millis(millis: i64) -> Option<Duration> {
     u64::try_from(millis).ok().map(Duration::from_millis)
 }
 
-/// From here on neither Lua nor JSON knows every number exactly. No clock gives such a token before the
-/// year 2255.
-const TOO_GREAT: u64 = 1 << 53;
-
 pub(crate) fn micros(micros: i64) -> Option<StoreTime> {
     let micros = u64::try_from(micros).ok()?;
     Some(StoreTime { micros })
@@ -41,7 +40,7 @@ pub(crate) fn micros(micros: i64) -> Option<StoreTime> {
 
 /// A token; 0 is none.
 pub(crate) fn token(token: i64) -> Option<Option<FencingToken>> {
-    let token = u64::try_from(token).ok().filter(|it| *it < TOO_GREAT)?;
+    let token = u64::try_from(token).ok().filter(|it| *it < INEXACT_FROM)?;
     Some((token > 0).then_some(FencingToken(token)))
 }
 

@@ -23,14 +23,12 @@ const LONGEST: Duration = Duration::from_millis(300);
 pub(super) const QUIET: Duration = Duration::from_secs(2);
 
 /// A server, and the connection to it.
-#[derive(Debug)]
 pub(super) struct Node {
     pub(super) place: Place,
     pub(super) connector: Arc<Connector>,
 }
 
 /// What is known of the servers.
-#[derive(Debug)]
 pub(super) struct Known {
     /// Those that have slots, and those to which a slot is being moved.
     pub(super) nodes: BTreeMap<Place, Arc<Node>>,

@@ -57,15 +57,36 @@ impl Cluster {
             return Err(self.closed());
         }
         let limit = self.common.timeouts.connect.saturating_mul(4);
-        let begin = || Arc::clone(self).ask_for_map();
+        let begin = || Arc::clone(self).learn_now();
         self.learning.outcome(limit, || false, begin).await
     }
 
-    async fn ask_for_map(self: Arc<Self>) -> Result<(), StoreError> {
+    async fn learn_now(self: Arc<Self>) -> Result<(), StoreError> {
         let learns_at = self.known.lock().learns_at;
         if let Some(at) = learns_at {
             sleep_until(at).await;
         }
+        let (asked, map) = self.ask_for_map().await;
+        let plan = {
+            let mut known = self.known.lock();
+            let is_again = known.learns_again(Instant::now());
+            if known.is_closed {
+                return Err(self.closed());
+            }
+            if is_again {
+                self.ask_again(&mut known, &asked);
+            }
+            let plan = self.plan(&known, &map?, asked);
+            if !plan.changed.is_empty() {
+                known.pauses.reset();
+            }
+            plan
+        };
+        self.install(plan).await
+    }
+
+    /// Asks several servers. Returns who was asked, and what they say together; the error says why there is no map.
+    async fn ask_for_map(self: &Arc<Self>) -> (Vec<Arc<Node>>, Result<SlotMap, StoreError>) {
         let mut nodes = Vec::new();
         let asked = self.to_ask().into_iter().map(|place| {
             let node = self.node(&place);
@@ -84,30 +105,15 @@ impl Cluster {
         let asking = ask_most(asked, ASKED, Duration::MAX, GRACE, hear);
         // What was heard until then counts.
         let _ = timeout(self.common.timeouts.connect, asking).await;
-        let plan = {
-            let mut known = self.known.lock();
-            let is_again = known.learns_again(Instant::now());
-            if known.is_closed {
-                return Err(self.closed());
+        let map = match error {
+            _ if !map.is_empty() => Ok(map),
+            Some(error) => {
+                let (endpoint, effect) = (self.endpoint(), error.effect());
+                Err(StoreError::new("connect", &endpoint, effect, error))
             }
-            if is_again {
-                self.ask_again(&mut known, &nodes);
-            }
-            if map.is_empty() {
-                return Err(match error {
-                    Some(error) => {
-                        StoreError::new("connect", &self.endpoint(), error.effect(), error)
-                    }
-                    None => self.failed("no server of it answers"),
-                });
-            }
-            let plan = self.plan(&known, &map, nodes);
-            if !plan.changed.is_empty() {
-                known.pauses.reset();
-            }
-            plan
+            None => Err(self.failed("no server of it answers")),
         };
-        self.install(plan).await
+        (nodes, map)
     }
 
     /// Keeps the connections to those that were asked, as long as the map is learnt again and again.
@@ -186,12 +192,10 @@ impl Cluster {
 
     async fn map_of(&self, node: Arc<Node>) -> Result<SlotMap, StoreError> {
         let connection = node.connector.connection().await?;
-        let limit = self.common.timeouts.response;
         let ask = async |verb| {
             let command = cmd("CLUSTER").arg(verb).to_owned();
             let call = Call::command("cluster", command);
-            let asked = node.connector.ask(&connection, &call, limit).await;
-            asked.map_err(|cause| connection.failed(&call, cause))
+            node.connector.ask(&connection, &call).await
         };
         let (slots, nodes) = join(ask("SLOTS"), ask("NODES")).await;
         // Without the epochs, which a user may not be allowed to see, the first answer counts.

@@ -36,13 +36,34 @@ impl SlotMap {
         let nodes = String::from_redis_value_ref(nodes).unwrap_or_default();
         let epochs: BTreeMap<_, _> = nodes.lines().filter_map(epoch).collect();
         let slots = Vec::<Value>::from_redis_value_ref(slots).ok()?;
-        let ranges = slots.iter().map(|range| read_range(range, &epochs, asked));
-        let ranges = ranges.collect::<Option<_>>()?;
-        let replicas = slots.iter().filter_map(|range| replicas(range, asked));
-        Some(Self {
-            ranges,
-            replicas: replicas.flatten().collect(),
-        })
+        let mut map = Self::default();
+        for range in &slots {
+            map.add(range, &epochs, asked)?;
+        }
+        Some(map)
+    }
+
+    /// Adds a range: `first, last, [host, port, id, …], replicas…`. A server that does not know its own name leaves the
+    /// host out.
+    fn add(&mut self, range: &Value, epochs: &BTreeMap<String, u64>, asked: &Place) -> Option<()> {
+        let range = Vec::<Value>::from_redis_value_ref(range).ok()?;
+        let [first, last, primary, replicas @ ..] = range.as_slice() else {
+            return None;
+        };
+        let (place, id) = read_node(primary, asked)?;
+        let epoch = id.and_then(|id| epochs.get(&id).copied());
+        self.ranges.push(Range {
+            first: u16::from_redis_value_ref(first).ok()?,
+            last: u16::from_redis_value_ref(last).ok()?,
+            replicas: u32::try_from(replicas.len()).ok()?,
+            owner: Owner {
+                place,
+                epoch: epoch.unwrap_or_default(),
+            },
+        });
+        let replicas = replicas.iter().filter_map(|node| read_node(node, asked));
+        self.replicas.extend(replicas.map(|(place, _)| place));
+        Some(())
     }
 
     /// Adds what another server says.
@@ -65,19 +86,15 @@ impl SlotMap {
                 }
             }
         }
-        let places = owners
-            .into_iter()
-            .map(|owner| owner.map(|owner| &owner.place));
-        places.collect()
+        let owners = owners.into_iter();
+        owners.map(|owner| Some(&owner?.place)).collect()
     }
 
     /// How many replicas a server has that are well, as far as any of them knows.
     pub(super) fn replicas_of(&self, place: &Place) -> u32 {
-        let ranges = self
-            .ranges
-            .iter()
-            .filter(|range| range.owner.place == *place);
-        ranges.map(|range| range.replicas).max().unwrap_or_default()
+        let ranges = self.ranges.iter();
+        let owned = ranges.filter(|range| range.owner.place == *place);
+        owned.map(|range| range.replicas).max().unwrap_or_default()
     }
 
     /// All servers that were named.
@@ -97,33 +114,6 @@ fn epoch(line: &str) -> Option<(String, u64)> {
     let id = words.next()?.to_owned();
     let epoch = words.nth(5)?.parse().ok()?;
     Some((id, epoch))
-}
-
-/// `first, last, [host, port, id, …], replicas…`. A server that does not know its own name leaves the host out.
-fn read_range(range: &Value, epochs: &BTreeMap<String, u64>, asked: &Place) -> Option<Range> {
-    let range = Vec::<Value>::from_redis_value_ref(range).ok()?;
-    let [first, last, primary, replicas @ ..] = range.as_slice() else {
-        return None;
-    };
-    let (place, id) = read_node(primary, asked)?;
-    Some(Range {
-        first: u16::from_redis_value_ref(first).ok()?,
-        last: u16::from_redis_value_ref(last).ok()?,
-        replicas: u32::try_from(replicas.len()).ok()?,
-        owner: Owner {
-            place,
-            epoch: id
-                .and_then(|id| epochs.get(&id).copied())
-                .unwrap_or_default(),
-        },
-    })
-}
-
-fn replicas(range: &Value, asked: &Place) -> Option<Vec<Place>> {
-    let range = Vec::<Value>::from_redis_value_ref(range).ok()?;
-    let replicas = range.get(3..)?.iter();
-    let places = replicas.filter_map(|node| Some(read_node(node, asked)?.0));
-    Some(places.collect())
 }
 
 /// A server, and its id.

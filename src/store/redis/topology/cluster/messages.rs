@@ -7,7 +7,7 @@ use crate::{
     base::error::StoreError,
     store::redis::link::{
         pushes::Receiver,
-        source::{Following, Limit, Opened, Opening, Source, Timeouts, open_at},
+        source::{AbortOnDrop, Limit, Opened, Opening, Source, Timeouts},
     },
 };
 
@@ -51,14 +51,14 @@ impl Cluster {
             }
         };
         let address = Arc::new(self.server.at(&node.place));
-        let opened = open_at(address, timeouts, limit, receiver).await?;
+        let opened = address.open(timeouts, limit, receiver).await?;
         drop(node);
         let following = tokio::spawn(async move {
             // It fails where the server has no slots any more.
             let _ = ends.changed().await;
             ended();
         });
-        let following = Some(Following::new(&following));
+        let following = Some(AbortOnDrop::new(&following));
         Ok(Opened {
             following,
             ..opened

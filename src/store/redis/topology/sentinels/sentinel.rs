@@ -6,7 +6,7 @@ use std::{
 };
 
 use redis::{
-    AsyncConnectionConfig, Client, Cmd, FromRedisValue, PushInfo, PushKind, RedisError,
+    Cmd, FromRedisValue, PushInfo, PushKind, RedisError,
     aio::{MultiplexedConnection, SendError},
     cmd,
 };
@@ -17,7 +17,7 @@ use crate::{
     store::redis::link::{
         address::{Address, Place},
         kept::Kept,
-        source::Timeouts,
+        source::{Limit, Timeouts, connect},
     },
 };
 
@@ -34,7 +34,7 @@ pub(super) struct Sentinel {
 }
 
 /// What a sentinel says.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Answer {
     /// `None` if it knows none of this name.
     pub(super) primary: Option<Named>,
@@ -106,12 +106,7 @@ impl Sentinel {
             }
             Ok(())
         };
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(timeouts.connect))
-            .set_response_timeout(Some(timeouts.response))
-            .set_push_sender(told);
-        let client = Client::open(self.address.info.clone())?;
-        let connecting = client.get_multiplexed_async_connection_with_config(&config);
+        let connecting = connect(&self.address, timeouts, Limit::Response, told);
         let mut connection = connecting.await?;
         connection.subscribe(&CHANNELS[..]).await?;
         Ok(connection)
@@ -127,11 +122,7 @@ async fn ask(connection: &MultiplexedConnection, name: &str) -> Result<Answer, R
         query::<Vec<BTreeMap<String, String>>>(connection, sentinel("REPLICAS", name)),
     );
     let Some((host, port)) = place? else {
-        return Ok(Answer {
-            primary: None,
-            others: BTreeSet::new(),
-            replicas: 0,
-        });
+        return Ok(Answer::default());
     };
     let state = state?;
     let epoch = state.get("config-epoch").and_then(|it| it.parse().ok());

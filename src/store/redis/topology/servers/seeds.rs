@@ -2,7 +2,7 @@
 
 use redis::ConnectionInfo;
 
-use super::{Of, Origin};
+use super::Origin;
 use crate::{base::error::LockError, store::redis::link::address::Address};
 
 /// The servers that a URL names, and how each of them is connected to. The others are found by asking these.
@@ -31,14 +31,14 @@ impl Seeds {
     /// [`LockError::Config`] for a URL that cannot be used.
     pub fn of(url: &str) -> Result<Self, LockError> {
         let all = |of: &Address, places: &[_]| places.iter().map(|it| of.at(it).info).collect();
-        Ok(match Origin::parse(url)?.0 {
-            Of::Server(server) => Self::Server(server.info.clone()),
-            Of::Sentinels(set) => Self::Sentinels {
+        Ok(match Origin::parse(url)? {
+            Origin::Server(server) => Self::Server(server.info),
+            Origin::Sentinels(set) => Self::Sentinels {
                 primary: set.name.to_string(),
                 sentinels: all(&set.sentinel, &set.seeds),
                 server: set.server.info.clone(),
             },
-            Of::Cluster { server, seeds } => Self::Cluster(all(&server, &seeds)),
+            Origin::Cluster { server, seeds } => Self::Cluster(all(&server, &seeds)),
         })
     }
 }

@@ -14,7 +14,7 @@ fn seeds(url: &str) -> String {
     let servers = parsed(url);
     assert!(matches!(servers.kind, Kind::Sentinel { .. }), "{url}");
     match servers.resolve() {
-        Ok(Origin(Of::Sentinels(sentinels))) => sentinels.endpoint().to_string(),
+        Ok(Origin::Sentinels(sentinels)) => sentinels.endpoint().to_string(),
         Ok(_) => panic!("{url}: no sentinels"),
         Err(error) => panic!("{url}: {error}"),
     }
@@ -22,7 +22,7 @@ fn seeds(url: &str) -> String {
 
 fn refusal(url: &str) -> String {
     let refused = Origin::parse(url);
-    refused.expect_err(url).to_string()
+    refused.err().expect(url).to_string()
 }
 
 type Words<'a> = (Option<&'a str>, Option<&'a str>);
@@ -114,7 +114,7 @@ fn what_connections_are_made_with_follows() {
         username: Some("app".to_owned()),
         password: Some("word".to_owned()),
     };
-    let made = address(&seeds, false, &login, 5).expect("an address");
+    let made = address(&seeds[0], false, &login, 5).expect("an address");
     let settings = made.info.redis_settings();
     assert_eq!(settings.protocol(), ProtocolVersion::RESP3);
     assert_eq!(settings.db(), 5);
@@ -281,7 +281,7 @@ fn a_cluster_is_a_list_of_hosts_and_has_one_database() {
     for (hosts, expected) in [("one", "one:6379"), ("one:1,[::1]:2/", "one:1,[::1]:2")] {
         let servers = parsed(&format!("redis+cluster://app:word@{hosts}"));
         assert_eq!(words(&servers.login), (Some("app"), Some("word")));
-        let Ok(Origin(Of::Cluster { seeds, .. })) = servers.resolve() else {
+        let Ok(Origin::Cluster { seeds, .. }) = servers.resolve() else {
             panic!("{hosts}: no cluster");
         };
         assert_eq!(list(&seeds), expected);
