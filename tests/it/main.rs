@@ -89,16 +89,13 @@ mod queue {
 mod readers {
     mod classic;
     mod downgrade;
-    mod processes;
     mod semaphore;
     mod sharing;
 }
 
 mod deadlocks {
-    mod costs;
-    mod dead;
+    mod ground;
     mod none;
-    mod readers;
     mod rings;
     mod several;
 }
