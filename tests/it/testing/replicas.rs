@@ -5,6 +5,7 @@ use std::future::pending;
 use std::time::Duration;
 
 use crate::support::{Section, waiters};
+use futures_util::future::try_join_all;
 use reentry::testing::Server;
 use reentry::{LockError, Locks, LostReason};
 use tokio::join;
@@ -149,4 +150,18 @@ async fn a_timeout_without_the_store_names_nobody() {
     let late = waiting.lock(KEY).wait(10 * SECOND).await.unwrap_err();
     assert!(late.is_unavailable());
     assert!(matches!(late, LockError::Timeout { holder: None, .. }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_forced_release_is_told_to_all_replicas() {
+    let server = Server::new();
+    let [a, b, operator] = [server.locks(), server.locks(), server.locks()];
+    let readers = [&a, &b].map(|locks| locks.lock(KEY).shared().acquire());
+    let readers = try_join_all(readers).await.unwrap();
+    let start = Instant::now();
+    assert!(operator.force_release(KEY).await.unwrap());
+    for reader in &readers {
+        assert_eq!(reader.held().lost().await, LostReason::Gone);
+    }
+    assert_eq!(start.elapsed(), Duration::ZERO);
 }
