@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::ground::{LONG, SECOND, is_ring, nest, one_and_two_processes, victim};
 use crate::support::turns::processes;
-use crate::support::{DEADLINE, RedisServer, eventually, patient, waiters, within};
+use crate::support::{DEADLINE, RedisServer, eventually, patient, until_waiting, within};
 use futures_util::future::join_all;
 use reentry::testing::Server;
 use reentry::{HandOff, LockError, Locks, current_owner};
@@ -98,8 +98,7 @@ async fn a_reader_behind_a_writer_waits_for_those_that_the_writer_waits_for() {
     let [first, writer, behind] = [server.locks(), server.locks(), server.locks()];
     let reader = first.lock("shared").shared().await.unwrap();
     let waiting = tokio::spawn(writer.lock("shared").wait(LONG).run(async {}));
-    let stands = async || waiters(&writer, "shared").await == Some(1);
-    eventually(DEADLINE, "the writer waits", stands).await;
+    until_waiting(&writer, "shared", 1).await;
     let both = Barrier::new(2);
     let one = async {
         let body = async {
@@ -133,8 +132,7 @@ async fn a_waiter_behind_another_one_of_its_process_closes_a_ring() {
             let body = async {
                 both.wait().await;
                 let first = tokio::spawn(here.lock("b").wait(LONG).run(async {}));
-                let stands = async || waiters(&here, "b").await == Some(1);
-                eventually(DEADLINE, "the first waiter", stands).await;
+                until_waiting(&here, "b", 1).await;
                 let inner = there.lock("a").wait(LONG).run(async {});
                 (join!(inner, waits.wait()).0, first)
             };

@@ -1,7 +1,7 @@
 //! Rings through callers that take several locks together.
 
 use super::ground::{LONG, SECOND, is_ring, keys, one_and_two_processes, victim};
-use crate::support::{DEADLINE, eventually, waiters};
+use crate::support::{DEADLINE, eventually, until_waiting};
 use futures_util::future::join_all;
 use reentry::{LockError, Locks};
 use tokio::join;
@@ -37,8 +37,7 @@ async fn together(locks: &Locks, holds: &Barrier) -> Result<(), LockError> {
     holds.wait().await;
     let taking = locks.lock_all(ALL).wait(LONG).run(async {});
     let has_others = async {
-        let waits = async || waiters(locks, "a").await == Some(1);
-        eventually(DEADLINE, "it waits for the last key", waits).await;
+        until_waiting(locks, "a", 1).await;
         holds.wait().await;
     };
     join!(taking, has_others).0

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::support::rig::FAULTS;
 use crate::support::sweep::{Ground, KEY, poll_times};
 use crate::support::trio::released_at;
-use crate::support::{DEADLINE, eventually, waiters, within};
+use crate::support::{DEADLINE, eventually, until_waiting, within};
 use reentry::{LockGuard, Locks, Wake};
 use tokio::task::yield_now;
 
@@ -29,12 +29,9 @@ async fn sweep<F: Future>(make: impl Fn(Locks) -> F) {
 
 /// The lock is held when a future begins, and is released at this poll of it: when it has asked, or when it has learnt
 /// that it must wait.
-async fn sweep_waiting<F: Future>(moment: usize, make: impl Fn(Locks) -> F) {
-    on_each_ground(async |ground| {
-        let waiter = |holder: LockGuard| released_at(moment, holder, make(ground.locks.clone()));
-        assert!(ground.sweep_held(waiter).await >= 2);
-    })
-    .await;
+async fn sweep_waiting<F: Future>(ground: &Ground, moment: usize, make: impl Fn(Locks) -> F) {
+    let waiter = |holder: LockGuard| released_at(moment, holder, make(ground.locks.clone()));
+    assert!(ground.sweep_held(waiter).await >= 2);
 }
 
 async fn body() {
@@ -87,9 +84,8 @@ async fn with_lock_may_be_dropped_after_any_poll() {
 
 #[tokio::test]
 async fn waiting_may_be_dropped_after_any_poll() {
-    for moment in 1..=2 {
-        sweep_waiting(moment, section).await;
-    }
+    on_each_ground(async |ground| sweep_waiting(ground, 1, section).await).await;
+    sweep_waiting(&Ground::on_redis().await, 2, section).await;
 }
 
 #[tokio::test]
@@ -110,7 +106,7 @@ async fn a_body_that_spawns_may_be_dropped_after_any_poll() {
 #[tokio::test]
 async fn readers_may_be_dropped_after_any_poll() {
     sweep(readers).await;
-    sweep_waiting(2, readers).await;
+    sweep_waiting(&Ground::on_redis().await, 2, readers).await;
 }
 
 #[tokio::test]
@@ -121,7 +117,7 @@ async fn a_downgrade_may_be_dropped_after_any_poll() {
 #[tokio::test]
 async fn several_may_be_dropped_after_any_poll() {
     sweep(several).await;
-    sweep_waiting(2, several).await;
+    sweep_waiting(&Ground::on_redis().await, 2, several).await;
 }
 
 #[tokio::test]
@@ -156,8 +152,7 @@ async fn a_waiter_that_gives_up_between_two_questions_lets_the_next_one_ask_at_o
     let locks = locks.build().await.unwrap();
     let _holder = locks.lock(KEY).await.unwrap();
     let [first, second] = [1, 2].map(|_| tokio::spawn(locks.with_lock(KEY, body())));
-    let wait = async || waiters(&locks, KEY).await == Some(2);
-    eventually(DEADLINE, "they wait", wait).await;
+    until_waiting(&locks, KEY, 2).await;
     // The lock becomes free, and no message tells this process.
     assert!(locks.force_release(KEY).await.unwrap());
     first.abort();

@@ -7,8 +7,8 @@ use std::time::Duration;
 use crate::support::rig::KEY;
 use crate::support::turns::TTL;
 use crate::support::{
-    Action, DEADLINE, Direction::ToClient, Proxy, RedisServer, Turns, connect, eventually,
-    on_both_stores, patient, processes, until_queued, waiters,
+    Action, Direction::ToClient, Proxy, RedisServer, Turns, connect, on_both_stores, patient,
+    processes, until_queued, until_waiting,
 };
 use redis::AsyncCommands;
 use reentry::{FencingToken, HandOff, Locks, Wake, held};
@@ -71,8 +71,7 @@ async fn a_lock_that_moves_has_the_token_after_the_stored_one_where_the_clock_is
     let () = connection.hset(KEY, "token", stored).await.unwrap();
     for (next, turn) in [&one, &other, &one].into_iter().zip(1..) {
         let waiting = tokio::spawn(next.lock(KEY).acquire());
-        let waits = async || waiters(next, KEY).await == Some(1);
-        eventually(DEADLINE, "it waits", waits).await;
+        until_waiting(next, KEY, 1).await;
         if turn > 1 {
             until_queued(&server, 1).await;
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::support::Section;
+use crate::support::{Section, until_waiting};
 use reentry::testing::Server;
 use reentry::{LockError, Locks, OnLost, Term};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -42,10 +42,7 @@ async fn three(server: &Server) -> (Vec<(Locks, JoinHandle<Result<(), LockError>
         if name == 0 {
             assert_eq!(begun.recv().await.unwrap().0, 0);
         } else {
-            crate::support::eventually(TTL, "it waits", async || {
-                crate::support::waiters(&locks, KEY).await == Some(1)
-            })
-            .await;
+            until_waiting(&locks, KEY, 1).await;
         }
         replicas.push((locks, leading));
     }

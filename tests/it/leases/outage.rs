@@ -4,7 +4,7 @@
 use std::future::pending;
 use std::time::Duration;
 
-use crate::support::{DEADLINE, depths, eventually, waiters, within};
+use crate::support::{DEADLINE, depths, eventually, until_waiting, within};
 use ground::Ground;
 use ground::Trouble::{CutOff, Down, Silent};
 use reentry::{LockError, Locks, LocksBuilder, LostReason, OnLost, held};
@@ -154,8 +154,7 @@ async fn waiters_behind_a_holder_get_their_turns_afterwards(ground: Ground) {
         for _ in 0..count {
             waiting.push(tokio::spawn(locks.lock(KEY).run(async {})));
         }
-        let wait = async || waiters(locks, KEY).await == Some(count);
-        eventually(DEADLINE, "they wait", wait).await;
+        until_waiting(locks, KEY, count).await;
     }
     ground.begin(&a).await;
     // It goes on in the background.
@@ -303,8 +302,7 @@ async fn a_restart_without_data_is_noticed_at_once(ground: Ground) {
     let waiting =
         [&a, &a, &b].map(|locks| tokio::spawn(locks.with_lock(KEY, async move { token() })));
     for (locks, count) in [(&a, 2), (&b, 1)] {
-        let wait = async || waiters(locks, KEY).await == Some(count);
-        eventually(DEADLINE, "they wait", wait).await;
+        until_waiting(locks, KEY, count).await;
     }
     let (before, start) = (holder.held().fencing_token(), Instant::now());
     guards.push(holder);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::support::sweep::poll_times;
-use crate::support::{DEADLINE, depths, eventually, on_both_stores, waiters};
+use crate::support::{DEADLINE, depths, eventually, on_both_stores, until_waiting};
 use reentry::{DepthSync, FutureExt, HandOff, LockError, Locks, Mode, held};
 use tokio::task::JoinSet;
 
@@ -46,8 +46,7 @@ async fn readers_of_the_process_who_wait_enter(locks: Locks) {
     for n in 0..3 {
         let request = locks.lock("key").shared();
         tasks.spawn(async move { request.run(async {}).await });
-        let waiting = async || waiters(&locks, "key").await == Some(n + 1);
-        eventually(DEADLINE, "it waits", waiting).await;
+        until_waiting(&locks, "key", n + 1).await;
     }
     guard.held().downgrade().await.unwrap();
     while let Some(done) = tasks.join_next().await {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
-use crate::support::{DEADLINE, depths, eventually, on_both_stores, waiters, within};
+use crate::support::{DEADLINE, depths, on_both_stores, until_waiting, within};
 use reentry::{LockError, Locks};
 use tokio::task::JoinSet;
 
@@ -44,8 +44,7 @@ async fn each_one_that_leaves_lets_the_next_in(locks: Locks) {
     let two = semaphore.clone().await.unwrap();
     assert!(semaphore.clone().try_acquire().await.unwrap().is_none());
     let waiting = tokio::spawn(semaphore.clone().acquire());
-    let waits = async || waiters(&locks, "key").await == Some(1);
-    eventually(DEADLINE, "it waits", waits).await;
+    until_waiting(&locks, "key", 1).await;
     one.release().await.unwrap();
     let three = within(DEADLINE, "the next one", waiting)
         .await

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicI64, AtomicU32, Ordering::SeqCst};
 use std::time::Duration;
 
 use crate::support::stats::Calls;
-use crate::support::{DEADLINE, RedisServer, connect, depths, eventually, on_both_stores, waiters};
+use crate::support::{
+    DEADLINE, RedisServer, connect, depths, eventually, on_both_stores, until_waiting,
+};
 use reentry::testing::Server;
 use reentry::{Holder, LockError, Locks, Mode, Reentrancy, held};
 use tokio::sync::{Barrier, oneshot};
@@ -81,8 +83,7 @@ async fn a_read_that_does_not_wait_enters_beside_others_and_not_behind_a_writer(
     assert_eq!(shown, held);
     assert!(info.holders.iter().all(|holder| holder.remaining.is_some()));
     let writer = tokio::spawn(locks.with_lock("key", async {}));
-    let waits = async || waiters(&locks, "key").await == Some(1);
-    eventually(DEADLINE, "the writer waits", waits).await;
+    until_waiting(&locks, "key", 1).await;
     let late = read().await;
     assert!(matches!(late, Err(LockError::Busy { .. })), "{late:?}");
     for guard in guards {

@@ -3,18 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::support::{DEADLINE, Section, eventually, on_both_stores, waiters, within};
+use crate::support::{DEADLINE, Section, eventually, on_both_stores, until_waiting, within};
 use reentry::{HandOff, Locks, held};
 
 on_both_stores!(
     callers_in_this_process_are_not_overtaken,
     a_caller_that_comes_during_the_request_is_next,
 );
-
-async fn until_waiting(locks: &Locks, key: &str, count: usize) {
-    let wait = async || waiters(locks, key).await == Some(count);
-    eventually(DEADLINE, &format!("{count} wait"), wait).await;
-}
 
 /// A lock that is free, and that a caller of this process waits for, is not taken before it.
 async fn callers_in_this_process_are_not_overtaken(locks: Locks) {

@@ -1,6 +1,6 @@
 //! Several locks that are shared: each as a single reader has it, and all of them or none.
 
-use crate::support::{DEADLINE, depths, eventually, on_both_stores, within};
+use crate::support::{DEADLINE, depths, eventually, on_both_stores, until_waiting, within};
 use reentry::{LockError, Locks, Mode};
 
 const KEYS: [&str; 3] = ["a", "b", "c"];
@@ -42,8 +42,7 @@ async fn a_writer_of_one_key_keeps_them_out_of_all(locks: Locks) {
     };
     eventually(DEADLINE, "what they had got is given back", free).await;
     let read = tokio::spawn(locks.lock_all(KEYS).shared().run(async {}));
-    let waits = async || locks.inspect("b").await.unwrap().unwrap().waiters == 1;
-    eventually(DEADLINE, "they wait for it", waits).await;
+    until_waiting(&locks, "b", 1).await;
     writer.release().await.unwrap();
     within(DEADLINE, "they enter", read).await.unwrap().unwrap();
 }

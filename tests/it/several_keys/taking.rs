@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::support::{DEADLINE, depths, eventually, on_both_stores, waiters, within};
+use crate::support::{DEADLINE, depths, eventually, on_both_stores, until_waiting, within};
 use reentry::{LockError, Locks, Reentrancy};
 
 on_both_stores!(
@@ -127,8 +127,7 @@ async fn a_caller_waits_for_one_that_is_busy_and_has_those_before_it(locks: Lock
     for (at, busy) in KEYS.into_iter().enumerate() {
         let elsewhere = locks.lock(busy).await.unwrap();
         let waiting = tokio::spawn(locks.lock_all(KEYS).run(async {}));
-        let waits = async || waiters(&locks, busy).await == Some(1);
-        eventually(DEADLINE, "it waits", waits).await;
+        until_waiting(&locks, busy, 1).await;
         assert_eq!(held(&locks).await, KEYS[..=at], "{busy}");
         elsewhere.release().await.unwrap();
         within(DEADLINE, "it enters", waiting)
