@@ -217,7 +217,7 @@ async fn readers_who_come_together_enter_by_few_requests() {
     let mut tasks = JoinSet::new();
     for _ in 0..32 {
         let inside = Arc::clone(&inside);
-        let body = async move { drop(inside.wait().await) };
+        let body = async move { inside.wait().await };
         tasks.spawn(locks.with_read_lock("key", body));
     }
     for done in tasks.join_all().await {
