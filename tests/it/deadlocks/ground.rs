@@ -1,4 +1,4 @@
-//! Callers that want a lock inside of another one. Among processes they are replicas at one server in memory: how the search
+//! Callers that want a lock inside another one. Among processes they are replicas at one server in memory: how the search
 //! goes on there is in the unit tests of `hold::deadlock`, and what Redis answers to it in the contract of the stores.
 
 use std::time::Duration;

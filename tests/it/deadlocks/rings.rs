@@ -51,7 +51,7 @@ async fn a_ring_of_processes_ends_with_one_victim() {
         let members: Vec<_> = all.iter().cycle().take(members).cloned().collect();
         within(DEADLINE, "one gives way", ring(&members)).await;
     }
-    // Nothing is left, but for the names of the victims, for four heartbeats.
+    // The names of the victims are left for four heartbeats, and nothing else.
     let is_clean = async || server.ask("DBSIZE").await == "0";
     eventually(DEADLINE, "no key is left", is_clean).await;
 }
@@ -178,7 +178,7 @@ async fn a_ring_through_a_lock_that_was_handed_on_in_memory_is_found() {
     assert!(is_ring(&error, 2), "{error}");
 }
 
-/// The lock cannot end before the work that was spawned inside of it.
+/// The lock cannot end before the work that was spawned inside it.
 #[tokio::test(start_paused = true)]
 async fn work_that_left_its_task_closes_a_ring() {
     let locks = Locks::in_memory();

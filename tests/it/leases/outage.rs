@@ -220,7 +220,7 @@ async fn a_lock_is_lost_at_its_deadline_and_the_next_one_enters(ground: Ground) 
         ground.end(&a).await;
     }
     for key in ["dropped", "nested", "keeps"] {
-        // A renewal that is executed late brings it back to nobody.
+        // A renewal that is executed late does not bring the lock back.
         let next = within(DEADLINE, "the next one enters", b.lock(key).acquire()).await;
         assert!(key != "keeps" || next.unwrap().held().fencing_token() > token);
     }

@@ -1,5 +1,5 @@
-//! Random pairs and triples of accounts, by many tasks of three processes: the sums must be right, in the end and for
-//! whoever reads all of them.
+//! Random pairs and triples of accounts, by many tasks of three processes: every reader of all accounts, and the end of the
+//! test, finds the right sum.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
@@ -32,7 +32,7 @@ impl Bank {
         let (out, into) = (from.load(Relaxed), to.load(Relaxed));
         yield_now().await;
         from.store(out - 1, Relaxed);
-        // Nobody sees the sum that is wrong meanwhile.
+        // No reader sees the sum that is wrong meanwhile.
         yield_now().await;
         to.store(into + 1, Relaxed);
         let sections = accounts
