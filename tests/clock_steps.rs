@@ -1,6 +1,6 @@
 //! P1, P5, P6 and P11 on a real server whose clock is stepped, forth and back.
 //!
-//! `tests/it/testing/data_and_clock.rs` has the same cases on the server in memory; here the question is whether Redis
+//! `tests/it/testing/data_and_clock.rs` has such cases on the server in memory; here the question is whether Redis
 //! itself treats leases and the time as that one does. Run it by `cargo xtask servers redis-6.2`: it needs a server whose
 //! clock can be stepped.
 

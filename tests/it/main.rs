@@ -51,7 +51,6 @@ mod calls {
 
 mod leases {
     mod fencing;
-    mod fencing_moves;
     mod forced;
     mod holder_dies;
     mod leader;
@@ -60,7 +59,6 @@ mod leases {
     mod max_hold;
     mod min_hold;
     mod outage;
-    mod silence;
     mod watchdog;
 }
 
@@ -91,23 +89,19 @@ mod queue {
 mod readers {
     mod classic;
     mod downgrade;
-    mod processes;
     mod semaphore;
     mod sharing;
 }
 
 mod deadlocks {
-    mod costs;
-    mod dead;
+    mod ground;
     mod none;
-    mod readers;
     mod rings;
     mod several;
 }
 
 mod faults {
     mod cancel;
-    mod cancel_faults;
     mod connect_fails;
     mod connections;
     mod data_lost;
@@ -116,9 +110,6 @@ mod faults {
     mod memory_limit;
     mod pace;
     mod resend;
-    mod resend_depth;
-    mod resend_readers;
-    mod result_stands;
     mod runtimes;
     mod unconfirmed;
 }
@@ -126,7 +117,6 @@ mod faults {
 mod several_keys {
     mod chances;
     mod commands;
-    mod faults;
     mod left_alone;
     mod losses;
     mod order;
@@ -135,14 +125,11 @@ mod several_keys {
 }
 
 mod testing {
-    mod as_redis;
     mod closing;
     mod data_and_clock;
     mod nested;
-    mod partitioned;
-    mod paused;
+    mod outages;
     mod replicas;
-    mod stopped;
 }
 
 mod setup {

@@ -1,71 +1,27 @@
 //! What is reported rather than returned: `tracing` events with stable names and fields.
 
-use std::collections::BTreeMap;
-use std::fmt;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::support::subscriber::subscribe;
 use crate::support::{DEADLINE, RedisServer, Rig, eventually, patient};
+use crate::trace::Trace;
 use futures_util::future::try_join_all;
 use reentry::testing::Server;
 use reentry::{Held, LockError, Locks, OnLost};
 use tokio::sync::Barrier;
-use tracing::field::{Field, Visit};
-use tracing::subscriber::DefaultGuard;
-use tracing::{Event, Subscriber};
-use tracing_subscriber::Layer;
-use tracing_subscriber::layer::{Context, SubscriberExt};
 
 const KEY: &str = "order:42";
 
-/// The fields of each event of the crate, with its name as `message`.
-#[derive(Clone, Default)]
-struct Events(Arc<Mutex<Vec<BTreeMap<String, String>>>>);
-
-impl Events {
-    /// The events of this thread, where the single-threaded runtime of a test runs all its tasks.
-    fn of_this_test() -> (Self, DefaultGuard) {
-        let events = Self::default();
-        let subscriber = tracing_subscriber::registry().with(events.clone());
-        (events, subscribe(subscriber))
-    }
-
-    fn named(&self, name: &str) -> Vec<BTreeMap<String, String>> {
-        let events = self.0.lock().unwrap();
-        let named = events.iter().filter(|event| event["message"] == name);
-        named.cloned().collect()
-    }
-}
-
-impl<S: Subscriber> Layer<S> for Events {
-    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        if event.metadata().target() == "reentry" {
-            let mut fields = Fields(BTreeMap::new());
-            event.record(&mut fields);
-            let level = event.metadata().level().to_string();
-            fields.0.insert("level".to_owned(), level);
-            self.0.lock().unwrap().push(fields.0);
-        }
-    }
-}
-
-struct Fields(BTreeMap<String, String>);
-
-impl Visit for Fields {
-    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        let value = format!("{value:?}").trim_matches('"').to_owned();
-        self.0.insert(field.name().to_owned(), value);
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_hold_is_told_from_its_acquisition_to_its_release() {
-    let (events, _guard) = Events::of_this_test();
+    let (events, _guard) = Trace::of_this_test();
     let locks = Locks::builder().url("memory:").prefix("app:").build();
     let locks = locks.await.unwrap();
     let body = async {
+        // However deep, it is renewed once every third of its TTL.
+        let nested = (0..100).map(|_| locks.lock(KEY).acquire());
+        let nested = try_join_all(nested).await.unwrap();
         tokio::time::sleep(Duration::from_secs(25)).await;
+        drop(nested);
         let held = reentry::held(KEY).unwrap();
         (held.hold_id().to_string(), held.fencing_token().to_string())
     };
@@ -83,7 +39,7 @@ async fn a_hold_is_told_from_its_acquisition_to_its_release() {
 
 #[tokio::test(start_paused = true)]
 async fn every_loss_is_reported_once_wherever_it_is_found() {
-    let (events, _guard) = Events::of_this_test();
+    let (events, _guard) = Trace::of_this_test();
     let locks = Locks::in_memory();
     let second = Duration::from_secs(1);
 
@@ -126,7 +82,7 @@ async fn every_loss_is_reported_once_wherever_it_is_found() {
 #[tokio::test]
 async fn what_had_to_be_repeated_is_told_with_the_error() -> Result<(), LockError> {
     let rig = Rig::start().await;
-    let (events, _guard) = Events::of_this_test();
+    let (events, _guard) = Trace::of_this_test();
     rig.proxy.refuse().await;
     rig.proxy.cut_all(crate::support::Cut::Reset).await;
     let waiting = tokio::spawn({
@@ -153,7 +109,7 @@ async fn what_fails_for_many_is_warned_of_now_and_then() -> Result<(), LockError
         .ttl(Duration::from_secs(60))
         .build()
         .await?;
-    let (events, _guard) = Events::of_this_test();
+    let (events, _guard) = Trace::of_this_test();
     let guards = (0..300).map(|number| locks.lock(number.to_string()).acquire());
     let mut guards = try_join_all(guards).await?;
     server.stop();
@@ -181,7 +137,7 @@ async fn what_fails_for_many_is_warned_of_now_and_then() -> Result<(), LockError
 
 #[tokio::test(start_paused = true)]
 async fn a_deadlock_is_told_with_the_ring_and_once() {
-    let (events, _guard) = Events::of_this_test();
+    let (events, _guard) = Trace::of_this_test();
     let locks = Locks::in_memory();
     let both = Barrier::new(2);
     let nest = async |outer: &str, inner: &str| {
@@ -204,7 +160,7 @@ async fn a_search_that_the_server_refuses_is_told_once() -> Result<(), LockError
     let server = RedisServer::start().await;
     let builder = patient(&server).heartbeat(Duration::from_millis(40));
     let locks = builder.build().await?;
-    let (events, _guard) = Events::of_this_test();
+    let (events, _guard) = Trace::of_this_test();
     let wanted = locks.lock("b").await?;
     server
         .ask("ACL SETUSER default resetkeys ~a ~b ~reentry:queue:* ~reentry:entries:*")
@@ -229,7 +185,7 @@ async fn a_search_that_the_server_refuses_is_told_once() -> Result<(), LockError
 /// Those that wait for a lock that another one has, for as long as it takes them to report it.
 #[tokio::test(start_paused = true)]
 async fn a_caller_that_waits_for_long_tells_who_holds_the_lock() {
-    let (events, _guard) = Events::of_this_test();
+    let (events, _guard) = Trace::of_this_test();
     let locks = Locks::in_memory();
     let guard = locks.lock(KEY).await.unwrap();
     let late = locks.lock(KEY).wait(Duration::from_secs(21)).await;
@@ -254,40 +210,34 @@ async fn a_caller_that_waits_for_long_tells_who_holds_the_lock() {
     assert!(error.starts_with(&expected), "{error}");
 }
 
-/// The holder is looked for once in a heartbeat.
+/// The holder is looked for once in a heartbeat. A report says how long the lock has been held by then.
 #[tokio::test(start_paused = true)]
-async fn reports_between_two_looks_say_how_long_the_lock_has_been_held_by_then() {
-    let (events, _guard) = Events::of_this_test();
-    let locks = Locks::builder().url("memory:");
-    let locks = locks.report_waiting_after(Duration::from_millis(300));
-    let locks = locks.build().await.unwrap();
-    let _elsewhere = locks.lock(KEY).await.unwrap();
-    let late = locks.lock(KEY).wait(Duration::from_secs(3)).await;
-    assert!(late.is_err());
-    let told = events.named("waiting");
-    let waited: Vec<_> = told.iter().map(|event| &*event["waited"]).collect();
-    assert_eq!(waited, ["300ms", "600ms", "1.2s", "2.4s"]);
-    for event in &told {
-        assert_eq!(event["held"], event["waited"]);
+async fn reports_come_after_spans_that_double() {
+    let millis = Duration::from_millis;
+    for (after, wait, expected) in [
+        (300, 3_000, &["300ms", "600ms", "1.2s", "2.4s"][..]),
+        (60_000, 59_000, &[]),
+        // Nor are they without a pause if they come at once.
+        (0, 100, &["0ns", "10ms", "20ms", "40ms", "80ms"]),
+    ] {
+        let (events, _guard) = Trace::of_this_test();
+        let locks = Locks::builder().url("memory:");
+        let locks = locks.report_waiting_after(millis(after));
+        let locks = locks.build().await.unwrap();
+        let _elsewhere = locks.lock(KEY).await.unwrap();
+        let late = locks.lock(KEY).wait(millis(wait)).await;
+        assert!(late.is_err());
+        let told = events.named("waiting");
+        let waited: Vec<_> = told.iter().map(|event| &*event["waited"]).collect();
+        assert_eq!(waited, expected);
+        assert!(told.iter().all(|event| event["held"] == event["waited"]));
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn one_that_waits_for_less_reports_nothing() {
-    let (events, _guard) = Events::of_this_test();
-    let locks = Locks::builder().url("memory:");
-    let locks = locks.report_waiting_after(Duration::from_secs(60));
-    let locks = locks.build().await.unwrap();
-    let _elsewhere = locks.lock(KEY).await.unwrap();
-    let late = locks.lock(KEY).wait(Duration::from_secs(59)).await;
-    assert!(late.is_err());
-    assert!(events.named("waiting").is_empty());
 }
 
 /// As [`Held::remaining`] says: less 1 % for clocks that differ.
 #[tokio::test(start_paused = true)]
 async fn a_renewal_tells_how_long_the_lease_lasts_from_then_on() {
-    let (events, _guard) = Events::of_this_test();
+    let (events, _guard) = Trace::of_this_test();
     let locks = Locks::in_memory();
     let second = Duration::from_secs(1);
     let request = |key: &str, seconds| locks.lock(key).ttl(seconds * second);
@@ -310,7 +260,7 @@ async fn a_renewal_tells_how_long_the_lease_lasts_from_then_on() {
         let id = held.hold_id().to_string();
         let mut renewals = events.named("renewed");
         renewals.retain(|event| event["hold"] == id && event["key"] == held.key());
-        renewals.remove(0).remove("remaining").unwrap()
+        renewals[0]["remaining"].clone()
     };
     let guards = [&alone, &long, &early, &late];
     let told_of = guards.map(|guard| told(guard.held()));
@@ -324,7 +274,7 @@ async fn a_renewal_tells_how_long_the_lease_lasts_from_then_on() {
 
 #[tokio::test(start_paused = true)]
 async fn spans_of_time_are_told_with_the_events() {
-    let (events, _guard) = Events::of_this_test();
+    let (events, _guard) = Trace::of_this_test();
     let locks = Locks::in_memory();
     let second = Duration::from_secs(1);
     let guard = locks.lock(KEY).await.unwrap();
@@ -344,21 +294,8 @@ async fn spans_of_time_are_told_with_the_events() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_caller_that_reports_at_once_does_not_report_without_a_pause() {
-    let (events, _guard) = Events::of_this_test();
-    let locks = Locks::builder().url("memory:");
-    let locks = locks.report_waiting_after(Duration::ZERO);
-    let locks = locks.build().await.unwrap();
-    let _elsewhere = locks.lock(KEY).await.unwrap();
-    let late = locks.lock(KEY).wait(Duration::from_secs(10)).await;
-    assert!(late.is_err());
-    let reports = events.named("waiting").len();
-    assert!((2..=20).contains(&reports), "{reports}");
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_close_that_waits_says_what_for() {
-    let (events, _guard) = Events::of_this_test();
+    let (events, _guard) = Trace::of_this_test();
     let locks = Locks::builder().url("memory:").prefix("app:").build();
     let locks = locks.await.unwrap();
     let first = locks.lock(KEY).await.unwrap();

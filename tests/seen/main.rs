@@ -13,7 +13,6 @@ mod events;
 mod measures;
 mod metrics;
 mod page;
-mod prometheus;
 mod scrape;
 mod spans;
 mod trace;

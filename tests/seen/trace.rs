@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
+use std::ops::Index;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tracing::field::{Field, Visit};
@@ -34,6 +35,15 @@ pub(crate) struct Node {
     pub(crate) is_over: bool,
 }
 
+impl Index<&str> for Node {
+    type Output = String;
+
+    /// The field of this name.
+    fn index(&self, name: &str) -> &String {
+        &self.fields[name]
+    }
+}
+
 impl Trace {
     /// The trace of this thread, where the single-threaded runtime of a test runs all its tasks.
     pub(crate) fn of_this_test() -> (Self, DefaultGuard) {
@@ -42,7 +52,7 @@ impl Trace {
         (trace, subscribe(subscriber))
     }
 
-    /// The spans of this name.
+    /// The spans and events of this name.
     pub(crate) fn named(&self, name: &str) -> Vec<Node> {
         let nodes = self.nodes();
         let named = nodes.all.iter().filter(|node| node.name == name);
@@ -125,6 +135,8 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Trace {
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
         let mut fields = Fields(BTreeMap::new());
         event.record(&mut fields);
+        let level = event.metadata().level().to_string();
+        fields.0.insert("level".to_owned(), level);
         let mut nodes = self.nodes();
         let parent = context.event_span(event).map(|span| span.id().into_u64());
         let parent = parent.and_then(|parent| nodes.of.get(&parent).copied());

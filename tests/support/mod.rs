@@ -81,7 +81,9 @@ pub use sentinel::SentinelSet;
 pub use server::RedisServer;
 pub use stepped::SteppedServer;
 pub(crate) use stores::on_both_stores;
-pub use stores::{Section, connect, depths, patient, patient_at, patient_over_pool, waiters};
+pub use stores::{
+    Section, connect, depths, patient, patient_at, patient_over_pool, until_waiting, waiters,
+};
 pub use tls::TlsRedisServer;
 pub use trio::Trio;
 pub use turns::{Stay, Turns, processes, queued, unhurried, until_queued};

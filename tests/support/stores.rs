@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use reentry::{Locks, LocksBuilder};
 
 use super::server::RedisServer;
-use super::wait::DEADLINE;
+use super::wait::{DEADLINE, eventually};
 
 /// Runs each `async fn case(locks: Locks)` as a test of its own over the in-memory store (on paused
 /// time) and over a server of its own.
@@ -111,4 +111,10 @@ pub async fn depths(locks: &Locks, key: &str) -> Vec<u64> {
 pub async fn waiters(locks: &Locks, key: &str) -> Option<usize> {
     let info = locks.inspect(key).await.expect("an answer of the store");
     info.map(|info| info.waiters)
+}
+
+/// Waits until this number of callers waits for `key` in this process.
+pub async fn until_waiting(locks: &Locks, key: &str, count: usize) {
+    let wait = async || waiters(locks, key).await == Some(count);
+    eventually(DEADLINE, &format!("{count} wait for {key}"), wait).await;
 }

@@ -9,7 +9,7 @@ use super::rig::{EVALSHA, RESPONSE_TIMEOUT};
 use super::server::RedisServer;
 use super::stores::patient_at;
 use super::wait::{DEADLINE, eventually, within};
-use reentry::{LockGuard, Locks, LocksBuilder, Wake};
+use reentry::{LockGuard, Locks, LocksBuilder};
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::task::Poll;
@@ -73,34 +73,24 @@ impl Ground {
         let server = RedisServer::start().await;
         let proxy = Proxy::start(server.port());
         let builder = Ground::builder(&proxy.url()).response_timeout(RESPONSE_TIMEOUT);
-        let mut ground = Ground::with(builder, Some(server), Wake::Notify).await;
+        let mut ground = Ground::with(builder, Some(server)).await;
         ground.fault = Some((proxy, fault));
         ground
     }
 
-    /// A ground with locks whose waiters ask in this way.
-    pub async fn waking(self, wake: Wake) -> Ground {
-        let url = self.server.as_ref().map(RedisServer::url);
-        let url = url.unwrap_or_else(|| "memory:".to_owned());
-        let builder = Ground::builder(&url).wake(wake);
-        let Ground { server, locks, .. } = self;
-        drop(locks);
-        Ground::with(builder, server, wake).await
-    }
-
     async fn on(url: &str, server: Option<RedisServer>) -> Ground {
-        Ground::with(Ground::builder(url), server, Wake::Notify).await
+        Ground::with(Ground::builder(url), server).await
     }
 
     fn builder(url: &str) -> LocksBuilder {
         patient_at(url).ttl(Duration::from_secs(60))
     }
 
-    async fn with(builder: LocksBuilder, server: Option<RedisServer>, wake: Wake) -> Ground {
+    async fn with(builder: LocksBuilder, server: Option<RedisServer>) -> Ground {
         let locks = builder.build().await.expect("a store for the sweep");
         let tasks = match &server {
-            Some(server) if wake == Wake::Notify => alive() + open_inbox(&locks, server).await,
-            _ => alive(),
+            Some(server) => alive() + open_inbox(&locks, server).await,
+            None => alive(),
         };
         Ground {
             locks,

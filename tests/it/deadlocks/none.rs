@@ -2,70 +2,37 @@
 
 use std::time::Duration;
 
+use super::ground::{LONG, SECOND, nest, one_and_two_processes};
 use crate::support::classic::{Unlocked, classic_lock, classic_unlock};
 use crate::support::turns::processes;
 use crate::support::{DEADLINE, RedisServer, eventually, patient, within};
+use reentry::testing::Server;
 use reentry::{LockError, Locks};
-use tokio::sync::{Barrier, Notify};
+use tokio::join;
+use tokio::sync::Barrier;
 use tokio::time::{Instant, sleep, timeout};
-
-const HEARTBEAT: Duration = Duration::from_millis(200);
-const SECOND: Duration = Duration::from_secs(1);
-const LONG: Duration = Duration::from_secs(600);
 
 /// One branch waits for what the other process holds, which waits for what the *other* branch holds. The owners
 /// wait for each other, and the fields do not.
-async fn branches(one: &Locks, other: &Locks, lasts: impl Future<Output = ()>) {
-    let (all, inside) = (Barrier::new(3), Notify::new());
-    let holds = async {
-        let body = async {
-            all.wait().await;
-            lasts.await;
-            inside.notify_one();
-        };
-        one.lock("held").run(body).await
-    };
-    let waits = async {
-        all.wait().await;
-        one.lock("wanted").wait(LONG).run(async {}).await
-    };
-    let branches = one.lock("outer").run(async { tokio::join!(holds, waits) });
-    let elsewhere = async {
-        let body = async {
-            all.wait().await;
-            other.lock("held").wait(LONG).run(async {}).await
-        };
-        other.lock("wanted").run_flat(body).await
-    };
-    let (branches, elsewhere) = tokio::join!(branches, elsewhere);
-    let (holds, waits) = branches.unwrap();
-    holds.and(waits).and(elsewhere).unwrap();
-}
-
 #[tokio::test(start_paused = true)]
 async fn two_branches_of_one_owner_are_no_ring() {
-    let locks = Locks::in_memory();
-    // Long enough for several walks.
-    branches(&locks, &locks, sleep(40 * SECOND)).await;
-}
-
-#[tokio::test]
-async fn two_branches_of_one_owner_are_no_ring_among_processes() {
-    let server = RedisServer::start().await;
-    let [one, other] = processes(&patient(&server).heartbeat(HEARTBEAT)).await;
-    let before = server.commandstats().await;
-    // Two first walks, of which each looks at holds and waits; and more later.
-    let walked = async || {
-        let calls = server.calls_since(&before).await;
-        calls.get("hgetall").copied().unwrap_or(0) >= 12
-    };
-    let lasts = eventually(DEADLINE, "the walks", walked);
-    within(
-        2 * DEADLINE,
-        "no caller gives way",
-        branches(&one, &other, lasts),
-    )
-    .await;
+    for [one, other] in one_and_two_processes() {
+        let all = Barrier::new(3);
+        let holds = one.lock("held").run(async {
+            all.wait().await;
+            // Long enough for several walks.
+            sleep(40 * SECOND).await;
+        });
+        let waits = async {
+            all.wait().await;
+            one.lock("wanted").wait(LONG).run(async {}).await
+        };
+        let branches = one.lock("outer").run(async { join!(holds, waits) });
+        let elsewhere = nest(other.lock("wanted"), other.lock("held"), &all);
+        let (branches, elsewhere) = join!(branches, elsewhere);
+        let (holds, waits) = branches.unwrap();
+        holds.and(waits).and(elsewhere).unwrap();
+    }
 }
 
 /// A branch that closes a ring is dropped, and its call graph stays in the lock that the other one waits for.
@@ -73,34 +40,23 @@ async fn two_branches_of_one_owner_are_no_ring_among_processes() {
 async fn dropped_after(span: Duration) -> Option<Duration> {
     let locks = Locks::in_memory();
     let (both, begun) = (Barrier::new(2), Instant::now());
-    let one = async {
-        let body = async {
-            both.wait().await;
-            let branch = locks.lock("b").wait(LONG).run(async {});
-            let dropped = timeout(span, branch).await;
-            assert!(!matches!(dropped, Ok(Ok(()))));
-            // It holds "a" for long, and waits for nothing.
-            sleep(10 * SECOND).await;
-            matches!(dropped, Ok(Err(_)))
-        };
-        locks.lock("a").run(body).await.unwrap()
-    };
+    let one = locks.lock("a").run(async {
+        both.wait().await;
+        let branch = locks.lock("b").wait(LONG).run(async {});
+        let dropped = timeout(span, branch).await;
+        assert!(!matches!(dropped, Ok(Ok(()))));
+        // It holds "a" for long, and waits for nothing.
+        sleep(10 * SECOND).await;
+        matches!(dropped, Ok(Err(_)))
+    });
     let other = async {
-        let body = async {
-            both.wait().await;
-            locks.lock("a").wait(LONG).run(async {}).await
-        };
-        let result = locks.lock("b").run_flat(body).await;
+        let result = nest(locks.lock("b"), locks.lock("a"), &both).await;
         (result, begun.elapsed())
     };
-    let (was_victim, (result, elapsed)) = tokio::join!(one, other);
-    match result {
-        Ok(()) => None,
-        Err(error) => {
-            assert!(error.is_deadlock() && !was_victim, "{error:?}");
-            Some(elapsed)
-        }
-    }
+    let (was_victim, (result, elapsed)) = join!(one, other);
+    let error = result.err()?;
+    assert!(error.is_deadlock() && !was_victim.unwrap(), "{error:?}");
+    Some(elapsed)
 }
 
 /// The publication and the first walk are after a quarter of a heartbeat, and the second walk is three quarters
@@ -113,59 +69,32 @@ async fn a_branch_that_is_dropped_during_the_walks_makes_nobody_a_victim() {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_long_wait_without_a_ring_goes_on() {
-    let locks = Locks::in_memory();
-    let holder = locks.lock("b").run(sleep(300 * SECOND));
-    let waiter = async {
-        sleep(SECOND).await;
-        let inner = locks.lock("b").wait(LONG);
-        locks.lock("a").run_flat(inner.run(async {})).await
-    };
-    let (holder, waiter) = tokio::join!(holder, waiter);
-    holder.and(waiter).unwrap();
-}
-
 /// Two call graphs wait for each other through a semaphore, and a third one has its other permit: when that is given
 /// back, both go on.
 #[tokio::test(start_paused = true)]
 async fn a_ring_through_one_of_two_permits_makes_nobody_a_victim() {
     let locks = Locks::in_memory();
     let all = Barrier::new(3);
-    let holds_permit = async {
-        let body = async {
-            all.wait().await;
-            locks.lock("lock").wait(LONG).run(async {}).await
-        };
-        locks.semaphore("permits", 2).run_flat(body).await
-    };
-    let holds_lock = async {
-        let body = async {
-            all.wait().await;
-            let permit = locks.semaphore("permits", 2).wait(LONG);
-            permit.run(async {}).await
-        };
-        locks.lock("lock").run_flat(body).await
-    };
-    let has_the_other = async {
-        let body = async {
-            all.wait().await;
-            // Long enough for several walks.
-            sleep(40 * SECOND).await;
-        };
-        locks.semaphore("permits", 2).run(body).await
-    };
-    let (one, other, third) = tokio::join!(holds_permit, holds_lock, has_the_other);
+    let permit = || locks.semaphore("permits", 2);
+    let has_the_other = permit().run(async {
+        all.wait().await;
+        // Long enough for several walks.
+        sleep(40 * SECOND).await;
+    });
+    let holds_permit = nest(permit(), locks.lock("lock"), &all);
+    let holds_lock = nest(locks.lock("lock"), permit(), &all);
+    let (one, other, third) = join!(holds_permit, holds_lock, has_the_other);
     one.and(other).and(third).unwrap();
 }
 
-/// A caller that does not look is not found either.
+/// A caller that does not look is not found either. A request overrules its `Locks`.
 #[tokio::test(start_paused = true)]
 async fn a_ring_is_not_found_if_one_of_it_does_not_look() {
-    for (builder, request) in [
-        (Some(false), None),
-        (None, Some(false)),
-        (Some(true), Some(false)),
+    for (builder, requests, is_found) in [
+        (Some(false), [None, None], false),
+        (None, [Some(false), None], false),
+        (Some(true), [None, Some(false)], false),
+        (Some(false), [Some(true), Some(true)], true),
     ] {
         let mut locks = Locks::builder().url("memory:");
         if let Some(detect) = builder {
@@ -185,37 +114,45 @@ async fn a_ring_is_not_found_if_one_of_it_does_not_look() {
             locks.lock(outer).run_flat(body).await
         };
         let begun = Instant::now();
-        let (one, other) = tokio::join!(nest("a", "b", request), nest("b", "a", None));
-        assert!(one.is_err() || other.is_err());
-        for error in [one, other].into_iter().filter_map(Result::err) {
-            assert!(matches!(error, LockError::Timeout { .. }), "{error:?}");
+        let [detects, also] = requests;
+        let (one, other) = join!(nest("a", "b", detects), nest("b", "a", also));
+        let errors: Vec<_> = [one, other].into_iter().filter_map(Result::err).collect();
+        assert!(!errors.is_empty());
+        for error in errors {
+            let is_late = matches!(error, LockError::Timeout { .. });
+            assert!(
+                is_late != is_found && error.is_deadlock() == is_found,
+                "{error:?}"
+            );
         }
-        assert!(begun.elapsed() >= 10 * SECOND);
+        assert!(is_found || begun.elapsed() >= 10 * SECOND);
     }
 }
 
+/// Its record is still there when the other process begins to wait for the lock that it held, and closes a ring
+/// that there never was.
 #[tokio::test(start_paused = true)]
-async fn a_request_that_looks_overrules_locks_that_do_not() {
-    let builder = Locks::builder().url("memory:").detect_deadlocks(false);
-    let locks = builder.build().await.unwrap();
-    let both = Barrier::new(2);
-    let nest = async |outer: &str, inner: &str| {
-        let inner = locks.lock(inner).detect_deadlocks(true);
-        let body = async {
-            both.wait().await;
-            inner.run(async {}).await
-        };
-        locks.lock(outer).run_flat(body).await
-    };
-    let (one, other) = tokio::join!(nest("a", "b"), nest("b", "a"));
-    assert!(one.and(other).unwrap_err().is_deadlock());
+async fn a_record_of_a_process_that_has_died_makes_nobody_a_victim() {
+    let server = Server::new();
+    let (locks, dies) = (server.locks(), server.locks());
+    let outer = locks.lock("a").await.unwrap();
+    let inner = dies.lock("a").wait(LONG).run(async {});
+    let dying = tokio::spawn(dies.lock("b").run_flat(inner));
+    // Its record is published.
+    sleep(SECOND).await;
+    server.partition(&dies);
+    dying.abort();
+    // It gets in when the lease of the dead one has ended.
+    let inner = outer.scope(locks.lock("b").wait(LONG).run(async {}));
+    inner.await.unwrap().unwrap();
+    outer.release().await.unwrap();
 }
 
 /// A classic program publishes nothing: what it waits for is not known.
 #[tokio::test]
 async fn a_classic_holder_is_the_end_of_every_walk() {
     let server = RedisServer::start().await;
-    let [locks] = processes(&patient(&server).heartbeat(HEARTBEAT)).await;
+    let [locks] = processes(&patient(&server).heartbeat(SECOND / 5)).await;
     let mut connection = server.connection().await;
     let classic = "4f0e1d2c-0000-4000-8000-000000000000:1";
     classic_lock(&mut connection, "b", classic, 60_000).await;

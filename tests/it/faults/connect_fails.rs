@@ -88,34 +88,29 @@ async fn a_server_that_is_no_redis_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_url_that_makes_no_sense_is_refused_before_anything_is_sent() {
-    for url in [
-        "",
-        "order:42",
-        "http://user:hush@localhost",
-        "redis://user:hush@:x/",
-    ] {
-        let error = Locks::connect(url).await.unwrap_err();
-        assert!(
-            matches!(error, LockError::Config { .. }),
-            "{url}: {error:?}"
-        );
-        assert!(!all_of(&error).contains("hush"), "{error:?}");
-    }
-}
-
-#[tokio::test]
 async fn a_url_that_is_refused_tells_what_is_accepted() {
     for (url, mistake) in [
         ("", "it is empty"),
-        ("localhost:6379", "it does not begin with `redis://`"),
+        ("order:42", "it does not begin with `redis://`"),
         ("127.0.0.1", "it does not begin with `redis://`"),
-        ("http://localhost", "it is no URL of a Redis server"),
+        (
+            "http://user:hush@localhost",
+            "it is no URL of a Redis server",
+        ),
+        ("redis://user:hush@:x/", ""),
     ] {
-        let error = Locks::connect(url).await.unwrap_err().to_string();
-        assert!(error.contains(mistake), "{url}: {error}");
+        let error = Locks::connect(url).await.unwrap_err();
+        assert!(matches!(error, LockError::Config { .. }), "{error:?}");
+        let told = all_of(&error);
+        assert!(
+            told.contains(mistake) && !told.contains("hush"),
+            "{url}: {told}"
+        );
         for accepted in ["redis://host:port", "rediss://", "unix://", "memory:"] {
-            assert!(error.contains(accepted), "{url}: {error}");
+            assert!(
+                mistake.is_empty() || told.contains(accepted),
+                "{url}: {told}"
+            );
         }
     }
 }

@@ -178,13 +178,9 @@ async fn hand_over(server: &RedisServer, url: bool) -> bool {
 }
 
 #[tokio::test]
-async fn a_url_beside_a_pool_is_where_waiters_are_told() {
+async fn waiters_over_a_pool_are_told_at_a_url_beside_it_and_ask_without_one() {
     let server = RedisServer::start().await;
-    assert!(hand_over(&server, true).await);
-}
-
-#[tokio::test]
-async fn with_a_pool_alone_waiters_ask() {
-    let server = RedisServer::start().await;
-    assert!(!hand_over(&server, false).await);
+    for url in [false, true] {
+        assert_eq!(hand_over(&server, url).await, url);
+    }
 }

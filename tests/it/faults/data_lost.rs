@@ -6,16 +6,9 @@ use std::future::pending;
 use std::time::Duration;
 
 use crate::support::rig::KEY;
-use crate::support::{DEADLINE, Rig, within};
+use crate::support::{DEADLINE, Rig, eventually, within};
+use futures_util::future::join_all;
 use reentry::{LockError, LostReason};
-
-/// Every way to take a lock away that is not a command of this crate.
-const THEFTS: [&str; 3] = ["DEL order:42", "FLUSHALL", "PEXPIRE order:42 0"];
-
-fn is_gone<T>(result: Result<T, LockError>) -> bool {
-    let gone = LostReason::Gone;
-    matches!(result, Err(LockError::Lost { reason, key, .. }) if reason == gone && key == KEY)
-}
 
 fn never() {
     panic!("the body of a lock that is not held");
@@ -23,80 +16,20 @@ fn never() {
 
 #[tokio::test]
 async fn a_lock_taken_away_is_lost_at_the_next_renewal_and_the_body_is_dropped() {
-    for theft in THEFTS {
+    let thefts = ["DEL order:42", "FLUSHALL", "PEXPIRE order:42 0"];
+    let each = thefts.map(async |theft| {
         let rig = Rig::with_ttl(Duration::from_secs(3)).await;
         let locked = rig.locks.with_lock(KEY, async {
             rig.server.ask(theft).await;
             pending::<()>().await;
         });
-        assert!(is_gone(
-            within(DEADLINE, "the loss is noticed", locked).await
-        ));
-    }
-}
-
-#[tokio::test]
-async fn a_lock_taken_away_is_lost_at_the_next_entry() {
-    let rig = Rig::start().await;
-    for theft in THEFTS {
-        let mut went_on = false;
-        let outer = rig.locks.with_lock(KEY, async {
-            rig.server.ask(theft).await;
-            let _ = rig.locks.with_lock(KEY, async { never() }).await;
-            went_on = true;
-        });
-        assert!(is_gone(
-            within(DEADLINE, "the loss is noticed", outer).await
-        ));
-        assert!(!went_on);
-    }
-}
-
-#[tokio::test]
-async fn a_lock_taken_away_is_lost_at_the_next_exit_and_at_the_release() {
-    let rig = Rig::start().await;
-    for theft in THEFTS {
-        let outer = rig.locks.with_lock(KEY, async {
-            let inner = rig
-                .locks
-                .with_lock(KEY, async { rig.server.ask(theft).await });
-            assert!(is_gone(inner.await));
-        });
-        assert!(is_gone(outer.await));
-        let whole = rig
-            .locks
-            .with_lock(KEY, async { rig.server.ask(theft).await });
-        assert!(is_gone(whole.await));
-        let guard = rig.locks.lock(KEY).await.unwrap();
-        rig.server.ask(theft).await;
-        assert!(is_gone(guard.release().await));
-    }
-}
-
-#[tokio::test]
-async fn a_lock_taken_away_and_given_to_another_stays_with_the_other() {
-    let rig = Rig::start().await;
-    let whole = rig.locks.with_lock(KEY, async {
-        assert!(rig.locks.force_release(KEY).await.unwrap());
-        let other = rig.locks.clone();
-        // A task of its own is a call graph of its own.
-        let other = tokio::spawn(async move { other.lock(KEY).await.unwrap() });
-        (other.await.unwrap(), rig.hash().await)
+        let lost = within(DEADLINE, "the loss is noticed", locked).await;
+        let Err(LockError::Lost { reason, key, .. }) = lost else {
+            panic!("{theft}: {lost:?}");
+        };
+        assert!(reason == LostReason::Gone && key == KEY, "{theft}");
     });
-    // The other's guard goes down with the output, so look at it before.
-    assert!(is_gone(whole.await));
-    rig.until_free().await;
-
-    let first = rig.locks.lock(KEY).await.unwrap();
-    assert!(rig.locks.force_release(KEY).await.unwrap());
-    let other = rig.locks.lock(KEY).await.unwrap();
-    let hash = rig.hash().await;
-    assert!(hash.contains_key(&other.held().hold_id().to_string()));
-    let nested = first.scope(async { rig.locks.with_lock(KEY, async {}).await });
-    assert!(is_gone(nested.await.and_then(|inner| inner)));
-    assert!(first.release().await.is_err());
-    assert_eq!(rig.hash().await, hash, "no field of ours comes back");
-    other.release().await.unwrap();
+    join_all(each).await;
 }
 
 #[tokio::test]
@@ -151,30 +84,37 @@ async fn something_else_put_at_the_key_of_a_holder_is_not_overwritten() {
 
 #[tokio::test]
 async fn scripts_may_be_flushed_between_any_two_steps() {
-    let rig = Rig::with_ttl(Duration::from_secs(3)).await;
-    let flush = async || rig.server.ask("SCRIPT FLUSH").await;
+    let rig = Rig::start().await;
+    let flush = async || drop(rig.server.ask("SCRIPT FLUSH").await);
     flush().await;
     let outer = rig.locks.with_lock(KEY, async {
         flush().await;
         let inner = rig.locks.with_lock(KEY, async {
             assert_eq!(rig.depth().await, 2);
             flush().await;
-            rig.locks.inspect(KEY).await.unwrap().unwrap()
         });
-        assert_eq!(inner.await.unwrap().holders[0].depth, 2);
+        inner.await.unwrap();
         assert_eq!(rig.depth().await, 1);
         flush().await;
-        // The renewal after it.
-        let executed = rig.executed().await;
-        rig.until_executed(executed, 2).await;
-        flush().await;
-        "output"
     });
-    assert_eq!(outer.await.unwrap(), "output");
+    outer.await.unwrap();
     rig.until_free().await;
-    let guard = rig.locks.lock(KEY).await.unwrap();
-    flush().await;
-    assert!(rig.locks.force_release(KEY).await.unwrap());
-    flush().await;
-    assert!(is_gone(guard.release().await));
+}
+
+#[tokio::test]
+async fn of_several_keys_the_one_that_is_no_lock_is_named_and_none_is_taken() {
+    let rig = Rig::start().await;
+    let keys = ["b", "c", KEY];
+    for wrong in keys {
+        rig.server.ask(&format!("SET {wrong} precious")).await;
+        let several = || rig.locks.lock_all(keys);
+        for request in [several(), several().no_wait()] {
+            let error = request.await.unwrap_err();
+            assert!(matches!(error, LockError::Store { .. }), "{error}");
+            assert_eq!(error.key(), Some(wrong), "{error}");
+            let alone = async || rig.server.ask("DBSIZE").await == "1";
+            eventually(DEADLINE, "nothing is taken", alone).await;
+        }
+        assert_eq!(rig.server.ask(&format!("GETDEL {wrong}")).await, "precious");
+    }
 }

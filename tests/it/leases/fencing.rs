@@ -1,34 +1,27 @@
-//! P11: every outermost acquisition gets a token greater than all earlier tokens of its key.
+//! P11: every outermost acquisition gets a token greater than all earlier tokens of its key, whichever way the lock comes.
+//! The contract of the stores has the ways of a lock in the store; here are those that a caller goes.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::support::{DEADLINE, RedisServer, connect, eventually, on_both_stores};
+use crate::support::rig::KEY;
+use crate::support::turns::TTL;
+use crate::support::{
+    Action, Direction::ToClient, Proxy, RedisServer, Turns, connect, on_both_stores, patient,
+    processes, until_queued, until_waiting,
+};
 use redis::AsyncCommands;
-use reentry::{FencingToken, Locks, held};
+use reentry::{FencingToken, HandOff, Locks, Wake, held};
 use tokio::task::JoinSet;
 
 on_both_stores!(
-    tokens_increase_with_every_acquisition,
     tokens_increase_in_the_order_of_entry,
-    a_reentry_keeps_its_token,
-    tokens_increase_after_an_expiry,
-    tokens_increase_after_a_forced_release,
-    nested_holds_of_one_call_graph_have_tokens_of_their_own,
+    a_reentry_keeps_its_token
 );
 
 async fn token(locks: &Locks) -> FencingToken {
-    let body = async { held("key").unwrap().fencing_token() };
-    locks.with_lock("key", body).await.unwrap()
-}
-
-async fn tokens_increase_with_every_acquisition(locks: Locks) {
-    let mut last = FencingToken(0);
-    for _ in 0..100 {
-        let next = token(&locks).await;
-        assert!(next > last, "{next} after {last}");
-        last = next;
-    }
+    let body = async { held(KEY).unwrap().fencing_token() };
+    locks.with_lock(KEY, body).await.unwrap()
 }
 
 /// The later holder has the greater token: that is what a resource goes by.
@@ -38,17 +31,14 @@ async fn tokens_increase_in_the_order_of_entry(locks: Locks) {
     for _ in 0..30 {
         let (locks, seen) = (locks.clone(), Arc::clone(&seen));
         tasks.spawn(async move {
-            let body = async {
-                seen.lock()
-                    .unwrap()
-                    .push(held("key").unwrap().fencing_token())
+            let note = async {
+                let token = held(KEY).unwrap().fencing_token();
+                seen.lock().unwrap().push(token);
             };
-            locks.with_lock("key", body).await.unwrap();
+            locks.with_lock(KEY, note).await.unwrap();
         });
     }
-    while let Some(done) = tasks.join_next().await {
-        done.unwrap();
-    }
+    tasks.join_all().await;
     let seen = seen.lock().unwrap();
     assert_eq!(seen.len(), 30);
     assert!(seen.is_sorted_by(|a, b| a < b), "{seen:?}");
@@ -56,89 +46,17 @@ async fn tokens_increase_in_the_order_of_entry(locks: Locks) {
 
 async fn a_reentry_keeps_its_token(locks: Locks) {
     let body = async {
-        let outer = held("key").unwrap().fencing_token();
+        let outer = held(KEY).unwrap().fencing_token();
         assert_eq!(token(&locks).await, outer);
-        assert_eq!(token(&locks).await, outer);
-        let guard = locks.lock("key").await.unwrap();
+        let guard = locks.lock(KEY).await.unwrap();
         assert_eq!(guard.held().fencing_token(), outer);
         guard.release().await.unwrap();
-        let info = locks.inspect("key").await.unwrap().unwrap();
+        let info = locks.inspect(KEY).await.unwrap().unwrap();
         assert_eq!(info.token, Some(outer));
         outer
     };
-    let first = locks.with_lock("key", body).await.unwrap();
+    let first = locks.with_lock(KEY, body).await.unwrap();
     assert!(token(&locks).await > first);
-}
-
-async fn tokens_increase_after_an_expiry(locks: Locks) {
-    let ttl = Duration::from_millis(100);
-    let guard = locks.lock("key").ttl(ttl).max_hold(ttl).await.unwrap();
-    let before = guard.held().fencing_token();
-    let is_free = async || locks.inspect("key").await.unwrap().is_none();
-    eventually(DEADLINE, "the end of the lease", is_free).await;
-    assert!(token(&locks).await > before);
-}
-
-async fn tokens_increase_after_a_forced_release(locks: Locks) {
-    let guard = locks.lock("key").await.unwrap();
-    assert!(locks.force_release("key").await.unwrap());
-    assert!(token(&locks).await > guard.held().fencing_token());
-}
-
-async fn nested_holds_of_one_call_graph_have_tokens_of_their_own(locks: Locks) {
-    let body = async {
-        let inner = async || {
-            let body = async { held("inner").unwrap().fencing_token() };
-            locks.with_lock("inner", body).await.unwrap()
-        };
-        assert!(inner().await < inner().await);
-    };
-    locks.with_lock("outer", body).await.unwrap();
-}
-
-/// The memory forgets a key ten minutes after its last use, and the clock has moved on by then.
-#[tokio::test(start_paused = true)]
-async fn tokens_increase_after_the_store_has_forgotten_the_key() {
-    let locks = Locks::in_memory();
-    let mut last = FencingToken(0);
-    for _ in 0..1_000 {
-        last = token(&locks).await;
-    }
-    for hours in [1, 24, 24 * 365] {
-        tokio::time::advance(Duration::from_secs(hours * 60 * 60)).await;
-        let next = token(&locks).await;
-        assert!(next > last);
-        last = next;
-    }
-}
-
-#[tokio::test]
-async fn tokens_increase_after_a_flush() {
-    let server = RedisServer::start().await;
-    let locks = connect(&server).await;
-    let mut last = token(&locks).await;
-    for flush in ["FLUSHALL", "FLUSHDB", "SCRIPT FLUSH"] {
-        server.ask(flush).await;
-        let next = token(&locks).await;
-        assert!(next > last, "{flush}");
-        last = next;
-    }
-}
-
-#[tokio::test]
-async fn tokens_increase_after_a_restart_that_lost_the_data() {
-    let server = RedisServer::start().await;
-    let before = {
-        let locks = connect(&server).await;
-        token(&locks).await
-    };
-    server.restart_empty().await;
-    let locks = connect(&server).await;
-    let after = token(&locks).await;
-    assert!(after > before);
-    server.restart_with_data().await;
-    let locks = connect(&server).await;
-    assert!(token(&locks).await > after);
 }
 
 /// A token in the lock that is ahead of the clock, as after a clock that was set back while it was held.
@@ -146,29 +64,67 @@ async fn tokens_increase_after_a_restart_that_lost_the_data() {
 async fn a_lock_that_moves_has_the_token_after_the_stored_one_where_the_clock_is_behind() {
     let server = RedisServer::start().await;
     let (one, other) = (connect(&server).await, connect(&server).await);
-    let guard = one.lock("key").await.unwrap();
+    let mut guard = one.lock(KEY).await.unwrap();
     let ahead = guard.held().fencing_token().0 + 3_600_000_000;
     let stored = format!("{} {}", ahead / 1_000_000, ahead % 1_000_000);
     let mut connection = server.connection().await;
-    let () = connection.hset("key", "token", stored).await.unwrap();
-    let mut tokens = Vec::new();
-    let mut guard = Some(guard);
-    for next in [&one, &other, &one] {
-        let locks = next.clone();
-        let waiting = tokio::spawn(async move { locks.lock("key").await.unwrap() });
-        let waits = async || {
-            let info = one.inspect("key").await.unwrap().unwrap();
-            let here = next.inspect("key").await.unwrap().unwrap().waiters;
-            here + usize::try_from(info.waiting_processes).unwrap() > 0
-        };
-        eventually(DEADLINE, "it waits", waits).await;
-        guard.take().unwrap().release().await.unwrap();
-        let next = waiting.await.unwrap();
-        tokens.push(next.held().fencing_token().0);
-        guard = Some(next);
+    let () = connection.hset(KEY, "token", stored).await.unwrap();
+    for (next, turn) in [&one, &other, &one].into_iter().zip(1..) {
+        let waiting = tokio::spawn(next.lock(KEY).acquire());
+        until_waiting(next, KEY, 1).await;
+        if turn > 1 {
+            until_queued(&server, 1).await;
+        }
+        guard.release().await.unwrap();
+        guard = waiting.await.unwrap().unwrap();
+        assert_eq!(guard.held().fencing_token().0, ahead + turn);
     }
-    assert_eq!(tokens, [ahead + 1, ahead + 2, ahead + 3]);
-    guard.unwrap().release().await.unwrap();
+    guard.release().await.unwrap();
     // Nothing knows of it any more, and the clock tells.
     assert!(token(&one).await.0 < ahead);
+}
+
+/// Waiters that are told, that are told nothing, that ask, and that share a hold, whose tokens are counted in memory.
+#[tokio::test]
+async fn tokens_increase_among_processes_of_every_kind() {
+    let server = RedisServer::start().await;
+    let proxy = Proxy::start(server.port());
+    // What only a message of a subscription contains.
+    proxy.on_every(ToClient, b"$7\r\nmessage\r\n", Action::Lose);
+    let heartbeat = Duration::from_millis(300);
+    let builder = patient(&server)
+        .ttl(TTL)
+        .heartbeat(heartbeat)
+        .local_handoffs(2);
+    let interval = Duration::from_millis(5);
+    let attempts = None;
+    let kinds = [
+        builder.clone(),
+        builder.clone().url(proxy.url()),
+        builder.clone().handoff(HandOff::InProcess),
+        builder
+            .clone()
+            .handoff(HandOff::InProcess)
+            .local_handoffs(1_000),
+        builder.clone().wake(Wake::Backoff),
+        builder.clone().wake(Wake::Poll { interval, attempts }),
+    ];
+    let [holder] = processes(&builder).await;
+    let guard = holder.lock(KEY).await.unwrap();
+    let mut turns = Turns::default();
+    for kind in &kinds {
+        let locks = kind.clone().build().await.unwrap();
+        for number in 0..8 {
+            turns.come(&locks, &number.to_string()).await;
+        }
+    }
+    let before = guard.held().fencing_token();
+    guard.release().await.unwrap();
+    let turns = turns.all().await;
+    assert_eq!(turns.len(), 8 * kinds.len());
+    assert!(turns[0].token > before);
+    assert!(
+        turns.is_sorted_by(|one, next| one.token < next.token),
+        "{turns:?}"
+    );
 }

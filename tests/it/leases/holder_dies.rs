@@ -66,28 +66,6 @@ async fn a_killed_holder_keeps_the_next_one_out_until_its_lease_ends_and_no_long
     assert!(killed.elapsed() + Duration::from_millis(5) >= remaining);
 }
 
-#[tokio::test]
-async fn role_that_waits() {
-    let Some(role) = child::role("role_that_waits") else {
-        return;
-    };
-    let locks = locks_of(&role).await;
-    role.say("waiting");
-    let _ = locks.with_lock(KEY, pending::<()>()).await;
-}
-
-#[tokio::test]
-async fn a_killed_waiter_keeps_no_process_out() {
-    let server = RedisServer::start().await;
-    let locks = connect(&server).await;
-    let holder = locks.lock(KEY).await.unwrap();
-    let mut waiter = spawn("role_that_waits", &server);
-    waiter.wait_for_line("waiting").await;
-    waiter.sigkill();
-    holder.release().await.unwrap();
-    enter_next(&server).await;
-}
-
 /// Makes a step every few milliseconds, and says when one comes after more than a lease.
 #[tokio::test]
 async fn role_that_steps() {

@@ -1,14 +1,12 @@
-//! P5 and P6: the deadline is local, and a loss is acted on.
+//! P6: a loss is acted on.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::support::{DEADLINE, RedisServer, Section, connect, on_both_stores, within};
+use crate::support::on_both_stores;
 use futures_util::FutureExt;
 use reentry::{LockError, Locks, LostReason, OnLost, held};
-use tokio::sync::oneshot;
-use tokio::time::Instant;
 
 on_both_stores!(
     a_forced_release_drops_the_body_at_once,
@@ -160,52 +158,4 @@ async fn lost_never_resolves_after_a_release(locks: Locks) {
     assert!(locks.force_release("key").await.unwrap());
     guard.held().lost().await;
     assert!((&mut lost).now_or_never().is_none() && !held.is_lost());
-}
-
-/// Only its own clock tells the holder: the store is silent.
-#[tokio::test]
-async fn the_deadline_comes_although_the_server_is_silent() {
-    let server = RedisServer::start().await;
-    let locks = connect(&server).await;
-    let (start, ttl) = (Instant::now(), Duration::from_secs(1));
-    let body = async {
-        server.pause();
-        std::future::pending::<()>().await;
-    };
-    let call = locks.lock("key").ttl(ttl).run(body);
-    let result = within(DEADLINE, "the loss", call).await;
-    let Err(LockError::Lost { reason, .. }) = &result else {
-        panic!("{result:?}");
-    };
-    assert_eq!(*reason, LostReason::Unconfirmed);
-    // Not before most of the lease was over: a silent server alone is no loss.
-    assert!(start.elapsed() > ttl * 9 / 10);
-    server.resume();
-}
-
-/// A lease ends here before it ends in the store, so the next holder never meets the body.
-#[tokio::test(start_paused = true)]
-async fn the_body_ends_before_the_next_holder_enters() {
-    let locks = Locks::in_memory();
-    for ttl in [20, 100, 1_000, 30_000].map(Duration::from_millis) {
-        let section = Arc::new(Section::default());
-        let (inside, is_inside) = oneshot::channel();
-        let request = locks.lock("key").ttl(ttl).max_hold(ttl);
-        let holder = tokio::spawn(request.run({
-            let section = Arc::clone(&section);
-            async move {
-                inside.send(()).unwrap();
-                loop {
-                    section.visit().await;
-                    tokio::time::sleep(Duration::from_millis(1)).await;
-                }
-            }
-        }));
-        is_inside.await.unwrap();
-        let visits = section.visits();
-        locks.with_lock("key", section.visit()).await.unwrap();
-        assert!(section.visits() > visits);
-        let result: Result<(), _> = holder.await.unwrap();
-        assert!(result.unwrap_err().is_lost());
-    }
 }

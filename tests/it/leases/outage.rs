@@ -1,190 +1,331 @@
-//! P5 and P6 when the server is down or out of reach: while waiting, while holding, and at its
-//! return with or without its data.
+//! P5, P6, P8 and P13 while the server is away, silent or out of reach: for those who wait, who hold and who release. The
+//! same cases in memory and on Redis.
 
-use std::error::Error;
 use std::future::pending;
 use std::time::Duration;
 
-use crate::support::rig::KEY;
-use crate::support::{DEADLINE, Rig, eventually, within};
-use reentry::{LockError, LostReason, OnLost};
-use tokio::sync::oneshot;
+use crate::support::{DEADLINE, depths, eventually, until_waiting, within};
+use ground::Ground;
+use ground::Trouble::{CutOff, Down, Silent};
+use reentry::{LockError, Locks, LocksBuilder, LostReason, OnLost, held};
+use tokio::sync::{Barrier, oneshot};
+use tokio::time::Instant;
+
+mod ground;
+
+const ALL: [ground::Trouble; 3] = [Down, Silent, CutOff];
 
 const SECOND: Duration = Duration::from_secs(1);
+const RESPONSE_TIMEOUT: Duration = Duration::from_millis(300);
+const KEY: &str = "order:42";
 
-/// The reason in a `Lost` about the rig's key.
-fn lost<T: std::fmt::Debug>(result: Result<T, LockError>) -> LostReason {
-    match result.unwrap_err() {
-        LockError::Lost { key, reason, .. } if key == KEY => reason,
-        other => panic!("not lost, but {other:?}"),
-    }
-}
-
-/// A value that tells when it is dropped: part of a body, it tells of the body's end.
-fn canary() -> (impl Sized + Send, oneshot::Receiver<()>) {
-    oneshot::channel()
-}
-
-#[tokio::test]
-async fn a_server_that_stays_down_while_we_wait_is_a_timeout_with_its_last_error() {
-    let rig = Rig::start().await;
-    rig.server.stop();
-    let waiting = rig.locks.lock(KEY).wait(SECOND / 2).acquire();
-    let error = within(DEADLINE, "the wait ends", waiting)
-        .await
-        .unwrap_err();
-    assert!(!error.is_contended(), "the lock is free");
-    let LockError::Timeout { key, waited, .. } = &error else {
-        panic!("not a timeout, but {error:?}");
-    };
-    assert_eq!(key, KEY);
-    assert!(*waited >= SECOND / 2);
-    let store = error.source().expect("the last error of the store");
-    let endpoint = format!("127.0.0.1:{}", rig.proxy.port());
-    assert!(store.to_string().contains(&endpoint), "{store}");
-    rig.server.start_again().await;
-    rig.locks.with_lock(KEY, async {}).await.unwrap();
-}
-
-#[tokio::test]
-async fn a_server_that_comes_back_while_we_wait_lets_us_in() {
-    let rig = Rig::start().await;
-    rig.server.stop();
-    rig.proxy.refuse().await;
-    let waiting = tokio::spawn(rig.locks.with_lock(KEY, async { 1 }));
-    rig.server.start_again().await;
-    rig.proxy.accept().await;
-    let entered = within(DEADLINE, "the waiter enters", waiting).await;
-    assert_eq!(entered.unwrap().unwrap(), 1);
-    rig.until_free().await;
-}
-
-#[tokio::test]
-async fn a_server_that_goes_down_under_a_holder_costs_it_the_lock_at_its_deadline() {
-    let rig = Rig::with_ttl(2 * SECOND).await;
-    let (song, silence) = canary();
-    let locked = rig.locks.with_lock(KEY, async {
-        let _song = song;
-        rig.server.stop();
-        pending::<()>().await;
-    });
-    let result = within(DEADLINE, "the loss is noticed", locked).await;
-    assert_eq!(lost(result), LostReason::Unconfirmed);
-    assert!(silence.await.is_err(), "the body was dropped");
-}
-
-#[tokio::test]
-async fn a_silent_network_costs_the_lock_at_its_deadline_and_a_nested_call_ends_with_it() {
-    let rig = Rig::with_ttl(2 * SECOND).await;
-    let locked = rig.locks.with_lock(KEY, async {
-        rig.proxy.blackhole();
-        rig.locks.with_lock(KEY, pending::<()>()).await
-    });
-    let locked = within(DEADLINE, "the loss is noticed", locked).await;
-    assert_eq!(lost(locked), LostReason::Unconfirmed);
-}
-
-#[tokio::test]
-async fn a_body_that_keeps_running_sees_the_loss_and_its_output_is_returned() {
-    let rig = Rig::with_ttl(2 * SECOND).await;
-    let request = rig.locks.lock(KEY).on_lost(OnLost::KeepRunning);
-    let locked = request.run(async {
-        rig.server.stop();
-        let held = reentry::held(KEY).unwrap();
-        let reason = held.lost().await;
-        assert!(held.is_lost() && held.remaining().is_zero());
-        reason
-    });
-    let reason = within(DEADLINE, "the body ends", locked).await.unwrap();
-    assert_eq!(reason, LostReason::Unconfirmed);
-}
-
-/// A lease whose first renewal is due long after the deadline of the test.
+/// Leases that no test outlives.
 const FAR: Duration = Duration::from_secs(300);
 
-#[tokio::test]
-async fn a_server_restarted_empty_is_noticed_at_reconnection() {
-    let rig = Rig::with_ttl(FAR).await;
-    let (song, silence) = canary();
-    let locked = rig.locks.with_lock(KEY, async {
-        let _song = song;
-        rig.server.restart_empty().await;
-        pending::<()>().await;
-    });
-    let result = within(DEADLINE, "the idle hold notices", locked).await;
-    assert_eq!(lost(result), LostReason::Gone);
-    assert!(silence.await.is_err(), "the body was dropped");
-    rig.locks.with_lock(KEY, async {}).await.unwrap();
+macro_rules! on_both_grounds {
+    ($($case:ident: $troubles:expr,)+) => {
+        mod in_memory {
+            use super::*;
+
+            $(#[tokio::test(start_paused = true)]
+            async fn $case() {
+                ground::in_memory(super::$case, $troubles).await;
+            })+
+        }
+
+        mod on_redis {
+            use super::*;
+
+            $(#[tokio::test]
+            async fn $case() {
+                ground::on_redis(super::$case, $troubles).await;
+            })+
+        }
+    };
 }
 
-#[tokio::test]
-async fn every_idle_hold_notices_a_server_restarted_empty() {
-    let rig = Rig::with_ttl(FAR).await;
-    let mut guards = Vec::new();
-    for number in 0..50 {
-        let key = format!("key-{number}");
-        guards.push(rig.locks.lock(key).await.unwrap());
+on_both_grounds!(
+    a_wait_in_vain_is_a_timeout_with_the_last_error: ALL,
+    one_request_is_an_open_question_and_the_next_one_is_not_sent: ALL,
+    a_waiter_enters_when_it_is_over: ALL,
+    waiters_behind_a_holder_get_their_turns_afterwards: ALL,
+    a_lock_is_lost_at_its_deadline_and_the_next_one_enters: ALL,
+    a_lock_is_kept_if_its_lease_lasts_longer: ALL,
+    outputs_are_returned_and_the_locks_are_free_in_the_end: ALL,
+    a_restart_without_data_is_noticed_at_once: [Down],
+    what_is_under_way_ends_with_the_connection: [Silent],
+);
+
+fn impatient(builder: LocksBuilder) -> LocksBuilder {
+    let builder = builder.connect_timeout(SECOND).ttl(FAR).wait(DEADLINE);
+    builder.response_timeout(RESPONSE_TIMEOUT)
+}
+
+async fn is_free(locks: &Locks, key: &str) {
+    let free = async || locks.inspect(key).await.is_ok_and(|info| info.is_none());
+    eventually(DEADLINE, &format!("{key} is free"), free).await;
+}
+
+async fn a_wait_in_vain_is_a_timeout_with_the_last_error(ground: Ground) {
+    let [a, b] = ground.replicas(impatient).await;
+    ground.begin(&a).await;
+    let start = Instant::now();
+    let error = a.lock(KEY).wait(2 * SECOND).await.unwrap_err();
+    ground.assert_took(start.elapsed(), 2 * SECOND);
+    assert!(error.is_unavailable() && !error.is_contended(), "{error:?}");
+    let LockError::Timeout {
+        key,
+        waited,
+        source,
+        ..
+    } = error
+    else {
+        panic!("not a timeout, but {error:?}");
+    };
+    assert!(key == KEY && waited >= 2 * SECOND);
+    let source = source.expect("the last error of the store").to_string();
+    assert!(source.contains(&ground.endpoint()), "{source}");
+    ground.end(&a).await;
+    // What was executed late is undone.
+    for locks in [&b, &a] {
+        locks.with_lock(KEY, async {}).await.unwrap();
     }
-    rig.server.restart_empty().await;
-    for guard in guards {
+    is_free(&b, KEY).await;
+}
+
+/// Whether it is not known what has become of a request, and how long that took.
+async fn ask(locks: &Locks) -> (bool, Duration) {
+    let start = Instant::now();
+    match locks.lock(KEY).no_wait().await {
+        Err(LockError::Store { source, .. }) => (source.is_outcome_unknown(), start.elapsed()),
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn one_request_is_an_open_question_and_the_next_one_is_not_sent(ground: Ground) {
+    let [a, b] = ground.replicas(impatient).await;
+    ground.begin(&a).await;
+    if ground.trouble == Down {
+        // The end of a real connection is noticed a little later.
+        while ask(&a).await.0 {}
+        ground.assert_took(ask(&a).await.1, Duration::ZERO);
+    } else {
+        let (is_open, took) = ask(&a).await;
+        assert!(is_open, "{:?}", ground.trouble);
+        ground.assert_took(took, RESPONSE_TIMEOUT);
+        let (is_open, took) = ask(&a).await;
+        assert!(!is_open, "{:?}", ground.trouble);
+        ground.assert_took(took, SECOND);
+    }
+    if ground.trouble == CutOff {
+        // The others go on meanwhile.
+        let start = Instant::now();
+        b.with_lock(KEY, async {}).await.unwrap();
+        ground.assert_within(start.elapsed(), Duration::ZERO);
+    }
+    ground.end(&a).await;
+    for locks in [&b, &a] {
+        locks.with_lock(KEY, async {}).await.unwrap();
+    }
+}
+
+async fn a_waiter_enters_when_it_is_over(ground: Ground) {
+    let [a, b] = ground.replicas(impatient).await;
+    ground.begin(&a).await;
+    // A clone is the same replica.
+    let waiting = tokio::spawn(a.clone().lock(KEY).acquire());
+    // It lasts for as long as another one waits in vain.
+    a.lock("beside").wait(2 * SECOND).await.unwrap_err();
+    assert!(!waiting.is_finished());
+    let start = Instant::now();
+    ground.end(&a).await;
+    let guard = within(DEADLINE, "the waiter enters", waiting).await;
+    ground.assert_within(start.elapsed(), Duration::ZERO);
+    assert_eq!(depths(&b, KEY).await, [1]);
+    guard.unwrap().unwrap().release().await.unwrap();
+    is_free(&b, KEY).await;
+}
+
+async fn waiters_behind_a_holder_get_their_turns_afterwards(ground: Ground) {
+    let [a, b] = ground.replicas(impatient).await;
+    let holder = a.lock(KEY).await.unwrap();
+    let mut waiting = Vec::new();
+    for (locks, count) in [(&a, 3), (&b, 1)] {
+        for _ in 0..count {
+            waiting.push(tokio::spawn(locks.lock(KEY).run(async {})));
+        }
+        until_waiting(locks, KEY, count).await;
+    }
+    ground.begin(&a).await;
+    // It goes on in the background.
+    holder.release().await.unwrap();
+    ground.end(&a).await;
+    for waiter in waiting {
+        let entered = within(DEADLINE, "a waiter enters", waiter).await;
+        entered.unwrap().unwrap();
+    }
+    is_free(&b, KEY).await;
+}
+
+async fn a_lock_is_lost_at_its_deadline_and_the_next_one_enters(ground: Ground) {
+    let ttl = 2 * SECOND;
+    let [a, b] = ground.replicas(|builder| impatient(builder).ttl(ttl)).await;
+    let (begins, has_begun) = (Barrier::new(4), Barrier::new(4));
+    let away = async || {
+        begins.wait().await;
+        has_begun.wait().await;
+    };
+    let start = Instant::now();
+    let (song, silence) = oneshot::channel::<()>();
+    let dropped = async {
+        let body = async {
+            let _song = song;
+            away().await;
+            pending::<()>().await;
+        };
+        let lost = a.with_lock("dropped", body).await;
+        (lost, silence.await.is_err(), start.elapsed())
+    };
+    let nested = a.with_lock("nested", async {
+        away().await;
+        a.with_lock("nested", pending::<()>()).await
+    });
+    let keeps = a.lock("keeps").on_lost(OnLost::KeepRunning);
+    let keeps = keeps.run(async {
+        away().await;
+        let held = held("keeps").unwrap();
+        let reason = held.lost().await;
+        assert!(held.is_lost() && held.remaining().is_zero());
+        (reason, held.fencing_token())
+    });
+    let trouble = async {
+        begins.wait().await;
+        ground.begin(&a).await;
+        has_begun.wait().await;
+    };
+    let (dropped, nested, keeps, ()) = tokio::join!(dropped, nested, keeps, trouble);
+    let (dropped, is_dropped, took) = dropped;
+    for lost in [dropped, nested.and_then(|inner| inner)] {
+        let Err(LockError::Lost { reason, .. }) = lost else {
+            panic!("not lost, but {lost:?}");
+        };
+        assert_eq!(reason, LostReason::Unconfirmed);
+    }
+    assert!(is_dropped);
+    ground.assert_within(took, ttl);
+    let (reason, token) = keeps.unwrap();
+    assert_eq!(reason, LostReason::Unconfirmed);
+    assert!(took >= ttl * 98 / 100, "{took:?}");
+    if ground.trouble != CutOff {
+        ground.end(&a).await;
+    }
+    for key in ["dropped", "nested", "keeps"] {
+        // A renewal that is executed late does not bring the lock back.
+        let next = within(DEADLINE, "the next one enters", b.lock(key).acquire()).await;
+        assert!(key != "keeps" || next.unwrap().held().fencing_token() > token);
+    }
+    assert!(start.elapsed() >= ttl);
+    ground.assert_within(start.elapsed(), ttl + SECOND);
+}
+
+async fn a_lock_is_kept_if_its_lease_lasts_longer(ground: Ground) {
+    let ttl = 9 * SECOND;
+    let [a, b] = ground.replicas(|builder| impatient(builder).ttl(ttl)).await;
+    let body = a.with_lock(KEY, async {
+        let held = held(KEY).unwrap();
+        for _ in 0..2 {
+            ground.begin(&a).await;
+            a.with_lock(KEY, async {}).await.unwrap();
+            let due = async || held.remaining() < ttl * 7 / 12;
+            eventually(DEADLINE, "a renewal is due", due).await;
+            ground.end(&a).await;
+            let renewed = async || held.remaining() > ttl * 9 / 12;
+            eventually(DEADLINE, "the lease is renewed", renewed).await;
+        }
+        let is_right = async || depths(&b, KEY).await == [1];
+        eventually(DEADLINE, "the nested entries are left", is_right).await;
+        b.lock(KEY).no_wait().await.unwrap_err().is_contended()
+    });
+    assert!(body.await.unwrap(), "{:?}", ground.trouble);
+    is_free(&b, KEY).await;
+}
+
+/// P13. The leases last for longer than the test, so that an output does not wait for them, nor the next holder.
+async fn outputs_are_returned_and_the_locks_are_free_in_the_end(ground: Ground) {
+    #[derive(Debug, PartialEq)]
+    struct OutOfStock;
+    impl From<LockError> for OutOfStock {
+        fn from(error: LockError) -> Self {
+            panic!("the lock's error masks the body's: {error}");
+        }
+    }
+    let [a, b] = ground.replicas(impatient).await;
+    let guard = a.lock("guard").await.unwrap();
+    let (begins, has_begun) = (Barrier::new(4), Barrier::new(4));
+    let away = async || {
+        begins.wait().await;
+        has_begun.wait().await;
+        Instant::now()
+    };
+    let body = a.with_lock("body", away());
+    let nested = a.with_lock("nested", a.with_lock("nested", away()));
+    let flat = a.with_lock_flat("flat", async {
+        away().await;
+        Err::<(), _>(OutOfStock)
+    });
+    let released = async {
+        begins.wait().await;
+        ground.begin(&a).await;
+        has_begun.wait().await;
+        guard.release().await
+    };
+    let all = async { tokio::join!(body, nested, flat, released) };
+    let (body, nested, flat, released) = within(DEADLINE, "the outputs", all).await;
+    let end = body.unwrap();
+    nested.unwrap().unwrap();
+    assert_eq!(flat, Err(OutOfStock));
+    released.unwrap();
+    // The nested body has two requests that are not answered.
+    ground.assert_within(end.elapsed(), 2 * RESPONSE_TIMEOUT);
+    ground.end(&a).await;
+    for key in ["body", "nested", "flat", "guard"] {
+        is_free(&b, key).await;
+    }
+}
+
+async fn a_restart_without_data_is_noticed_at_once(ground: Ground) {
+    let [a, b] = ground.replicas(|builder| builder.ttl(FAR)).await;
+    let guards = (0..50).map(|number| a.lock(format!("key-{number}")).acquire());
+    let mut guards = futures_util::future::try_join_all(guards).await.unwrap();
+    let holder = a.lock(KEY).await.unwrap();
+    let token = || held(KEY).unwrap().fencing_token();
+    let waiting =
+        [&a, &a, &b].map(|locks| tokio::spawn(locks.with_lock(KEY, async move { token() })));
+    for (locks, count) in [(&a, 2), (&b, 1)] {
+        until_waiting(locks, KEY, count).await;
+    }
+    let (before, start) = (holder.held().fencing_token(), Instant::now());
+    guards.push(holder);
+    ground.restart_empty().await;
+    for guard in &guards {
         let reason = within(DEADLINE, "the idle hold notices", guard.held().lost()).await;
         assert_eq!(reason, LostReason::Gone);
     }
-}
-
-#[tokio::test]
-async fn a_server_restarted_with_its_data_leaves_the_hold_alone() {
-    let rig = Rig::with_ttl(FAR).await;
-    let locked = rig.locks.with_lock(KEY, async {
-        rig.server.restart_with_data().await;
-        rig.until_executed(0, 1).await;
-        // The hold was verified; a nested entry works as before.
-        rig.locks.with_lock(KEY, async { rig.depth().await }).await
-    });
-    assert_eq!(locked.await.unwrap().unwrap(), 2);
-    rig.until_free().await;
-}
-
-#[tokio::test]
-async fn a_cut_connection_is_verified_at_once_and_costs_nothing() {
-    let rig = Rig::with_ttl(FAR).await;
-    let locked = rig.locks.with_lock(KEY, async {
-        for _ in 0..5 {
-            let executed = rig.executed().await;
-            rig.cut().await;
-            rig.until_executed(executed, 1).await;
-        }
-        assert_eq!(rig.depth().await, 1);
-    });
-    locked.await.unwrap();
-    rig.until_free().await;
-}
-
-#[tokio::test]
-async fn waiters_outlive_a_server_restarted_empty_and_enter_once_it_is_back() {
-    let rig = Rig::with_ttl(FAR).await;
-    let holder = rig.locks.lock(KEY).await.unwrap();
-    let waiters: Vec<_> = (0..20)
-        .map(|_| tokio::spawn(rig.locks.with_lock(KEY, async { own_token() })))
-        .collect();
-    let waiting = async || {
-        let info = rig.locks.inspect(KEY).await.unwrap();
-        info.is_some_and(|info| info.waiters == 20)
-    };
-    eventually(DEADLINE, "they wait", waiting).await;
-    rig.server.restart_empty().await;
-    let before = holder.held().fencing_token();
-    let mut tokens = Vec::new();
-    for waiter in waiters {
+    for waiter in waiting {
         let entered = within(DEADLINE, "a waiter enters", waiter).await;
-        tokens.push(entered.unwrap().unwrap());
+        assert!(entered.unwrap().unwrap() > before);
     }
-    assert!(tokens.iter().all(|token| *token > before.0));
-    let reason = within(DEADLINE, "the holder notices", holder.held().lost()).await;
-    assert_eq!(reason, LostReason::Gone);
-    rig.until_free().await;
+    ground.assert_within(start.elapsed(), SECOND);
+    is_free(&b, KEY).await;
 }
 
-fn own_token() -> u64 {
-    reentry::held(KEY).unwrap().fencing_token().0
+async fn what_is_under_way_ends_with_the_connection(ground: Ground) {
+    let patient = |builder: LocksBuilder| builder.response_timeout(FAR);
+    let [a, _] = ground.replicas(patient).await;
+    ground.begin(&a).await;
+    let asking = tokio::spawn(async move { ask(&a).await.0 });
+    tokio::task::yield_now().await;
+    ground.kill();
+    let is_open = within(DEADLINE, "its end", asking).await;
+    assert!(is_open.unwrap(), "{:?}", ground.trouble);
 }

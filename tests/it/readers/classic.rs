@@ -6,7 +6,6 @@ use crate::support::classic::{Unlocked, classic_lock, classic_unlock};
 use crate::support::proxy::Direction::ToServer;
 use crate::support::rig::{EVALSHA, KEY};
 use crate::support::{Action, DEADLINE, Rig, eventually, within};
-use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 
 const CLASSIC: &str = "9b2d7c3e-8a5f-4d1c-9e60-2f4b8a7c6d5e:1";
@@ -122,30 +121,5 @@ async fn readers_who_wait_for_a_classic_program_enter_when_it_has_left() {
             .unwrap()
             .unwrap();
     }
-    assert_eq!(rig.server.ask("DBSIZE").await, "0");
-}
-
-/// A lock without a holder would be one that no caller can take.
-#[tokio::test]
-async fn a_lock_never_holds_a_token_alone() {
-    let rig = Rig::start().await;
-    let mut connection = rig.server.connection().await;
-    let only_token = async |connection: &mut MultiplexedConnection| {
-        let fields: Vec<String> = connection.hkeys(KEY).await.unwrap();
-        fields == ["token"]
-    };
-    let readers = [
-        rig.locks.lock(KEY).shared().await.unwrap(),
-        rig.locks.lock(KEY).shared().await.unwrap(),
-    ];
-    for reader in readers {
-        reader.release().await.unwrap();
-        assert!(!only_token(&mut connection).await);
-    }
-    let writer = rig.locks.lock(KEY).await.unwrap();
-    writer.held().downgrade().await.unwrap();
-    assert!(rig.locks.force_release(KEY).await.unwrap());
-    assert!(!only_token(&mut connection).await);
-    assert!(writer.release().await.is_err_and(|error| error.is_lost()));
     assert_eq!(rig.server.ask("DBSIZE").await, "0");
 }

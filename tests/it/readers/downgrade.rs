@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use crate::support::{
-    DEADLINE, RedisServer, depths, eventually, on_both_stores, patient, waiters, within,
-};
+use crate::support::sweep::poll_times;
+use crate::support::{DEADLINE, depths, eventually, on_both_stores, until_waiting};
 use reentry::{DepthSync, FutureExt, HandOff, LockError, Locks, Mode, held};
 use tokio::task::JoinSet;
 
@@ -14,8 +13,6 @@ const LONG: Duration = Duration::from_secs(120);
 on_both_stores!(
     a_downgrade_lets_readers_in_and_keeps_writers_out,
     readers_of_the_process_who_wait_enter,
-    a_downgrade_keeps_the_token,
-    a_lock_that_is_shared_is_downgraded_already,
     nested_calls_and_spawned_work_are_in_the_way,
     a_nested_call_that_has_ended_is_not_in_the_way,
     nothing_is_exclusive_under_a_downgraded_lock,
@@ -25,9 +22,17 @@ on_both_stores!(
 
 async fn a_downgrade_lets_readers_in_and_keeps_writers_out(locks: Locks) {
     let guard = locks.lock("key").await.unwrap();
-    guard.held().downgrade().await.unwrap();
-    assert_eq!(guard.held().mode(), Mode::Shared);
+    let token = guard.held().fencing_token();
+    // What is shared is downgraded already.
+    for _ in 0..2 {
+        guard.held().downgrade().await.unwrap();
+        assert_eq!(guard.held().mode(), Mode::Shared);
+    }
+    assert_eq!(depths(&locks, "key").await, [1]);
     let reader = locks.lock("key").shared().no_wait().await.unwrap();
+    for guard in [&guard, &reader] {
+        assert_eq!(guard.held().fencing_token(), token);
+    }
     assert!(locks.lock("key").try_acquire().await.unwrap().is_none());
     guard.release().await.unwrap();
     assert!(locks.lock("key").try_acquire().await.unwrap().is_none());
@@ -41,30 +46,11 @@ async fn readers_of_the_process_who_wait_enter(locks: Locks) {
     for n in 0..3 {
         let request = locks.lock("key").shared();
         tasks.spawn(async move { request.run(async {}).await });
-        let waiting = async || waiters(&locks, "key").await == Some(n + 1);
-        eventually(DEADLINE, "it waits", waiting).await;
+        until_waiting(&locks, "key", n + 1).await;
     }
     guard.held().downgrade().await.unwrap();
     while let Some(done) = tasks.join_next().await {
         done.unwrap().unwrap();
-    }
-    assert_eq!(depths(&locks, "key").await, [1]);
-    guard.release().await.unwrap();
-}
-
-async fn a_downgrade_keeps_the_token(locks: Locks) {
-    let guard = locks.lock("key").await.unwrap();
-    let token = guard.held().fencing_token();
-    guard.held().downgrade().await.unwrap();
-    let reader = locks.lock("key").shared().await.unwrap();
-    assert_eq!(guard.held().fencing_token(), token);
-    assert_eq!(reader.held().fencing_token(), token);
-}
-
-async fn a_lock_that_is_shared_is_downgraded_already(locks: Locks) {
-    let guard = locks.lock("key").shared().await.unwrap();
-    for _ in 0..2 {
-        guard.held().downgrade().await.unwrap();
     }
     assert_eq!(depths(&locks, "key").await, [1]);
     guard.release().await.unwrap();
@@ -139,14 +125,7 @@ async fn a_hold_that_has_ended_cannot_be_downgraded(locks: Locks) {
 async fn a_downgrade_goes_on_when_it_is_dropped(locks: Locks) {
     let guard = locks.lock("key").await.unwrap();
     let held = guard.held().clone();
-    {
-        let mut downgrade = std::pin::pin!(held.downgrade());
-        let once = std::future::poll_fn(|cx| {
-            let _ = downgrade.as_mut().poll(cx);
-            std::task::Poll::Ready(())
-        });
-        once.await;
-    }
+    drop(poll_times(1, held.downgrade()).await);
     let shared = async || {
         let reader = locks.lock("key").shared().try_acquire().await.unwrap();
         reader.is_some()
@@ -156,34 +135,21 @@ async fn a_downgrade_goes_on_when_it_is_dropped(locks: Locks) {
 }
 
 /// The store has not been told of the second token when the lock comes to be shared.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_downgrade_after_a_hand_off_in_memory_brings_the_later_token() {
-    let server = RedisServer::start().await;
-    let builder = patient(&server).handoff(HandOff::InProcess);
-    for locks in [
-        builder.build().await.unwrap(),
-        Locks::builder()
-            .url("memory:")
-            .handoff(HandOff::InProcess)
-            .build()
-            .await
-            .unwrap(),
-    ] {
-        let first = locks.lock("key").await.unwrap();
-        let before = first.held().clone();
-        let request = locks.lock("key");
-        let second = tokio::spawn(async move { request.await.unwrap() });
-        let waiting = async || waiters(&locks, "key").await == Some(1);
-        eventually(DEADLINE, "it waits", waiting).await;
-        first.release().await.unwrap();
-        let second = within(DEADLINE, "it enters", second).await.unwrap();
-        assert_eq!(second.held().hold_id(), before.hold_id());
-        let token = second.held().fencing_token();
-        assert!(token > before.fencing_token());
-        second.held().downgrade().await.unwrap();
-        let reader = locks.lock("key").shared().await.unwrap();
-        assert_eq!(reader.held().fencing_token(), token);
-        second.release().await.unwrap();
-        reader.release().await.unwrap();
-    }
+    let locks = Locks::builder().url("memory:").handoff(HandOff::InProcess);
+    let locks = locks.build().await.unwrap();
+    let first = locks.lock("key").await.unwrap();
+    let before = first.held().clone();
+    let second = tokio::spawn(locks.lock("key").acquire());
+    // Long enough for a token of its own.
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    first.release().await.unwrap();
+    let second = second.await.unwrap().unwrap();
+    assert_eq!(second.held().hold_id(), before.hold_id());
+    let token = second.held().fencing_token();
+    assert!(token > before.fencing_token());
+    second.held().downgrade().await.unwrap();
+    let reader = locks.lock("key").shared().await.unwrap();
+    assert_eq!(reader.held().fencing_token(), token);
 }

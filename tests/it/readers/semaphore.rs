@@ -2,10 +2,8 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
-use std::time::Duration;
 
-use crate::support::turns::{processes, unhurried};
-use crate::support::{DEADLINE, RedisServer, depths, eventually, on_both_stores, waiters, within};
+use crate::support::{DEADLINE, depths, on_both_stores, until_waiting, within};
 use reentry::{LockError, Locks};
 use tokio::task::JoinSet;
 
@@ -15,8 +13,6 @@ on_both_stores!(
     a_permit_is_not_shared_with_nested_calls,
     permits_and_locks_exclude_each_other,
     each_asker_goes_by_its_own_number,
-    a_semaphore_without_permits_is_refused,
-    force_ends_all_permits,
 );
 
 async fn no_more_than_so_many_are_inside(locks: Locks) {
@@ -48,8 +44,7 @@ async fn each_one_that_leaves_lets_the_next_in(locks: Locks) {
     let two = semaphore.clone().await.unwrap();
     assert!(semaphore.clone().try_acquire().await.unwrap().is_none());
     let waiting = tokio::spawn(semaphore.clone().acquire());
-    let waits = async || waiters(&locks, "key").await == Some(1);
-    eventually(DEADLINE, "it waits", waits).await;
+    until_waiting(&locks, "key", 1).await;
     one.release().await.unwrap();
     let three = within(DEADLINE, "the next one", waiting)
         .await
@@ -87,58 +82,9 @@ async fn each_asker_goes_by_its_own_number(locks: Locks) {
     for permit in [permit, more] {
         permit.release().await.unwrap();
     }
-}
-
-async fn a_semaphore_without_permits_is_refused(locks: Locks) {
     let refused = locks.with_permit("key", 0, async {}).await;
     assert!(
         matches!(refused, Err(LockError::Config { .. })),
         "{refused:?}"
     );
-}
-
-async fn force_ends_all_permits(locks: Locks) {
-    let semaphore = locks.semaphore("key", 2);
-    let permits = [semaphore.clone().await.unwrap(), semaphore.await.unwrap()];
-    assert!(locks.force_release("key").await.unwrap());
-    assert!(locks.inspect("key").await.unwrap().is_none());
-    for permit in permits {
-        let released = permit.release().await;
-        assert!(released.is_err_and(|error| error.is_lost()));
-    }
-}
-
-#[tokio::test]
-async fn the_processes_share_the_permits_first_come_first_served() {
-    let server = RedisServer::start().await;
-    let [one, two, three] = processes(&unhurried(&server)).await;
-    let first = one.semaphore("key", 1).await.unwrap();
-    let mut tasks = JoinSet::new();
-    let order = Arc::new(std::sync::Mutex::new(Vec::new()));
-    for (n, locks) in [(1, two), (2, three)] {
-        let order = Arc::clone(&order);
-        let body = async move { order.lock().unwrap().push(n) };
-        tasks.spawn(async move { locks.with_permit("key", 1, body).await });
-        let stands = async || {
-            let info = one.inspect("key").await.unwrap();
-            info.is_some_and(|info| info.waiting_processes == n)
-        };
-        eventually(DEADLINE, "it waits", stands).await;
-    }
-    first.release().await.unwrap();
-    while let Some(done) = tasks.join_next().await {
-        done.unwrap().unwrap();
-    }
-    assert_eq!(*order.lock().unwrap(), [1, 2]);
-    assert_eq!(server.ask("DBSIZE").await, "0");
-}
-
-/// On paused time: a permit is kept for as long as it is held.
-#[tokio::test(start_paused = true)]
-async fn a_permit_is_renewed() {
-    let locks = Locks::in_memory();
-    let permit = locks.semaphore("key", 2).await.unwrap();
-    tokio::time::sleep(Duration::from_secs(3_600)).await;
-    assert!(!permit.held().is_lost());
-    permit.release().await.unwrap();
 }

@@ -1,61 +1,31 @@
 //! P1, P2: who shares a lock, who is kept out, and what a nested call gets.
 
+use std::future::pending;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering::SeqCst};
+use std::time::Duration;
 
-use crate::support::{DEADLINE, depths, eventually, on_both_stores, waiters, within};
-use reentry::{LockError, Locks, Mode, Reentrancy, held};
+use crate::support::stats::Calls;
+use crate::support::{
+    DEADLINE, RedisServer, connect, depths, eventually, on_both_stores, until_waiting,
+};
+use reentry::testing::Server;
+use reentry::{Holder, LockError, Locks, Mode, Reentrancy, held};
 use tokio::sync::{Barrier, oneshot};
 use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
 
 on_both_stores!(
-    readers_are_inside_together,
-    a_writer_excludes_readers_and_readers_exclude_a_writer,
+    a_read_that_does_not_wait_enters_beside_others_and_not_behind_a_writer,
     readers_and_writers_never_meet,
-    a_reader_behind_a_writer_waits,
-    readers_behind_a_writer_enter_together,
     a_read_under_a_read_is_the_same_hold,
     a_read_under_a_write_stays_exclusive,
     a_write_under_a_read_is_refused_at_once,
-    a_read_that_does_not_wait_enters_beside_others,
-    a_read_that_does_not_wait_is_busy_behind_a_writer,
-    guards_share_too,
     tokens_tell_whether_a_writer_came_between,
-    each_reader_shows_its_own_hold,
     force_ends_all_readers,
     a_reader_that_is_dropped_leaves_the_others_inside,
     branches_below_one_reader_are_one_hold,
 );
-
-async fn readers_are_inside_together(locks: Locks) {
-    let inside = Arc::new(Barrier::new(20));
-    let mut tasks = JoinSet::new();
-    for _ in 0..20 {
-        let (locks, inside) = (locks.clone(), Arc::clone(&inside));
-        tasks.spawn(async move {
-            locks
-                .with_read_lock("key", async {
-                    inside.wait().await;
-                })
-                .await
-        });
-    }
-    while let Some(done) = tasks.join_next().await {
-        done.unwrap().unwrap();
-    }
-    assert!(locks.inspect("key").await.unwrap().is_none());
-}
-
-async fn a_writer_excludes_readers_and_readers_exclude_a_writer(locks: Locks) {
-    let reader = locks.lock("key").shared().await.unwrap();
-    let write = locks.lock("key").no_wait().await;
-    assert!(matches!(write, Err(LockError::Busy { .. })), "{write:?}");
-    reader.release().await.unwrap();
-    let writer = locks.lock("key").await.unwrap();
-    let read = locks.lock("key").shared().no_wait().await;
-    assert!(matches!(read, Err(LockError::Busy { .. })), "{read:?}");
-    writer.release().await.unwrap();
-}
 
 /// Writers count down from 0 and readers up: neither ever sees the other.
 async fn readers_and_writers_never_meet(locks: Locks) {
@@ -91,54 +61,35 @@ async fn readers_and_writers_never_meet(locks: Locks) {
     assert!(locks.inspect("key").await.unwrap().is_none());
 }
 
-/// A caller that waits in this process.
-fn wait(
-    locks: &Locks,
-    tasks: &mut JoinSet<()>,
-    shares: bool,
-    body: impl Future<Output = ()> + Send + 'static,
-) {
-    let request = locks.lock("key");
-    let request = if shares { request.shared() } else { request };
-    tasks.spawn(async move { request.run(body).await.unwrap() });
-}
-
-async fn until_waiting(locks: &Locks, count: usize) {
-    let waiting = async || waiters(locks, "key").await == Some(count);
-    eventually(DEADLINE, &format!("{count} wait"), waiting).await;
-}
-
-async fn a_reader_behind_a_writer_waits(locks: Locks) {
-    let first = locks.lock("key").shared().await.unwrap();
-    let (mut tasks, order) = (JoinSet::new(), Arc::new(std::sync::Mutex::new(Vec::new())));
-    let note = |name: &'static str| {
-        let order = Arc::clone(&order);
-        async move { order.lock().unwrap().push(name) }
-    };
-    wait(&locks, &mut tasks, false, note("writer"));
-    until_waiting(&locks, 1).await;
-    wait(&locks, &mut tasks, true, note("reader"));
-    until_waiting(&locks, 2).await;
-    first.release().await.unwrap();
-    while let Some(done) = tasks.join_next().await {
-        done.unwrap();
+/// Each shows its own hold.
+async fn a_read_that_does_not_wait_enters_beside_others_and_not_behind_a_writer(locks: Locks) {
+    let read = || locks.lock("key").shared().no_wait();
+    let mut guards = Vec::new();
+    for _ in 0..10 {
+        guards.push(read().await.unwrap());
     }
-    assert_eq!(*order.lock().unwrap(), ["writer", "reader"]);
-}
-
-async fn readers_behind_a_writer_enter_together(locks: Locks) {
-    let writer = locks.lock("key").await.unwrap();
-    let (mut tasks, inside) = (JoinSet::new(), Arc::new(Barrier::new(5)));
-    for n in 0..5 {
-        let inside = Arc::clone(&inside);
-        wait(&locks, &mut tasks, true, async move {
-            inside.wait().await;
-        });
-        until_waiting(&locks, n + 1).await;
+    let info = locks.inspect("key").await.unwrap().unwrap();
+    let first = guards[0].held();
+    assert_eq!((first.mode(), info.mode), (Mode::Shared, Mode::Shared));
+    assert_eq!(info.token, Some(first.fencing_token()));
+    let shown = info.holders.iter().map(|holder| holder.hold_id.clone());
+    let mut shown: Vec<_> = shown.collect();
+    let held = guards
+        .iter()
+        .map(|guard| guard.held().hold_id().to_string());
+    let mut held: Vec<_> = held.collect();
+    shown.sort();
+    held.sort();
+    assert_eq!(shown, held);
+    assert!(info.holders.iter().all(|holder| holder.remaining.is_some()));
+    let writer = tokio::spawn(locks.with_lock("key", async {}));
+    until_waiting(&locks, "key", 1).await;
+    let late = read().await;
+    assert!(matches!(late, Err(LockError::Busy { .. })), "{late:?}");
+    for guard in guards {
+        guard.release().await.unwrap();
     }
-    writer.release().await.unwrap();
-    let all = async { while tasks.join_next().await.transpose().unwrap().is_some() {} };
-    within(DEADLINE, "all are inside", all).await;
+    writer.await.unwrap().unwrap();
 }
 
 async fn a_read_under_a_read_is_the_same_hold(locks: Locks) {
@@ -182,41 +133,6 @@ async fn a_write_under_a_read_is_refused_at_once(locks: Locks) {
     locks.with_read_lock("key", nested).await.unwrap();
 }
 
-async fn a_read_that_does_not_wait_enters_beside_others(locks: Locks) {
-    let mut guards = Vec::new();
-    for _ in 0..10 {
-        guards.push(locks.lock("key").shared().no_wait().await.unwrap());
-    }
-    assert_eq!(depths(&locks, "key").await, [1; 10]);
-    for guard in guards {
-        guard.release().await.unwrap();
-    }
-}
-
-async fn a_read_that_does_not_wait_is_busy_behind_a_writer(locks: Locks) {
-    let reader = locks.lock("key").shared().await.unwrap();
-    let mut tasks = JoinSet::new();
-    wait(&locks, &mut tasks, false, async {});
-    until_waiting(&locks, 1).await;
-    let late = locks.lock("key").shared().no_wait().await;
-    assert!(matches!(late, Err(LockError::Busy { .. })), "{late:?}");
-    reader.release().await.unwrap();
-    tasks.join_next().await.unwrap().unwrap();
-}
-
-async fn guards_share_too(locks: Locks) {
-    let one = locks.lock("key").shared().await.unwrap();
-    let other = locks.lock("key").shared().await.unwrap();
-    assert_eq!(one.held().mode(), Mode::Shared);
-    assert_ne!(one.held().owner(), other.held().owner());
-    let nested = one.scope(locks.with_read_lock("key", async { held("key").unwrap().depth() }));
-    assert_eq!(nested.await.unwrap().unwrap(), 2);
-    drop(one);
-    other.release().await.unwrap();
-    let free = async || locks.inspect("key").await.unwrap().is_none();
-    eventually(DEADLINE, "the lock is free", free).await;
-}
-
 async fn tokens_tell_whether_a_writer_came_between(locks: Locks) {
     let token = async |shares: bool| {
         let request = locks.lock("key");
@@ -231,29 +147,6 @@ async fn tokens_tell_whether_a_writer_came_between(locks: Locks) {
     let writer = token(false).await;
     assert!(writer > first);
     assert!(token(true).await > writer);
-}
-
-async fn each_reader_shows_its_own_hold(locks: Locks) {
-    let one = locks.lock("key").shared().await.unwrap();
-    let other = locks.lock("key").shared().await.unwrap();
-    let info = locks.inspect("key").await.unwrap().unwrap();
-    assert_eq!(info.mode, Mode::Shared);
-    let mut shown: Vec<_> = info
-        .holders
-        .iter()
-        .map(|holder| holder.hold_id.clone())
-        .collect();
-    let mut held: Vec<_> = [&one, &other]
-        .map(|guard| guard.held().hold_id().to_string())
-        .into();
-    shown.sort();
-    held.sort();
-    assert_eq!(shown, held);
-    assert!(info.holders.iter().all(|holder| holder.remaining.is_some()));
-    assert_eq!(info.token, Some(one.held().fencing_token()));
-    for guard in [one, other] {
-        guard.release().await.unwrap();
-    }
 }
 
 async fn force_ends_all_readers(locks: Locks) {
@@ -274,7 +167,7 @@ async fn a_reader_that_is_dropped_leaves_the_others_inside(locks: Locks) {
     let (inside, has_entered) = oneshot::channel();
     let body = async move {
         let _ = inside.send(());
-        std::future::pending::<()>().await;
+        pending::<()>().await;
     };
     let request = locks.lock("key").shared();
     let goes = tokio::spawn(async move { request.run(body).await });
@@ -300,4 +193,93 @@ async fn branches_below_one_reader_are_one_hold(locks: Locks) {
     locks.with_read_lock("key", all).await.unwrap();
     assert!(most.load(SeqCst) > 2);
     assert!(locks.inspect("key").await.unwrap().is_none());
+}
+
+async fn evalsha(server: &RedisServer, before: &Calls) -> u64 {
+    let calls = server.calls_since(before).await;
+    calls.get("evalsha").copied().unwrap_or(0)
+}
+
+/// One alone is two EVALSHA. Those who come while one is on its way enter by one request: 1 + 1 + 16 + 14, and one end
+/// for each.
+#[tokio::test]
+async fn readers_who_come_together_enter_by_few_requests() {
+    let server = RedisServer::start().await;
+    let locks = connect(&server).await;
+    locks.with_read_lock("key", async {}).await.unwrap();
+    let before = server.commandstats().await;
+    for _ in 0..10 {
+        locks.with_read_lock("key", async {}).await.unwrap();
+    }
+    assert_eq!(evalsha(&server, &before).await, 20);
+    let before = server.commandstats().await;
+    let inside = Arc::new(Barrier::new(32));
+    let mut tasks = JoinSet::new();
+    for _ in 0..32 {
+        let inside = Arc::clone(&inside);
+        let body = async move { inside.wait().await };
+        tasks.spawn(locks.with_read_lock("key", body));
+    }
+    for done in tasks.join_all().await {
+        done.unwrap();
+    }
+    let asked = evalsha(&server, &before).await;
+    assert!(asked <= 32 + 4, "{asked}");
+    assert_eq!(server.ask("DBSIZE").await, "0");
+}
+
+/// The message tells them at once.
+#[tokio::test(start_paused = true)]
+async fn a_writer_that_waits_no_longer_lets_the_readers_behind_it_in() {
+    let server = Server::new();
+    let [holder, writer, reader] = [server.locks(), server.locks(), server.locks()];
+    let inside = holder.lock("key").shared().await.unwrap();
+    let write = tokio::spawn(writer.lock("key").acquire());
+    sleep(Duration::from_millis(100)).await;
+    let read = tokio::spawn(reader.lock("key").shared().acquire());
+    sleep(Duration::from_millis(100)).await;
+    let begun = Instant::now();
+    write.abort();
+    read.await.unwrap().unwrap().release().await.unwrap();
+    assert_eq!(begun.elapsed(), Duration::ZERO);
+    inside.release().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_that_dies_keeps_a_writer_out_for_its_own_lease_alone() {
+    let server = Server::new();
+    let [dies, stays, writer] = [server.locks(), server.locks(), server.locks()];
+    let dead = tokio::spawn(dies.with_read_lock("key", pending::<()>()));
+    sleep(Duration::from_secs(1)).await;
+    let guard = stays.lock("key").shared().await.unwrap();
+    server.partition(&dies);
+    dead.abort();
+    let living = async || {
+        let info = stays.inspect("key").await.unwrap().unwrap();
+        let lives = |holder: &&Holder| holder.remaining.is_some_and(|left| !left.is_zero());
+        info.holders.iter().filter(lives).count()
+    };
+    sleep(Duration::from_secs(28)).await;
+    assert_eq!(living().await, 2);
+    sleep(Duration::from_secs(2)).await;
+    assert_eq!(living().await, 1);
+    guard.release().await.unwrap();
+    let written = writer.lock("key").no_wait().await.unwrap();
+    written.release().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn readers_and_permits_are_kept_while_they_stay() {
+    let locks = Locks::in_memory();
+    let mut guards = Vec::new();
+    for seconds in [3, 30, 30, 300] {
+        let ttl = Duration::from_secs(seconds);
+        guards.push(locks.lock("key").shared().ttl(ttl).await.unwrap());
+    }
+    guards.push(locks.semaphore("permits", 2).await.unwrap());
+    guards.push(locks.lock("downgraded").await.unwrap());
+    guards[5].held().downgrade().await.unwrap();
+    sleep(Duration::from_secs(3_600)).await;
+    assert!(guards.iter().all(|guard| !guard.held().is_lost()));
+    assert_eq!(depths(&locks, "key").await, [1; 4]);
 }

@@ -7,17 +7,18 @@ use reentry::{LockError, Locks};
 
 const KEYS: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
 
-fn calls<const N: usize>(calls: [(&str, u64); N]) -> Calls {
-    calls.map(|(name, calls)| (name.to_owned(), calls)).into()
-}
-
 /// How many scripts were called, by whatever command.
 async fn scripts(server: &RedisServer, before: &Calls) -> u64 {
     let calls = server.calls_since(before).await;
-    ["evalsha", "eval"]
-        .into_iter()
-        .filter_map(|name| calls.get(name))
-        .sum()
+    let named = ["evalsha", "eval"].map(|name| calls.get(name).copied());
+    named.into_iter().flatten().sum()
+}
+
+/// How many scripts were called by what the body does.
+async fn cost(server: &RedisServer, body: impl Future<Output = Result<(), LockError>>) -> u64 {
+    let before = server.commandstats().await;
+    body.await.unwrap();
+    scripts(server, &before).await
 }
 
 /// The server has every script after this.
@@ -33,7 +34,7 @@ async fn eight_free_locks_are_two_evalsha_and_nothing_else() {
     warmed_up(&locks).await;
     let before = server.commandstats().await;
     locks.lock_all(KEYS).run(async {}).await.unwrap();
-    let expected = calls([
+    let expected = [
         ("evalsha", 2),
         // acquire_all
         ("time", 1),
@@ -44,47 +45,45 @@ async fn eight_free_locks_are_two_evalsha_and_nothing_else() {
         ("del", 8),
         // both
         ("exists", 9),
-    ]);
+    ];
+    let expected: Calls = expected
+        .map(|(name, calls)| (name.to_owned(), calls))
+        .into();
     assert_eq!(server.calls_since(&before).await, expected);
-
-    let before = server.commandstats().await;
-    let guard = locks.lock_all(KEYS).no_wait().await.unwrap();
-    guard.release().await.unwrap();
-    locks.lock_all(KEYS).await.unwrap().release().await.unwrap();
-    assert_eq!(scripts(&server, &before).await, 4);
 }
 
 #[tokio::test]
-async fn more_keys_than_one_script_takes_are_taken_in_runs() {
+async fn several_locks_cost_no_more_scripts_than_they_need() {
     let server = RedisServer::start().await;
     let locks = connect(&server).await;
     warmed_up(&locks).await;
-    let keys: Vec<_> = (0..70).map(|number| format!("key:{number}")).collect();
-    let before = server.commandstats().await;
-    locks.lock_all(&keys).run(async {}).await.unwrap();
-    // 32, 32 and 6, both ways.
-    assert_eq!(scripts(&server, &before).await, 6);
-    assert_eq!(server.ask("DBSIZE").await, "0");
-}
-
-#[tokio::test]
-async fn locks_that_are_all_held_are_re_entered_and_not_acquired() {
-    let server = RedisServer::start().await;
-    let locks = connect(&server).await;
-    warmed_up(&locks).await;
+    let guards = cost(&server, async {
+        locks.lock_all(KEYS).no_wait().await?.release().await?;
+        locks.lock_all(KEYS).await?.release().await
+    });
+    assert_eq!(guards.await, 4);
+    // In runs of 32, 32 and 6, both ways.
+    let many: Vec<_> = (0..70).map(|number| format!("key:{number}")).collect();
+    assert_eq!(cost(&server, locks.lock_all(&many).run(async {})).await, 6);
+    // Two for each key, as for a single reader.
+    let readers = || locks.lock_all(["a", "b", "c"]).shared().run(async {});
+    readers().await.unwrap();
+    assert_eq!(cost(&server, readers()).await, 6);
+    // The depth of one up and down, two locks taken and released.
+    let some = locks.lock_all(["c", "b", "a"]).run(async {});
+    let some = locks.with_lock("b", cost(&server, some)).await;
+    assert_eq!(some.unwrap(), 4);
+    // Two changes of each depth, and none is acquired.
     let inside = async {
-        let before = server.commandstats().await;
-        let nested = locks.lock_all(["b", "a"]).run(async {
-            let depths = ["a", "b"].map(|key| locks.held(key).unwrap().depth());
-            assert_eq!(depths, [2, 2]);
-        });
-        nested.await.unwrap();
-        server.calls_since(&before).await
+        let depths = ["a", "b"].map(|key| locks.held(key).unwrap().depth());
+        assert_eq!(depths, [2, 2]);
     };
-    let calls = locks.lock_all(["a", "b"]).run(inside).await.unwrap();
-    // Two changes of each depth.
-    assert_eq!(calls.get("evalsha"), Some(&4));
-    assert_eq!((calls.get("exists"), calls.get("del")), (None, None));
+    let all = locks.lock_all(["b", "a"]).run(inside);
+    let before = async { (server.commandstats().await, cost(&server, all).await) };
+    let (before, all) = locks.lock_all(["a", "b"]).run(before).await.unwrap();
+    let calls = server.calls_since(&before).await;
+    assert_eq!((all, calls.get("exists")), (4, None), "{calls:?}");
+    assert_eq!(server.ask("DBSIZE").await, "0");
 }
 
 #[tokio::test]
@@ -92,30 +91,14 @@ async fn an_upgrade_among_several_keys_is_refused_and_sends_nothing() {
     let server = RedisServer::start().await;
     let locks = connect(&server).await;
     warmed_up(&locks).await;
-    let inside = async {
-        let before = server.commandstats().await;
+    let upgrade = async {
         let upgrade = locks.lock_all(["a", "b", "c"]).run(async {}).await;
         assert!(matches!(upgrade, Err(LockError::Upgrade { key, .. }) if key == "b"));
-        scripts(&server, &before).await
+        Ok(())
     };
-    let reading = locks.lock("b").shared().run(inside);
+    let reading = locks.lock("b").shared().run(cost(&server, upgrade));
     let scripts = locks.with_lock("a", reading).await.unwrap();
     assert_eq!(scripts.unwrap(), 0);
-}
-
-#[tokio::test]
-async fn only_what_no_enclosing_call_holds_is_acquired() {
-    let server = RedisServer::start().await;
-    let locks = connect(&server).await;
-    warmed_up(&locks).await;
-    let inside = async {
-        let before = server.commandstats().await;
-        locks.lock_all(["c", "b", "a"]).run(async {}).await.unwrap();
-        scripts(&server, &before).await
-    };
-    // The depth of one up and down, two locks taken and released.
-    let scripts = locks.with_lock("b", inside).await.unwrap();
-    assert_eq!(scripts, 4);
 }
 
 #[tokio::test]
@@ -130,27 +113,33 @@ async fn a_contended_key_costs_one_release_more() {
     // Once as it comes, and once when its inbox is open.
     let has_asked = async || scripts(&server, &before).await == 2;
     eventually(DEADLINE, "it waits", has_asked).await;
-    let before = server.commandstats().await;
-    guard.release().await.unwrap();
-    waiting.await.unwrap().unwrap();
+    let turns = async {
+        guard.release().await?;
+        waiting.await.unwrap()
+    };
     // release_all, the release of `b`, and that of the waiter.
-    assert_eq!(scripts(&server, &before).await, 3);
+    assert_eq!(cost(&server, turns).await, 3);
 }
 
-/// They are due at once when the connection was lost.
+/// They are due at once when the connection was lost. A reader has a lease of its own.
 #[tokio::test]
-async fn several_locks_are_renewed_by_one_script() {
+async fn several_locks_are_renewed_by_one_script_and_readers_by_one_each() {
     let rig = Rig::start().await;
-    let guard = rig.locks.lock_all(KEYS).await.unwrap();
-    let before = rig.server.commandstats().await;
-    rig.cut().await;
-    let called = async |name: &str| {
-        let calls = rig.server.calls_since(&before).await;
-        calls.get(name).copied().unwrap_or_default()
-    };
-    let renewed = async || called("pexpire").await >= 8;
-    eventually(DEADLINE, "they are renewed", renewed).await;
-    // It may have been sent more than once, while the connection was made.
-    assert_eq!(8 * called("evalsha").await, called("hexists").await);
-    guard.release().await.unwrap();
+    for (shares, renewal, in_each) in [(false, "hexists", 8), (true, "zadd", 1)] {
+        let request = rig.locks.lock_all(KEYS);
+        let request = if shares { request.shared() } else { request };
+        let guard = request.await.unwrap();
+        let before = rig.server.commandstats().await;
+        rig.cut().await;
+        let called = async |name: &str| {
+            let calls = rig.server.calls_since(&before).await;
+            calls.get(name).copied().unwrap_or_default()
+        };
+        let renewed = async || called(renewal).await >= 8;
+        eventually(DEADLINE, "they are renewed", renewed).await;
+        // It may have been sent more than once, while the connection was made.
+        assert_eq!(in_each * called("evalsha").await, called(renewal).await);
+        assert!(guard.iter().all(|held| !held.is_lost()));
+        guard.release().await.unwrap();
+    }
 }

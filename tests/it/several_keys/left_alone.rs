@@ -1,23 +1,29 @@
 //! Several locks over callers that are not polled any more, and over runtimes that end.
 
-use std::time::Duration;
-
 use crate::support::{
-    DEADLINE, RedisServer, connect, depths, eventually, on_both_stores, patient_at, within,
+    DEADLINE, RedisServer, depths, eventually, on_both_stores, patient_at, within,
 };
 use futures_util::FutureExt;
 use reentry::{Locks, held};
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Builder;
+
+const KEYS: [&str; 3] = ["a", "b", "c"];
 
 on_both_stores!(an_acquisition_of_several_left_alone_keeps_no_other_caller_waiting,);
+
+async fn are_free(locks: &Locks) {
+    for key in KEYS {
+        let is_free = async || depths(locks, key).await.is_empty();
+        eventually(DEADLINE, &format!("{key} is free"), is_free).await;
+    }
+}
 
 /// The others get in after two heartbeats. What it was given, and did not come for, has gone by then: it asks again, in
 /// order.
 async fn an_acquisition_of_several_left_alone_keeps_no_other_caller_waiting(locks: Locks) {
-    for key in ["a", "b", "c"] {
-        let keys = ["a", "b", "c"];
-        let depths_inside = async { keys.map(|key| held(key).unwrap().depth()) };
-        let mut left_alone = Box::pin(locks.lock_all(keys).run(depths_inside));
+    for key in KEYS {
+        let depths_inside = async { KEYS.map(|key| held(key).unwrap().depth()) };
+        let mut left_alone = Box::pin(locks.lock_all(KEYS).run(depths_inside));
         // In memory the first poll may be enough.
         let early = (&mut left_alone).now_or_never();
         let other = locks.with_lock(key, async { held(key).unwrap().is_lost() });
@@ -28,79 +34,34 @@ async fn an_acquisition_of_several_left_alone_keeps_no_other_caller_waiting(lock
             None => within(DEADLINE, "they enter in the end", left_alone).await,
         };
         assert_eq!(inside.unwrap(), [1; 3], "{key}");
-        for key in keys {
-            assert!(depths(&locks, key).await.is_empty(), "{key}");
-        }
+        are_free(&locks).await;
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn several_held_and_left_alone_are_renewed() {
-    let locks = Locks::in_memory();
-    let ttl = Duration::from_secs(2);
-    let guard = locks.lock_all(["a", "b"]).ttl(ttl).await.unwrap();
-    let mut left_alone = Box::pin(guard.scope(std::future::pending::<()>()));
-    assert!((&mut left_alone).now_or_never().is_none());
-    tokio::time::sleep(ttl + ttl / 2).await;
-    assert!(
-        (&mut left_alone).now_or_never().is_none(),
-        "it was not lost"
-    );
-    drop(left_alone);
-    guard.release().await.unwrap();
-}
-
-fn runtime() -> Runtime {
-    Builder::new_current_thread().enable_all().build().unwrap()
-}
-
-/// The request was sent, and its runtime ends before the answer is read.
+/// The request was sent, and its runtime ends before the answer is read. It goes on where it is polled next, or is dropped.
 #[test]
 fn others_get_in_when_the_runtime_that_asked_for_several_is_gone() {
+    let runtime = || Builder::new_current_thread().enable_all().build().unwrap();
     let ground = runtime();
     let server = ground.block_on(RedisServer::start());
     for url in [server.url(), "memory:".to_owned()] {
-        let first = runtime();
-        let locks = ground
-            .block_on(patient_at(&*url).wait(DEADLINE).build())
-            .unwrap();
-        let mut begun = Box::pin(locks.lock_all(["a", "b"]).run(async {}));
-        let early = first.block_on(async { (&mut begun).now_or_never() });
-        drop(first);
-        let other = locks.with_lock("b", async {});
-        let entered = ground.block_on(within(DEADLINE, "the other enters", other));
-        entered.unwrap();
-        if early.is_none() {
-            // It goes on where it is polled next.
-            let entered = ground.block_on(within(DEADLINE, "they enter", begun));
-            entered.unwrap();
-        }
-        for key in ["a", "b"] {
-            assert!(
-                ground.block_on(locks.inspect(key)).unwrap().is_none(),
-                "{key}"
-            );
+        for is_dropped in [false, true] {
+            let first = runtime();
+            let builder = patient_at(&*url).wait(DEADLINE);
+            let locks = ground.block_on(builder.build()).unwrap();
+            let mut begun = Box::pin(locks.lock_all(KEYS).run(async {}));
+            let early = first.block_on(async { (&mut begun).now_or_never() });
+            drop(first);
+            ground.block_on(async {
+                if is_dropped {
+                    drop(begun);
+                } else if early.is_none() {
+                    let other = locks.with_lock("b", async {});
+                    within(DEADLINE, "the other enters", other).await.unwrap();
+                    within(DEADLINE, "they enter", begun).await.unwrap();
+                }
+                are_free(&locks).await;
+            });
         }
     }
-}
-
-/// Also where it is dropped then: nothing of it may be left.
-#[test]
-fn nothing_is_left_of_several_whose_runtime_is_gone() {
-    let ground = runtime();
-    let server = ground.block_on(RedisServer::start());
-    let first = runtime();
-    let locks = ground.block_on(connect(&server));
-    let mut begun = Box::pin(locks.lock_all(["a", "b"]).run(std::future::pending::<()>()));
-    assert!(
-        first
-            .block_on(async { (&mut begun).now_or_never() })
-            .is_none()
-    );
-    drop(first);
-    ground.block_on(async {
-        drop(begun);
-        let nothing = async || server.leftovers().await.is_empty();
-        eventually(DEADLINE, "nothing is left", nothing).await;
-    });
 }

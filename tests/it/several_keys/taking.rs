@@ -2,25 +2,22 @@
 
 use std::time::Duration;
 
-use crate::support::{DEADLINE, depths, eventually, on_both_stores, waiters, within};
+use crate::support::{DEADLINE, depths, eventually, on_both_stores, until_waiting, within};
 use reentry::{LockError, Locks, Reentrancy};
 
 on_both_stores!(
     all_locks_are_held_inside_and_free_afterwards,
+    bad_keys_are_a_mistake_that_takes_nothing,
     equal_keys_are_one_lock,
     the_locks_of_one_acquisition_have_one_hold_and_one_token,
     what_is_held_is_re_entered_and_stays_held,
     a_re_entry_that_is_forbidden_takes_nothing,
-    no_key_is_a_mistake,
-    a_key_that_names_no_lock_takes_nothing,
     one_that_is_busy_anywhere_leaves_the_others_free,
     a_caller_waits_for_one_that_is_busy_and_has_those_before_it,
     a_wait_that_is_too_long_gives_everything_back,
-    a_nested_guard_outlives_the_others,
     a_spawned_task_keeps_all_of_them,
     a_guard_shows_its_locks,
     one_key_is_as_good_as_several,
-    an_acquisition_below_another_one_is_an_ordinary_one,
 );
 
 /// In the order in which they are taken.
@@ -102,12 +99,9 @@ async fn a_re_entry_that_is_forbidden_takes_nothing(locks: Locks) {
     assert_eq!(locks.with_lock("b", nested).await.unwrap(), ["b"]);
 }
 
-async fn no_key_is_a_mistake(locks: Locks) {
+async fn bad_keys_are_a_mistake_that_takes_nothing(locks: Locks) {
     let error = locks.lock_all(Vec::<String>::new()).await.unwrap_err();
     assert!(matches!(error, LockError::Config { .. }), "{error}");
-}
-
-async fn a_key_that_names_no_lock_takes_nothing(locks: Locks) {
     let error = locks.lock_all(["a", ""]).await.unwrap_err();
     assert!(matches!(error, LockError::InvalidKey { .. }), "{error}");
     assert!(held(&locks).await.is_empty());
@@ -133,8 +127,7 @@ async fn a_caller_waits_for_one_that_is_busy_and_has_those_before_it(locks: Lock
     for (at, busy) in KEYS.into_iter().enumerate() {
         let elsewhere = locks.lock(busy).await.unwrap();
         let waiting = tokio::spawn(locks.lock_all(KEYS).run(async {}));
-        let waits = async || waiters(&locks, busy).await == Some(1);
-        eventually(DEADLINE, "it waits", waits).await;
+        until_waiting(&locks, busy, 1).await;
         assert_eq!(held(&locks).await, KEYS[..=at], "{busy}");
         elsewhere.release().await.unwrap();
         within(DEADLINE, "it enters", waiting)
@@ -158,15 +151,6 @@ async fn a_wait_that_is_too_long_gives_everything_back(locks: Locks) {
         let freed = async || held(&locks).await == [busy];
         eventually(DEADLINE, "the others are free", freed).await;
     }
-}
-
-async fn a_nested_guard_outlives_the_others(locks: Locks) {
-    let kept = locks.lock_all(KEYS).run(async { locks.lock("b").await });
-    let kept = kept.await.unwrap().unwrap();
-    assert_eq!(held(&locks).await, ["b"]);
-    assert_eq!((kept.held().depth(), kept.held().is_lost()), (1, false));
-    kept.release().await.unwrap();
-    assert!(held(&locks).await.is_empty());
 }
 
 async fn a_spawned_task_keeps_all_of_them(locks: Locks) {
@@ -214,12 +198,5 @@ async fn one_key_is_as_good_as_several(locks: Locks) {
             .is_none()
     );
     guard.release().await.unwrap();
-    assert!(held(&locks).await.is_empty());
-}
-
-async fn an_acquisition_below_another_one_is_an_ordinary_one(locks: Locks) {
-    let inner = async { locks.lock_all(["b", "c"]).run(held(&locks)).await };
-    let seen = locks.lock_all(["a", "b"]).run(inner).await;
-    assert_eq!(seen.unwrap().unwrap(), KEYS);
     assert!(held(&locks).await.is_empty());
 }

@@ -1,0 +1,58 @@
+//! Callers that want a lock inside another one. Among processes they are replicas at one server in memory: how the search
+//! goes on there is in the unit tests of `hold::deadlock`, and what Redis answers to it in the contract of the stores.
+
+use std::time::Duration;
+
+use reentry::testing::Server;
+use reentry::{LockError, LockRequest, Locks};
+use tokio::sync::Barrier;
+
+pub(super) const SECOND: Duration = Duration::from_secs(1);
+
+/// Longer than a test.
+pub(super) const LONG: Duration = Duration::from_secs(600);
+
+/// Takes the outer lock, and once all of them hold theirs the inner one.
+pub(super) async fn nest(
+    outer: LockRequest,
+    inner: LockRequest,
+    all: &Barrier,
+) -> Result<(), LockError> {
+    let body = async {
+        all.wait().await;
+        inner.wait(LONG).run(async {}).await
+    };
+    outer.run_flat(body).await
+}
+
+/// Callers in one process, and callers in two.
+pub(super) fn one_and_two_processes() -> [[Locks; 2]; 2] {
+    let server = Server::new();
+    let alone = server.locks();
+    [[alone.clone(), alone], [server.locks(), server.locks()]]
+}
+
+/// The only one that had to give way.
+pub(super) fn victim(results: impl IntoIterator<Item = Result<(), LockError>>) -> LockError {
+    let mut errors: Vec<_> = results.into_iter().filter_map(Result::err).collect();
+    assert_eq!(errors.len(), 1, "{errors:?}");
+    errors.remove(0)
+}
+
+/// The keys of a cycle: what each holds and waits for.
+pub(super) fn keys(error: &LockError) -> Vec<(String, String)> {
+    let LockError::Deadlock { cycle, .. } = error else {
+        panic!("{error:?}");
+    };
+    let keys = cycle.iter();
+    keys.map(|blocked| (blocked.holds.clone(), blocked.waits_for.clone()))
+        .collect()
+}
+
+/// Each holds what the one before it waits for, and the first one waits for the key of the error.
+pub(super) fn is_ring(error: &LockError, members: usize) -> bool {
+    let keys = keys(error);
+    let next = keys.iter().cycle().skip(1);
+    let closes = keys.iter().zip(next).all(|(one, next)| one.1 == next.0);
+    closes && keys.len() == members && error.key() == Some(&*keys[0].1)
+}

@@ -1,0 +1,160 @@
+//! A server in memory that is away, beside `leases::outage`: what no real one does on command.
+
+use std::time::Duration;
+
+use reentry::testing::Server;
+use reentry::{LockError, Locks, LostReason};
+use tokio::time::{Instant, sleep};
+
+const SECOND: Duration = Duration::from_secs(1);
+const KEY: &str = "order:42";
+
+#[tokio::test(start_paused = true)]
+async fn a_service_starts_before_its_server() {
+    for (away, back, after) in [
+        (
+            Server::stop as fn(&_),
+            Server::start as fn(&_),
+            Duration::ZERO,
+        ),
+        // The connect timeout.
+        (Server::pause, Server::resume, 2 * SECOND),
+    ] {
+        let server = Server::new();
+        away(&server);
+        let start = Instant::now();
+        let error = server.builder().build().await.unwrap_err();
+        assert!(
+            matches!(error, LockError::Store { key: None, .. }),
+            "{error:?}"
+        );
+        assert_eq!(start.elapsed(), after);
+        let locks = server.builder().build_lazy().unwrap();
+        let waiting = tokio::spawn(locks.lock(KEY).acquire());
+        sleep(20 * SECOND).await;
+        back(&server);
+        let start = Instant::now();
+        drop(waiting.await.unwrap().unwrap());
+        assert_eq!(start.elapsed(), Duration::ZERO);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_stopped_does_not_go_on_by_itself() {
+    let server = Server::new();
+    let locks = server.locks();
+    server.pause();
+    server.stop();
+    server.resume();
+    assert!(locks.inspect(KEY).await.unwrap_err().is_unavailable());
+    server.start();
+    assert!(locks.lock(KEY).try_acquire().await.unwrap().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_are_executed_in_the_order_in_which_they_were_sent() {
+    let server = Server::new();
+    let replicas: Vec<_> = (0..5).map(|_| server.locks()).collect();
+    server.pause();
+    let asking = |locks: &Locks| tokio::spawn(locks.lock(KEY).acquire());
+    let asking: Vec<_> = replicas.iter().map(asking).collect();
+    sleep(SECOND / 2).await;
+    server.resume();
+    let mut last = None;
+    for waiting in asking {
+        let guard = waiting.await.unwrap().unwrap();
+        assert!(last < Some(guard.held().fencing_token()));
+        last = Some(guard.held().fencing_token());
+        guard.release().await.unwrap();
+    }
+}
+
+/// What is sent to a server that is cut off is not executed. What was sent before is, and its answer is lost.
+#[tokio::test(start_paused = true)]
+async fn what_is_cut_off_is_executed_if_it_was_sent_before() {
+    for sent_before in [false, true] {
+        let server = Server::new();
+        let (a, b) = (server.locks(), server.locks());
+        server.pause();
+        if !sent_before {
+            server.partition(&a);
+        }
+        let start = Instant::now();
+        let asking = tokio::spawn(a.lock(KEY).no_wait().acquire());
+        tokio::task::yield_now().await;
+        server.partition(&a);
+        server.resume();
+        let error = asking.await.unwrap().unwrap_err();
+        let LockError::Store { source, .. } = error else {
+            panic!("{error:?}");
+        };
+        assert!(source.is_outcome_unknown(), "it cannot know");
+        assert_eq!(start.elapsed(), SECOND, "the response timeout");
+        assert_eq!(b.inspect(KEY).await.unwrap().is_some(), sent_before);
+        server.heal(&a);
+        drop(b.lock(KEY).wait(2 * SECOND).await.expect("it was released"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_goes_during_a_partition_is_lost_as_soon_as_it_is_healed() {
+    for restarts in [false, true] {
+        let server = Server::new();
+        let (a, b) = (server.locks(), server.locks());
+        let guard = a.lock(KEY).await.unwrap();
+        server.partition(&a);
+        if restarts {
+            server.stop();
+            server.lose_data();
+            server.start();
+        } else {
+            assert!(b.force_release(KEY).await.unwrap());
+        }
+        sleep(SECOND).await;
+        assert!(!guard.held().is_lost(), "it cannot know");
+        server.heal(&a);
+        let start = Instant::now();
+        assert_eq!(guard.held().lost().await, LostReason::Gone);
+        assert_eq!(start.elapsed(), Duration::ZERO);
+    }
+}
+
+/// The lock moves to a waiter that cannot be told. It goes on after two heartbeats (P9).
+#[tokio::test(start_paused = true)]
+async fn a_message_to_a_replica_that_is_cut_off_is_lost_and_its_turn_passes() {
+    let server = Server::new();
+    let (a, b, c) = (server.locks(), server.locks(), server.locks());
+    let wait = |locks: &Locks| tokio::spawn(locks.lock(KEY).acquire());
+    let guard = b.lock(KEY).await.unwrap();
+    let cut_off = wait(&a);
+    sleep(SECOND / 10).await;
+    let behind = wait(&c);
+    sleep(SECOND / 10).await;
+    server.partition(&a);
+    guard.release().await.unwrap();
+    let start = Instant::now();
+    let guard = behind.await.unwrap().unwrap();
+    let waited = start.elapsed();
+    let expected = SECOND..=2 * SECOND + SECOND / 10;
+    assert!(expected.contains(&waited), "{waited:?}");
+    assert!(!cut_off.is_finished(), "it was told");
+    server.heal(&a);
+    sleep(SECOND / 10).await;
+    // It stands in the queue again.
+    let released = Instant::now();
+    guard.release().await.unwrap();
+    drop(cut_off.await.unwrap().unwrap());
+    assert_eq!(released.elapsed(), Duration::ZERO);
+}
+
+#[test]
+#[should_panic = "this `Locks` is not one of this server"]
+fn another_servers_locks_cannot_be_cut_off() {
+    Server::new().partition(&Server::new().locks());
+}
+
+#[test]
+#[should_panic = "this `Locks` is not one of this server"]
+fn locks_of_no_server_cannot_be_healed() {
+    Server::new().heal(&Locks::in_memory());
+}
