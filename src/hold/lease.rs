@@ -49,8 +49,8 @@ impl Lease {
         // An end too far to represent is none.
         let end = max_hold.and_then(|max_hold| times.confirmed.checked_add(max_hold));
         // A hold that the first lease covers ends with it, margin and all: it is never renewed.
-        let is_covered =
-            max_hold.is_some_and(|max_hold| deadline(times.confirmed, max_hold) <= times.deadline);
+        let covers = |max_hold| deadline(times.confirmed, max_hold) <= times.deadline;
+        let is_covered = max_hold.filter(|_| end.is_some()).is_some_and(covers);
         Self {
             times,
             disconnects,

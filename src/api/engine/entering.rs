@@ -1,0 +1,125 @@
+//! From a request to an entry.
+
+use std::{sync::Arc, time::Duration};
+
+use smallvec::SmallVec;
+use tokio::time::Instant;
+
+use super::{Engine, acquiring::Acquiring, present_runtime};
+use crate::{
+    api::keys::Keys,
+    base::{
+        acquisition::Acquisition,
+        error::LockError,
+        key::LockKey,
+        options::{Options, Reentrancy, Terms, config},
+        span::Span,
+    },
+    hold::{entry::Entry, hold::Holds, scope},
+};
+
+/// The keys of one acquisition: in most cases one.
+type LockKeys = SmallVec<[LockKey; 1]>;
+
+impl Engine {
+    /// Re-enters the locks that enclosing calls hold, and acquires the others: all of them, or none.
+    pub(crate) async fn enter(
+        self: Arc<Self>,
+        keys: Keys,
+        options: Options,
+    ) -> Result<Entry, LockError> {
+        let keys = self.keys(&keys.0)?;
+        let terms = options.resolve(self.defaults)?;
+        let runtime = present_runtime()?;
+        let mut entry = Entry::new(&self.renewals, terms.depth_sync);
+        let keys = self.reenter(&mut entry, keys, options.ttl, &terms)?;
+        if !entry.holds().is_empty() {
+            entry.reentered().await?;
+        }
+        if keys.is_empty() {
+            return Ok(entry);
+        }
+        let since = Instant::now();
+        let mut acquisition = Acquisition::begin(&keys, terms.mode, since);
+        let mut acquiring = Acquiring::new(&self, entry, terms, (runtime, since), keys.len());
+        let acquired = if acquisition.span().is_open() {
+            // Boxed, since a future that is moved into another future is copied.
+            Box::pin(acquisition.span().around(acquiring.acquire(&keys))).await
+        } else {
+            acquiring.acquire(&keys).await
+        };
+        let entry = acquiring.entry;
+        if let Err(error) = acquisition.noted(acquired) {
+            if matches!(error, LockError::Unconfirmed { .. }) {
+                // The result of the release does not matter: the release is repeated in the background.
+                let _ = Box::pin(entry.exit()).await;
+            }
+            return Err(error);
+        }
+        acquisition.succeed();
+        if let Some(first) = entry.begun().first() {
+            let span = Span::hold(&keys, terms.mode, first.id(), first.token());
+            entry
+                .begun()
+                .iter()
+                .for_each(|hold| hold.set_span(span.clone()));
+        }
+        Ok(entry)
+    }
+
+    /// The keys of these names, each once, in the order in which they are acquired.
+    #[inline]
+    fn keys(&self, names: &[String]) -> Result<LockKeys, LockError> {
+        let mut keys = LockKeys::new();
+        for name in names {
+            keys.push(self.key(name)?);
+        }
+        if keys.is_empty() {
+            return Err(config("there is no key to lock".to_owned()));
+        }
+        if keys.len() > 1 {
+            keys.sort_by(|one, other| one.order().cmp(&other.order()));
+            keys.dedup();
+        }
+        Ok(keys)
+    }
+
+    /// Re-enters the locks that enclosing calls hold. Returns the keys that are left.
+    #[inline]
+    fn reenter(
+        &self,
+        entry: &mut Entry,
+        keys: LockKeys,
+        ttl: Option<Duration>,
+        terms: &Terms,
+    ) -> Result<LockKeys, LockError> {
+        // Permits are not re-entered: each request takes one more.
+        if terms.permits.is_some() {
+            return Ok(keys);
+        }
+        let mut held = Holds::new();
+        for key in &keys {
+            if let Some(hold) = scope::enclosing(&self.id, key) {
+                held.push(hold);
+            }
+        }
+        if held.is_empty() {
+            return Ok(keys);
+        }
+        // Checked first: otherwise the locks entered by then would have to be left.
+        for hold in &held {
+            let key = || hold.key().name().to_owned();
+            if terms.reentrancy == Reentrancy::Forbid {
+                return Err(LockError::AlreadyHeld { key: key() });
+            } else if hold.is_upgrade(terms.mode) {
+                return Err(LockError::Upgrade { key: key() });
+            }
+        }
+        for hold in held {
+            // Only a TTL that the request sets lengthens the lease; the default TTL does not.
+            entry.reenter(hold, terms.mode, ttl)?;
+        }
+        let is_entered = |key: &LockKey| entry.holds().iter().any(|hold| hold.key() == key);
+        Ok(keys.into_iter().filter(|key| !is_entered(key)).collect())
+    }
+}
