@@ -71,17 +71,11 @@ mod queue {
     mod commands;
     mod commands_contended;
     mod dead;
-    mod driver_runtimes;
     mod empty;
-    mod flapping;
     mod inbox;
-    mod leaving;
-    mod left_alone;
     mod messages;
     mod moves;
-    mod order;
     mod outage;
-    mod refused;
     mod runtimes;
     mod spawned;
     mod timeouts;

@@ -27,28 +27,6 @@ async fn poll_until_locked(connection: &mut MultiplexedConnection, holder: &str)
     }
 }
 
-/// It sends no message when it leaves: the head of our queue asks.
-#[tokio::test]
-async fn our_queue_moves_on_when_a_classic_program_leaves() {
-    let server = RedisServer::start().await;
-    let heartbeat = Duration::from_millis(500);
-    let [one, other] = processes(&patient(&server).heartbeat(heartbeat)).await;
-    let mut classic = server.connection().await;
-    assert_eq!(classic_lock(&mut classic, KEY, CLASSIC, TTL_MS).await, None);
-    let mut turns = Turns::default();
-    turns.come(&one, "first").await;
-    until_queued(&server, 1).await;
-    turns.come(&other, "second").await;
-    until_queued(&server, 2).await;
-    // Our waiting neither shortens its lease nor is a part of its lock.
-    let left = classic_lock(&mut classic, KEY, "another:1", TTL_MS).await;
-    assert!(left.is_some_and(|ms| ms > 0), "{left:?}");
-    assert!(turns.so_far().is_empty());
-    let unlocked = classic_unlock(&mut classic, KEY, CLASSIC, TTL_MS).await;
-    assert_eq!(unlocked, Unlocked::Freed);
-    assert_eq!(turns.all().await.len(), 2);
-}
-
 /// The lock is never free between two of ours, whichever way it goes from one to the next.
 #[tokio::test]
 async fn a_classic_program_gets_in_when_our_queue_has_run_empty() {

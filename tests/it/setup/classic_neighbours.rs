@@ -1,13 +1,12 @@
 //! P12: programs with the well-known lock and unlock scripts and this crate exclude each other on
 //! the same key, both ways round.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::support::classic::{Unlocked, classic_lock, classic_unlock};
-use crate::support::{DEADLINE, RedisServer, Section, connect, eventually, within};
+use crate::support::{DEADLINE, RedisServer, connect, within};
 use redis::AsyncCommands;
-use reentry::{HoldId, LockError, Locks};
+use reentry::{HoldId, Locks};
 
 const KEY: &str = "order:42";
 const CLASSIC: &str = "9b2d7c3e-8a5f-4d1c-9e60-2f4b8a7c6d5e:1";
@@ -114,67 +113,4 @@ async fn a_classic_holder_shows_without_a_token_even_after_one_of_ours() {
     assert!(locks.force_release(KEY).await.unwrap());
     let unlocked = classic_unlock(&mut other, KEY, CLASSIC, TTL_MS).await;
     assert_eq!(unlocked, Unlocked::NotHeld);
-}
-
-#[tokio::test]
-async fn a_classic_lock_without_an_expiry_is_waited_for() {
-    let (server, locks) = ground().await;
-    let mut other = server.connection().await;
-    let _: u64 = other.hincr(KEY, CLASSIC, 1).await.unwrap();
-    assert_eq!(locks.inspect(KEY).await.unwrap().unwrap().remaining, None);
-    let short = locks.lock(KEY).wait(Duration::from_millis(100)).acquire();
-    assert!(matches!(
-        short.await,
-        Err(LockError::Timeout { source: None, .. })
-    ));
-    let waiting = tokio::spawn(locks.with_lock(KEY, async { 1 }));
-    let in_line = async || {
-        let info = locks.inspect(KEY).await.unwrap();
-        info.is_some_and(|info| info.waiters == 1)
-    };
-    eventually(DEADLINE, "it waits", in_line).await;
-    let left: i64 = other.pttl(KEY).await.unwrap();
-    assert_eq!(left, -1, "we give no expiry to a lock that is not ours");
-    let unlocked = classic_unlock(&mut other, KEY, CLASSIC, TTL_MS).await;
-    assert_eq!(unlocked, Unlocked::Freed);
-    let entered = within(DEADLINE, "we enter", waiting).await;
-    assert_eq!(entered.unwrap().unwrap(), 1);
-}
-
-#[tokio::test]
-async fn both_kinds_take_turns_without_an_overlap() {
-    const TURNS: u32 = 20;
-    let (server, locks) = ground().await;
-    let section = Arc::new(Section::default());
-    let mut tasks = tokio::task::JoinSet::new();
-    for number in 1..=3 {
-        let (ours, inside) = (locks.clone(), Arc::clone(&section));
-        tasks.spawn(async move {
-            for _ in 0..TURNS {
-                let nested = ours.with_lock(KEY, inside.visit());
-                let outer = ours.with_lock(KEY, async { nested.await.unwrap() });
-                outer.await.unwrap();
-            }
-        });
-        let (mut other, inside) = (server.connection().await, Arc::clone(&section));
-        tasks.spawn(async move {
-            let holder = format!("9b2d7c3e-8a5f-4d1c-9e60-2f4b8a7c6d5e:{number}");
-            for _ in 0..TURNS {
-                // It polls, as such programs do.
-                while classic_lock(&mut other, KEY, &holder, TTL_MS)
-                    .await
-                    .is_some()
-                {
-                    tokio::time::sleep(Duration::from_millis(1)).await;
-                }
-                inside.visit().await;
-                let unlocked = classic_unlock(&mut other, KEY, &holder, TTL_MS).await;
-                assert_eq!(unlocked, Unlocked::Freed);
-            }
-        });
-    }
-    while let Some(ended) = within(DEADLINE, "all have their turns", tasks.join_next()).await {
-        ended.unwrap();
-    }
-    assert_eq!(section.visits(), 6 * TURNS);
 }
