@@ -10,7 +10,6 @@ use tokio::sync::Semaphore;
 on_both_stores!(
     a_nested_call_reenters_what_an_enclosing_call_holds,
     a_key_is_reentered_through_other_keys_in_between,
-    a_key_that_was_released_is_acquired_anew,
     nested_keys_share_the_owner_and_have_holds_of_their_own,
     each_outermost_acquisition_is_a_call_graph_of_its_own,
     what_is_held_shows_inside_and_nowhere_else,
@@ -44,17 +43,6 @@ async fn a_key_is_reentered_through_other_keys_in_between(locks: Locks) {
     let middle = async { locks.with_lock("a", innermost).await.unwrap() };
     let outer = async { locks.with_lock("b", middle).await.unwrap() };
     locks.with_lock("a", outer).await.unwrap();
-}
-
-async fn a_key_that_was_released_is_acquired_anew(locks: Locks) {
-    let hold = async || {
-        let id = async { held("inner").unwrap().hold_id() };
-        locks.with_lock("inner", id).await.unwrap()
-    };
-    let body = async { (hold().await, hold().await, current_owner().unwrap()) };
-    let (first, second, owner) = locks.with_lock("outer", body).await.unwrap();
-    assert_ne!(first, second);
-    assert_eq!((first.owner(), second.owner()), (owner, owner));
 }
 
 async fn nested_keys_share_the_owner_and_have_holds_of_their_own(locks: Locks) {

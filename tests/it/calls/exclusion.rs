@@ -6,54 +6,15 @@ use std::time::Duration;
 use crate::support::{
     DEADLINE, RedisServer, Section, connect, depths, eventually, on_both_stores, patient, within,
 };
-use reentry::{Locks, Wake};
+use reentry::Locks;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
 on_both_stores!(
-    tasks_exclude_each_other,
-    many_contenders_lose_no_update_of_an_unguarded_counter,
     guards_and_bodies_exclude_each_other,
     nested_entries_let_no_other_caller_in_between,
     different_keys_do_not_wait_for_each_other,
 );
-
-async fn tasks_exclude_each_other(locks: Locks) {
-    let section = Arc::new(Section::default());
-    let mut tasks = JoinSet::new();
-    for _ in 0..20 {
-        let (locks, section) = (locks.clone(), Arc::clone(&section));
-        tasks.spawn(async move { locks.with_lock("key", section.visit()).await });
-    }
-    while let Some(done) = tasks.join_next().await {
-        done.unwrap().unwrap();
-    }
-    assert_eq!(section.visits(), 20);
-    assert!(locks.inspect("key").await.unwrap().is_none());
-}
-
-/// Read, wait, write: every overlap would lose an update.
-async fn many_contenders_lose_no_update_of_an_unguarded_counter(locks: Locks) {
-    let counter = Arc::new(std::sync::Mutex::new(0));
-    let mut tasks = JoinSet::new();
-    for _ in 0..10 {
-        let (locks, counter) = (locks.clone(), Arc::clone(&counter));
-        tasks.spawn(async move {
-            for _ in 0..10 {
-                let update = async {
-                    let seen = *counter.lock().unwrap();
-                    tokio::task::yield_now().await;
-                    *counter.lock().unwrap() = seen + 1;
-                };
-                locks.with_lock("key", update).await.unwrap();
-            }
-        });
-    }
-    while let Some(done) = tasks.join_next().await {
-        done.unwrap();
-    }
-    assert_eq!(*counter.lock().unwrap(), 100);
-}
 
 async fn guards_and_bodies_exclude_each_other(locks: Locks) {
     let section = Arc::new(Section::default());
@@ -110,34 +71,6 @@ async fn different_keys_do_not_wait_for_each_other(locks: Locks) {
     let _tagged = locks.lock("{one}").no_wait().await.unwrap();
     let _tagged_too = locks.lock("{one}:x").no_wait().await.unwrap();
     assert_eq!(depths(&locks, "one").await, [1]);
-}
-
-/// Each process of a real deployment has a `Locks` of its own; two in one process are the same.
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn separately_built_locks_on_one_server_exclude_each_other() {
-    let server = RedisServer::start().await;
-    let section = Arc::new(Section::default());
-    let mut tasks = JoinSet::new();
-    for _ in 0..3 {
-        let poll = Wake::Poll {
-            interval: Duration::from_millis(1),
-            attempts: None,
-        };
-        let build = patient(&server).wake(poll).build();
-        let locks = build.await.unwrap();
-        for _ in 0..4 {
-            let (locks, section) = (locks.clone(), Arc::clone(&section));
-            tasks.spawn(async move {
-                for _ in 0..5 {
-                    locks.with_lock("key", section.visit()).await.unwrap();
-                }
-            });
-        }
-    }
-    let all = async { while tasks.join_next().await.transpose().unwrap().is_some() {} };
-    within(3 * DEADLINE, "every contender's turn", all).await;
-    assert_eq!(section.visits(), 60);
-    assert_eq!(server.ask("EXISTS key").await, "0");
 }
 
 /// The other waits for as long as the lock is held, and not for as long as its first lease.

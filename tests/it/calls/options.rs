@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::support::{DEADLINE, RedisServer, connect, on_both_stores};
+use crate::support::{RedisServer, connect, on_both_stores};
 use reentry::{LockError, LockRequest, Locks, LocksBuilder, Wake, held};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -159,103 +159,4 @@ async fn a_pool_and_the_memory_exclude_each_other() {
     let builder = Locks::builder().pool(pool.unwrap()).url("memory:");
     let error = builder.build().await.unwrap_err();
     assert!(matches!(error, LockError::Config { .. }), "{error:?}");
-}
-
-#[tokio::test]
-async fn a_prefix_after_which_every_key_is_bad_is_refused() {
-    let pool = || {
-        let config = deadpool_redis::Config::from_url("redis://127.0.0.1:1");
-        config.create_pool(Some(deadpool_redis::Runtime::Tokio1))
-    };
-    for prefix in [
-        "reentry:",
-        "reentry:app:",
-        "{}",
-        "app:{}",
-        "}{}",
-        "{}{tag}:",
-    ] {
-        // Nothing listens there: the prefix is refused before that is noticed.
-        let over_a_pool = Locks::builder().pool(pool().unwrap());
-        for builder in [
-            Locks::builder().url("memory:"),
-            over_a_pool.connect_timeout(DEADLINE),
-        ] {
-            let error = builder.prefix(prefix).build().await.unwrap_err();
-            assert!(
-                matches!(error, LockError::Config { .. }),
-                "{prefix}: {error:?}"
-            );
-            assert!(error.to_string().contains(prefix), "{error}");
-        }
-    }
-    // After each of these some name is good.
-    for (prefix, name) in [
-        ("}", "{tag}"),
-        ("{", "tag}"),
-        ("{tag}{}", "a}b"),
-        ("reentry", "key"),
-    ] {
-        let builder = Locks::builder().url("memory:").prefix(prefix);
-        let locks = builder.build().await.unwrap();
-        locks.with_lock(name, async {}).await.unwrap();
-    }
-}
-
-/// The prefix counts: it can make a bad name good, and a good name bad.
-#[tokio::test]
-async fn a_key_is_judged_together_with_its_prefix() {
-    let build = async |prefix: &str| {
-        let builder = Locks::builder().url("memory:").prefix(prefix);
-        builder.build().await.unwrap()
-    };
-    build("app:")
-        .await
-        .with_lock("reentry:x", async {})
-        .await
-        .unwrap();
-    build("{tag}")
-        .await
-        .with_lock("a}b", async {})
-        .await
-        .unwrap();
-    for (prefix, name) in [("app:", ""), ("reent", "ry:x"), ("}", "key")] {
-        let refused = build(prefix).await.with_lock(name, async {}).await;
-        let error = refused.unwrap_err();
-        assert!(
-            matches!(error, LockError::InvalidKey { .. }),
-            "{prefix}{name}"
-        );
-        assert_eq!(error.key(), Some(name));
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_request_overrides_the_builder_and_the_builder_the_defaults() {
-    let builder = Locks::builder()
-        .url("memory:")
-        .ttl(9 * SECOND)
-        .wait(5 * SECOND);
-    let locks = builder.build().await.unwrap();
-    let ttl = async || {
-        let info = locks.inspect("key").await.unwrap().unwrap();
-        info.remaining.unwrap()
-    };
-    let by_default = async { assert_eq!(ttl().await, 9 * SECOND) };
-    locks.with_lock("key", by_default).await.unwrap();
-    let by_itself = async { assert_eq!(ttl().await, 3 * SECOND) };
-    locks
-        .lock("key")
-        .ttl(3 * SECOND)
-        .run(by_itself)
-        .await
-        .unwrap();
-
-    let _guard = locks.lock("key").await.unwrap();
-    let waited = async |request: LockRequest| match request.await {
-        Err(LockError::Timeout { waited, .. }) => waited.as_secs(),
-        other => panic!("{other:?}"),
-    };
-    assert_eq!(waited(locks.lock("key")).await, 5);
-    assert_eq!(waited(locks.lock("key").wait(2 * SECOND)).await, 2);
 }
