@@ -149,7 +149,6 @@ mod setup {
     mod links;
     mod reliability;
     mod secrets;
-    mod support_proxy_works;
     mod support_works;
     #[cfg(feature = "tls")]
     mod tls;
