@@ -160,3 +160,33 @@ async fn a_pool_and_the_memory_exclude_each_other() {
     let error = builder.build().await.unwrap_err();
     assert!(matches!(error, LockError::Config { .. }), "{error:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_builder_s_ttl_and_wait_hold_unless_a_request_has_its_own() {
+    let builder = Locks::builder()
+        .url("memory:")
+        .ttl(9 * SECOND)
+        .wait(5 * SECOND);
+    let locks = builder.build().await.unwrap();
+    let ttl = async || {
+        let info = locks.inspect("key").await.unwrap().unwrap();
+        info.remaining.unwrap()
+    };
+    let by_default = async { assert_eq!(ttl().await, 9 * SECOND) };
+    locks.with_lock("key", by_default).await.unwrap();
+    let by_itself = async { assert_eq!(ttl().await, 3 * SECOND) };
+    locks
+        .lock("key")
+        .ttl(3 * SECOND)
+        .run(by_itself)
+        .await
+        .unwrap();
+
+    let _guard = locks.lock("key").await.unwrap();
+    let waited = async |request: LockRequest| match request.await {
+        Err(LockError::Timeout { waited, .. }) => waited.as_secs(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(waited(locks.lock("key")).await, 5);
+    assert_eq!(waited(locks.lock("key").wait(2 * SECOND)).await, 2);
+}

@@ -1,8 +1,7 @@
 //! P7: dropping a future of this crate after any poll leaves no lock, no watchdog, no place in a queue
 //! and no waiter asleep. The same in memory, with faults: `sweep` of the simulation.
 
-use crate::support::sweep::{Ground, KEY, poll_times};
-use crate::support::trio::released_at;
+use crate::support::sweep::{Ground, KEY, poll_times, released_at};
 use crate::support::{DEADLINE, eventually, within};
 use reentry::{FutureExt, LockError, LockGuard, Locks, Wake};
 use tokio::task::yield_now;

@@ -2,8 +2,7 @@
 //! has sent is lost, cut off or executed twice.
 
 use crate::support::rig::FAULTS;
-use crate::support::sweep::{Ground, KEY};
-use crate::support::trio::released_at;
+use crate::support::sweep::{Ground, KEY, released_at};
 use tokio::task::yield_now;
 
 #[tokio::test]

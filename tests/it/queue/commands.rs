@@ -2,15 +2,11 @@
 //! and as many requests as there are turns, however many wait.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::support::stats::Calls;
-use crate::support::{
-    DEADLINE, RedisServer, Section, connect, eventually, patient, waiters, within,
-};
-use reentry::{Locks, Wake};
-use tokio::task::JoinSet;
+use crate::support::{DEADLINE, RedisServer, connect, within};
+use reentry::Locks;
 
 /// What the scripts of one uncontended lock call, and what calls them.
 fn one_lock() -> Calls {
@@ -146,37 +142,4 @@ async fn a_forgotten_script_costs_one_more_command() {
     let calls = server.calls_since(&before).await;
     let sent = [("eval".to_owned(), 2), ("evalsha".to_owned(), 2)];
     assert_eq!(top_level(&calls), sent.into());
-}
-
-async fn polling(server: &RedisServer, attempts: Option<u32>, interval: Duration) -> Locks {
-    let wake = Wake::Poll { interval, attempts };
-    let locks = patient(server).wake(wake).build();
-    let locks = locks.await.unwrap();
-    warmed_up(&locks).await;
-    locks
-}
-
-/// The first waiter asks once, and once more at each turn; those behind it do not ask at all.
-#[tokio::test]
-async fn only_the_first_waiter_talks_to_the_store() {
-    let server = RedisServer::start().await;
-    // No request is sent only because time passes.
-    let locks = polling(&server, None, Duration::from_secs(3_600)).await;
-    let guard = locks.lock("key").await.unwrap();
-    let (section, mut tasks) = (Arc::new(Section::default()), JoinSet::new());
-    for _ in 0..100 {
-        let (locks, section) = (locks.clone(), Arc::clone(&section));
-        tasks.spawn(async move { locks.with_lock("key", section.visit()).await.unwrap() });
-    }
-    let all_wait = async || waiters(&locks, "key").await == Some(100);
-    eventually(DEADLINE, "a hundred waiters", all_wait).await;
-    let before = server.commandstats().await;
-    guard.release().await.unwrap();
-    while let Some(done) = tasks.join_next().await {
-        done.unwrap();
-    }
-    assert_eq!(section.visits(), 100);
-    let calls = server.calls_since(&before).await;
-    // A release for the guard, and an acquire and a release for each turn.
-    assert_eq!(top_level(&calls), evalsha(201));
 }

@@ -93,6 +93,7 @@ async fn a_prefix_shows_in_redis_and_not_in_the_api() {
         let other = build("other:").await;
         other.lock("key").no_wait().run(async {}).await.unwrap();
         assert!(locks.force_release("key").await.unwrap());
+        assert!(!locks.force_release("key").await.unwrap(), "it is free");
         std::future::pending::<()>().await;
     };
     let request = locks.lock("key").ttl(Duration::from_secs(3));
