@@ -141,7 +141,6 @@ mod testing {
 
 mod setup {
     mod acl;
-    mod classic_neighbours;
     mod figures;
     mod inspection;
     mod layers;
