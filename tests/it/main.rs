@@ -69,17 +69,11 @@ mod queue {
     mod commands;
     mod commands_contended;
     mod dead;
-    mod driver_runtimes;
     mod empty;
-    mod flapping;
     mod inbox;
-    mod leaving;
-    mod left_alone;
     mod messages;
     mod moves;
-    mod order;
     mod outage;
-    mod refused;
     mod runtimes;
     mod spawned;
     mod timeouts;
@@ -134,7 +128,6 @@ mod testing {
 
 mod setup {
     mod acl;
-    mod classic_neighbours;
     mod figures;
     mod inspection;
     mod layers;
@@ -142,7 +135,6 @@ mod setup {
     mod links;
     mod reliability;
     mod secrets;
-    mod support_proxy_works;
     mod support_works;
     #[cfg(feature = "tls")]
     mod tls;

@@ -193,35 +193,22 @@ const TROUBLES: [Trouble; 8] = [
 
 impl Trouble {
     fn fate(self) -> Fate {
-        let good = Fate {
-            there: Duration::from_millis(1),
-            back: Duration::from_millis(1),
+        let travel = Duration::from_millis(1);
+        let mut fate = Fate {
+            there: travel,
+            back: travel,
             ..Fate::good()
         };
         match self {
-            Self::Nothing | Self::Cut => good,
-            Self::AnswersLate => Fate { back: LATE, ..good },
-            Self::AnswersLost => Fate {
-                answered: false,
-                ..good
-            },
-            Self::RequestsLate => Fate {
-                there: LATE,
-                ..good
-            },
-            Self::RequestsLost => Fate {
-                arrives: false,
-                ..good
-            },
-            Self::Twice => Fate {
-                again: Some(LATE),
-                ..good
-            },
-            Self::CutAndLost => Fate {
-                survives_a_cut: false,
-                ..good
-            },
+            Self::Nothing | Self::Cut => {}
+            Self::AnswersLate => fate.back = LATE,
+            Self::AnswersLost => fate.answered = false,
+            Self::RequestsLate => fate.there = LATE,
+            Self::RequestsLost => fate.arrives = false,
+            Self::Twice => fate.again = Some(LATE),
+            Self::CutAndLost => fate.survives_a_cut = false,
         }
+        fate
     }
 
     /// Whether no answer comes in time.
@@ -257,21 +244,24 @@ enum Company {
     None,
     /// Another process holds it when the future begins, and releases soon.
     HolderElsewhere,
-    /// This process holds it when the future begins, and releases soon.
-    HolderHere,
     /// Two more wait behind the future, one in this process and one elsewhere.
     Behind,
+    /// As `HolderElsewhere` and `Behind` together.
+    BetweenElsewhere,
+    /// This process holds it and releases soon, and two wait behind the future.
+    BetweenHere,
     /// A reader of this process and one elsewhere are inside when the future begins, and leave soon; and two more
     /// come behind it.
     Readers,
 }
 
-const COMPANIES: [Company; 5] = [
+const COMPANIES: [Company; 6] = [
     Company::Readers,
     Company::None,
     Company::HolderElsewhere,
-    Company::HolderHere,
     Company::Behind,
+    Company::BetweenElsewhere,
+    Company::BetweenHere,
 ];
 
 /// One future that is dropped after so many polls. Returns whether it had completed by then.
@@ -295,8 +285,8 @@ async fn drop_after(
     let ((link, here), (_, elsewhere)) = (process(), process());
     let holders = match company {
         Company::None | Company::Behind => vec![],
-        Company::HolderElsewhere => vec![elsewhere.lock(KEY)],
-        Company::HolderHere => vec![here.lock(KEY)],
+        Company::HolderElsewhere | Company::BetweenElsewhere => vec![elsewhere.lock(KEY)],
+        Company::BetweenHere => vec![here.lock(KEY)],
         Company::Readers => [&elsewhere, &here]
             .map(|locks| locks.lock(KEY).shared())
             .into(),
@@ -311,7 +301,9 @@ async fn drop_after(
     link.set_fate((onset == Onset::Start).then(|| trouble.fate()));
     // They run when the future has been polled once, and so come behind it.
     let behind: Vec<_> = match company {
-        Company::Behind => vec![here.lock(KEY), elsewhere.lock(KEY)],
+        Company::Behind | Company::BetweenElsewhere | Company::BetweenHere => {
+            vec![here.lock(KEY), elsewhere.lock(KEY)]
+        }
         Company::Readers => [&here, &elsewhere]
             .map(|locks| locks.lock(KEY).shared())
             .into(),

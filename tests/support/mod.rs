@@ -28,7 +28,6 @@
 //! | `rig` | [`Rig`]: a server, a proxy before it, and locks that go through the proxy |
 //! | `sweep` | dropping a future after its n-th poll, for every n |
 //! | `turns` | several processes at one lock, and the [`Turns`] of their waiters |
-//! | `trio` | [`Trio`]: three processes at one lock, one of which has a waiter that leaves |
 //! | `process`, `ports`, `admin`, `config`, `program` | the parts of the others |
 
 #![allow(
@@ -69,7 +68,6 @@ pub mod stores;
 pub mod subscriber;
 pub mod sweep;
 pub mod tls;
-pub mod trio;
 pub mod turns;
 pub mod wait;
 
@@ -85,6 +83,5 @@ pub use stores::{
     Section, connect, depths, patient, patient_at, patient_over_pool, until_waiting, waiters,
 };
 pub use tls::TlsRedisServer;
-pub use trio::Trio;
 pub use turns::{Stay, Turns, processes, queued, unhurried, until_queued};
 pub use wait::{DEADLINE, eventually, within};

@@ -218,12 +218,6 @@ impl Proxy {
         self.state.borrow().hits
     }
 
-    /// Waits until at least `count` connections have been accepted since the start.
-    pub async fn wait_for_connections(&self, count: u64) {
-        let what = format!("{count} connections through the proxy");
-        self.until(&what, |state| state.accepted >= count).await;
-    }
-
     /// Waits until exactly `count` clients are connected.
     pub async fn wait_for_open(&self, count: usize) {
         let what = format!("{count} open connections through the proxy");

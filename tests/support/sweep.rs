@@ -303,6 +303,29 @@ pub async fn poll_at_most<F: Future>(
     .await
 }
 
+/// The waiter. Its poll number `moment` starts the holder's release.
+pub async fn released_at<T>(
+    moment: usize,
+    holder: LockGuard,
+    waiter: impl Future<Output = T>,
+) -> T {
+    let mut holder = Some(holder);
+    let mut polls = 0;
+    let mut waiter = Box::pin(waiter);
+    poll_fn(|cx| {
+        polls += 1;
+        let polled = waiter.as_mut().poll(cx);
+        if polls == moment {
+            drop(holder.take().map(|guard| tokio::spawn(guard.release())));
+        } else if polls < moment {
+            // Nothing wakes the waiter before.
+            cx.waker().wake_by_ref();
+        }
+        polled
+    })
+    .await
+}
+
 /// The one task for the renewals of a `Locks`. Once a second it looks whether it has something to do. Another
 /// test covers its end.
 pub const RENEWALS: usize = 1;

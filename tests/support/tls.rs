@@ -98,11 +98,6 @@ impl TlsRedisServer {
     pub fn ca_file(&self) -> &Path {
         &self.ca_file
     }
-
-    /// The authority's certificate in PEM, for `redis::Client::build_with_tls`.
-    pub fn ca_pem(&self) -> Vec<u8> {
-        fs::read(&self.ca_file).expect("the authority's certificate")
-    }
 }
 
 impl Drop for TlsRedisServer {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use reentry::{LockError, LocksBuilder, Replicas};
+use reentry::{LockError, LockRequest, Locks, LocksBuilder, Replicas};
 use tokio::{io::AsyncWriteExt, net::TcpStream};
 
 use crate::support::{DEADLINE, RedisServer, SentinelSet, connect, eventually, patient_at, within};
@@ -16,11 +16,26 @@ fn builder(set: &SentinelSet) -> LocksBuilder {
     patient_at(url).wait(LONG)
 }
 
+/// Enough replicas have this lock.
+async fn is_had(request: LockRequest) {
+    request.run(async {}).await.expect("replicas have it");
+}
+
+async fn primary(set: &SentinelSet) -> Locks {
+    builder(set).build().await.expect("a primary")
+}
+
 fn is_unconfirmed<T>(result: Result<T, LockError>) -> bool {
     let error = result.err();
     error.is_some_and(|error| {
         matches!(error, LockError::Unconfirmed { .. }) && error.is_unavailable()
     })
+}
+
+/// Waits until the primary says this of its replicas.
+async fn until_replication(set: &SentinelSet, said: &str) {
+    let says = async || set.nodes[0].ask("INFO replication").await.contains(said);
+    eventually(DEADLINE, said, says).await;
 }
 
 /// Waits until nothing is left of the locks.
@@ -32,19 +47,13 @@ async fn until_free(server: &RedisServer) {
 #[tokio::test]
 async fn a_lock_that_replicas_do_not_have_is_given_back() {
     let set = SentinelSet::start().await;
-    let locks = builder(&set).build().await.expect("a primary");
+    let locks = primary(&set).await;
     let with = |replicas, within| locks.lock("order:42").confirm(replicas, within);
-    with(Replicas::all(), LONG)
-        .run(async {})
-        .await
-        .expect("both have it");
+    is_had(with(Replicas::all(), LONG)).await;
     set.nodes[2].pause();
     assert!(is_unconfirmed(with(Replicas::all(), SHORT).acquire().await));
     until_free(&set.nodes[0]).await;
-    with(Replicas::at_least(1), LONG)
-        .run(async {})
-        .await
-        .expect("one has it");
+    is_had(with(Replicas::at_least(1), LONG)).await;
     set.nodes[1].pause();
     assert!(is_unconfirmed(
         with(Replicas::at_least(1), SHORT).no_wait().acquire().await
@@ -55,17 +64,10 @@ async fn a_lock_that_replicas_do_not_have_is_given_back() {
         .confirm(Replicas::all(), SHORT);
     assert!(is_unconfirmed(both.acquire().await));
     until_free(&set.nodes[0]).await;
-    locks
-        .lock("order:42")
-        .run(async {})
-        .await
-        .expect("none is waited for");
+    is_had(locks.lock("order:42")).await;
     set.nodes[1].resume();
     set.nodes[2].resume();
-    with(Replicas::all(), LONG)
-        .run(async {})
-        .await
-        .expect("both have it");
+    is_had(with(Replicas::all(), LONG)).await;
     let both = locks
         .lock_all(["order:1", "order:2"])
         .confirm(Replicas::all(), LONG);
@@ -123,51 +125,40 @@ async fn a_renewal_that_replicas_do_not_have_is_not_believed() {
 async fn a_replica_that_is_being_promoted_is_missed() {
     let set = SentinelSet::start().await;
     set.nodes[2].ask("REPLICAOF NO ONE").await;
-    let has_one = async || {
-        let replication = set.nodes[0].ask("INFO replication").await;
-        replication.contains("connected_slaves:1")
-    };
-    eventually(DEADLINE, "it has left its primary", has_one).await;
-    let locks = builder(&set).build().await.expect("a primary");
+    until_replication(&set, "connected_slaves:1").await;
+    let locks = primary(&set).await;
     let confirmed = locks.lock("order:42").confirm(Replicas::all(), SHORT);
     assert!(is_unconfirmed(confirmed.acquire().await));
     until_free(&set.nodes[0]).await;
     let one = locks.lock("order:42").confirm(Replicas::at_least(1), LONG);
-    one.run(async {}).await.expect("the other one has it");
+    is_had(one).await;
 }
 
 /// As `redis-cli --rdb` and `--replica` do: they ask for the data, and have no address of their own.
 #[tokio::test]
 async fn a_backup_ends_no_confirmed_lock() {
     let set = SentinelSet::start().await;
-    let locks = builder(&set).build().await.expect("a primary");
+    let locks = primary(&set).await;
     let with = || locks.lock("order:42").confirm(Replicas::all(), LONG);
-    with().run(async {}).await.expect("both have it");
+    is_had(with()).await;
     let backup = TcpStream::connect(set.nodes[0].address()).await;
     let mut backup = backup.expect("the server runs");
     backup.write_all(b"SYNC\r\n").await.expect("it is open");
-    let is_copied = async || {
-        let replication = set.nodes[0].ask("INFO replication").await;
-        replication.contains("port=0,state=online")
-    };
-    eventually(DEADLINE, "it has a copy", is_copied).await;
-    with().run(async {}).await.expect("both have it");
-    let later = builder(&set).build().await.expect("a primary");
+    until_replication(&set, "port=0,state=online").await;
+    is_had(with()).await;
+    let later = primary(&set).await;
     let confirmed = later.lock("order:42").confirm(Replicas::all(), LONG);
-    confirmed.run(async {}).await.expect("both have it");
+    is_had(confirmed).await;
     drop(backup);
-    with().run(async {}).await.expect("both have it");
+    is_had(with()).await;
 }
 
 #[tokio::test]
 async fn one_replica_is_not_waited_for_behind_all() {
     let set = SentinelSet::start().await;
-    let locks = builder(&set).build().await.expect("a primary");
+    let locks = primary(&set).await;
     let with = |key, replicas| locks.lock(key).confirm(replicas, LONG);
-    with("order:1", Replicas::all())
-        .run(async {})
-        .await
-        .expect("both have it");
+    is_had(with("order:1", Replicas::all())).await;
     set.nodes[2].pause();
     let all = with("order:1", Replicas::all());
     let all = tokio::spawn(async move { all.acquire().await });
@@ -177,10 +168,7 @@ async fn one_replica_is_not_waited_for_behind_all() {
     };
     eventually(DEADLINE, "both are waited for", waits).await;
     for _ in 0..10 {
-        with("order:2", Replicas::at_least(1))
-            .run(async {})
-            .await
-            .expect("one has it");
+        is_had(with("order:2", Replicas::at_least(1))).await;
     }
     assert!(!all.is_finished());
     set.nodes[2].resume();
@@ -191,16 +179,12 @@ async fn one_replica_is_not_waited_for_behind_all() {
 #[tokio::test]
 async fn a_replica_is_missed_over_another_connection() {
     let set = SentinelSet::start().await;
-    let locks = builder(&set).build().await.expect("a primary");
+    let locks = primary(&set).await;
     let with = |replicas| locks.lock("order:42").confirm(replicas, SHORT);
     let both = locks.lock("order:42").confirm(Replicas::all(), LONG);
-    both.run(async {}).await.expect("both have it");
+    is_had(both).await;
     set.nodes[2].stop();
-    let has_one = async || {
-        let replication = set.nodes[0].ask("INFO replication").await;
-        replication.contains("connected_slaves:1")
-    };
-    eventually(DEADLINE, "one is gone", has_one).await;
+    until_replication(&set, "connected_slaves:1").await;
     let clients = set.nodes[0].ask("CLIENT LIST TYPE normal").await;
     let waits = |client: &&str| client.contains(" cmd=wait") || client.contains(" cmd=info");
     for client in clients.lines().filter(waits) {
@@ -270,9 +254,9 @@ async fn a_server_without_replicas_confirms_nothing() {
 #[tokio::test]
 async fn a_leader_that_is_not_confirmed_campaigns_on() {
     let set = SentinelSet::start().await;
-    let locks = builder(&set).build().await.expect("a primary");
+    let locks = primary(&set).await;
     let order = locks.lock("order:42").confirm(Replicas::all(), DEADLINE);
-    order.run(async {}).await.expect("both have it");
+    is_had(order).await;
     set.nodes[1].pause();
     let campaign = locks.leader("reports").confirm(Replicas::all(), SHORT);
     let leading = tokio::spawn(campaign.run(async |_| 42));
@@ -287,7 +271,7 @@ async fn a_leader_that_is_not_confirmed_campaigns_on() {
 #[tokio::test]
 async fn an_unconfirmed_lock_with_a_min_hold_is_given_back() {
     let set = SentinelSet::start().await;
-    let locks = builder(&set).build().await.expect("a primary");
+    let locks = primary(&set).await;
     set.nodes[1].pause();
     let job = locks
         .lock("job:report")

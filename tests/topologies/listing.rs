@@ -1,7 +1,6 @@
 //! The locks of all primaries in one list.
 
-use crate::support::rig::KEY;
-use crate::support::{Cluster, SentinelSet, patient_at};
+use crate::support::{Cluster, patient_at};
 use reentry::{LockError, Locks};
 use std::collections::BTreeSet;
 
@@ -74,14 +73,4 @@ async fn a_list_that_was_broken_off_by_a_failover_goes_on_at_the_new_primary() {
         }
     }
     assert_eq!(keys.len(), 60);
-}
-
-#[tokio::test]
-async fn a_list_has_the_locks_of_the_primary_that_sentinels_name() {
-    let set = SentinelSet::start().await;
-    let name = crate::support::sentinel::NAME;
-    let locks = patient_at(format!("redis+sentinel://{}/{name}", set.addresses()));
-    let locks = locks.build().await.unwrap();
-    let _guard = locks.lock(KEY).await.unwrap();
-    assert_eq!(listed(&locks, "*").await.unwrap(), [KEY.to_owned()].into());
 }

@@ -27,11 +27,9 @@ mod cluster {
     mod several;
 }
 
-mod cluster_works;
 mod confirmation;
 mod listing;
 mod releases;
-mod sentinel_works;
 
 mod sentinel {
     mod contended;

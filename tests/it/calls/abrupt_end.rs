@@ -1,29 +1,22 @@
 //! P7: a body that panics, times out, loses a `select!`, or is dropped outside of its runtime or
 //! together with it, leaves no lock.
 
-use std::future::{pending, ready};
+use std::future::pending;
 use std::panic::AssertUnwindSafe;
-use std::time::Duration;
 
 use crate::support::sweep::{Ground, KEY, on_both_grounds, poll_times};
 use crate::support::{DEADLINE, RedisServer, eventually, patient_at, within};
 use futures_util::FutureExt;
-use reentry::LockError;
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
-use tokio::time::timeout;
 
 on_both_grounds!(
     a_panicking_body_in_a_task_releases,
     a_caught_panic_releases_and_the_caller_goes_on,
     a_panic_in_a_nested_body_takes_off_its_own_level,
     a_panic_while_the_body_is_dropped_releases,
-    a_timeout_around_the_whole_releases,
-    a_timeout_around_the_wait_leaves_the_line,
-    the_loser_of_a_select_releases,
     a_drop_on_a_thread_outside_the_runtime_releases,
-    a_guard_dropped_on_a_thread_outside_the_runtime_releases,
 );
 
 async fn a_panicking_body_in_a_task_releases(ground: Ground) {
@@ -82,59 +75,6 @@ async fn a_panic_while_the_body_is_dropped_releases(ground: Ground) {
     ground.settle("a panic in a drop").await;
 }
 
-async fn a_timeout_around_the_whole_releases(ground: Ground) {
-    let (entered, inside) = oneshot::channel();
-    let locked = ground.locks.with_lock(KEY, async move {
-        entered.send(()).unwrap();
-        pending::<()>().await;
-    });
-    // The time is over when the body is inside, not after some time.
-    let over = async { inside.await.unwrap() };
-    tokio::select! {
-        _ = locked => unreachable!("the body never ends"),
-        () = over => {}
-    }
-    ground.settle("a select around the whole").await;
-    let locked = ground.locks.with_lock(KEY, pending::<()>());
-    assert!(timeout(Duration::from_millis(20), locked).await.is_err());
-    ground.settle("a timeout around the whole").await;
-}
-
-async fn a_timeout_around_the_wait_leaves_the_line(ground: Ground) {
-    let holder = ground.locks.lock(KEY).await.unwrap();
-    let waiting = ground.locks.with_lock(KEY, pending::<()>());
-    assert!(timeout(Duration::from_millis(20), waiting).await.is_err());
-    assert_eq!(ground.waiters().await, Some(0));
-    let own_wait = ground.locks.lock(KEY).wait(Duration::from_millis(20));
-    let refused = own_wait.run(pending::<()>()).await.unwrap_err();
-    assert!(matches!(refused, LockError::Timeout { .. }) && refused.is_contended());
-    assert_eq!(ground.waiters().await, Some(0));
-    holder.release().await.unwrap();
-    ground.settle("a timeout around the wait").await;
-}
-
-async fn the_loser_of_a_select_releases(ground: Ground) {
-    for polls in 1..6 {
-        let winner = poll_times(polls, async {
-            for _ in 0..polls {
-                yield_now().await;
-            }
-        });
-        tokio::select! {
-            biased;
-            _ = ground.locks.with_lock(KEY, pending::<()>()) => unreachable!("it never ends"),
-            _ = winner => {}
-        }
-        ground.settle("the loser of a select").await;
-    }
-    tokio::select! {
-        biased;
-        () = ready(()) => {}
-        _ = ground.locks.with_lock(KEY, pending::<()>()) => unreachable!("it is never polled"),
-    }
-    ground.settle("a loser that was never polled").await;
-}
-
 async fn a_drop_on_a_thread_outside_the_runtime_releases(ground: Ground) {
     for polls in 1.. {
         let mut locked = Box::pin(ground.locks.with_lock(KEY, async {
@@ -149,12 +89,6 @@ async fn a_drop_on_a_thread_outside_the_runtime_releases(ground: Ground) {
             return;
         }
     }
-}
-
-async fn a_guard_dropped_on_a_thread_outside_the_runtime_releases(ground: Ground) {
-    let guard = ground.locks.lock(KEY).await.unwrap();
-    std::thread::spawn(move || drop(guard)).join().unwrap();
-    ground.settle("a guard dropped elsewhere").await;
 }
 
 /// On a thread of its own, so that a runtime that hangs in its shutdown fails the test.

@@ -17,15 +17,14 @@ use crate::support::{
     DEADLINE, RedisServer, Section, connect, depths, eventually, on_both_stores, waiters, within,
 };
 use futures_util::FutureExt;
-use reentry::{LockError, Locks, current_owner, held};
+use reentry::{LockError, Locks, OwnerId, current_owner, held};
 use tokio::join;
-use tokio::sync::{Barrier, Notify, oneshot};
+use tokio::sync::{Notify, oneshot};
 use tokio::task::LocalSet;
 
 on_both_stores!(
     sibling_branches_exclude_each_other,
     sibling_branches_below_another_key_exclude_each_other,
-    branches_below_one_holder_both_enter,
     a_spawned_task_inherits_nothing,
     a_local_set_inside_a_body_does_not_let_its_tasks_through,
     an_entered_future_moved_to_another_task_keeps_the_lock,
@@ -33,8 +32,8 @@ on_both_stores!(
     a_lock_of_the_same_name_elsewhere_is_another_lock,
 );
 
-/// One task, but no common ancestor holds the key.
-async fn sibling_branches_exclude_each_other(locks: Locks) {
+/// Three branches of one task that take the same key. Returns their owners.
+async fn three_branches(locks: &Locks) -> [OwnerId; 3] {
     let section = Section::default();
     let branch = || async {
         let owner = locks.with_lock("key", async {
@@ -44,36 +43,21 @@ async fn sibling_branches_exclude_each_other(locks: Locks) {
         owner.await.unwrap()
     };
     let (a, b, c) = join!(branch(), branch(), branch());
-    assert!(a != b && b != c && a != c, "branches are call graphs apart");
     assert_eq!(section.visits(), 3);
+    [a, b, c]
+}
+
+/// No common ancestor holds the key.
+async fn sibling_branches_exclude_each_other(locks: Locks) {
+    let [a, b, c] = three_branches(&locks).await;
+    assert!(a != b && b != c && a != c, "branches are call graphs apart");
 }
 
 /// The branches share an owner, and still exclude each other: the owner is no licence to enter.
 async fn sibling_branches_below_another_key_exclude_each_other(locks: Locks) {
-    let section = Section::default();
-    let branch = || async {
-        let owner = locks.with_lock("key", async {
-            section.visit().await;
-            current_owner().unwrap()
-        });
-        owner.await.unwrap()
-    };
-    let body = async { join!(branch(), branch(), branch()) };
-    let (a, b, c) = locks.with_lock("another key", body).await.unwrap();
+    let branches = locks.with_lock("another key", three_branches(&locks));
+    let [a, b, c] = branches.await.unwrap();
     assert!(a == b && b == c);
-    assert_eq!(section.visits(), 3);
-}
-
-/// The barrier opens only when both are inside at once.
-async fn branches_below_one_holder_both_enter(locks: Locks) {
-    let both = Barrier::new(2);
-    let branch = || async { locks.with_lock("key", both.wait()).await.map(drop) };
-    let body = async {
-        let (a, b) = join!(branch(), branch());
-        a.and(b)
-    };
-    locks.with_lock("key", body).await.unwrap().unwrap();
-    assert!(locks.inspect("key").await.unwrap().is_none());
 }
 
 async fn a_spawned_task_inherits_nothing(locks: Locks) {

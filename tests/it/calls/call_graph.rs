@@ -8,32 +8,13 @@ use reentry::{LockError, Locks, Reentrancy, current_owner, held};
 use tokio::sync::Semaphore;
 
 on_both_stores!(
-    a_nested_call_reenters_what_an_enclosing_call_holds,
     a_key_is_reentered_through_other_keys_in_between,
-    a_key_that_was_released_is_acquired_anew,
     nested_keys_share_the_owner_and_have_holds_of_their_own,
-    each_outermost_acquisition_is_a_call_graph_of_its_own,
     what_is_held_shows_inside_and_nowhere_else,
-    a_clone_is_the_same_locks,
     recursion_reenters_to_depth_200,
     recursion_dropped_at_depth_200_leaves_no_lock,
     forbidden_reentry_is_refused_at_once,
 );
-
-async fn a_nested_call_reenters_what_an_enclosing_call_holds(locks: Locks) {
-    async fn inner(locks: &Locks) -> u32 {
-        locks
-            .with_lock("key", async { held("key").unwrap().depth() })
-            .await
-            .unwrap()
-    }
-    let depths = locks.with_lock("key", async {
-        let before = held("key").unwrap().depth();
-        (before, inner(&locks).await, held("key").unwrap().depth())
-    });
-    assert_eq!(depths.await.unwrap(), (1, 2, 1));
-    assert!(locks.inspect("key").await.unwrap().is_none());
-}
 
 async fn a_key_is_reentered_through_other_keys_in_between(locks: Locks) {
     let innermost = async {
@@ -46,17 +27,6 @@ async fn a_key_is_reentered_through_other_keys_in_between(locks: Locks) {
     locks.with_lock("a", outer).await.unwrap();
 }
 
-async fn a_key_that_was_released_is_acquired_anew(locks: Locks) {
-    let hold = async || {
-        let id = async { held("inner").unwrap().hold_id() };
-        locks.with_lock("inner", id).await.unwrap()
-    };
-    let body = async { (hold().await, hold().await, current_owner().unwrap()) };
-    let (first, second, owner) = locks.with_lock("outer", body).await.unwrap();
-    assert_ne!(first, second);
-    assert_eq!((first.owner(), second.owner()), (owner, owner));
-}
-
 async fn nested_keys_share_the_owner_and_have_holds_of_their_own(locks: Locks) {
     let inner = async { (held("outer").unwrap(), held("inner").unwrap()) };
     let body = async { locks.with_lock("inner", inner).await.unwrap() };
@@ -64,14 +34,6 @@ async fn nested_keys_share_the_owner_and_have_holds_of_their_own(locks: Locks) {
     assert_eq!(outer.owner(), inner.owner());
     assert_ne!(outer.hold_id(), inner.hold_id());
     assert_eq!((outer.key(), inner.key()), ("outer", "inner"));
-}
-
-async fn each_outermost_acquisition_is_a_call_graph_of_its_own(locks: Locks) {
-    let owner = async || {
-        let body = async { current_owner().unwrap() };
-        locks.with_lock("key", body).await.unwrap()
-    };
-    assert_ne!(owner().await, owner().await);
 }
 
 async fn what_is_held_shows_inside_and_nowhere_else(locks: Locks) {
@@ -97,12 +59,6 @@ async fn what_is_held_shows_inside_and_nowhere_else(locks: Locks) {
     assert_eq!(seen.depth(), 0);
     assert!(seen.remaining().is_zero());
     assert!(!seen.is_lost());
-}
-
-async fn a_clone_is_the_same_locks(locks: Locks) {
-    let clone = locks.clone();
-    let body = async { clone.lock("key").no_wait().run(async {}).await };
-    locks.with_lock("key", body).await.unwrap().unwrap();
 }
 
 type Recursion<'a> = Pin<Box<dyn Future<Output = u32> + Send + 'a>>;

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use crate::support::sweep::poll_times;
 use crate::support::{
-    DEADLINE, RedisServer, Rig, connect, eventually, on_both_stores, patient, waiters, within,
+    DEADLINE, RedisServer, Rig, connect, eventually, on_both_stores, waiters, within,
 };
-use reentry::{LockError, Locks, LostReason, OnLost};
+use reentry::{CloseReport, LockError, Locks, LostReason, OnLost};
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
-use tokio::task::{JoinSet, yield_now};
+use tokio::task::{JoinHandle, JoinSet, yield_now};
 
 /// How long a body has to finish where it is to be ended.
 const SOON: Duration = Duration::from_millis(20);
@@ -27,6 +27,22 @@ on_both_stores!(
     closing_twice_is_the_same_as_once,
     a_close_that_is_dropped_leaves_it_closed,
 );
+
+fn closing(locks: &Locks) -> JoinHandle<CloseReport> {
+    let locks = locks.clone();
+    tokio::spawn(async move { locks.close().await })
+}
+
+/// Waits until it takes nothing new.
+async fn until_closed(locks: &Locks) {
+    let is_closed = async || locks.inspect("key").await.is_err();
+    eventually(DEADLINE, "it is closed", is_closed).await;
+}
+
+async fn is_clean(closing: JoinHandle<CloseReport>) {
+    let report = within(DEADLINE, "nothing is left", closing).await.unwrap();
+    assert!(report.is_clean(), "{report}");
+}
 
 async fn a_closed_one_takes_nothing_new(locks: Locks) {
     let clone = locks.clone();
@@ -49,7 +65,6 @@ async fn a_closed_one_takes_nothing_new(locks: Locks) {
 async fn bodies_finish_and_re_enter_their_locks(locks: Locks) {
     let (go, gone) = oneshot::channel();
     let (inside, entered) = oneshot::channel();
-    let closing = locks.clone();
     let body = tokio::spawn({
         let locks = locks.clone();
         async move {
@@ -63,14 +78,13 @@ async fn bodies_finish_and_re_enter_their_locks(locks: Locks) {
         }
     });
     entered.await.unwrap();
-    let closing = tokio::spawn(async move { closing.close().await });
-    let is_closed = async || locks.inspect("key").await.is_err();
-    eventually(DEADLINE, "it is closed", is_closed).await;
+    let closing = closing(&locks);
+    until_closed(&locks).await;
     assert!(!closing.is_finished());
     go.send(()).unwrap();
     let refused = within(DEADLINE, "the body ends", body).await;
     assert!(refused.unwrap().unwrap().is_closed());
-    assert!(closing.await.unwrap().is_clean());
+    is_clean(closing).await;
 }
 
 async fn callers_that_wait_give_up(locks: Locks) {
@@ -81,16 +95,14 @@ async fn callers_that_wait_give_up(locks: Locks) {
         let waits = async || waiters(&locks, "key").await == Some(count);
         eventually(DEADLINE, "it waits", waits).await;
     }
-    let closing = locks.clone();
-    let closing = tokio::spawn(async move { closing.close().await });
+    let closing = closing(&locks);
     while let Some(done) = within(DEADLINE, "they give up", waiting.join_next()).await {
         let error = done.unwrap().unwrap_err();
         assert!(matches!(error, LockError::Closed { .. }), "{error}");
     }
     assert!(!closing.is_finished());
     holder.release().await.unwrap();
-    let report = within(DEADLINE, "it is closed", closing).await;
-    assert!(report.unwrap().is_clean());
+    is_clean(closing).await;
 }
 
 async fn callers_that_wait_for_several_give_back_what_they_have(locks: Locks) {
@@ -98,13 +110,11 @@ async fn callers_that_wait_for_several_give_back_what_they_have(locks: Locks) {
     let waiting = tokio::spawn(locks.lock_all(["a", "b", "c"]).run(async {}));
     let waits = async || waiters(&locks, "b").await == Some(1);
     eventually(DEADLINE, "they wait", waits).await;
-    let closing = locks.clone();
-    let closing = tokio::spawn(async move { closing.close().await });
+    let closing = closing(&locks);
     let error = within(DEADLINE, "they give up", waiting).await;
     assert!(error.unwrap().unwrap_err().is_closed());
     drop(holder);
-    let report = within(DEADLINE, "it is closed", closing).await;
-    assert!(report.unwrap().is_clean());
+    is_clean(closing).await;
 }
 
 async fn a_body_that_takes_too_long_is_ended_as_by_a_loss(locks: Locks) {
@@ -130,14 +140,11 @@ async fn spawned_work_is_waited_for(locks: Locks) {
         drop(reentry::spawn(async move { gone.await.unwrap() }));
     });
     body.await.unwrap();
-    let closing = locks.clone();
-    let closing = tokio::spawn(async move { closing.close().await });
-    let is_closed = async || locks.inspect("key").await.is_err();
-    eventually(DEADLINE, "it is closed", is_closed).await;
+    let closing = closing(&locks);
+    until_closed(&locks).await;
     assert!(!closing.is_finished());
     go.send(()).unwrap();
-    let report = within(DEADLINE, "it is closed", closing).await;
-    assert!(report.unwrap().is_clean());
+    is_clean(closing).await;
 }
 
 async fn closing_twice_is_the_same_as_once(locks: Locks) {
@@ -314,13 +321,4 @@ async fn a_store_that_does_not_answer_does_not_keep_it() {
     );
     let text = report.to_string();
     assert!(text.contains("in flight"), "{text}");
-}
-
-/// A program may close one and go on with another.
-#[tokio::test]
-async fn another_one_is_not_closed() {
-    let server = RedisServer::start().await;
-    let other = patient(&server).build().await.unwrap();
-    assert!(connect(&server).await.close().await.is_clean());
-    other.with_lock("key", async {}).await.unwrap();
 }

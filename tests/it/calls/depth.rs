@@ -1,7 +1,6 @@
 //! P3: while the lock is held, the holder's field in the store equals the number of its entries.
 
 use std::collections::HashMap;
-use std::panic::AssertUnwindSafe;
 
 use crate::support::{DEADLINE, RedisServer, connect, depths, eventually, on_both_stores};
 use futures_util::FutureExt;
@@ -14,8 +13,6 @@ on_both_stores!(
     the_store_shows_each_entry_and_each_exit,
     branches_below_one_holder_add_up,
     an_inner_body_that_was_dropped_no_longer_counts,
-    an_inner_panic_takes_its_entry_along,
-    a_panic_through_all_levels_frees_the_lock,
     entries_of_many_tasks_below_one_guard_settle_at_one,
 );
 
@@ -88,36 +85,6 @@ async fn an_inner_body_that_was_dropped_no_longer_counts(locks: Locks) {
     };
     locks.with_lock("key", body).await.unwrap().unwrap();
     assert!(locks.inspect("key").await.unwrap().is_none());
-}
-
-async fn an_inner_panic_takes_its_entry_along(locks: Locks) {
-    let body = async {
-        let inner = locks.with_lock("key", async { panic!("an inner body fails") });
-        assert!(AssertUnwindSafe(inner).catch_unwind().await.is_err());
-        assert_eq!(held("key").unwrap().depth(), 1);
-        eventually(DEADLINE, "depth 1", async || {
-            depths(&locks, "key").await == [1]
-        })
-        .await;
-    };
-    locks.with_lock("key", body).await.unwrap();
-    assert!(locks.inspect("key").await.unwrap().is_none());
-}
-
-async fn a_panic_through_all_levels_frees_the_lock(locks: Locks) {
-    let innermost = async {
-        locks
-            .with_lock("key", async { panic!("a body fails") })
-            .await
-    };
-    let inner = async { locks.with_lock("key", innermost).await };
-    let outer = AssertUnwindSafe(locks.with_lock("key", inner));
-    assert!(outer.catch_unwind().await.is_err());
-    assert!(held("key").is_none());
-    eventually(DEADLINE, "a free lock", async || {
-        depths(&locks, "key").await.is_empty()
-    })
-    .await;
 }
 
 /// Entries that were begun below the guard go on in tasks of their own, or are dropped wherever they

@@ -9,7 +9,6 @@ use reentry::{GuardScope, LockError, LockGuard, LockRequest, Locks, WithLock, Wi
 on_both_stores!(
     nothing_happens_before_the_first_poll,
     a_body_need_not_be_send,
-    a_body_may_borrow_what_surrounds_the_call,
 );
 
 fn send<T: Send>(value: T) -> T {
@@ -130,16 +129,4 @@ async fn a_body_need_not_be_send(locks: Locks) {
         nested.await.unwrap()
     };
     assert_eq!(*locks.with_lock("key", body).await.unwrap(), 1);
-}
-
-async fn a_body_may_borrow_what_surrounds_the_call(locks: Locks) {
-    let mut visits = Vec::new();
-    for n in 0..3 {
-        let body = async {
-            tokio::task::yield_now().await;
-            visits.push(n);
-        };
-        locks.with_lock("key", body).await.unwrap();
-    }
-    assert_eq!(visits, [0, 1, 2]);
 }

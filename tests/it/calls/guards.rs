@@ -4,8 +4,7 @@
 use std::sync::Arc;
 
 use crate::support::{DEADLINE, depths, eventually, on_both_stores};
-use reentry::{LockError, LockGuard, Locks, current_owner, held};
-use tokio::sync::Barrier;
+use reentry::{LockError, Locks, current_owner, held};
 
 on_both_stores!(
     a_nested_guard_is_a_reentry,
@@ -13,11 +12,8 @@ on_both_stores!(
     a_scope_lets_nested_calls_in,
     outside_its_scope_a_guard_lets_no_call_in,
     a_scope_adds_no_depth_and_does_not_release,
-    scopes_of_one_guard_run_at_the_same_time,
-    a_dropped_scope_leaves_the_lock_with_its_guard,
     a_guard_moves_to_another_task,
     what_was_held_keeps_no_task_alive,
-    awaiting_a_request_is_acquiring_it,
 );
 
 async fn a_nested_guard_is_a_reentry(locks: Locks) {
@@ -80,39 +76,6 @@ async fn a_scope_adds_no_depth_and_does_not_release(locks: Locks) {
     assert!(locks.inspect("key").await.unwrap().is_none());
 }
 
-/// Both are below the guard, and so are nested entries of both.
-async fn scopes_of_one_guard_run_at_the_same_time(locks: Locks) {
-    let guard = locks.lock("key").await.unwrap();
-    let both = Barrier::new(2);
-    let branch = || guard.scope(async { locks.with_lock("key", both.wait()).await.map(drop) });
-    let (a, b) = tokio::join!(branch(), branch());
-    a.unwrap().unwrap();
-    b.unwrap().unwrap();
-    assert_eq!(depths(&locks, "key").await, [1]);
-    guard.release().await.unwrap();
-}
-
-async fn a_dropped_scope_leaves_the_lock_with_its_guard(locks: Locks) {
-    let guard = locks.lock("key").await.unwrap();
-    let inside = Barrier::new(2);
-    let nested = async {
-        inside.wait().await;
-        std::future::pending::<()>().await;
-    };
-    let body = async { locks.with_lock("key", nested).await };
-    tokio::select! {
-        _ = guard.scope(body) => unreachable!("its body never ends"),
-        _ = inside.wait() => {}
-    }
-    // The nested entry was taken off in the background.
-    eventually(DEADLINE, "depth 1", async || {
-        depths(&locks, "key").await == [1]
-    })
-    .await;
-    guard.release().await.unwrap();
-    assert!(locks.inspect("key").await.unwrap().is_none());
-}
-
 async fn a_guard_moves_to_another_task(locks: Locks) {
     let guard = Arc::new(locks.lock("key").await.unwrap());
     let there = tokio::spawn({
@@ -145,14 +108,4 @@ async fn what_was_held_keeps_no_task_alive(locks: Locks) {
     eventually(DEADLINE, "no task", async || tasks() == 0).await;
     assert_eq!((held.key(), held.depth()), ("key", 0));
     assert!(held.remaining().is_zero() && !held.is_lost());
-}
-
-async fn awaiting_a_request_is_acquiring_it(locks: Locks) {
-    let request = locks.lock("key");
-    let first: LockGuard = request.clone().await.unwrap();
-    let token = first.held().fencing_token();
-    first.release().await.unwrap();
-    let second = request.acquire().await.unwrap();
-    assert!(second.held().fencing_token() > token);
-    second.release().await.unwrap();
 }

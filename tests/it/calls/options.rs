@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::support::{DEADLINE, RedisServer, connect, on_both_stores};
+use crate::support::{RedisServer, connect, on_both_stores};
 use reentry::{LockError, LockRequest, Locks, LocksBuilder, Wake, held};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -161,77 +161,8 @@ async fn a_pool_and_the_memory_exclude_each_other() {
     assert!(matches!(error, LockError::Config { .. }), "{error:?}");
 }
 
-#[tokio::test]
-async fn a_prefix_after_which_every_key_is_bad_is_refused() {
-    let pool = || {
-        let config = deadpool_redis::Config::from_url("redis://127.0.0.1:1");
-        config.create_pool(Some(deadpool_redis::Runtime::Tokio1))
-    };
-    for prefix in [
-        "reentry:",
-        "reentry:app:",
-        "{}",
-        "app:{}",
-        "}{}",
-        "{}{tag}:",
-    ] {
-        // Nothing listens there: the prefix is refused before that is noticed.
-        let over_a_pool = Locks::builder().pool(pool().unwrap());
-        for builder in [
-            Locks::builder().url("memory:"),
-            over_a_pool.connect_timeout(DEADLINE),
-        ] {
-            let error = builder.prefix(prefix).build().await.unwrap_err();
-            assert!(
-                matches!(error, LockError::Config { .. }),
-                "{prefix}: {error:?}"
-            );
-            assert!(error.to_string().contains(prefix), "{error}");
-        }
-    }
-    // After each of these some name is good.
-    for (prefix, name) in [
-        ("}", "{tag}"),
-        ("{", "tag}"),
-        ("{tag}{}", "a}b"),
-        ("reentry", "key"),
-    ] {
-        let builder = Locks::builder().url("memory:").prefix(prefix);
-        let locks = builder.build().await.unwrap();
-        locks.with_lock(name, async {}).await.unwrap();
-    }
-}
-
-/// The prefix counts: it can make a bad name good, and a good name bad.
-#[tokio::test]
-async fn a_key_is_judged_together_with_its_prefix() {
-    let build = async |prefix: &str| {
-        let builder = Locks::builder().url("memory:").prefix(prefix);
-        builder.build().await.unwrap()
-    };
-    build("app:")
-        .await
-        .with_lock("reentry:x", async {})
-        .await
-        .unwrap();
-    build("{tag}")
-        .await
-        .with_lock("a}b", async {})
-        .await
-        .unwrap();
-    for (prefix, name) in [("app:", ""), ("reent", "ry:x"), ("}", "key")] {
-        let refused = build(prefix).await.with_lock(name, async {}).await;
-        let error = refused.unwrap_err();
-        assert!(
-            matches!(error, LockError::InvalidKey { .. }),
-            "{prefix}{name}"
-        );
-        assert_eq!(error.key(), Some(name));
-    }
-}
-
 #[tokio::test(start_paused = true)]
-async fn a_request_overrides_the_builder_and_the_builder_the_defaults() {
+async fn the_builder_s_ttl_and_wait_hold_unless_a_request_has_its_own() {
     let builder = Locks::builder()
         .url("memory:")
         .ttl(9 * SECOND)

@@ -18,7 +18,6 @@ on_both_stores!(
     a_child_is_inside_the_lock_of_its_parent,
     a_child_that_ends_last_releases_the_lock,
     a_re_entry_of_a_child_counts_from_one_when_its_parent_has_gone,
-    the_last_of_two_children_releases_the_lock,
     a_grandchild_keeps_the_lock_of_those_that_have_gone,
     a_child_keeps_every_lock_around_it,
     a_child_belongs_to_its_call_graph_when_the_parent_has_gone,
@@ -100,17 +99,6 @@ async fn a_re_entry_of_a_child_counts_from_one_when_its_parent_has_gone(locks: L
     let (task, go_on) = locks.with_lock(KEY, body).await.unwrap();
     go_on.send(()).unwrap();
     task.await.unwrap().unwrap();
-    assert!(is_free(&locks, KEY).await);
-}
-
-async fn the_last_of_two_children_releases_the_lock(locks: Locks) {
-    let body = async { (child(async {}), child(async {})) };
-    let ((one, one_goes), (other, other_goes)) = locks.with_lock(KEY, body).await.unwrap();
-    one_goes.send(()).unwrap();
-    one.await.unwrap().unwrap();
-    assert_eq!(depths(&locks, KEY).await, [1]);
-    other_goes.send(()).unwrap();
-    other.await.unwrap().unwrap();
     assert!(is_free(&locks, KEY).await);
 }
 

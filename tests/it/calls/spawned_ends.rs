@@ -134,22 +134,6 @@ async fn until_free(locks: &Locks, key: &str) {
     eventually(DEADLINE, "a free lock", is_free).await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_loss_ends_a_child_that_is_alone_and_releases() {
-    let locks = Locks::in_memory();
-    let (dropped, was_dropped) = oneshot::channel::<()>();
-    let child = async move {
-        let _dropped = dropped;
-        pending::<()>().await;
-    };
-    let request = locks.lock("key").max_hold(60 * SECOND);
-    let task = request.run(async { reentry::spawn(child) }).await.unwrap();
-    let ended = lost(task.await.unwrap());
-    assert_eq!(ended, ("key".to_owned(), LostReason::MaxHold));
-    assert!(was_dropped.await.is_err(), "its body was dropped");
-    until_free(&locks, "key").await;
-}
-
 #[tokio::test]
 async fn a_forced_release_ends_a_child_that_is_alone() {
     let server = RedisServer::start().await;
@@ -236,26 +220,6 @@ async fn blocking_work_runs_to_its_end_and_is_told_of_the_loss() {
     assert!(was_done.await.unwrap());
     assert_eq!(lost(task.await.unwrap()).1, LostReason::MaxHold);
     until_free(&locks, "key").await;
-}
-
-#[tokio::test]
-async fn the_output_of_a_child_stands_whatever_its_release_meets() {
-    let rig = Rig::start().await;
-    let proxy = &rig.proxy;
-    let body = async {
-        let child = async {
-            proxy.blackhole();
-            "output"
-        };
-        child.in_current_call()
-    };
-    let child = rig.locks.with_lock(rig::KEY, body).await.unwrap();
-    let output = within(DEADLINE, "the output is returned", child).await;
-    assert_eq!(output.unwrap(), "output");
-    assert_eq!(rig.depth().await, 1, "the release has not got through");
-    rig.proxy.heal().await;
-    rig.cut().await;
-    rig.until_free().await;
 }
 
 #[tokio::test]

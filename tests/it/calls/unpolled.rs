@@ -13,7 +13,6 @@ use tokio::task::yield_now;
 on_both_stores!(
     a_nested_entry_left_alone_blocks_no_other_entry,
     a_nested_exit_left_alone_blocks_no_other_entry,
-    a_first_waiter_left_alone_blocks_no_waiter_behind_it,
     a_waiter_left_alone_is_passed_over_after_two_heartbeats,
 );
 
@@ -50,24 +49,6 @@ async fn a_nested_exit_left_alone_blocks_no_other_entry(locks: Locks) {
         assert_eq!(depths(&locks, "key").await, [1]);
     };
     locks.with_lock("key", body).await.unwrap();
-}
-
-/// The driver asks for it, and the grant goes back when it is dropped.
-async fn a_first_waiter_left_alone_blocks_no_waiter_behind_it(locks: Locks) {
-    let guard = locks.lock("key").await.unwrap();
-    let mut left_alone = Box::pin(locks.with_lock("key", async {}));
-    assert!((&mut left_alone).now_or_never().is_none());
-    let behind = tokio::spawn(locks.with_lock("key", async {}));
-    eventually(DEADLINE, "two waiters", async || {
-        waiters(&locks, "key").await == Some(2)
-    })
-    .await;
-    guard.release().await.unwrap();
-    drop(left_alone);
-    within(DEADLINE, "the one behind", behind)
-        .await
-        .unwrap()
-        .unwrap();
 }
 
 /// The lock goes to the next one long before the lease ends; and the one that was passed over does not

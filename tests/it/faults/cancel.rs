@@ -5,8 +5,7 @@
 use std::time::Duration;
 
 use crate::support::rig::FAULTS;
-use crate::support::sweep::{Ground, KEY, poll_times};
-use crate::support::trio::released_at;
+use crate::support::sweep::{Ground, KEY, poll_times, released_at};
 use crate::support::{DEADLINE, eventually, until_waiting, within};
 use reentry::{LockGuard, Locks, Wake};
 use tokio::task::yield_now;

@@ -1,5 +1,5 @@
 //! P12 beside a queue: a program with the well-known scripts knows of no queue; it and our waiters exclude
-//! each other, and it gets in when the queue has run empty.
+//! each other, and it gets in when the queue has run empty. And what it sees of a lock of ours.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,11 +7,12 @@ use std::time::Duration;
 use crate::support::classic::{Unlocked, classic_lock, classic_unlock};
 use crate::support::rig::KEY;
 use crate::support::{
-    DEADLINE, RedisServer, Section, Turns, eventually, patient, processes, unhurried, until_queued,
-    within,
+    DEADLINE, RedisServer, Section, Turns, connect, eventually, patient, processes, unhurried,
+    until_queued, within,
 };
+use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
-use reentry::{HandOff, Locks};
+use reentry::{HandOff, HoldId, Locks, held};
 use tokio::task::JoinSet;
 
 const CLASSIC: &str = "9b2d7c3e-8a5f-4d1c-9e60-2f4b8a7c6d5e:1";
@@ -25,28 +26,6 @@ async fn poll_until_locked(connection: &mut MultiplexedConnection, holder: &str)
     {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-}
-
-/// It sends no message when it leaves: the head of our queue asks.
-#[tokio::test]
-async fn our_queue_moves_on_when_a_classic_program_leaves() {
-    let server = RedisServer::start().await;
-    let heartbeat = Duration::from_millis(500);
-    let [one, other] = processes(&patient(&server).heartbeat(heartbeat)).await;
-    let mut classic = server.connection().await;
-    assert_eq!(classic_lock(&mut classic, KEY, CLASSIC, TTL_MS).await, None);
-    let mut turns = Turns::default();
-    turns.come(&one, "first").await;
-    until_queued(&server, 1).await;
-    turns.come(&other, "second").await;
-    until_queued(&server, 2).await;
-    // Our waiting neither shortens its lease nor is a part of its lock.
-    let left = classic_lock(&mut classic, KEY, "another:1", TTL_MS).await;
-    assert!(left.is_some_and(|ms| ms > 0), "{left:?}");
-    assert!(turns.so_far().is_empty());
-    let unlocked = classic_unlock(&mut classic, KEY, CLASSIC, TTL_MS).await;
-    assert_eq!(unlocked, Unlocked::Freed);
-    assert_eq!(turns.all().await.len(), 2);
 }
 
 /// The lock is never free between two of ours, whichever way it goes from one to the next.
@@ -159,4 +138,38 @@ async fn a_queue_and_classic_programs_take_turns_without_an_overlap() {
     let all = async { while tasks.join_next().await.transpose().unwrap().is_some() {} };
     within(2 * DEADLINE, "all have their turns", all).await;
     assert_eq!(section.visits(), 8 * TURNS);
+}
+
+/// Contract `classic` is about each of our operations beside theirs.
+#[tokio::test]
+async fn our_fields_look_like_theirs_and_count_as_theirs() {
+    let server = RedisServer::start().await;
+    let locks = connect(&server).await;
+    let mut connection = server.connection().await;
+    let outer = locks.with_lock(KEY, async {
+        let inner = locks.with_lock(KEY, async {
+            let fields: Vec<(String, String)> = connection.hgetall(KEY).await.unwrap();
+            // Beside it stands its token, which no classic program looks at.
+            let [(field, depth), (token, _)] = &fields[..] else {
+                panic!("not one field and a token, but {fields:?}");
+            };
+            assert_eq!((depth.as_str(), token.as_str()), ("2", "token"));
+            let (uuid, number) = field.split_once(':').unwrap();
+            let uuid = uuid::Uuid::parse_str(uuid).unwrap();
+            assert_eq!(uuid.get_version_num(), 4);
+            assert_eq!(number.parse::<u64>().unwrap(), 1);
+            let id: HoldId = field.parse().unwrap();
+            assert_eq!(id, held(KEY).unwrap().hold_id());
+            // Their scripts re-enter and leave our hold, given its name.
+            assert_eq!(
+                classic_lock(&mut connection, KEY, field, TTL_MS).await,
+                None
+            );
+            let unlocked = classic_unlock(&mut connection, KEY, field, TTL_MS).await;
+            assert_eq!(unlocked, Unlocked::StillHeld);
+        });
+        inner.await.unwrap();
+    });
+    outer.await.unwrap();
+    assert!(locks.inspect(KEY).await.unwrap().is_none());
 }

@@ -5,11 +5,8 @@ use std::future::pending;
 use std::time::Duration;
 
 use crate::support::rig::KEY;
-use crate::support::sweep::poll_times;
-use crate::support::trio::released_at;
 use crate::support::{
-    DEADLINE, RedisServer, Turns, depths, eventually, processes, queued, unhurried, until_queued,
-    waiters, within,
+    DEADLINE, RedisServer, Turns, depths, eventually, processes, unhurried, waiters, within,
 };
 use futures_util::FutureExt;
 use reentry::{HandOff, LockError, Locks, LostReason, held};
@@ -63,56 +60,6 @@ async fn a_lost_lease_is_lost_for_the_present_member_alone() {
     let next = turns.all().await.remove(0);
     assert_ne!(next.hold, first.hold_id());
     assert!(next.token > present_held.fencing_token() && next.token > token);
-}
-
-#[tokio::test]
-async fn another_process_has_the_lock_that_a_member_has_lost() {
-    let (server, locks, elsewhere) = ground().await;
-    let guard = locks.lock(KEY).await.unwrap();
-    let (entered, has_entered) = oneshot::channel();
-    let present = tokio::spawn(locks.with_lock(KEY, async move {
-        entered.send(()).unwrap();
-        pending::<()>().await;
-    }));
-    until_waiting(&locks, 1).await;
-    guard.release().await.unwrap();
-    within(DEADLINE, "the member", has_entered).await.unwrap();
-    let mut turns = Turns::default();
-    let mut other = turns.stay(elsewhere.lock(KEY), "elsewhere");
-    until_queued(&server, 1).await;
-    turns.request(locks.lock(KEY), "local");
-    until_waiting(&locks, 1).await;
-    assert!(elsewhere.force_release(KEY).await.unwrap());
-    other.entered().await;
-    let ended = within(DEADLINE, "the loss", present).await.unwrap();
-    assert!(ended.unwrap_err().is_lost());
-    // The one behind the loser has learnt of it, and stands in the queue.
-    until_queued(&server, 1).await;
-    other.leave();
-    assert_eq!(turns.names().await, ["elsewhere", "local"]);
-}
-
-#[tokio::test]
-async fn a_member_that_is_dropped_before_it_is_polled_gives_the_lock_back() {
-    for next_is_local in [true, false] {
-        let (server, locks, elsewhere) = ground().await;
-        let guard = locks.lock(KEY).await.unwrap();
-        let never = async { unreachable!("it was dropped") };
-        let mut dropped = Box::pin(locks.with_lock(KEY, never).map(|_: Result<(), _>| ()));
-        assert!((&mut dropped).now_or_never().is_none());
-        let mut turns = Turns::default();
-        let next = if next_is_local { &locks } else { &elsewhere };
-        turns.come(next, "next").await;
-        guard.release().await.unwrap();
-        // It has been handed on, and no call graph is inside.
-        assert_eq!(depths(&elsewhere, KEY).await, [1]);
-        assert!(turns.so_far().is_empty());
-        drop(dropped);
-        assert_eq!(turns.names().await, ["next"]);
-        let free = async || server.ask(&format!("EXISTS {KEY}")).await == "0";
-        eventually(DEADLINE, "a free lock", free).await;
-        assert_eq!(queued(&server).await, 0);
-    }
 }
 
 /// What was begun under a former member's lock and is polled after its end is no part of the present
@@ -181,35 +128,4 @@ async fn a_guard_that_outlives_the_body_keeps_the_lock_from_the_next_member() {
     assert!(turns.so_far().is_empty());
     nested.release().await.unwrap();
     assert_eq!(turns.names().await, ["next"]);
-}
-
-#[tokio::test]
-async fn a_member_may_be_dropped_after_any_poll() {
-    let (server, locks, elsewhere) = ground().await;
-    for (moment, next) in [(1, &locks), (1, &elsewhere), (2, &locks), (2, &elsewhere)] {
-        for polls in 1.. {
-            let guard = locks.lock(KEY).await.unwrap();
-            let body = async {
-                tokio::task::yield_now().await;
-                locks
-                    .with_lock(KEY, tokio::task::yield_now())
-                    .await
-                    .unwrap();
-            };
-            let member = released_at(moment, guard, locks.with_lock(KEY, body));
-            let mut member = Box::pin(member);
-            let completed = poll_times(polls, member.as_mut()).await.is_some();
-            let mut turns = Turns::default();
-            turns.request(next.lock(KEY), "next");
-            drop(member);
-            turns.all().await;
-            let what = format!("a free lock: release at {moment}, drop at {polls}");
-            let free = async || server.ask(&format!("EXISTS {KEY}")).await == "0";
-            eventually(DEADLINE, &what, free).await;
-            assert_eq!(queued(&server).await, 0, "{what}");
-            if completed {
-                break;
-            }
-        }
-    }
 }

@@ -8,8 +8,7 @@ use std::time::Duration;
 use crate::support::rig::KEY;
 use crate::support::turns::Turn;
 use crate::support::{
-    DEADLINE, RedisServer, Turns, depths, eventually, processes, unhurried, until_queued, waiters,
-    within,
+    DEADLINE, RedisServer, Turns, depths, eventually, processes, unhurried, waiters, within,
 };
 use futures_util::future::join_all;
 use reentry::{HandOff, Locks, LocksBuilder, held};
@@ -99,30 +98,6 @@ async fn a_process_that_comes_later_has_its_turn_after_a_group() {
 }
 
 #[tokio::test]
-async fn another_process_that_waits_has_its_turn_after_the_group() {
-    let server = RedisServer::start().await;
-    let [many, one] = processes(&cohort(&server).local_handoffs(3)).await;
-    let guard = many.lock(KEY).await.unwrap();
-    let mut turns = Turns::default();
-    for number in 1..=10 {
-        turns.come(&many, &format!("a{number}")).await;
-    }
-    turns.come(&one, "b").await;
-    until_queued(&server, 1).await;
-    guard.release().await.unwrap();
-    let seen = turns.all().await;
-    let names: Vec<&str> = seen.iter().map(|turn| turn.name.as_str()).collect();
-    assert_eq!(
-        names,
-        [
-            "a1", "a2", "a3", "b", "a4", "a5", "a6", "a7", "a8", "a9", "a10"
-        ]
-    );
-    assert_eq!(groups(&seen), [3, 1, 4, 3]);
-    assert!(seen.is_sorted_by(|a, b| a.token < b.token), "{seen:?}");
-}
-
-#[tokio::test]
 async fn an_inspection_shows_the_first_token_of_the_group() {
     let server = RedisServer::start().await;
     let [locks] = processes(&cohort(&server)).await;
@@ -135,20 +110,6 @@ async fn an_inspection_shows_the_first_token_of_the_group() {
     let (one, two, three) = tokio::try_join!(visit(), visit(), visit()).unwrap();
     assert!(one.0 < two.0 && two.0 < three.0);
     assert_eq!([one.1, two.1, three.1], [Some(one.0); 3], "one hold");
-}
-
-#[tokio::test]
-async fn in_strict_order_there_are_no_groups() {
-    let server = RedisServer::start().await;
-    let [locks] = processes(&cohort(&server).local_handoffs(0)).await;
-    warm(&locks).await;
-    let guard = locks.lock(KEY).await.unwrap();
-    let mut turns = Turns::default();
-    for number in 0..5 {
-        turns.come(&locks, &number.to_string()).await;
-    }
-    guard.release().await.unwrap();
-    assert_eq!(groups(&turns.all().await), [1; 5]);
 }
 
 /// The group's lease and its renewals are those of the hold: neither fits one who wants another.

@@ -2,15 +2,11 @@
 //! and as many requests as there are turns, however many wait.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::support::stats::Calls;
-use crate::support::{
-    DEADLINE, RedisServer, Section, connect, eventually, patient, waiters, within,
-};
-use reentry::{LockError, Locks, Wake};
-use tokio::task::JoinSet;
+use crate::support::{DEADLINE, RedisServer, connect, within};
+use reentry::Locks;
 
 /// What the scripts of one uncontended lock call, and what calls them.
 fn one_lock() -> Calls {
@@ -146,98 +142,4 @@ async fn a_forgotten_script_costs_one_more_command() {
     let calls = server.calls_since(&before).await;
     let sent = [("eval".to_owned(), 2), ("evalsha".to_owned(), 2)];
     assert_eq!(top_level(&calls), sent.into());
-}
-
-async fn polling(server: &RedisServer, attempts: Option<u32>, interval: Duration) -> Locks {
-    let wake = Wake::Poll { interval, attempts };
-    let locks = patient(server).wake(wake).build();
-    let locks = locks.await.unwrap();
-    warmed_up(&locks).await;
-    locks
-}
-
-/// The first waiter asks once, and once more at each turn; those behind it do not ask at all.
-#[tokio::test]
-async fn only_the_first_waiter_talks_to_the_store() {
-    let server = RedisServer::start().await;
-    // No request is sent only because time passes.
-    let locks = polling(&server, None, Duration::from_secs(3_600)).await;
-    let guard = locks.lock("key").await.unwrap();
-    let (section, mut tasks) = (Arc::new(Section::default()), JoinSet::new());
-    for _ in 0..100 {
-        let (locks, section) = (locks.clone(), Arc::clone(&section));
-        tasks.spawn(async move { locks.with_lock("key", section.visit()).await.unwrap() });
-    }
-    let all_wait = async || waiters(&locks, "key").await == Some(100);
-    eventually(DEADLINE, "a hundred waiters", all_wait).await;
-    let before = server.commandstats().await;
-    guard.release().await.unwrap();
-    while let Some(done) = tasks.join_next().await {
-        done.unwrap();
-    }
-    assert_eq!(section.visits(), 100);
-    let calls = server.calls_since(&before).await;
-    // A release for the guard, and an acquire and a release for each turn.
-    assert_eq!(top_level(&calls), evalsha(201));
-}
-
-/// While the lock is held, a hundred waiters ask as often as one does.
-#[tokio::test]
-async fn waiters_behind_the_first_ask_nothing() {
-    let server = RedisServer::start().await;
-    let locks = polling(&server, None, Duration::from_secs(3_600)).await;
-    for count in [1, 100] {
-        let guard = locks.lock("key").await.unwrap();
-        let before = server.commandstats().await;
-        let mut tasks = JoinSet::new();
-        for _ in 0..count {
-            tasks.spawn(locks.with_lock("key", async {}));
-        }
-        let asked = async || {
-            let calls = server.calls_since(&before).await;
-            calls.get("hexists").copied().unwrap_or(0)
-        };
-        eventually(DEADLINE, "the request", async || asked().await > 0).await;
-        // Every task has had its turn by now, and so has what it may have sent.
-        for _ in 0..10 {
-            tokio::task::yield_now().await;
-        }
-        let waiting = waiters(&locks, "key").await;
-        assert_eq!(waiting, Some(count));
-        assert_eq!(asked().await, 1);
-        tasks.shutdown().await;
-        guard.release().await.unwrap();
-        let is_free = async || locks.lock("key").try_acquire().await.unwrap().is_some();
-        eventually(DEADLINE, "a free lock", is_free).await;
-        let is_free = async || locks.inspect("key").await.unwrap().is_none();
-        eventually(DEADLINE, "a free lock", is_free).await;
-    }
-}
-
-/// As in the classic implementations: so many requests, so far apart.
-#[tokio::test]
-async fn a_poll_gives_up_after_exactly_so_many_questions() {
-    let server = RedisServer::start().await;
-    for attempts in [1, 2, 5] {
-        let interval = Duration::from_millis(5);
-        let locks = polling(&server, Some(attempts), interval).await;
-        let guard = locks.lock("key").await.unwrap();
-        let before = server.commandstats().await;
-        let start = tokio::time::Instant::now();
-        let error = locks.lock("key").wait_forever().await.unwrap_err();
-        assert!(matches!(error, LockError::Timeout { .. }), "{error:?}");
-        assert!(error.is_contended());
-        assert!(start.elapsed() >= interval * (attempts - 1));
-        let calls = server.calls_since(&before).await;
-        // The requests, and one more to leave the queue.
-        assert_eq!(top_level(&calls), evalsha(u64::from(attempts) + 1));
-        // The next waiter has as many of its own.
-        let before = server.commandstats().await;
-        let request = || locks.lock("key").wait_forever().acquire();
-        let (one, other) = tokio::join!(request(), request());
-        assert!(one.unwrap_err().is_contended() && other.unwrap_err().is_contended());
-        let calls = server.calls_since(&before).await;
-        assert_eq!(top_level(&calls), evalsha(2 * u64::from(attempts) + 2));
-        guard.release().await.unwrap();
-    }
 }

@@ -86,22 +86,6 @@ impl Ground {
     }
 }
 
-#[tokio::test]
-async fn a_process_that_dies_while_it_is_next_is_passed_by() {
-    let mut ground = Ground::start().await;
-    let guard = ground.holder.lock(KEY).await.unwrap();
-    let mut next_in_line = ground.child().await;
-    ground.turns.come(&ground.next, "next").await;
-    until_queued(&ground.server, 2).await;
-    next_in_line.sigkill();
-    guard.release().await.unwrap();
-    // Its lease, if the lock has moved to it, is a short one.
-    if let Some(info) = ground.holder.inspect(KEY).await.unwrap() {
-        assert!(ground.turns.so_far().len() == 1 || info.remaining.unwrap() <= 2 * HEARTBEAT);
-    }
-    assert_eq!(ground.turns.names().await, ["next"]);
-}
-
 /// Its place ends by itself, so that it does not cost those behind it even its grant.
 #[tokio::test]
 async fn a_process_that_has_died_loses_its_place_while_the_lock_is_held() {
@@ -158,20 +142,4 @@ async fn a_process_that_resumes_after_its_lease_does_not_enter_on_the_old_messag
     receiver.tell("leave");
     assert_eq!(receiver.wait_for_line("left").await, "true");
     assert!(within(DEADLINE, "it ends", receiver.finished()).await);
-}
-
-#[tokio::test]
-async fn a_process_that_resumes_before_its_lease_ends_enters_on_the_message() {
-    let ground = Ground::start().await;
-    let guard = ground.holder.lock(KEY).await.unwrap();
-    let mut receiver = ground.child().await;
-    let hold = ground.first_hold().await;
-    receiver.sigstop();
-    guard.release().await.unwrap();
-    receiver.sigcont();
-    receiver.wait_for_line("entered").await;
-    let info = ground.info().await;
-    assert_eq!(info.holders[0].hold_id, hold);
-    receiver.tell("leave");
-    assert_eq!(receiver.wait_for_line("left").await, "true");
 }

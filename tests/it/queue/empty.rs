@@ -3,10 +3,8 @@
 
 use crate::support::{DEADLINE, RedisServer, eventually, processes, unhurried, within};
 use reentry::{LockGuard, Locks};
-use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
 
 fn name(number: usize) -> String {
     format!("order:{number}")
@@ -66,78 +64,32 @@ async fn all(mut tasks: JoinSet<()>) {
 }
 
 #[tokio::test]
-async fn thousands_of_queues_leave_no_key_no_subscription_and_no_task_behind() {
-    const KEYS: usize = 5_000;
-    let server = RedisServer::start().await;
-    let [holder, waiting] = processes(&unhurried(&server)).await;
-    let before = alive();
-    let guards = hold_all(&holder, KEYS).await;
-    let tasks = wait_for_all(&[waiting], KEYS);
-    // Each lock has a hash, each line two keys more.
-    let queued = async || number(&server, "DBSIZE").await == 3 * KEYS;
-    eventually(3 * DEADLINE, "a queue at each lock", queued).await;
-    release_all(guards).await;
-    all(tasks).await;
-
-    let empty = async || number(&server, "DBSIZE").await == 0;
-    eventually(DEADLINE, "no key is left", empty).await;
-    // The inbox stays open for some seconds.
-    let closed = async || server.subscriptions().await.is_empty();
-    eventually(DEADLINE, "the inbox is closed", closed).await;
-    let ended = async || alive() <= before;
-    eventually(DEADLINE, "no task is left", ended).await;
-}
-
-/// Contention, hand-offs, nested entries and futures that are dropped included.
-#[tokio::test]
-async fn a_thousand_locks_leave_no_key_behind() {
-    const KEYS: usize = 1_000;
-    let server = RedisServer::start().await;
-    let [one, other] = processes(&unhurried(&server)).await;
-    let mut tasks = JoinSet::new();
-    for number in 0..KEYS {
-        let key = name(number);
-        for (locks, nested) in [(&one, false), (&one, true), (&other, true)] {
-            let (locks, key) = (locks.clone(), key.clone());
-            tasks.spawn(async move {
-                let inner = async {
-                    if nested {
-                        locks.with_lock(&*key, async {}).await.unwrap();
-                    }
-                };
-                locks.with_lock(&*key, inner).await.unwrap();
-            });
-        }
-        let dropped = one.clone();
-        tasks.spawn(async move {
-            // Polled once.
-            drop(timeout(Duration::ZERO, dropped.lock(&*key).acquire()).await);
-        });
-    }
-    all(tasks).await;
-    let left = async || number(&server, "DBSIZE").await == 0;
-    eventually(DEADLINE, "no key is left", left).await;
-}
-
-#[tokio::test]
-async fn a_process_has_one_subscription_for_all_its_keys() {
-    const KEYS: usize = 1_000;
+async fn thousands_of_queues_need_one_subscription_each_process_and_leave_nothing_behind() {
+    const KEYS: usize = 2_000;
     let server = RedisServer::start().await;
     let [holder] = processes(&unhurried(&server)).await;
     let waiting: [Locks; 4] = processes(&unhurried(&server)).await;
-    let guards = hold_all(&holder, KEYS).await;
     server.until_listening(5).await;
-    let before = server.commandstats().await;
+    let before = alive();
+    let guards = hold_all(&holder, KEYS).await;
+    let calls = server.commandstats().await;
     let tasks = wait_for_all(&waiting, KEYS);
+    // Each lock has a hash, each line two keys more.
     let queued = async || number(&server, "DBSIZE").await == 3 * KEYS;
     eventually(3 * DEADLINE, "a queue at each lock", queued).await;
     let open = async || server.subscriptions().await.len() == 4;
     eventually(DEADLINE, "four inboxes are open", open).await;
     release_all(guards).await;
     all(tasks).await;
-    let calls = server.calls_since(&before).await;
-    assert_eq!(calls.get("subscribe"), Some(&4));
-    assert_eq!(number(&server, "DBSIZE").await, 0);
+    assert_eq!(server.calls_since(&calls).await.get("subscribe"), Some(&4));
+
+    let empty = async || number(&server, "DBSIZE").await == 0;
+    eventually(DEADLINE, "no key is left", empty).await;
+    // The inboxes stay open for some seconds.
+    let closed = async || server.subscriptions().await.is_empty();
+    eventually(DEADLINE, "the inboxes are closed", closed).await;
+    let ended = async || alive() <= before;
+    eventually(DEADLINE, "no task is left", ended).await;
 }
 
 /// Waiters come and go while the inbox is about to close.

@@ -1,116 +1,109 @@
-//! P9 where the connection that carries the messages dies, hangs or is refused: it is made anew, and
-//! no caller waits for it.
+//! P9 where the connection that carries the messages dies, hangs, is cut or is refused: it is made anew, no caller waits
+//! for it, and the waiters ask meanwhile.
 
 use std::time::Duration;
 
 use crate::support::rig::{KEY, RESPONSE_TIMEOUT};
-use crate::support::turns::TTL;
 use crate::support::{
-    Action, Cut, DEADLINE, Direction::ToClient, Proxy, RedisServer, Turns, eventually, patient,
-    patient_at, patient_over_pool, until_queued, waiters, within,
+    Action, Cut, DEADLINE,
+    Direction::{ToClient, ToServer},
+    Proxy, RedisServer, Turns, eventually, patient, patient_over_pool, processes, queued,
+    until_queued, waiters, within,
 };
 use reentry::{Locks, LocksBuilder};
 
-const HEARTBEAT: Duration = Duration::from_millis(500);
+/// Longer than a test, so that it lets no waiter in.
+const HEARTBEAT: Duration = Duration::from_secs(60);
 
 /// What only a message of a subscription contains.
 const MESSAGE: &[u8] = b"$7\r\nmessage\r\n";
 
-/// A process in strict order, so that each of its waiters has the lock by a message.
-async fn process(server: &RedisServer, url: String) -> Locks {
-    build(patient(server).url(url)).await
+/// A process in strict order, so that each of its waiters has the lock by a message, or by asking.
+fn process(server: &RedisServer) -> LocksBuilder {
+    let builder = patient_over_pool(server)
+        .ttl(10 * HEARTBEAT)
+        .heartbeat(HEARTBEAT);
+    builder.local_handoffs(0).wait_forever()
 }
 
-/// One of which nothing but the inbox is subscribed, to be killed by that.
-async fn process_over_pool(server: &RedisServer) -> Locks {
-    build(patient_over_pool(server)).await
-}
-
-async fn build(builder: LocksBuilder) -> Locks {
-    let builder = builder.ttl(TTL).heartbeat(HEARTBEAT).local_handoffs(0);
-    builder.build().await.unwrap()
-}
-
-/// So many waiters of either process, behind `holder`.
-async fn crowd(holder: &Locks, processes: [&Locks; 2], each: usize) -> Turns {
+/// So many waiters in each of the two.
+async fn crowd(server: &RedisServer, [one, other]: &[Locks; 2], each: usize) -> Turns {
     let mut turns = Turns::default();
     for number in 0..each {
-        for locks in processes {
+        for locks in [one, other] {
             turns.request(locks.lock(KEY), &number.to_string());
         }
     }
-    for locks in processes {
+    for locks in [one, other] {
         let wait = async || waiters(locks, KEY).await == Some(each);
         eventually(DEADLINE, "all of them wait", wait).await;
     }
-    let stand = async || {
-        let info = holder.inspect(KEY).await.unwrap();
-        info.unwrap().waiting_processes == 2
-    };
-    eventually(DEADLINE, "both processes stand in the queue", stand).await;
+    until_queued(server, 2).await;
     turns
 }
 
+async fn until_subscribed(server: &RedisServer, count: usize) {
+    let open = async || server.subscriptions().await.len() == count;
+    eventually(DEADLINE, &format!("{count} inboxes are open"), open).await;
+}
+
+/// Their drivers are in the pause of a heartbeat when the inboxes die.
 #[tokio::test]
-async fn a_hundred_waiters_get_in_though_their_inboxes_are_killed_again_and_again() {
+async fn waiters_get_in_though_their_inboxes_die_and_do_not_come_back() {
     let server = RedisServer::start().await;
-    let one = process_over_pool(&server).await;
-    let other = process_over_pool(&server).await;
-    let holder = process_over_pool(&server).await;
+    let crowded = processes::<2>(&process(&server)).await;
+    let [holder] = processes(&process(&server)).await;
     let guard = holder.lock(KEY).await.unwrap();
-    let mut turns = crowd(&holder, [&one, &other], 50).await;
-    let open = async || server.subscriptions().await.len() == 2;
-    eventually(DEADLINE, "both inboxes are open", open).await;
-    let killed = server.kill_inboxes().await;
-    assert_eq!(killed, 2);
+    let mut turns = crowd(&server, &crowded, 3).await;
+    until_subscribed(&server, 2).await;
+    // No more of them from now on, and an end of those that there are.
+    server.ask("ACL SETUSER default -subscribe").await;
+    server.kill_inboxes().await;
     guard.release().await.unwrap();
-    for count in [1, 20, 40, 60, 80] {
-        let on = async || turns.so_far().len() >= count;
-        eventually(DEADLINE, &format!("{count} have got in"), on).await;
-        server.kill_inboxes().await;
-    }
-    assert_eq!(turns.all().await.len(), 100);
+    assert_eq!(turns.all().await.len(), 6);
+    assert!(server.subscriptions().await.is_empty());
 }
 
 #[tokio::test]
-async fn waiters_get_in_though_the_connection_dies_with_the_message() {
+async fn waiters_get_in_though_every_subscription_is_cut_before_it_is_confirmed() {
     let server = RedisServer::start().await;
     let proxy = Proxy::start(server.port());
-    let one = process(&server, proxy.url()).await;
-    let other = process(&server, server.url()).await;
-    let guard = other.lock(KEY).await.unwrap();
-    let mut turns = Turns::default();
-    for how in [Cut::Reset, Cut::Fin, Cut::Reset, Cut::Fin] {
-        proxy.on_next(ToClient, MESSAGE, Action::CutInstead(how));
-    }
-    for number in 0..20 {
-        for locks in [&one, &other] {
-            turns.request(locks.lock(KEY), &number.to_string());
-        }
-    }
-    until_queued(&server, 2).await;
+    proxy.on_every(ToServer, b"SUBSCRIBE", Action::CutAtAnswer(Cut::Reset));
+    let crowded = processes::<2>(&process(&server).url(proxy.url())).await;
+    let [holder] = processes(&process(&server)).await;
+    let guard = holder.lock(KEY).await.unwrap();
+    let mut turns = crowd(&server, &crowded, 3).await;
+    proxy.wait_for_hits(2).await;
     guard.release().await.unwrap();
-    assert_eq!(turns.all().await.len(), 40);
-    assert!(proxy.hits() >= 1);
+    assert_eq!(turns.all().await.len(), 6);
 }
 
-/// Neither the subscription nor the message itself needs to be allowed.
+/// As fast as they can be killed, over a hundred turns.
 #[tokio::test]
-async fn waiters_get_in_where_the_user_may_not_subscribe() {
-    for permission in ["-subscribe", "resetchannels"] {
-        let server = RedisServer::start().await;
-        let one = process(&server, server.url()).await;
-        let other = process(&server, server.url()).await;
-        server
-            .ask(&format!("ACL SETUSER default {permission}"))
-            .await;
-        let holder = process(&server, server.url()).await;
-        let guard = holder.lock(KEY).await.unwrap();
-        let mut turns = crowd(&holder, [&one, &other], 3).await;
+async fn turns_go_on_while_every_inbox_is_killed_as_soon_as_it_stands() {
+    let server = RedisServer::start().await;
+    let crowded = processes::<2>(&process(&server)).await;
+    let [holder] = processes(&process(&server)).await;
+    let guard = holder.lock(KEY).await.unwrap();
+    let mut turns = crowd(&server, &crowded, 50).await;
+    let mut killed = 0;
+    let kills = async {
+        loop {
+            killed += server.kill_inboxes().await;
+            tokio::task::yield_now().await;
+        }
+    };
+    let all = async {
         guard.release().await.unwrap();
-        assert_eq!(turns.all().await.len(), 6, "{permission}");
-        assert!(server.subscriptions().await.is_empty());
-    }
+        turns.all().await.len()
+    };
+    let count = tokio::select! {
+        count = all => count,
+        () = kills => unreachable!("they do not end"),
+    };
+    assert_eq!(count, 100);
+    assert!(killed >= 2, "{killed}");
+    assert_eq!(queued(&server).await, 0);
 }
 
 /// A connection that is open and carries nothing: the first message that does not come is a doubt, and
@@ -119,17 +112,17 @@ async fn waiters_get_in_where_the_user_may_not_subscribe() {
 async fn an_inbox_that_hangs_is_noticed_and_made_anew() {
     let server = RedisServer::start().await;
     let proxy = Proxy::start(server.port());
-    let builder = patient_at(proxy.url()).ttl(TTL);
-    let builder = builder.heartbeat(HEARTBEAT).wait(DEADLINE);
-    let waiting = builder.response_timeout(RESPONSE_TIMEOUT).build().await;
-    let (waiting, other) = (waiting.unwrap(), process(&server, server.url()).await);
+    let heartbeat = Duration::from_millis(500);
+    let builder = patient(&server).ttl(HEARTBEAT).heartbeat(heartbeat);
+    let [other] = processes(&builder).await;
+    let builder = builder.url(proxy.url()).wait(DEADLINE);
+    let [waiting] = processes(&builder.response_timeout(RESPONSE_TIMEOUT)).await;
     let guard = other.lock(KEY).await.unwrap();
     let mut turns = Turns::default();
     let mut first = turns.stay(waiting.lock(KEY), "first");
     until_queued(&server, 1).await;
     turns.come(&waiting, "behind").await;
-    let open = async || server.subscriptions().await.len() == 1;
-    eventually(DEADLINE, "the inbox is open", open).await;
+    until_subscribed(&server, 1).await;
     // Each of the two has asked once, and the waiter once more when its process knew of the inbox.
     let asked = async || server.commandstats().await.get("evalsha") >= Some(&3);
     eventually(DEADLINE, "the process knows", asked).await;
@@ -155,33 +148,11 @@ async fn an_inbox_that_hangs_is_noticed_and_made_anew() {
     assert_eq!(proxy.recorded().len(), 1);
 }
 
-/// It comes up again by itself while its process waits, so that the next message finds it.
-#[tokio::test]
-async fn a_subscription_that_was_refused_is_made_when_it_is_allowed() {
-    let server = RedisServer::start().await;
-    let one = process(&server, server.url()).await;
-    let other = process(&server, server.url()).await;
-    server.ask("ACL SETUSER default -subscribe").await;
-    let guard = other.lock(KEY).await.unwrap();
-    let mut turns = Turns::default();
-    turns.come(&one, "waiter").await;
-    let refused = async || server.errors("NOPERM").await > 0;
-    eventually(DEADLINE, "a subscription is refused", refused).await;
-    server.ask("ACL SETUSER default +subscribe").await;
-    let open = async || server.subscriptions().await.len() == 1;
-    eventually(DEADLINE, "the inbox is open", open).await;
-    guard.release().await.unwrap();
-    assert_eq!(turns.names().await, ["waiter"]);
-}
-
 /// A killer that never rests makes no hot loop of it.
 #[tokio::test]
 async fn a_subscription_that_dies_again_and_again_is_not_made_anew_at_once() {
     let server = RedisServer::start().await;
-    let [here, there] = [
-        process_over_pool(&server).await,
-        process_over_pool(&server).await,
-    ];
+    let [here, there] = processes(&process(&server)).await;
     let guard = there.lock(KEY).await.unwrap();
     let waiting = tokio::spawn(here.lock(KEY).wait_forever().run(async {}));
     let (mut start, mut kills) = (None, 0);

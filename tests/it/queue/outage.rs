@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::support::rig::KEY;
 use crate::support::turns::TTL;
 use crate::support::{
-    DEADLINE, RedisServer, Section, Turns, eventually, patient, processes, queued, waiters, within,
+    DEADLINE, RedisServer, Section, eventually, patient, processes, queued, waiters, within,
 };
 use reentry::{Locks, LocksBuilder, LostReason, held};
 use tokio::task::JoinSet;
@@ -86,63 +86,4 @@ async fn waiters_get_in_after_a_restart_that_lost_the_data() {
     assert_eq!(section.visits(), 50);
     let lost = within(DEADLINE, "the old holder learns of it", guard.held().lost()).await;
     assert_eq!(lost, LostReason::Gone);
-}
-
-/// The one who is inside when the server goes down stays inside, and hands the lock on when it is back.
-#[tokio::test]
-async fn a_restart_between_two_turns_lets_the_queue_go_on() {
-    let server = RedisServer::start().await;
-    let [holder, one, other] = processes(&builder(&server)).await;
-    let guard = holder.lock(KEY).await.unwrap();
-    let mut turns = Turns::default();
-    let mut stays = Vec::new();
-    for (number, locks) in [&one, &other, &one, &other, &one].into_iter().enumerate() {
-        stays.push(turns.stay(locks.lock(KEY), &number.to_string()));
-    }
-    let stand = async || queued(&server).await == 2;
-    eventually(DEADLINE, "both processes stand in the queue", stand).await;
-    guard.release().await.unwrap();
-    // In whichever order they came.
-    for count in 1..=5 {
-        let inside = async || turns.so_far().len() == count;
-        eventually(DEADLINE, "the next one is inside", inside).await;
-        server.restart_with_data().await;
-        let info = within(DEADLINE, "the server is back", holder.inspect(KEY)).await;
-        let turn = turns.so_far().pop().unwrap();
-        assert_eq!(info.unwrap().unwrap().token, Some(turn.token));
-        let inside = stays.iter_mut().position(|stay| stay.has_entered());
-        stays.swap_remove(inside.unwrap()).leave();
-    }
-    let turns = turns.all().await;
-    assert!(turns.is_sorted_by(|a, b| a.token < b.token), "{turns:?}");
-}
-
-/// While it is down nothing can be released: the release is repeated, with the same successor, and
-/// moves the lock once.
-#[tokio::test]
-async fn a_release_during_an_outage_moves_the_lock_when_it_is_over() {
-    let server = RedisServer::start().await;
-    let [holder, one, other] = processes(&builder(&server)).await;
-    for moves_to_another_process in [true, false] {
-        let guard = holder.lock(KEY).await.unwrap();
-        let mut turns = Turns::default();
-        if !moves_to_another_process {
-            turns.come(&holder, "own").await;
-        }
-        turns.come(&one, "one").await;
-        turns.come(&other, "other").await;
-        let stand = async || queued(&server).await >= 2;
-        eventually(DEADLINE, "both processes stand in the queue", stand).await;
-        server.ask("SAVE").await;
-        server.stop();
-        let release = tokio::spawn(guard.release());
-        server.start_again().await;
-        within(DEADLINE, "the release", release)
-            .await
-            .unwrap()
-            .unwrap();
-        let turns = turns.all().await;
-        assert_eq!(turns.len(), if moves_to_another_process { 2 } else { 3 });
-        assert!(turns.is_sorted_by(|a, b| a.token < b.token), "{turns:?}");
-    }
 }

@@ -3,9 +3,7 @@
 use std::time::Duration;
 
 use crate::support::rig::KEY;
-use crate::support::{
-    DEADLINE, RedisServer, Turns, processes, unhurried, until_queued, waiters, within,
-};
+use crate::support::{RedisServer, Turns, processes, unhurried, until_queued, waiters};
 use reentry::{LockError, Locks};
 use tokio::time::Instant;
 
@@ -68,27 +66,6 @@ async fn a_wait_that_ends_with_the_lease_before_it_leaves_a_free_lock() {
     }
 }
 
-#[tokio::test]
-async fn a_wait_in_the_queue_of_the_store_ends_too_and_leaves_it() {
-    let server = RedisServer::start().await;
-    let [holder, waiting, next] = processes(&unhurried(&server)).await;
-    let guard = holder.lock(KEY).await.unwrap();
-    let wait = Duration::from_millis(300);
-    let start = Instant::now();
-    let request = || async { waiting.lock(KEY).wait(wait).await.unwrap_err() };
-    let both = async { tokio::join!(request(), request()) };
-    let errors = within(DEADLINE, "the end of the wait", both).await;
-    assert!(start.elapsed() >= wait);
-    for error in [errors.0, errors.1] {
-        assert!(matches!(error, LockError::Timeout { source: None, .. }));
-    }
-    until_queued(&server, 0).await;
-    let mut turns = Turns::default();
-    turns.come(&next, "next").await;
-    guard.release().await.unwrap();
-    assert_eq!(turns.names().await, ["next"]);
-}
-
 /// Each of a thousand callers that wait may ask, all at the same time.
 #[tokio::test]
 async fn to_name_the_holder_no_process_that_waits_is_looked_at() {
@@ -114,21 +91,4 @@ async fn to_name_the_holder_no_process_that_waits_is_looked_at() {
     until_queued(&server, 1).await;
     guard.release().await.unwrap();
     assert_eq!(turns.names().await, ["first"]);
-}
-
-/// The heartbeat is far longer than the wait, and the server does not answer.
-#[tokio::test]
-async fn a_wait_ends_while_the_server_is_silent() {
-    let server = RedisServer::start().await;
-    let [holder, waiting] = processes(&unhurried(&server)).await;
-    let guard = holder.lock(KEY).await.unwrap();
-    server.pause();
-    let request = waiting.lock(KEY).wait(Duration::from_millis(100));
-    let error = within(DEADLINE, "the end of the wait", request.acquire()).await;
-    assert!(matches!(error, Err(LockError::Timeout { .. })));
-    server.resume();
-    guard.release().await.unwrap();
-    let gone = async || server.ask(&format!("EXISTS {KEY}")).await == "0";
-    crate::support::eventually(DEADLINE, "a free lock", gone).await;
-    until_queued(&server, 0).await;
 }

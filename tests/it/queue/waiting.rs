@@ -1,6 +1,7 @@
 //! Waiting inside one process: first come first served, `wait`, `no_wait`, `try_acquire`.
 
 use std::error::Error;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -11,16 +12,30 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 on_both_stores!(
-    waiters_enter_in_the_order_in_which_they_came,
     who_leaves_the_line_does_not_hold_it_up,
     who_does_not_wait_is_refused_at_once,
     who_does_not_wait_does_not_overtake,
     a_free_lock_is_not_refused_because_a_waiter_has_left_its_queue,
     a_wait_that_ends_says_how_long_it_was,
     a_wait_of_nothing_asks_once,
-    waiting_forever_gets_there,
-    a_wait_beyond_all_time_is_no_limit,
+    a_wait_without_an_end_gets_there,
 );
+
+async fn until_waiting(locks: &Locks, count: usize) {
+    let wait = async || waiters(locks, "key").await == Some(count);
+    eventually(DEADLINE, &format!("{count} wait"), wait).await;
+}
+
+/// A waiter that is polled by hand, and waits.
+async fn waiting(locks: &Locks) -> Pin<Box<impl Future<Output = Result<(), LockError>> + use<>>> {
+    let mut waiter = Box::pin(locks.with_lock("key", async {}));
+    let waits = async || {
+        assert!((&mut waiter).now_or_never().is_none());
+        waiters(locks, "key").await == Some(1)
+    };
+    eventually(DEADLINE, "the waiter", waits).await;
+    waiter
+}
 
 /// Comes to the queue of `key` when `count` wait there already, and says when it is its turn.
 async fn line_up(
@@ -34,21 +49,7 @@ async fn line_up(
         let body = async { served.lock().unwrap().push(count) };
         task_locks.with_lock("key", body).await.unwrap();
     });
-    let has_come = async || waiters(locks, "key").await == Some(count + 1);
-    eventually(DEADLINE, "a waiter to line up", has_come).await;
-}
-
-async fn waiters_enter_in_the_order_in_which_they_came(locks: Locks) {
-    let guard = locks.lock("key").await.unwrap();
-    let (served, mut tasks) = (Arc::default(), JoinSet::new());
-    for count in 0..20 {
-        line_up(&locks, count, &served, &mut tasks).await;
-    }
-    guard.release().await.unwrap();
-    while let Some(done) = tasks.join_next().await {
-        done.unwrap();
-    }
-    assert_eq!(*served.lock().unwrap(), (0..20).collect::<Vec<_>>());
+    until_waiting(locks, count + 1).await;
 }
 
 /// The first, one in the middle and the last give up; the order of the others stays.
@@ -61,8 +62,7 @@ async fn who_leaves_the_line_does_not_hold_it_up(locks: Locks) {
             leavers.push(tokio::spawn(
                 locks.with_lock("key", async { unreachable!("left") }),
             ));
-            let has_come = async || waiters(&locks, "key").await == Some(count + 1);
-            eventually(DEADLINE, "a waiter to line up", has_come).await;
+            until_waiting(&locks, count + 1).await;
         } else {
             line_up(&locks, count, &served, &mut tasks).await;
         }
@@ -99,12 +99,7 @@ async fn who_does_not_wait_is_refused_at_once(locks: Locks) {
 /// The lock is free for a moment, but a waiter stands in the queue for it.
 async fn who_does_not_wait_does_not_overtake(locks: Locks) {
     let guard = locks.lock("key").await.unwrap();
-    let mut waiter = Box::pin(locks.with_lock("key", async {}));
-    let waits = async || {
-        assert!((&mut waiter).now_or_never().is_none());
-        waiters(&locks, "key").await == Some(1)
-    };
-    eventually(DEADLINE, "the waiter", waits).await;
+    let waiter = waiting(&locks).await;
     guard.release().await.unwrap();
     assert!(locks.lock("key").try_acquire().await.unwrap().is_none());
     assert!(
@@ -121,12 +116,7 @@ async fn who_does_not_wait_does_not_overtake(locks: Locks) {
 
 async fn a_free_lock_is_not_refused_because_a_waiter_has_left_its_queue(locks: Locks) {
     let guard = locks.lock("key").await.unwrap();
-    let mut waiter = Box::pin(locks.with_lock("key", async {}));
-    let waits = async || {
-        assert!((&mut waiter).now_or_never().is_none());
-        waiters(&locks, "key").await == Some(1)
-    };
-    eventually(DEADLINE, "the waiter", waits).await;
+    let waiter = waiting(&locks).await;
     let holder = async || {
         let info = locks.inspect("key").await.unwrap();
         info.map(|info| info.holders[0].hold_id.clone())
@@ -177,26 +167,15 @@ async fn a_wait_of_nothing_asks_once(locks: Locks) {
     guard.release().await.unwrap();
 }
 
-async fn waiting_forever_gets_there(locks: Locks) {
-    let guard = locks.lock("key").await.unwrap();
-    let waiter = tokio::spawn(locks.lock("key").wait_forever().run(async {}));
-    eventually(DEADLINE, "the waiter", async || {
-        waiters(&locks, "key").await == Some(1)
-    })
-    .await;
-    guard.release().await.unwrap();
-    waiter.await.unwrap().unwrap();
-}
-
-async fn a_wait_beyond_all_time_is_no_limit(locks: Locks) {
-    let guard = locks.lock("key").wait(Duration::MAX).await.unwrap();
-    let waiter = tokio::spawn(locks.lock("key").wait(Duration::MAX).run(async {}));
-    eventually(DEADLINE, "the waiter", async || {
-        waiters(&locks, "key").await == Some(1)
-    })
-    .await;
-    guard.release().await.unwrap();
-    waiter.await.unwrap().unwrap();
+async fn a_wait_without_an_end_gets_there(locks: Locks) {
+    let request = || locks.lock("key");
+    for endless in [request().wait_forever(), request().wait(Duration::MAX)] {
+        let guard = endless.clone().await.unwrap();
+        let waiter = tokio::spawn(endless.run(async {}));
+        until_waiting(&locks, 1).await;
+        guard.release().await.unwrap();
+        waiter.await.unwrap().unwrap();
+    }
 }
 
 /// By default 60 s, which is longer than the lease of a holder that died.
@@ -221,7 +200,7 @@ async fn the_default_wait_is_a_minute() {
     assert!((minute..minute + Duration::from_millis(10)).contains(&start.elapsed()));
 }
 
-/// A release in the process is passed on at once: no clock has to tick.
+/// A release in the process is passed on at once: no clock has to tick. They enter in the order in which they came.
 #[tokio::test(start_paused = true)]
 async fn a_release_in_the_process_wakes_the_next_without_delay() {
     let locks = Locks::in_memory();
@@ -237,4 +216,5 @@ async fn a_release_in_the_process_wakes_the_next_without_delay() {
         done.unwrap();
     }
     assert_eq!(start.elapsed(), Duration::ZERO);
+    assert_eq!(*served.lock().unwrap(), (0..20).collect::<Vec<_>>());
 }

@@ -65,16 +65,6 @@ async fn a_caller_that_does_not_wait_learns_that_the_store_is_away() {
     assert!(error.is_unavailable() && !error.is_contended(), "{error:?}");
 }
 
-#[tokio::test]
-async fn refused_credentials_end_the_first_acquisition() {
-    let server = RedisServer::start_with(&["--requirepass", "other"]).await;
-    let url = format!("redis://user:hush@127.0.0.1:{}", server.port());
-    let locks = patient_at(url).wait_forever().build_lazy().unwrap();
-    let refused = within(DEADLINE, "it is refused", locks.lock("key").acquire());
-    let error = refused.await.unwrap_err();
-    assert!(matches!(error, LockError::Store { .. }), "{error:?}");
-}
-
 #[test]
 fn mistakes_are_errors_at_once() {
     for builder in [

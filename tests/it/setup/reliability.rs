@@ -45,6 +45,17 @@ fn every_test_that_the_pages_name_is_there() {
 }
 
 #[test]
+fn every_file_that_the_pages_name_is_there() {
+    for page in ["reliability.md", "topologies.md"].map(page) {
+        let code = page.split('`').skip(1).step_by(2);
+        let files = code.filter(|code| code.ends_with(".rs") && code.contains('/'));
+        for file in files {
+            assert!(Path::new(ROOT).join(file).exists(), "{file}");
+        }
+    }
+}
+
+#[test]
 fn every_row_of_the_failure_table_names_a_test() {
     let reliability = page("reliability.md");
     let (_, section) = reliability.split_once("## When things go wrong").unwrap();

@@ -1,261 +1,161 @@
-//! The test support itself: servers, counting, TLS, child processes, the classic scripts.
-//! The proxy has a file of its own, `support_proxy_works.rs`.
+//! The parts of the test support without which tests would pass that should not: a proxy that does what it says, and
+//! timeouts that do not end by themselves.
 
-use crate::support::classic::{Unlocked, classic_lock, classic_unlock};
-use crate::support::program::program;
-use crate::support::{Child, DEADLINE, RedisServer, TlsRedisServer, child, eventually, within};
-use redis::{AsyncCommands, Client, cmd};
-use std::collections::BTreeMap;
+use crate::support::Direction::{ToClient, ToServer};
+use crate::support::{Action, Cut, DEADLINE, Proxy, RedisServer, eventually, within};
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncCommands, AsyncConnectionConfig, Client, RedisResult};
 use std::fs;
+use std::io::Result;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
-use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, pem::PemObject};
-use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto::ring};
 
-async fn is_down(port: u16) -> bool {
-    TcpStream::connect(("127.0.0.1", port)).await.is_err()
-}
+const INCR: &[u8] = b"INCR key\r\n";
 
-#[tokio::test]
-async fn servers_are_independent_and_end_with_their_test() {
-    let (one, other) = (RedisServer::start().await, RedisServer::start().await);
-    let _: () = one.connection().await.set("key", 1).await.unwrap();
-    let there: bool = other.connection().await.exists("key").await.unwrap();
-    assert!(!there);
-    let (port, dir) = (one.port(), one.dir().to_owned());
-    drop(one);
-    assert!(is_down(port).await && !dir.exists());
-}
-
-#[tokio::test]
-async fn a_server_stays_on_its_port_over_every_restart() {
+async fn behind_a_proxy() -> (RedisServer, Proxy) {
     let server = RedisServer::start().await;
-    let port = server.port();
-    let there = async || -> bool { server.connection().await.exists("key").await.unwrap() };
+    let proxy = Proxy::start(server.port());
+    (server, proxy)
+}
 
-    let _: () = server.connection().await.set("key", 1).await.unwrap();
-    server.restart_with_data().await;
-    assert!(there().await);
-    server.restart_empty().await;
-    assert!(!there().await);
+async fn dial(proxy: &Proxy) -> TcpStream {
+    let address = ("127.0.0.1", proxy.port());
+    TcpStream::connect(address).await.unwrap()
+}
 
-    server.stop();
-    assert!(is_down(port).await);
-    server.start_again().await;
-    assert!(!is_down(port).await);
-    assert_eq!(server.port(), port);
+async fn send(stream: &mut TcpStream, request: &[u8]) {
+    stream.write_all(request).await.unwrap();
+}
+
+/// What comes next on the stream, as text; empty at its end.
+async fn hear(stream: &mut TcpStream) -> Result<String> {
+    let mut buffer = [0; 1024];
+    let read = stream.read(&mut buffer);
+    let length = within(DEADLINE, "bytes, an end or an error", read).await?;
+    Ok(String::from_utf8_lossy(&buffer[..length]).into_owned())
+}
+
+async fn value(server: &RedisServer) -> i64 {
+    let value: Option<i64> = server.connection().await.get("key").await.unwrap();
+    value.unwrap_or(0)
+}
+
+async fn eventually_is(server: &RedisServer, expected: i64) {
+    let what = format!("the key is {expected}");
+    eventually(DEADLINE, &what, async || value(server).await == expected).await;
+}
+
+async fn client(proxy: &Proxy) -> MultiplexedConnection {
+    let config = AsyncConnectionConfig::new().set_response_timeout(Some(DEADLINE));
+    let client = Client::open(proxy.url()).unwrap();
+    let connection = client.get_multiplexed_async_connection_with_config(&config);
+    connection.await.unwrap()
 }
 
 #[tokio::test]
-async fn a_server_takes_further_options_and_a_password() {
-    let options = ["--requirepass", "secret", "--maxmemory", "7mb"];
-    let server = RedisServer::start_with(&options).await;
-    assert_eq!(server.ask("PING").await, "PONG");
-    let client = Client::open(server.url()).unwrap();
-    let mut connection = client.get_multiplexed_async_connection().await.unwrap();
-    let limit: BTreeMap<String, u64> = cmd("CONFIG")
-        .arg(&["GET", "maxmemory"])
-        .query_async(&mut connection)
-        .await
-        .unwrap();
-    assert_eq!(limit["maxmemory"], 7 << 20);
-}
-
-#[tokio::test]
-#[should_panic(expected = "'maxclients \"nonsense\"'")]
-async fn a_server_that_does_not_come_up_says_why() {
-    RedisServer::start_with(&["--maxclients", "nonsense"]).await;
-}
-
-#[tokio::test]
-async fn child_with_a_named_server() {
-    let Some(role) = child::role("child_with_a_named_server") else {
-        return;
-    };
-    let server = tokio::spawn(RedisServer::start()).await;
-    match &server {
-        Ok(server) => role.say(format!("answers {}", server.ask("PING").await)),
-        Err(panic) => role.say(format!("panics {panic}")),
-    }
-    // Until it is killed, and not while it ends its server.
-    role.order().await;
-}
-
-#[tokio::test]
-async fn a_named_server_is_started_and_a_missing_one_is_told() {
-    let said = async |server: &str, prefix| {
-        let variables = [("REENTRY_SERVER", server)];
-        let mut child = Child::spawn(module_path!(), "child_with_a_named_server", &variables);
-        child.wait_for_line(prefix).await
-    };
-    let program = program().display().to_string();
-    assert_eq!(said(&program, "answers").await, "PONG");
-    let panic = said("/no/such/server", "panics").await;
-    let told = "REENTRY_SERVER names /no/such/server, which is no file";
-    assert!(panic.contains(told), "{panic}");
-}
-
-#[tokio::test]
-async fn a_paused_server_keeps_what_arrives_until_it_is_resumed() {
-    let server = RedisServer::start().await;
-    let mut connection = server.connection().await;
-    server.pause();
-    server.pause();
-    let answer = tokio::spawn(async move { connection.incr("key", 1).await });
-    server.resume();
-    let value: i64 = within(DEADLINE, "the answer", answer)
-        .await
-        .unwrap()
-        .unwrap();
-    assert_eq!(value, 1);
-}
-
-#[tokio::test]
-async fn calls_are_counted_exactly_and_without_the_support_itself() {
-    let server = RedisServer::start().await;
-    let mut connection = server.connection().await;
-    server.reset_stats().await;
-    let calls = server.commandstats().await;
-    // Servers before 7.0 do not tell the subcommands apart.
-    let names = ["config|resetstat", "config"];
-    assert!(
-        names.iter().any(|name| calls.contains_key(*name)),
-        "{calls:?}"
-    );
-    let before = server.commandstats().await;
-    for _ in 0..3 {
-        let _: i64 = connection.hincr("hash", "field", 1).await.unwrap();
-    }
-    let _: () = cmd("PING").query_async(&mut connection).await.unwrap();
-    drop(server.connection().await);
-    let expected = [("hincrby".to_owned(), 3), ("ping".to_owned(), 1)];
-    assert_eq!(server.calls_since(&before).await, expected.into());
-}
-
-#[tokio::test]
-async fn a_tls_server_answers_clients_that_trust_its_authority() {
-    let server = TlsRedisServer::start().await;
-    let mut roots = RootCertStore::empty();
-    let authority = CertificateDer::from_pem_file(server.ca_file()).unwrap();
-    roots.add(authority).unwrap();
-    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    let connector = TlsConnector::from(Arc::new(config));
-    for name in ["localhost", "127.0.0.1"] {
-        let plain = TcpStream::connect(("127.0.0.1", server.port()));
-        let name = ServerName::try_from(name).unwrap();
-        let mut stream = connector.connect(name, plain.await.unwrap()).await.unwrap();
-        stream.write_all(b"PING\r\n").await.unwrap();
-        let mut answer = [0; 7];
-        stream.read_exact(&mut answer).await.unwrap();
-        assert_eq!(&answer, b"+PONG\r\n");
-    }
-    assert_eq!(server.server.ask("PING").await, "PONG");
-}
-
-#[tokio::test]
-async fn the_classic_scripts_count_depth_and_exclude_others() {
-    let server = RedisServer::start().await;
-    let mut connection = server.connection().await;
-    let connection = &mut connection;
-    assert_eq!(classic_lock(connection, "lock", "a:1", 60_000).await, None);
-    assert_eq!(classic_lock(connection, "lock", "a:1", 60_000).await, None);
-    let left = classic_lock(connection, "lock", "b:1", 60_000).await;
-    assert!(left.is_some_and(|ms| ms > 0 && ms <= 60_000), "{left:?}");
-    for (holder, outcome) in [
-        ("b:1", Unlocked::NotHeld),
-        ("a:1", Unlocked::StillHeld),
-        ("a:1", Unlocked::Freed),
-        ("a:1", Unlocked::NotHeld),
+async fn a_client_library_cut_before_during_and_after_execution() {
+    let (server, proxy) = behind_a_proxy().await;
+    for (how, cut, executed) in [
+        (ToServer, Action::CutInstead(Cut::Reset), 0),
+        (ToServer, Action::CutClientAfter(Cut::Fin), 1),
+        (ToServer, Action::CutAtAnswer(Cut::Reset), 2),
+        (ToClient, Action::CutInstead(Cut::Fin), 3),
     ] {
-        let unlocked = classic_unlock(connection, "lock", holder, 60_000).await;
-        assert_eq!(unlocked, outcome);
+        let mut client = client(&proxy).await;
+        let needle = if how == ToServer {
+            b"INCRBY".as_slice()
+        } else {
+            b":"
+        };
+        proxy.on_next(how, needle, cut);
+        let answer: RedisResult<i64> = client.incr("key", 1).await;
+        assert!(answer.unwrap_err().is_unrecoverable_error());
+        eventually_is(&server, executed).await;
     }
-    let there: bool = connection.exists("lock").await.unwrap();
-    assert!(!there);
+    assert_eq!(proxy.hits(), 4);
+    let counted: i64 = client(&proxy).await.incr("key", 1).await.unwrap();
+    assert_eq!(counted, 4);
 }
 
 #[tokio::test]
-async fn child_that_repeats() {
-    let Some(role) = child::role("child_that_repeats") else {
-        return;
-    };
-    role.say(role.var("GREETING"));
-    loop {
-        match role.order().await.as_str() {
-            "end" => return,
-            "fail" => std::process::exit(1),
-            order => role.say(format!("heard {order}")),
-        }
-    }
+async fn a_held_request_executes_late_though_its_client_is_gone() {
+    let (server, proxy) = behind_a_proxy().await;
+    let mut stream = dial(&proxy).await;
+    proxy.hold(ToServer);
+    send(&mut stream, INCR).await;
+    proxy.wait_until_held(ToServer, b"INCR").await;
+    drop(stream);
+    proxy.wait_for_open(0).await;
+    assert_eq!(value(&server).await, 0);
+    proxy.release(ToServer);
+    eventually_is(&server, 1).await;
+
+    let mut stream = dial(&proxy).await;
+    proxy.on_next(ToServer, b"INCR", Action::Hold);
+    send(&mut stream, INCR).await;
+    proxy.wait_until_held(ToServer, b"INCR").await;
+    proxy.cut_clients(Cut::Reset).await;
+    assert!(hear(&mut stream).await.is_err());
+    let mut other = dial(&proxy).await;
+    send(&mut other, b"SET key 10\r\n").await;
+    assert_eq!(hear(&mut other).await.unwrap(), "+OK\r\n");
+    proxy.release(ToServer);
+    eventually_is(&server, 11).await;
 }
 
 #[tokio::test]
-async fn a_child_says_hears_stops_and_ends() {
-    let greeting = [("GREETING", "hello")];
-    let mut child = Child::spawn(module_path!(), "child_that_repeats", &greeting);
-    child.wait_for_line("hello").await;
-    child.tell("this");
-    assert_eq!(child.wait_for_line("heard").await, "this");
-    child.sigstop();
-    child.tell("that");
-    child.sigcont();
-    assert_eq!(child.wait_for_line("heard").await, "that");
-    child.tell("end");
-    assert!(child.finished().await);
-
-    let mut child = Child::spawn(module_path!(), "child_that_repeats", &greeting);
-    child.tell("fail");
-    assert!(!child.finished().await);
-
-    let mut child = Child::spawn(module_path!(), "child_that_repeats", &greeting);
-    child.wait_for_line("hello").await;
-    child.sigkill();
-    assert!(!child.finished().await);
+async fn a_black_hole_accepts_and_never_answers_until_it_is_healed() {
+    let (server, proxy) = behind_a_proxy().await;
+    let mut old = dial(&proxy).await;
+    send(&mut old, INCR).await;
+    hear(&mut old).await.unwrap();
+    proxy.blackhole();
+    let mut new = dial(&proxy).await;
+    send(&mut old, INCR).await;
+    send(&mut new, INCR).await;
+    proxy.wait_for_open(2).await;
+    let wait = Duration::from_millis(50);
+    let both = async { tokio::join!(hear(&mut old), hear(&mut new)) };
+    assert!(tokio::time::timeout(wait, both).await.is_err());
+    proxy.cut_all(Cut::Reset).await;
+    proxy.heal().await;
+    let mut stream = dial(&proxy).await;
+    send(&mut stream, INCR).await;
+    assert_eq!(hear(&mut stream).await.unwrap(), ":2\r\n");
+    assert_eq!(value(&server).await, 2);
 }
 
 #[tokio::test]
-#[should_panic(expected = "ended before it said")]
-async fn a_role_that_does_not_exist_is_noticed() {
-    Child::spawn(module_path!(), "no_such_role", &[])
-        .wait_for_line("x")
-        .await;
+async fn a_lost_message_leaves_the_subscription_alive() {
+    let (server, proxy) = behind_a_proxy().await;
+    let mut stream = dial(&proxy).await;
+    send(&mut stream, b"SUBSCRIBE news\r\n").await;
+    assert!(hear(&mut stream).await.unwrap().contains("subscribe"));
+    proxy.on_next(ToClient, b"first", Action::Lose);
+    let mut publisher = server.connection().await;
+    let _: i64 = publisher.publish("news", "first").await.unwrap();
+    proxy.wait_for_hits(1).await;
+    let _: i64 = publisher.publish("news", "second").await.unwrap();
+    let message = hear(&mut stream).await.unwrap();
+    assert!(message.contains("second") && !message.contains("first"));
 }
 
 #[tokio::test]
-async fn child_with_a_server() {
-    let Some(role) = child::role("child_with_a_server") else {
-        return;
-    };
-    let server = RedisServer::start().await;
-    server.pause();
-    role.say(format!("dir {}", server.dir().display()));
-    role.say(format!("port {}", server.port()));
-    role.order().await;
-}
+async fn a_request_executes_twice_or_again_later() {
+    let (server, proxy) = behind_a_proxy().await;
+    let mut stream = dial(&proxy).await;
+    proxy.on_next(ToServer, b"INCR", Action::Twice);
+    send(&mut stream, INCR).await;
+    assert_eq!(hear(&mut stream).await.unwrap(), ":2\r\n");
 
-#[tokio::test]
-async fn a_server_dies_with_a_killed_test_process_even_while_paused() {
-    let mut child = Child::spawn(module_path!(), "child_with_a_server", &[]);
-    let dir = PathBuf::from(child.wait_for_line("dir").await);
-    let port = child.wait_for_line("port").await.parse().unwrap();
-    assert!(!is_down(port).await && dir.exists());
-    child.sigkill();
-    let gone = async || is_down(port).await && !dir.exists();
-    eventually(DEADLINE, "the server and its folder are gone", gone).await;
-}
-
-#[tokio::test]
-#[should_panic(expected = "not within 30ms: pigs fly")]
-async fn a_condition_that_never_holds_is_named() {
-    let short = std::time::Duration::from_millis(30);
-    eventually(short, "pigs fly", async || false).await;
+    proxy.on_next(ToServer, b"INCR", Action::Record);
+    send(&mut stream, INCR).await;
+    assert_eq!(hear(&mut stream).await.unwrap(), ":3\r\n");
+    assert_eq!(proxy.recorded(), [INCR]);
+    assert_eq!(proxy.replay(&proxy.recorded()[0]).await, b":4\r\n");
+    assert_eq!(value(&server).await, 4);
 }
 
 /// The line of `source` that connects with the default timeouts to a server that may be there.

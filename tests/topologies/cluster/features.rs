@@ -98,63 +98,37 @@ async fn a_forced_release_is_told_to_a_holder_of_another_process() {
     until_nothing_is_left(&cluster).await;
 }
 
-/// A closed one makes no connection any more, and leaves none open, at whichever node.
+/// Nothing that it has made outlives it, at whichever node; and a closed one makes no connection any more.
 #[tokio::test]
-async fn one_that_is_closed_leaves_no_connection() {
+async fn one_that_is_closed_or_dropped_leaves_no_connection() {
     let cluster = Cluster::start().await;
-    let locks = patient_in(&cluster).build().await.unwrap();
     let keys = keys(&cluster).await;
-    for key in &keys {
-        locks.with_lock(key, async {}).await.unwrap();
-    }
-    let guard = locks.lock(&keys[1]).await.unwrap();
-    let closing = tokio::spawn({
-        let locks = locks.clone();
-        async move { locks.close().await }
-    });
-    let refused = async || locks.lock(&keys[0]).acquire().await.is_err();
-    eventually(PATIENCE, "it is being closed", refused).await;
-    guard.release().await.unwrap();
-    assert!(
-        within(PATIENCE, "closed", closing)
-            .await
-            .unwrap()
-            .is_clean()
-    );
-    let none = async || {
-        let listeners = join_all(cluster.nodes.iter().map(|node| node.listeners())).await;
-        listeners.iter().sum::<usize>() == 0
-    };
-    eventually(PATIENCE, "no connection is left", &none).await;
     let connected = async || {
         let connected = cluster.nodes.iter().map(|node| calls(node, "hello"));
         join_all(connected).await
     };
-    let before = connected().await;
-    assert!(locks.inspect(&keys[0]).await.is_err());
-    assert_eq!(connected().await, before);
-    until_nothing_is_left(&cluster).await;
-}
-
-/// Nothing that it has made outlives it.
-#[tokio::test]
-async fn one_that_is_dropped_leaves_no_connection() {
-    let cluster = Cluster::start().await;
-    let locks = patient_in(&cluster).build().await.unwrap();
-    let keys = keys(&cluster).await;
-    for key in &keys {
-        let guard = locks.lock(key).await.unwrap();
-        let section = Arc::<Section>::default();
-        let waiting = caller(&locks, key, &section);
-        guard.release().await.unwrap();
-        all_turns([waiting]).await;
-    }
-    drop(locks);
     let none = async || {
         let listeners = join_all(cluster.nodes.iter().map(|node| node.listeners())).await;
         let inboxes = join_all(cluster.nodes.iter().map(|node| node.subscriptions())).await;
         listeners.iter().sum::<usize>() == 0 && inboxes.iter().all(Vec::is_empty)
     };
+    for is_closed in [true, false] {
+        let locks = patient_in(&cluster).build().await.unwrap();
+        for key in &keys {
+            let guard = locks.lock(key).await.unwrap();
+            let section = Arc::<Section>::default();
+            let waiting = caller(&locks, key, &section);
+            guard.release().await.unwrap();
+            all_turns([waiting]).await;
+        }
+        if is_closed {
+            assert!(locks.close().await.is_clean());
+            eventually(PATIENCE, "no connection is left", none).await;
+            let before = connected().await;
+            assert!(locks.inspect(&keys[0]).await.is_err());
+            assert_eq!(connected().await, before);
+        }
+    }
     eventually(PATIENCE, "no connection is left", none).await;
     let alone = async || {
         tokio::runtime::Handle::current()
@@ -163,4 +137,5 @@ async fn one_that_is_dropped_leaves_no_connection() {
             == 0
     };
     eventually(PATIENCE, "no task is left", alone).await;
+    until_nothing_is_left(&cluster).await;
 }

@@ -4,8 +4,8 @@ use std::future::pending;
 use std::sync::Arc;
 
 use super::kit::{
-    PATIENCE, all_turns, asking, caller, calls, cut_lease, errors, is_renewed, key_on, locks_in,
-    until_error, until_nothing_is_left, until_queued, until_renewed, until_there,
+    PATIENCE, all_turns, another_key_on, asking, caller, calls, cut_lease, errors, is_renewed,
+    key_on, locks_in, until_error, until_nothing_is_left, until_queued, until_renewed, until_there,
 };
 use crate::support::{Cluster, Section, depths, eventually, processes, within};
 use futures_util::future::join;
@@ -120,10 +120,17 @@ async fn requests_wait_for_as_long_as_the_keys_of_a_lock_are_apart() {
 
 /// All keys of the lock are at the old node still. The release deletes the lock, and then may not create it again for the
 /// next one: it is broken off, or hands the lock to no process.
-async fn is_broken_off(shared: bool) {
+#[tokio::test]
+async fn a_release_that_is_broken_off_loses_no_waiter() {
     let cluster = Cluster::start().await;
     let processes = processes(&locks_in(&cluster)).await;
-    let key = key_on(&cluster, FROM).await;
+    for shared in [false, true] {
+        is_broken_off(&cluster, &processes, shared).await;
+    }
+}
+
+async fn is_broken_off(cluster: &Cluster, [locks, other]: &[Locks; 2], shared: bool) {
+    let key = another_key_on(cluster, FROM, usize::from(shared)).await;
     let old = &cluster.nodes[FROM];
     let section = Arc::<Section>::default();
     let (end, ended) = tokio::sync::oneshot::channel::<()>();
@@ -131,7 +138,6 @@ async fn is_broken_off(shared: bool) {
         let _ = ended.await;
         7
     };
-    let [locks, other] = &processes;
     let request = if shared {
         locks.lock(&key).shared()
     } else {
@@ -152,7 +158,7 @@ async fn is_broken_off(shared: bool) {
     moving.finish().await;
     all_turns(waiting).await;
     assert_eq!(section.visits(), 2);
-    until_nothing_is_left(&cluster).await;
+    until_nothing_is_left(cluster).await;
 }
 
 /// Asked of all keys of the slot: a key that is not there is said to be at the new node.
@@ -163,16 +169,6 @@ async fn until_there_no_more(old: &crate::support::RedisServer, key: &str) {
         answer.is_err_and(|error| error.to_string().contains("ASK"))
     };
     eventually(PATIENCE, "the lock is deleted", gone).await;
-}
-
-#[tokio::test]
-async fn a_release_that_is_broken_off_loses_no_waiter() {
-    is_broken_off(false).await;
-}
-
-#[tokio::test]
-async fn a_release_of_a_reader_that_is_broken_off_loses_no_waiter() {
-    is_broken_off(true).await;
 }
 
 /// A whole move with traffic all the time: no overlap, and every caller gets in.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::kit::{
-    PATIENCE, all_turns, caller, key_on, keys, locks_in, patient_in, scripts, until_nothing_is_left,
+    PATIENCE, all_turns, caller, key_on, keys, patient_in, scripts, until_nothing_is_left,
 };
 use crate::support::{Cluster, Section, cluster, eventually, processes, within};
 use reentry::Locks;
@@ -98,27 +98,5 @@ async fn a_lost_connection_verifies_the_holds_of_its_node() {
     for guard in held {
         guard.release().await.unwrap();
     }
-    until_nothing_is_left(&cluster).await;
-}
-
-/// A task for a lock on the silent node is dropped at every stage: nothing of it is left.
-#[tokio::test]
-async fn callers_that_give_up_on_a_silent_node_leave_nothing() {
-    let cluster = without_failovers().await;
-    let locks = locks_in(&cluster).build().await.unwrap();
-    let key = key_on(&cluster, 0).await;
-    locks.with_lock(&key, async {}).await.unwrap();
-    cluster.nodes[0].pause();
-    for wait in [1, 10, 300, 1_500] {
-        let request = locks.lock(&key).wait(Duration::from_millis(wait));
-        let error = within(PATIENCE, "the limit", request.acquire()).await;
-        assert!(error.unwrap_err().is_unavailable());
-    }
-    let dropped = caller(&locks, &key, &Arc::default());
-    tokio::task::yield_now().await;
-    dropped.abort();
-    cluster.nodes[0].resume();
-    let section = Arc::default();
-    all_turns([caller(&locks, &key, &section)]).await;
     until_nothing_is_left(&cluster).await;
 }

@@ -1,14 +1,12 @@
 //! Several locks on several nodes: all of them, or none.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::kit::{
     PATIENCE, another_key_on, cut_lease, keys, locks_in, patient_in, until_nothing_is_left,
     until_renewed, until_there,
 };
-use crate::support::{Cluster, Section, cluster, processes, within};
+use crate::support::{Cluster, cluster, processes, within};
 use futures_util::future::join_all;
 
 /// Two keys on each primary.
@@ -37,41 +35,6 @@ async fn all_are_taken_or_none() {
         assert_eq!(all.held(key).unwrap().depth(), 1);
     }
     all.release().await.unwrap();
-    until_nothing_is_left(&cluster).await;
-}
-
-/// Two processes want overlapping sets, which they name in contrary orders.
-#[tokio::test]
-async fn overlapping_sets_on_several_nodes_are_no_deadlock() {
-    let cluster = Cluster::start().await;
-    let builder = patient_in(&cluster).detect_deadlocks(false);
-    let processes: [_; 2] = processes(&builder).await;
-    let keys = six_keys(&cluster).await;
-    let sections: BTreeMap<_, _> = keys
-        .iter()
-        .map(|key| (key.clone(), Section::default()))
-        .collect();
-    let sections = Arc::new(sections);
-    let callers = (0..6).map(|caller| {
-        let (locks, sections) = (processes[caller % 2].clone(), Arc::clone(&sections));
-        // Each leaves two of them out, and begins with another one.
-        let mut keys = keys.clone();
-        keys.rotate_left(caller);
-        keys.truncate(4);
-        if caller % 2 == 1 {
-            keys.reverse();
-        }
-        tokio::spawn(async move {
-            for _ in 0..10 {
-                let visits = join_all(keys.iter().map(|key| sections[key].visit()));
-                locks.lock_all(&keys).run(visits).await.expect("all locks");
-            }
-        })
-    });
-    for caller in within(PATIENCE, "all have their turns", join_all(callers)).await {
-        caller.unwrap();
-    }
-    assert!(sections.values().all(|section| section.visits() == 40));
     until_nothing_is_left(&cluster).await;
 }
 
@@ -127,30 +90,5 @@ async fn a_node_that_is_silent_withholds_neither_output_nor_locks() {
     silent.resume();
     let output = within(PATIENCE, "all locks", waiting).await.unwrap();
     assert_eq!(output.unwrap(), 8);
-    until_nothing_is_left(&cluster).await;
-}
-
-#[tokio::test]
-async fn all_of_several_survive_the_failover_of_one_node() {
-    let cluster = Cluster::start().await;
-    let [locks, other] = processes(&locks_in(&cluster)).await;
-    let keys = keys(&cluster).await;
-    let all = locks.lock_all(&keys).acquire().await.unwrap();
-    let waiting = tokio::spawn(other.lock_all(&keys).run(async {}));
-    let replica = cluster.replica_of(1).await;
-    cut_lease(&cluster.nodes[1], &keys[1]).await;
-    cluster.nodes[1]
-        .until_replicated_to(&cluster.nodes[replica])
-        .await;
-    cluster.nodes[1].stop();
-    let slot = cluster.slot_of(&keys[1]).await;
-    assert_eq!(cluster.until_failed_over(slot, 1).await, replica);
-    until_renewed(&cluster.nodes[replica], &keys[1]).await;
-    assert!(all.iter().all(|held| !held.is_lost()));
-    all.release().await.unwrap();
-    within(PATIENCE, "the next one", waiting)
-        .await
-        .unwrap()
-        .unwrap();
     until_nothing_is_left(&cluster).await;
 }

@@ -120,7 +120,6 @@ impl Resource {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outage {
     Planned,
-    Killed,
     StandsStill,
 }
 
@@ -160,10 +159,6 @@ async fn contended_over(outage: Outage) {
     let old = &set.nodes[0];
     let new = match outage {
         Outage::Planned => set.failover().await,
-        Outage::Killed => {
-            old.stop();
-            set.until_failed_over(0).await
-        }
         Outage::StandsStill => {
             old.pause();
             set.until_failed_over(0).await
@@ -194,11 +189,6 @@ async fn contended_over(outage: Outage) {
 #[tokio::test]
 async fn processes_contend_over_a_planned_failover() {
     contended_over(Outage::Planned).await;
-}
-
-#[tokio::test]
-async fn processes_contend_over_a_primary_that_is_killed() {
-    contended_over(Outage::Killed).await;
 }
 
 #[tokio::test]

@@ -101,6 +101,17 @@ pub(super) async fn until_taken_in(node: &RedisServer, locks: &Locks) {
     eventually(PATIENCE, "the locks are in the new primary", taken).await;
 }
 
+/// A lock outlives a planned failover, which does not touch the old primary at once: only the sentinels tell of it.
+pub(super) async fn outlives_a_failover(set: &SentinelSet, locks: &Locks) {
+    let guard = locks.lock(KEY).await.unwrap();
+    until_replicated(set, 0).await;
+    let new = set.failover().await;
+    until_taken_in(&set.nodes[new], locks).await;
+    assert!(!guard.held().is_lost());
+    guard.release().await.unwrap();
+    until_free(&set.nodes[new]).await;
+}
+
 /// What was left of the lease of the lock at a time.
 #[derive(Debug)]
 pub(super) struct Lease {

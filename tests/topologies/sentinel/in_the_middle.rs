@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use super::ground::{
-    Lease, PATIENCE, SOON, builder, depth, unhurried, until_depth, until_free, until_inboxes,
-    until_replicated,
+    Lease, PATIENCE, SOON, builder, depth, unhurried, until_depth, until_free, until_replicated,
 };
 use crate::support::rig::KEY;
 use crate::support::{SentinelSet, Turns, eventually, processes, until_queued, within};
 use reentry::HandOff;
+use tokio::sync::oneshot;
 
 /// The primary stands still until another one has replaced it. Then it goes on, and executes what it was sent.
 async fn replaced(set: &SentinelSet, from: usize) -> usize {
@@ -18,51 +18,31 @@ async fn replaced(set: &SentinelSet, from: usize) -> usize {
 }
 
 #[tokio::test]
-async fn an_acquire_enters_in_the_new_primary() {
+async fn what_is_acquired_enters_in_the_new_primary() {
     let set = SentinelSet::start().await;
     let locks = builder(&set).build().await.unwrap();
     set.nodes[0].pause();
     let acquiring = tokio::spawn(locks.lock(KEY).acquire());
-    let new = replaced(&set, 0).await;
+    let dropped = tokio::spawn(locks.lock("dropped").acquire());
+    let keys = ["order:1", "order:2", "order:3"];
+    let several = tokio::spawn(locks.lock_all(keys).run(tokio::task::yield_now()));
+    let new = set.until_failed_over(0).await;
+    dropped.abort();
+    // It may have entered by then, and leaves.
+    drop(dropped.await);
+    set.nodes[0].resume();
     let guard = within(PATIENCE, "it enters", acquiring).await;
     let guard = guard.unwrap().unwrap();
     assert_eq!(depth(&set.nodes[new], KEY).await, 1);
+    let several = within(PATIENCE, "they are taken together", several).await;
+    several.unwrap().unwrap();
     guard.release().await.unwrap();
     until_free(&set.nodes[new]).await;
 }
 
+/// The order of the waiters of several processes is in the replicas. The release goes on until the new primary has it.
 #[tokio::test]
-async fn an_acquire_that_is_dropped_leaves_nothing_in_the_new_primary() {
-    let set = SentinelSet::start().await;
-    let locks = builder(&set).build().await.unwrap();
-    set.nodes[0].pause();
-    let acquiring = tokio::spawn(locks.lock(KEY).acquire());
-    let new = set.until_failed_over(0).await;
-    acquiring.abort();
-    // It may have entered by then, and leaves.
-    drop(acquiring.await);
-    let guard = locks.lock(KEY).await.unwrap();
-    assert_eq!(depth(&set.nodes[new], KEY).await, 1);
-    guard.release().await.unwrap();
-    until_free(&set.nodes[new]).await;
-}
-
-#[tokio::test]
-async fn several_locks_are_taken_together_in_the_new_primary() {
-    let set = SentinelSet::start().await;
-    let locks = builder(&set).build().await.unwrap();
-    let keys = ["order:1", "order:2", "order:3"];
-    set.nodes[0].pause();
-    let locked = tokio::spawn(locks.lock_all(keys).run(tokio::task::yield_now()));
-    let new = replaced(&set, 0).await;
-    let locked = within(PATIENCE, "they are taken", locked).await;
-    locked.unwrap().unwrap();
-    until_free(&set.nodes[new]).await;
-}
-
-/// The waiters of several processes keep their order, which the replicas have.
-#[tokio::test]
-async fn waiters_enter_in_their_order() {
+async fn a_lock_is_handed_on_in_the_order_of_the_waiters() {
     let set = SentinelSet::start().await;
     let [holder, one, two, three] = processes(&unhurried(&set)).await;
     let guard = holder.lock(KEY).await.unwrap();
@@ -76,27 +56,35 @@ async fn waiters_enter_in_their_order() {
     }
     until_replicated(&set, 0).await;
     set.nodes[0].pause();
+    drop(guard);
     let new = replaced(&set, 0).await;
-    until_inboxes(&set.nodes[new], 3).await;
-    guard.release().await.unwrap();
     assert_eq!(turns.names().await, ["one", "two", "three"]);
     until_free(&set.nodes[new]).await;
 }
 
+/// What is under way of locks that are held: a nested entry, releases, and the end of a body, whose output stands.
 #[tokio::test]
-async fn a_nested_entry_is_counted_in_the_new_primary() {
+async fn what_is_held_is_nested_and_released_in_the_new_primary() {
     let set = SentinelSet::start().await;
     let locks = builder(&set).build().await.unwrap();
     let guard = locks.lock(KEY).await.unwrap();
+    let dropped = locks.lock("dropped").await.unwrap();
+    let finished = locks.lock("finished").await.unwrap();
+    let (end, ended) = oneshot::channel();
+    let body = tokio::spawn(locks.with_lock("ends", async { ended.await.unwrap() }));
+    let runs = async || depth(&set.nodes[0], "ends").await == 1;
+    eventually(PATIENCE, "the body runs", runs).await;
     until_replicated(&set, 0).await;
     set.nodes[0].pause();
-    let (inside, is_inside) = tokio::sync::oneshot::channel();
-    let (leave, may_leave) = tokio::sync::oneshot::channel::<()>();
-    let body = async move {
+    drop(dropped);
+    let finished = tokio::spawn(finished.release());
+    end.send(42).unwrap();
+    let (inside, is_inside) = oneshot::channel();
+    let (leave, may_leave) = oneshot::channel();
+    let nested = guard.scope(locks.with_lock(KEY, async move {
         inside.send(()).unwrap();
         may_leave.await.unwrap();
-    };
-    let nested = guard.scope(locks.with_lock(KEY, body));
+    }));
     let failover = async {
         let new = replaced(&set, 0).await;
         within(PATIENCE, "the nested entry", is_inside)
@@ -108,6 +96,13 @@ async fn a_nested_entry_is_counted_in_the_new_primary() {
     };
     let (nested, new) = tokio::join!(nested, failover);
     nested.unwrap().unwrap();
+    let output = within(PATIENCE, "the output", body).await.unwrap();
+    assert_eq!(output.unwrap(), 42);
+    let released = within(PATIENCE, "the release", finished).await.unwrap();
+    released.unwrap();
+    // The others are released as well, long before their leases end.
+    let one = async || set.nodes[new].leftovers().await.len() <= 2;
+    eventually(SOON, "the others are free", one).await;
     until_depth(&set.nodes[new], 1).await;
     guard.release().await.unwrap();
     until_free(&set.nodes[new]).await;
@@ -134,85 +129,28 @@ async fn a_renewal_is_made_in_the_new_primary() {
     until_free(&set.nodes[new]).await;
 }
 
-/// The release goes on until the new primary has it, and there the lock moves.
+/// To the next caller, which the release names and which it is repeated with; or in memory, and the last one releases in
+/// the new primary.
 #[tokio::test]
-async fn a_lock_is_handed_on_in_the_new_primary() {
+async fn a_lock_goes_on_in_its_process() {
     let set = SentinelSet::start().await;
-    let [here, there] = processes(&unhurried(&set)).await;
-    let guard = here.lock(KEY).await.unwrap();
-    let mut turns = Turns::default();
-    let mut waiter = turns.stay(there.lock(KEY), "waiter");
-    until_queued(&set.nodes[0], 1).await;
+    let mut all = Vec::new();
+    for handoff in [HandOff::InStore, HandOff::InProcess] {
+        let builder = unhurried(&set).handoff(handoff);
+        let locks = builder.prefix(format!("{handoff:?}:")).build().await;
+        let locks = locks.unwrap();
+        let guard = locks.lock(KEY).await.unwrap();
+        let mut turns = Turns::default();
+        turns.come(&locks, "next").await;
+        turns.come(&locks, "last").await;
+        all.push((guard, turns));
+    }
     until_replicated(&set, 0).await;
     set.nodes[0].pause();
-    drop(guard);
+    let turns: Vec<_> = all.into_iter().map(|(_guard, turns)| turns).collect();
     let new = replaced(&set, 0).await;
-    within(SOON, "the waiter enters", waiter.entered()).await;
-    assert_eq!(depth(&set.nodes[new], KEY).await, 1);
-    waiter.leave();
-    turns.all().await;
-    until_free(&set.nodes[new]).await;
-}
-
-async fn a_lock_goes_on_in_its_process(handoff: HandOff) {
-    let set = SentinelSet::start().await;
-    let locks = unhurried(&set).handoff(handoff).build().await.unwrap();
-    let guard = locks.lock(KEY).await.unwrap();
-    let mut turns = Turns::default();
-    turns.come(&locks, "next").await;
-    turns.come(&locks, "last").await;
-    until_replicated(&set, 0).await;
-    set.nodes[0].pause();
-    drop(guard);
-    let new = replaced(&set, 0).await;
-    assert_eq!(turns.names().await, ["next", "last"]);
-    until_free(&set.nodes[new]).await;
-}
-
-/// The successor is named in the release, which is repeated.
-#[tokio::test]
-async fn a_lock_goes_on_to_the_next_caller_in_the_new_primary() {
-    a_lock_goes_on_in_its_process(HandOff::InStore).await;
-}
-
-/// The last one releases in the new primary.
-#[tokio::test]
-async fn a_lock_goes_on_in_memory_meanwhile() {
-    a_lock_goes_on_in_its_process(HandOff::InProcess).await;
-}
-
-#[tokio::test]
-async fn a_release_is_made_in_the_new_primary() {
-    let set = SentinelSet::start().await;
-    let locks = builder(&set).build().await.unwrap();
-    let guard = locks.lock(KEY).await.unwrap();
-    let finished = locks.lock("finished").await.unwrap();
-    until_replicated(&set, 0).await;
-    set.nodes[0].pause();
-    drop(guard);
-    let released = tokio::spawn(finished.release());
-    let new = replaced(&set, 0).await;
-    within(PATIENCE, "the release", released)
-        .await
-        .unwrap()
-        .unwrap();
-    // Long before the leases end.
-    let free = async || set.nodes[new].leftovers().await.is_empty();
-    eventually(SOON, "both locks are released", free).await;
-}
-
-/// A body that has ended under a valid lease returns its output.
-#[tokio::test]
-async fn a_result_stands_though_its_lock_is_released_in_the_new_primary() {
-    let set = SentinelSet::start().await;
-    let locks = builder(&set).build().await.unwrap();
-    let body = async {
-        until_replicated(&set, 0).await;
-        set.nodes[0].pause();
-        6 * 7
-    };
-    let locked = locks.with_lock(KEY, body);
-    let (output, new) = tokio::join!(locked, replaced(&set, 0));
-    assert_eq!(output.unwrap(), 42);
+    for mut turns in turns {
+        assert_eq!(turns.names().await, ["next", "last"]);
+    }
     until_free(&set.nodes[new]).await;
 }

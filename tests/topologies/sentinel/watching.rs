@@ -1,8 +1,8 @@
 //! The sentinels are watched, all of them, whichever come and go.
 
 use super::ground::{
-    PATIENCE, builder, built_with, depth, until_free, until_inboxes, until_replicated,
-    until_taken_in, until_watched, watchers,
+    PATIENCE, builder, built_with, depth, outlives_a_failover, until_free, until_inboxes,
+    until_replicated, until_taken_in, until_watched, watchers,
 };
 use crate::support::rig::KEY;
 use crate::support::sentinel::NAME;
@@ -11,23 +11,21 @@ use reentry::{LockError, LostReason, Servers};
 use std::error::Error;
 use std::time::{Duration, Instant};
 
-/// A planned failover does not touch the old primary at once: only the sentinels tell of it.
+/// Each of the sentinels has so many connections that watch.
+async fn all_are_watched(set: &SentinelSet, count: usize) {
+    for sentinel in &set.sentinels {
+        until_watched(sentinel, count).await;
+    }
+}
+
 #[tokio::test]
 async fn one_sentinel_is_enough_to_be_told_of_the_others() {
     let set = SentinelSet::start().await;
     let seed = Servers::sentinel([set.sentinels[2].address()], NAME);
     let locks = built_with(seed).build().await.unwrap();
-    for sentinel in &set.sentinels {
-        until_watched(sentinel, 1).await;
-    }
-    let guard = locks.lock(KEY).await.unwrap();
-    until_replicated(&set, 0).await;
+    all_are_watched(&set, 1).await;
     set.sentinels[2].stop();
-    let new = set.failover().await;
-    until_taken_in(&set.nodes[new], &locks).await;
-    assert!(!guard.held().is_lost());
-    guard.release().await.unwrap();
-    until_free(&set.nodes[new]).await;
+    outlives_a_failover(&set, &locks).await;
 }
 
 /// Each of them is known twice, and one of them answers under neither.
@@ -38,13 +36,9 @@ async fn sentinels_that_are_given_by_name_may_name_each_other_by_address() {
     let names = names.map(|sentinel| format!("localhost:{}", sentinel.port()));
     let locks = built_with(Servers::sentinel(names, NAME));
     let locks = locks.build().await.unwrap();
-    for sentinel in &set.sentinels {
-        until_watched(sentinel, 2).await;
-    }
+    all_are_watched(&set, 2).await;
     set.sentinels[0].stop();
-    let new = set.failover().await;
-    until_taken_in(&set.nodes[new], &locks).await;
-    until_free(&set.nodes[new]).await;
+    outlives_a_failover(&set, &locks).await;
 }
 
 #[tokio::test]
@@ -76,9 +70,7 @@ async fn a_sentinel_that_stands_still_delays_no_failover() {
 async fn one_sentinel_that_answers_is_enough_where_the_others_stand_still() {
     let set = SentinelSet::start().await;
     let locks = builder(&set).build().await.unwrap();
-    for sentinel in &set.sentinels {
-        until_watched(sentinel, 1).await;
-    }
+    all_are_watched(&set, 1).await;
     set.sentinels[0].pause();
     set.sentinels[1].pause();
     set.nodes[0].kill_command_connections().await;
@@ -114,25 +106,17 @@ async fn a_sentinel_that_is_added_is_enough_when_the_first_ones_are_gone() {
 async fn locks_go_on_without_sentinels_and_follow_those_that_come_back() {
     let set = SentinelSet::start().await;
     let locks = builder(&set).build().await.unwrap();
-    for sentinel in &set.sentinels {
-        until_watched(sentinel, 1).await;
-    }
+    all_are_watched(&set, 1).await;
     set.sentinels.iter().for_each(RedisServer::stop);
     let nested = locks.with_lock(KEY, async { depth(&set.nodes[0], KEY).await });
     let entered = locks.with_lock(KEY, nested).await.unwrap();
     assert_eq!(entered.unwrap(), 2);
 
-    let guard = locks.lock(KEY).await.unwrap();
     for sentinel in &set.sentinels {
         sentinel.start_again().await;
     }
     set.until_settled().await;
-    until_replicated(&set, 0).await;
-    let new = set.failover().await;
-    until_taken_in(&set.nodes[new], &locks).await;
-    assert!(!guard.held().is_lost());
-    guard.release().await.unwrap();
-    until_free(&set.nodes[new]).await;
+    outlives_a_failover(&set, &locks).await;
 }
 
 #[tokio::test]
@@ -206,9 +190,7 @@ async fn sentinels_that_are_set_up_anew_are_followed() {
 async fn no_connection_outlives_the_locks_or_their_end() {
     let set = SentinelSet::start().await;
     let until_left = async || {
-        for sentinel in &set.sentinels {
-            until_watched(sentinel, 0).await;
-        }
+        all_are_watched(&set, 0).await;
         set.nodes[0].until_listening(0).await;
         until_inboxes(&set.nodes[0], 0).await;
     };
