@@ -7,8 +7,9 @@ use tokio::sync::Notify;
 use super::{
     grant::Grant,
     holder_lookup::{Look, Report},
+    release::Release,
     request::{Flight, Part},
-    step::{Action, Release},
+    step::Action,
 };
 use crate::base::id::HoldId;
 

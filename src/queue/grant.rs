@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{step::Release, tokens::TokenSeries};
+use super::{release::Release, tokens::TokenSeries};
 use crate::base::{id::HoldId, lease::LeaseTimes, metrics::Via, mode::Mode};
 
 /// A lock that was won and not yet entered.

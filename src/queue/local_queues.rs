@@ -13,8 +13,9 @@ use tokio::{runtime::Handle, time::Instant};
 use super::{
     effects::{Effects, Ending},
     lines::{Alone, Line, Lines, Slot},
+    release::Release,
     request::{Acquiring, Flight, Requests},
-    step::{Action, Answer, Input, Refusal, Release, Reply, unanswered},
+    step::{Action, Answer, Input, Refusal, Reply, unanswered},
 };
 use crate::{
     base::{

@@ -11,6 +11,7 @@ mod lines;
 mod local_queue;
 mod local_queues;
 mod queue;
+mod release;
 mod releasing;
 mod request;
 mod several;
@@ -26,8 +27,8 @@ mod tests;
 pub(crate) use self::{
     grant::{Grant, StoredDepth},
     local_queues::LocalQueues,
+    release::Release,
     releasing::Together,
     several::Stop,
-    step::Release,
     tokens::TokenSeries,
 };

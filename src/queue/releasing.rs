@@ -11,8 +11,9 @@ use super::{
     effects::{Effects, Ending},
     lines::{Alone, Slot},
     local_queues::LocalQueues,
+    release::Release,
     request::{Flight, Part},
-    step::{Input, Release},
+    step::Input,
 };
 use crate::base::{error::Failure, id::HoldId, key::LockKey, mutex::Mutex};
 

@@ -15,7 +15,8 @@ use tokio::{sync::Semaphore, time::Instant};
 
 use super::{
     abandoned::Abandoned,
-    step::{Answer, Release, Reply},
+    release::Release,
+    step::{Answer, Reply},
     wish::Ask,
 };
 use crate::{

@@ -1,20 +1,20 @@
 //! What goes into a step of the machine, and what comes out of it.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use tokio::time::Instant;
 
 use super::{
     grant::Grant,
+    release::Release,
     wish::{Ask, Wish},
 };
 use crate::{
     base::{
         error::{Effect, StoreError},
         id::HoldId,
-        mode::Mode,
     },
-    store::{AcquireReply, End, HandoffMessage, Leftovers, Successor},
+    store::{AcquireReply, HandoffMessage, Successor},
 };
 
 /// What has happened.
@@ -70,47 +70,6 @@ pub(super) enum Action {
     PassOver(HoldId),
     /// A message should have come before the question that brought the lock.
     CheckSubscription,
-}
-
-/// The end of a hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Release {
-    pub(crate) hold: HoldId,
-    pub(crate) mode: Mode,
-    /// Whether an acquire of the hold was never answered.
-    pub(crate) unanswered: bool,
-    /// Whether its depth may have changed in the store.
-    pub(crate) nested: bool,
-    /// Whether it was not found lost.
-    pub(crate) open: bool,
-    /// Until when the lease lasts for certain.
-    pub(crate) deadline: Instant,
-    /// How long the lock may stand in the store after the last request about it.
-    pub(crate) ttl: Duration,
-    /// Since when it has had the lock, as far as is known.
-    pub(crate) since: Option<Instant>,
-    /// How long it has the lock at least, if it had it for less.
-    pub(crate) min_hold: Option<Duration>,
-    /// Whether it ends because of a deadlock: the lock is for those who wait for it in other processes.
-    pub(crate) gives_way: bool,
-}
-
-impl Release {
-    /// How the hold ends, if its release is sent now for the first time.
-    pub(super) fn end(&self, successor: Option<Successor>, now: Instant) -> End {
-        let leftovers = Leftovers {
-            unanswered: self.unanswered,
-            nested: self.nested,
-        };
-        // The take or the grant has removed the place in the queue, and none comes back while the lease lasts.
-        let may_wait = !self.open || now >= self.deadline;
-        match (successor, self.min_hold) {
-            (Some(successor), _) => End::HandTo(successor, leftovers),
-            (None, Some(min_hold)) => End::Retain(min_hold, leftovers),
-            (None, None) if may_wait || leftovers != Leftovers::default() => End::Full(leftovers),
-            (None, None) => End::Short,
-        }
-    }
 }
 
 /// What the store said to the request in flight.

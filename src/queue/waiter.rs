@@ -7,7 +7,8 @@ use tokio::time::Instant;
 use super::{
     clock::StoreClock,
     grant::{Grant, StoredDepth},
-    step::{Answer, Release, Reply, unanswered},
+    release::Release,
+    step::{Answer, Reply, unanswered},
     tokens::TokenSeries,
     wish::Wish,
 };

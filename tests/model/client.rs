@@ -17,7 +17,8 @@ use crate::{
     base::mode::Mode,
     queue::{
         grant::Grant,
-        step::{Release, Reply, unanswered},
+        release::Release,
+        step::{Reply, unanswered},
         wish::{Ask, Wish},
     },
     store::{self, Leftovers, Order},

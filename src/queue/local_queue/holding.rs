@@ -9,7 +9,8 @@ use crate::{
     base::{id::HoldId, mode::Mode},
     queue::{
         grant::Grant,
-        step::{Action, Heard, Release},
+        release::Release,
+        step::{Action, Heard},
     },
     store::{AcquireRequest, Order, Successor},
 };

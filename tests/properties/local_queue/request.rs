@@ -2,7 +2,7 @@
 
 use crate::{
     base::id::HoldId,
-    queue::step::Release,
+    queue::release::Release,
     store::{AcquireRequest, ShareRequest, Successor},
 };
 

@@ -16,7 +16,8 @@ use crate::{
     queue::{
         grant::Grant,
         local_queue::LocalQueue,
-        step::{Action, Answer, Input, Release, Reply},
+        release::Release,
+        step::{Action, Answer, Input, Reply},
         wish::Ask,
     },
     store::AcquireReply,

@@ -13,7 +13,7 @@ use crate::{
         id::{FencingToken, HoldId},
         mode::Mode,
     },
-    queue::step::{Release, Reply},
+    queue::{release::Release, step::Reply},
     store::{
         AcquireReply, AcquireRequest, HandoffMessage, Order, QueueEntry, ShareRequest, StoreTime,
         Successor,

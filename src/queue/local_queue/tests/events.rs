@@ -6,11 +6,7 @@ pub(super) use super::replies::*;
 use super::story::*;
 use crate::{
     base::{id::InboxId, mode::Mode},
-    queue::{
-        grant::Grant,
-        step::{Input, Release},
-        wish::Wish,
-    },
+    queue::{grant::Grant, release::Release, step::Input, wish::Wish},
     store::{AcquireRequest, QueueEntry},
 };
 
