@@ -214,6 +214,15 @@ mod tests {
     }
 
     #[test]
+    fn a_confirmation_counts_from_before_its_request() {
+        let sent = Instant::now();
+        let mut lease = of(sent, 10 * SECOND, 10 * SECOND, None);
+        lease.confirm(sent + SECOND, 10 * SECOND, sent + 2 * SECOND);
+        // Less the margin.
+        assert_eq!(lease.deadline(), sent + 11 * SECOND - SECOND / 10);
+    }
+
+    #[test]
     fn a_confirmation_never_shortens_the_lease() {
         let sent = Instant::now();
         let mut lease = of(sent, 10 * SECOND, 10 * SECOND, None);

@@ -301,6 +301,16 @@ async fn a_release_that_is_refused_is_in_the_report_until_its_lease_has_ended()
     Ok(())
 }
 
+/// Only the caller of a guard is told of it (P13).
+#[tokio::test(start_paused = true)]
+async fn a_refused_release_does_not_cost_the_output() -> Result<(), LockError> {
+    let process = Process::with_heartbeat(SECOND);
+    *process.store.failure.lock() = Some(Effect::Refused);
+    let output = process.locks.with_lock(KEY, async { 42 }).await?;
+    assert_eq!(output, 42);
+    Ok(())
+}
+
 /// It stands still while it is not blocked on.
 fn still() -> Runtime {
     let mut builder = Builder::new_current_thread();

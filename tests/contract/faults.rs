@@ -21,6 +21,7 @@ use crate::{
         Acquire, AcquireReply, DepthChange, Downgrade, End, ForceRelease, Inspect, Keep, Leftovers,
         Presence, Renew, Seen, SetDepth, Share,
     },
+    support::{DEADLINE, within},
 };
 
 mod moves;
@@ -63,6 +64,23 @@ fn the_writes_are_those_of_the_scripts() {
     }
     called.retain(|name| !READS.contains(&name.as_str()));
     assert_eq!(called.into_iter().collect::<Vec<_>>(), WRITES);
+}
+
+#[tokio::test]
+async fn no_request_goes_over_a_connection_that_was_lost() {
+    let world = World::on_redis().await;
+    world.take(some_hold(), MINUTE).await;
+    let mut disconnects = world.store.disconnects();
+    assert_eq!(ask::<i64>(&world, "CLIENT KILL TYPE normal").await, 1);
+    let noticed = within(DEADLINE, "the loss is noticed", disconnects.changed());
+    noticed.await.expect("a store");
+    let request = acquire_request(some_hold(), MINUTE);
+    let key = world.key.clone();
+    let acquired = world.store.ask(Acquire { key, request }).await;
+    assert!(
+        matches!(acquired, Ok(AcquireReply::Busy { .. })),
+        "{acquired:?}"
+    );
 }
 
 /// One command of the test itself.

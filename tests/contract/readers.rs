@@ -175,15 +175,19 @@ async fn a_reader_that_asks_again_has_its_token_and_never_a_shorter_lease(world:
     assert!(world.is_read_by(&[hold]).await);
 }
 
+/// Also where the release names its hold alone.
 async fn the_lock_lasts_as_long_as_its_last_reader(world: World) {
-    let [short, long] = [some_hold(), some_hold()];
-    world.read(&[short], MINUTE * 3).await;
-    world.read(&[long], TTL).await;
-    assert!(near(world.remaining().await, TTL));
-    world.unshare(long, InboxId::new()).await;
-    assert!(near(world.remaining().await, 3 * MINUTE));
-    world.pass(4 * MINUTE).await;
-    assert_eq!(world.inspect().await, None);
+    for end in [FULL, End::Short] {
+        let [short, long] = [some_hold(), some_hold()];
+        world.read(&[short], MINUTE * 3).await;
+        world.read(&[long], TTL).await;
+        assert!(near(world.remaining().await, TTL));
+        let leaves = world.end(shared_release(long, end)).await;
+        assert_eq!(leaves.presence, Presence::Present);
+        assert!(near(world.remaining().await, 3 * MINUTE));
+        world.pass(4 * MINUTE).await;
+        assert_eq!(world.inspect().await, None);
+    }
     world.take(some_hold(), TTL).await;
 }
 

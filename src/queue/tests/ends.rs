@@ -176,6 +176,34 @@ fn a_waiter_on_a_runtime_that_has_ended_does_not_spin() -> Result<(), LockError>
     Ok(())
 }
 
+/// No other input of its line wakes it: the lock is in another process.
+#[test]
+fn a_waiter_goes_on_when_the_runtime_of_its_driver_has_ended() -> Result<(), LockError> {
+    let (first, next) = (running(), running());
+    let process = next.block_on(async { Process::with_heartbeat(SECOND / 20) });
+    let elsewhere = Locks::builder().behind(Arc::clone(&process.store), SECOND);
+    let guard = next.block_on(elsewhere.lock(KEY).acquire())?;
+    let wait = || process.locks.lock(KEY).wait_forever().acquire();
+    let until_waiting = async |count| {
+        let waits = async || waiters(&process.locks, KEY).await == Some(count);
+        eventually(DEADLINE, "waiters", waits).await;
+    };
+    drop(first.spawn(wait()));
+    next.block_on(until_waiting(1));
+    let waiting = next.spawn(wait());
+    next.block_on(until_waiting(2));
+    drop(first);
+    next.block_on(async {
+        guard.release().await?;
+        let entered = timeout(DEADLINE, waiting).await;
+        entered
+            .expect("the lock")
+            .expect("its task")?
+            .release()
+            .await
+    })
+}
+
 /// Not its driver, which would be started again and again.
 #[test]
 fn a_waiter_without_timers_panics_itself() -> Result<(), LockError> {

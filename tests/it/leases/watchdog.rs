@@ -36,6 +36,18 @@ async fn a_reentry_lengthens_the_lease_and_never_shortens_it(locks: Locks) {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_default_ttl_of_a_reentry_lengthens_nothing() {
+    let locks = Locks::in_memory();
+    let short = TTL / 3;
+    let body = async {
+        let inside = || async { assert_eq!(remaining(&locks).await, short) };
+        locks.with_lock("key", inside()).await.unwrap();
+        locks.lock_all(["key"]).run(inside()).await.unwrap();
+    };
+    locks.lock("key").ttl(short).run(body).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn renewals_keep_to_the_longest_ttl() {
     let locks = Locks::in_memory();
     let body = async {

@@ -46,6 +46,8 @@ mod learning;
 mod map;
 mod messages;
 mod redirection;
+#[cfg(test)]
+mod tests;
 
 /// How many redirections a request follows.
 const REDIRECTIONS: usize = 5;

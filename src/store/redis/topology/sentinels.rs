@@ -347,6 +347,25 @@ async fn is_primary(connection: &MultiplexedConnection) -> Result<bool, RedisErr
 mod tests {
     use super::*;
 
+    #[test]
+    fn the_primary_of_the_latest_epoch_counts_whoever_is_heard_first() {
+        let answer = |epoch| Answer {
+            primary: Some(Named {
+                epoch,
+                place: Place::new("10.0.0.1", 1),
+            }),
+            others: BTreeSet::new(),
+            replicas: 0,
+        };
+        for epochs in [[1, 2], [2, 1]] {
+            let mut heard = Heard::default();
+            for epoch in epochs {
+                heard.hear(Ok(answer(epoch)));
+            }
+            assert_eq!(heard.named.map(|named| named.epoch), Some(2));
+        }
+    }
+
     #[tokio::test(start_paused = true)]
     async fn sentinels_are_doubted_twice_a_second_however_many_requests_doubt() {
         let address = || Address::parse("redis://127.0.0.1:1").expect("a URL");
