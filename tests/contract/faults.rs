@@ -71,7 +71,8 @@ async fn no_request_goes_over_a_connection_that_was_lost() {
     let world = World::on_redis().await;
     world.take(some_hold(), MINUTE).await;
     let mut disconnects = world.store.disconnects();
-    assert_eq!(ask::<i64>(&world, "CLIENT KILL TYPE normal").await, 1);
+    // Beside that of the store there may be one that has not ended yet, from when the server was awaited.
+    assert!(ask::<i64>(&world, "CLIENT KILL TYPE normal").await >= 1);
     let noticed = within(DEADLINE, "the loss is noticed", disconnects.changed());
     noticed.await.expect("a store");
     let request = acquire_request(some_hold(), MINUTE);
