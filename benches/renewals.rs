@@ -16,7 +16,8 @@ mod cpu;
 #[path = "../tests/support/mod.rs"]
 mod support;
 
-use std::{env, time::Duration};
+use std::env;
+use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
 use reentry::Locks;

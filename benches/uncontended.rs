@@ -17,7 +17,8 @@ mod support;
 
 use std::env;
 
-use redis::{Client, Value, aio::MultiplexedConnection, cmd};
+use redis::aio::MultiplexedConnection;
+use redis::{Client, Value, cmd};
 use reentry::{DepthSync, Locks};
 use support::RedisServer;
 

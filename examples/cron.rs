@@ -11,7 +11,8 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use reentry::{LockError, Locks};
-use tokio::{task::JoinSet, time::sleep};
+use tokio::task::JoinSet;
+use tokio::time::sleep;
 
 const PERIOD: Duration = Duration::from_secs(3);
 /// Longer than the machines' clocks differ, and so much shorter than the period that the next run is not late.

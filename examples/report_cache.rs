@@ -2,18 +2,16 @@
 //!
 //! `cargo run --example report_cache`, or with `REDIS_URL=redis://127.0.0.1:6379`. No reader ever sees half a report.
 
-use std::{
-    env,
-    error::Error,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicU32, Ordering::Relaxed},
-    },
-    time::Duration,
-};
+use std::env;
+use std::error::Error;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use reentry::{FencingToken, Locks, locked};
-use tokio::{task::JoinSet, time::sleep};
+use tokio::task::JoinSet;
+use tokio::time::sleep;
 
 const READERS: u32 = 8;
 const EDITIONS: u32 = 5;

@@ -6,11 +6,9 @@
 //! `cargo run --example service_tests --features test-util` ships an order, with `REDIS_URL=redis://127.0.0.1:6379` on a
 //! server.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use reentry::{FencingToken, LockError, Locks, LocksBuilder};
 use tokio::time::sleep;
@@ -89,7 +87,8 @@ async fn main() -> Result<(), LockError> {
 #[cfg(test)]
 mod tests {
     use reentry::testing::Server;
-    use tokio::{join, time::Instant};
+    use tokio::join;
+    use tokio::time::Instant;
 
     use super::*;
 

@@ -13,10 +13,14 @@
 //! Without `REDIS_URL` three replicas run as tasks of this process on the in-memory store, and each
 //! that leads is killed after its third tick.
 
-use std::{collections::HashMap, future::pending, time::Duration};
+use std::collections::HashMap;
+use std::future::pending;
+use std::time::Duration;
 
 use reentry::{LockError, Locks, Term};
-use tokio::{sync::mpsc, task::JoinHandle, time::sleep};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
 
 const TICK: Duration = Duration::from_millis(500);
 

@@ -3,21 +3,16 @@
 //! `cargo run --example transfer`, or with `REDIS_URL=redis://127.0.0.1:6379`: then three processes make the transfers,
 //! which know of each other through the locks alone.
 
-use std::{
-    env,
-    error::Error,
-    io::{self, BufRead, BufReader, Write},
-    net::{TcpListener, TcpStream},
-    process::Command,
-    sync::{Arc, Mutex, PoisonError},
-    thread,
-};
+use std::error::Error;
+use std::io::{self, BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::Command;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::{env, thread};
 
 use reentry::{Locks, locked};
-use tokio::{
-    task::{JoinSet, spawn_blocking},
-    time::Instant,
-};
+use tokio::task::{JoinSet, spawn_blocking};
+use tokio::time::Instant;
 
 const ACCOUNTS: usize = 6;
 const OPENING: i64 = 1_000;

@@ -31,38 +31,30 @@ pub mod testing;
 #[cfg(feature = "macros")]
 pub use reentry_macros::locked;
 
-pub use self::{
-    api::{
-        builder::LocksBuilder,
-        close::CloseReport,
-        guard::{GuardScope, LockGuard},
-        in_current_call::{FutureExt, InCurrentCall},
-        inspect::{Holder, LockInfo},
-        installed::LocksScope,
-        keys::{OneKey, SeveralKeys},
-        leader::{Campaign, Term},
-        list::{ListedLock, LockList},
-        lock_all::{LockAllGuard, LockAllRequest},
-        locks::Locks,
-        queue::{LockQueue, WaitingProcess},
-        request::LockRequest,
-        spawn::{JoinSetExt, spawn, spawn_blocking},
-        with_lock::{WithLock, WithLockFlat},
-    },
-    base::{
-        confirm::Replicas,
-        error::{Blocked, LockError, LostReason, StoreError},
-        held_by::HeldBy,
-        id::{FencingToken, HoldId, OwnerId, ParseHoldIdError},
-        mode::{Fairness, Mode},
-        options::{DepthSync, HandOff, OnLost, Reentrancy, Wake},
-    },
-    hold::{
-        held::Held,
-        scope::{current, current_owner, held},
-    },
-    store::redis::Servers,
-};
+pub use self::api::builder::LocksBuilder;
+pub use self::api::close::CloseReport;
+pub use self::api::guard::{GuardScope, LockGuard};
+pub use self::api::in_current_call::{FutureExt, InCurrentCall};
+pub use self::api::inspect::{Holder, LockInfo};
+pub use self::api::installed::LocksScope;
+pub use self::api::keys::{OneKey, SeveralKeys};
+pub use self::api::leader::{Campaign, Term};
+pub use self::api::list::{ListedLock, LockList};
+pub use self::api::lock_all::{LockAllGuard, LockAllRequest};
+pub use self::api::locks::Locks;
+pub use self::api::queue::{LockQueue, WaitingProcess};
+pub use self::api::request::LockRequest;
+pub use self::api::spawn::{JoinSetExt, spawn, spawn_blocking};
+pub use self::api::with_lock::{WithLock, WithLockFlat};
+pub use self::base::confirm::Replicas;
+pub use self::base::error::{Blocked, LockError, LostReason, StoreError};
+pub use self::base::held_by::HeldBy;
+pub use self::base::id::{FencingToken, HoldId, OwnerId, ParseHoldIdError};
+pub use self::base::mode::{Fairness, Mode};
+pub use self::base::options::{DepthSync, HandOff, OnLost, Reentrancy, Wake};
+pub use self::hold::held::Held;
+pub use self::hold::scope::{current, current_owner, held};
+pub use self::store::redis::Servers;
 
 #[cfg(any(test, feature = "__admin"))]
 #[doc(hidden)]

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::rounds;
-use crate::support::{Cluster, RedisServer, stats::Calls};
+use crate::support::stats::Calls;
+use crate::support::{Cluster, RedisServer};
 use reentry::{Locks, Servers};
 
 /// Those that a client of the crate may send, or that a script does not call.

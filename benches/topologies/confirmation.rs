@@ -2,11 +2,9 @@
 
 use std::time::Duration;
 
-use super::{
-    numbers::{median, spread},
-    rounds,
-    sections::{self, Ran},
-};
+use super::numbers::{median, spread};
+use super::rounds;
+use super::sections::{self, Ran};
 use crate::support::{DEADLINE, RedisServer, eventually};
 use reentry::{Locks, Replicas};
 

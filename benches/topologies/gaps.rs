@@ -9,11 +9,10 @@ mod traffic;
 
 use std::time::{Duration, Instant};
 
-use self::{
-    ground::{FAULTS, Fault, Ground},
-    traffic::Traffic,
-};
-use super::{numbers::both, rounds};
+use self::ground::{FAULTS, Fault, Ground};
+use self::traffic::Traffic;
+use super::numbers::both;
+use super::rounds;
 use crate::support::{eventually, within};
 use reentry::{Locks, LocksBuilder};
 use tokio::time::sleep;

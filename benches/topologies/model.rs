@@ -5,7 +5,9 @@
 //! what it has done: so do an event loop and a pipelined connection, and so a client and a server alone wait for each other
 //! by turns. The network takes no time.
 
-use std::{cmp::Reverse, collections::BinaryHeap, mem};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::mem;
 
 /// CPU in µs per section.
 #[derive(Clone, Copy, Debug)]

@@ -2,11 +2,10 @@
 //!
 //! Each table has one server, and as its control the locks of that server alone, twice.
 
-use super::{
-    bench::{Times, report},
-    rounds,
-};
-use crate::support::{RedisServer, SentinelSet, cluster, sentinel::NAME};
+use super::bench::{Times, report};
+use super::rounds;
+use crate::support::sentinel::NAME;
+use crate::support::{RedisServer, SentinelSet, cluster};
 use reentry::Locks;
 
 /// Rounds before those that count.

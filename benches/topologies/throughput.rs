@@ -2,12 +2,9 @@
 
 use std::time::Duration;
 
-use super::{
-    cpu,
-    model::{Costs, compute},
-    numbers::{median, spread},
-    rounds, sections,
-};
+use super::model::{Costs, compute};
+use super::numbers::{median, spread};
+use super::{cpu, rounds, sections};
 use crate::support::{Cluster, RedisServer};
 use reentry::{Locks, Servers};
 

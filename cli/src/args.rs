@@ -1,6 +1,9 @@
 //! The arguments that all subcommands share.
 
-use std::{convert::Infallible, fmt, str::FromStr, time::Duration};
+use std::convert::Infallible;
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 

@@ -13,7 +13,8 @@ mod watch;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-use crate::{args::Global, exit::Exit};
+use crate::args::Global;
+use crate::exit::Exit;
 
 /// Distributed locks from the shell: run a command under one, see who holds them.
 #[derive(Debug, Parser)]

@@ -14,7 +14,9 @@
 //!
 //! From 124 on the codes are those of timeout(1) and env(1). Commands hardly use them for themselves.
 
-use std::{fmt, io::Write, process::ExitCode};
+use std::fmt;
+use std::io::Write;
+use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Style};
 use reentry::LockError;
@@ -22,10 +24,8 @@ use reentry::LockError;
 use rustix::process::{Pid, getpid};
 use serde_json::json;
 
-use crate::{
-    servers::Unreachable,
-    text::{self, printable},
-};
+use crate::servers::Unreachable;
+use crate::text::{self, printable};
 
 /// The way in which the program ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

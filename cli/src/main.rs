@@ -34,10 +34,8 @@ use std::process::ExitCode;
 use clap::Parser;
 use tokio::runtime::Builder;
 
-use crate::{
-    commands::Cli,
-    exit::{Exit, Failure},
-};
+use crate::commands::Cli;
+use crate::exit::{Exit, Failure};
 
 fn main() -> ExitCode {
     #[cfg(unix)]

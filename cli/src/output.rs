@@ -1,13 +1,12 @@
 //! The output: text for a person, or JSON.
 
-use std::{
-    fmt::Display,
-    io::{self, ErrorKind, Write},
-};
+use std::fmt::Display;
+use std::io::{self, ErrorKind, Write};
 
 use serde::Serialize;
 
-use crate::{args::Global, text::json};
+use crate::args::Global;
+use crate::text::json;
 
 /// Prints a value on standard output: as its `Display` text, or with `--json` as one line of JSON.
 ///

@@ -1,9 +1,7 @@
 //! A line on the terminal that shows the progress of a long task.
 
-use std::{
-    io::{IsTerminal, Write, stderr},
-    time::{Duration, Instant},
-};
+use std::io::{IsTerminal, Write, stderr};
+use std::time::{Duration, Instant};
 
 /// The time before the first line of progress, and between two lines.
 const PAUSE: Duration = Duration::from_millis(200);

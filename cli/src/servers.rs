@@ -4,12 +4,10 @@
 //! server that is named is asked. The view with the latest epoch counts, since some servers may not know of a failover
 //! yet.
 
-use std::{
-    collections::{BTreeMap, btree_map::Entry},
-    fmt,
-    iter::{once, repeat},
-    mem,
-};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::iter::{once, repeat};
+use std::{fmt, mem};
 
 use anyhow::{Context, anyhow};
 use redis::{FromRedisValue, Value};

@@ -3,12 +3,11 @@
 use std::{fs, io, thread};
 
 use rustix::process::{Signal, getpid, kill_process};
-use signal_hook::{
-    consts::{
-        SIGALRM, SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2,
-    },
-    iterator::{Handle, SignalsInfo, exfiltrator::WithOrigin},
+use signal_hook::consts::{
+    SIGALRM, SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2,
 };
+use signal_hook::iterator::exfiltrator::WithOrigin;
+use signal_hook::iterator::{Handle, SignalsInfo};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 /// The signals that are passed on, and SIGCHLD.

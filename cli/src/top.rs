@@ -1,6 +1,7 @@
 //! The first of many locks in some order, in bounded memory.
 
-use std::{cmp::Ordering, collections::HashMap};
+use std::cmp::Ordering;
+use std::collections::HashMap;
 
 use clap::ValueEnum;
 

@@ -1,13 +1,13 @@
 //! Errors in the arguments, in the form of all other errors, and without the password of an address.
 
-use std::{borrow::Cow, env, io::Write};
+use std::borrow::Cow;
+use std::env;
+use std::io::Write;
 
 use anyhow::anyhow;
 
-use crate::{
-    exit::{Exit, Failure},
-    text::printable,
-};
+use crate::exit::{Exit, Failure};
+use crate::text::printable;
 
 /// Prints the error, or the help that was asked for.
 pub(crate) fn say(error: &clap::Error) -> Exit {

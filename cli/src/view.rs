@@ -1,6 +1,7 @@
 //! A lock as the program shows it: to a person, or as JSON.
 
-use std::{fmt::Write as _, time::Duration};
+use std::fmt::Write as _;
+use std::time::Duration;
 
 use reentry::{HoldId, Holder, ListedLock, LockInfo, Mode, WaitingProcess};
 use serde::Serialize;

@@ -10,13 +10,20 @@
 //!
 //! Ctrl-C ends it sooner. No lock is left behind.
 
-use std::{env, error::Error, process, process::Stdio, time::Duration};
+use std::error::Error;
+use std::process::Stdio;
+use std::time::Duration;
+use std::{env, process};
 
 use reentry::{LockError, Locks, current, locked};
 use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::{process::Command, signal::ctrl_c, sync::oneshot, time::sleep};
+use tokio::process::Command;
+use tokio::signal::ctrl_c;
+use tokio::sync::oneshot;
+use tokio::time::sleep;
 use tracing::{Instrument, info, info_span};
-use tracing_subscriber::{layer::SubscriberExt, util::SubscriberInitExt};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 mod plain_words;
 use plain_words::{PlainWords, names, print};

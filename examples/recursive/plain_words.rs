@@ -1,18 +1,13 @@
 //! What the example prints: the events of the crate, and those of the contenders, in plain words.
 
-use std::{
-    collections::BTreeMap,
-    fmt,
-    io::{self, Write},
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::{self, Write};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use tracing::{
-    Event, Subscriber,
-    field::{Field, Visit},
-    span,
-};
+use tracing::field::{Field, Visit};
+use tracing::{Event, Subscriber, span};
 use tracing_subscriber::layer::{Context, Layer};
 
 /// Prints each event after the time and the name of its contender.

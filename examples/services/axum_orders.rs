@@ -8,21 +8,20 @@
 //! It starts before its Redis; until that is there it answers 503. Of many requests for one order the last ones get 409.
 //! SIGTERM or Ctrl-C ends it: what waits for a lock gets 503 at once, what has one finishes, and no lock is left.
 
-use std::{env, error::Error, io, time::Duration};
+use std::error::Error;
+use std::time::Duration;
+use std::{env, io};
 
-use axum::{
-    Router,
-    extract::Path,
-    http::{StatusCode, header::RETRY_AFTER},
-    response::{IntoResponse, Response},
-    routing::post,
-};
+use axum::Router;
+use axum::extract::Path;
+use axum::http::StatusCode;
+use axum::http::header::RETRY_AFTER;
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
 use reentry::{LockError, Locks, locked};
-use tokio::{
-    net::TcpListener,
-    sync::oneshot,
-    time::{sleep, timeout},
-};
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio::time::{sleep, timeout};
 
 /// How long a request waits while others ship its order: a client would rather ask again than wait for a minute.
 const WAIT: Duration = Duration::from_secs(2);

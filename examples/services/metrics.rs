@@ -7,15 +7,16 @@
 //!
 //! What each metric means, a dashboard for Grafana and rules for alerts are in `docs/observability`.
 
-use std::{env, error::Error, time::Duration};
+use std::env;
+use std::error::Error;
+use std::time::Duration;
 
-use axum::{Router, routing::get};
+use axum::Router;
+use axum::routing::get;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use reentry::Locks;
-use tokio::{
-    net::TcpListener,
-    time::{interval, sleep},
-};
+use tokio::net::TcpListener;
+use tokio::time::{interval, sleep};
 
 type Failure = Box<dyn Error + Send + Sync>;
 

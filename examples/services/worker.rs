@@ -5,11 +5,14 @@
 //! SIGTERM or Ctrl-C ends it: no job begins any more, jobs that wait for a lock go back to the queue at once, jobs that
 //! have one finish, and no lock is left.
 
-use std::{env, error::Error, io, time::Duration};
+use std::error::Error;
+use std::time::Duration;
+use std::{env, io};
 
 use reentry::{LockError, Locks, locked};
 use tokio::time::{interval, sleep, timeout};
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 const WORKERS: usize = 3;
 const ACCOUNTS: usize = 2;

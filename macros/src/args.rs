@@ -4,20 +4,15 @@ use std::time::Duration;
 
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
-use syn::{
-    Expr, Ident, LitStr, Token,
-    ext::IdentExt,
-    parse::{ParseStream, Parser},
-    spanned::Spanned,
-};
+use syn::ext::IdentExt;
+use syn::parse::{ParseStream, Parser};
+use syn::spanned::Spanned;
+use syn::{Expr, Ident, LitStr, Token};
 
-use crate::{
-    duration,
-    errors::Errors,
-    function::Bindings,
-    key::{Key, string},
-    names,
-};
+use crate::errors::Errors;
+use crate::function::Bindings;
+use crate::key::{Key, string};
+use crate::{duration, names};
 
 const NAMES: [&str; 12] = [
     "key",

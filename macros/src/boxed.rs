@@ -6,17 +6,19 @@
 
 use proc_macro2::TokenStream;
 use quote::quote;
+use syn::parse::Parser;
+use syn::punctuated::Punctuated;
+use syn::token::Plus;
+use syn::visit::Visit;
 use syn::{
     Block, Expr, ExprAsync, FnArg, GenericArgument, Pat, PathArguments, ReturnType, Signature,
-    Stmt, Type, TypeParamBound, parse::Parser, punctuated::Punctuated, token::Plus, visit::Visit,
+    Stmt, Type, TypeParamBound,
 };
 
-use crate::{
-    args::Arguments,
-    emit::{anchor, binding, run},
-    errors::Errors,
-    function::{Bindings, Function, check_result},
-};
+use crate::args::Arguments;
+use crate::emit::{anchor, binding, run};
+use crate::errors::Errors;
+use crate::function::{Bindings, Function, check_result};
 
 /// A function whose last expression is an async block, in a `Box::pin` or not.
 pub(crate) struct Boxed {

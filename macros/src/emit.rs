@@ -2,12 +2,10 @@
 
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
-use syn::{
-    Ident, Type,
-    ext::IdentExt,
-    spanned::Spanned,
-    visit_mut::{self, VisitMut},
-};
+use syn::ext::IdentExt;
+use syn::spanned::Spanned;
+use syn::visit_mut::{self, VisitMut};
+use syn::{Ident, Type};
 
 use crate::args::Arguments;
 

@@ -4,13 +4,11 @@ use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::Ident;
 
-use crate::{
-    args::Arguments,
-    boxed::Boxed,
-    emit::{anchor, binding, run},
-    errors::Errors,
-    function::{Binding, Bindings, Function, mentions, result_type},
-};
+use crate::args::Arguments;
+use crate::boxed::Boxed;
+use crate::emit::{anchor, binding, run};
+use crate::errors::Errors;
+use crate::function::{Binding, Bindings, Function, mentions, result_type};
 
 /// Expands `#[locked(arguments)] item`.
 ///

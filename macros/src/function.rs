@@ -2,12 +2,10 @@
 
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
-use syn::{
-    Attribute, FnArg, Ident, ReturnType, Signature, Token, Type, Visibility, braced,
-    parse::{Parse, ParseStream},
-    token::Brace,
-    visit::{self, Visit},
-};
+use syn::parse::{Parse, ParseStream};
+use syn::token::Brace;
+use syn::visit::{self, Visit};
+use syn::{Attribute, FnArg, Ident, ReturnType, Signature, Token, Type, Visibility, braced};
 
 /// A function whose body is left as tokens, so that rustc reports the errors in the body as it does without the
 /// attribute.

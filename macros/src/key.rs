@@ -4,14 +4,13 @@ use std::ops::Range;
 
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
-use syn::{Expr, Ident, Lit, LitStr, spanned::Spanned};
+use syn::spanned::Spanned;
+use syn::{Expr, Ident, Lit, LitStr};
 
-use crate::{
-    function::Bindings,
-    names,
-    template::{Expression, Template},
-    unbound::unbound,
-};
+use crate::function::Bindings;
+use crate::names;
+use crate::template::{Expression, Template};
+use crate::unbound::unbound;
 
 /// The expression of a key.
 pub(crate) enum Key {

@@ -1,9 +1,7 @@
 //! The names that an expression uses, but does not bind.
 
-use syn::{
-    Expr, Ident,
-    visit::{self, Visit},
-};
+use syn::visit::{self, Visit};
+use syn::{Expr, Ident};
 
 /// The names that `expression` does not bind, as far as can be told without the compiler.
 ///

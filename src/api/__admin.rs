@@ -1,20 +1,15 @@
 //! What the command `reentry` needs beyond the public interface. It is not part of that interface, and may change at
 //! any time.
 
-use crate::{
-    api::{
-        builder::LocksBuilder,
-        inspect::LockInfo,
-        list::{ListedLock, glance},
-        locks::{Locks, on},
-    },
-    base::{
-        error::{LockError, LostReason},
-        id::HoldId,
-    },
-    hold::held::Held,
-    store::{Renew, Seen, Store, records::waits::Enclosing, verbs},
-};
+use crate::api::builder::LocksBuilder;
+use crate::api::inspect::LockInfo;
+use crate::api::list::{ListedLock, glance};
+use crate::api::locks::{Locks, on};
+use crate::base::error::{LockError, LostReason};
+use crate::base::id::HoldId;
+use crate::hold::held::Held;
+use crate::store::records::waits::Enclosing;
+use crate::store::{Renew, Seen, Store, verbs};
 
 #[cfg(feature = "__admin")]
 pub use crate::store::redis::Seeds;

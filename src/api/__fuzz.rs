@@ -3,10 +3,9 @@
 
 use ::redis::parse_redis_value;
 
-use crate::{
-    base::id,
-    store::{redis, verbs::properties},
-};
+use crate::base::id;
+use crate::store::redis;
+use crate::store::verbs::properties;
 
 /// Three lines: the prefix, the name of a lock, and the name of another lock.
 pub fn key(text: &str) {
@@ -40,7 +39,8 @@ pub fn url(text: &str) {
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, path::Path};
+    use std::fs;
+    use std::path::Path;
 
     /// Every input with which the fuzzers begin, and every input that they have ever found.
     fn each_of(target: &str, read: impl Fn(&[u8])) {

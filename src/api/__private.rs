@@ -1,12 +1,13 @@
 //! The functions that the expansion of `#[locked]` calls. They are not part of the public interface.
 
-use std::{rc::Rc, sync::Arc};
+use std::rc::Rc;
+use std::sync::Arc;
 
-use crate::{
-    api::{installed, locks::Locks},
-    base::error::LockError,
-    hold::{held::Held, scope},
-};
+use crate::api::installed;
+use crate::api::locks::Locks;
+use crate::base::error::LockError;
+use crate::hold::held::Held;
+use crate::hold::scope;
 
 /// The `Locks` in scope, else the installed one.
 pub fn locks() -> Option<Locks> {

@@ -1,19 +1,16 @@
 //! How a `Locks` is set up.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
 
+use crate::base::metrics::Classifier;
+use crate::base::options::{Options, Queueing};
+use crate::store::records::waits::Enclosing;
+use crate::store::redis::Servers;
+use crate::store::redis::link::source::Source;
 #[cfg(any(test, feature = "test-util"))]
 use crate::store::{Store, redis::Timeouts};
-use crate::{
-    base::{
-        metrics::Classifier,
-        options::{Options, Queueing},
-    },
-    store::{
-        records::waits::Enclosing,
-        redis::{Servers, link::source::Source},
-    },
-};
 
 mod open;
 mod pool;

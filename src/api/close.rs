@@ -1,13 +1,15 @@
 //! How a program ends: no lock is taken any more, and all held locks are released.
 
-use std::{fmt, time::Duration};
+use std::fmt;
+use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::{
-    api::{engine::Engine, locks::Locks},
-    base::{error::LostReason, events, timer::timeout},
-};
+use crate::api::engine::Engine;
+use crate::api::locks::Locks;
+use crate::base::error::LostReason;
+use crate::base::events;
+use crate::base::timer::timeout;
 
 /// The time until the first event `closing`, which says what keeps a `Locks` open. Each further event follows after
 /// twice the time.

@@ -13,34 +13,26 @@
 //! 9. `hold/scope.rs`, `abort.rs`: the body runs inside the chain, against the loss of its locks.
 //! 10. `hold/exit.rs`, `queue/releasing.rs`, `store/verbs/release.rs`: the hold ends, and the next in line has the lock.
 
-use std::{
-    fmt,
-    sync::{Arc, Weak, atomic::AtomicBool},
-    time::Duration,
-};
+use std::fmt;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
-use tokio::{runtime::Handle, time::Instant};
+use tokio::runtime::Handle;
+use tokio::time::Instant;
 
-use crate::{
-    base::{
-        error::{LockError, StoreError},
-        id::HoldId,
-        key::LockKey,
-        metrics::{self, Classifier},
-        options::{Options, Queueing, Terms, WaitLimit, Wake, config},
-    },
-    hold::{
-        deadlock::{PublishedCount, Waiting},
-        hold::Hold,
-        renewals::RenewalSchedule,
-        scope::LocksId,
-    },
-    queue::LocalQueues,
-    store::{
-        ForceRelease, ForcedMessage, Holders as _, Inspect, Seen, Snapshot, Store,
-        records::waits::Enclosing,
-    },
-};
+use crate::base::error::{LockError, StoreError};
+use crate::base::id::HoldId;
+use crate::base::key::LockKey;
+use crate::base::metrics::{self, Classifier};
+use crate::base::options::{Options, Queueing, Terms, WaitLimit, Wake, config};
+use crate::hold::deadlock::{PublishedCount, Waiting};
+use crate::hold::hold::Hold;
+use crate::hold::renewals::RenewalSchedule;
+use crate::hold::scope::LocksId;
+use crate::queue::LocalQueues;
+use crate::store::records::waits::Enclosing;
+use crate::store::{ForceRelease, ForcedMessage, Holders as _, Inspect, Seen, Snapshot, Store};
 
 mod acquiring;
 mod entering;

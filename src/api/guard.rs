@@ -1,27 +1,23 @@
 //! A lock as a value, for code that is not one body.
 
-use std::{
-    fmt,
-    future::IntoFuture,
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll, ready},
-};
+use std::fmt;
+use std::future::IntoFuture;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
 use pin_project::pin_project;
 use smallvec::SmallVec;
 
-use crate::{
-    api::{keys::Keys, request::LockRequest},
-    base::{error::LockError, span::Span},
-    hold::{
-        abort::{Failing, Loss},
-        entry::Entry,
-        held::Held,
-        hold::Hold,
-        scope::{Inside, LocksId},
-    },
-};
+use crate::api::keys::Keys;
+use crate::api::request::LockRequest;
+use crate::base::error::LockError;
+use crate::base::span::Span;
+use crate::hold::abort::{Failing, Loss};
+use crate::hold::entry::Entry;
+use crate::hold::held::Held;
+use crate::hold::hold::Hold;
+use crate::hold::scope::{Inside, LocksId};
 
 impl LockRequest {
     /// Takes the lock as a guard.

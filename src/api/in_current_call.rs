@@ -1,21 +1,15 @@
 //! A future that keeps its call graph in another task.
 
-use std::{
-    fmt,
-    pin::Pin,
-    task::{Context, Poll, ready},
-};
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 
 use pin_project::pin_project;
 
-use crate::{
-    base::error::LockError,
-    hold::{
-        abort::Failing,
-        member::{Exits, Members},
-        spawned::{Apart, Chain},
-    },
-};
+use crate::base::error::LockError;
+use crate::hold::abort::Failing;
+use crate::hold::member::{Exits, Members};
+use crate::hold::spawned::{Apart, Chain};
 
 /// The method that this crate adds to every [`Future`].
 ///

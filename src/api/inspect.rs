@@ -2,13 +2,9 @@
 
 use std::time::Duration;
 
-use crate::{
-    base::{
-        id::{FencingToken, OwnerId},
-        mode::Mode,
-    },
-    store::{SeenHolder, Snapshot},
-};
+use crate::base::id::{FencingToken, OwnerId};
+use crate::base::mode::Mode;
+use crate::store::{SeenHolder, Snapshot};
 
 /// The state of a lock in the store at one moment; see [`Locks::inspect`](crate::Locks::inspect).
 ///

@@ -1,16 +1,16 @@
 //! The `Locks` that `#[locked]` finds by itself: the one in scope, else the installed one.
 
-use std::{
-    fmt,
-    pin::Pin,
-    sync::OnceLock,
-    task::{Context, Poll},
-};
+use std::fmt;
+use std::pin::Pin;
+use std::sync::OnceLock;
+use std::task::{Context, Poll};
 
 use pin_project::pin_project;
-use tokio::{task::futures::TaskLocalFuture, task_local};
+use tokio::task::futures::TaskLocalFuture;
+use tokio::task_local;
 
-use crate::{api::locks::Locks, base::error::LockError};
+use crate::api::locks::Locks;
+use crate::base::error::LockError;
 
 static INSTALLED: OnceLock<Locks> = OnceLock::new();
 

@@ -1,19 +1,19 @@
 //! Leadership: one of all processes does a job for as long as it can, and then another one takes over.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::select;
 
-use crate::{
-    api::{engine::Engine, keys::OneKey, locks::Locks, request::LockRequest},
-    base::{
-        confirm::Replicas,
-        error::{Effect, LockError, LostReason},
-        id::FencingToken,
-        options::{OnLost, Reentrancy},
-    },
-    hold::held::Held,
-};
+use crate::api::engine::Engine;
+use crate::api::keys::OneKey;
+use crate::api::locks::Locks;
+use crate::api::request::LockRequest;
+use crate::base::confirm::Replicas;
+use crate::base::error::{Effect, LockError, LostReason};
+use crate::base::id::FencingToken;
+use crate::base::options::{OnLost, Reentrancy};
+use crate::hold::held::Held;
 
 impl Locks {
     /// Campaigns for the leadership `key`: of all campaigns for this key, one leads at a time.

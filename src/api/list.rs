@@ -1,21 +1,19 @@
 //! The list of held locks, for operators.
 
-use std::{collections::HashSet, fmt, sync::Arc};
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::Arc;
 
 use futures_util::{StreamExt, stream};
 
-use crate::{
-    api::{
-        engine::Engine,
-        inspect::LockInfo,
-        locks::{Locks, on},
-    },
-    base::{error::LockError, glob, key::LockKey},
-    store::{
-        Glance, Store,
-        records::scan::{Cursor, Scan, Scanned},
-    },
-};
+use crate::api::engine::Engine;
+use crate::api::inspect::LockInfo;
+use crate::api::locks::{Locks, on};
+use crate::base::error::LockError;
+use crate::base::glob;
+use crate::base::key::LockKey;
+use crate::store::records::scan::{Cursor, Scan, Scanned};
+use crate::store::{Glance, Store};
 
 /// The number of keys that a page looks at by default: a current server needs less than a millisecond for it.
 const PAGE: usize = 100;

@@ -1,16 +1,13 @@
 //! Several locks that are taken together.
 
-use std::{future::IntoFuture, pin::Pin};
+use std::future::IntoFuture;
+use std::pin::Pin;
 
-use crate::{
-    api::{
-        guard::{GuardScope, Guarded, unless_busy},
-        keys::SeveralKeys,
-        request::LockRequest,
-    },
-    base::error::LockError,
-    hold::held::Held,
-};
+use crate::api::guard::{GuardScope, Guarded, unless_busy};
+use crate::api::keys::SeveralKeys;
+use crate::api::request::LockRequest;
+use crate::base::error::LockError;
+use crate::hold::held::Held;
 
 /// A request for several locks, with its own options; made by [`Locks::lock_all`](crate::Locks::lock_all).
 ///

@@ -1,22 +1,18 @@
 //! The handle that users clone.
 
-use std::{fmt, sync::Arc};
+use std::fmt;
+use std::sync::Arc;
 
-use crate::{
-    api::{
-        engine::Engine,
-        inspect::LockInfo,
-        keys::{OneKey, SeveralKeys},
-        lock_all::LockAllRequest,
-        request::LockRequest,
-        with_lock::{WithLock, WithLockFlat},
-    },
-    base::{
-        error::{LockError, StoreError},
-        key::LockKey,
-    },
-    hold::{held::Held, scope},
-};
+use crate::api::engine::Engine;
+use crate::api::inspect::LockInfo;
+use crate::api::keys::{OneKey, SeveralKeys};
+use crate::api::lock_all::LockAllRequest;
+use crate::api::request::LockRequest;
+use crate::api::with_lock::{WithLock, WithLockFlat};
+use crate::base::error::{LockError, StoreError};
+use crate::base::key::LockKey;
+use crate::hold::held::Held;
+use crate::hold::scope;
 
 /// The locks of one Redis deployment.
 ///

@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use super::{builder::LocksBuilder, request::LockRequest};
-use crate::base::{
-    confirm::Replicas,
-    options::{DepthSync, OnLost, Reentrancy, WaitLimit},
-};
+use super::builder::LocksBuilder;
+use super::request::LockRequest;
+use crate::base::confirm::Replicas;
+use crate::base::options::{DepthSync, OnLost, Reentrancy, WaitLimit};
 
 /// Defines the setters of options, for one request and as the default of a `Locks`, each with its documentation.
 macro_rules! options {

@@ -1,15 +1,15 @@
 //! The processes that wait for one lock.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
 
-use crate::{
-    api::{
-        engine::Engine,
-        locks::{Locks, on},
-    },
-    base::{error::LockError, id::HoldId, mode::Mode},
-    store::{Queue, Queued, QueuedProcess, StoreTime},
-};
+use crate::api::engine::Engine;
+use crate::api::locks::{Locks, on};
+use crate::base::error::LockError;
+use crate::base::id::HoldId;
+use crate::base::mode::Mode;
+use crate::store::{Queue, Queued, QueuedProcess, StoreTime};
 
 /// How many processes a page shows by default.
 const PAGE: usize = 50;

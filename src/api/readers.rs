@@ -1,9 +1,10 @@
 //! How a lock is shared by readers.
 
-use crate::{
-    api::{builder::LocksBuilder, locks::Locks, request::LockRequest, with_lock::WithLock},
-    base::mode::{Fairness, Mode},
-};
+use crate::api::builder::LocksBuilder;
+use crate::api::locks::Locks;
+use crate::api::request::LockRequest;
+use crate::api::with_lock::WithLock;
+use crate::base::mode::{Fairness, Mode};
 
 impl Locks {
     /// Runs `body` while sharing the lock `key` with other readers, and leaves it.

@@ -1,18 +1,13 @@
 //! A request for one acquisition, with its own options.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
+use std::time::Duration;
 
-use crate::{
-    api::{
-        engine::Engine,
-        keys::{Keys, OneKey},
-        with_lock::{WithLock, WithLockFlat},
-    },
-    base::{
-        error::LockError,
-        options::{Options, WaitLimit},
-    },
-};
+use crate::api::engine::Engine;
+use crate::api::keys::{Keys, OneKey};
+use crate::api::with_lock::{WithLock, WithLockFlat};
+use crate::base::error::LockError;
+use crate::base::options::{Options, WaitLimit};
 
 /// A request for a lock, with its own options; made by [`Locks::lock`](crate::Locks::lock).
 ///

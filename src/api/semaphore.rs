@@ -1,9 +1,9 @@
 //! A lock that a fixed number of callers may hold together.
 
-use crate::{
-    api::{locks::Locks, request::LockRequest, with_lock::WithLock},
-    base::mode::Mode,
-};
+use crate::api::locks::Locks;
+use crate::api::request::LockRequest;
+use crate::api::with_lock::WithLock;
+use crate::base::mode::Mode;
 
 impl Locks {
     /// A request for one of `permits` permits: at most that many callers hold one at a time, in all processes.

@@ -2,11 +2,10 @@
 
 use tokio::task::{self, AbortHandle, JoinHandle, JoinSet};
 
-use crate::{
-    api::in_current_call::FutureExt,
-    base::error::LockError,
-    hold::{member::Members, spawned::Chain},
-};
+use crate::api::in_current_call::FutureExt;
+use crate::base::error::LockError;
+use crate::hold::member::Members;
+use crate::hold::spawned::Chain;
 
 /// Spawns a task that belongs to the call graph of the caller: `tokio::spawn` of
 /// [`in_current_call`](FutureExt::in_current_call).

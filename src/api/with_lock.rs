@@ -1,24 +1,20 @@
 //! A body under a lock, as one future.
 
-use std::{
-    fmt,
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll, ready},
-};
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
 use pin_project::{pin_project, pinned_drop};
 
-use crate::{
-    api::{engine::Engine, keys::Keys},
-    base::{error::LockError, options::Options},
-    hold::{
-        abort::{Failing, Loss},
-        entry::Entry,
-        exit::Exit,
-        scope::Inside,
-    },
-};
+use crate::api::engine::Engine;
+use crate::api::keys::Keys;
+use crate::base::error::LockError;
+use crate::base::options::Options;
+use crate::hold::abort::{Failing, Loss};
+use crate::hold::entry::Entry;
+use crate::hold::exit::Exit;
+use crate::hold::scope::Inside;
 
 type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 

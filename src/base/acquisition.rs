@@ -2,7 +2,11 @@
 
 use tokio::time::Instant;
 
-use crate::base::{error::LockError, key::LockKey, metrics, mode::Mode, span::Span};
+use crate::base::error::LockError;
+use crate::base::key::LockKey;
+use crate::base::metrics;
+use crate::base::mode::Mode;
+use crate::base::span::Span;
 
 /// Reports an acquisition until it ends. An acquisition that is dropped before its end was cancelled.
 pub(crate) struct Acquisition<'a> {

@@ -1,14 +1,13 @@
 //! Work that must be finished even if no caller waits for it: releases, and the undoing of acquires.
 
-use std::{
-    fmt,
-    pin::Pin,
-    task::{Context, Poll, ready},
-};
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 
 use tokio::runtime::Handle;
 
-use crate::base::{metrics, span::Span};
+use crate::base::metrics;
+use crate::base::span::Span;
 
 /// Runs work for which no caller waits on the runtime.
 pub(crate) fn spawn(runtime: &Handle, work: impl Future<Output: Send> + Send + 'static) {

@@ -1,6 +1,7 @@
 //! The number of replicas that must have a lock before it counts.
 
-use std::{num::NonZeroU32, time::Duration};
+use std::num::NonZeroU32;
+use std::time::Duration;
 
 /// The number of replicas of the server that must have a lock before it counts; for
 /// [`LocksBuilder::confirm`](crate::LocksBuilder::confirm).

@@ -1,10 +1,13 @@
 //! The errors of the crate: one variant for each case in which a caller acts differently.
 
-use std::{fmt, time::Duration};
+use std::fmt;
+use std::time::Duration;
 
+use crate::base::held_by::HeldBy;
+use crate::base::id::OwnerId;
+pub use crate::base::lost_reason::LostReason;
 pub(crate) use crate::base::store_error::Effect;
-use crate::base::{held_by::HeldBy, id::OwnerId};
-pub use crate::base::{lost_reason::LostReason, store_error::StoreError};
+pub use crate::base::store_error::StoreError;
 
 /// Why a lock could not be taken, kept or found.
 ///

@@ -7,20 +7,15 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tracing::{
-    debug,
-    field::{DebugValue, debug},
-    warn,
-};
+use tracing::field::{DebugValue, debug};
+use tracing::{debug, warn};
 
-use crate::base::{
-    error::{LockError, LostReason, StoreError},
-    held_by::HeldBy,
-    id::{FencingToken, HoldId, InboxId},
-    key::LockKey,
-    metrics::{self, Purpose, RenewalOutcome, Via},
-    throttle::Throttle,
-};
+use crate::base::error::{LockError, LostReason, StoreError};
+use crate::base::held_by::HeldBy;
+use crate::base::id::{FencingToken, HoldId, InboxId};
+use crate::base::key::LockKey;
+use crate::base::metrics::{self, Purpose, RenewalOutcome, Via};
+use crate::base::throttle::Throttle;
 
 const TARGET: &str = "reentry";
 

@@ -1,6 +1,7 @@
 //! The holder of a lock that a caller waits for.
 
-use std::{fmt, time::Duration};
+use std::fmt;
+use std::time::Duration;
 
 use crate::base::id::OwnerId;
 

@@ -1,13 +1,12 @@
 //! The identities of holders: the owner of a call graph, its holds, and the fencing token of each hold.
 
-use std::{
-    fmt,
-    io::{self, Write},
-    str::FromStr,
-    sync::atomic::{AtomicU64, Ordering},
-};
+use std::fmt;
+use std::io::{self, Write};
+use std::str::FromStr;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use uuid::{Uuid, fmt::Hyphenated};
+use uuid::Uuid;
+use uuid::fmt::Hyphenated;
 
 #[cfg(any(test, fuzzing))]
 #[path = "../../tests/properties/id.rs"]

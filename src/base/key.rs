@@ -1,13 +1,13 @@
 //! The name of a lock, checked once.
 
-use std::{
-    borrow::{Borrow, Cow},
-    fmt,
-    hash::{Hash, Hasher},
-    sync::Arc,
-};
+use std::borrow::{Borrow, Cow};
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
 
-use crate::base::{error::LockError, metrics::Class, slot};
+use crate::base::error::LockError;
+use crate::base::metrics::Class;
+use crate::base::slot;
 
 /// The prefix of the crate's own keys. No lock may have it.
 pub(crate) const RESERVED: &str = "reentry:";

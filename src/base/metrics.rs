@@ -7,7 +7,9 @@
     allow(dead_code, unused_variables, reason = "nothing is recorded")
 )]
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::Instant;
 

@@ -1,15 +1,14 @@
 //! The options, their defaults, and the one place where they are checked.
 
-use std::{ops::RangeInclusive, time::Duration};
+use std::ops::RangeInclusive;
+use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::base::confirm::{Confirm, Replicas};
+use crate::base::error::LockError;
+use crate::base::mode::{Fairness, Mode};
 pub use crate::base::option_enums::{DepthSync, HandOff, OnLost, Reentrancy, Wake};
-use crate::base::{
-    confirm::{Confirm, Replicas},
-    error::LockError,
-    mode::{Fairness, Mode},
-};
 
 /// The options of the queues of one `Locks`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -3,15 +3,17 @@
 //! Fields: `key`, which lists all keys if there are several, and `mode`. A wait has `outcome`, a hold has `hold` and `token`.
 //! A wait or a hold that failed has `error.type` and `otel.status_code`, which are names of OpenTelemetry's conventions.
 
-use std::{borrow::Cow, fmt, sync::Arc};
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
 
-use tracing::{Instrument, field::Empty, info_span, span::Id};
+use tracing::field::Empty;
+use tracing::span::Id;
+use tracing::{Instrument, info_span};
 
-use crate::base::{
-    id::{FencingToken, HoldId},
-    key::LockKey,
-    mode::Mode,
-};
+use crate::base::id::{FencingToken, HoldId};
+use crate::base::key::LockKey;
+use crate::base::mode::Mode;
 
 /// A span, or nothing if no subscriber wants it. Cloning it does not call the subscriber.
 #[derive(Clone, Default)]

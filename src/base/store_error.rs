@@ -1,6 +1,9 @@
 //! The error of a request to the store.
 
-use std::{error::Error, fmt, pin::Pin, sync::Arc};
+use std::error::Error;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
 
 /// An error of the store: the connection failed, the server rejected the request, or its answer cannot be read.
 ///

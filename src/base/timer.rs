@@ -5,18 +5,14 @@
 //! other: a guard is released in another task, and a request in flight is awaited by all callers that need its
 //! answer. So every timer here is made by the runtime that polls it, and made anew by the next one.
 
-use std::{
-    pin::Pin,
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
 
 use pin_project::pin_project;
-use tokio::{
-    runtime::{Handle, Id},
-    task::coop::unconstrained,
-    time::{self, Instant},
-};
+use tokio::runtime::{Handle, Id};
+use tokio::task::coop::unconstrained;
+use tokio::time::{self, Instant};
 
 /// The future of [`sleep_until`].
 #[pin_project]
@@ -141,7 +137,8 @@ impl<F: Future> Future for Timeout<F> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test ends where its ground gives way")]
 mod tests {
-    use std::{future::pending, pin::pin};
+    use std::future::pending;
+    use std::pin::pin;
 
     use tokio::runtime::{Builder, Runtime};
 

@@ -1,18 +1,16 @@
 //! A body raced against the loss of its lock.
 
-use std::{
-    fmt,
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll},
-};
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
 
-use futures_util::{FutureExt, future::select_all};
+use futures_util::FutureExt;
+use futures_util::future::select_all;
 
-use crate::{
-    base::error::LockError,
-    hold::{hold::Hold, scope},
-};
+use crate::base::error::LockError;
+use crate::hold::hold::Hold;
+use crate::hold::scope;
 
 type AnyLost = Pin<Box<dyn Future<Output = LockError> + Send>>;
 

@@ -3,23 +3,18 @@
 //! An answer of the server proves nothing about its replicas. So the body waits for them after the acquisition, wherever
 //! that came from, and a renewal lengthens the lease only once they have it.
 
-use std::{slice::from_ref, sync::Arc};
+use std::slice::from_ref;
+use std::sync::Arc;
 
 use futures_util::future::try_join_all;
 use tokio::time::Instant;
 
-use crate::{
-    base::{
-        backoff::Backoff,
-        error::{Effect, LockError, LostReason, StoreError},
-        timer::{Elapsed, after, sleep, timeout_at},
-    },
-    hold::{
-        hold::Hold,
-        renewable::{Asked, RenewReply, RenewRequest},
-    },
-    store::{Confirmation, Store},
-};
+use crate::base::backoff::Backoff;
+use crate::base::error::{Effect, LockError, LostReason, StoreError};
+use crate::base::timer::{Elapsed, after, sleep, timeout_at};
+use crate::hold::hold::Hold;
+use crate::hold::renewable::{Asked, RenewReply, RenewRequest};
+use crate::store::{Confirmation, Store};
 
 /// Waits until the replicas have a hold that was taken by a request before which its connection had this epoch. Where
 /// that has changed meanwhile, the hold is renewed, so that there is a new request to wait for.

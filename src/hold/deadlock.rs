@@ -17,7 +17,5 @@ mod watched;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use self::{
-    waiting::{PublishedCount, Waiting},
-    watched::watched,
-};
+pub(crate) use self::waiting::{PublishedCount, Waiting};
+pub(crate) use self::watched::watched;

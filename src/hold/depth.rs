@@ -5,11 +5,10 @@ use std::time::Duration;
 use futures_util::future::Shared;
 use tokio::time::Instant;
 
-use crate::{
-    base::{id::HoldId, mode::Mode},
-    queue::StoredDepth,
-    store::{Answer, DepthChange, Presence},
-};
+use crate::base::id::HoldId;
+use crate::base::mode::Mode;
+use crate::queue::StoredDepth;
+use crate::store::{Answer, DepthChange, Presence};
 
 /// The depth of one hold. The wanted depth is the truth; the store is brought up to it, one change
 /// at a time, and after an unknown outcome by the next change.

@@ -4,21 +4,15 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use crate::{
-    base::{
-        background::Handover,
-        backoff::Backoff,
-        error::{Effect, Failure, LostReason},
-        events,
-        mode::Mode,
-        timer::{sleep_until, timeout_at},
-    },
-    hold::{
-        hold::{Hold, State},
-        renewals::RenewalSchedule,
-    },
-    store::{Downgrade, Presence},
-};
+use crate::base::background::Handover;
+use crate::base::backoff::Backoff;
+use crate::base::error::{Effect, Failure, LostReason};
+use crate::base::events;
+use crate::base::mode::Mode;
+use crate::base::timer::{sleep_until, timeout_at};
+use crate::hold::hold::{Hold, State};
+use crate::hold::renewals::RenewalSchedule;
+use crate::store::{Downgrade, Presence};
 
 /// Why there is nothing to wait for.
 pub(super) enum Settled {

@@ -1,31 +1,27 @@
 //! One level of the holds that an acquisition has entered: how they are entered and left.
 
-use std::{fmt, mem, sync::Arc, time::Duration};
+use std::sync::Arc;
+use std::time::Duration;
+use std::{fmt, mem};
 
 use futures_util::future::try_join_all;
 use tokio::runtime::Handle;
 
-use crate::{
-    base::{
-        background::Handover,
-        error::{Failure, LockError},
-        events,
-        key::LockKey,
-        mode::Mode,
-        options::{DepthSync, Terms},
-        span::Span,
-    },
-    hold::{
-        abort::must_abort,
-        depth::Remains,
-        exit::{Exit, Leaving, Leavings, end},
-        group::Group,
-        hold::{CallGraph, Hold, Holds, Reentry},
-        renewals::RenewalSchedule,
-        sync::{Follower, sync},
-    },
-    queue::Grant,
-};
+use crate::base::background::Handover;
+use crate::base::error::{Failure, LockError};
+use crate::base::events;
+use crate::base::key::LockKey;
+use crate::base::mode::Mode;
+use crate::base::options::{DepthSync, Terms};
+use crate::base::span::Span;
+use crate::hold::abort::must_abort;
+use crate::hold::depth::Remains;
+use crate::hold::exit::{Exit, Leaving, Leavings, end};
+use crate::hold::group::Group;
+use crate::hold::hold::{CallGraph, Hold, Holds, Reentry};
+use crate::hold::renewals::RenewalSchedule;
+use crate::hold::sync::{Follower, sync};
+use crate::queue::Grant;
 
 #[cfg(test)]
 mod tests;

@@ -1,26 +1,18 @@
 //! How holds are left: the last one to leave a hold ends it.
 
-use std::{
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll, ready},
-};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
 use pin_project::pin_project;
 use smallvec::SmallVec;
 
-use crate::{
-    base::{
-        background::Handover,
-        error::LockError,
-        timer::{Elapsed, Timeout, timeout},
-    },
-    hold::{
-        hold::{Hold, Holds},
-        renewals::RenewalSchedule,
-    },
-    queue::{Release, Together},
-};
+use crate::base::background::Handover;
+use crate::base::error::LockError;
+use crate::base::timer::{Elapsed, Timeout, timeout};
+use crate::hold::hold::{Hold, Holds};
+use crate::hold::renewals::RenewalSchedule;
+use crate::queue::{Release, Together};
 
 /// Ends the hold. The next waiter of this process goes on with it in memory, or it is released: together with others, if
 /// there are any.

@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use crate::base::{error::LostReason, key::LockKey, mutex::Mutex};
+use crate::base::error::LostReason;
+use crate::base::key::LockKey;
+use crate::base::mutex::Mutex;
 
 /// The holds of one acquisition. Its mutex comes after that of the schedules, and before the state of a hold; a hold
 /// does not reach for it while its own state is locked.

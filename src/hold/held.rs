@@ -1,22 +1,14 @@
 //! What a body can ask about a lock that it runs under.
 
-use std::{
-    sync::{Arc, Weak},
-    time::Duration,
-};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
-use crate::{
-    base::{
-        error::{LockError, LostReason},
-        id::{FencingToken, HoldId, OwnerId},
-        mode::Mode,
-    },
-    hold::{
-        downgrade::{Settled, downgrade},
-        hold::Hold,
-        renewals::RenewalSchedule,
-    },
-};
+use crate::base::error::{LockError, LostReason};
+use crate::base::id::{FencingToken, HoldId, OwnerId};
+use crate::base::mode::Mode;
+use crate::hold::downgrade::{Settled, downgrade};
+use crate::hold::hold::Hold;
+use crate::hold::renewals::RenewalSchedule;
 
 /// A lock that is held, as the code under it sees it.
 ///

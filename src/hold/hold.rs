@@ -3,36 +3,30 @@
 //! It keeps nothing alive: what it needs of its `Locks` is with those who have entered
 //! ([`Entry`](super::entry::Entry)).
 
-use std::{
-    fmt,
-    sync::{Arc, OnceLock},
-    time::Duration,
-};
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use smallvec::SmallVec;
-use tokio::{runtime, sync::Notify, time::Instant};
+use tokio::runtime;
+use tokio::sync::Notify;
+use tokio::time::Instant;
 
-use crate::{
-    base::{
-        confirm::Confirm,
-        error::LostReason,
-        events,
-        id::{FencingToken, HoldId, Owner, OwnerId},
-        key::LockKey,
-        metrics::Stopwatch,
-        mode::Mode,
-        mutex::Mutex,
-        options::{OnLost, Terms},
-        span::Span,
-    },
-    hold::{
-        depth::{Depth, Remains},
-        group::Group,
-        lease::{Due, Lease},
-        schedule::Slot,
-    },
-    queue::{Grant, TokenSeries},
-};
+use crate::base::confirm::Confirm;
+use crate::base::error::LostReason;
+use crate::base::events;
+use crate::base::id::{FencingToken, HoldId, Owner, OwnerId};
+use crate::base::key::LockKey;
+use crate::base::metrics::Stopwatch;
+use crate::base::mode::Mode;
+use crate::base::mutex::Mutex;
+use crate::base::options::{OnLost, Terms};
+use crate::base::span::Span;
+use crate::hold::depth::{Depth, Remains};
+use crate::hold::group::Group;
+use crate::hold::lease::{Due, Lease};
+use crate::hold::schedule::Slot;
+use crate::queue::{Grant, TokenSeries};
 
 mod end;
 mod losses;
@@ -361,7 +355,8 @@ impl fmt::Debug for Hold {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::{error::LockError, options::Options};
+    use crate::base::error::LockError;
+    use crate::base::options::Options;
 
     const SECOND: Duration = Duration::from_secs(1);
 

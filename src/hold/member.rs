@@ -1,27 +1,19 @@
 //! Work that has left its task keeps the holds that enclosed it: it is a member of each.
 
-use std::{
-    fmt,
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll, ready},
-};
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
-use futures_util::{
-    FutureExt,
-    future::{JoinAll, join_all},
-};
+use futures_util::FutureExt;
+use futures_util::future::{JoinAll, join_all};
 
-use crate::{
-    base::error::LockError,
-    hold::{
-        abort::Loss,
-        depth::Remains,
-        exit::{Exit, Leavings, end},
-        hold::{Hold, Holds},
-        renewals::RenewalSchedule,
-    },
-};
+use crate::base::error::LockError;
+use crate::hold::abort::Loss;
+use crate::hold::depth::Remains;
+use crate::hold::exit::{Exit, Leavings, end};
+use crate::hold::hold::{Hold, Holds};
+use crate::hold::renewals::RenewalSchedule;
 
 /// One member of a hold. It costs no request. Dropping it takes it off; where it was the last one in the hold, the
 /// hold ends in the background.

@@ -1,13 +1,13 @@
 //! The readers of each key, so that one request renews all of them.
 
-use std::{collections::HashMap, sync::Arc};
+use std::collections::HashMap;
+use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 
-use crate::{
-    base::{key::LockKey, mode::Mode},
-    hold::hold::Hold,
-};
+use crate::base::key::LockKey;
+use crate::base::mode::Mode;
+use crate::hold::hold::Hold;
 
 /// The readers of one runtime that are no part of an acquisition of several keys.
 #[derive(Debug, Default)]

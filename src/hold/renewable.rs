@@ -1,20 +1,17 @@
 //! The holds that are renewed together: one hold, those of one acquisition, or readers of one key. One hold is several of
 //! length one.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::try_join_all;
 use tokio::time::Instant;
 
-use crate::{
-    base::{
-        error::{LostReason, StoreError},
-        events,
-        mode::Mode,
-    },
-    hold::hold::Hold,
-    store::{Keep, MOST_TOGETHER, Renew, Store},
-};
+use crate::base::error::{LostReason, StoreError};
+use crate::base::events;
+use crate::base::mode::Mode;
+use crate::hold::hold::Hold;
+use crate::store::{Keep, MOST_TOGETHER, Renew, Store};
 
 /// The holds that are renewed together.
 #[derive(Clone, Debug)]

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::base::{backoff::Backoff, error::Effect};
+use crate::base::backoff::Backoff;
+use crate::base::error::Effect;
 
 #[cfg(test)]
 mod tests;

@@ -12,30 +12,27 @@
 //! The mutex of the schedules comes before the state of a hold. Under it nothing is spawned, woken or reported: any
 //! of that may run code that comes back here.
 
-use std::{
-    fmt,
-    sync::{Arc, Weak},
-    time::Duration,
-};
+use std::fmt;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
-use tokio::{
-    runtime::Handle,
-    select,
-    sync::{Notify, watch},
-    time::Instant,
-};
+use tokio::runtime::Handle;
+use tokio::select;
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
 
-use self::{backlogs::Backlogs, of_runtime::OfRuntime};
-use crate::{
-    base::{error::LostReason, key::LockKey, mutex::Mutex, throttle::Throttle, timer::sleep_until},
-    hold::{
-        hold::Hold,
-        readers::Readers,
-        schedule::{Schedule, Slot},
-    },
-    queue::LocalQueues,
-    store::{ForcedMessage, Holders, Store},
-};
+use self::backlogs::Backlogs;
+use self::of_runtime::OfRuntime;
+use crate::base::error::LostReason;
+use crate::base::key::LockKey;
+use crate::base::mutex::Mutex;
+use crate::base::throttle::Throttle;
+use crate::base::timer::sleep_until;
+use crate::hold::hold::Hold;
+use crate::hold::readers::Readers;
+use crate::hold::schedule::{Schedule, Slot};
+use crate::queue::LocalQueues;
+use crate::store::{ForcedMessage, Holders, Store};
 
 mod attempts;
 mod backlogs;

@@ -1,30 +1,21 @@
 //! The chain: which locks the enclosing calls hold, carried in a tokio task-local.
 
-use std::{
-    pin::Pin,
-    sync::{Arc, Weak},
-    task::{Context, Poll},
-};
+use std::pin::Pin;
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll};
 
 use pin_project::{pin_project, pinned_drop};
-use tokio::{
-    task::{self, futures::TaskLocalFuture},
-    task_local,
-};
+use tokio::task::futures::TaskLocalFuture;
+use tokio::task::{self};
+use tokio::task_local;
 
-use crate::{
-    base::{
-        id::{Owner, OwnerId},
-        key::LockKey,
-        mutex::Mutex,
-        span::Span,
-    },
-    hold::{
-        held::Held,
-        hold::{CallGraph, Hold},
-        renewals::RenewalSchedule,
-    },
-};
+use crate::base::id::{Owner, OwnerId};
+use crate::base::key::LockKey;
+use crate::base::mutex::Mutex;
+use crate::base::span::Span;
+use crate::hold::held::Held;
+use crate::hold::hold::{CallGraph, Hold};
+use crate::hold::renewals::RenewalSchedule;
 
 task_local! {
     pub(super) static CHAIN: Arc<Frame>;

@@ -3,19 +3,15 @@
 //! Its chain is its own: each frame is a copy, so that the frames of the task that it leaves stay where they are. What
 //! encloses its poll comes behind them.
 
-use std::{
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll},
-};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use pin_project::{pin_project, pinned_drop};
 use tokio::task::futures::TaskLocalFuture;
 
-use crate::hold::{
-    member::{Member, Members},
-    scope::{CHAIN, Frame, frames},
-};
+use crate::hold::member::{Member, Members};
+use crate::hold::scope::{CHAIN, Frame, frames};
 
 /// The chain of a piece of work that leaves its task.
 #[derive(Debug)]

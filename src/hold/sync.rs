@@ -1,24 +1,19 @@
 //! The store is brought up to the wanted depth of a hold.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use tokio::time::Instant;
 
-use crate::{
-    base::{
-        backoff::Backoff,
-        error::{Effect, Failure, LostReason},
-        events,
-        timer::{Elapsed, after, sleep_until, timeout_at},
-    },
-    hold::{
-        depth::{Flight, Next},
-        hold::Hold,
-    },
-    queue::LocalQueues,
-    store::{Presence, SetDepth, Store},
-};
+use crate::base::backoff::Backoff;
+use crate::base::error::{Effect, Failure, LostReason};
+use crate::base::events;
+use crate::base::timer::{Elapsed, after, sleep_until, timeout_at};
+use crate::hold::depth::{Flight, Next};
+use crate::hold::hold::Hold;
+use crate::queue::LocalQueues;
+use crate::store::{Presence, SetDepth, Store};
 
 /// Waits until the store has taken in every change that was made before this call, but no longer than `patience`.
 /// Returns whether it has.

@@ -4,20 +4,18 @@
 //! first ones: the server before it has gone with them. Each hold is verified after a lost connection, but its body
 //! must not begin beside a new holder meanwhile.
 
-use std::{slice::from_ref, sync::Arc};
+use std::slice::from_ref;
+use std::sync::Arc;
 
 use futures_util::future::try_join_all;
 use tokio::time::Instant;
 
-use crate::{
-    base::{
-        backoff::Backoff,
-        error::{Failure, LockError, LostReason},
-        timer::sleep,
-    },
-    hold::{hold::Hold, renewable::RenewRequest},
-    store::Store,
-};
+use crate::base::backoff::Backoff;
+use crate::base::error::{Failure, LockError, LostReason};
+use crate::base::timer::sleep;
+use crate::hold::hold::Hold;
+use crate::hold::renewable::RenewRequest;
+use crate::store::Store;
 
 /// Whether a connection was lost since the hold was confirmed last. One that replicas have to confirm is asked for by
 /// that.

@@ -2,7 +2,8 @@
 
 use tokio::time::Instant;
 
-use crate::base::{key::LockKey, mutex::Mutex};
+use crate::base::key::LockKey;
+use crate::base::mutex::Mutex;
 
 /// The names of their keys, and when their leases have ended for certain.
 #[derive(Debug, Default)]

@@ -4,24 +4,21 @@
 //! caller that is not polled any more: the next caller makes a line of what it finds, with the request in
 //! flight, and a driver goes on with it.
 
-use std::{
-    collections::hash_map::Entry,
-    mem,
-    task::{Context, Poll, Waker},
-};
+use std::collections::hash_map::Entry;
+use std::mem;
+use std::task::{Context, Poll, Waker};
 
 use tokio::time::Instant;
 
-use super::{
-    grant::Grant,
-    lines::{Alone, Asking, Slot},
-    local_queues::LocalQueues,
-    request::Acquiring,
-    step::{Answer, Input, Reply},
-    waiter::Outcome,
-    wish::Wish,
-};
-use crate::base::{id::HoldId, key::LockKey};
+use super::grant::Grant;
+use super::lines::{Alone, Asking, Slot};
+use super::local_queues::LocalQueues;
+use super::request::Acquiring;
+use super::step::{Answer, Input, Reply};
+use super::waiter::Outcome;
+use super::wish::Wish;
+use crate::base::id::HoldId;
+use crate::base::key::LockKey;
 
 /// How far a caller is that came to a vacant line.
 pub(super) enum Progress {

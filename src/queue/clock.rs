@@ -7,10 +7,8 @@
 
 use tokio::time::Instant;
 
-use crate::{
-    base::lease::deadline,
-    store::{HandoffMessage, StoreTime},
-};
+use crate::base::lease::deadline;
+use crate::store::{HandoffMessage, StoreTime};
 
 /// What is known of the server's clock: its time at an instant of the local one, or later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,26 +1,22 @@
 //! The task that asks for the first waiter of a line, and takes back what its callers do not come for.
 
-use std::{
-    future::pending,
-    sync::{Arc, Weak},
-};
+use std::future::pending;
+use std::sync::{Arc, Weak};
 
-use tokio::{
-    runtime::{self, Handle},
-    select,
-    sync::Notify,
-    time::Instant,
-};
+use tokio::runtime::{self, Handle};
+use tokio::select;
+use tokio::sync::Notify;
+use tokio::time::Instant;
 
-use super::{
-    effects::Effects,
-    holder_lookup::{Look, look},
-    lines::{Caller, Driven, Line},
-    local_queues::LocalQueues,
-    request::Flight,
-    step::Input,
-};
-use crate::base::{key::LockKey, options::Wake, timer::sleep_until};
+use super::effects::Effects;
+use super::holder_lookup::{Look, look};
+use super::lines::{Caller, Driven, Line};
+use super::local_queues::LocalQueues;
+use super::request::Flight;
+use super::step::Input;
+use crate::base::key::LockKey;
+use crate::base::options::Wake;
+use crate::base::timer::sleep_until;
 
 /// Starts a driver for the line, if there is something to do and it has none. It runs on the present
 /// runtime, or else on this one.

@@ -1,16 +1,15 @@
 //! What a step calls for.
 
-use std::{sync::Arc, task::Waker};
+use std::sync::Arc;
+use std::task::Waker;
 
 use tokio::sync::Notify;
 
-use super::{
-    grant::Grant,
-    holder_lookup::{Look, Report},
-    release::Release,
-    request::{Flight, Part},
-    step::Action,
-};
+use super::grant::Grant;
+use super::holder_lookup::{Look, Report};
+use super::release::Release;
+use super::request::{Flight, Part};
+use super::step::Action;
 use crate::base::id::HoldId;
 
 /// What is done once the line is let go of, since it runs code of others, which may come back here.

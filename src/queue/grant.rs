@@ -9,8 +9,12 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{release::Release, tokens::TokenSeries};
-use crate::base::{id::HoldId, lease::LeaseTimes, metrics::Via, mode::Mode};
+use super::release::Release;
+use super::tokens::TokenSeries;
+use crate::base::id::HoldId;
+use crate::base::lease::LeaseTimes;
+use crate::base::metrics::Via;
+use crate::base::mode::Mode;
 
 /// A lock that was won and not yet entered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +95,8 @@ impl Grant {
 impl Grant {
     /// A lock that the store gave at its time 1, counted from `sent`.
     pub(crate) fn won(hold: HoldId, sent: Instant, length: Duration, ttl: Duration) -> Self {
-        use crate::{base::id::FencingToken, store::StoreTime};
+        use crate::base::id::FencingToken;
+        use crate::store::StoreTime;
         Self {
             hold,
             mode: Mode::Exclusive,
@@ -110,10 +115,8 @@ impl Grant {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        base::id::{FencingToken, Owner},
-        store::StoreTime,
-    };
+    use crate::base::id::{FencingToken, Owner};
+    use crate::store::StoreTime;
 
     const SECOND: Duration = Duration::from_secs(1);
 

@@ -4,22 +4,21 @@
 //! The driver of its line sees to that, for all callers of the line by one look. So a caller has no timer for it, and
 //! one that is answered before it has to wait has no part in this.
 
-use std::{pin::Pin, sync::Arc, time::Duration};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
 
-use futures_util::{FutureExt, future::Shared};
+use futures_util::FutureExt;
+use futures_util::future::Shared;
 use tokio::time::Instant;
 
-use crate::{
-    base::{
-        events,
-        held_by::HeldBy,
-        id::{HoldId, OwnerId},
-        key::LockKey,
-        span::Span,
-        timer::after,
-    },
-    store::{Inspect, QueueLength, Snapshot, Store},
-};
+use crate::base::events;
+use crate::base::held_by::HeldBy;
+use crate::base::id::{HoldId, OwnerId};
+use crate::base::key::LockKey;
+use crate::base::span::Span;
+use crate::base::timer::after;
+use crate::store::{Inspect, QueueLength, Snapshot, Store};
 
 /// How long before the end of its wait a caller looks who holds the lock; of a short wait the last quarter.
 const LAST_LOOK: Duration = Duration::from_millis(250);

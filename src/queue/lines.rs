@@ -1,26 +1,28 @@
 //! What is kept of each key that is held or waited for.
 
-use std::{
-    collections::{HashMap, VecDeque},
-    mem,
-    sync::Arc,
-    task::Waker,
-    time::Duration,
-};
+use std::collections::{HashMap, VecDeque};
+use std::mem;
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::Duration;
 
 use foldhash::fast::RandomState;
-use tokio::{runtime, sync::Notify, time::Instant};
+use tokio::runtime;
+use tokio::sync::Notify;
+use tokio::time::Instant;
 
-use super::{
-    effects::Effects,
-    grant::Grant,
-    holder_lookup::{Look, Patience, held_by},
-    local_queue::LocalQueue,
-    request::{Acquiring, Flight},
-    step::{Action, Refusal},
-    waiter::Waiter,
-};
-use crate::base::{held_by::HeldBy, id::HoldId, key::LockKey, mode::Mode, options::Queueing};
+use super::effects::Effects;
+use super::grant::Grant;
+use super::holder_lookup::{Look, Patience, held_by};
+use super::local_queue::LocalQueue;
+use super::request::{Acquiring, Flight};
+use super::step::{Action, Refusal};
+use super::waiter::Waiter;
+use crate::base::held_by::HeldBy;
+use crate::base::id::HoldId;
+use crate::base::key::LockKey;
+use crate::base::mode::Mode;
+use crate::base::options::Queueing;
 
 /// The driver of a line.
 pub(super) struct Driven {

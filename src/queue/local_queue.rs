@@ -4,18 +4,18 @@
 //! It has no clock, no store and no tasks of its own, so that every sequence of steps can be tried: the tests
 //! beside it read like the diagram of [`Stage`](super::waiter::Stage), and the model checker drives this very machine.
 
-use std::{collections::VecDeque, time::Duration};
+use std::collections::VecDeque;
+use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{
-    step::{Action, Answer, Heard, Input, Refusal},
-    waiter::{Flight, Kind, Outcome, Waiter},
-};
-use crate::{
-    base::{backoff::Backoff, id::HoldId, mode::Mode, options::Queueing},
-    store::HandoffMessage,
-};
+use super::step::{Action, Answer, Heard, Input, Refusal};
+use super::waiter::{Flight, Kind, Outcome, Waiter};
+use crate::base::backoff::Backoff;
+use crate::base::id::HoldId;
+use crate::base::mode::Mode;
+use crate::base::options::Queueing;
+use crate::store::HandoffMessage;
 
 /// A lock that expires at the reported instant is free a moment later.
 const EXPIRY_SLACK: Duration = Duration::from_millis(1);

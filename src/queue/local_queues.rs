@@ -1,29 +1,27 @@
 //! The local queues of all keys: one map, one place that takes steps in it, and one that performs what
 //! they call for.
 
-use std::{
-    fmt, mem,
-    sync::{Arc, Weak},
-    task::Waker,
-};
+use std::sync::{Arc, Weak};
+use std::task::Waker;
+use std::{fmt, mem};
 
 use futures_util::FutureExt;
-use tokio::{runtime::Handle, time::Instant};
+use tokio::runtime::Handle;
+use tokio::time::Instant;
 
-use super::{
-    effects::{Effects, Ending},
-    lines::{Alone, Line, Lines, Slot},
-    release::Release,
-    request::{Acquiring, Flight, Requests},
-    step::{Action, Answer, Input, Refusal, Reply, unanswered},
-};
-use crate::{
-    base::{
-        activity::Activity, background, error::StoreError, events, key::LockKey, mode::Mode,
-        mutex::Mutex, options::Queueing,
-    },
-    store::{Store, Successor},
-};
+use super::effects::{Effects, Ending};
+use super::lines::{Alone, Line, Lines, Slot};
+use super::release::Release;
+use super::request::{Acquiring, Flight, Requests};
+use super::step::{Action, Answer, Input, Refusal, Reply, unanswered};
+use crate::base::activity::Activity;
+use crate::base::error::StoreError;
+use crate::base::key::LockKey;
+use crate::base::mode::Mode;
+use crate::base::mutex::Mutex;
+use crate::base::options::Queueing;
+use crate::base::{background, events};
+use crate::store::{Store, Successor};
 
 /// The local queues of one `Locks`.
 pub(crate) struct LocalQueues {

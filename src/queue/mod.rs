@@ -24,11 +24,9 @@ mod wish;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use self::{
-    grant::{Grant, StoredDepth},
-    local_queues::LocalQueues,
-    release::Release,
-    releasing::Together,
-    several::Stop,
-    tokens::TokenSeries,
-};
+pub(crate) use self::grant::{Grant, StoredDepth};
+pub(crate) use self::local_queues::LocalQueues;
+pub(crate) use self::release::Release;
+pub(crate) use self::releasing::Together;
+pub(crate) use self::several::Stop;
+pub(crate) use self::tokens::TokenSeries;

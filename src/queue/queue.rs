@@ -32,31 +32,28 @@
 //! The map of the lines is the one mutex. Under it neither the store is called, nor a runtime, nor a waker, and
 //! no waker is dropped: any of them may run code that comes back here.
 
-use std::{sync::Arc, task::Waker, time::Duration};
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::Duration;
 
-use tokio::{runtime::Handle, time::Instant};
+use tokio::runtime::Handle;
+use tokio::time::Instant;
 
-use super::{
-    effects::Effects,
-    grant::Grant,
-    lines::Slot,
-    local_queues::LocalQueues,
-    step::{Heard, Input, Refusal},
-    wait::Wait,
-    wish::Wish,
-};
-use crate::{
-    base::{
-        error::LockError,
-        events,
-        id::HoldId,
-        key::LockKey,
-        mode::Mode,
-        options::{self, HandOff, Terms, Wake},
-        timer::timeout_at,
-    },
-    store::{AcquireRequest, HandoffMessage, Listener, QueueEntry},
-};
+use super::effects::Effects;
+use super::grant::Grant;
+use super::lines::Slot;
+use super::local_queues::LocalQueues;
+use super::step::{Heard, Input, Refusal};
+use super::wait::Wait;
+use super::wish::Wish;
+use crate::base::error::LockError;
+use crate::base::events;
+use crate::base::id::HoldId;
+use crate::base::key::LockKey;
+use crate::base::mode::Mode;
+use crate::base::options::{self, HandOff, Terms, Wake};
+use crate::base::timer::timeout_at;
+use crate::store::{AcquireRequest, HandoffMessage, Listener, QueueEntry};
 
 impl LocalQueues {
     /// Takes the lock, or waits for it in line. Dropping the future leaves the line and undoes

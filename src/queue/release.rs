@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::{
-    base::{id::HoldId, mode::Mode},
-    store::{End, Leftovers, Successor},
-};
+use crate::base::id::HoldId;
+use crate::base::mode::Mode;
+use crate::store::{End, Leftovers, Successor};
 
 /// The end of a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,21 +1,21 @@
 //! The end of a hold: it is taken out of its line and released, and is counted until that is done.
 
-use std::{mem, sync::Arc};
+use std::mem;
+use std::sync::Arc;
 
-use futures_util::{
-    FutureExt,
-    future::{BoxFuture, Shared},
-};
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, Shared};
 
-use super::{
-    effects::{Effects, Ending},
-    lines::{Alone, Slot},
-    local_queues::LocalQueues,
-    release::Release,
-    request::{Flight, Part},
-    step::Input,
-};
-use crate::base::{error::Failure, id::HoldId, key::LockKey, mutex::Mutex};
+use super::effects::{Effects, Ending};
+use super::lines::{Alone, Slot};
+use super::local_queues::LocalQueues;
+use super::release::Release;
+use super::request::{Flight, Part};
+use super::step::Input;
+use crate::base::error::Failure;
+use crate::base::id::HoldId;
+use crate::base::key::LockKey;
+use crate::base::mutex::Mutex;
 
 /// Holds that are released together. All are taken out of their lines when the release of the first of them is polled.
 #[derive(Clone)]

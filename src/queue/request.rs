@@ -1,39 +1,30 @@
 //! Requests about a lock, as the store is asked them: an acquire once, a release until it is answered.
 
-use std::{
-    future::poll_fn,
-    sync::Arc,
-    task::{Context, Poll, ready},
-    time::Duration,
-};
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
-use futures_util::{
-    FutureExt,
-    future::{BoxFuture, Shared},
-};
-use tokio::{sync::Semaphore, time::Instant};
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, Shared};
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
 
-use super::{
-    abandoned::Abandoned,
-    release::Release,
-    step::{Answer, Reply},
-    wish::Ask,
-};
-use crate::{
-    base::{
-        backoff::Backoff,
-        error::{Effect, Failure, LostReason, StoreError},
-        events,
-        id::InboxId,
-        key::LockKey,
-        mode::Mode,
-        throttle::Throttle,
-        timer::{after, sleep},
-    },
-    store::{
-        self, Acquire, AcquireAll, AcquireAllReply, AcquireReply, AcquireRequest, End, HoldOf,
-        Leftovers, Presence, ReleaseReply, ReleaseRequest, Share, Store, Successor, TOMBSTONE_LIFE,
-    },
+use super::abandoned::Abandoned;
+use super::release::Release;
+use super::step::{Answer, Reply};
+use super::wish::Ask;
+use crate::base::backoff::Backoff;
+use crate::base::error::{Effect, Failure, LostReason, StoreError};
+use crate::base::events;
+use crate::base::id::InboxId;
+use crate::base::key::LockKey;
+use crate::base::mode::Mode;
+use crate::base::throttle::Throttle;
+use crate::base::timer::{after, sleep};
+use crate::store::{
+    self, Acquire, AcquireAll, AcquireAllReply, AcquireReply, AcquireRequest, End, HoldOf,
+    Leftovers, Presence, ReleaseReply, ReleaseRequest, Share, Store, Successor, TOMBSTONE_LIFE,
 };
 
 /// How many releases may be repeated at a time. A server that is too slow to answer in time must not be

@@ -5,36 +5,29 @@
 //! by itself: another caller comes, the caller is dropped, the answer does not come. Only keys of vacant lines are
 //! asked for in this way, so no caller of this process is overtaken.
 
-use std::{
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll},
-};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
 
-use tokio::{runtime::Handle, time::Instant};
+use tokio::runtime::Handle;
+use tokio::time::Instant;
 
-use super::{
-    effects::Effects,
-    grant::Grant,
-    lines::{Alone, Asking, Slot},
-    local_queues::LocalQueues,
-    request::{Acquiring, AskedTogether},
-    step::Refusal,
-    wait::Wait,
-    waiter::Waiter,
-    wish::Wish,
-};
-use crate::{
-    base::{
-        error::{LockError, StoreError},
-        id::HoldId,
-        key::LockKey,
-        mode::Mode,
-        options::Terms,
-        timer::timeout_at,
-    },
-    store::{AcquireAllReply, AcquireRequest},
-};
+use super::effects::Effects;
+use super::grant::Grant;
+use super::lines::{Alone, Asking, Slot};
+use super::local_queues::LocalQueues;
+use super::request::{Acquiring, AskedTogether};
+use super::step::Refusal;
+use super::wait::Wait;
+use super::waiter::Waiter;
+use super::wish::Wish;
+use crate::base::error::{LockError, StoreError};
+use crate::base::id::HoldId;
+use crate::base::key::LockKey;
+use crate::base::mode::Mode;
+use crate::base::options::Terms;
+use crate::base::timer::timeout_at;
+use crate::store::{AcquireAllReply, AcquireRequest};
 
 /// What came of asking for several locks at once.
 #[derive(Debug)]

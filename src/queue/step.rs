@@ -4,18 +4,12 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::{
-    grant::Grant,
-    release::Release,
-    wish::{Ask, Wish},
-};
-use crate::{
-    base::{
-        error::{Effect, StoreError},
-        id::HoldId,
-    },
-    store::{AcquireReply, HandoffMessage, Successor},
-};
+use super::grant::Grant;
+use super::release::Release;
+use super::wish::{Ask, Wish};
+use crate::base::error::{Effect, StoreError};
+use crate::base::id::HoldId;
+use crate::store::{AcquireReply, HandoffMessage, Successor};
 
 /// What has happened.
 #[derive(Clone, Debug)]

@@ -1,38 +1,27 @@
 //! The queue over a store that misbehaves: how often it is asked while the inbox is broken, and what becomes of
 //! those who wait while a release is not answered.
 
-use std::{
-    sync::{
-        Arc, Weak,
-        atomic::{AtomicBool, AtomicU32, Ordering::Relaxed},
-    },
-    time::Duration,
-};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
-use tokio::{
-    runtime::{Builder, Runtime},
-    task::JoinHandle,
-    time::{Instant, sleep, timeout},
-};
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, timeout};
 
 mod alone;
 mod ends;
 
 use super::step::unanswered;
-use crate::{
-    LockError, Locks,
-    base::{
-        error::{Effect, StoreError},
-        id::{InboxId, Owner},
-        key::LockKey,
-        mutex::Mutex,
-    },
-    store::{
-        Acquire, AcquireReply, AcquireRequest, Answer, Listener, Reply, Request, Wire,
-        memory::MemoryStore,
-    },
-    support::{DEADLINE, eventually},
-};
+use crate::base::error::{Effect, StoreError};
+use crate::base::id::{InboxId, Owner};
+use crate::base::key::LockKey;
+use crate::base::mutex::Mutex;
+use crate::store::memory::MemoryStore;
+use crate::store::{Acquire, AcquireReply, AcquireRequest, Answer, Listener, Reply, Request, Wire};
+use crate::support::{DEADLINE, eventually};
+use crate::{LockError, Locks};
 
 const SECOND: Duration = Duration::from_secs(1);
 const TTL: Duration = Duration::from_secs(3_600);

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::{base::id::FencingToken, store::StoreTime};
+use crate::base::id::FencingToken;
+use crate::store::StoreTime;
 
 /// The token of a turn, and what is known of the server's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,28 +1,28 @@
 //! A caller's future while it waits for a lock.
 
-use std::{
-    mem,
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll, Waker, ready},
-};
+use std::mem;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker, ready};
 
-use tokio::{runtime::Handle, time::Instant};
+use tokio::runtime::Handle;
+use tokio::time::Instant;
 
-use super::{
-    alone::Progress,
-    driver,
-    effects::Effects,
-    grant::Grant,
-    holder_lookup::Patience,
-    lines::{Asking, Caller},
-    local_queues::LocalQueues,
-    request::Flight,
-    step::{Input, Refusal},
-    waiter::Waiter,
-    wish::Wish,
-};
-use crate::base::{held_by::HeldBy, id::HoldId, key::LockKey, timer::require_timers};
+use super::alone::Progress;
+use super::driver;
+use super::effects::Effects;
+use super::grant::Grant;
+use super::holder_lookup::Patience;
+use super::lines::{Asking, Caller};
+use super::local_queues::LocalQueues;
+use super::request::Flight;
+use super::step::{Input, Refusal};
+use super::waiter::Waiter;
+use super::wish::Wish;
+use crate::base::held_by::HeldBy;
+use crate::base::id::HoldId;
+use crate::base::key::LockKey;
+use crate::base::timer::require_timers;
 
 /// Waits for a lock in the local queue. Dropping it leaves the queue, and undoes whatever the store may
 /// have granted by then.

@@ -1,27 +1,22 @@
 //! One waiter of a local queue, the request in flight for it, and what it learns from the answer.
 
-use std::{ops::Deref, time::Duration};
+use std::ops::Deref;
+use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{
-    clock::StoreClock,
-    grant::{Grant, StoredDepth},
-    release::Release,
-    step::{Answer, Reply, unanswered},
-    tokens::TokenSeries,
-    wish::Wish,
-};
-use crate::{
-    base::{
-        error::{Effect, StoreError},
-        id::HoldId,
-        lease::{LeaseTimes, deadline},
-        metrics::Via,
-        mode::Mode,
-    },
-    store::{AcquireReply, HandoffMessage},
-};
+use super::clock::StoreClock;
+use super::grant::{Grant, StoredDepth};
+use super::release::Release;
+use super::step::{Answer, Reply, unanswered};
+use super::tokens::TokenSeries;
+use super::wish::Wish;
+use crate::base::error::{Effect, StoreError};
+use crate::base::id::HoldId;
+use crate::base::lease::{LeaseTimes, deadline};
+use crate::base::metrics::Via;
+use crate::base::mode::Mode;
+use crate::store::{AcquireReply, HandoffMessage};
 
 /// What the store may know of a waiter.
 ///

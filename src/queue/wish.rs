@@ -1,9 +1,8 @@
 //! What callers want, and what the store is asked for them.
 
-use crate::{
-    base::{id::HoldId, mode::Mode},
-    store::{AcquireRequest, ShareRequest},
-};
+use crate::base::id::HoldId;
+use crate::base::mode::Mode;
+use crate::store::{AcquireRequest, ShareRequest};
 
 /// What a caller wants.
 #[derive(Clone, Copy, Debug)]

@@ -1,20 +1,20 @@
 //! Locks in the memory of this process, on the tokio clock: the same answers as from Redis.
 
-use std::{
-    collections::HashMap,
-    mem,
-    sync::{Arc, Weak},
-};
+use std::collections::HashMap;
+use std::mem;
+use std::sync::{Arc, Weak};
 
-use tokio::{sync::watch, task::coop::consume_budget, time::Instant};
+use tokio::sync::watch;
+use tokio::task::coop::consume_budget;
+use tokio::time::Instant;
 
+pub(crate) use self::line::{Line, Process, Want};
 use self::state::Message;
-pub(crate) use self::{
-    line::{Line, Process, Want},
-    state::State,
-};
+pub(crate) use self::state::State;
 use super::records::messages::{Holders, Listener};
-use crate::base::{id::InboxId, mutex::Mutex, store_error::Answer};
+use crate::base::id::InboxId;
+use crate::base::mutex::Mutex;
+use crate::base::store_error::Answer;
 
 mod clock;
 mod line;

@@ -1,15 +1,22 @@
 //! Where locks live: what is asked of a store is a verb in [`verbs`]; what else there is to know of a store is here, its
 //! connections above all.
 
+use std::fmt;
 #[cfg(any(test, feature = "test-util"))]
 use std::sync::Arc;
-use std::{fmt, sync::Weak, time::Duration};
+use std::sync::Weak;
+use std::time::Duration;
 
 use futures_util::future::try_join_all;
-use tokio::{sync::watch, time::Instant};
+use tokio::sync::watch;
+use tokio::time::Instant;
 
 use self::records::scan::{Scan, Scanned};
-use crate::base::{confirm::Replicas, error::StoreError, id::InboxId, key::LockKey, mode::Mode};
+use crate::base::confirm::Replicas;
+use crate::base::error::StoreError;
+use crate::base::id::InboxId;
+use crate::base::key::LockKey;
+use crate::base::mode::Mode;
 
 #[cfg(test)]
 #[path = "../../tests/contract/mod.rs"]
@@ -24,34 +31,34 @@ pub(crate) mod verbs;
 #[cfg(any(test, feature = "test-util"))]
 pub(crate) mod wire;
 
+pub(crate) use self::memory::MemoryStore;
+pub(crate) use self::records::limits::TOMBSTONE_LIFE;
+pub(crate) use self::records::messages::{ForcedMessage, HandoffMessage, Holders, Listener};
+pub(crate) use self::records::queue_entry::QueueEntry;
+pub(crate) use self::redis::RedisStore;
+pub(crate) use self::verbs::acquire::{Acquire, AcquireReply, AcquireRequest};
+pub(crate) use self::verbs::depth::{DepthChange, SetDepth};
+pub(crate) use self::verbs::downgrade::Downgrade;
+pub(crate) use self::verbs::inspect::{
+    ForceRelease, Inspect, QueueLength, Seen, SeenHolder, Snapshot,
+};
+pub(crate) use self::verbs::keep::Keep;
+pub(crate) use self::verbs::list::{Glance, Queue, Queued, QueuedProcess};
+pub(crate) use self::verbs::release::{
+    End, Leftovers, Order, Release, ReleaseReply, ReleaseRequest, Retain, Successor,
+};
+pub(crate) use self::verbs::renew::Renew;
+pub(crate) use self::verbs::several::{
+    AcquireAll, AcquireAllReply, HoldOf, MOST_TOGETHER, ReleaseAll,
+};
+pub(crate) use self::verbs::share::{Share, ShareRequest, Unshare};
+pub(crate) use self::verbs::waits::{ClaimVictim, HoldsIn, PublishWait, WaitsOf, WithdrawWait};
+pub(crate) use self::verbs::{Presence, Verb};
 #[cfg(any(test, feature = "test-util"))]
 pub(crate) use self::wire::{Reply, Request, Wire};
-pub(crate) use self::{
-    memory::MemoryStore,
-    records::{
-        limits::TOMBSTONE_LIFE,
-        messages::{ForcedMessage, HandoffMessage, Holders, Listener},
-        queue_entry::QueueEntry,
-    },
-    redis::RedisStore,
-    verbs::{
-        Presence, Verb,
-        acquire::{Acquire, AcquireReply, AcquireRequest},
-        depth::{DepthChange, SetDepth},
-        downgrade::Downgrade,
-        inspect::{ForceRelease, Inspect, QueueLength, Seen, SeenHolder, Snapshot},
-        keep::Keep,
-        list::{Glance, Queue, Queued, QueuedProcess},
-        release::{
-            End, Leftovers, Order, Release, ReleaseReply, ReleaseRequest, Retain, Successor,
-        },
-        renew::Renew,
-        several::{AcquireAll, AcquireAllReply, HoldOf, MOST_TOGETHER, ReleaseAll},
-        share::{Share, ShareRequest, Unshare},
-        waits::{ClaimVictim, HoldsIn, PublishWait, WaitsOf, WithdrawWait},
-    },
-};
-pub(crate) use crate::base::{confirm::Confirmation, store_error::Answer, store_time::StoreTime};
+pub(crate) use crate::base::confirm::Confirmation;
+pub(crate) use crate::base::store_error::Answer;
+pub(crate) use crate::base::store_time::StoreTime;
 
 /// Where locks live.
 #[allow(clippy::large_enum_variant, reason = "there is one for each `Locks`")]

@@ -1,31 +1,24 @@
 //! Locks in Redis.
 
-use std::{
-    error::Error,
-    sync::{Arc, Weak},
-    time::Duration,
-};
+use std::error::Error;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use redis::Value;
 
-use self::{
-    connect::common::Common,
-    inbox::Inbox,
-    link::{outages::Outages, source::Source},
-    topology::Topology,
-    wire::failure::{self, DriverError},
-};
-use super::records::{
-    messages::{Holders, Listener},
-    scan::{Scan, Scanned},
-};
-use crate::base::{
-    confirm::{Confirmation, Replicas},
-    error::StoreError,
-    id::InboxId,
-    key::LockKey,
-    store_error::Answer,
-};
+use self::connect::common::Common;
+use self::inbox::Inbox;
+use self::link::outages::Outages;
+use self::link::source::Source;
+use self::topology::Topology;
+use self::wire::failure::{self, DriverError};
+use super::records::messages::{Holders, Listener};
+use super::records::scan::{Scan, Scanned};
+use crate::base::confirm::{Confirmation, Replicas};
+use crate::base::error::StoreError;
+use crate::base::id::InboxId;
+use crate::base::key::LockKey;
+use crate::base::store_error::Answer;
 
 mod connect;
 mod inbox;
@@ -35,18 +28,14 @@ mod scan;
 mod topology;
 pub(crate) mod wire;
 
+pub(crate) use self::link::source::Timeouts;
+pub(crate) use self::topology::servers::Origin;
 pub use self::topology::servers::Servers;
 #[cfg(feature = "__admin")]
 pub use self::topology::servers::seeds::Seeds;
-pub(crate) use self::{
-    link::source::Timeouts,
-    topology::servers::Origin,
-    wire::{
-        call::{Call, in_millis},
-        script::{Script, script},
-        value::Unexpected,
-    },
-};
+pub(crate) use self::wire::call::{Call, in_millis};
+pub(crate) use self::wire::script::{Script, script};
+pub(crate) use self::wire::value::Unexpected;
 #[cfg(any(test, fuzzing))]
 pub(crate) use self::{topology::servers::properties::url, wire::names::properties::key};
 

@@ -9,10 +9,8 @@
 use redis::Value;
 use tokio::time::Instant;
 
-use super::{
-    memory::State,
-    redis::{Call, Script, Unexpected},
-};
+use super::memory::State;
+use super::redis::{Call, Script, Unexpected};
 
 pub(crate) mod acquire;
 pub(crate) mod depth;

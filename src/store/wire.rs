@@ -1,23 +1,18 @@
 //! What a test puts between the locks and the store in memory. It carries any request, and knows no verb.
 
-use std::{
-    any::Any,
-    sync::{Arc, Weak},
-    time::Duration,
-};
+use std::any::Any;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
-use tokio::{sync::watch, time::Instant};
+use tokio::sync::watch;
+use tokio::time::Instant;
 
-use super::{
-    memory::{MemoryStore, State},
-    records::messages::{Holders, Listener},
-    verbs::Verb,
-};
-use crate::base::{
-    error::{Effect, StoreError},
-    id::InboxId,
-    store_error::Answer,
-};
+use super::memory::{MemoryStore, State};
+use super::records::messages::{Holders, Listener};
+use super::verbs::Verb;
+use crate::base::error::{Effect, StoreError};
+use crate::base::id::InboxId;
+use crate::base::store_error::Answer;
 
 /// The way to a store in memory, and what is different about the connection.
 ///

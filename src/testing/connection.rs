@@ -1,18 +1,18 @@
 //! The store of one process: it carries requests over a wire to the server.
 
-use std::{
-    fmt,
-    sync::{Arc, Weak},
-    time::Duration,
-};
+use std::fmt;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
-use tokio::{sync::watch, task::coop::consume_budget, time::Instant};
+use tokio::sync::watch;
+use tokio::task::coop::consume_budget;
+use tokio::time::Instant;
 
-use super::{host::Host, wire::Wire};
-use crate::{
-    base::id::InboxId,
-    store::{self, Answer, Holders, Listener, MemoryStore, Reply, Request, redis::Timeouts},
-};
+use super::host::Host;
+use super::wire::Wire;
+use crate::base::id::InboxId;
+use crate::store::redis::Timeouts;
+use crate::store::{self, Answer, Holders, Listener, MemoryStore, Reply, Request};
 
 pub(super) struct Connection(Arc<Wire>);
 

@@ -4,10 +4,9 @@ use std::mem;
 
 use tokio::sync::Notify;
 
-use crate::{
-    base::{mutex::Mutex, notify::until},
-    store::MemoryStore,
-};
+use crate::base::mutex::Mutex;
+use crate::base::notify::until;
+use crate::store::MemoryStore;
 
 /// The condition of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,16 +1,15 @@
 //! A server in memory with its connections. Everything that happens to a real server and its network can happen to it.
 
-use std::{
-    fmt, ptr,
-    sync::{Arc, Weak},
-    time::Duration,
-};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+use std::{fmt, ptr};
 
-use super::{connection::Connection, host::Host, wire::Wire};
-use crate::{
-    base::mutex::Mutex,
-    store::{Store, redis::Timeouts},
-};
+use super::connection::Connection;
+use super::host::Host;
+use super::wire::Wire;
+use crate::base::mutex::Mutex;
+use crate::store::Store;
+use crate::store::redis::Timeouts;
 
 /// The server with its connections. Clones are the same server.
 #[derive(Clone)]

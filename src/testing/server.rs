@@ -1,9 +1,12 @@
 //! The server for the tests of a user.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
 
 use super::network::Network;
-use crate::api::{builder::LocksBuilder, locks::Locks};
+use crate::api::builder::LocksBuilder;
+use crate::api::locks::Locks;
 
 /// A server in memory that takes the place of Redis. Clones are the same server.
 ///

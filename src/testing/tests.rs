@@ -1,23 +1,20 @@
 //! What a process sees of the server below its locks: connections, their count, and what they cost.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
-    thread,
-    time::Duration,
-};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use tokio::runtime::Builder;
 
 use super::network::Network;
-use crate::{
-    base::{error::Effect, key::LockKey},
-    store::{Answer, Inspect, Snapshot, Store, redis::Timeouts},
-    support::DEADLINE,
-};
+use crate::base::error::Effect;
+use crate::base::key::LockKey;
+use crate::store::redis::Timeouts;
+use crate::store::{Answer, Inspect, Snapshot, Store};
+use crate::support::DEADLINE;
 
 const TIMEOUTS: Timeouts = Timeouts {
     connect: Duration::from_secs(2),

@@ -6,29 +6,22 @@
 //! process notices at once that a connection has ended, but not that it is cut off. Without failures no timer is armed
 //! and no task is woken.
 
-use std::{
-    error::Error,
-    future::pending,
-    mem,
-    sync::{Arc, Weak},
-    time::Duration,
-};
+use std::error::Error;
+use std::future::pending;
+use std::mem;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
-use tokio::{
-    select,
-    sync::{oneshot, watch},
-};
+use tokio::select;
+use tokio::sync::{oneshot, watch};
 
 use super::host::{Condition, Host};
-use crate::{
-    base::{
-        error::{Effect, StoreError},
-        id::InboxId,
-        mutex::Mutex,
-        timer::{Elapsed, timeout},
-    },
-    store::{ForcedMessage, HandoffMessage, Holders, Listener, Reply, Request, redis::Timeouts},
-};
+use crate::base::error::{Effect, StoreError};
+use crate::base::id::InboxId;
+use crate::base::mutex::Mutex;
+use crate::base::timer::{Elapsed, timeout};
+use crate::store::redis::Timeouts;
+use crate::store::{ForcedMessage, HandoffMessage, Holders, Listener, Reply, Request};
 
 pub(super) struct Wire {
     pub(super) host: Arc<Host>,

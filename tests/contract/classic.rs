@@ -1,13 +1,12 @@
 //! On Redis: programs that use the well-known lock and unlock scripts on the same key (P12).
 
-use redis::{AsyncCommands, aio::MultiplexedConnection};
+use redis::AsyncCommands;
+use redis::aio::MultiplexedConnection;
 
 use super::world::{MINUTE, World, near, some_hold};
-use crate::{
-    base::mode::Mode,
-    store::{AcquireReply, DepthChange, Presence},
-    support::classic::{Unlocked, classic_lock, classic_unlock},
-};
+use crate::base::mode::Mode;
+use crate::store::{AcquireReply, DepthChange, Presence};
+use crate::support::classic::{Unlocked, classic_lock, classic_unlock};
 
 const LOCK: &str = "app:order";
 const CLASSIC: &str = "8b1c1a3e-0000-4000-8000-000000000000:1";

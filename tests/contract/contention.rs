@@ -2,14 +2,12 @@
 
 use std::time::Duration;
 
-use super::{
-    inbox::Inbox,
-    world::{MINUTE, NESTED, World, entry_of, release_request, some_hold, some_waiter, successor},
+use super::inbox::Inbox;
+use super::world::{
+    MINUTE, NESTED, World, entry_of, release_request, some_hold, some_waiter, successor,
 };
-use crate::{
-    base::id::HoldId,
-    store::{AcquireReply, End, QueueEntry},
-};
+use crate::base::id::HoldId;
+use crate::store::{AcquireReply, End, QueueEntry};
 
 on_every_store!(
     the_holder_is_told_of_the_first_that_comes,

@@ -1,10 +1,9 @@
 //! Moving the depth of a hold: to a target, in order, and never for a hold that is gone.
 
 use super::world::{MINUTE, World, near, some_hold};
-use crate::{
-    base::{id::HoldId, mode::Mode},
-    store::{DepthChange, Presence},
-};
+use crate::base::id::HoldId;
+use crate::base::mode::Mode;
+use crate::store::{DepthChange, Presence};
 
 on_every_store!(
     the_depth_goes_to_its_target_up_and_down,

@@ -4,10 +4,8 @@ use super::world::{
     GRANT, MINUTE, NESTED, UNANSWERED, World, field_of, release_request, some_hold, some_waiter,
     successor,
 };
-use crate::{
-    base::id::HoldId,
-    store::{AcquireReply, End, Presence, ReleaseRequest, Seen},
-};
+use crate::base::id::HoldId;
+use crate::store::{AcquireReply, End, Presence, ReleaseRequest, Seen};
 
 on_every_store!(
     a_release_frees_the_lock_at_any_depth,

@@ -1,28 +1,24 @@
 //! On Redis: values of a foreign type, scripts that fail half-way, and a server without memory.
 
-use std::{collections::BTreeSet, fs, path::Path};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
 
 use redis::{FromRedisValue, cmd};
 
-use super::{
-    readers::{share_request, shared_release},
-    world::{
-        FULL, GRANT, MINUTE, NESTED, World, acquire_request, field_of, near, release_request,
-        some_hold, some_waiter, successor,
-    },
+use super::readers::{share_request, shared_release};
+use super::world::{
+    FULL, GRANT, MINUTE, NESTED, World, acquire_request, field_of, near, release_request,
+    some_hold, some_waiter, successor,
 };
-use crate::{
-    base::{
-        error::Effect,
-        id::{FencingToken, HoldId},
-        mode::Mode,
-    },
-    store::{
-        Acquire, AcquireReply, DepthChange, Downgrade, End, ForceRelease, Inspect, Keep, Leftovers,
-        Presence, Renew, Seen, SetDepth, Share,
-    },
-    support::{DEADLINE, within},
+use crate::base::error::Effect;
+use crate::base::id::{FencingToken, HoldId};
+use crate::base::mode::Mode;
+use crate::store::{
+    Acquire, AcquireReply, DepthChange, Downgrade, End, ForceRelease, Inspect, Keep, Leftovers,
+    Presence, Renew, Seen, SetDepth, Share,
 };
+use crate::support::{DEADLINE, within};
 
 mod moves;
 mod several;

@@ -5,11 +5,9 @@ use std::sync::{Arc, Weak};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::world::{MINUTE, World, field_of, some_hold};
-use crate::{
-    base::id::HoldId,
-    store::{ForcedMessage, Holders, Seen, Store},
-    support::{DEADLINE, within},
-};
+use crate::base::id::HoldId;
+use crate::store::{ForcedMessage, Holders, Seen, Store};
+use crate::support::{DEADLINE, within};
 
 on_every_store!(
     every_process_is_told_which_holds_were_ended,

@@ -6,11 +6,9 @@ use redis::pipe;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::server::Server;
-use crate::{
-    base::id::{InboxId, Owner},
-    store::{HandoffMessage, Listener, Store},
-    support::{DEADLINE, within},
-};
+use crate::base::id::{InboxId, Owner};
+use crate::store::{HandoffMessage, Listener, Store};
+use crate::support::{DEADLINE, within};
 
 /// The key in a message of the test itself: it comes after every message that was sent before it.
 const FENCE: &str = "fence";

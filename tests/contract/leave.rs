@@ -4,10 +4,8 @@ use std::time::Duration;
 
 use redis::AsyncCommands;
 
-use super::{
-    moves::remaining,
-    world::{GRANT, MINUTE, World, near, some_hold, some_waiter, successor},
-};
+use super::moves::remaining;
+use super::world::{GRANT, MINUTE, World, near, some_hold, some_waiter, successor};
 use crate::store::Presence;
 
 on_every_store!(

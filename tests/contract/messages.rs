@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use super::{
-    inbox::Inbox,
-    world::{GRANT, MINUTE, World, acquire_request, entry_of, some_hold, some_waiter, successor},
+use super::inbox::Inbox;
+use super::world::{
+    GRANT, MINUTE, World, acquire_request, entry_of, some_hold, some_waiter, successor,
 };
-use crate::{
-    base::{id::HoldId, key::LockKey},
-    store::{AcquireReply, AcquireRequest, Order, StoreTime, Successor},
-};
+use crate::base::id::HoldId;
+use crate::base::key::LockKey;
+use crate::store::{AcquireReply, AcquireRequest, Order, StoreTime, Successor};
 
 on_every_store!(
     a_message_says_what_the_lock_shows,

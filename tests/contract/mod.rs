@@ -66,9 +66,10 @@ pub(super) mod world;
 
 /// A cluster refuses a script that names keys of several slots, and redirects.
 mod on_a_cluster {
+    use super::server::Server;
     use super::{
         contention, depth, end, forced, lease, leave, messages, moves, queue, readers, retain,
-        server::Server, several, survey, take, tokens, waits,
+        several, survey, take, tokens, waits,
     };
 
     #[tokio::test]

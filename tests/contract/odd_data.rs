@@ -4,11 +4,11 @@
 use redis::{FromRedisValue, ToRedisArgs, cmd};
 
 use super::world::{GRANT, MINUTE, World, some_hold, some_waiter, successor};
-use crate::base::{error::Effect, id::HoldId};
-use crate::store::{
-    AcquireReply, ForceRelease, Order, Presence, Snapshot, records::limits::INEXACT_FROM,
-    verbs::inspect::SHOWN,
-};
+use crate::base::error::Effect;
+use crate::base::id::HoldId;
+use crate::store::records::limits::INEXACT_FROM;
+use crate::store::verbs::inspect::SHOWN;
+use crate::store::{AcquireReply, ForceRelease, Order, Presence, Snapshot};
 
 mod random;
 

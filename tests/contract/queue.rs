@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use super::world::{GRANT, MINUTE, PLACE_LIFE, World, near, some_hold, some_waiter};
-use crate::{
-    base::{id::HoldId, key::LockKey},
-    store::{AcquireReply, Presence, QueueEntry},
-};
+use crate::base::id::HoldId;
+use crate::base::key::LockKey;
+use crate::store::{AcquireReply, Presence, QueueEntry};
 
 on_every_store!(
     a_waiter_that_finds_the_lock_busy_stands_in_the_queue,

@@ -5,15 +5,10 @@ use std::time::Duration;
 use super::world::{
     FULL, GRANT, MINUTE, UNANSWERED, World, near, release_request, some_hold, some_waiter,
 };
-use crate::{
-    base::{
-        id::{FencingToken, HoldId, InboxId},
-        mode::Mode,
-    },
-    store::{
-        AcquireReply, Downgrade, End, Keep, Presence, QueueEntry, ReleaseRequest, Share,
-        ShareRequest,
-    },
+use crate::base::id::{FencingToken, HoldId, InboxId};
+use crate::base::mode::Mode;
+use crate::store::{
+    AcquireReply, Downgrade, End, Keep, Presence, QueueEntry, ReleaseRequest, Share, ShareRequest,
 };
 
 pub(super) mod changes;

@@ -7,10 +7,8 @@ use tokio::task::yield_now;
 use super::world::{
     MINUTE, UNANSWERED, World, acquire_request, entry_of, near, release_request, some_hold,
 };
-use crate::{
-    base::id::{HoldId, InboxId},
-    store::{AcquireReply, End, Leftovers, Presence, ReleaseReply},
-};
+use crate::base::id::{HoldId, InboxId};
+use crate::store::{AcquireReply, End, Leftovers, Presence, ReleaseReply};
 
 on_every_store!(
     a_released_lock_stands_until_it_was_held_for_so_long,

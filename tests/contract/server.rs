@@ -1,20 +1,15 @@
 //! A server of the test's own, and the means to let its time pass.
 
-use std::{
-    fmt,
-    sync::{Arc, Weak},
-    time::Duration,
-};
+use std::fmt;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
-use redis::{AsyncCommands, Script, aio::MultiplexedConnection};
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncCommands, Script};
 
-use crate::{
-    store::{
-        self, Holders, Store,
-        redis::{Origin, RedisStore, Timeouts},
-    },
-    support::{DEADLINE, RedisServer, cluster},
-};
+use crate::store::redis::{Origin, RedisStore, Timeouts};
+use crate::store::{self, Holders, Store};
+use crate::support::{DEADLINE, RedisServer, cluster};
 
 async fn connect(store: &Store) {
     let connected = store.connect().await;

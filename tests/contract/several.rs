@@ -3,12 +3,10 @@
 use std::time::Duration;
 
 use super::world::{MINUTE, World, near, some_hold, some_waiter};
-use crate::{
-    base::{
-        id::{FencingToken, HoldId},
-        key::LockKey,
-    },
-    store::{AcquireAll, AcquireAllReply, AcquireReply, HoldOf, Presence, QueueEntry, Renew},
+use crate::base::id::{FencingToken, HoldId};
+use crate::base::key::LockKey;
+use crate::store::{
+    AcquireAll, AcquireAllReply, AcquireReply, HoldOf, Presence, QueueEntry, Renew,
 };
 
 on_every_store!(

@@ -4,19 +4,15 @@ use std::collections::BTreeSet;
 
 use redis::AsyncCommands;
 
-use super::{
-    readers::share_request,
-    world::{MINUTE, PLACE_LIFE, World, near, some_hold, some_waiter},
-};
-use crate::{
-    base::{glob, key::LockKey, mode::Mode},
-    store::{
-        Acquire, Glance, Queue, QueuedProcess, SeenHolder,
-        records::scan::{Cursor, Scan, Scanned},
-        verbs::list::{GLANCED, Glanced, LOOKED_AT},
-    },
-    support::classic::classic_lock,
-};
+use super::readers::share_request;
+use super::world::{MINUTE, PLACE_LIFE, World, near, some_hold, some_waiter};
+use crate::base::glob;
+use crate::base::key::LockKey;
+use crate::base::mode::Mode;
+use crate::store::records::scan::{Cursor, Scan, Scanned};
+use crate::store::verbs::list::{GLANCED, Glanced, LOOKED_AT};
+use crate::store::{Acquire, Glance, Queue, QueuedProcess, SeenHolder};
+use crate::support::classic::classic_lock;
 
 on_every_store!(
     a_scan_finds_every_lock_that_matches,

@@ -1,10 +1,8 @@
 //! Taking a lock: free, busy, asked again, refused; and the tokens that it gives.
 
 use super::world::{MINUTE, World, acquire_request, holder, near, some_hold};
-use crate::{
-    base::key::LockKey,
-    store::{Acquire, AcquireReply, Presence, TOMBSTONE_LIFE},
-};
+use crate::base::key::LockKey;
+use crate::store::{Acquire, AcquireReply, Presence, TOMBSTONE_LIFE};
 
 on_every_store!(
     a_free_lock_is_taken_once_at_depth_one,

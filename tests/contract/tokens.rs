@@ -3,10 +3,8 @@
 use std::time::Duration;
 
 use super::world::{MINUTE, World, entry_of, field_of, some_hold, some_waiter, successor};
-use crate::{
-    base::id::{FencingToken, HoldId},
-    store::{AcquireReply, Order, Successor},
-};
+use crate::base::id::{FencingToken, HoldId};
+use crate::store::{AcquireReply, Order, Successor};
 
 on_every_store!(
     tokens_grow_with_every_kind_of_move,

@@ -1,17 +1,15 @@
 //! Published waits: who sees them, for how long they stand, when they are refused; and the victims of cycles.
 
-use std::{slice, sync::Arc, time::Duration};
+use std::slice;
+use std::sync::Arc;
+use std::time::Duration;
 
 use redis::AsyncCommands;
 
 use super::world::{MINUTE, World, some_hold};
-use crate::{
-    base::id::{HoldId, Owner},
-    store::{
-        ClaimVictim, HoldsIn, PublishWait, StoreTime, WaitsOf, WithdrawWait,
-        records::waits::{EnclosedWait, Enclosing, Look, Published, SeenWait, lateness},
-    },
-};
+use crate::base::id::{HoldId, Owner};
+use crate::store::records::waits::{EnclosedWait, Enclosing, Look, Published, SeenWait, lateness};
+use crate::store::{ClaimVictim, HoldsIn, PublishWait, StoreTime, WaitsOf, WithdrawWait};
 
 on_every_store!(
     a_wait_is_seen_by_each_hold_that_encloses_it,

@@ -2,21 +2,15 @@
 
 use std::time::Duration;
 
-use super::{
-    inbox::{self, Inbox},
-    server::Server,
-};
-use crate::{
-    base::{
-        id::{FencingToken, HoldId, InboxId, Owner},
-        key::LockKey,
-        mode::Mode,
-    },
-    store::{
-        Acquire, AcquireReply, AcquireRequest, DepthChange, End, ForceRelease, HandoffMessage,
-        Inspect, Leftovers, MemoryStore, Order, Presence, QueueEntry, ReleaseReply, ReleaseRequest,
-        Renew, Seen, SeenHolder, SetDepth, Snapshot, Store, Successor, Verb,
-    },
+use super::inbox::{self, Inbox};
+use super::server::Server;
+use crate::base::id::{FencingToken, HoldId, InboxId, Owner};
+use crate::base::key::LockKey;
+use crate::base::mode::Mode;
+use crate::store::{
+    Acquire, AcquireReply, AcquireRequest, DepthChange, End, ForceRelease, HandoffMessage, Inspect,
+    Leftovers, MemoryStore, Order, Presence, QueueEntry, ReleaseReply, ReleaseRequest, Renew, Seen,
+    SeenHolder, SetDepth, Snapshot, Store, Successor, Verb,
 };
 
 pub(crate) const MINUTE: Duration = Duration::from_secs(60);

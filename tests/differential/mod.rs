@@ -12,26 +12,20 @@
 use std::cell::RefCell;
 
 use futures_util::future;
-use proptest::{prelude::*, sample::Index, test_runner::TestRunner};
+use proptest::prelude::*;
+use proptest::sample::Index;
+use proptest::test_runner::TestRunner;
 use tokio::runtime::{Builder, Runtime};
 
-use self::{
-    names::Names,
-    reply::Reply,
-    step::{INBOXES, Request, Step, any_steps},
-};
-use super::{
-    ForceRelease, HandoffMessage, Inspect, MemoryStore, Seen, Snapshot, Store,
-    contract::{
-        inbox::{self, Inbox},
-        server::Server,
-        world::near,
-    },
-};
-use crate::base::{
-    error::StoreError,
-    id::{FencingToken, InboxId},
-};
+use self::names::Names;
+use self::reply::Reply;
+use self::step::{INBOXES, Request, Step, any_steps};
+use super::contract::inbox::{self, Inbox};
+use super::contract::server::Server;
+use super::contract::world::near;
+use super::{ForceRelease, HandoffMessage, Inspect, MemoryStore, Seen, Snapshot, Store};
+use crate::base::error::StoreError;
+use crate::base::id::{FencingToken, InboxId};
 
 mod names;
 mod reply;

@@ -1,21 +1,15 @@
 //! What the numbers in the requests stand for, and how a request is sent.
 
-use super::{
-    reply::Reply,
-    step::{Entry, HOLDS, INBOXES, KEYS, Next, Request, Wish},
-    waits,
-};
-use crate::{
-    base::{
-        error::StoreError,
-        id::{FencingToken, HoldId, InboxId},
-        key::LockKey,
-    },
-    store::{
-        Acquire, AcquireAll, AcquireRequest, DepthChange, Downgrade, End, HoldOf, Keep, QueueEntry,
-        ReleaseRequest, Renew, SetDepth, Share, ShareRequest, Store, StoreTime, Successor,
-        contract::world::some_hold,
-    },
+use super::reply::Reply;
+use super::step::{Entry, HOLDS, INBOXES, KEYS, Next, Request, Wish};
+use super::waits;
+use crate::base::error::StoreError;
+use crate::base::id::{FencingToken, HoldId, InboxId};
+use crate::base::key::LockKey;
+use crate::store::contract::world::some_hold;
+use crate::store::{
+    Acquire, AcquireAll, AcquireRequest, DepthChange, Downgrade, End, HoldOf, Keep, QueueEntry,
+    ReleaseRequest, Renew, SetDepth, Share, ShareRequest, Store, StoreTime, Successor,
 };
 
 /// New in each case, but for the inboxes, which stay open.

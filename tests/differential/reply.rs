@@ -3,11 +3,9 @@
 use std::time::Duration;
 
 use super::waits::WaitReply;
-use crate::{
-    base::id::FencingToken,
-    store::{
-        AcquireAllReply, AcquireReply, HandoffMessage, Presence, ReleaseReply, Snapshot, StoreTime,
-    },
+use crate::base::id::FencingToken;
+use crate::store::{
+    AcquireAllReply, AcquireReply, HandoffMessage, Presence, ReleaseReply, Snapshot, StoreTime,
 };
 
 /// In place of one that was taken out.

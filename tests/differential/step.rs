@@ -2,15 +2,12 @@
 
 use std::time::Duration;
 
-use proptest::{prelude::*, sample::Index};
+use proptest::prelude::*;
+use proptest::sample::Index;
 
-use crate::{
-    base::mode::Mode,
-    store::{
-        Leftovers, Order,
-        contract::world::{MINUTE, NESTED},
-    },
-};
+use crate::base::mode::Mode;
+use crate::store::contract::world::{MINUTE, NESTED};
+use crate::store::{Leftovers, Order};
 
 /// How many of each there are; a request gives one by its number.
 pub(super) const KEYS: usize = 2;

@@ -1,15 +1,14 @@
 //! What is asked about published waits, and how their replies are compared.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
+use std::time::Duration;
 
 use super::step::WaitRequest;
-use crate::{
-    base::{error::StoreError, id::HoldId, key::LockKey},
-    store::{
-        ClaimVictim, HoldsIn, PublishWait, Store, StoreTime, WaitsOf, WithdrawWait,
-        records::waits::{EnclosedWait, Enclosing, Look, Published},
-    },
-};
+use crate::base::error::StoreError;
+use crate::base::id::HoldId;
+use crate::base::key::LockKey;
+use crate::store::records::waits::{EnclosedWait, Enclosing, Look, Published};
+use crate::store::{ClaimVictim, HoldsIn, PublishWait, Store, StoreTime, WaitsOf, WithdrawWait};
 
 /// Earlier by so much is too late for any record.
 const LONG_AGO: u64 = 3_600_000_000;

@@ -1,10 +1,13 @@
 //! A body runs under the lock: `src/hold`.
 
 use super::super::Input;
-use super::{
-    client::Client, config::ticks, hold::Hold, machine, message::Verb, mutation::Mutation,
-    process::Tenure,
-};
+use super::client::Client;
+use super::config::ticks;
+use super::hold::Hold;
+use super::machine;
+use super::message::Verb;
+use super::mutation::Mutation;
+use super::process::Tenure;
 use crate::base::mode::Mode;
 
 impl Client<'_> {

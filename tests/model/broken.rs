@@ -1,12 +1,10 @@
 //! Each rule broken once, and the promise that is violated then.
 
-use super::{
-    config::{Chances, Config},
-    mutation::Mutation,
-    properties::{
-        BACKING, DEPTH, END, EXCLUSION, FAIRNESS, NO_LOST_WAKE_UP, NO_ORPHAN, PERMITS, PROGRESS,
-        TOKEN_ORDER,
-    },
+use super::config::{Chances, Config};
+use super::mutation::Mutation;
+use super::properties::{
+    BACKING, DEPTH, END, EXCLUSION, FAIRNESS, NO_LOST_WAKE_UP, NO_ORPHAN, PERMITS, PROGRESS,
+    TOKEN_ORDER,
 };
 
 /// What a broken rule breaks, and where that shows.

@@ -6,7 +6,11 @@
 
 use stateright::Model;
 
-use super::{config::ticks, process::Stage, protocol::Protocol, state::State, step::Step};
+use super::config::ticks;
+use super::process::Stage;
+use super::protocol::Protocol;
+use super::state::State;
+use super::step::Step;
 
 /// How a calm time goes.
 #[derive(Clone, Copy, Debug, Default)]

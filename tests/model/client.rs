@@ -4,25 +4,19 @@
 //! from it is done. The driver has no state of its own but whether it is due.
 
 use super::super::{Action, Answer, Input};
-use super::{
-    config::{Config, ticks},
-    hold::{Hold, Holds},
-    machine::{self, left, now, span},
-    message::{Acquired, End, Message, Request, Successor, Verb},
-    mutation::Mutation,
-    process::{Stage, Tenure, Won},
-    state::State,
-};
-use crate::{
-    base::mode::Mode,
-    queue::{
-        grant::Grant,
-        release::Release,
-        step::{Reply, unanswered},
-        wish::{Ask, Wish},
-    },
-    store::{self, Leftovers, Order},
-};
+use super::config::{Config, ticks};
+use super::hold::{Hold, Holds};
+use super::machine::{self, left, now, span};
+use super::message::{Acquired, End, Message, Request, Successor, Verb};
+use super::mutation::Mutation;
+use super::process::{Stage, Tenure, Won};
+use super::state::State;
+use crate::base::mode::Mode;
+use crate::queue::grant::Grant;
+use crate::queue::release::Release;
+use crate::queue::step::{Reply, unanswered};
+use crate::queue::wish::{Ask, Wish};
+use crate::store::{self, Leftovers, Order};
 
 /// The processes at work. A mutation is looked up where its rule stands, or where it can be evaded.
 pub(crate) struct Client<'s> {

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use super::{hold::Hold, mutation::Mutation};
+use super::hold::Hold;
+use super::mutation::Mutation;
 use crate::base::mode::Mode;
 
 /// The ticks of the clock. A heartbeat is one; everything else keeps its proportion to it.

@@ -7,20 +7,14 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::super::LocalQueue;
-use super::{
-    config::{Config, ticks},
-    hold::{Hold, Holds, Token},
-    message::{Acquired, Answer, Message},
-};
-use crate::{
-    base::{
-        id::{FencingToken, HoldId, InboxId},
-        mode::Fairness,
-        options::{HandOff, Queueing, Wake},
-    },
-    queue::waiter::{Stage, Waiter},
-    store::{AcquireReply, AcquireRequest, HandoffMessage, QueueEntry, StoreTime},
-};
+use super::config::{Config, ticks};
+use super::hold::{Hold, Holds, Token};
+use super::message::{Acquired, Answer, Message};
+use crate::base::id::{FencingToken, HoldId, InboxId};
+use crate::base::mode::Fairness;
+use crate::base::options::{HandOff, Queueing, Wake};
+use crate::queue::waiter::{Stage, Waiter};
+use crate::store::{AcquireReply, AcquireRequest, HandoffMessage, QueueEntry, StoreTime};
 
 const TICK: Duration = Duration::from_secs(1);
 

@@ -1,12 +1,9 @@
 //! Requests on their way, and what may become of them.
 
-use super::{
-    client::Client,
-    machine,
-    message::{Answer, Request, Verb},
-    process::Stage,
-    store,
-};
+use super::client::Client;
+use super::message::{Answer, Request, Verb};
+use super::process::Stage;
+use super::{machine, store};
 use crate::queue::step::Reply;
 
 impl Client<'_> {

@@ -1,10 +1,8 @@
 //! What a process knows.
 
 use super::super::{Kind, LocalQueue};
-use super::{
-    hold::{Hold, Token},
-    machine,
-};
+use super::hold::{Hold, Token};
+use super::machine;
 use crate::base::mode::Mode;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

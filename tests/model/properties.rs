@@ -2,12 +2,10 @@
 
 use stateright::Property;
 
-use super::{
-    calm,
-    process::{Stage, Tenure},
-    protocol::Protocol,
-    state::{Member, Place, State, Want},
-};
+use super::calm;
+use super::process::{Stage, Tenure};
+use super::protocol::Protocol;
+use super::state::{Member, Place, State, Want};
 use crate::base::mode::Mode;
 
 pub(crate) const EXCLUSION: &str = "exclusion";

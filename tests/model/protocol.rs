@@ -3,10 +3,14 @@
 use stateright::{Model, Property};
 
 use super::super::Input;
-use super::{
-    client::Client, config::Config, hold::Hold, message::Verb, process::Stage, state::State,
-    step::Step, time,
-};
+use super::client::Client;
+use super::config::Config;
+use super::hold::Hold;
+use super::message::Verb;
+use super::process::Stage;
+use super::state::State;
+use super::step::Step;
+use super::time;
 use crate::base::mode::Mode;
 
 #[derive(Clone, Debug)]

@@ -1,13 +1,11 @@
 //! The scripts of readers, and who is let in: `lua/share.lua` and its like, `lua/parts/members.lua`.
 
-use super::{
-    config::ticks,
-    hold::{Hold, Holds, Token},
-    message::{Answer, End},
-    mutation::Mutation,
-    state::{Member, Place, Want},
-    store::Script,
-};
+use super::config::ticks;
+use super::hold::{Hold, Holds, Token};
+use super::message::{Answer, End};
+use super::mutation::Mutation;
+use super::state::{Member, Place, Want};
+use super::store::Script;
 
 impl Script<'_> {
     pub(super) fn share(&mut self, holds: Holds, limit: Option<u8>, outward: u8) -> Answer {

@@ -1,12 +1,10 @@
 //! One state of the whole: the store, the processes, and what is on its way between them.
 
-use super::{
-    config::{Chances, Config},
-    hold::{Hold, Holds, Token},
-    machine,
-    message::{Message, Request},
-    process::{Process, Stage, Tenure},
-};
+use super::config::{Chances, Config};
+use super::hold::{Hold, Holds, Token};
+use super::machine;
+use super::message::{Message, Request};
+use super::process::{Process, Stage, Tenure};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct State {

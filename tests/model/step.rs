@@ -1,9 +1,7 @@
 //! What may happen next.
 
-use super::{
-    hold::Hold,
-    message::{Message, Request},
-};
+use super::hold::Hold;
+use super::message::{Message, Request};
 
 /// One step. Its content is spelt out, so that a path reads as a story.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,12 +1,10 @@
 //! The scripts in `lua/`, with the same branches: each is one atomic step of the store.
 
-use super::{
-    config::{Config, ticks},
-    hold::{Hold, Holds, Token},
-    message::{Acquired, Answer, End, Message, Request, Successor, Verb},
-    mutation::Mutation,
-    state::{Lock, Member, Place, State, Want},
-};
+use super::config::{Config, ticks};
+use super::hold::{Hold, Holds, Token};
+use super::message::{Acquired, Answer, End, Message, Request, Successor, Verb};
+use super::mutation::Mutation;
+use super::state::{Lock, Member, Place, State, Want};
 use crate::store::Leftovers;
 
 /// A script at work. A mutation is looked up where its rule stands.

@@ -4,15 +4,13 @@
 //! is late are nothing but time that passes. Instants are kept as spans from now, bounded by where
 //! they make no difference any more; so the states are finitely many however much time passes.
 
-use super::{
-    config::{Config, ticks},
-    hold::Token,
-    machine,
-    message::{Acquired, Answer, Request, Verb},
-    mutation::Mutation,
-    process::{Stage, Tenure},
-    state::State,
-};
+use super::config::{Config, ticks};
+use super::hold::Token;
+use super::machine;
+use super::message::{Acquired, Answer, Request, Verb};
+use super::mutation::Mutation;
+use super::process::{Stage, Tenure};
+use super::state::State;
 
 /// One tick.
 pub(crate) fn pass(config: &Config, state: &mut State) {

@@ -5,13 +5,9 @@ use std::error::Error;
 use redis::{ConnectionAddr, ProtocolVersion};
 
 use super::Origin;
-use crate::{
-    base::error::LockError,
-    store::redis::link::{
-        address::{Address, list},
-        source::Source,
-    },
-};
+use crate::base::error::LockError;
+use crate::store::redis::link::address::{Address, list};
+use crate::store::redis::link::source::Source;
 
 const SECRET: &str = "hunter2zq9";
 

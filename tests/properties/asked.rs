@@ -4,17 +4,14 @@ use std::time::Duration;
 
 use redis::Value;
 
-use crate::{
-    base::{
-        id::{HoldId, InboxId, Owner},
-        key::LockKey,
-        mode::Mode,
-    },
-    store::{
-        Acquire, AcquireAll, AcquireAllReply, AcquireReply, AcquireRequest, End, ForceRelease,
-        Inspect, Leftovers, Order, Presence, QueueEntry, Release, ReleaseAll, ReleaseReply,
-        ReleaseRequest, Renew, Retain, Seen, Snapshot, Successor, Unshare, Verb, redis::Unexpected,
-    },
+use crate::base::id::{HoldId, InboxId, Owner};
+use crate::base::key::LockKey;
+use crate::base::mode::Mode;
+use crate::store::redis::Unexpected;
+use crate::store::{
+    Acquire, AcquireAll, AcquireAllReply, AcquireReply, AcquireRequest, End, ForceRelease, Inspect,
+    Leftovers, Order, Presence, QueueEntry, Release, ReleaseAll, ReleaseReply, ReleaseRequest,
+    Renew, Retain, Seen, Snapshot, Successor, Unshare, Verb,
 };
 
 type Read<T> = Result<T, Unexpected>;

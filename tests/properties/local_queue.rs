@@ -15,11 +15,9 @@ mod shell;
 #[path = "local_queue/store.rs"]
 mod store;
 
-use self::{
-    callers::is_entered,
-    event::{Event, any_event, any_queueing},
-    shell::{Caller, Shell},
-};
+use self::callers::is_entered;
+use self::event::{Event, any_event, any_queueing};
+use self::shell::{Caller, Shell};
 
 impl Shell {
     /// All requests are answered, all callers do what they came for, and time goes on.

@@ -5,7 +5,8 @@ use proc_macro2::TokenStream;
 use quote::ToTokens;
 use syn::{File, Item, parse_quote};
 
-use crate::{duration, expand, template::Template};
+use crate::template::Template;
+use crate::{duration, expand};
 
 /// A template is its format string with the expressions put back; a flaw has a place in the text.
 pub(crate) fn template(text: &str) {
@@ -145,7 +146,8 @@ fn signature(item: &Item) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use std::{fs, path::Path};
+    use std::fs;
+    use std::path::Path;
 
     use super::*;
 

@@ -3,10 +3,8 @@
 use redis::ToRedisArgs;
 
 use super::Entries;
-use crate::base::{
-    error::LockError,
-    key::{LockKey, RESERVED},
-};
+use crate::base::error::LockError;
+use crate::base::key::{LockKey, RESERVED};
 
 /// A name is accepted exactly if the keys beside the lock can lie in its slot, and then they do, and no
 /// other lock has any of them; a prefix after which some name is accepted is accepted.

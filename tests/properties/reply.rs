@@ -6,12 +6,10 @@ use std::time::Duration;
 use redis::Value;
 
 use self::asked::{acquired, fields, flag, presence, released, snapshot};
-use crate::{
-    base::{id::HoldId, mode::Mode},
-    store::{
-        AcquireReply, HandoffMessage, Presence, SeenHolder, Snapshot, redis::wire::message::handoff,
-    },
-};
+use crate::base::id::HoldId;
+use crate::base::mode::Mode;
+use crate::store::redis::wire::message::handoff;
+use crate::store::{AcquireReply, HandoffMessage, Presence, SeenHolder, Snapshot};
 
 mod asked;
 mod reply_of_several;
@@ -200,14 +198,13 @@ fn written(message: &HandoffMessage) -> String {
 
 #[cfg(test)]
 mod tests {
-    use proptest::{prelude::*, sample::Index};
+    use proptest::prelude::*;
+    use proptest::sample::Index;
     use redis::{PushKind, VerbatimFormat, parse_redis_value};
 
     use super::*;
-    use crate::{
-        base::id::{FencingToken, Owner},
-        store::{ReleaseReply, StoreTime},
-    };
+    use crate::base::id::{FencingToken, Owner};
+    use crate::store::{ReleaseReply, StoreTime};
 
     fn array(ints: &[i64]) -> Value {
         Value::Array(ints.iter().copied().map(Value::Int).collect())

@@ -2,11 +2,8 @@
 
 use redis::Value;
 
-use super::{
-    TTL,
-    asked::{acquired_all, released_all, renewed},
-    says, says_taken,
-};
+use super::asked::{acquired_all, released_all, renewed};
+use super::{TTL, says, says_taken};
 use crate::store::AcquireAllReply;
 
 /// The replies about so many locks.

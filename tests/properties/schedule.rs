@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use proptest::{collection::vec, prelude::*};
+use proptest::collection::vec;
+use proptest::prelude::*;
 use tokio::time::Instant;
 
 use super::{Schedule, Slot};

@@ -2,15 +2,11 @@
 
 use tokio::time::{Instant, advance, sleep};
 
-use super::{
-    climate::{Fate, hold_up, millis, one_in},
-    process::{Process, World},
-    program::KEYS,
-};
-use crate::{
-    base::key::LockKey,
-    store::{ForceRelease, Inspect, Snapshot},
-};
+use super::climate::{Fate, hold_up, millis, one_in};
+use super::process::{Process, World};
+use super::program::KEYS;
+use crate::base::key::LockKey;
+use crate::store::{ForceRelease, Inspect, Snapshot};
 
 #[derive(Clone, Copy, Debug)]
 enum Calamity {

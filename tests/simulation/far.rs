@@ -1,16 +1,15 @@
 //! A store that is far away: round trips that are long beside the TTL, and answers that come late.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::{
-    climate::{Climate, Fate},
-    ledger::Ledger,
-    link::Link,
-    run::simulated,
-    server::Server,
-};
+use super::climate::{Climate, Fate};
+use super::ledger::Ledger;
+use super::link::Link;
+use super::run::simulated;
+use super::server::Server;
 use crate::{LockError, Locks};
 
 const KEY: &str = "order:42";

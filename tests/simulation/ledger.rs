@@ -1,17 +1,16 @@
 //! What is seen of the locks from outside: who is inside, who got which tokens, and what the resource
 //! accepted that they protect. It finds the violations.
 
-use std::{
-    collections::{HashMap, HashSet},
-    fmt::Display,
-    sync::Arc,
-    time::Duration,
-};
+use std::collections::{HashMap, HashSet};
+use std::fmt::Display;
+use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::climate::Climate;
-use crate::{FencingToken, Held, HoldId, LockError, LostReason, Mode, OnLost, base::mutex::Mutex};
+use crate::base::mutex::Mutex;
+use crate::{FencingToken, Held, HoldId, LockError, LostReason, Mode, OnLost};
 
 /// Longer than a release takes in any case, and so longer than a lock may stand without a holder.
 const LONG: Duration = Duration::from_secs(25);

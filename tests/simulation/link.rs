@@ -2,36 +2,25 @@
 //! once or twice, at once or late, and its answer comes, or comes late, or never; what the process
 //! learns of it is what a real connection would show.
 
-use std::{
-    fmt,
-    sync::{
-        Arc, Weak,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
-    time::Duration,
-};
+use std::fmt;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
-use tokio::{
-    select,
-    sync::{oneshot, watch},
-    time::{Instant, sleep, timeout},
-};
+use tokio::select;
+use tokio::sync::{oneshot, watch};
+use tokio::time::{Instant, sleep, timeout};
 
-use super::{
-    climate::{Climate, Fate},
-    ledger::Ledger,
-    mailbox::Mailbox,
-    server::Server,
-    wire::Wire,
-};
-use crate::{
-    base::{
-        error::{Effect, StoreError},
-        id::InboxId,
-        mutex::Mutex,
-    },
-    store::{self, Answer, Holders, Listener, MemoryStore, Reply, Request},
-};
+use super::climate::{Climate, Fate};
+use super::ledger::Ledger;
+use super::mailbox::Mailbox;
+use super::server::Server;
+use super::wire::Wire;
+use crate::base::error::{Effect, StoreError};
+use crate::base::id::InboxId;
+use crate::base::mutex::Mutex;
+use crate::store::{self, Answer, Holders, Listener, MemoryStore, Reply, Request};
 
 /// The crate's store in one process.
 #[derive(Clone)]

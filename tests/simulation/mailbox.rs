@@ -1,20 +1,15 @@
 //! The way of the messages: they are lost, late, or come twice, and the connection on which they come is
 //! cut, or is dead without being known to be.
 
-use std::{
-    sync::{
-        Arc, Weak,
-        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
-    },
-    time::Duration,
-};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::{
-    climate::{hold_up, one_in, reconnection, travel},
-    wire::Wire,
-};
+use super::climate::{hold_up, one_in, reconnection, travel};
+use super::wire::Wire;
 use crate::store::{HandoffMessage, Listener};
 
 pub(super) struct Mailbox {

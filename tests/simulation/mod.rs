@@ -31,7 +31,8 @@
 
 use std::env;
 
-use self::{climate::Climate, run::run};
+use self::climate::Climate;
+use self::run::run;
 
 mod calamity;
 mod climate;

@@ -1,16 +1,16 @@
 //! A process: a `Locks` of its own with options of its own, some tasks that use it, and its connection.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
+use std::time::Duration;
 
-use tokio::{task::JoinSet, time::Instant};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
 
-use super::{
-    climate::{Climate, one_in},
-    ledger::Ledger,
-    link::Link,
-    program::Program,
-    server::Server,
-};
+use super::climate::{Climate, one_in};
+use super::ledger::Ledger;
+use super::link::Link;
+use super::program::Program;
+use super::server::Server;
 use crate::{DepthSync, HandOff, Locks, Wake};
 
 const MAX_TASKS: usize = 4;

@@ -1,18 +1,16 @@
 //! What a task does with the locks: everything that a caller can do, at random.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{
-    climate::{Climate, millis, one_in},
-    ledger::{Inside, Ledger, Wish},
-    link::Link,
-    server::Server,
-};
-use crate::{
-    LockError, LockGuard, LockRequest, Locks, OnLost, Wake, held, support::sweep::poll_at_most,
-};
+use super::climate::{Climate, millis, one_in};
+use super::ledger::{Inside, Ledger, Wish};
+use super::link::Link;
+use super::server::Server;
+use crate::support::sweep::poll_at_most;
+use crate::{LockError, LockGuard, LockRequest, Locks, OnLost, Wake, held};
 
 mod members;
 mod nested;

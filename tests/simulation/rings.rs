@@ -1,19 +1,20 @@
 //! Tasks of several processes that take two locks in any order, on a bad network: no deadlock lasts, and no caller has
 //! to give way that was not part of one.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{
-    climate::{Climate, millis, one_in},
-    ledger::Ledger,
-    link::Link,
-    run::simulated,
-    server::Server,
-};
-use crate::{LockError, Locks, OwnerId, base::error::Blocked, base::mutex::Mutex, current_owner};
+use super::climate::{Climate, millis, one_in};
+use super::ledger::Ledger;
+use super::link::Link;
+use super::run::simulated;
+use super::server::Server;
+use crate::base::error::Blocked;
+use crate::base::mutex::Mutex;
+use crate::{LockError, Locks, OwnerId, current_owner};
 
 const KEYS: [&str; 3] = ["a", "b", "c"];
 

@@ -1,21 +1,18 @@
 //! One run, from its seed to its end: first everything goes wrong that may, then nothing more, and then
 //! every task must come through and nothing be left.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
+use std::time::Duration;
 
-use tokio::{
-    runtime::{Builder, Handle},
-    time::{Instant, sleep, timeout},
-};
+use tokio::runtime::{Builder, Handle};
+use tokio::time::{Instant, sleep, timeout};
 
-use super::{
-    climate::Climate,
-    ledger::{Ledger, Report},
-    link::Link,
-    process::{Process, World},
-    program::KEYS,
-    server::Server,
-};
+use super::climate::Climate;
+use super::ledger::{Ledger, Report};
+use super::link::Link;
+use super::process::{Process, World};
+use super::program::KEYS;
+use super::server::Server;
 use crate::{Locks, held};
 
 /// How long things go wrong.

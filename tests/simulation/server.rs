@@ -4,10 +4,8 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-use crate::{
-    base::mutex::Mutex,
-    store::{MemoryStore, Verb},
-};
+use crate::base::mutex::Mutex;
+use crate::store::{MemoryStore, Verb};
 
 pub(super) struct Server {
     store: MemoryStore,

@@ -1,17 +1,17 @@
 //! Nested entries below one holder, each of which needs the store: none keeps another one waiting.
 
-use std::{iter::repeat_with, sync::Arc, time::Duration};
+use std::iter::repeat_with;
+use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::{
-    climate::{Climate, Fate},
-    ledger::Ledger,
-    link::Link,
-    run::simulated,
-    server::Server,
-};
+use super::climate::{Climate, Fate};
+use super::ledger::Ledger;
+use super::link::Link;
+use super::run::simulated;
+use super::server::Server;
 use crate::Locks;
 
 const KEY: &str = "order:42";

@@ -4,22 +4,21 @@
 //!
 //! To sweep a new future, add it to [`FUTURES`].
 
-use std::{pin::Pin, sync::Arc, time::Duration};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
 
-use tokio::{
-    runtime::Handle,
-    task::yield_now,
-    time::{sleep, timeout},
-};
+use tokio::runtime::Handle;
+use tokio::task::yield_now;
+use tokio::time::{sleep, timeout};
 
-use super::{
-    climate::{Climate, Fate},
-    ledger::Ledger,
-    link::Link,
-    run::simulated,
-    server::Server,
-};
-use crate::{FutureExt, HandOff, LockError, Locks, OnLost, support::sweep::poll_at_most};
+use super::climate::{Climate, Fate};
+use super::ledger::Ledger;
+use super::link::Link;
+use super::run::simulated;
+use super::server::Server;
+use crate::support::sweep::poll_at_most;
+use crate::{FutureExt, HandOff, LockError, Locks, OnLost};
 
 const KEY: &str = "swept";
 

@@ -1,18 +1,17 @@
 //! What the connection and the inbox of one process share: the server at the other end, and whether the
 //! process still lives.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering::Relaxed},
-};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 
-use super::{climate::Climate, ledger::Ledger, server::Server};
-use crate::{
-    base::key::LockKey,
-    store::{
-        Acquire, AcquireAll, AcquireReply, Downgrade, Presence, Release, ReleaseAll, Reply,
-        Request, Retain, Share, Unshare, Verb,
-    },
+use super::climate::Climate;
+use super::ledger::Ledger;
+use super::server::Server;
+use crate::base::key::LockKey;
+use crate::store::{
+    Acquire, AcquireAll, AcquireReply, Downgrade, Presence, Release, ReleaseAll, Reply, Request,
+    Retain, Share, Unshare, Verb,
 };
 
 pub(super) struct Wire {

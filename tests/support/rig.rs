@@ -5,7 +5,8 @@ use super::server::RedisServer;
 use super::stores::patient_at;
 use super::wait::{DEADLINE, eventually};
 use redis::{AsyncCommands, cmd};
-use reentry::{__admin::scripts, Locks, LocksBuilder};
+use reentry::__admin::scripts;
+use reentry::{Locks, LocksBuilder};
 use std::collections::BTreeMap;
 use std::time::Duration;
 

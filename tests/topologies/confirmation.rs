@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use reentry::{LockError, LockRequest, Locks, LocksBuilder, Replicas};
-use tokio::{io::AsyncWriteExt, net::TcpStream};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
 
 use crate::support::{DEADLINE, RedisServer, SentinelSet, connect, eventually, patient_at, within};
 

@@ -4,7 +4,9 @@ use crate::beside::Beside;
 use crate::install;
 use crate::run::{cargo, installed, run, run_to_the_end};
 use anyhow::{Result, ensure};
-use std::{num::NonZero, process::Command, thread};
+use std::num::NonZero;
+use std::process::Command;
+use std::thread;
 
 /// The variables with the number of tests that run at a time.
 const THREADS: &str = "RUST_TEST_THREADS";

@@ -7,10 +7,9 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines, Stdin};
 
-use crate::clock;
 use crate::contestant::{Held, Shared};
 use crate::kind::Kind;
-use crate::sections;
+use crate::{clock, sections};
 
 mod holder;
 mod queue;

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use crate::support::eventually;
 use reentry::Locks;
-use tokio::{task::JoinHandle, time::sleep};
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
 
 use super::PATIENCE;
 

@@ -12,20 +12,18 @@ mod contestant;
 mod measures;
 mod report;
 
-use std::{
-    process,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::process;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 
-use self::{
-    classic::Classic,
-    contestant::{Contestant, PROCESSES},
-    measures::{Measure, measured},
-    report::{Report, Row},
-};
-use crate::{args::Global, connect, exit::Exit, output};
+use self::classic::Classic;
+use self::contestant::{Contestant, PROCESSES};
+use self::measures::{Measure, measured};
+use self::report::{Report, Row};
+use crate::args::Global;
+use crate::exit::Exit;
+use crate::{connect, output};
 
 /// Measure locks on your own server, beside the classic scripts
 ///

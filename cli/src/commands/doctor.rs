@@ -20,18 +20,13 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use self::{
-    facts::Facts,
-    finding::{Finding, Level, Report, Section},
-    trial::Trial,
-};
-use crate::{
-    args::{Global, duration},
-    connect,
-    exit::Exit,
-    output,
-    servers::{self, Role, Server},
-};
+use self::facts::Facts;
+use self::finding::{Finding, Level, Report, Section};
+use self::trial::Trial;
+use crate::args::{Global, duration};
+use crate::exit::Exit;
+use crate::servers::{self, Role, Server};
+use crate::{connect, output};
 
 /// Check whether the servers are fit for locks
 ///

@@ -4,15 +4,13 @@ use std::io::{self, ErrorKind, Write};
 
 use reentry::Locks;
 
-use crate::{
-    args::Global,
-    connect,
-    exit::Exit,
-    progress::Progress,
-    text::{cells, json, padded, printable},
-    top::{Order, Top},
-    view::LockView,
-};
+use crate::args::Global;
+use crate::connect;
+use crate::exit::Exit;
+use crate::progress::Progress;
+use crate::text::{cells, json, padded, printable};
+use crate::top::{Order, Top};
+use crate::view::LockView;
 
 /// The number of locks that are shown in an order, unless `--limit` says so.
 const SORTED: usize = 50;

@@ -1,10 +1,8 @@
 //! `reentry man`: the man pages.
 
-use std::{
-    fs,
-    io::{self, Write},
-    path::PathBuf,
-};
+use std::fs;
+use std::io::{self, Write};
+use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::Command;

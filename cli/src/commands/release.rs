@@ -5,10 +5,12 @@ use std::io::{IsTerminal, Write, stderr, stdin};
 use anyhow::bail;
 use serde_json::json;
 
-use crate::{
-    args::Global, commands::show::described, connect, exit::Exit, output, text::printable,
-    view::LockView,
-};
+use crate::args::Global;
+use crate::commands::show::described;
+use crate::exit::Exit;
+use crate::text::printable;
+use crate::view::LockView;
+use crate::{connect, output};
 
 /// Take a lock away from its holder
 ///

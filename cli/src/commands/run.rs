@@ -31,17 +31,13 @@ use reentry::Locks;
 use tokio::time::timeout;
 
 pub(crate) use self::args::Args;
-use self::{
-    command::Command,
-    enclosing::{Enclosing, HeldKey},
-    supervise::Outcome,
-};
-use crate::{
-    args::Global,
-    connect,
-    exit::{Exit, Failure},
-    signals::Signals,
-};
+use self::command::Command;
+use self::enclosing::{Enclosing, HeldKey};
+use self::supervise::Outcome;
+use crate::args::Global;
+use crate::connect;
+use crate::exit::{Exit, Failure};
+use crate::signals::Signals;
 
 /// The time limit for the farewell to the server: places in queues, and releases without an answer.
 const FAREWELL: Duration = Duration::from_secs(1);

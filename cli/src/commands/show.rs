@@ -1,19 +1,15 @@
 //! `reentry show`: one lock, and its waiters.
 
-use std::{
-    fmt::Write as _,
-    io::{self, ErrorKind, Write},
-};
+use std::fmt::Write as _;
+use std::io::{self, ErrorKind, Write};
 
 use serde::Serialize;
 
-use crate::{
-    args::Global,
-    connect,
-    exit::Exit,
-    text::{json, padded, printable},
-    view::{LockView, WaitingView, short},
-};
+use crate::args::Global;
+use crate::connect;
+use crate::exit::Exit;
+use crate::text::{json, padded, printable};
+use crate::view::{LockView, WaitingView, short};
 
 /// Show one lock: who holds it, and who waits for it
 ///

@@ -12,36 +12,27 @@ mod draw;
 mod state;
 mod sweep;
 
-use std::{
-    io::{self, IsTerminal, stdin, stdout},
-    sync::Arc,
-    thread,
-    time::Duration,
-};
+use std::io::{self, IsTerminal, stdin, stdout};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 use anyhow::bail;
-use ratatui::{
-    DefaultTerminal,
-    crossterm::event::{self, Event},
-};
+use ratatui::DefaultTerminal;
+use ratatui::crossterm::event::{self, Event};
 use reentry::Locks;
-use tokio::{
-    select,
-    sync::{mpsc, watch},
-    task::JoinHandle,
-    time::{MissedTickBehavior, interval},
-};
+use tokio::select;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+use tokio::time::{MissedTickBehavior, interval};
 
 use self::state::{Action, News, State};
+use crate::args::{Global, duration};
+use crate::exit::Exit;
 #[cfg(unix)]
 use crate::signals::Signals;
-use crate::{
-    args::{Global, duration},
-    connect,
-    exit::Exit,
-    servers,
-    top::Order,
-};
+use crate::top::Order;
+use crate::{connect, servers};
 
 /// The minimum time between two draws of the screen.
 const FRAME: Duration = Duration::from_millis(100);

@@ -1,13 +1,17 @@
 //! One server, and the connection to it.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::anyhow;
+use redis::aio::MultiplexedConnection;
 use redis::{
     AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ConnectionInfo, FromRedisValue, RedisError,
-    Value, aio::MultiplexedConnection,
+    Value,
 };
-use tokio::{sync::Mutex, time::timeout};
+use tokio::sync::Mutex;
+use tokio::time::timeout;
 
 /// The role of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,13 +1,14 @@
 //! Every kind of address: a lock that is taken, seen, ended and measured behind it, and what a failover does to a command.
 
-use std::{io::Write, process::Command};
+use std::io::Write;
+use std::process::Command;
 
 use serde_json::Value;
 
-use crate::{
-    program::{Ended, Running, end_of, reentry_for},
-    support::{Cluster, RedisServer, SentinelSet, sentinel::NAME, tls::TlsRedisServer},
-};
+use crate::program::{Ended, Running, end_of, reentry_for};
+use crate::support::sentinel::NAME;
+use crate::support::tls::TlsRedisServer;
+use crate::support::{Cluster, RedisServer, SentinelSet};
 
 /// A command that ends with what it is told.
 const HOLDING: [&str; 7] = [

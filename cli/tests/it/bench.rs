@@ -2,10 +2,8 @@
 
 use serde_json::Value;
 
-use crate::{
-    program::{ended_of, reentry_at},
-    support::server::RedisServer,
-};
+use crate::program::{ended_of, reentry_at};
+use crate::support::server::RedisServer;
 
 const SHORT: [&str; 7] = ["bench", "--rounds", "2", "--pairs", "3", "--callers", "4"];
 

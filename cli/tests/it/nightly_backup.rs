@@ -1,20 +1,14 @@
 //! `examples/nightly_backup.sh`, a script that uses `reentry run`.
 
-use std::{
-    fs,
-    process::{Command, Stdio},
-};
+use std::fs;
+use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
-use crate::{
-    page::shell,
-    program::{Ended, ended_of, locks_at},
-    support::{
-        server::RedisServer,
-        wait::{DEADLINE, eventually},
-    },
-};
+use crate::page::shell;
+use crate::program::{Ended, ended_of, locks_at};
+use crate::support::server::RedisServer;
+use crate::support::wait::{DEADLINE, eventually};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/nightly_backup.sh");
 

@@ -7,16 +7,12 @@
 
 mod normal;
 
-use std::{
-    env, fs,
-    path::{Path, PathBuf},
-    process::{Command, Stdio},
-};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::{env, fs};
 
-use crate::{
-    program::{Ended, Running, ended_of, reentry_at},
-    support::server::RedisServer,
-};
+use crate::program::{Ended, Running, ended_of, reentry_at};
+use crate::support::server::RedisServer;
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/cli.md");
 const BEGIN: &str = "```console\n";

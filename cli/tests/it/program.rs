@@ -1,24 +1,18 @@
 //! How a test starts the program.
 
-use std::{
-    io::{BufRead, BufReader},
-    os::unix::process::ExitStatusExt,
-    process::{ChildStdin, Command, ExitStatus, Output, Stdio},
-    time::Duration,
-};
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{ChildStdin, Command, ExitStatus, Output, Stdio};
+use std::time::Duration;
 
 use reentry::Locks;
 use rustix::process::{Pid, Signal, kill_process};
-use tokio::{
-    sync::mpsc::{UnboundedReceiver, unbounded_channel},
-    task::spawn_blocking,
-};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::task::spawn_blocking;
 
-use crate::support::{
-    process::Process,
-    server::RedisServer,
-    wait::{DEADLINE, within},
-};
+use crate::support::process::Process;
+use crate::support::server::RedisServer;
+use crate::support::wait::{DEADLINE, within};
 
 /// The program with these words, and without what the environment of the tests would say to it.
 pub(crate) fn reentry(words: &[&str]) -> Command {

@@ -1,24 +1,17 @@
 //! How a `Locks` is opened: over which store, and with which timeouts.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
+use std::time::Duration;
 
 use super::LocksBuilder;
-use crate::{
-    api::{
-        engine::{Engine, Setup},
-        locks::Locks,
-    },
-    base::{
-        error::LockError,
-        key::LockKey,
-        options::{Options, config},
-    },
-    store::{
-        Store,
-        memory::MemoryStore,
-        redis::{Origin, RedisStore, Timeouts},
-    },
-};
+use crate::api::engine::{Engine, Setup};
+use crate::api::locks::Locks;
+use crate::base::error::LockError;
+use crate::base::key::LockKey;
+use crate::base::options::{Options, config};
+use crate::store::Store;
+use crate::store::memory::MemoryStore;
+use crate::store::redis::{Origin, RedisStore, Timeouts};
 
 #[cfg(test)]
 use crate::store::Wire;

@@ -8,13 +8,9 @@ use std::sync::Arc;
 use deadpool_redis::{Connection, Pool, PoolError};
 
 use super::LocksBuilder;
-use crate::{
-    base::error::{Effect, StoreError},
-    store::redis::link::{
-        pushes::Receiver,
-        source::{Limit, Opened, Opening, Source, Timeouts, refused},
-    },
-};
+use crate::base::error::{Effect, StoreError};
+use crate::store::redis::link::pushes::Receiver;
+use crate::store::redis::link::source::{Limit, Opened, Opening, Source, Timeouts, refused};
 
 impl LocksBuilder {
     /// Takes connections from a pool of `deadpool-redis` 0.23 that the program has already.

@@ -7,31 +7,25 @@
 use std::sync::Arc;
 
 use futures_util::future::try_join_all;
-use tokio::{runtime::Handle, time::Instant};
+use tokio::runtime::Handle;
+use tokio::time::Instant;
 
 use super::{Engine, detects};
-use crate::{
-    base::{
-        error::{LockError, StoreError},
-        events,
-        id::HoldId,
-        key::LockKey,
-        mode::Mode,
-        options::{Terms, WaitLimit},
-    },
-    hold::{
-        abort::unless_lost,
-        confirm,
-        deadlock::watched,
-        entry::Entry,
-        group::Group,
-        hold::{CallGraph, Hold},
-        scope,
-        verify::{is_behind, verified},
-    },
-    queue::{Grant, Stop},
-    store::MOST_TOGETHER,
-};
+use crate::base::error::{LockError, StoreError};
+use crate::base::events;
+use crate::base::id::HoldId;
+use crate::base::key::LockKey;
+use crate::base::mode::Mode;
+use crate::base::options::{Terms, WaitLimit};
+use crate::hold::abort::unless_lost;
+use crate::hold::deadlock::watched;
+use crate::hold::entry::Entry;
+use crate::hold::group::Group;
+use crate::hold::hold::{CallGraph, Hold};
+use crate::hold::verify::{is_behind, verified};
+use crate::hold::{confirm, scope};
+use crate::queue::{Grant, Stop};
+use crate::store::MOST_TOGETHER;
 
 /// An acquisition while it is under way.
 pub(super) struct Acquiring<'a> {

@@ -1,22 +1,22 @@
 //! From a request to an entry.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
+use std::time::Duration;
 
 use smallvec::SmallVec;
 use tokio::time::Instant;
 
-use super::{Engine, acquiring::Acquiring, present_runtime};
-use crate::{
-    api::keys::Keys,
-    base::{
-        acquisition::Acquisition,
-        error::LockError,
-        key::LockKey,
-        options::{Options, Reentrancy, Terms, config},
-        span::Span,
-    },
-    hold::{entry::Entry, hold::Holds, scope},
-};
+use super::acquiring::Acquiring;
+use super::{Engine, present_runtime};
+use crate::api::keys::Keys;
+use crate::base::acquisition::Acquisition;
+use crate::base::error::LockError;
+use crate::base::key::LockKey;
+use crate::base::options::{Options, Reentrancy, Terms, config};
+use crate::base::span::Span;
+use crate::hold::entry::Entry;
+use crate::hold::hold::Holds;
+use crate::hold::scope;
 
 /// The keys of one acquisition: in most cases one.
 type LockKeys = SmallVec<[LockKey; 1]>;

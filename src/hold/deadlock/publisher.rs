@@ -1,17 +1,18 @@
 //! What keeps the record of a wait in the store, and takes it back at the end.
 
-use std::{convert::Infallible, future::pending, sync::Arc, time::Duration};
+use std::convert::Infallible;
+use std::future::pending;
+use std::sync::Arc;
+use std::time::Duration;
 
-use tokio::{runtime::Handle, time::Instant};
+use tokio::runtime::Handle;
+use tokio::time::Instant;
 
 use super::waiting::{Counted, Waiting};
-use crate::{
-    base::{
-        id::OwnerId,
-        timer::{after, sleep, sleep_until},
-    },
-    store::{PublishWait, StoreTime, WithdrawWait, records::waits::Published},
-};
+use crate::base::id::OwnerId;
+use crate::base::timer::{after, sleep, sleep_until};
+use crate::store::records::waits::Published;
+use crate::store::{PublishWait, StoreTime, WithdrawWait};
 
 /// The record of one wait, with each owner of a hold that encloses it.
 pub(super) struct Publisher<'a> {

@@ -1,23 +1,21 @@
 //! The search of one wait: what it publishes, when it walks, and what it looks at.
 
-use std::{future::pending, sync::Arc, time::Duration};
+use std::future::pending;
+use std::sync::Arc;
+use std::time::Duration;
 
-use tokio::{select, time::Instant};
+use tokio::select;
+use tokio::time::Instant;
 
-use super::{
-    publisher::Publisher,
-    waiting::Waiting,
-    walk::{Cycle, Found, Question, SecondWalk, Sight, Step, Verdict, Walk},
-};
-use crate::{
-    base::{
-        error::{Blocked, LockError, StoreError},
-        events,
-        key::LockKey,
-        timer::{after, sleep, sleep_until},
-    },
-    store::{ClaimVictim, HoldsIn, Store, StoreTime, WaitsOf, records::waits::Look},
-};
+use super::publisher::Publisher;
+use super::waiting::Waiting;
+use super::walk::{Cycle, Found, Question, SecondWalk, Sight, Step, Verdict, Walk};
+use crate::base::error::{Blocked, LockError, StoreError};
+use crate::base::events;
+use crate::base::key::LockKey;
+use crate::base::timer::{after, sleep, sleep_until};
+use crate::store::records::waits::Look;
+use crate::store::{ClaimVictim, HoldsIn, Store, StoreTime, WaitsOf};
 
 /// How often a second walk is made anew while some wait of the cycle was not published again.
 const TRIES: u32 = 6;

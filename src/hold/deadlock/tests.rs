@@ -1,20 +1,17 @@
 //! The walks on graphs that do not change, on random ones, and among all that may happen meanwhile; and the
 //! search on the in-memory store.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::walk::{
     Cycle, DEEP, Found, LOOKS, MOST, Question, SecondWalk, Sight, Step, Verdict, Walk,
 };
-use crate::{
-    base::id::HoldId,
-    store::{
-        StoreTime,
-        records::waits::{EnclosedWait, Enclosing, Look, SeenWait},
-    },
-};
+use crate::base::id::HoldId;
+use crate::store::StoreTime;
+use crate::store::records::waits::{EnclosedWait, Enclosing, Look, SeenWait};
 
 mod model;
 mod protocol;

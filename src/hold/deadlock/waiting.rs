@@ -1,25 +1,21 @@
 //! What is known of an acquisition that may be part of a deadlock.
 
-use std::{
-    fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
-use tokio::{runtime::Handle, time::Instant};
+use tokio::runtime::Handle;
+use tokio::time::Instant;
 
-use crate::{
-    base::{error::StoreError, events, id::HoldId, key::LockKey},
-    hold::{
-        hold::Hold,
-        scope::{self, LocksId},
-    },
-    queue::LocalQueues,
-    store::records::waits::{EnclosedWait, Enclosing},
-};
+use crate::base::error::StoreError;
+use crate::base::events;
+use crate::base::id::HoldId;
+use crate::base::key::LockKey;
+use crate::hold::hold::Hold;
+use crate::hold::scope::{self, LocksId};
+use crate::queue::LocalQueues;
+use crate::store::records::waits::{EnclosedWait, Enclosing};
 
 /// How many holds of one call are published as enclosing it; of more, the outermost are left out.
 const ENCLOSING: usize = 256;

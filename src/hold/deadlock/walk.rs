@@ -10,21 +10,15 @@
 //! goes along the same ids and tells whether it was there at one instant, the end of the first one: each field was
 //! seen in its key before and after it, and an id never comes back; and each wait was published again after it.
 
-use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
-    sync::Arc,
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::{
-    base::id::HoldId,
-    store::{
-        StoreTime,
-        records::waits::{EnclosedWait, Look, SeenWait, lateness},
-    },
-};
+use crate::base::id::HoldId;
+use crate::store::StoreTime;
+use crate::store::records::waits::{EnclosedWait, Look, SeenWait, lateness};
 
 /// How many waits a cycle has at most. When one begins all of them walk, so its looks grow by the square.
 pub(super) const DEEP: usize = 32;

@@ -1,17 +1,14 @@
 //! An acquisition with the search for a deadlock beside it.
 
-use std::{
-    pin::Pin,
-    task::{Context, Poll},
-};
+use std::pin::Pin;
+use std::task::{Context, Poll};
 
 use pin_project::pin_project;
 
-use super::{search::Search, waiting::Waiting};
-use crate::base::{
-    error::LockError,
-    timer::{Sleep, after, sleep_until},
-};
+use super::search::Search;
+use super::waiting::Waiting;
+use crate::base::error::LockError;
+use crate::base::timer::{Sleep, after, sleep_until};
 
 /// Waits for a lock; see [`watched`].
 #[pin_project(project = WatchedProjection)]

@@ -5,10 +5,9 @@ use std::panic::AssertUnwindSafe;
 use futures_util::FutureExt;
 use tracing::{Event, Metadata, Subscriber, span};
 
-use crate::{
-    LockError, Locks,
-    support::{DEADLINE, eventually, subscriber::subscribe},
-};
+use crate::support::subscriber::subscribe;
+use crate::support::{DEADLINE, eventually};
+use crate::{LockError, Locks};
 
 /// One that panics as soon as a lock is acquired.
 struct Panicking;

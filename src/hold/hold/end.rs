@@ -1,19 +1,16 @@
 //! How a hold ends: what the next one may go on with, how long the lock stands at least, and until when the hold is
 //! seen.
 
-use std::{mem, time::Duration};
+use std::mem;
+use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::{Hold, State};
-use crate::{
-    base::{
-        metrics::{self, Via},
-        mode::Mode,
-        span::Span,
-    },
-    queue::Grant,
-};
+use crate::base::metrics::{self, Via};
+use crate::base::mode::Mode;
+use crate::base::span::Span;
+use crate::queue::Grant;
 
 impl Hold {
     /// Ends the hold. Returns what another call graph would be given that goes on with it, and whether one

@@ -5,10 +5,8 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use super::Hold;
-use crate::{
-    base::error::{Effect, Failure, LockError, LostReason},
-    hold::group::Group,
-};
+use crate::base::error::{Effect, Failure, LockError, LostReason};
+use crate::hold::group::Group;
 
 impl Hold {
     pub(crate) fn lost_error(&self, reason: LostReason) -> LockError {

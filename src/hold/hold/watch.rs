@@ -5,7 +5,9 @@ use std::pin::pin;
 use tokio::select;
 
 use super::Hold;
-use crate::base::{error::LostReason, notify::until, timer::sleep_until};
+use crate::base::error::LostReason;
+use crate::base::notify::until;
+use crate::base::timer::sleep_until;
 
 impl Hold {
     /// Resolves when the lock is lost, and never otherwise. It sees the deadline pass by itself, since

@@ -1,7 +1,9 @@
 //! What a renewal does, case by case.
 
-use self::{Input::*, Output::*};
-use super::{By::*, *};
+use self::Input::*;
+use self::Output::*;
+use super::By::*;
+use super::*;
 
 const MS: Duration = Duration::from_millis(1);
 const RESPONSE_TIMEOUT: u32 = 1_000;

@@ -1,31 +1,25 @@
 //! The attempts of one renewal: sends them, and does with their answers what [`Renewal`] decides.
 
-use std::{
-    future::pending,
-    ops::ControlFlow::{self, Break, Continue},
-};
+use std::future::pending;
+use std::ops::ControlFlow::{self, Break, Continue};
 
-use futures_util::{
-    FutureExt,
-    future::BoxFuture,
-    stream::{FuturesUnordered, StreamExt},
-};
-use tokio::{
-    select,
-    sync::watch::{self, error::RecvError},
-    time::Instant,
-};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use tokio::select;
+use tokio::sync::watch::error::RecvError;
+use tokio::sync::watch::{self};
+use tokio::time::Instant;
 
 use super::RenewalSchedule;
-use crate::{
-    base::{error::StoreError, events, throttle::Throttle, timer::sleep_until},
-    hold::{
-        confirm,
-        renewable::{RenewReply, RenewRequest, Renewable},
-        renewal::{By, Failed, Failure, Next, Renewal},
-    },
-    store::Store,
-};
+use crate::base::error::StoreError;
+use crate::base::events;
+use crate::base::throttle::Throttle;
+use crate::base::timer::sleep_until;
+use crate::hold::confirm;
+use crate::hold::renewable::{RenewReply, RenewRequest, Renewable};
+use crate::hold::renewal::{By, Failed, Failure, Next, Renewal};
+use crate::store::Store;
 
 /// An attempt that has ended.
 struct Attempt {

@@ -1,21 +1,20 @@
 //! The holds that are renewed on one runtime.
 
-use std::{iter, sync::Arc};
+use std::iter;
+use std::sync::Arc;
 
-use tokio::{runtime::Handle, sync::Notify, time::Instant};
+use tokio::runtime::Handle;
+use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use super::backlogs::Backlogs;
-use crate::{
-    base::mode::Mode,
-    hold::{
-        hold::Hold,
-        lease::Due,
-        readers::Readers,
-        renewable::Renewable,
-        schedule::{Schedule, Slot},
-    },
-    store::Store,
-};
+use crate::base::mode::Mode;
+use crate::hold::hold::Hold;
+use crate::hold::lease::Due;
+use crate::hold::readers::Readers;
+use crate::hold::renewable::Renewable;
+use crate::hold::schedule::{Schedule, Slot};
+use crate::store::Store;
 
 /// How many of those that are due are looked at in one turn: a caller that takes a lock meanwhile waits for so long.
 const AT_ONCE: usize = 1_000;

@@ -2,22 +2,19 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use tokio::{runtime::Builder, time::advance};
+use tokio::runtime::Builder;
+use tokio::time::advance;
 
 use self::counting::Counting;
 use super::*;
-use crate::{
-    DepthSync, LockError, Locks, LostReason,
-    base::{
-        id::Owner,
-        key::LockKey,
-        options::{Options, Queueing},
-    },
-    hold::hold::CallGraph,
-    queue::Grant,
-    store::Store,
-    support::{DEADLINE, eventually},
-};
+use crate::base::id::Owner;
+use crate::base::key::LockKey;
+use crate::base::options::{Options, Queueing};
+use crate::hold::hold::CallGraph;
+use crate::queue::Grant;
+use crate::store::Store;
+use crate::support::{DEADLINE, eventually};
+use crate::{DepthSync, LockError, Locks, LostReason};
 
 mod counting;
 mod many;

@@ -2,9 +2,12 @@
 
 use std::sync::{Arc, Weak};
 
-use tokio::{select, sync::Notify, time::Instant};
+use tokio::select;
+use tokio::sync::Notify;
+use tokio::time::Instant;
 
-use super::{LOOKS, RenewalSchedule, of_runtime::OfRuntime};
+use super::of_runtime::OfRuntime;
+use super::{LOOKS, RenewalSchedule};
 use crate::hold::renewable::Renewable;
 
 impl RenewalSchedule {

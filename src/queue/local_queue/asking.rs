@@ -5,10 +5,10 @@ use std::mem;
 use tokio::time::Instant;
 
 use super::{Flight, Holder, Kind, LocalQueue, Waiter};
-use crate::{
-    base::{id::HoldId, mode::Mode, options::Wake},
-    queue::step::{Action, Refusal},
-};
+use crate::base::id::HoldId;
+use crate::base::mode::Mode;
+use crate::base::options::Wake;
+use crate::queue::step::{Action, Refusal};
 
 /// So many readers enter by one request at most.
 const LONGEST_RUN: usize = 16;

@@ -5,15 +5,12 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{Holder, Kind, LocalQueue, Waiter};
-use crate::{
-    base::{id::HoldId, mode::Mode},
-    queue::{
-        grant::Grant,
-        release::Release,
-        step::{Action, Heard},
-    },
-    store::{AcquireRequest, Order, Successor},
-};
+use crate::base::id::HoldId;
+use crate::base::mode::Mode;
+use crate::queue::grant::Grant;
+use crate::queue::release::Release;
+use crate::queue::step::{Action, Heard};
+use crate::store::{AcquireRequest, Order, Successor};
 
 impl LocalQueue {
     /// Whether it is this hold that has the lock in this process, as far as is known.

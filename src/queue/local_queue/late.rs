@@ -3,10 +3,11 @@
 use tokio::time::Instant;
 
 use super::{Holder, LocalQueue};
-use crate::{
-    base::{id::HoldId, mode::Mode, options::Queueing},
-    queue::{step::Heard, waiter::Waiter},
-};
+use crate::base::id::HoldId;
+use crate::base::mode::Mode;
+use crate::base::options::Queueing;
+use crate::queue::step::Heard;
+use crate::queue::waiter::Waiter;
 
 impl LocalQueue {
     /// The queue where one caller asks, and no other has come.

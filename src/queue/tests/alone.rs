@@ -1,21 +1,16 @@
 //! A caller that is alone in its line polls its own request, and another one comes.
 
-use std::{
-    pin::{Pin, pin},
-    task::{Context, Poll, Waker},
-};
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
 
-use tokio::{runtime::Handle, task::yield_now};
+use tokio::runtime::Handle;
+use tokio::task::yield_now;
 
 use super::*;
-use crate::{
-    base::options::{Options, Queueing},
-    queue::{
-        LocalQueues,
-        lines::{Alone, Line, Slot},
-    },
-    store::Store,
-};
+use crate::base::options::{Options, Queueing};
+use crate::queue::LocalQueues;
+use crate::queue::lines::{Alone, Line, Slot};
+use crate::store::Store;
 
 type Section = Pin<Box<dyn Future<Output = Result<(), LockError>> + Send>>;
 

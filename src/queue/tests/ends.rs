@@ -1,20 +1,17 @@
 //! Requests and waiters whose task ends before they do: with its runtime, by a panic, by being dropped.
 
-use std::{
-    pin::{Pin, pin},
-    sync::mpsc,
-    task::{Context, Poll, Wake, Waker},
-    thread,
-};
+use std::pin::{Pin, pin};
+use std::sync::mpsc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread;
 
-use tokio::{runtime::Handle, task::yield_now};
+use tokio::runtime::Handle;
+use tokio::task::yield_now;
 
 use super::*;
-use crate::{
-    HandOff,
-    store::{ForceRelease, Inspect, Snapshot},
-    support::waiters,
-};
+use crate::HandOff;
+use crate::store::{ForceRelease, Inspect, Snapshot};
+use crate::support::waiters;
 
 /// It goes on by itself.
 fn running() -> Runtime {

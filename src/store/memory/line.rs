@@ -1,17 +1,15 @@
 //! The line of one lock: the readers inside, the processes that wait, in their order, the tombstones, and the last
 //! depth changes. In Redis these are two keys, each with an expiry of its own.
 
-use std::{cmp::Reverse, collections::HashMap, time::Duration};
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::{
-    base::id::{HoldId, InboxId},
-    store::records::{
-        limits::{PLACES_FROM, SEQ_LIFE, TOMBSTONE_LIFE},
-        queue_entry::QueueEntry,
-    },
-};
+use crate::base::id::{HoldId, InboxId};
+use crate::store::records::limits::{PLACES_FROM, SEQ_LIFE, TOMBSTONE_LIFE};
+use crate::store::records::queue_entry::QueueEntry;
 
 #[derive(Debug, Default)]
 pub(crate) struct Line {

@@ -1,22 +1,19 @@
 //! What the in-memory store remembers, and what the verbs do to it.
 
-use std::{collections::HashMap, time::Duration};
+use std::collections::HashMap;
+use std::time::Duration;
 
 use foldhash::fast::RandomState;
 use tokio::time::Instant;
 
-use super::{clock::Clock, line::Line, waits::PublishedWaits};
-use crate::{
-    base::{
-        id::{HoldId, InboxId},
-        key::LockKey,
-        store_time::StoreTime,
-    },
-    store::records::{
-        limits::TOMBSTONE_LIFE,
-        messages::{ForcedMessage, HandoffMessage},
-    },
-};
+use super::clock::Clock;
+use super::line::Line;
+use super::waits::PublishedWaits;
+use crate::base::id::{HoldId, InboxId};
+use crate::base::key::LockKey;
+use crate::base::store_time::StoreTime;
+use crate::store::records::limits::TOMBSTONE_LIFE;
+use crate::store::records::messages::{ForcedMessage, HandoffMessage};
 
 mod members;
 mod scan;

@@ -2,13 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::{
-    base::{
-        id::{HoldId, OwnerId},
-        store_time::StoreTime,
-    },
-    store::records::waits::SeenWait,
-};
+use crate::base::id::{HoldId, OwnerId};
+use crate::base::store_time::StoreTime;
+use crate::store::records::waits::SeenWait;
 
 /// The waits of all owners, and the victims of cycles.
 #[derive(Debug, Default)]

@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use crate::base::{
-    id::{FencingToken, HoldId},
-    store_time::StoreTime,
-};
+use crate::base::id::{FencingToken, HoldId};
+use crate::base::store_time::StoreTime;
 
 /// The message that a lock has moved to holds that were waiting.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

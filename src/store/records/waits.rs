@@ -5,9 +5,11 @@
 //! has a lock: a record that is lost, late or forged can delay the search for deadlocks, or make it choose a
 //! victim without need, and no more.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
+use std::time::Duration;
 
-use crate::base::{id::HoldId, store_time::StoreTime};
+use crate::base::id::HoldId;
+use crate::base::store_time::StoreTime;
 
 /// An acquisition that waits while holds enclose it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

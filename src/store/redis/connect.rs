@@ -1,34 +1,27 @@
 //! The connection for commands: multiplexed, shared by all of them, kept until it fails.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
-    },
-    time::Duration,
-};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::time::Duration;
 
 use redis::Value;
-use tokio::{sync::watch, time::Instant};
+use tokio::sync::watch;
+use tokio::time::Instant;
 
-use self::{
-    common::{Common, Role},
-    connection::{Cause, Connection, Fault},
-};
-use super::{
-    link::{attempt::Attempt, breaker::Breaker, kept::Kept, source::Source},
-    replicas::replication_id::ReplicationId,
-    wire::{
-        call::{Call, Way},
-        failure::{self, OneOfCluster},
-        value::Unexpected,
-    },
-};
-use crate::base::{
-    error::{Effect, StoreError},
-    events,
-    mutex::Mutex,
-};
+use self::common::{Common, Role};
+use self::connection::{Cause, Connection, Fault};
+use super::link::attempt::Attempt;
+use super::link::breaker::Breaker;
+use super::link::kept::Kept;
+use super::link::source::Source;
+use super::replicas::replication_id::ReplicationId;
+use super::wire::call::{Call, Way};
+use super::wire::failure::{self, OneOfCluster};
+use super::wire::value::Unexpected;
+use crate::base::error::{Effect, StoreError};
+use crate::base::events;
+use crate::base::mutex::Mutex;
 
 pub(super) mod common;
 pub(super) mod connection;

@@ -8,19 +8,17 @@
 //! No wake-up is lost: the stage changes before the waiters are woken, and a waiter reads it before it
 //! pauses. So it reads the new stage, or its pause is cut short.
 
-use std::{
-    sync::{Arc, Weak},
-    time::Duration,
-};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use tokio::time::Instant;
 
 use self::subscriber::{Check, Ground, Lost, Stage, Subscriber};
 use super::link::source::{AbortOnDrop, Source, Timeouts};
-use crate::{
-    base::{id::InboxId, mutex::Mutex, throttle::Throttle},
-    store::records::messages::Listener,
-};
+use crate::base::id::InboxId;
+use crate::base::mutex::Mutex;
+use crate::base::throttle::Throttle;
+use crate::store::records::messages::Listener;
 
 mod pace;
 mod subscriber;

@@ -4,18 +4,13 @@ use std::sync::Arc;
 
 use redis::{FromRedisValue, Value, cmd};
 
-use super::{
-    connect::{Connector, common::Common},
-    topology::Topology,
-    wire::{
-        call::{Call, Way},
-        value::Unexpected,
-    },
-};
-use crate::{
-    base::error::StoreError,
-    store::records::scan::{Cursor, InServer, Place, Scan, Scanned},
-};
+use super::connect::Connector;
+use super::connect::common::Common;
+use super::topology::Topology;
+use super::wire::call::{Call, Way};
+use super::wire::value::Unexpected;
+use crate::base::error::StoreError;
+use crate::store::records::scan::{Cursor, InServer, Place, Scan, Scanned};
 
 /// Shows a part of the names of the keys.
 pub(super) async fn scan(

@@ -1,25 +1,22 @@
 //! The servers of one store: one at a time, or those of a cluster.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
+use std::time::Duration;
 
 use redis::Value;
 use tokio::time::Instant;
 
 use self::cluster::Cluster;
-use super::{
-    connect::{
-        Connector,
-        common::{Common, Role},
-    },
-    link::{outages::Outages, source::Source},
-    wire::{call::Call, value::Unexpected},
-};
-use crate::base::{
-    confirm::{Confirmation, Replicas},
-    error::StoreError,
-    key::LockKey,
-    store_error::Answer,
-};
+use super::connect::Connector;
+use super::connect::common::{Common, Role};
+use super::link::outages::Outages;
+use super::link::source::Source;
+use super::wire::call::Call;
+use super::wire::value::Unexpected;
+use crate::base::confirm::{Confirmation, Replicas};
+use crate::base::error::StoreError;
+use crate::base::key::LockKey;
+use crate::base::store_error::Answer;
 
 mod ask_most;
 mod cluster;

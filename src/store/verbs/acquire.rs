@@ -6,24 +6,14 @@ use redis::Value;
 use tokio::time::Instant;
 
 use super::Verb;
-use crate::{
-    base::{
-        id::{FencingToken, HoldId, InboxId},
-        key::LockKey,
-        store_time::StoreTime,
-    },
-    store::{
-        memory::{State, Want},
-        records::queue_entry::QueueEntry,
-        redis::{
-            Call, Script, Unexpected, script,
-            wire::{
-                names::Field,
-                value::{integers, micros, millis, token},
-            },
-        },
-    },
-};
+use crate::base::id::{FencingToken, HoldId, InboxId};
+use crate::base::key::LockKey;
+use crate::base::store_time::StoreTime;
+use crate::store::memory::{State, Want};
+use crate::store::records::queue_entry::QueueEntry;
+use crate::store::redis::wire::names::Field;
+use crate::store::redis::wire::value::{integers, micros, millis, token};
+use crate::store::redis::{Call, Script, Unexpected, script};
 
 /// The request of one hold for a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

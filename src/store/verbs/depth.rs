@@ -6,19 +6,13 @@ use redis::Value;
 use tokio::time::Instant;
 
 use super::{Presence, Verb};
-use crate::{
-    base::{id::HoldId, key::LockKey, mode::Mode},
-    store::{
-        memory::State,
-        redis::{
-            Call, Script, Unexpected, script,
-            wire::{
-                names::{Entries, Field},
-                value,
-            },
-        },
-    },
-};
+use crate::base::id::HoldId;
+use crate::base::key::LockKey;
+use crate::base::mode::Mode;
+use crate::store::memory::State;
+use crate::store::redis::wire::names::{Entries, Field};
+use crate::store::redis::wire::value;
+use crate::store::redis::{Call, Script, Unexpected, script};
 
 /// The depth that a hold is to have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,19 +6,12 @@ use redis::Value;
 use tokio::time::Instant;
 
 use super::{Presence, Verb};
-use crate::{
-    base::{
-        id::{FencingToken, HoldId},
-        key::LockKey,
-    },
-    store::{
-        memory::State,
-        redis::{
-            Call, Script, Unexpected, script,
-            wire::{names::Field, value},
-        },
-    },
-};
+use crate::base::id::{FencingToken, HoldId};
+use crate::base::key::LockKey;
+use crate::store::memory::State;
+use crate::store::redis::wire::names::Field;
+use crate::store::redis::wire::value;
+use crate::store::redis::{Call, Script, Unexpected, script};
 
 /// Makes an exclusive hold share its lock from now on, with a lease of at least the TTL, and with its token. Readers that
 /// are first in the queue enter. Repeating it changes nothing but the lease.

@@ -6,17 +6,14 @@ use redis::Value;
 use tokio::time::Instant;
 
 use super::Verb;
-use crate::{
-    base::{id::FencingToken, key::LockKey, mode::Mode, store_time::StoreTime},
-    store::{
-        memory::State,
-        records::messages::ForcedMessage,
-        redis::{
-            Call, Script, Unexpected, script,
-            wire::value::{micros, millis, token},
-        },
-    },
-};
+use crate::base::id::FencingToken;
+use crate::base::key::LockKey;
+use crate::base::mode::Mode;
+use crate::base::store_time::StoreTime;
+use crate::store::memory::State;
+use crate::store::records::messages::ForcedMessage;
+use crate::store::redis::wire::value::{micros, millis, token};
+use crate::store::redis::{Call, Script, Unexpected, script};
 
 /// How many holders an inspection shows at most.
 pub(crate) const SHOWN: usize = 1_000;

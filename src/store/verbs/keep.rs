@@ -6,16 +6,12 @@ use redis::Value;
 use tokio::time::Instant;
 
 use super::Verb;
-use crate::{
-    base::{id::HoldId, key::LockKey},
-    store::{
-        memory::State,
-        redis::{
-            Call, Script, Unexpected, script,
-            wire::{names::Fields, value},
-        },
-    },
-};
+use crate::base::id::HoldId;
+use crate::base::key::LockKey;
+use crate::store::memory::State;
+use crate::store::redis::wire::names::Fields;
+use crate::store::redis::wire::value;
+use crate::store::redis::{Call, Script, Unexpected, script};
 
 /// Makes the leases of holds that share the lock, each of which has a lease of its own, last at least the TTL from the
 /// execution of the request. Returns the holds that are gone. A hold whose downgrade has not been executed has the lock

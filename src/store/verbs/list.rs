@@ -1,28 +1,22 @@
 //! Shows many locks, and the queue of one. Each answer costs the store little, however much is there, and none changes
 //! anything.
 
-use std::{cmp::Reverse, time::Duration};
+use std::cmp::Reverse;
+use std::time::Duration;
 
 use redis::Value;
 use tokio::time::Instant;
 
-use super::{
-    Verb,
-    inspect::{Snapshot, look, mode, snapshot},
-};
-use crate::{
-    base::{id::HoldId, key::LockKey, mode::Mode, store_time::StoreTime},
-    store::{
-        memory::{State, Want},
-        redis::{
-            Call, Script, Unexpected, script,
-            wire::{
-                names::Entries,
-                value::{micros, millis},
-            },
-        },
-    },
-};
+use super::Verb;
+use super::inspect::{Snapshot, look, mode, snapshot};
+use crate::base::id::HoldId;
+use crate::base::key::LockKey;
+use crate::base::mode::Mode;
+use crate::base::store_time::StoreTime;
+use crate::store::memory::{State, Want};
+use crate::store::redis::wire::names::Entries;
+use crate::store::redis::wire::value::{micros, millis};
+use crate::store::redis::{Call, Script, Unexpected, script};
 
 /// How many holders a glance shows at most.
 pub(crate) const GLANCED: usize = 16;

@@ -1,33 +1,22 @@
 //! Ends a hold.
 
-use std::{io::Write, time::Duration};
+use std::io::Write;
+use std::time::Duration;
 
 use redis::{RedisWrite, ToRedisArgs, Value};
 use tokio::time::Instant;
 
-use super::{
-    Presence, Verb,
-    acquire::{AcquireReply, take},
-};
-use crate::{
-    base::{
-        id::{HoldId, InboxId},
-        key::LockKey,
-        mode::Mode,
-        store_time::StoreTime,
-    },
-    store::{
-        memory::{Line, State, Want},
-        records::queue_entry::QueueEntry,
-        redis::{
-            Call, Script, Unexpected, in_millis, script,
-            wire::{
-                names::Field,
-                value::{self, integers},
-            },
-        },
-    },
-};
+use super::acquire::{AcquireReply, take};
+use super::{Presence, Verb};
+use crate::base::id::{HoldId, InboxId};
+use crate::base::key::LockKey;
+use crate::base::mode::Mode;
+use crate::base::store_time::StoreTime;
+use crate::store::memory::{Line, State, Want};
+use crate::store::records::queue_entry::QueueEntry;
+use crate::store::redis::wire::names::Field;
+use crate::store::redis::wire::value::{self, integers};
+use crate::store::redis::{Call, Script, Unexpected, in_millis, script};
 
 /// The request that ends a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,14 +5,10 @@ use std::time::Duration;
 use redis::Value;
 use tokio::time::Instant;
 
-use super::{
-    Verb,
-    several::{HoldOf, at_index, fields},
-};
-use crate::store::{
-    memory::State,
-    redis::{Call, Script, Unexpected, script},
-};
+use super::Verb;
+use super::several::{HoldOf, at_index, fields};
+use crate::store::memory::State;
+use crate::store::redis::{Call, Script, Unexpected, script};
 
 /// Makes the leases of exclusive holds last at least the TTL from the execution of the request. Returns the index of the
 /// first hold that is gone; nothing is done for those after it. The keys differ, and are

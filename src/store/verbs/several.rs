@@ -5,24 +5,15 @@ use std::time::Duration;
 use redis::Value;
 use tokio::time::Instant;
 
-use super::{Verb, acquire::AcquireReply};
-use crate::{
-    base::{
-        id::{FencingToken, HoldId},
-        key::LockKey,
-        store_time::StoreTime,
-    },
-    store::{
-        memory::State,
-        redis::{
-            Call, Script, Unexpected, script,
-            wire::{
-                names::{Entries, Field},
-                value::{integers, micros},
-            },
-        },
-    },
-};
+use super::Verb;
+use super::acquire::AcquireReply;
+use crate::base::id::{FencingToken, HoldId};
+use crate::base::key::LockKey;
+use crate::base::store_time::StoreTime;
+use crate::store::memory::State;
+use crate::store::redis::wire::names::{Entries, Field};
+use crate::store::redis::wire::value::{integers, micros};
+use crate::store::redis::{Call, Script, Unexpected, script};
 
 /// How many keys one request names at most, so that no script keeps the server for long.
 pub(crate) const MOST_TOGETHER: usize = 32;

@@ -5,25 +5,16 @@ use std::time::Duration;
 use redis::Value;
 use tokio::time::Instant;
 
-use super::{
-    Presence, Verb,
-    acquire::AcquireReply,
-    release::{End, ReleaseRequest},
-};
-use crate::{
-    base::{
-        id::{FencingToken, HoldId},
-        key::LockKey,
-    },
-    store::{
-        memory::{Process, State, Want},
-        records::queue_entry::QueueEntry,
-        redis::{
-            Call, Script, Unexpected, script,
-            wire::{names::Fields, value},
-        },
-    },
-};
+use super::acquire::AcquireReply;
+use super::release::{End, ReleaseRequest};
+use super::{Presence, Verb};
+use crate::base::id::{FencingToken, HoldId};
+use crate::base::key::LockKey;
+use crate::store::memory::{Process, State, Want};
+use crate::store::records::queue_entry::QueueEntry;
+use crate::store::redis::wire::names::Fields;
+use crate::store::redis::wire::value;
+use crate::store::redis::{Call, Script, Unexpected, script};
 
 /// The request of readers of one process.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -4,29 +4,21 @@
 //! for and the keys of the holds that enclose the wait, one after the other: the lengths say in bytes where each
 //! ends, since a key may hold any text.
 
-use std::{fmt::Write, sync::Arc, time::Duration};
+use std::fmt::Write;
+use std::sync::Arc;
+use std::time::Duration;
 
 use redis::Value;
 use tokio::time::Instant;
 
 use super::Verb;
-use crate::{
-    base::{
-        id::{HoldId, OwnerId},
-        store_time::StoreTime,
-    },
-    store::{
-        memory::State,
-        records::waits::{EnclosedWait, Enclosing, Look, Published, SeenWait, lateness},
-        redis::{
-            Call, Script, Unexpected, script,
-            wire::{
-                names::{self, Field},
-                value,
-            },
-        },
-    },
-};
+use crate::base::id::{HoldId, OwnerId};
+use crate::base::store_time::StoreTime;
+use crate::store::memory::State;
+use crate::store::records::waits::{EnclosedWait, Enclosing, Look, Published, SeenWait, lateness};
+use crate::store::redis::wire::names::{self, Field};
+use crate::store::redis::wire::value;
+use crate::store::redis::{Call, Script, Unexpected, script};
 
 /// Notes with one owner that an acquisition waits. Repeating it makes the record live longer.
 ///

@@ -11,8 +11,6 @@ use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 
 use crate::args::Args;
-use crate::check;
-use crate::clock;
 use crate::crew::{Crew, Plan, Remains};
 use crate::fault::{Fault, LANES};
 use crate::faults::Stage;
@@ -24,7 +22,7 @@ use crate::schedule::Deck;
 use crate::sightings::Lookout;
 use crate::support::dice::Dice;
 use crate::topology::Topology;
-use crate::{plot, summary};
+use crate::{check, clock, plot, summary};
 
 /// How long after the last section a lock may still stand: a lease, and a release that goes on in the
 /// background.

@@ -15,13 +15,12 @@ use tokio::task::JoinSet;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::FormatTime;
 
-use crate::clock;
 use crate::ledger::{Ledger, What};
 use crate::plan::{BE_CALM, END, IS_CALM, KEYS, Mode, Order, TASKS};
-use crate::program;
 use crate::resource::Access;
 use crate::section::Client;
 use crate::support::dice::Dice;
+use crate::{clock, program};
 
 pub(crate) async fn run(order: &str) -> Result<()> {
     let order: Order = serde_json::from_str(order)?;

@@ -4,10 +4,8 @@ use std::time::Duration;
 
 use redis::AsyncCommands;
 
-use super::{
-    super::world::{MINUTE, PLACE_LIFE, World, some_hold, some_waiter, successor},
-    LOCK, is_fresh, keys, life,
-};
+use super::super::world::{MINUTE, PLACE_LIFE, World, some_hold, some_waiter, successor};
+use super::{LOCK, is_fresh, keys, life};
 use crate::store::{Order, Successor};
 
 const QUEUE: &str = "reentry:queue:{app:order}:app:order";

@@ -3,22 +3,16 @@
 
 use std::time::Duration;
 
-use super::{
-    super::world::{
-        FULL, GRANT, MINUTE, UNANSWERED, World, acquire_request, field_of, release_request,
-        some_hold, some_waiter, successor,
-    },
-    WRITES, ask,
+use super::super::world::{
+    FULL, GRANT, MINUTE, UNANSWERED, World, acquire_request, field_of, release_request, some_hold,
+    some_waiter, successor,
 };
-use crate::{
-    base::{
-        error::{Effect, StoreError},
-        id::HoldId,
-    },
-    store::{
-        Acquire, AcquireRequest, End, ForceRelease, Leftovers, Order, Presence, QueueEntry,
-        ReleaseRequest, Seen, Successor,
-    },
+use super::{WRITES, ask};
+use crate::base::error::{Effect, StoreError};
+use crate::base::id::HoldId;
+use crate::store::{
+    Acquire, AcquireRequest, End, ForceRelease, Leftovers, Order, Presence, QueueEntry,
+    ReleaseRequest, Seen, Successor,
 };
 
 const TTL: Duration = MINUTE.saturating_mul(9);

@@ -2,18 +2,12 @@
 
 use std::time::Duration;
 
-use super::{
-    super::world::{MINUTE, World, some_hold},
-    ask,
-};
-use crate::{
-    base::{
-        error::{Effect, StoreError},
-        id::HoldId,
-        key::LockKey,
-    },
-    store::{AcquireAll, AcquireAllReply, HoldOf, Renew},
-};
+use super::super::world::{MINUTE, World, some_hold};
+use super::ask;
+use crate::base::error::{Effect, StoreError};
+use crate::base::id::HoldId;
+use crate::base::key::LockKey;
+use crate::store::{AcquireAll, AcquireAllReply, HoldOf, Renew};
 
 const KEYS: [&str; 3] = ["app:order", "app:second", "app:third"];
 

@@ -1,27 +1,22 @@
 //! Anything at all in the keys of a lock: every operation answers, and after a forced release the lock
 //! is sound.
 
-use proptest::{prelude::*, sample::select, test_runner::TestRunner};
+use proptest::prelude::*;
+use proptest::sample::select;
+use proptest::test_runner::TestRunner;
 use tokio::runtime::Builder;
 
 use super::{ENTRIES, LOCK, QUEUE, put, sound};
-use crate::{
-    base::{
-        error::{Effect, StoreError},
-        id::{FencingToken, HoldId, InboxId},
-        mode::Mode,
-    },
-    store::{
-        Acquire, AcquireRequest, DepthChange, Downgrade, End, ForceRelease, Inspect, Keep,
-        Leftovers, Order, ReleaseRequest, Renew, SetDepth, Share, ShareRequest, Snapshot,
-        contract::{
-            readers::{share_request, shared_release},
-            world::{
-                MINUTE, UNANSWERED, World, acquire_request, entry_of, release_request, some_hold,
-                successor,
-            },
-        },
-    },
+use crate::base::error::{Effect, StoreError};
+use crate::base::id::{FencingToken, HoldId, InboxId};
+use crate::base::mode::Mode;
+use crate::store::contract::readers::{share_request, shared_release};
+use crate::store::contract::world::{
+    MINUTE, UNANSWERED, World, acquire_request, entry_of, release_request, some_hold, successor,
+};
+use crate::store::{
+    Acquire, AcquireRequest, DepthChange, Downgrade, End, ForceRelease, Inspect, Keep, Leftovers,
+    Order, ReleaseRequest, Renew, SetDepth, Share, ShareRequest, Snapshot,
 };
 
 const CASES: u32 = 300;

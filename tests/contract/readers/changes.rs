@@ -2,13 +2,9 @@
 
 use super::super::world::{GRANT, MINUTE, World, near, some_hold, some_waiter};
 use super::{TTL, share_request, token};
-use crate::{
-    base::{
-        id::{FencingToken, HoldId, InboxId},
-        mode::Mode,
-    },
-    store::{DepthChange, Presence, QueueEntry, ShareRequest},
-};
+use crate::base::id::{FencingToken, HoldId, InboxId};
+use crate::base::mode::Mode;
+use crate::store::{DepthChange, Presence, QueueEntry, ShareRequest};
 
 on_every_store!(
     a_downgrade_leaves_no_gap_and_lets_readers_in,

@@ -4,10 +4,8 @@ use super::super::world::{
     GRANT, MINUTE, World, acquire_request, entry_of, near, some_hold, some_waiter, successor,
 };
 use super::{TTL, share_request};
-use crate::{
-    base::id::InboxId,
-    store::{AcquireReply, Order, Presence, QueueEntry, ShareRequest, Successor},
-};
+use crate::base::id::InboxId;
+use crate::store::{AcquireReply, Order, Presence, QueueEntry, ShareRequest, Successor};
 
 on_every_store!(
     the_last_reader_moves_the_lock_on,

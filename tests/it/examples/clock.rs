@@ -3,7 +3,8 @@
 //! So work goes on for as long as the test wants, and no timeout ends because the machine is busy.
 
 use crate::support::child::Role;
-use crate::support::{Child, patient_at, turns::TTL};
+use crate::support::turns::TTL;
+use crate::support::{Child, patient_at};
 use reentry::LocksBuilder;
 use std::sync::mpsc;
 use std::time::Duration;

@@ -1,11 +1,8 @@
 //! The connection that commands travel on is the crate's own, and is replaced when it stops
 //! serving.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU16, Ordering},
-    mpsc,
-};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use crate::support::{

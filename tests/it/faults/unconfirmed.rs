@@ -1,6 +1,7 @@
 //! What an error says of replicas that cannot be asked.
 
-use std::{error::Error, time::Duration};
+use std::error::Error;
+use std::time::Duration;
 
 use reentry::{LockError, Locks, Replicas};
 

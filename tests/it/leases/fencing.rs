@@ -4,11 +4,12 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::support::Direction::ToClient;
 use crate::support::rig::KEY;
 use crate::support::turns::TTL;
 use crate::support::{
-    Action, Direction::ToClient, Proxy, RedisServer, Turns, connect, on_both_stores, patient,
-    processes, until_queued, until_waiting,
+    Action, Proxy, RedisServer, Turns, connect, on_both_stores, patient, processes, until_queued,
+    until_waiting,
 };
 use redis::AsyncCommands;
 use reentry::{FencingToken, HandOff, Locks, Wake, held};

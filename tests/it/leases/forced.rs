@@ -1,10 +1,13 @@
 //! P6 where an operator takes a lock away: its holder is told at once, in whichever process it is.
 
-use std::{future::pending, sync::Arc, time::Duration};
+use std::future::pending;
+use std::sync::Arc;
+use std::time::Duration;
 
 use redis::{AsyncCommands, cmd};
 use reentry::{LockError, Locks, LostReason, OnLost};
-use tokio::{sync::Notify, task::JoinHandle};
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
 
 use crate::support::rig::KEY;
 use crate::support::{DEADLINE, RedisServer, eventually, patient, processes, within};

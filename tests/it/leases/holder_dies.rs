@@ -4,7 +4,8 @@ use std::future::pending;
 use std::time::{Duration, Instant};
 
 use crate::support::{Child, DEADLINE, RedisServer, child, connect, patient_at, within};
-use redis::{Client, aio::ConnectionLike, cmd};
+use redis::aio::ConnectionLike;
+use redis::{Client, cmd};
 use reentry::{LockError, Locks, LostReason, OnLost};
 
 const KEY: &str = "order:42";

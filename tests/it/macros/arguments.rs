@@ -1,12 +1,8 @@
 //! `#[locked]`: how the key comes from the arguments, and what becomes of the arguments.
 
-use std::{
-    collections::HashMap,
-    sync::{
-        Mutex,
-        atomic::{AtomicU32, Ordering},
-    },
-};
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use reentry::{LockError, Locks, held, locked};
 

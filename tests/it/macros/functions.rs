@@ -2,7 +2,10 @@
 #![deny(warnings, clippy::all)]
 #![warn(clippy::pedantic)]
 
-use std::{fmt::Display, future::Future, pin::Pin, rc::Rc};
+use std::fmt::Display;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
 
 use reentry::{LockError, Locks, held, locked};
 

@@ -2,7 +2,8 @@
 #![deny(warnings, clippy::all)]
 #![warn(clippy::pedantic)]
 
-use std::{rc::Rc, sync::Arc};
+use std::rc::Rc;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use reentry::{LockError, Locks, held, locked};

@@ -1,9 +1,12 @@
 //! `#[locked]`: on which `Locks` and with which options a call takes its lock.
 
-use std::{pin::Pin, sync::Arc, time::Duration};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
 
 use reentry::{LockError, Locks, LostReason, OnLost, Reentrancy, Replicas, locked};
-use tokio::{sync::Barrier, time::sleep};
+use tokio::sync::Barrier;
+use tokio::time::sleep;
 
 use crate::support::{RedisServer, connect};
 

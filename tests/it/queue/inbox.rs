@@ -3,12 +3,11 @@
 
 use std::time::Duration;
 
+use crate::support::Direction::{ToClient, ToServer};
 use crate::support::rig::{KEY, RESPONSE_TIMEOUT};
 use crate::support::{
-    Action, Cut, DEADLINE,
-    Direction::{ToClient, ToServer},
-    Proxy, RedisServer, Turns, eventually, patient, patient_over_pool, processes, queued,
-    until_queued, waiters, within,
+    Action, Cut, DEADLINE, Proxy, RedisServer, Turns, eventually, patient, patient_over_pool,
+    processes, queued, until_queued, waiters, within,
 };
 use reentry::{Locks, LocksBuilder};
 

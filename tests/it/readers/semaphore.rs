@@ -1,7 +1,8 @@
 //! Permits: so many callers at a time.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::SeqCst;
 
 use crate::support::{DEADLINE, depths, on_both_stores, until_waiting, within};
 use reentry::{LockError, Locks};

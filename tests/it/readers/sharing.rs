@@ -2,7 +2,8 @@
 
 use std::future::pending;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU32, Ordering::SeqCst};
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicI64, AtomicU32};
 use std::time::Duration;
 
 use crate::support::stats::Calls;

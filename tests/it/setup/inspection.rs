@@ -1,7 +1,8 @@
 //! `inspect` shows a lock as it stands in the store, `force_release` takes it away, and a prefix
 //! shows in the store alone.
 
-use std::{error::Error as _, time::Duration};
+use std::error::Error as _;
+use std::time::Duration;
 
 use crate::support::{RedisServer, on_both_stores, patient};
 use redis::AsyncCommands;

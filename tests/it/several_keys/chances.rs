@@ -2,7 +2,8 @@
 //! test, finds the right sum.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+use std::sync::atomic::AtomicI64;
+use std::sync::atomic::Ordering::Relaxed;
 
 use crate::support::Section;
 use crate::support::dice::Dice;

@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-use super::{
-    event::Event,
-    request::Request,
-    shell::{Caller, Flight, Record, Shell, choose},
-};
-use crate::{
-    base::{error::Effect, id::Owner, mode::Mode, options::Wake},
-    queue::{step::Input, wish::Wish},
-    store::{AcquireRequest, QueueEntry},
-};
+use super::event::Event;
+use super::request::Request;
+use super::shell::{Caller, Flight, Record, Shell, choose};
+use crate::base::error::Effect;
+use crate::base::id::Owner;
+use crate::base::mode::Mode;
+use crate::base::options::Wake;
+use crate::queue::step::Input;
+use crate::queue::wish::Wish;
+use crate::store::{AcquireRequest, QueueEntry};
 
 impl Shell {
     pub(super) fn happens(&mut self, event: Event) {

@@ -4,11 +4,9 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use crate::base::{
-    error::Effect,
-    mode::Fairness,
-    options::{HandOff, Queueing, Wake},
-};
+use crate::base::error::Effect;
+use crate::base::mode::Fairness;
+use crate::base::options::{HandOff, Queueing, Wake};
 
 /// What may happen. A number chooses among those that it may happen to.
 #[derive(Clone, Copy, Debug)]

@@ -1,10 +1,8 @@
 //! The requests of which one is in flight at a time.
 
-use crate::{
-    base::id::HoldId,
-    queue::release::Release,
-    store::{AcquireRequest, ShareRequest, Successor},
-};
+use crate::base::id::HoldId;
+use crate::queue::release::Release;
+use crate::store::{AcquireRequest, ShareRequest, Successor};
 
 #[derive(Clone, Debug)]
 pub(super) enum Request {

@@ -1,27 +1,23 @@
 //! What performs the actions of the machine, and keeps the books: the least that could be done for it.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::{request::Request, store::Store};
-use crate::{
-    base::{
-        error::{Effect, StoreError},
-        id::{HoldId, InboxId},
-        lease::deadline,
-        mode::Mode,
-        options::Queueing,
-    },
-    queue::{
-        grant::Grant,
-        local_queue::LocalQueue,
-        release::Release,
-        step::{Action, Answer, Input, Reply},
-        wish::Ask,
-    },
-    store::AcquireReply,
-};
+use super::request::Request;
+use super::store::Store;
+use crate::base::error::{Effect, StoreError};
+use crate::base::id::{HoldId, InboxId};
+use crate::base::lease::deadline;
+use crate::base::mode::Mode;
+use crate::base::options::Queueing;
+use crate::queue::grant::Grant;
+use crate::queue::local_queue::LocalQueue;
+use crate::queue::release::Release;
+use crate::queue::step::{Action, Answer, Input, Reply};
+use crate::queue::wish::Ask;
+use crate::store::AcquireReply;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Caller {

@@ -1,23 +1,18 @@
 //! A store with one lock, as simple as can be: holds that have it, alone or as readers, those that wait, one after
 //! the other, and tombstones.
 
-use std::{
-    collections::{BTreeSet, VecDeque},
-    time::Duration,
-};
+use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::{
-    base::{
-        id::{FencingToken, HoldId},
-        mode::Mode,
-    },
-    queue::{release::Release, step::Reply},
-    store::{
-        AcquireReply, AcquireRequest, HandoffMessage, Order, QueueEntry, ShareRequest, StoreTime,
-        Successor,
-    },
+use crate::base::id::{FencingToken, HoldId};
+use crate::base::mode::Mode;
+use crate::queue::release::Release;
+use crate::queue::step::Reply;
+use crate::store::{
+    AcquireReply, AcquireRequest, HandoffMessage, Order, QueueEntry, ShareRequest, StoreTime,
+    Successor,
 };
 
 const LEASE_OF_ANOTHER: Duration = Duration::from_secs(2);

@@ -1,20 +1,16 @@
 //! Work that leaves the task under a lock, and outlives the body that took it.
 
-use std::{
-    collections::HashMap,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
-};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 
-use tokio::{task::JoinSet, time::sleep};
+use tokio::task::JoinSet;
+use tokio::time::sleep;
 
 use super::{Inside, Program};
-use crate::{
-    JoinSetExt, LockError,
-    simulation::climate::{millis, one_in},
-};
+use crate::simulation::climate::{millis, one_in};
+use crate::{JoinSetExt, LockError};
 
 impl Program {
     /// A body that leaves work behind. Its section goes on until all of that has ended.

@@ -5,13 +5,10 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{Inside, Program};
-use crate::{
-    LockError,
-    base::key::LockKey,
-    held,
-    simulation::climate::{millis, one_in},
-    store::Inspect,
-};
+use crate::base::key::LockKey;
+use crate::simulation::climate::{millis, one_in};
+use crate::store::Inspect;
+use crate::{LockError, held};
 
 /// How long it takes at most until what goes on in the background has come to its end.
 const QUIET: Duration = Duration::from_secs(4);

@@ -1,7 +1,8 @@
 //! Readers: several of one task together, nested ones, and writers that go on as readers.
 
 use super::{Inside, Program, millis, one_in};
-use crate::{LockError, LockGuard, LockRequest, Mode, held, support::sweep::poll_at_most};
+use crate::support::sweep::poll_at_most;
+use crate::{LockError, LockGuard, LockRequest, Mode, held};
 
 impl Program {
     /// A nested request: under a lock that is shared it has to share it.

@@ -3,7 +3,8 @@
 use super::kit::{PATIENCE, keys, until_nothing_is_left};
 use crate::support::{Cluster, RedisServer, cluster, patient_at, within};
 use reentry::{LockError, Locks, Replicas, Servers};
-use std::{error::Error as _, fs};
+use std::error::Error as _;
+use std::fs;
 
 #[tokio::test]
 async fn every_node_is_told_the_password() {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use super::kit::{key_on, keys, patient_in, until_queued};
 use crate::support::stats::Calls;
 use crate::support::turns::processes;
-use crate::support::{Cluster, RedisServer, Section, patient, wait::DEADLINE, within};
+use crate::support::wait::DEADLINE;
+use crate::support::{Cluster, RedisServer, Section, patient, within};
 use futures_util::future::join_all;
 use reentry::Locks;
 

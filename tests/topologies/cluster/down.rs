@@ -6,9 +6,8 @@ use super::kit::{
     PATIENCE, all_turns, caller, key_on, keys, locks_in, until_down, until_error,
     until_nothing_is_left, until_there,
 };
-use crate::support::{
-    Cluster, RedisServer, Section, cluster::Config, eventually, processes, within,
-};
+use crate::support::cluster::Config;
+use crate::support::{Cluster, RedisServer, Section, eventually, processes, within};
 
 /// A primary and its replica are dead, and the others refuse to work without them.
 #[tokio::test]

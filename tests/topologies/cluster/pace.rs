@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use super::kit::{PATIENCE, all_turns, caller, key_on, locks_in, until_down};
+use crate::support::cluster::Config;
 use crate::support::load::{Load, assert_rate};
-use crate::support::{Cluster, RedisServer, cluster::Config, within};
+use crate::support::{Cluster, RedisServer, within};
 use futures_util::future::join_all;
 use reentry::{LockError, Locks};
 use std::sync::Arc;

@@ -7,7 +7,8 @@ use std::pin::Pin;
 use anyhow::Result;
 use async_trait::async_trait;
 use rds_lock::Locker;
-use redis_032::{Client, aio::ConnectionManager};
+use redis_032::Client;
+use redis_032::aio::ConnectionManager;
 
 use crate::contestant::{Contestant, Held};
 use crate::settings::Settings;

@@ -1,19 +1,13 @@
 //! The classic scripts, without a library.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use anyhow::bail;
 
-use crate::{
-    args::Global,
-    servers::{self, Role, Server, accepted},
-};
+use crate::args::Global;
+use crate::servers::{self, Role, Server, accepted};
 
 /// Nil, or the milliseconds for which the lock is busy.
 const LOCK: &str = "\

@@ -1,15 +1,15 @@
 //! One run of each measurement.
 
-use std::{
-    fmt,
-    time::{Duration, Instant},
-};
+use std::fmt;
+use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use serde::Serialize;
-use tokio::{task::JoinSet, time::sleep};
+use tokio::task::JoinSet;
+use tokio::time::sleep;
 
-use super::{classic::Classic, contestant::Contestant};
+use super::classic::Classic;
+use super::contestant::Contestant;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]

@@ -1,6 +1,7 @@
 //! The results.
 
-use std::{fmt, time::Duration};
+use std::fmt;
+use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;

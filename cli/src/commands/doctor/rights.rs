@@ -4,7 +4,8 @@ use std::process;
 
 use redis::Value;
 
-use super::{facts::ask, finding::Finding};
+use super::facts::ask;
+use super::finding::Finding;
 use crate::servers::{Answer, Server};
 
 const CHECK: &str = "user";

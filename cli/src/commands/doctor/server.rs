@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use super::{facts::Facts, finding::Finding};
-use crate::{servers::Role, view::short};
+use super::facts::Facts;
+use super::finding::Finding;
+use crate::servers::Role;
+use crate::view::short;
 
 /// The median latency from which a caller notices it: a lock and its release are two requests.
 const SLOW: Duration = Duration::from_millis(20);

@@ -1,8 +1,11 @@
 //! What is right and wrong with several servers together.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::collections::BTreeSet;
+use std::time::Duration;
 
-use super::{facts::Facts, finding::Finding, server::short_micros};
+use super::facts::Facts;
+use super::finding::Finding;
+use super::server::short_micros;
 use crate::servers::Role;
 
 /// The factor by which a lease must be longer than a failover, to outlast it safely.
@@ -255,7 +258,8 @@ fn cluster(facts: &[Facts], ttl: Duration) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::doctor::{facts::Clock, finding::Level};
+    use crate::commands::doctor::facts::Clock;
+    use crate::commands::doctor::finding::Level;
 
     fn facts(role: Role, ahead: i64) -> Facts {
         Facts {

@@ -1,14 +1,14 @@
 //! A trial lock: taken, entered twice, renewed, listed, handed on to another process and released.
 
-use std::{
-    process,
-    time::{Duration, Instant},
-};
+use std::process;
+use std::time::{Duration, Instant};
 
 use reentry::{LockError, Locks};
 use tokio::time::sleep;
 
-use super::{facts::ask, finding::Finding, server::short_micros};
+use super::facts::ask;
+use super::finding::Finding;
+use super::server::short_micros;
 use crate::servers::Server;
 
 const CHECK: &str = "locks";

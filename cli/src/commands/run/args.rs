@@ -1,6 +1,7 @@
 //! The arguments of `reentry run`.
 
-use std::{ffi::OsString, time::Duration};
+use std::ffi::OsString;
+use std::time::Duration;
 
 use crate::args::duration;
 

@@ -1,29 +1,23 @@
 //! The command as a process: its start, its end, its environment.
 
-use std::{
-    ffi::OsString,
-    fs::File,
-    io::{self, ErrorKind},
-    os::unix::process::CommandExt,
-    process::{Child, Command as Program},
-    time::Duration,
-};
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command as Program};
+use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, waitid};
 
-use super::{
-    enclosing::{self, Enclosing, HeldKey},
-    guard::Guard,
-    lock::Lock,
-    orphans::Orphans,
-    steps::{Ended, Event},
-    tree::Tree,
-};
-use crate::{
-    args::Global,
-    exit::{Exit, Failure},
-};
+use super::enclosing::{self, Enclosing, HeldKey};
+use super::guard::Guard;
+use super::lock::Lock;
+use super::orphans::Orphans;
+use super::steps::{Ended, Event};
+use super::tree::Tree;
+use crate::args::Global;
+use crate::exit::{Exit, Failure};
 
 /// A command that runs.
 pub(super) struct Command {

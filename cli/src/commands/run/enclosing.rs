@@ -1,6 +1,7 @@
 //! The runs inside which this one was started, from its environment.
 
-use std::{env, fmt::Display};
+use std::env;
+use std::fmt::Display;
 
 use reentry::{FencingToken, HoldId, LockError, Locks, Mode};
 use serde::{Deserialize, Serialize};

@@ -5,22 +5,22 @@
 //! command with all its processes, as after a loss. The kernel's PR_SET_PDEATHSIG would reach only the command and none
 //! of its children, exists only on Linux, and would leave the command no time.
 
-use std::{
-    env, fs,
-    io::{self, BufRead, Write},
-    os::unix::process::CommandExt,
-    path::PathBuf,
-    process::{Child, ChildStdin, Command, Stdio},
-    sync::{Arc, atomic::AtomicBool},
-    thread,
-    time::{Duration, Instant},
-};
+use std::io::{self, BufRead, Write};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+use std::{env, fs, thread};
 
 use rustix::process::{Pid, Signal};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
-use super::{enclosing, tree::Tree};
-use crate::{args::duration, exit::Exit};
+use super::enclosing;
+use super::tree::Tree;
+use crate::args::duration;
+use crate::exit::Exit;
 
 /// The first argument of the guard. It is no subcommand, so that help and completions do not name it.
 const NAME: &str = "guard-of-run";

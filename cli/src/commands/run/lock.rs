@@ -1,11 +1,15 @@
 //! The locks of the command: one, or several that were taken together.
 
-use std::{convert::Infallible, future, io::Write, time::Duration};
+use std::convert::Infallible;
+use std::future;
+use std::io::Write;
+use std::time::Duration;
 
 use humantime::format_duration;
 use reentry::{FencingToken, Held, HoldId, LockAllGuard, LockError, LockGuard, LockRequest, Locks};
 
-use super::{args::Args, enclosing::HeldKey};
+use super::args::Args;
+use super::enclosing::HeldKey;
 use crate::text::printable;
 
 pub(super) enum Lock {

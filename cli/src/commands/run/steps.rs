@@ -11,7 +11,8 @@
 
 use signal_hook::consts::{SIGCHLD, SIGCONT, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU};
 
-use crate::{exit::Exit, signals::Sent};
+use crate::exit::Exit;
+use crate::signals::Sent;
 
 /// The way in which the command has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

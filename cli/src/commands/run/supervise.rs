@@ -1,16 +1,15 @@
 //! The shell of the state machine: it brings the events to the run and performs its actions.
 
-use std::{future, time::Duration};
+use std::future;
+use std::time::Duration;
 
 use reentry::LockError;
 use rustix::process::Signal;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::{
-    command::Command,
-    lock::Lock,
-    steps::{Action, Ended, Event, Run},
-};
+use super::command::Command;
+use super::lock::Lock;
+use super::steps::{Action, Ended, Event, Run};
 use crate::signals::{Signals, stop_this_process};
 
 /// The interval at which the remaining processes of a command are looked for while it is ended.

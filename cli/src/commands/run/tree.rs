@@ -95,11 +95,9 @@ pub(super) fn ended_children() -> Vec<Pid> {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        io::Read,
-        os::unix::process::{CommandExt, ExitStatusExt},
-        process::{Command, Stdio},
-    };
+    use std::io::Read;
+    use std::os::unix::process::{CommandExt, ExitStatusExt};
+    use std::process::{Command, Stdio};
 
     use super::*;
 

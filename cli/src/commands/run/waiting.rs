@@ -9,11 +9,10 @@ use std::time::Duration;
 use reentry::{LockError, Locks};
 use tokio::time::{Instant, sleep};
 
-use super::{
-    args::Args,
-    lock::{Lock, say},
-};
-use crate::{text::printable, view::LockView};
+use super::args::Args;
+use super::lock::{Lock, say};
+use crate::text::printable;
+use crate::view::LockView;
 
 /// The time after which a run says that it waits.
 const SILENT: Duration = Duration::from_secs(1);

@@ -1,10 +1,8 @@
 //! The columns that a screen has room for. Columns with numbers keep their width. The keys become shorter, and the
 //! least important columns are left out.
 
-use crate::{
-    text::{cells, cut, printable},
-    view::LockView,
-};
+use crate::text::{cells, cut, printable};
+use crate::view::LockView;
 
 /// The maximum width of the keys, in cells.
 const KEY_MOST: usize = 60;

@@ -2,15 +2,14 @@
 
 use std::iter;
 
-use ratatui::{
-    Frame,
-    layout::{Constraint, Layout},
-    style::{Style, Stylize},
-    text::Line,
-    widgets::{Block, Row, Table, TableState},
-};
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout};
+use ratatui::style::{Style, Stylize};
+use ratatui::text::Line;
+use ratatui::widgets::{Block, Row, Table, TableState};
 
-use super::{columns::Columns, state::State};
+use super::columns::Columns;
+use super::state::State;
 use crate::text::{cells, printable};
 
 /// The lines of the screen that are no rows: the title, the head and the foot.

@@ -2,10 +2,8 @@
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
-use crate::{
-    top::{Order, Top},
-    view::LockView,
-};
+use crate::top::{Order, Top};
+use crate::view::LockView;
 
 /// The number of locks that can be scrolled through.
 const MOST: usize = 500;

@@ -1,12 +1,12 @@
 //! The sweeps through all locks, and the reads of the locks on the screen between them.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
+use std::time::Duration;
 
 use reentry::{LockError, Locks};
-use tokio::{
-    sync::{mpsc::Sender, watch},
-    time::{Instant, sleep},
-};
+use tokio::sync::mpsc::Sender;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep};
 
 use super::state::News;
 use crate::view::LockView;

@@ -5,11 +5,9 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::kit::{hold, lines, process, run};
-use crate::support::{
-    Cluster, RedisServer, SentinelSet,
-    sentinel::NAME,
-    wait::{DEADLINE, eventually},
-};
+use crate::support::sentinel::NAME;
+use crate::support::wait::{DEADLINE, eventually};
+use crate::support::{Cluster, RedisServer, SentinelSet};
 
 /// The report as JSON, and the exit code.
 async fn report(url: &str, words: &[&str]) -> (Option<i32>, Value) {

@@ -1,16 +1,12 @@
 //! What others have written reaches the terminal as letters: keys, and what a server says.
 
-use std::{
-    io::{BufRead, BufReader, Write},
-    net::TcpListener,
-    thread,
-};
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
+use std::thread;
 
 use super::kit::{hold, process, run};
-use crate::{
-    program::{end_of, reentry_for, script_at},
-    support::server::RedisServer,
-};
+use crate::program::{end_of, reentry_for, script_at};
+use crate::support::server::RedisServer;
 
 /// Clears the screen, names the window, and turns the direction of what follows.
 const ORDERS: &str = "\u{1b}[2J\u{1b}]0;title\u{7}\u{202e}";

@@ -4,13 +4,9 @@ use reentry::{LockGuard, Locks, LocksBuilder};
 use serde_json::Value;
 use tokio::task::JoinHandle;
 
-use crate::{
-    program::{Ended, end_of, reentry_for},
-    support::{
-        server::RedisServer,
-        wait::{DEADLINE, eventually},
-    },
-};
+use crate::program::{Ended, end_of, reentry_for};
+use crate::support::server::RedisServer;
+use crate::support::wait::{DEADLINE, eventually};
 
 /// Runs the program for the servers of a URL to its end, while this process goes on.
 pub(super) async fn run(url: &str, words: &[&str]) -> Ended {

@@ -1,19 +1,16 @@
 //! `reentry ls`.
 
-use std::{
-    io::{BufRead, BufReader},
-    process::{Command, Stdio},
-};
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
 
 use reentry::LockGuard;
 use rexpect::session::spawn_command;
 use serde_json::json;
 
 use super::kit::{hold, lines, process, run, wait};
-use crate::{
-    program::{reentry_at, reentry_for},
-    support::{server::RedisServer, wait::DEADLINE},
-};
+use crate::program::{reentry_at, reentry_for};
+use crate::support::server::RedisServer;
+use crate::support::wait::DEADLINE;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_locks_that_are_held_are_listed() {

@@ -3,13 +3,9 @@
 use rexpect::session::{PtySession, spawn_command};
 
 use super::kit::{hold, lines, process, run};
-use crate::{
-    program::reentry_at,
-    support::{
-        server::RedisServer,
-        wait::{DEADLINE, eventually},
-    },
-};
+use crate::program::reentry_at;
+use crate::support::server::RedisServer;
+use crate::support::wait::{DEADLINE, eventually};
 
 /// The program at a terminal, as far as its question.
 fn asked(server: &RedisServer) -> PtySession {

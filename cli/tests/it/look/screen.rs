@@ -1,13 +1,11 @@
 //! A terminal, and what is on its screen.
 
-use std::{
-    fs::File,
-    io::{Read, Write},
-    num::NonZeroU16,
-    process::Command,
-    sync::{Arc, Mutex},
-    thread,
-};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::num::NonZeroU16;
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+use std::thread;
 
 use rexpect::process::{PtyProcess, Signal, WaitStatus};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};

@@ -1,18 +1,12 @@
 //! `reentry watch`, by a person who looks and types.
 
-use super::{
-    kit::{hold, process, run, wait},
-    screen::Screen,
-};
+use super::kit::{hold, process, run, wait};
+use super::screen::Screen;
 use rexpect::process::Signal::{SIGHUP, SIGQUIT, SIGTERM};
 
-use crate::{
-    program::reentry_at,
-    support::{
-        server::RedisServer,
-        wait::{DEADLINE, eventually},
-    },
-};
+use crate::program::reentry_at;
+use crate::support::server::RedisServer;
+use crate::support::wait::{DEADLINE, eventually};
 
 /// The line on which a key stands.
 fn row(text: &str, key: &str) -> Option<usize> {

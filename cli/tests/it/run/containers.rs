@@ -1,13 +1,13 @@
 //! `reentry run` as the first process of a container, which the kernel treats otherwise than others.
 
-use std::{env, os::unix::process::CommandExt, process::Command};
+use std::env;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 
 use rustix::process::{getpid, set_child_subreaper};
 
-use crate::{
-    program::{Running, ended_of, script_at},
-    support::server::RedisServer,
-};
+use crate::program::{Running, ended_of, script_at};
+use crate::support::server::RedisServer;
 
 /// What the test below turns into.
 const PROGRAM: &str = "REENTRY_TEST_PROGRAM";

@@ -2,13 +2,9 @@
 
 use std::io::Write;
 
-use crate::{
-    program::{Running, ended_of, locks_at, reentry_at, script_at},
-    support::{
-        server::RedisServer,
-        wait::{DEADLINE, eventually},
-    },
-};
+use crate::program::{Running, ended_of, locks_at, reentry_at, script_at};
+use crate::support::server::RedisServer;
+use crate::support::wait::{DEADLINE, eventually};
 
 /// Says that it is inside, and stays until its input ends.
 const STAY: &str = "echo inside; read line";

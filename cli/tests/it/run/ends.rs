@@ -1,13 +1,13 @@
 //! The exit codes of `reentry run`, and what passes through it.
 
-use std::{io::Write, process::Command};
+use std::io::Write;
+use std::process::Command;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::{
-    program::{Running, ended, ended_of, locks_at, reentry_at, script_at},
-    support::{ports::Port, server::RedisServer},
-};
+use crate::program::{Running, ended, ended_of, locks_at, reentry_at, script_at};
+use crate::support::ports::Port;
+use crate::support::server::RedisServer;
 
 #[tokio::test]
 async fn the_code_of_the_command_is_that_of_the_run() {

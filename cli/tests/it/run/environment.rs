@@ -2,13 +2,9 @@
 
 use std::fs;
 
-use crate::{
-    program::{Running, ended_of, locks_at, script_at},
-    support::{
-        server::RedisServer,
-        wait::{DEADLINE, eventually},
-    },
-};
+use crate::program::{Running, ended_of, locks_at, script_at};
+use crate::support::server::RedisServer;
+use crate::support::wait::{DEADLINE, eventually};
 
 const TELL: &str = r#"echo "$REENTRY_KEY"; echo "$REENTRY_TOKEN"; echo "$REENTRY_HOLD""#;
 

@@ -1,14 +1,11 @@
 //! The lock is lost, or `reentry run` itself is killed: the command ends, with all that it has started.
 
-use std::{os::unix::process::ExitStatusExt, process::Command};
+use std::os::unix::process::ExitStatusExt;
+use std::process::Command;
 
-use crate::{
-    program::{Running, locks_at, reentry, script_at},
-    support::{
-        server::RedisServer,
-        wait::{DEADLINE, eventually},
-    },
-};
+use crate::program::{Running, locks_at, reentry, script_at};
+use crate::support::server::RedisServer;
+use crate::support::wait::{DEADLINE, eventually};
 
 /// With a child, a child of it, and one whose parent has ended.
 const FAMILY: &str = "(sh -c 'sleep 1000; true' &); (sleep 1000; true) & echo up; wait";

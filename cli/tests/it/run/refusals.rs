@@ -2,13 +2,9 @@
 
 use std::process::Command;
 
-use crate::{
-    program::{Running, reentry_for, script_at},
-    support::{
-        Cluster, RedisServer,
-        wait::{DEADLINE, eventually},
-    },
-};
+use crate::program::{Running, reentry_for, script_at};
+use crate::support::wait::{DEADLINE, eventually};
+use crate::support::{Cluster, RedisServer};
 
 /// The exit code, and what it says.
 async fn refused(url: &str, keys: &[&str]) -> (Option<i32>, String) {

@@ -4,13 +4,9 @@ use std::process::Command;
 
 use rustix::process::Signal;
 
-use crate::{
-    program::{Running, locks_at, script_at},
-    support::{
-        server::RedisServer,
-        wait::{DEADLINE, eventually},
-    },
-};
+use crate::program::{Running, locks_at, script_at};
+use crate::support::server::RedisServer;
+use crate::support::wait::{DEADLINE, eventually};
 
 /// Says each signal that it gets, and goes on as long as the run.
 const TELL: &str = "for s in TERM INT QUIT HUP USR1 USR2 ALRM; do trap \"echo $s\" $s; done; \

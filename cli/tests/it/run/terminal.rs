@@ -5,13 +5,9 @@ use std::process::Command;
 use rexpect::session::{PtySession, spawn_command};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::{
-    program::script_at,
-    support::{
-        server::RedisServer,
-        wait::{DEADLINE, eventually},
-    },
-};
+use crate::program::script_at;
+use crate::support::server::RedisServer;
+use crate::support::wait::{DEADLINE, eventually};
 
 fn at_terminal(command: Command) -> PtySession {
     let patience = u64::try_from(DEADLINE.as_millis()).unwrap();

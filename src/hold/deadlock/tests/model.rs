@@ -6,10 +6,8 @@
 //! dropped at any moment, and its locks are released one after the other, at any time after that. The branch that
 //! walks has published already.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::LazyLock,
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 
 use super::*;
 

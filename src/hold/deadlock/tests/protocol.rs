@@ -1,10 +1,8 @@
 //! A waiter that is told to give way was part of a ring that was there at one instant: in every order of events of the
 //! model, and in none that breaks one of four rules.
 
-use std::{
-    collections::HashSet,
-    hash::{BuildHasher, RandomState},
-};
+use std::collections::HashSet;
+use std::hash::{BuildHasher, RandomState};
 
 use super::model::{Broken, Plan, State};
 

@@ -1,18 +1,17 @@
 //! Rings that share a wait, long rings, and rings through locks with many readers: each ends soon.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::{join_all, try_join_all};
-use tokio::{
-    sync::Barrier,
-    time::{Instant, timeout},
-};
+use tokio::sync::Barrier;
+use tokio::time::{Instant, timeout};
 
-use super::{DEEP, store::Watched};
-use crate::{
-    HandOff, LockError, LockGuard, Locks,
-    base::{mutex::Mutex, timer::sleep},
-};
+use super::DEEP;
+use super::store::Watched;
+use crate::base::mutex::Mutex;
+use crate::base::timer::sleep;
+use crate::{HandOff, LockError, LockGuard, Locks};
 
 /// The heartbeat of the locks in use.
 const HEARTBEAT: Duration = Duration::from_secs(1);

@@ -1,28 +1,20 @@
 //! The search on the in-memory store: when it publishes and walks, what that costs, and what is left of it.
 
-use std::{
-    future::{Future, poll_fn},
-    pin::Pin,
-    task::Poll,
-    time::Duration,
-};
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::task::Poll;
+use std::time::Duration;
 
 use futures_util::FutureExt;
-use tokio::{
-    join,
-    sync::Barrier,
-    task::{JoinSet, yield_now},
-    time::Instant,
-};
+use tokio::join;
+use tokio::sync::Barrier;
+use tokio::task::{JoinSet, yield_now};
+use tokio::time::Instant;
 
 use super::store::{Asked, Watched};
-use crate::{
-    LockError, LockGuard, Locks,
-    base::{
-        error::Effect,
-        timer::{sleep, sleep_until},
-    },
-};
+use crate::base::error::Effect;
+use crate::base::timer::{sleep, sleep_until};
+use crate::{LockError, LockGuard, Locks};
 
 /// The heartbeat of the locks in use.
 const HEARTBEAT: Duration = Duration::from_secs(1);

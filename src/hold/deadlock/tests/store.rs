@@ -1,23 +1,16 @@
 //! A store in memory that counts what is asked about waits, takes its time for it, and may fail at it.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
-    },
-    time::Duration,
-};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::time::Duration;
 
-use crate::{
-    Locks, LocksBuilder,
-    base::{
-        error::{Effect, StoreError},
-        id::HoldId,
-        mutex::Mutex,
-        timer::sleep,
-    },
-    store::{Answer, MemoryStore, Reply, Request, WaitsOf, Wire},
-};
+use crate::base::error::{Effect, StoreError};
+use crate::base::id::HoldId;
+use crate::base::mutex::Mutex;
+use crate::base::timer::sleep;
+use crate::store::{Answer, MemoryStore, Reply, Request, WaitsOf, Wire};
+use crate::{Locks, LocksBuilder};
 
 /// How often each was asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,16 +1,15 @@
 //! A store in memory that counts the renewals.
 
-use std::{
-    future::pending,
-    sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed},
-};
+use std::future::pending;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 
 use super::*;
-use crate::{
-    StoreError,
-    base::{error::Effect, timer::sleep},
-    store::{Answer, Reply, Request, Wire, memory::MemoryStore},
-};
+use crate::StoreError;
+use crate::base::error::Effect;
+use crate::base::timer::sleep;
+use crate::store::memory::MemoryStore;
+use crate::store::{Answer, Reply, Request, Wire};
 
 const TENTH: Duration = Duration::from_millis(100);
 

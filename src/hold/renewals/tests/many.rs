@@ -1,18 +1,16 @@
 //! More renewals than a store can answer at once.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 
 use futures_util::future::try_join_all;
 
 use super::*;
-use crate::{
-    LockGuard, StoreError,
-    base::{
-        error::Effect,
-        timer::{sleep, timeout},
-    },
-    store::{Answer, Reply, Request, Wire, memory::MemoryStore},
-};
+use crate::base::error::Effect;
+use crate::base::timer::{sleep, timeout};
+use crate::store::memory::MemoryStore;
+use crate::store::{Answer, Reply, Request, Wire};
+use crate::{LockGuard, StoreError};
 
 /// How many renewals in a second the store answers.
 const RATE: u32 = 2_000;

@@ -1,7 +1,8 @@
 //! The holds of one acquisition are renewed together.
 
 use super::*;
-use crate::{LockAllGuard, base::timer::sleep};
+use crate::LockAllGuard;
+use crate::base::timer::sleep;
 
 /// Two locks, of which the second one was taken five seconds after the first.
 async fn taken_one_by_one(locks: &Locks) -> LockAllGuard {

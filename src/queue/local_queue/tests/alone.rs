@@ -1,10 +1,10 @@
 //! A line that begins when a second caller comes is what it would be, had it been there from the start.
 
-use super::{events::*, story::*};
-use crate::{
-    base::mode::Mode,
-    queue::{local_queue::LocalQueue, waiter::Waiter},
-};
+use super::events::*;
+use super::story::*;
+use crate::base::mode::Mode;
+use crate::queue::local_queue::LocalQueue;
+use crate::queue::waiter::Waiter;
 
 #[test]
 fn where_one_caller_asks() {

@@ -1,6 +1,7 @@
 //! Waiters that ask only once stay for no more than the request in flight.
 
-use super::{events::*, story::*};
+use super::events::*;
+use super::story::*;
 
 #[test]
 fn one_that_is_alone_asks_and_goes() {

@@ -1,14 +1,17 @@
 //! What happens in a story: events of the time, of the callers, and of the store.
 
-use std::{ops::RangeInclusive, time::Duration};
+use std::ops::RangeInclusive;
+use std::time::Duration;
 
 pub(super) use super::replies::*;
 use super::story::*;
-use crate::{
-    base::{id::InboxId, mode::Mode},
-    queue::{grant::Grant, release::Release, step::Input, wish::Wish},
-    store::{AcquireRequest, QueueEntry},
-};
+use crate::base::id::InboxId;
+use crate::base::mode::Mode;
+use crate::queue::grant::Grant;
+use crate::queue::release::Release;
+use crate::queue::step::Input;
+use crate::queue::wish::Wish;
+use crate::store::{AcquireRequest, QueueEntry};
 
 impl Story {
     /// A caller takes the free lock and enters.

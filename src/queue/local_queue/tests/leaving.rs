@@ -1,6 +1,7 @@
 //! A waiter leaves in each of its stages. What the store knows of it by then is released, once.
 
-use super::{events::*, story::*};
+use super::events::*;
+use super::story::*;
 
 /// What is done about A, which is alone, and which leaves before this answer.
 #[test]

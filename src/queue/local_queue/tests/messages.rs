@@ -1,6 +1,7 @@
 //! The message that the lock has moved comes before an answer, after it, and instead of it.
 
-use super::{events::*, story::*};
+use super::events::*;
+use super::story::*;
 use crate::base::lease::deadline;
 
 /// A listens, and stands in the store's queue.

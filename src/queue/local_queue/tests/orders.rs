@@ -1,6 +1,7 @@
 //! Who is next: a waiter of this process, or the process that has waited longest.
 
-use super::{events::*, story::*};
+use super::events::*;
+use super::story::*;
 use crate::base::options::Queueing;
 
 /// Two in a row.

@@ -1,6 +1,7 @@
 //! When the first waiter asks, if it is told nothing.
 
-use super::{events::*, story::*};
+use super::events::*;
+use super::story::*;
 use crate::base::options::{Queueing, Wake};
 
 const fn poll(interval: u64, attempts: Option<u32>) -> Queueing {

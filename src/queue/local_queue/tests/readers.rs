@@ -1,7 +1,9 @@
 //! Readers of one process: they enter together, and a writer among them has its turn.
 
-use super::{events::*, story::*};
-use crate::base::{mode::Fairness, options::Queueing};
+use super::events::*;
+use super::story::*;
+use crate::base::mode::Fairness;
+use crate::base::options::Queueing;
 
 #[test]
 fn readers_who_come_while_one_is_asked_for_enter_together() {

@@ -1,16 +1,14 @@
 //! What the store tells in a story: answers and messages.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
+use std::time::Duration;
 
-use super::{events::after, story::*};
-use crate::{
-    base::{
-        error::{Effect, StoreError},
-        id::FencingToken,
-    },
-    queue::step::{Answer, Input, Reply},
-    store::{AcquireReply, HandoffMessage, StoreTime},
-};
+use super::events::after;
+use super::story::*;
+use crate::base::error::{Effect, StoreError};
+use crate::base::id::FencingToken;
+use crate::queue::step::{Answer, Input, Reply};
+use crate::store::{AcquireReply, HandoffMessage, StoreTime};
 
 fn answered(reply: impl FnOnce(&Story) -> Reply + 'static) -> Event {
     Box::new(move |story| {

@@ -3,24 +3,19 @@
 //!
 //! Waiters and holds are letters. Each has a TTL of 30 s unless it says otherwise, and a heartbeat of 1 s.
 
-use std::{collections::HashMap, time::Duration};
+use std::collections::HashMap;
+use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::{
-    base::{
-        id::HoldId,
-        mode::{Fairness, Mode},
-        options::{HandOff, Queueing, Wake},
-    },
-    queue::{
-        grant::Grant,
-        local_queue::LocalQueue,
-        step::{Action, Input, Refusal},
-        wish::Ask,
-    },
-    store::{AcquireRequest, Order, StoreTime, Successor},
-};
+use crate::base::id::HoldId;
+use crate::base::mode::{Fairness, Mode};
+use crate::base::options::{HandOff, Queueing, Wake};
+use crate::queue::grant::Grant;
+use crate::queue::local_queue::LocalQueue;
+use crate::queue::step::{Action, Input, Refusal};
+use crate::queue::wish::Ask;
+use crate::store::{AcquireRequest, Order, StoreTime, Successor};
 
 pub(super) const A: char = 'A';
 pub(super) const B: char = 'B';

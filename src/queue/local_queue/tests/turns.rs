@@ -1,6 +1,7 @@
 //! The lock goes from one caller to the next: through the store, and by the release of the one before.
 
-use super::{events::*, story::*};
+use super::events::*;
+use super::story::*;
 
 #[test]
 fn a_free_lock_is_asked_for_granted_and_released() {

@@ -4,17 +4,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{
-    super::line::{Process, Want},
-    Message, State,
-};
-use crate::{
-    base::{
-        id::{FencingToken, HoldId, InboxId},
-        key::LockKey,
-    },
-    store::records::messages::HandoffMessage,
-};
+use super::super::line::{Process, Want};
+use super::{Message, State};
+use crate::base::id::{FencingToken, HoldId, InboxId};
+use crate::base::key::LockKey;
+use crate::store::records::messages::HandoffMessage;
 
 /// The readers who ask, and the lease that they get without being told.
 type Asking = (InboxId, Duration);

@@ -1,14 +1,13 @@
 //! Which locks there are.
 
-use std::{collections::BinaryHeap, sync::Arc};
+use std::collections::BinaryHeap;
+use std::sync::Arc;
 
 use tokio::time::Instant;
 
 use super::State;
-use crate::{
-    base::glob,
-    store::records::scan::{Cursor, InServer, Place, Scan, Scanned},
-};
+use crate::base::glob;
+use crate::store::records::scan::{Cursor, InServer, Place, Scan, Scanned};
 
 impl State {
     /// The least keys behind the place of the scan.

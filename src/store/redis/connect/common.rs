@@ -1,18 +1,19 @@
 //! What the connectors of one store have in common, and what each of them is.
 
-use std::sync::{Arc, atomic::AtomicU64};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use redis::Value;
 use tokio::sync::watch;
 
-use super::{connection::Connection, recent_releases::RecentReleases};
-use crate::{
-    base::error::{Effect, StoreError},
-    store::redis::{
-        link::{outages::Outages, pushes::Watched, source::Timeouts},
-        wire::{call::Call, value::Unexpected},
-    },
-};
+use super::connection::Connection;
+use super::recent_releases::RecentReleases;
+use crate::base::error::{Effect, StoreError};
+use crate::store::redis::link::outages::Outages;
+use crate::store::redis::link::pushes::Watched;
+use crate::store::redis::link::source::Timeouts;
+use crate::store::redis::wire::call::Call;
+use crate::store::redis::wire::value::Unexpected;
 
 /// What its server is among those of the store.
 pub(crate) trait Role: Send + Sync {

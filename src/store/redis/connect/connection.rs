@@ -1,26 +1,27 @@
 //! One connection to one server, and what becomes of a request on it.
 
-use std::{error::Error, fmt, future::poll_fn, pin::pin, sync::Arc, time::Duration};
+use std::error::Error;
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::Either;
-use redis::{RedisError, Value, aio::MultiplexedConnection};
+use redis::aio::MultiplexedConnection;
+use redis::{RedisError, Value};
 use tokio::time::Instant;
 
-use crate::{
-    base::{
-        error::{Effect, StoreError},
-        timer::Elapsed,
-    },
-    store::redis::{
-        link::source::AbortOnDrop,
-        replicas::{confirmer::Confirmer, replication_id::ReplicationId},
-        wire::{
-            call::{Call, Way},
-            failure::{self, ANOTHER_SERVER, DriverError, RUNTIME_ENDED, aborted},
-            traffic::Traffic,
-        },
-    },
+use crate::base::error::{Effect, StoreError};
+use crate::base::timer::Elapsed;
+use crate::store::redis::link::source::AbortOnDrop;
+use crate::store::redis::replicas::confirmer::Confirmer;
+use crate::store::redis::replicas::replication_id::ReplicationId;
+use crate::store::redis::wire::call::{Call, Way};
+use crate::store::redis::wire::failure::{
+    self, ANOTHER_SERVER, DriverError, RUNTIME_ENDED, aborted,
 };
+use crate::store::redis::wire::traffic::Traffic;
 
 /// A connection that all requests share.
 pub(crate) struct Connection {

@@ -1,29 +1,24 @@
 //! How a connection for commands is made: it subscribes, says which server it leads to, and repeats releases there.
 
-use std::{
-    sync::{Arc, OnceLock, Weak, atomic::Ordering::Relaxed},
-    time::Duration,
-};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
 
 use futures_util::future::join;
 use tokio::time::Instant;
 
-use super::{Connector, connection::Connection};
-use crate::{
-    base::{
-        error::{Effect, StoreError},
-        events,
-        metrics::Purpose,
-    },
-    store::redis::{
-        link::{
-            pushes::{self, Receiver},
-            source::{AbortOnDrop, Limit, Opened, open},
-        },
-        replicas::{confirmer::Confirmer, replication_id::ReplicationId},
-        wire::{answer_pace::AnswerPace, failure::ANOTHER_SERVER, traffic::Traffic},
-    },
-};
+use super::Connector;
+use super::connection::Connection;
+use crate::base::error::{Effect, StoreError};
+use crate::base::events;
+use crate::base::metrics::Purpose;
+use crate::store::redis::link::pushes::{self, Receiver};
+use crate::store::redis::link::source::{AbortOnDrop, Limit, Opened, open};
+use crate::store::redis::replicas::confirmer::Confirmer;
+use crate::store::redis::replicas::replication_id::ReplicationId;
+use crate::store::redis::wire::answer_pace::AnswerPace;
+use crate::store::redis::wire::failure::ANOTHER_SERVER;
+use crate::store::redis::wire::traffic::Traffic;
 
 impl Connector {
     pub(super) async fn open(

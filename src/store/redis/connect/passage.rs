@@ -1,33 +1,22 @@
 //! How a request comes by its connection: at once while all is well, else when the server is tried again.
 
-use std::{
-    sync::{Arc, atomic::Ordering::Relaxed},
-    time::Duration,
-};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use redis::Value;
-use tokio::{select, sync::watch, time::Instant};
+use tokio::select;
+use tokio::sync::watch;
+use tokio::time::Instant;
 
-use super::{
-    Connector,
-    connection::{Cause, Connection, Fault},
-};
-use crate::{
-    base::{
-        error::{Effect, StoreError},
-        timer::sleep_until,
-    },
-    store::redis::{
-        link::{
-            breaker::{Breaker, Pass, Step},
-            source::AbortOnDrop,
-        },
-        wire::{
-            call::{Call, Way},
-            failure::{RUNTIME_ENDED, aborted, refuses_all, refuses_to_write},
-        },
-    },
-};
+use super::Connector;
+use super::connection::{Cause, Connection, Fault};
+use crate::base::error::{Effect, StoreError};
+use crate::base::timer::sleep_until;
+use crate::store::redis::link::breaker::{Breaker, Pass, Step};
+use crate::store::redis::link::source::AbortOnDrop;
+use crate::store::redis::wire::call::{Call, Way};
+use crate::store::redis::wire::failure::{RUNTIME_ENDED, aborted, refuses_all, refuses_to_write};
 
 /// A connection for one request, the outcome of which tells how the server is.
 #[derive(Clone)]

@@ -5,23 +5,17 @@
 //! what its own hold has left, so it may be repeated. So may what lets a lock stand until it was held for so long; where that
 //! time is over by then, its release follows.
 
-use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use redis::Value;
 use tokio::time::Instant;
 
 use super::connection::Connection;
-use crate::{
-    base::mutex::Mutex,
-    store::redis::{
-        replicas::replication_id::ReplicationId,
-        wire::call::{Call, Way},
-    },
-};
+use crate::base::mutex::Mutex;
+use crate::store::redis::replicas::replication_id::ReplicationId;
+use crate::store::redis::wire::call::{Call, Way};
 
 /// How long ago a release may have been answered.
 const LATELY: Duration = Duration::from_secs(10);

@@ -1,34 +1,28 @@
 //! The task that keeps the subscription.
 
-use std::{
-    pin::pin,
-    sync::{Arc, Weak},
-    time::Duration,
-};
+use std::pin::pin;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
-use redis::{aio::MultiplexedConnection, cmd};
-use tokio::{select, sync::Notify, time::Instant};
+use redis::aio::MultiplexedConnection;
+use redis::cmd;
+use tokio::select;
+use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use super::pace::Pace;
-use crate::{
-    base::{
-        error::StoreError, events, id::InboxId, metrics::Purpose, mutex::Mutex, throttle::Throttle,
-        timer::sleep,
-    },
-    store::{
-        records::messages::Listener,
-        redis::{
-            link::{
-                pushes::Receiver,
-                source::{AbortOnDrop, Limit, Opened, Source, Timeouts, open},
-            },
-            wire::{
-                failure::{self, DriverError},
-                message::Message,
-            },
-        },
-    },
-};
+use crate::base::error::StoreError;
+use crate::base::events;
+use crate::base::id::InboxId;
+use crate::base::metrics::Purpose;
+use crate::base::mutex::Mutex;
+use crate::base::throttle::Throttle;
+use crate::base::timer::sleep;
+use crate::store::records::messages::Listener;
+use crate::store::redis::link::pushes::Receiver;
+use crate::store::redis::link::source::{AbortOnDrop, Limit, Opened, Source, Timeouts, open};
+use crate::store::redis::wire::failure::{self, DriverError};
+use crate::store::redis::wire::message::Message;
 
 /// How long no caller must have waited before the inbox is closed, to within as much again.
 const IDLE: Duration = Duration::from_secs(5);

@@ -3,13 +3,9 @@
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::*;
-use crate::{
-    store::{
-        HandoffMessage,
-        redis::{Origin, RedisStore},
-    },
-    support::{DEADLINE, RedisServer, eventually, within},
-};
+use crate::store::HandoffMessage;
+use crate::store::redis::{Origin, RedisStore};
+use crate::support::{DEADLINE, RedisServer, eventually, within};
 
 /// A process that always waits, and counts how often it is woken.
 #[derive(Debug)]

@@ -1,10 +1,12 @@
 //! Where a server is, taken from its URL.
 
-use std::{fmt, sync::Arc};
+use std::fmt;
+use std::sync::Arc;
 
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion, parse_redis_url};
 
-use crate::base::{error::LockError, options::config};
+use crate::base::error::LockError;
+use crate::base::options::config;
 
 const ACCEPTED: &str = "what is accepted is `redis://host:port/database`, `rediss://…` for TLS, `unix:///path`, \
                         `redis+sentinel://host:port,host:port/primary`, `redis+cluster://host:port,host:port`, and `memory:`";

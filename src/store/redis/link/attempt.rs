@@ -1,18 +1,16 @@
 //! Work that is done once for all who wait for it.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
+use std::time::Duration;
 
-use futures_util::{
-    FutureExt,
-    future::{BoxFuture, Shared},
-};
-use tokio::{task::AbortHandle, time::Instant};
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, Shared};
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
 
-use crate::base::{
-    error::{Effect, StoreError},
-    mutex::Mutex,
-    timer::{after, timeout_at},
-};
+use crate::base::error::{Effect, StoreError};
+use crate::base::mutex::Mutex;
+use crate::base::timer::{after, timeout_at};
 
 /// An attempt at something that all of its callers need.
 pub(crate) struct Attempt {
@@ -94,13 +92,13 @@ impl Attempt {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        future::pending,
-        sync::atomic::{AtomicU32, Ordering::SeqCst},
-    };
+    use std::future::pending;
+    use std::sync::atomic::AtomicU32;
+    use std::sync::atomic::Ordering::SeqCst;
 
     use futures_util::future::join;
-    use tokio::{runtime::Builder, task::yield_now};
+    use tokio::runtime::Builder;
+    use tokio::task::yield_now;
 
     use super::*;
     use crate::base::timer::timeout;

@@ -13,7 +13,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::base::{backoff::Backoff, error::StoreError, timer::after};
+use crate::base::backoff::Backoff;
+use crate::base::error::StoreError;
+use crate::base::timer::after;
 
 /// The longest pause, jitter aside.
 const LONGEST: Duration = Duration::from_millis(300);

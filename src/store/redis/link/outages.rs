@@ -1,6 +1,7 @@
 //! The connections that were lost, as far as locks have to know: each hold that may be concerned is verified.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
 use tokio::sync::watch;
 

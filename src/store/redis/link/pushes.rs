@@ -5,30 +5,18 @@
 //! [inbox](crate::store::redis::inbox) has a connection of its own, which is there only while callers wait. The messages to
 //! all are for holders, and come so seldom that they need none.
 
-use std::{
-    sync::{Arc, OnceLock, Weak},
-    time::Duration,
-};
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
 
-use redis::{
-    PushInfo, PushKind,
-    aio::{MultiplexedConnection, SendError},
-};
+use redis::aio::{MultiplexedConnection, SendError};
+use redis::{PushInfo, PushKind};
 use tokio::task::JoinHandle;
 
-use crate::{
-    base::{
-        backoff::Backoff,
-        timer::{Elapsed, sleep, timeout},
-    },
-    store::{
-        records::messages::Holders,
-        redis::wire::{
-            message::{Message, pushed},
-            names::TO_ALL,
-        },
-    },
-};
+use crate::base::backoff::Backoff;
+use crate::base::timer::{Elapsed, sleep, timeout};
+use crate::store::records::messages::Holders;
+use crate::store::redis::wire::message::{Message, pushed};
+use crate::store::redis::wire::names::TO_ALL;
 
 /// The longest pause, jitter aside, between two attempts to subscribe.
 const LONGEST: Duration = Duration::from_secs(1);

@@ -1,21 +1,18 @@
 //! Where connections come from: for commands and for the inbox.
 
-use std::{pin::Pin, sync::Arc, time::Duration};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
 
-use redis::{
-    AsyncConnectionConfig, Client, RedisError,
-    aio::{AsyncPushSender, MultiplexedConnection},
-};
+use redis::aio::{AsyncPushSender, MultiplexedConnection};
+use redis::{AsyncConnectionConfig, Client, RedisError};
 use tokio::task::{AbortHandle, JoinHandle};
 
-use super::{address::Address, pushes::Receiver};
-use crate::{
-    base::{
-        error::{Effect, StoreError},
-        timer::{Elapsed, timeout},
-    },
-    store::redis::wire::failure::{self, DriverError},
-};
+use super::address::Address;
+use super::pushes::Receiver;
+use crate::base::error::{Effect, StoreError};
+use crate::base::timer::{Elapsed, timeout};
+use crate::store::redis::wire::failure::{self, DriverError};
 
 /// The timeouts of a connection.
 #[derive(Clone, Copy, Debug)]

@@ -6,47 +6,31 @@
 //! or fewer have a connection of their own, since a `WAIT` for one replica would stand behind that for all of them. Asked
 //! in short pieces it would too: a server that has nothing else to do looks at its limit only every 100 ms.
 
-use std::{
-    collections::HashMap,
-    io,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
-    time::Duration,
-};
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
-use redis::{FromRedisValue, RedisError, Value, aio::MultiplexedConnection, pipe};
-use tokio::{
-    sync::{
-        mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
-        oneshot,
-    },
-    time::Instant,
-};
+use redis::aio::MultiplexedConnection;
+use redis::{FromRedisValue, RedisError, Value, pipe};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use self::questions::{Question, Questions};
 use super::replication_id::{Replication, ReplicationId};
-use crate::{
-    base::{
-        confirm::{Confirmation, Replicas},
-        error::StoreError,
-        key::LockKey,
-        mutex::Mutex,
-        timer::{after, timeout, timeout_at},
-    },
-    store::redis::{
-        link::{
-            breaker::{Breaker, Pass, Step},
-            pushes::Receiver,
-            source::{Limit, Opened, Source, Timeouts, open},
-        },
-        wire::{
-            call::in_millis,
-            failure::{self, DriverError},
-        },
-    },
-};
+use crate::base::confirm::{Confirmation, Replicas};
+use crate::base::error::StoreError;
+use crate::base::key::LockKey;
+use crate::base::mutex::Mutex;
+use crate::base::timer::{after, timeout, timeout_at};
+use crate::store::redis::link::breaker::{Breaker, Pass, Step};
+use crate::store::redis::link::pushes::Receiver;
+use crate::store::redis::link::source::{Limit, Opened, Source, Timeouts, open};
+use crate::store::redis::wire::call::in_millis;
+use crate::store::redis::wire::failure::{self, DriverError};
 
 mod questions;
 #[cfg(test)]

@@ -1,15 +1,13 @@
 //! Which data a server has: what tells it from those that answer in its place before and after it.
 
-use std::{
-    collections::BTreeSet,
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering::Relaxed},
-    },
-    time::Duration,
-};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
-use redis::{aio::MultiplexedConnection, cmd};
+use redis::aio::MultiplexedConnection;
+use redis::cmd;
 
 use crate::base::timer::timeout;
 

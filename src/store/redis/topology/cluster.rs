@@ -4,42 +4,28 @@
 //! server that is away, a cluster that is down. A request follows redirections and nothing else: no failure makes it go
 //! out twice.
 
-use std::sync::{
-    Arc, Weak,
-    atomic::{AtomicUsize, Ordering::Relaxed},
-};
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Weak};
 
 use redis::Value;
-use tokio::{select, time::Instant};
+use tokio::select;
+use tokio::time::Instant;
 
-use self::{
-    known::{Known, Node, PAUSE},
-    redirection::{may_be_elsewhere, redirection},
-};
-use crate::{
-    base::{
-        error::{Effect, StoreError},
-        mutex::Mutex,
-        slot::SLOTS,
-        timer::{Elapsed, after, sleep, timeout_at},
-    },
-    store::redis::{
-        connect::{
-            Connector,
-            common::{Common, Role},
-            passage::Passage,
-        },
-        link::{
-            address::{Address, Place, list},
-            attempt::Attempt,
-            source::Source,
-        },
-        wire::{
-            call::{Call, Way},
-            value::Unexpected,
-        },
-    },
-};
+use self::known::{Known, Node, PAUSE};
+use self::redirection::{may_be_elsewhere, redirection};
+use crate::base::error::{Effect, StoreError};
+use crate::base::mutex::Mutex;
+use crate::base::slot::SLOTS;
+use crate::base::timer::{Elapsed, after, sleep, timeout_at};
+use crate::store::redis::connect::Connector;
+use crate::store::redis::connect::common::{Common, Role};
+use crate::store::redis::connect::passage::Passage;
+use crate::store::redis::link::address::{Address, Place, list};
+use crate::store::redis::link::attempt::Attempt;
+use crate::store::redis::link::source::Source;
+use crate::store::redis::wire::call::{Call, Way};
+use crate::store::redis::wire::value::Unexpected;
 
 mod known;
 mod learning;

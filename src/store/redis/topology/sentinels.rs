@@ -5,34 +5,27 @@
 //! [configuration epoch](https://redis.io/docs/latest/operate/oss_and_stack/management/sentinel/#configuration-epochs)
 //! counts, and the server itself has to say that it is a primary.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    error::Error,
-    sync::Arc,
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Duration;
 
-use redis::{RedisError, Value, aio::MultiplexedConnection, cmd};
-use tokio::{select, sync::watch, time::Instant};
+use redis::aio::MultiplexedConnection;
+use redis::{RedisError, Value, cmd};
+use tokio::select;
+use tokio::sync::watch;
+use tokio::time::Instant;
 
 use self::sentinel::{Answer, Named, Sentinel};
 use super::ask_most::{GRACE, ask_most};
-use crate::{
-    base::{
-        backoff::Backoff,
-        error::{Effect, StoreError},
-        mutex::Mutex,
-        timer::sleep,
-    },
-    store::redis::{
-        link::{
-            address::{Address, Place, list},
-            pushes::Receiver,
-            source::{AbortOnDrop, Limit, Opened, Opening, Source, Timeouts},
-        },
-        wire::failure::{self, DriverError},
-    },
-};
+use crate::base::backoff::Backoff;
+use crate::base::error::{Effect, StoreError};
+use crate::base::mutex::Mutex;
+use crate::base::timer::sleep;
+use crate::store::redis::link::address::{Address, Place, list};
+use crate::store::redis::link::pushes::Receiver;
+use crate::store::redis::link::source::{AbortOnDrop, Limit, Opened, Opening, Source, Timeouts};
+use crate::store::redis::wire::failure::{self, DriverError};
 
 mod sentinel;
 

@@ -1,21 +1,20 @@
 //! Several servers as one place for locks: those that sentinels watch, and those of a cluster.
 
-use std::{fmt, net::Ipv6Addr, sync::Arc};
+use std::fmt;
+use std::net::Ipv6Addr;
+use std::sync::Arc;
 
 use redis::{ConnectionAddr, IntoConnectionInfo, ProtocolVersion, RedisConnectionInfo};
 
-use super::{Topology, cluster::Cluster, sentinels::Sentinels};
-use crate::{
-    base::{error::LockError, options::config},
-    store::redis::{
-        connect::common::Common,
-        link::{
-            address::{Address, Place, host_and_port, provide_tls, refused},
-            outages::Outages,
-            source::Source,
-        },
-    },
-};
+use super::Topology;
+use super::cluster::Cluster;
+use super::sentinels::Sentinels;
+use crate::base::error::LockError;
+use crate::base::options::config;
+use crate::store::redis::connect::common::Common;
+use crate::store::redis::link::address::{Address, Place, host_and_port, provide_tls, refused};
+use crate::store::redis::link::outages::Outages;
+use crate::store::redis::link::source::Source;
 
 #[cfg(any(test, fuzzing))]
 #[path = "../../../../tests/properties/address.rs"]

@@ -2,16 +2,14 @@
 
 use std::time::Duration;
 
-use redis::{
-    Arg, Cmd, ErrorKind, RedisError, ServerErrorKind, ToRedisArgs, Value,
-    aio::MultiplexedConnection, cmd, pipe,
-};
+use redis::aio::MultiplexedConnection;
+use redis::{Arg, Cmd, ErrorKind, RedisError, ServerErrorKind, ToRedisArgs, Value, cmd, pipe};
 
-use super::{names::Entries, script::Script};
-use crate::{
-    base::{key::LockKey, slot},
-    store::records::queue_entry::QueueEntry,
-};
+use super::names::Entries;
+use super::script::Script;
+use crate::base::key::LockKey;
+use crate::base::slot;
+use crate::store::records::queue_entry::QueueEntry;
 
 /// One call of a script: its keys, then its arguments; or a command that is no script.
 #[derive(Clone)]

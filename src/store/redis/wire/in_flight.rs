@@ -3,7 +3,9 @@
 //! It has no clock, no mutex, no task and no timer of its own: see `traffic`. Wakers that it has no use for
 //! any more are handed back: to drop one may drop a task, and that a request of this connection.
 
-use std::{collections::VecDeque, mem, task::Waker};
+use std::collections::VecDeque;
+use std::mem;
+use std::task::Waker;
 
 use tokio::time::Instant;
 
@@ -99,14 +101,10 @@ impl InFlight {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        sync::{
-            Arc,
-            atomic::{AtomicUsize, Ordering},
-        },
-        task::Wake,
-        time::Duration,
-    };
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+    use std::time::Duration;
 
     use super::*;
 

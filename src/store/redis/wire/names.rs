@@ -5,10 +5,8 @@ use std::io::Write;
 
 use redis::{RedisWrite, ToRedisArgs};
 
-use crate::base::{
-    id::{HoldId, OwnerId},
-    key::LockKey,
-};
+use crate::base::id::{HoldId, OwnerId};
+use crate::base::key::LockKey;
 
 #[cfg(any(test, fuzzing))]
 #[path = "../../../../tests/properties/names.rs"]

@@ -8,28 +8,22 @@
 //! too, and its requests fail at once. A runtime that stands still must not hold up a request that
 //! another one polls. So such a request has a timer of its own, on the runtime that polls it.
 
-use std::{
-    pin::Pin,
-    sync::{
-        Arc, Weak,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
-    task::{Context, Poll, Waker},
-    time::Duration,
-};
+use std::pin::Pin;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
-use tokio::{
-    runtime::{Handle, Id},
-    sync::Notify,
-    task::coop::unconstrained,
-    time::Instant,
-};
+use tokio::runtime::{Handle, Id};
+use tokio::sync::Notify;
+use tokio::task::coop::unconstrained;
+use tokio::time::Instant;
 
-use super::{answer_pace::AnswerPace, in_flight::InFlight};
-use crate::base::{
-    mutex::Mutex,
-    timer::{Elapsed, Sleep, after, sleep_until, timeout_at},
-};
+use super::answer_pace::AnswerPace;
+use super::in_flight::InFlight;
+use crate::base::mutex::Mutex;
+use crate::base::timer::{Elapsed, Sleep, after, sleep_until, timeout_at};
 
 /// The requests on one connection.
 #[derive(Debug)]
@@ -228,18 +222,14 @@ impl Drop for Request<'_> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test ends where its ground gives way")]
 mod tests {
-    use std::{
-        future::{pending, poll_fn, ready},
-        pin::pin,
-        sync::mpsc,
-    };
+    use std::future::{pending, poll_fn, ready};
+    use std::pin::pin;
+    use std::sync::mpsc;
 
     use futures_util::FutureExt;
-    use tokio::{
-        join,
-        runtime::{Builder, Runtime},
-        task::yield_now,
-    };
+    use tokio::join;
+    use tokio::runtime::{Builder, Runtime};
+    use tokio::task::yield_now;
 
     use super::*;
     use crate::base::timer::{sleep, timeout};

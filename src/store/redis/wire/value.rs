@@ -4,13 +4,9 @@ use std::time::Duration;
 
 use redis::Value;
 
-use crate::{
-    base::{
-        id::{FencingToken, HoldId},
-        store_time::StoreTime,
-    },
-    store::records::limits::INEXACT_FROM,
-};
+use crate::base::id::{FencingToken, HoldId};
+use crate::base::store_time::StoreTime;
+use crate::store::records::limits::INEXACT_FROM;
 
 /// A reply that no script of ours gives.
 #[derive(Debug, thiserror::Error)]

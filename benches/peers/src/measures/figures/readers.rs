@@ -2,19 +2,22 @@
 
 use std::future::ready;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use anyhow::Result;
 use reentry::Locks;
 use tokio::task::JoinSet;
 
-use super::{pair::in_scripts, table::Table};
+use super::pair::in_scripts;
+use super::table::Table;
 use crate::bench::{Bench, turns};
 use crate::contestant::Contestant;
+use crate::contestants::classic_readers::ClassicReaders;
 #[cfg(feature = "redisson")]
 use crate::contestants::redisson_crate::Redisson;
-use crate::contestants::{classic_readers::ClassicReaders, rslock::Rslock};
+use crate::contestants::rslock::Rslock;
 use crate::numbers::{median, micros};
 use crate::settings::Settings;
 

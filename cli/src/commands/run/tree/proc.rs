@@ -1,11 +1,10 @@
 //! The processes of this machine, from `/proc`.
 
-use std::{collections::BTreeMap, fs};
+use std::collections::BTreeMap;
+use std::fs;
 
-use rustix::{
-    io::Errno,
-    process::{Pid, getpid, test_kill_process},
-};
+use rustix::io::Errno;
+use rustix::process::{Pid, getpid, test_kill_process};
 
 use crate::commands::run::enclosing::is_inside;
 

@@ -1,20 +1,18 @@
 //! Who waits for replicas, and what is told to whom.
 
-use std::{
-    pin::pin,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
-};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 
-use tokio::{
-    select,
-    sync::{mpsc::UnboundedReceiver, oneshot},
-    time::Instant,
-};
+use tokio::select;
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
 
-use crate::base::{confirm::Confirmation, error::StoreError, timer::sleep_until};
+use crate::base::confirm::Confirmation;
+use crate::base::error::StoreError;
+use crate::base::timer::sleep_until;
 
 /// A caller that wants to know.
 pub(super) struct Question {

@@ -7,7 +7,8 @@ use std::sync::atomic::AtomicU32;
 use futures_util::future::join_all;
 
 use super::*;
-use crate::{base::error::Effect, store::redis::link::source::Opening};
+use crate::base::error::Effect;
+use crate::store::redis::link::source::Opening;
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -1,17 +1,15 @@
 //! What is known of the servers of a cluster, and when they are asked again.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::{
-    base::{backoff::Backoff, timer::after},
-    store::redis::{connect::Connector, link::address::Place},
-};
+use crate::base::backoff::Backoff;
+use crate::base::timer::after;
+use crate::store::redis::connect::Connector;
+use crate::store::redis::link::address::Place;
 
 /// The least pause between two attempts to learn the map.
 pub(super) const PAUSE: Duration = Duration::from_millis(100);

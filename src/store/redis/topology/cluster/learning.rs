@@ -1,33 +1,25 @@
 //! How the map is learnt: from several servers at once, of which the latest word on each slot counts.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::{Arc, atomic::Ordering::Relaxed},
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use futures_util::future::join;
 use redis::cmd;
 use tokio::time::Instant;
 
-use super::{
-    Cluster,
-    known::{Known, Node, QUIET},
-    map::SlotMap,
-};
-use crate::{
-    base::{
-        error::StoreError,
-        slot::SLOTS,
-        timer::{sleep, sleep_until, timeout},
-    },
-    store::redis::{
-        connect::Connector,
-        link::{address::Place, source::Source},
-        topology::ask_most::{GRACE, ask_most},
-        wire::call::Call,
-    },
-};
+use super::Cluster;
+use super::known::{Known, Node, QUIET};
+use super::map::SlotMap;
+use crate::base::error::StoreError;
+use crate::base::slot::SLOTS;
+use crate::base::timer::{sleep, sleep_until, timeout};
+use crate::store::redis::connect::Connector;
+use crate::store::redis::link::address::Place;
+use crate::store::redis::link::source::Source;
+use crate::store::redis::topology::ask_most::{GRACE, ask_most};
+use crate::store::redis::wire::call::Call;
 
 /// How many servers are asked for the map at once, and one more for each that is away.
 const ASKED: usize = 5;

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use redis::{FromRedisValue, Value};
 
-use crate::{base::slot::SLOTS, store::redis::link::address::Place};
+use crate::base::slot::SLOTS;
+use crate::store::redis::link::address::Place;
 
 /// Which server has which slots, as one or several of them say.
 #[derive(Debug, Default)]

@@ -1,15 +1,13 @@
 //! The connection for messages: they reach every server of a cluster, whichever one sends them.
 
-use std::sync::{Arc, atomic::Ordering::Relaxed};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
-use super::{Cluster, known::Node, name};
-use crate::{
-    base::error::StoreError,
-    store::redis::link::{
-        pushes::Receiver,
-        source::{AbortOnDrop, Limit, Opened, Opening, Source, Timeouts},
-    },
-};
+use super::known::Node;
+use super::{Cluster, name};
+use crate::base::error::StoreError;
+use crate::store::redis::link::pushes::Receiver;
+use crate::store::redis::link::source::{AbortOnDrop, Limit, Opened, Opening, Source, Timeouts};
 
 /// For messages: whichever of the servers.
 impl Source for Cluster {

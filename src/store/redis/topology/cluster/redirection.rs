@@ -3,11 +3,10 @@
 use redis::{ErrorKind, ServerErrorKind};
 
 use super::map::named;
-use crate::store::redis::{
-    connect::connection::Cause,
-    link::address::{Place, host_and_port},
-    wire::{call::Way, failure::condition},
-};
+use crate::store::redis::connect::connection::Cause;
+use crate::store::redis::link::address::{Place, host_and_port};
+use crate::store::redis::wire::call::Way;
+use crate::store::redis::wire::failure::condition;
 
 /// Where a server says that a request is to go, and how.
 pub(super) fn redirection(cause: &Cause, asked: &Place) -> Option<(Place, Way)> {

@@ -1,19 +1,14 @@
 //! What a redirection means for the holds of its slot.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
+use std::time::Duration;
 
 use super::Cluster;
-use crate::{
-    base::slot::SLOTS,
-    store::redis::{
-        connect::common::Common,
-        link::{
-            address::{Address, Place},
-            outages::Outages,
-            source::Timeouts,
-        },
-    },
-};
+use crate::base::slot::SLOTS;
+use crate::store::redis::connect::common::Common;
+use crate::store::redis::link::address::{Address, Place};
+use crate::store::redis::link::outages::Outages;
+use crate::store::redis::link::source::Timeouts;
 
 /// The holds there are verified; the map that is learnt after it shows no change of that slot.
 #[tokio::test]

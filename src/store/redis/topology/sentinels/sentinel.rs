@@ -1,25 +1,18 @@
 //! One sentinel: a connection to it, which is kept, and what it says.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    io,
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 
-use redis::{
-    Cmd, FromRedisValue, PushInfo, PushKind, RedisError,
-    aio::{MultiplexedConnection, SendError},
-    cmd,
-};
-use tokio::{join, sync::watch};
+use redis::aio::{MultiplexedConnection, SendError};
+use redis::{Cmd, FromRedisValue, PushInfo, PushKind, RedisError, cmd};
+use tokio::join;
+use tokio::sync::watch;
 
-use crate::{
-    base::{mutex::Mutex, timer::timeout},
-    store::redis::link::{
-        address::{Address, Place},
-        kept::Kept,
-        source::{Limit, Timeouts, connect},
-    },
-};
+use crate::base::mutex::Mutex;
+use crate::base::timer::timeout;
+use crate::store::redis::link::address::{Address, Place};
+use crate::store::redis::link::kept::Kept;
+use crate::store::redis::link::source::{Limit, Timeouts, connect};
 
 /// What a sentinel tells unasked: that the primary is another one, that a replica has become one, that there is a further
 /// sentinel.

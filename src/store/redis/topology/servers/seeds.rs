@@ -3,7 +3,8 @@
 use redis::ConnectionInfo;
 
 use super::Origin;
-use crate::{base::error::LockError, store::redis::link::address::Address};
+use crate::base::error::LockError;
+use crate::store::redis::link::address::Address;
 
 /// The servers that a URL names, and how each of them is connected to. The others are found by asking these.
 #[derive(Debug)]

@@ -3,10 +3,8 @@
 use redis::parse_redis_url;
 
 use super::{DATABASE, Login, Servers};
-use crate::{
-    base::error::LockError,
-    store::redis::link::address::{Address, LETTERS, is_cut, refused},
-};
+use crate::base::error::LockError;
+use crate::store::redis::link::address::{Address, LETTERS, is_cut, refused};
 
 /// What the query of a URL with sentinels may say.
 const PARAMETERS: &str =
