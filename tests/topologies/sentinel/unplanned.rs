@@ -5,6 +5,7 @@ use super::ground::{
 };
 use crate::support::rig::KEY;
 use crate::support::{SentinelSet, Turns, eventually, processes, until_queued, within};
+use futures_util::future::join_all;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outage {
@@ -91,20 +92,25 @@ async fn locks_stay_where_they_are_when_the_old_primary_comes_back() {
     let guard = locks.lock(KEY).await.unwrap();
     until_replicated(&set, 0).await;
     set.nodes[0].stop();
-    let new = set.until_failed_over(0).await;
+    set.until_failed_over(0).await;
     // It has no data, and takes itself for a primary until the sentinels have told it.
     set.nodes[0].start_again().await;
     let mut count = 0;
     let is_replica = async || {
         count += 1;
         let key = format!("order:{count}:again");
-        let entered = locks.with_lock(&key, async { depth(&set.nodes[new], &key).await });
-        assert_eq!(entered.await.unwrap(), 1);
+        let others = set.nodes[1..].iter().map(|node| depth(node, &key));
+        let entered = locks.with_lock(&key, join_all(others)).await;
+        // On a busy machine the sentinels may choose a third server, and the lock is lost with the second one.
+        let is_elsewhere = |depths: Vec<_>| depths.contains(&1);
+        assert!(entered.map_or_else(|error| error.is_lost(), is_elsewhere));
         set.nodes[0].is_linked().await
     };
     eventually(PATIENCE, "the old primary is a replica", is_replica).await;
     assert!(!set.nodes[0].commandstats().await.contains_key("evalsha"));
     assert!(!guard.held().is_lost());
     guard.release().await.unwrap();
-    until_free(&set.nodes[new]).await;
+    for node in &set.nodes[1..] {
+        until_free(node).await;
+    }
 }
