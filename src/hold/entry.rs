@@ -77,22 +77,22 @@ impl Entry {
         hold
     }
 
-    /// Enters a hold of an enclosing call once more. Returns false if it has ended: then it cannot be re-entered.
+    /// Enters a hold of an enclosing call once more. A hold that has ended cannot be re-entered, and is left out.
     pub(crate) fn reenter(
         &mut self,
         hold: Arc<Hold>,
         mode: Mode,
         ttl: Option<Duration>,
-    ) -> Result<bool, LockError> {
+    ) -> Result<(), LockError> {
         match hold.deepen(mode, ttl) {
             Reentry::Entered => self.holds.push(hold),
-            Reentry::Ended => return Ok(false),
+            Reentry::Ended => {}
             Reentry::Upgrade => {
                 let key = hold.key().name().to_owned();
                 return Err(LockError::Upgrade { key });
             }
         }
-        Ok(true)
+        Ok(())
     }
 
     /// Waits until the store has the new depths of the holds that were entered once more, unless it is to follow in the

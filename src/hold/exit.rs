@@ -26,14 +26,15 @@ pub(super) fn end(
     let (grant, is_open) = hold.end(renewals.disconnects_of(hold.key()));
     let (min_hold, gives_way) = (hold.min_hold(), hold.gives_way());
     hold.count_end();
-    let may_hand_on = is_open && min_hold.is_none() && !gives_way && hold.group().is_none();
-    let mut leaving = None;
     if !removed.was_waiting {
         hold.call_off();
     }
-    let hand_on = || hold.span().in_scope(|| queues.hand_on(hold.key(), grant));
-    if removed.was_waiting && may_hand_on && hand_on() {
+    let is_lone = min_hold.is_none() && !gives_way && hold.group().is_none();
+    let may_hand_on = removed.was_waiting && is_open && is_lone;
+    let hand_on = || queues.hand_on(hold.key(), grant);
+    let leaving = if may_hand_on && hold.span().in_scope(hand_on) {
         hold.end_span();
+        None
     } else {
         let release = Release {
             min_hold,
@@ -42,13 +43,13 @@ pub(super) fn end(
         };
         let releasing = queues.release(hold.key(), release, together);
         let (of, span) = (Arc::clone(hold), hold.span());
-        leaving = Some(Handover::new(removed.runtime, span, async move {
+        Some(Handover::new(removed.runtime, span, async move {
             let released = releasing.await;
             of.found(&released);
             of.end_span();
             of.outcome(released)
-        }));
-    }
+        }))
+    };
     // A release that is on its way is counted for itself.
     queues.activity().end();
     leaving

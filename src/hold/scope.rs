@@ -5,8 +5,8 @@ use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 
 use pin_project::{pin_project, pinned_drop};
+use tokio::task;
 use tokio::task::futures::TaskLocalFuture;
-use tokio::task::{self};
 use tokio::task_local;
 
 use crate::base::id::{Owner, OwnerId};

@@ -18,7 +18,6 @@ use crate::base::key::LockKey;
 use crate::base::mutex::Mutex;
 
 /// Holds that are released together. All are taken out of their lines when the release of the first of them is polled.
-#[derive(Clone)]
 pub(crate) struct Together {
     holds: Arc<Mutex<Vec<(LockKey, Release)>>>,
     endings: Shared<BoxFuture<'static, Arc<[Ending]>>>,
@@ -66,29 +65,24 @@ impl LocalQueues {
         Together { holds, endings }
     }
 
-    /// Gives those endings a common request of which nothing but the field can be there.
+    /// Gives the endings of which nothing but the field can be there a common request.
     fn join(&self, ended: &[(LockKey, Release)], endings: &mut [Ending]) {
-        let mut short = Vec::new();
-        for ((key, release), ending) in ended.iter().zip(&*endings) {
-            if matches!(ending, Ending::Alone(_)) && self.requests.is_short(*release) {
-                short.push((key.clone(), release.hold));
-            }
-        }
+        let is_short = |ending: &Ending| match ending {
+            Ending::Alone(release) => self.requests.is_short(*release),
+            Ending::HandingOver(..) | Ending::Part(..) => false,
+        };
+        let short = ended.iter().zip(endings);
+        let short: Vec<_> = short.filter(|(_, ending)| is_short(ending)).collect();
         if short.len() < 2 {
             return;
         }
-        let asked = self.requests.release_all(short.clone());
-        for ((key, release), ending) in ended.iter().zip(endings) {
-            let is_it = |(of, hold): &(LockKey, HoldId)| (of, *hold) == (key, release.hold);
-            if let Some(index) = short.iter().position(is_it) {
-                *ending = Ending::Part(
-                    *release,
-                    Part {
-                        asked: asked.clone(),
-                        index,
-                    },
-                );
-            }
+        let holds = short
+            .iter()
+            .map(|((key, release), _)| (key.clone(), release.hold));
+        let asked = self.requests.release_all(holds.collect());
+        for (index, ((_, release), ending)) in short.into_iter().enumerate() {
+            let asked = asked.clone();
+            *ending = Ending::Part(*release, Part { asked, index });
         }
     }
 

@@ -73,23 +73,14 @@ impl<'a> Acquiring<'a> {
         let queues = self.engine.renewals.queues();
         let _acquiring = queues.activity().during();
         let confirm = self.terms.confirm;
-        // Of several locks each is renewed first, so that the replicas have one request to confirm.
-        let epoch = match keys {
-            [key] => confirm.map(|_| self.engine.store().connection_epoch(key)),
-            _ => None,
-        };
+        let mut epoch = None;
         match keys {
-            [key] => self.take(key).await?,
-            several if self.terms.wait == WaitLimit::Never => {
-                // A caller that does not wait need not keep the order, and begins with the keys that are probably not free.
-                let mut keys = several.to_vec();
-                keys.sort_by_key(|key| queues.is_vacant(key));
-                Box::pin(self.take_all(&keys)).await?;
+            [key] => {
+                epoch = confirm.map(|_| self.engine.store().connection_epoch(key));
+                self.take(key).await?;
             }
-            several => Box::pin(self.take_all(several)).await?,
-        }
-        if keys.len() > 1 {
-            self.verify().await?;
+            // Each hold is renewed before its confirmation, so that the replicas have one request to confirm.
+            several => Box::pin(self.take_several(several)).await?,
         }
         if confirm.is_some() {
             // Boxed, since it is rarely needed.
@@ -102,6 +93,12 @@ impl<'a> Acquiring<'a> {
             begun.for_each(|hold| hold.set_min_hold(self.terms.min_hold));
         }
         Ok(())
+    }
+
+    /// Takes the locks of several keys, and waits until each was confirmed after the last loss of its connection.
+    async fn take_several(&mut self, keys: &[LockKey]) -> Result<(), LockError> {
+        self.take_all(keys).await?;
+        self.verify().await
     }
 
     /// The call graph of the next hold.

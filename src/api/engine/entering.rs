@@ -12,7 +12,7 @@ use crate::api::keys::Keys;
 use crate::base::acquisition::Acquisition;
 use crate::base::error::LockError;
 use crate::base::key::LockKey;
-use crate::base::options::{Options, Reentrancy, Terms, config};
+use crate::base::options::{Options, Reentrancy, Terms, WaitLimit, config};
 use crate::base::span::Span;
 use crate::hold::entry::Entry;
 use crate::hold::hold::Holds;
@@ -32,12 +32,16 @@ impl Engine {
         let terms = options.resolve(self.defaults)?;
         let runtime = present_runtime()?;
         let mut entry = Entry::new(&self.renewals, terms.depth_sync);
-        let keys = self.reenter(&mut entry, keys, options.ttl, &terms)?;
+        let mut keys = self.reenter(&mut entry, keys, options.ttl, &terms)?;
         if !entry.holds().is_empty() {
             entry.reentered().await?;
         }
         if keys.is_empty() {
             return Ok(entry);
+        }
+        if terms.wait == WaitLimit::Never {
+            // A caller that does not wait need not keep the order, and begins with the keys that are probably not free.
+            keys.sort_by_key(|key| self.renewals.queues().is_vacant(key));
         }
         let since = Instant::now();
         let mut acquisition = Acquisition::begin(&keys, terms.mode, since);

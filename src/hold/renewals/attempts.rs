@@ -7,8 +7,8 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::select;
+use tokio::sync::watch;
 use tokio::sync::watch::error::RecvError;
-use tokio::sync::watch::{self};
 use tokio::time::Instant;
 
 use super::RenewalSchedule;
