@@ -4,6 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use futures_util::FutureExt;
 use pin_project::pin_project;
 use smallvec::SmallVec;
 
@@ -43,12 +44,13 @@ pub(super) fn end(
         };
         let releasing = queues.release(hold.key(), release, together);
         let (of, span) = (Arc::clone(hold), hold.span());
-        Some(Handover::new(removed.runtime, span, async move {
-            let released = releasing.await;
+        // An async block would keep the future of the release twice.
+        let left = releasing.map(move |released| {
             of.found(&released);
             of.end_span();
             of.outcome(released)
-        }))
+        });
+        Some(Handover::new(removed.runtime, span, left))
     };
     // A release that is on its way is counted for itself.
     queues.activity().end();
@@ -79,20 +81,23 @@ impl Future for Leavings {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Self { each, failure } = &mut *self;
-        for leaving in each.iter_mut() {
-            if let Poll::Ready(Err(error)) = Pin::new(leaving).poll(cx)
-                && failure
-                    .as_ref()
-                    .is_none_or(|known| error.is_lost() && !known.is_lost())
-            {
-                *failure = Some(Box::new(error));
+        let mut is_over = true;
+        for leaving in each.iter_mut().filter(|leaving| !leaving.is_over()) {
+            match Pin::new(leaving).poll(cx) {
+                Poll::Pending => is_over = false,
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(error)) => {
+                    let counts = |known: &LockError| error.is_lost() && !known.is_lost();
+                    if failure.as_deref().is_none_or(counts) {
+                        *failure = Some(Box::new(error));
+                    }
+                }
             }
         }
-        if each.iter().all(Handover::is_over) {
-            Poll::Ready(failure.take().map_or(Ok(()), |failure| Err(*failure)))
-        } else {
-            Poll::Pending
+        if !is_over {
+            return Poll::Pending;
         }
+        Poll::Ready(failure.take().map_or(Ok(()), |failure| Err(*failure)))
     }
 }
 

@@ -246,13 +246,14 @@ impl LocalQueues {
         release: Release,
         successor: Option<Successor>,
     ) -> Ending {
-        if successor.is_none() {
+        let Some(successor) = successor else {
             return Ending::Alone(release);
-        }
+        };
         let requests = Arc::clone(&self.requests);
         let report = self.report(key, |error| Reply::Unsure(Some(error)));
         let releasing = async move {
-            let (ended, answer) = requests.release(&report.key, release, successor).await;
+            let released = requests.release(&report.key, &release, Some(&successor));
+            let (ended, answer) = released.await;
             report.read(answer);
             ended
         };

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use crate::base::id::HoldId;
 use crate::base::mode::Mode;
-use crate::store::{End, Leftovers, Successor};
+use crate::store::{End, Leftovers, Successor, TOMBSTONE_LIFE};
 
 /// The end of a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +32,15 @@ pub(crate) struct Release {
 }
 
 impl Release {
+    /// How long its release is repeated. A tombstone must be there before an acquire that was not answered can come late.
+    pub(super) fn patience(&self) -> Duration {
+        if self.unanswered {
+            self.ttl.max(TOMBSTONE_LIFE)
+        } else {
+            self.ttl
+        }
+    }
+
     /// How the hold ends, if its release is sent now for the first time.
     pub(super) fn end(&self, successor: Option<Successor>, now: Instant) -> End {
         let leftovers = Leftovers {

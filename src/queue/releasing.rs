@@ -10,7 +10,7 @@ use super::effects::{Effects, Ending};
 use super::lines::{Alone, Slot};
 use super::local_queues::LocalQueues;
 use super::release::Release;
-use super::request::{Flight, Part};
+use super::request::Part;
 use super::step::Input;
 use crate::base::error::Failure;
 use crate::base::id::HoldId;
@@ -37,12 +37,12 @@ impl LocalQueues {
         together: Option<&Together>,
     ) -> impl Future<Output = Result<(), Failure>> + Send + use<> {
         let mut releasing = Releasing::new(self, key, release.hold);
-        let together = together.map(|together| together.add(key, release));
+        // Boxed, since it is rarely there.
+        let together = together.map(|together| together.add(key, release).boxed());
         async move {
             let ending = match together {
                 None => releasing.queues.ending(&releasing.key, release),
-                // Boxed, since it is rarely there.
-                Some(ending) => Box::pin(ending).await,
+                Some(ending) => ending.await,
             };
             releasing.end(ending).await
         }
@@ -68,7 +68,7 @@ impl LocalQueues {
     /// Gives the endings of which nothing but the field can be there a common request.
     fn join(&self, ended: &[(LockKey, Release)], endings: &mut [Ending]) {
         let is_short = |ending: &Ending| match ending {
-            Ending::Alone(release) => self.requests.is_short(*release),
+            Ending::Alone(release) => self.requests.is_short(release),
             Ending::HandingOver(..) | Ending::Part(..) => false,
         };
         let short = ended.iter().zip(endings);
@@ -128,7 +128,8 @@ struct Releasing {
     queues: Arc<LocalQueues>,
     key: LockKey,
     hold: HoldId,
-    flight: Option<Flight>,
+    /// How it ends, once that is known.
+    ending: Option<Ending>,
     has_ended: bool,
 }
 
@@ -139,29 +140,33 @@ impl Releasing {
             queues: Arc::clone(queues),
             key: key.clone(),
             hold,
-            flight: None,
+            ending: None,
             has_ended: false,
         }
     }
 
-    async fn end(&mut self, ending: Ending) -> Result<(), Failure> {
-        let Self { queues, key, .. } = &*self;
-        let ended = match ending {
-            Ending::Alone(release) => {
-                let (ended, _) = queues.requests.release(key, release, None).await;
-                queues.input(key, Input::MaybeFree);
-                ended
-            }
-            Ending::HandingOver(_, flight) => self.flight.insert(flight).await,
-            // Boxed, since it is rarely there.
-            Ending::Part(release, part) => {
-                let ended = Box::pin(queues.requests.release_part(key, release, part)).await;
-                queues.input(key, Input::MaybeFree);
-                ended
-            }
-        };
-        self.has_ended = true;
-        ended
+    fn end(&mut self, ending: Ending) -> impl Future<Output = Result<(), Failure>> + Send {
+        let ending = self.ending.insert(ending);
+        let (queues, key) = (&self.queues, &self.key);
+        let requests = &queues.requests;
+        async {
+            let ended = match ending {
+                // It is an input of the line by itself.
+                Ending::HandingOver(_, flight) => flight.await,
+                Ending::Alone(release) => {
+                    let (ended, _) = requests.release(key, release, None).await;
+                    queues.input(key, Input::MaybeFree);
+                    ended
+                }
+                Ending::Part(release, part) => {
+                    let ended = requests.release_part(key, release, part).await;
+                    queues.input(key, Input::MaybeFree);
+                    ended
+                }
+            };
+            self.has_ended = true;
+            ended
+        }
     }
 }
 
@@ -188,7 +193,7 @@ impl Together {
 impl Drop for Releasing {
     fn drop(&mut self) {
         if !self.has_ended {
-            self.flight = None;
+            self.ending = None;
             // It is not by this that the first waiter will get the lock.
             self.queues.input(&self.key, Input::Lost(self.hold));
             self.queues.desert(&self.key);

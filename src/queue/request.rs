@@ -24,7 +24,7 @@ use crate::base::throttle::Throttle;
 use crate::base::timer::{after, sleep};
 use crate::store::{
     self, Acquire, AcquireAll, AcquireAllReply, AcquireReply, AcquireRequest, End, HoldOf,
-    Leftovers, Presence, ReleaseReply, ReleaseRequest, Share, Store, Successor, TOMBSTONE_LIFE,
+    Leftovers, Presence, ReleaseReply, ReleaseRequest, Share, Store, Successor,
 };
 
 /// How many releases may be repeated at a time. A server that is too slow to answer in time must not be
@@ -198,44 +198,34 @@ impl Requests {
     pub(super) async fn release(
         &self,
         key: &LockKey,
-        release: Release,
-        successor: Option<Successor>,
+        release: &Release,
+        successor: Option<&Successor>,
     ) -> (Result<(), Failure>, Answer) {
-        let (request, give_up) = self.request(release, successor);
-        let sending = self.try_release(key, request, release.since);
-        let (released, answer) = sending.await;
-        match released {
-            Ok(Presence::Gone) if Instant::now() < release.deadline => {
+        let request = self.request(release, successor);
+        match self.try_release(key, &request, release.since).await {
+            (Ok(Presence::Gone), answer) if Instant::now() < release.deadline => {
                 (Err(Failure::Lost(LostReason::Gone)), answer)
             }
-            Ok(_) => (Ok(()), answer),
+            (Ok(_), answer) => (Ok(()), answer),
             // Boxed, since it is rarely there.
-            Err(error) => {
-                let failed = (error, answer);
-                Box::pin(self.repeat(key, release, (request, give_up), failed)).await
+            (Err(error), answer) => {
+                Box::pin(self.repeat(key, release, request, (error, answer))).await
             }
         }
     }
 
-    /// The request that ends a hold, and until when it is repeated.
-    fn request(&self, release: Release, successor: Option<Successor>) -> (ReleaseRequest, Instant) {
-        let now = Instant::now();
-        let request = ReleaseRequest {
+    /// The request that ends a hold now.
+    fn request(&self, release: &Release, successor: Option<&Successor>) -> ReleaseRequest {
+        ReleaseRequest {
             hold: release.hold,
             mode: release.mode,
             inbox: self.inbox,
-            end: release.end(successor, now),
-        };
-        let patience = if release.unanswered {
-            release.ttl.max(TOMBSTONE_LIFE)
-        } else {
-            release.ttl
-        };
-        (request, now + patience)
+            end: release.end(successor.copied(), Instant::now()),
+        }
     }
 
     /// Whether nothing but its field can be there of a hold that ends now.
-    pub(super) fn is_short(&self, release: Release) -> bool {
+    pub(super) fn is_short(&self, release: &Release) -> bool {
         release.mode == Mode::Exclusive && release.end(None, Instant::now()) == End::Short
     }
 
@@ -253,28 +243,30 @@ impl Requests {
     pub(super) async fn release_part(
         &self,
         key: &LockKey,
-        release: Release,
-        Part { asked, index }: Part,
+        release: &Release,
+        Part { asked, index }: &mut Part,
     ) -> Result<(), Failure> {
         let error = match &*asked.await {
-            Ok(released) if released.get(index) == Some(&true) => {
+            Ok(released) if released.get(*index) == Some(&true) => {
                 events::released(key, release.hold, release.since);
                 return Ok(());
             }
-            Ok(_) => return self.release(key, release, None).await.0,
+            // Boxed both, since they are rarely there.
+            Ok(_) => return Box::pin(self.release(key, release, None)).await.0,
             Err(error) => error.clone(),
         };
         let request = self.request(release, None);
         let answer = self.answer(key, self.moment(key), Reply::Unsure(None));
-        self.repeat(key, release, request, (error, answer)).await.0
+        let repeating = self.repeat(key, release, request, (error, answer));
+        Box::pin(repeating).await.0
     }
 
     /// Sends a release once more after each failure, until it is answered or there is no use in it.
     async fn repeat(
         &self,
         key: &LockKey,
-        release: Release,
-        (mut request, give_up): (ReleaseRequest, Instant),
+        release: &Release,
+        mut request: ReleaseRequest,
         mut failed: (StoreError, Answer),
     ) -> (Result<(), Failure>, Answer) {
         // What has become of the first attempt is not known.
@@ -282,6 +274,7 @@ impl Requests {
             request.end = End::Full(Leftovers::default());
         }
         let stands_until = after(Instant::now(), release.ttl);
+        let give_up = after(failed.1.sent, release.patience());
         let (mut backoff, mut soon) = (Backoff::default(), Backoff::slow(SOON));
         let mut repetition = None;
         loop {
@@ -301,7 +294,7 @@ impl Requests {
             // that is answered lets the next follow at once.
             drop(repetition.take());
             repetition = self.repetitions.acquire().await.ok();
-            failed = match self.try_release(key, request, release.since).await {
+            failed = match self.try_release(key, &request, release.since).await {
                 (Ok(_), answer) => return (Ok(()), answer),
                 (Err(error), answer) => (error, answer),
             };
@@ -312,11 +305,11 @@ impl Requests {
     async fn try_release(
         &self,
         key: &LockKey,
-        request: ReleaseRequest,
+        request: &ReleaseRequest,
         since: Option<Instant>,
     ) -> (Result<Presence, StoreError>, Answer) {
         let moment = self.moment(key);
-        let (released, reply) = match self.store.release(key, request).await {
+        let (released, reply) = match self.store.release(key, *request).await {
             Ok(ReleaseReply {
                 presence,
                 successor,

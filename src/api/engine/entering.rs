@@ -28,11 +28,11 @@ impl Engine {
         keys: Keys,
         options: Options,
     ) -> Result<Entry, LockError> {
-        let keys = self.keys(&keys.0)?;
+        let mut keys = self.keys(&keys.0)?;
         let terms = options.resolve(self.defaults)?;
         let runtime = present_runtime()?;
         let mut entry = Entry::new(&self.renewals, terms.depth_sync);
-        let mut keys = self.reenter(&mut entry, keys, options.ttl, &terms)?;
+        self.reenter(&mut entry, &mut keys, options.ttl, &terms)?;
         if !entry.holds().is_empty() {
             entry.reentered().await?;
         }
@@ -88,27 +88,27 @@ impl Engine {
         Ok(keys)
     }
 
-    /// Re-enters the locks that enclosing calls hold. Returns the keys that are left.
+    /// Re-enters the locks that enclosing calls hold, and leaves the other keys.
     #[inline]
     fn reenter(
         &self,
         entry: &mut Entry,
-        keys: LockKeys,
+        keys: &mut LockKeys,
         ttl: Option<Duration>,
         terms: &Terms,
-    ) -> Result<LockKeys, LockError> {
+    ) -> Result<(), LockError> {
         // Permits are not re-entered: each request takes one more.
         if terms.permits.is_some() {
-            return Ok(keys);
+            return Ok(());
         }
         let mut held = Holds::new();
-        for key in &keys {
+        for key in &*keys {
             if let Some(hold) = scope::enclosing(&self.id, key) {
                 held.push(hold);
             }
         }
         if held.is_empty() {
-            return Ok(keys);
+            return Ok(());
         }
         // Checked first: otherwise the locks entered by then would have to be left.
         for hold in &held {
@@ -124,6 +124,7 @@ impl Engine {
             entry.reenter(hold, terms.mode, ttl)?;
         }
         let is_entered = |key: &LockKey| entry.holds().iter().any(|hold| hold.key() == key);
-        Ok(keys.into_iter().filter(|key| !is_entered(key)).collect())
+        keys.retain(|key| !is_entered(key));
+        Ok(())
     }
 }
