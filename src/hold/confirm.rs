@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use crate::base::backoff::Backoff;
 use crate::base::error::{Effect, LockError, LostReason, StoreError};
-use crate::base::timer::{Elapsed, after, sleep, timeout_at};
+use crate::base::timer::{after, sleep, timeout_at};
 use crate::hold::hold::Hold;
 use crate::hold::renewable::{Asked, RenewReply, RenewRequest};
 use crate::store::{Confirmation, Store};
@@ -56,21 +56,31 @@ pub(crate) async fn taken(
             }
             sleep(backoff.next_pause().min(left)).await;
         }
-        let request = RenewRequest::new(from_ref(hold), store);
-        epoch = match timeout_at(until, request.send(store)).await {
-            Ok(Ok(reply)) if !reply.is_gone() => reply.renewed.first().map(|asked| asked.epoch),
-            Ok(Ok(_)) => {
-                // No call graph may go on with it.
-                hold.lose(LostReason::Gone);
-                return Err(unconfirmed(None));
-            }
-            Ok(Err(error)) => {
-                failed = Some(error);
-                None
-            }
-            Err(Elapsed) => None,
-        };
+        epoch = renew(hold, store, until).await.unwrap_or_else(|error| {
+            failed = Some(error);
+            None
+        });
     }
+}
+
+/// Renews a hold, for a request that the replicas may have. Returns the epoch of its connection; `None` if there was no
+/// answer, or the hold is lost.
+async fn renew(
+    hold: &Arc<Hold>,
+    store: &Arc<Store>,
+    until: Instant,
+) -> Result<Option<u64>, StoreError> {
+    let request = RenewRequest::new(from_ref(hold), store);
+    let Ok(reply) = timeout_at(until, request.send(store)).await else {
+        return Ok(None);
+    };
+    let reply = reply?;
+    if reply.is_gone() {
+        // No call graph may go on with it.
+        hold.lose(LostReason::Gone);
+        return Ok(None);
+    }
+    Ok(reply.renewed.first().map(|asked| asked.epoch))
 }
 
 /// Waits until the replicas have the renewals that were answered, as far as they are to count only then.

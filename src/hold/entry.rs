@@ -148,6 +148,16 @@ impl Entry {
         &self.holds[self.holds.len() - self.begun..]
     }
 
+    /// Opens the span of the holds that it has begun.
+    #[inline]
+    pub(crate) fn trace(&self, keys: &[LockKey], mode: Mode) {
+        let begun = self.begun();
+        if let Some(first) = begun.first() {
+            let span = Span::hold(keys, mode, first.id(), first.token());
+            begun.iter().for_each(|hold| hold.set_span(span.clone()));
+        }
+    }
+
     /// The span around what is done under the holds that it has begun; none if it has only entered the holds of others.
     pub(crate) fn span(&self) -> Span {
         // They have one.

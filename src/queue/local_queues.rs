@@ -10,6 +10,7 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use super::effects::{Effects, Ending};
+use super::grant::Grant;
 use super::lines::{Alone, Line, Lines, Slot};
 use super::release::Release;
 use super::request::{Acquiring, Flight, Requests};
@@ -194,6 +195,16 @@ impl LocalQueues {
             events::acquire_undone(key, hold);
             background::spawn(runtime, queues.finish(key, ending));
         }
+    }
+
+    /// Releases a lock that was granted and is not entered.
+    pub(super) fn give_back(&self, key: &LockKey, granted: Grant, runtime: Option<&Handle>) {
+        let given_back = vec![granted];
+        let effects = Effects {
+            given_back,
+            ..Effects::default()
+        };
+        self.apply(key, effects, runtime);
     }
 
     /// A task that polled the request in flight has gone: the driver goes on with it. Without a driver, and if no

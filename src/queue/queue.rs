@@ -51,7 +51,7 @@ use crate::base::events;
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
 use crate::base::mode::Mode;
-use crate::base::options::{self, HandOff, Terms, Wake};
+use crate::base::options::{HandOff, Terms, WaitLimit, Wake};
 use crate::base::timer::timeout_at;
 use crate::store::{AcquireRequest, HandoffMessage, Listener, QueueEntry};
 
@@ -71,26 +71,9 @@ impl LocalQueues {
     ) -> Result<Option<Grant>, LockError> {
         // Read before the request, so that no disconnect is missed between the request and the first renewal.
         let disconnects = self.store().disconnects_of(key);
-        let asks_once = terms.wait == options::WaitLimit::Never;
-        let request = AcquireRequest {
-            hold,
-            ttl: terms.ttl,
-            entry: if asks_once {
-                None
-            } else {
-                self.entry(terms.ttl, terms.mode)
-            },
-        };
-        let wish = Wish {
-            request,
-            mode: terms.mode,
-            limit: terms.permits,
-            is_preferred: self.queueing.fairness.prefers(terms.mode),
-            asks_once,
-            may_inherit: terms.may_inherit && terms.mode == Mode::Exclusive,
-        };
+        let wish = self.wish(hold, terms);
         let limit = terms.wait.limit(since);
-        let span = (!asks_once).then_some((since, limit));
+        let span = (!wish.asks_once).then_some((since, limit));
         let mut wait = Wait::new(self, key, wish, runtime, span);
         let answer = match limit {
             Some(limit) => {
@@ -104,36 +87,36 @@ impl LocalQueues {
             }
             None => (&mut wait).await,
         };
-        let name = || key.name().to_owned();
         match answer {
             Ok(mut granted) if granted.is_live(Instant::now()) => {
                 granted.requested_after(disconnects);
                 Ok(Some(granted))
             }
             Ok(granted) => {
-                let mut effects = Effects::default();
-                effects.given_back.push(granted);
-                self.apply(key, effects, None);
+                self.give_back(key, granted, None);
                 Ok(None)
             }
-            Err(Refusal::PassedOver) => Ok(None),
-            Err(Refusal::Busy) => Err(LockError::Busy { key: name() }),
-            Err(Refusal::Closed) => Err(LockError::Closed { key: name() }),
-            Err(Refusal::Failed(source)) => Err(LockError::Store {
-                key: Some(name()),
-                source,
-            }),
-            Err(Refusal::Late(source)) => {
-                let waited = since.elapsed();
-                let holder = wait.take_seen().filter(|_| source.is_none());
-                events::timed_out(key, hold, waited, holder.as_deref());
-                Err(LockError::Timeout {
-                    key: name(),
-                    waited,
-                    holder,
-                    source,
-                })
-            }
+            Err(refusal) => refusal
+                .error(key, hold, since, || wait.take_seen())
+                .map_or(Ok(None), Err),
+        }
+    }
+
+    /// What a caller with these terms wants.
+    pub(super) fn wish(&self, hold: HoldId, terms: Terms) -> Wish {
+        let asks_once = terms.wait == WaitLimit::Never;
+        let entry = (!asks_once).then(|| self.entry(terms.ttl, terms.mode));
+        Wish {
+            request: AcquireRequest {
+                hold,
+                ttl: terms.ttl,
+                entry: entry.flatten(),
+            },
+            mode: terms.mode,
+            limit: terms.permits,
+            is_preferred: self.queueing.fairness.prefers(terms.mode),
+            asks_once,
+            may_inherit: terms.may_inherit && terms.mode == Mode::Exclusive,
         }
     }
 

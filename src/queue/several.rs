@@ -12,7 +12,6 @@ use std::task::{Context, Poll};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use super::effects::Effects;
 use super::grant::Grant;
 use super::lines::{Alone, Asking, Slot};
 use super::local_queues::LocalQueues;
@@ -24,10 +23,9 @@ use super::wish::Wish;
 use crate::base::error::{LockError, StoreError};
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
-use crate::base::mode::Mode;
-use crate::base::options::Terms;
+use crate::base::options::{Terms, WaitLimit};
 use crate::base::timer::timeout_at;
-use crate::store::{AcquireAllReply, AcquireRequest};
+use crate::store::AcquireAllReply;
 
 /// What came of asking for several locks at once.
 #[derive(Debug)]
@@ -60,21 +58,13 @@ impl LocalQueues {
         since: Instant,
         runtime: &Handle,
     ) -> Result<Acquired, LockError> {
-        let wish = Wish {
-            request: AcquireRequest {
-                hold,
-                ttl: terms.ttl,
-                entry: None,
-            },
-            mode: Mode::Exclusive,
-            limit: None,
-            is_preferred: self.queueing.fairness.prefers(Mode::Exclusive),
-            asks_once: true,
-            may_inherit: false,
-        };
+        let wait = WaitLimit::Never;
+        let wish = self.wish(hold, Terms { wait, ..terms });
         let Some((asked, count)) = self.enter_together(keys, wish, runtime) else {
-            let (taken, stop) = (Vec::new(), Stop::Unasked);
-            return Ok(Acquired { taken, stop });
+            return Ok(Acquired {
+                taken: Vec::new(),
+                stop: Stop::Unasked,
+            });
         };
         let waits = keys.iter().take(count).map(|key| Part {
             wait: Wait::alone(self, key, wish, runtime),
@@ -93,14 +83,12 @@ impl LocalQueues {
                 let is_answered = keys.iter().all(by);
                 let limited = timeout_at(limit, &mut parts);
                 let limited = limited.sparing(is_answered, |parts| parts.are_alone());
-                if limited.await.is_err() {
-                    let first = keys.first();
-                    return Err(LockError::Timeout {
-                        key: first.map(LockKey::name).unwrap_or_default().to_owned(),
-                        waited: since.elapsed(),
-                        holder: None,
-                        source: first.and_then(|key| self.heard(key).failure()),
-                    });
+                if limited.await.is_err()
+                    && let Some(key) = keys.first()
+                    && let late = Refusal::Late(self.heard(key).failure())
+                    && let Some(error) = late.error(key, hold, since, || None)
+                {
+                    return Err(error);
                 }
             }
             None => (&mut parts).await,
@@ -223,9 +211,7 @@ impl Drop for Parts<'_> {
     fn drop(&mut self) {
         for part in &mut self.parts {
             if let Some(Ok(granted)) = part.answer.take() {
-                let mut effects = Effects::default();
-                effects.given_back.push(granted);
-                self.queues.apply(part.key, effects, Some(self.runtime));
+                self.queues.give_back(part.key, granted, Some(self.runtime));
             }
         }
     }

@@ -7,8 +7,11 @@ use tokio::time::Instant;
 use super::grant::Grant;
 use super::release::Release;
 use super::wish::{Ask, Wish};
-use crate::base::error::{Effect, StoreError};
+use crate::base::error::{Effect, LockError, StoreError};
+use crate::base::events;
+use crate::base::held_by::HeldBy;
 use crate::base::id::HoldId;
+use crate::base::key::LockKey;
 use crate::store::{AcquireReply, HandoffMessage, Successor};
 
 /// What has happened.
@@ -117,6 +120,39 @@ pub(super) enum Refusal {
     PassedOver,
     /// No caller waits any more.
     Closed,
+}
+
+impl Refusal {
+    /// The error for a caller that has waited for the lock since then, and has seen this holder; `None` if it is to ask
+    /// again.
+    pub(super) fn error(
+        self,
+        key: &LockKey,
+        hold: HoldId,
+        since: Instant,
+        seen: impl FnOnce() -> Option<Box<HeldBy>>,
+    ) -> Option<LockError> {
+        let name = key.name().to_owned();
+        Some(match self {
+            Self::PassedOver => return None,
+            Self::Busy => LockError::Busy { key: name },
+            Self::Closed => LockError::Closed { key: name },
+            Self::Failed(source) => LockError::Store {
+                key: Some(name),
+                source,
+            },
+            Self::Late(source) => {
+                let (waited, holder) = (since.elapsed(), seen().filter(|_| source.is_none()));
+                events::timed_out(key, hold, waited, holder.as_deref());
+                LockError::Timeout {
+                    key: name,
+                    waited,
+                    holder,
+                    source,
+                }
+            }
+        })
+    }
 }
 
 /// What the store told last when it was asked for a lock.

@@ -141,46 +141,29 @@ impl Waiter {
         message: Option<&HandoffMessage>,
         now: Instant,
     ) -> Outcome {
-        let message = message.filter(|message| message.holds.contains(&self.request.hold));
-        let Answer {
-            sent,
-            sent_epoch,
-            epoch,
-            reply,
-        } = answer;
-        match reply {
+        let (sent, epoch) = (answer.sent, answer.epoch);
+        let outcome = match answer.reply {
             Reply::Acquire(AcquireReply::Held {
                 token,
                 lease,
                 at,
                 is_contended,
-            }) if now < deadline(sent, lease) => {
+            }) => {
                 let tokens = TokenSeries::new(token, at, now);
-                Outcome::Held(self.grant(tokens, sent, lease, is_contended, Via::Request))
-            }
-            Reply::Acquire(AcquireReply::Held { .. }) => {
-                // The server may hold the lock for it yet, and only a fresh answer tells for how long.
-                self.unanswered = true;
-                self.suspect();
-                let error = unanswered("the answer came after the lease had ended");
-                Outcome::Unknown(Some(error))
-            }
-            Reply::Acquire(AcquireReply::Busy { remaining, now: at }) => {
-                let clock = StoreClock {
-                    sent,
-                    at,
-                    epoch: sent_epoch,
-                };
-                if self.request.entry.is_some() {
-                    self.stage = Stage::Queued(clock);
-                }
-                let busy = Outcome::Busy { remaining };
-                message.map_or(busy, |message| self.moved(message, epoch, now))
+                return self.granted(tokens, sent, lease, is_contended, now);
             }
             // Only a hold that has ended meets its tombstone, and no caller waits for that answer. The replies to
             // readers are read one by one.
             Reply::Acquire(AcquireReply::Ended) | Reply::Share(_) => {
-                Outcome::Busy { remaining: None }
+                return Outcome::Busy { remaining: None };
+            }
+            Reply::Refused(error) => return Outcome::Refused(error),
+            Reply::Acquire(AcquireReply::Busy { remaining, now: at }) => {
+                if self.request.entry.is_some() {
+                    let epoch = answer.sent_epoch;
+                    self.stage = Stage::Queued(StoreClock { sent, at, epoch });
+                }
+                Outcome::Busy { remaining }
             }
             Reply::Unanswered(error) => {
                 // One that has failed for certain leaves nothing behind.
@@ -188,16 +171,35 @@ impl Waiter {
                     self.unanswered = true;
                     self.suspect();
                 }
-                let unknown = Outcome::Unknown(Some(error));
-                message.map_or(unknown, |message| self.moved(message, epoch, now))
+                Outcome::Unknown(Some(error))
             }
             Reply::Unsure(error) => {
                 self.suspect();
-                let unknown = Outcome::Unknown(error);
-                message.map_or(unknown, |message| self.moved(message, epoch, now))
+                Outcome::Unknown(error)
             }
-            Reply::Refused(error) => Outcome::Refused(error),
+        };
+        // The message is newer than the answer.
+        let message = message.filter(|message| message.holds.contains(&self.request.hold));
+        message.map_or(outcome, |message| self.moved(message, epoch, now))
+    }
+
+    /// Takes in a grant of the lock by the answer to a request that was sent then, with a lease of this length.
+    fn granted(
+        &mut self,
+        tokens: TokenSeries,
+        sent: Instant,
+        lease: Duration,
+        is_contended: bool,
+        now: Instant,
+    ) -> Outcome {
+        if now < deadline(sent, lease) {
+            return Outcome::Held(self.grant(tokens, sent, lease, is_contended, Via::Request));
         }
+        // The server may hold the lock for it yet, and only a fresh answer tells for how long.
+        self.unanswered = true;
+        self.suspect();
+        let error = unanswered("the answer came after the lease had ended");
+        Outcome::Unknown(Some(error))
     }
 
     /// Takes in a message that the lock has moved to this waiter.

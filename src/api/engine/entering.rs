@@ -13,7 +13,6 @@ use crate::base::acquisition::Acquisition;
 use crate::base::error::LockError;
 use crate::base::key::LockKey;
 use crate::base::options::{Options, Reentrancy, Terms, WaitLimit, config};
-use crate::base::span::Span;
 use crate::hold::entry::Entry;
 use crate::hold::hold::Holds;
 use crate::hold::scope;
@@ -61,13 +60,7 @@ impl Engine {
             return Err(error);
         }
         acquisition.succeed();
-        if let Some(first) = entry.begun().first() {
-            let span = Span::hold(&keys, terms.mode, first.id(), first.token());
-            entry
-                .begun()
-                .iter()
-                .for_each(|hold| hold.set_span(span.clone()));
-        }
+        entry.trace(&keys, terms.mode);
         Ok(entry)
     }
 
