@@ -30,7 +30,6 @@ use crate::queue::{Grant, TokenSeries};
 
 mod end;
 mod losses;
-mod watch;
 
 /// The holds of an entry: in most cases one.
 pub(crate) type Holds = SmallVec<[Arc<Hold>; 1]>;

@@ -21,21 +21,18 @@ use tokio::select;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
-use self::backlogs::Backlogs;
-use self::of_runtime::OfRuntime;
+use self::of_runtime::{Backlogs, OfRuntime, Readers};
 use crate::base::error::LostReason;
 use crate::base::key::LockKey;
 use crate::base::mutex::Mutex;
 use crate::base::throttle::Throttle;
 use crate::base::timer::sleep_until;
 use crate::hold::hold::Hold;
-use crate::hold::readers::Readers;
 use crate::hold::schedule::{Schedule, Slot};
 use crate::queue::LocalQueues;
 use crate::store::{ForcedMessage, Holders, Store};
 
 mod attempts;
-mod backlogs;
 mod of_runtime;
 #[cfg(test)]
 mod tests;

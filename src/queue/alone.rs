@@ -14,9 +14,8 @@ use super::grant::Grant;
 use super::lines::{Alone, Asking, Slot};
 use super::local_queues::LocalQueues;
 use super::request::Acquiring;
-use super::step::{Answer, Input, Reply};
+use super::step::{Answer, Input, Reply, Wish};
 use super::waiter::Outcome;
-use super::wish::Wish;
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
 

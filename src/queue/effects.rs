@@ -5,9 +5,8 @@ use std::task::Waker;
 
 use tokio::sync::Notify;
 
-use super::grant::Grant;
+use super::grant::{Grant, Release};
 use super::holder_lookup::{Look, Report};
-use super::release::Release;
 use super::request::{Flight, Part};
 use super::step::Action;
 use crate::base::id::HoldId;

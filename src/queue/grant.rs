@@ -1,20 +1,18 @@
 //! A lock that was won, on its way to the caller that enters it: from the store, or from the call graph that held it
-//! before.
+//! before. Its fencing tokens, and its end.
 //!
 //! With `HandOff::InProcess` several call graphs have one hold, one after the other. Each gives it to the next as a grant:
 //! nothing is shared between them, and nothing renews the hold on the way.
 
-#[cfg(test)]
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::release::Release;
-use super::tokens::TokenSeries;
-use crate::base::id::HoldId;
+use crate::base::id::{FencingToken, HoldId};
 use crate::base::lease::LeaseTimes;
 use crate::base::metrics::Via;
 use crate::base::mode::Mode;
+use crate::store::{End, Leftovers, StoreTime, Successor, TOMBSTONE_LIFE};
 
 /// A lock that was won and not yet entered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,11 +110,147 @@ impl Grant {
     }
 }
 
+/// The token of a turn, and what is known of the server's clock.
+///
+/// A token is the server's time at which the lock was taken, in microseconds. Each later call graph has the number after
+/// the one before, and no request tells the server of it. So the number must be one that the server's clock has passed:
+/// whatever token it gives next is greater.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TokenSeries {
+    /// Of the first turn, from the server.
+    first: FencingToken,
+    /// How many turns came before this one.
+    turns: u32,
+    /// The server's clock was at the first token by then. `None` if the token was ahead of the clock.
+    since: Option<Instant>,
+}
+
+impl TokenSeries {
+    /// The token of a lock that was taken at the server's time `at`, as an answer or a message told that
+    /// was there at the instant `received`.
+    pub(crate) fn new(first: FencingToken, at: StoreTime, received: Instant) -> Self {
+        Self {
+            first,
+            turns: 0,
+            since: (first.0 <= at.micros).then_some(received),
+        }
+    }
+
+    pub(crate) fn token(self) -> FencingToken {
+        FencingToken(self.first.0.saturating_add(u64::from(self.turns)))
+    }
+
+    /// When it was told that the lock was taken.
+    pub(crate) fn since(self) -> Option<Instant> {
+        self.since
+    }
+
+    /// For how long the lock has gone on without the server.
+    pub(crate) fn age(self, now: Instant) -> Option<Duration> {
+        Some(now.saturating_duration_since(self.since?))
+    }
+
+    /// The token of the next turn, if the server's clock has passed it for certain. One per cent is for
+    /// clocks that differ in rate.
+    pub(crate) fn next(self, now: Instant) -> Option<Self> {
+        let turns = self.turns.checked_add(1)?;
+        let passed = now.checked_duration_since(self.since?)?;
+        let micros = u64::from(turns) + 1;
+        let least = Duration::from_nanos(micros.saturating_mul(1_010));
+        (passed >= least).then_some(Self { turns, ..self })
+    }
+}
+
+/// The end of a hold: what is known of it when it is released.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Release {
+    pub(crate) hold: HoldId,
+    pub(crate) mode: Mode,
+    /// Whether an acquire of the hold was never answered.
+    pub(crate) unanswered: bool,
+    /// Whether its depth may have changed in the store.
+    pub(crate) nested: bool,
+    /// Whether it was not found lost.
+    pub(crate) open: bool,
+    /// Until when the lease lasts for certain.
+    pub(crate) deadline: Instant,
+    /// How long the lock may stand in the store after the last request about it.
+    pub(crate) ttl: Duration,
+    /// Since when it has had the lock, as far as is known.
+    pub(crate) since: Option<Instant>,
+    /// How long it has the lock at least, if it had it for less.
+    pub(crate) min_hold: Option<Duration>,
+    /// Whether it ends because of a deadlock: the lock is for those who wait for it in other processes.
+    pub(crate) gives_way: bool,
+}
+
+impl Release {
+    /// How long its release is repeated. A tombstone must be there before an acquire that was not answered can come late.
+    pub(super) fn patience(&self) -> Duration {
+        if self.unanswered {
+            self.ttl.max(TOMBSTONE_LIFE)
+        } else {
+            self.ttl
+        }
+    }
+
+    /// How the hold ends, if its release is sent now for the first time.
+    pub(super) fn end(&self, successor: Option<Successor>, now: Instant) -> End {
+        let leftovers = Leftovers {
+            unanswered: self.unanswered,
+            nested: self.nested,
+        };
+        // The take or the grant has removed the place in the queue, and none comes back while the lease lasts.
+        let may_wait = !self.open || now >= self.deadline;
+        match (successor, self.min_hold) {
+            (Some(successor), _) => End::HandTo(successor, leftovers),
+            (None, Some(min_hold)) => End::Retain(min_hold, leftovers),
+            (None, None) if may_wait || leftovers != Leftovers::default() => End::Full(leftovers),
+            (None, None) => End::Short,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::id::{FencingToken, Owner};
-    use crate::store::StoreTime;
+    use crate::base::id::Owner;
+
+    const NOW: StoreTime = StoreTime { micros: 1_000 };
+
+    fn nanos(nanos: u64) -> Duration {
+        Duration::from_nanos(nanos)
+    }
+
+    #[test]
+    fn each_token_needs_a_microsecond_and_one_more() {
+        let received = Instant::now();
+        let first = TokenSeries::new(FencingToken(1_000), NOW, received);
+        assert_eq!(first.next(received + nanos(2_019)), None);
+        let second = first.next(received + nanos(2_020));
+        assert_eq!(second.map(TokenSeries::token), Some(FencingToken(1_001)));
+        let third = |after| second?.next(received + nanos(after));
+        assert_eq!(third(3_029), None);
+        assert_eq!(
+            third(3_030).map(TokenSeries::token),
+            Some(FencingToken(1_002))
+        );
+    }
+
+    #[test]
+    fn a_token_ahead_of_the_clock_is_the_last() {
+        let received = Instant::now();
+        let ahead = TokenSeries::new(FencingToken(1_001), NOW, received);
+        assert_eq!(ahead.token(), FencingToken(1_001));
+        assert_eq!(ahead.next(received + Duration::from_secs(3_600)), None);
+    }
+
+    #[test]
+    fn an_instant_before_the_receipt_gives_no_token() {
+        let received = Instant::now() + nanos(1);
+        let first = TokenSeries::new(FencingToken(1_000), NOW, received);
+        assert_eq!(first.next(received - nanos(1)), None);
+    }
 
     const SECOND: Duration = Duration::from_secs(1);
 

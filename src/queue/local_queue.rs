@@ -25,7 +25,6 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
 mod asking;
 mod holding;
-mod late;
 #[cfg(test)]
 #[path = "../../tests/model/mod.rs"]
 mod model;

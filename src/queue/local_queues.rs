@@ -10,9 +10,8 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use super::effects::{Effects, Ending};
-use super::grant::Grant;
+use super::grant::{Grant, Release};
 use super::lines::{Alone, Line, Lines, Slot};
-use super::release::Release;
 use super::request::{Acquiring, Flight, Requests};
 use super::step::{Action, Answer, Input, Refusal, Reply, unanswered};
 use crate::base::activity::Activity;

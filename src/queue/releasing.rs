@@ -7,9 +7,9 @@ use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared};
 
 use super::effects::{Effects, Ending};
+use super::grant::Release;
 use super::lines::{Alone, Slot};
 use super::local_queues::LocalQueues;
-use super::release::Release;
 use super::request::Part;
 use super::step::Input;
 use crate::base::error::Failure;

@@ -10,16 +10,15 @@ use futures_util::future::{BoxFuture, Shared};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use super::abandoned::Abandoned;
-use super::release::Release;
-use super::step::{Answer, Reply};
-use super::wish::Ask;
+use super::grant::Release;
+use super::step::{Answer, Ask, Reply};
 use crate::base::backoff::Backoff;
 use crate::base::error::{Effect, Failure, LostReason, StoreError};
 use crate::base::events;
 use crate::base::id::InboxId;
 use crate::base::key::LockKey;
 use crate::base::mode::Mode;
+use crate::base::mutex::Mutex;
 use crate::base::throttle::Throttle;
 use crate::base::timer::{after, sleep};
 use crate::store::{
@@ -332,5 +331,32 @@ impl Requests {
             epoch: self.store.connection_epoch(key),
             reply,
         }
+    }
+}
+
+/// The locks whose release was given up, which are held until their leases end: the names of their keys, and when the
+/// leases have ended for certain.
+#[derive(Debug, Default)]
+pub(super) struct Abandoned(Mutex<Vec<(String, Instant)>>);
+
+impl Abandoned {
+    pub(super) fn add(&self, key: &LockKey, until: Instant) {
+        let now = Instant::now();
+        let mut locks = self.0.lock();
+        locks.retain(|(_, until)| now < *until);
+        if now < until {
+            locks.push((key.name().to_owned(), until));
+        }
+    }
+
+    /// The names of those that may still be held, each once and in order.
+    pub(super) fn names(&self) -> Vec<String> {
+        let now = Instant::now();
+        let locks = self.0.lock();
+        let held = locks.iter().filter(|(_, until)| now < *until);
+        let mut names: Vec<_> = held.map(|(name, _)| name.clone()).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
     }
 }

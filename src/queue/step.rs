@@ -1,18 +1,17 @@
-//! What goes into a step of the machine, and what comes out of it.
+//! What callers want, what goes into a step of the machine, and what comes out of it.
 
 use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::grant::Grant;
-use super::release::Release;
-use super::wish::{Ask, Wish};
+use super::grant::{Grant, Release};
 use crate::base::error::{Effect, LockError, StoreError};
 use crate::base::events;
 use crate::base::held_by::HeldBy;
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
-use crate::store::{AcquireReply, HandoffMessage, Successor};
+use crate::base::mode::Mode;
+use crate::store::{AcquireReply, AcquireRequest, HandoffMessage, ShareRequest, Successor};
 
 /// What has happened.
 #[derive(Clone, Debug)]
@@ -207,4 +206,44 @@ impl Heard {
 /// The error of an acquire that may have been executed.
 pub(super) fn unanswered(cause: &'static str) -> StoreError {
     StoreError::new("acquire", &Arc::from("the store"), Effect::Unknown, cause)
+}
+
+/// What a caller wants.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(test, derive(PartialEq, Eq, Hash))]
+pub(super) struct Wish {
+    pub(super) request: AcquireRequest,
+    pub(super) mode: Mode,
+    /// With how many holders at most it shares the lock.
+    pub(super) limit: Option<u32>,
+    /// Whether it goes before those who want the lock in the other mode.
+    pub(super) is_preferred: bool,
+    /// Whether it waits for no more than the request in flight.
+    pub(super) asks_once: bool,
+    /// Whether it may go on with the hold of another one.
+    pub(super) may_inherit: bool,
+}
+
+/// What is asked for the first waiter of a line, or for the readers that are first.
+#[derive(Clone, Debug)]
+pub(super) enum Ask {
+    Acquire(AcquireRequest),
+    Share(ShareRequest),
+}
+
+impl Wish {
+    /// The request for this caller alone; or, of a reader, for it and those who enter with it.
+    pub(super) fn ask(self, holds: impl FnOnce() -> Vec<HoldId>) -> Ask {
+        let AcquireRequest { ttl, entry, .. } = self.request;
+        match self.mode {
+            Mode::Exclusive => Ask::Acquire(self.request),
+            Mode::Shared => Ask::Share(ShareRequest {
+                holds: holds(),
+                ttl,
+                limit: self.limit,
+                passes: self.is_preferred,
+                entry,
+            }),
+        }
+    }
 }

@@ -13,9 +13,9 @@ use super::process::{Stage, Tenure, Won};
 use super::state::State;
 use crate::base::mode::Mode;
 use crate::queue::grant::Grant;
-use crate::queue::release::Release;
+use crate::queue::grant::Release;
+use crate::queue::step::{Ask, Wish};
 use crate::queue::step::{Reply, unanswered};
-use crate::queue::wish::{Ask, Wish};
 use crate::store::{self, Leftovers, Order};
 
 /// The processes at work. A mutation is looked up where its rule stands, or where it can be evaded.

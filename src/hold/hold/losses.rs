@@ -1,11 +1,15 @@
 //! How a loss is told, and what it means for the other locks that were taken together with the lost one.
 
+use std::pin::pin;
 use std::sync::Arc;
 
+use tokio::select;
 use tokio::time::Instant;
 
 use super::Hold;
 use crate::base::error::{Effect, Failure, LockError, LostReason};
+use crate::base::notify::until;
+use crate::base::timer::sleep_until;
 use crate::hold::group::Group;
 
 impl Hold {
@@ -85,5 +89,33 @@ impl Hold {
                 self.lose(LostReason::WithAnother);
             }
         }
+    }
+}
+
+impl Hold {
+    /// Resolves when the lock is lost, and never otherwise. It sees the deadline pass by itself, since
+    /// the schedule may be that of a runtime that stands still.
+    pub(crate) async fn until_lost(&self) -> LostReason {
+        loop {
+            let mut lost = pin!(until(&self.over, || self.lost()));
+            let deadline = {
+                let state = self.state.lock();
+                (!state.lease.has_ended()).then(|| state.lease.deadline())
+            };
+            match deadline {
+                None => return lost.await,
+                Some(deadline) => select! {
+                    biased;
+                    reason = &mut lost => return reason,
+                    () = sleep_until(deadline) => {}
+                },
+            }
+        }
+    }
+
+    /// Resolves when the hold has ended.
+    pub(in crate::hold) async fn until_ended(&self) {
+        let ended = || self.state.lock().lease.has_ended().then_some(());
+        until(&self.over, ended).await;
     }
 }

@@ -1,17 +1,19 @@
-//! The holds that are renewed on one runtime.
+//! The holds that are renewed on one runtime: their schedule, the readers of each key, and how many renewals are in
+//! flight at each server.
 
+use std::collections::HashMap;
 use std::iter;
 use std::sync::Arc;
 
+use foldhash::fast::RandomState;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::backlogs::Backlogs;
+use crate::base::key::LockKey;
 use crate::base::mode::Mode;
 use crate::hold::hold::Hold;
 use crate::hold::lease::Due;
-use crate::hold::readers::Readers;
 use crate::hold::renewable::Renewable;
 use crate::hold::schedule::{Schedule, Slot};
 use crate::store::Store;
@@ -136,5 +138,104 @@ impl OfRuntime {
         });
         let others: Vec<_> = others.take(most).collect();
         Renewable(iter::once(hold).chain(others).collect())
+    }
+}
+
+/// The readers of each key, so that one request renews all of them; without those that are a part of an acquisition of
+/// several keys.
+#[derive(Debug, Default)]
+pub(super) struct Readers {
+    of: HashMap<LockKey, Vec<Arc<Hold>>, RandomState>,
+}
+
+impl Readers {
+    /// A hold has come into the schedule.
+    pub(super) fn push(&mut self, hold: &Arc<Hold>) {
+        if hold.mode() == Mode::Shared && hold.group().is_none() {
+            let readers = self.of.entry(hold.key().clone()).or_default();
+            readers.push(Arc::clone(hold));
+        }
+    }
+
+    /// A hold has ended. One that was downgraded is not here.
+    pub(super) fn remove(&mut self, hold: &Arc<Hold>) {
+        if hold.mode() == Mode::Exclusive {
+            return;
+        }
+        if let Some(readers) = self.of.get_mut(hold.key()) {
+            readers.retain(|other| !Arc::ptr_eq(other, hold));
+            if readers.is_empty() {
+                self.of.remove(hold.key());
+            }
+        }
+    }
+
+    /// The readers of its key with its TTL.
+    pub(super) fn like(&self, hold: &Arc<Hold>) -> Vec<Arc<Hold>> {
+        let readers = self.of.get(hold.key()).into_iter().flatten();
+        readers
+            .filter(|other| other.ttl() == hold.ttl())
+            .cloned()
+            .collect()
+    }
+}
+
+/// How many renewals of one runtime are in flight at one server: many enough to keep it busy over a distance of 10 ms,
+/// and few enough for all to be answered within the response timeout.
+const MOST: usize = 1_000;
+
+/// How few of them are in flight when the next ones are sent: one by one they would cost a turn of the schedule each.
+const REFILL: usize = 750;
+
+/// The servers at which renewals are due or in flight. The index of a server is the index of its backlog.
+///
+/// Without a bound, what falls due at once beyond what a process can send is late before it is sent, is sent once more,
+/// and so keeps the rest from being sent. And a server that does not answer must not hold up the renewals at the others.
+#[derive(Debug, Default)]
+pub(super) struct Backlogs(Vec<AtServer>);
+
+#[derive(Debug)]
+struct AtServer {
+    /// Tells it from other servers.
+    server: usize,
+    in_flight: usize,
+}
+
+impl Backlogs {
+    /// The backlog of a server. One that nothing of another server is in may become it.
+    pub(super) fn of(&mut self, server: usize, is_empty: impl Fn(usize) -> bool) -> usize {
+        let known = self.0.iter().position(|at| at.server == server);
+        let idle = || (0..self.0.len()).find(|&it| self.0[it].in_flight == 0 && is_empty(it));
+        match known.or_else(idle) {
+            Some(backlog) => {
+                self.0[backlog].server = server;
+                backlog
+            }
+            None => {
+                self.0.push(AtServer {
+                    server,
+                    in_flight: 0,
+                });
+                self.0.len() - 1
+            }
+        }
+    }
+
+    pub(super) fn all(&self) -> std::ops::Range<usize> {
+        0..self.0.len()
+    }
+
+    pub(super) fn has_room(&self, backlog: usize) -> bool {
+        self.0.get(backlog).is_some_and(|at| at.in_flight < MOST)
+    }
+
+    pub(super) fn enter(&mut self, backlog: usize) {
+        self.0[backlog].in_flight += 1;
+    }
+
+    /// Returns whether it is time to send the next ones.
+    pub(super) fn leave(&mut self, backlog: usize) -> bool {
+        self.0[backlog].in_flight -= 1;
+        self.0[backlog].in_flight == REFILL
     }
 }

@@ -10,7 +10,7 @@ use crate::base::id::Owner;
 use crate::base::mode::Mode;
 use crate::base::options::Wake;
 use crate::queue::step::Input;
-use crate::queue::wish::Wish;
+use crate::queue::step::Wish;
 use crate::store::{AcquireRequest, QueueEntry};
 
 impl Shell {

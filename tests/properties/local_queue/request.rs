@@ -1,7 +1,7 @@
 //! The requests of which one is in flight at a time.
 
 use crate::base::id::HoldId;
-use crate::queue::release::Release;
+use crate::queue::grant::Release;
 use crate::store::{AcquireRequest, ShareRequest, Successor};
 
 #[derive(Clone, Debug)]

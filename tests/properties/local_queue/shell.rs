@@ -13,10 +13,10 @@ use crate::base::lease::deadline;
 use crate::base::mode::Mode;
 use crate::base::options::Queueing;
 use crate::queue::grant::Grant;
+use crate::queue::grant::Release;
 use crate::queue::local_queue::LocalQueue;
-use crate::queue::release::Release;
+use crate::queue::step::Ask;
 use crate::queue::step::{Action, Answer, Input, Reply};
-use crate::queue::wish::Ask;
 use crate::store::AcquireReply;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

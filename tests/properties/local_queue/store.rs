@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::base::id::{FencingToken, HoldId};
 use crate::base::mode::Mode;
-use crate::queue::release::Release;
+use crate::queue::grant::Release;
 use crate::queue::step::Reply;
 use crate::store::{
     AcquireReply, AcquireRequest, HandoffMessage, Order, QueueEntry, ShareRequest, StoreTime,

@@ -7,10 +7,8 @@ pub(super) use super::replies::*;
 use super::story::*;
 use crate::base::id::InboxId;
 use crate::base::mode::Mode;
-use crate::queue::grant::Grant;
-use crate::queue::release::Release;
-use crate::queue::step::Input;
-use crate::queue::wish::Wish;
+use crate::queue::grant::{Grant, Release};
+use crate::queue::step::{Input, Wish};
 use crate::store::{AcquireRequest, QueueEntry};
 
 impl Story {

@@ -13,8 +13,7 @@ use crate::base::mode::{Fairness, Mode};
 use crate::base::options::{HandOff, Queueing, Wake};
 use crate::queue::grant::Grant;
 use crate::queue::local_queue::LocalQueue;
-use crate::queue::step::{Action, Input, Refusal};
-use crate::queue::wish::Ask;
+use crate::queue::step::{Action, Ask, Input, Refusal};
 use crate::store::{AcquireRequest, Order, StoreTime, Successor};
 
 pub(super) const A: char = 'A';
