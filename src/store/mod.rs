@@ -60,6 +60,19 @@ pub(crate) use crate::base::confirm::Confirmation;
 pub(crate) use crate::base::store_error::Answer;
 pub(crate) use crate::base::store_time::StoreTime;
 
+/// What the store is asked for, of whichever kind it is. A store in memory has no connection, so what is known of one is known
+/// beforehand.
+macro_rules! of_kind {
+    ($store:expr, $redis:ident => $of_redis:expr, $wire:ident => $of_wire:expr, _ => $known:expr) => {
+        match $store {
+            Self::Redis($redis) => $of_redis,
+            Self::Memory(_) => $known,
+            #[cfg(any(test, feature = "test-util"))]
+            Self::Behind($wire) => $of_wire,
+        }
+    };
+}
+
 /// Where locks live.
 #[allow(clippy::large_enum_variant, reason = "there is one for each `Locks`")]
 pub(crate) enum Store {
@@ -206,12 +219,7 @@ impl Store {
 
     /// Checks the inbox: it may be dead, since a waiter had to ask although a message should have come.
     pub(crate) fn check_subscription(&self) {
-        match self {
-            Self::Redis(redis) => redis.check_subscription(),
-            Self::Memory(_) => {}
-            #[cfg(any(test, feature = "test-util"))]
-            Self::Behind(wire) => wire.check_subscription(),
-        }
+        of_kind!(self, redis => redis.check_subscription(), wire => wire.check_subscription(), _ => ());
     }
 }
 
@@ -219,44 +227,24 @@ impl Store {
 impl Store {
     /// Connects, unless it is connected. Every request does so that needs to.
     pub(crate) fn connect(&self) -> Answer<()> {
-        match self {
-            Self::Redis(redis) => redis.connect(),
-            Self::Memory(_) => Box::pin(async { Ok(()) }),
-            #[cfg(any(test, feature = "test-util"))]
-            Self::Behind(wire) => wire.connect(),
-        }
+        of_kind!(self, redis => redis.connect(), wire => wire.connect(), _ => Box::pin(async { Ok(()) }))
     }
 
     /// Closes the connections. A request after that fails.
     pub(crate) fn close(&self) {
-        match self {
-            Self::Redis(redis) => redis.close(),
-            Self::Memory(_) => {}
-            #[cfg(any(test, feature = "test-util"))]
-            Self::Behind(wire) => wire.close(),
-        }
+        of_kind!(self, redis => redis.close(), wire => wire.close(), _ => ());
     }
 
     /// Doubts the connection: a request about the lock that was sent at `since` has no answer, and its sender cannot wait
     /// for long. Where the connection has been silent since then, the next request gets another one.
     pub(crate) fn suspect(&self, key: &LockKey, since: Instant) {
-        match self {
-            Self::Redis(redis) => redis.topology.suspect(key, since),
-            Self::Memory(_) => {}
-            #[cfg(any(test, feature = "test-util"))]
-            Self::Behind(wire) => wire.suspect(since),
-        }
+        of_kind!(self, redis => redis.topology.suspect(key, since), wire => wire.suspect(since), _ => ());
     }
 
     /// How long a request about the lock that is sent now may take until it is answered or fails, in any runtime that goes
     /// on polling it.
     pub(crate) fn answers_within(&self, key: &LockKey) -> Duration {
-        match self {
-            Self::Redis(redis) => redis.topology.answers_within(key),
-            Self::Memory(_) => Duration::ZERO,
-            #[cfg(any(test, feature = "test-util"))]
-            Self::Behind(wire) => wire.answers_within(),
-        }
+        of_kind!(self, redis => redis.topology.answers_within(key), wire => wire.answers_within(), _ => Duration::ZERO)
     }
 
     /// Whether a request that is sent at `sent` is answered, or has failed, at the limit.
@@ -283,12 +271,7 @@ impl Store {
 
     /// Changes whenever a connection was made. `None` where it is not known.
     pub(crate) fn connections(&self) -> Option<watch::Receiver<u64>> {
-        match self {
-            Self::Redis(redis) => Some(redis.common.made.subscribe()),
-            Self::Memory(_) => None,
-            #[cfg(any(test, feature = "test-util"))]
-            Self::Behind(wire) => wire.connections(),
-        }
+        of_kind!(self, redis => Some(redis.common.made.subscribe()), wire => wire.connections(), _ => None)
     }
 
     /// Changes whenever a connection was lost, so that every hold that rests on it is verified.
@@ -303,12 +286,7 @@ impl Store {
 
     /// How many of the connections that were lost concern the lock.
     pub(crate) fn disconnects_of(&self, key: &LockKey) -> u64 {
-        match self {
-            Self::Redis(redis) => redis.common.outages.of(|| key.slot()),
-            Self::Memory(_) => 0,
-            #[cfg(any(test, feature = "test-util"))]
-            Self::Behind(wire) => wire.losses(),
-        }
+        of_kind!(self, redis => redis.common.outages.of(|| key.slot()), wire => wire.losses(), _ => 0)
     }
 
     /// Changes with every new connection over which the lock is asked for: times of the store from before and after must
@@ -322,11 +300,6 @@ impl Store {
 
     /// Changes with every new connection.
     pub(crate) fn connection_epochs(&self) -> u64 {
-        match self {
-            Self::Redis(redis) => redis.topology.epochs(),
-            Self::Memory(_) => 0,
-            #[cfg(any(test, feature = "test-util"))]
-            Self::Behind(wire) => wire.connection_epoch(),
-        }
+        of_kind!(self, redis => redis.topology.epochs(), wire => wire.connection_epoch(), _ => 0)
     }
 }
