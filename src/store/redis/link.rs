@@ -5,5 +5,4 @@ pub(super) mod attempt;
 pub(super) mod breaker;
 pub(super) mod kept;
 pub(super) mod outages;
-pub(crate) mod pushes;
 pub(crate) mod source;

@@ -1,7 +1,7 @@
 //! What the connectors of one store have in common, and what each of them is.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock, Weak};
 
 use redis::Value;
 use tokio::sync::watch;
@@ -9,11 +9,14 @@ use tokio::sync::watch;
 use super::connection::Connection;
 use super::recent_releases::RecentReleases;
 use crate::base::error::{Effect, StoreError};
+use crate::store::records::messages::Holders;
 use crate::store::redis::link::outages::Outages;
-use crate::store::redis::link::pushes::Watched;
 use crate::store::redis::link::source::Timeouts;
 use crate::store::redis::wire::call::Call;
 use crate::store::redis::wire::value::Unexpected;
+
+/// Who is told of the messages to all processes, once it is there.
+pub(crate) type Watched = Arc<OnceLock<Weak<dyn Holders>>>;
 
 /// What its server is among those of the store.
 pub(crate) trait Role: Send + Sync {

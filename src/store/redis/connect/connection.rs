@@ -18,9 +18,7 @@ use crate::store::redis::link::source::AbortOnDrop;
 use crate::store::redis::replicas::confirmer::Confirmer;
 use crate::store::redis::replicas::replication_id::ReplicationId;
 use crate::store::redis::wire::call::{Call, Way};
-use crate::store::redis::wire::failure::{
-    self, ANOTHER_SERVER, DriverError, RUNTIME_ENDED, aborted,
-};
+use crate::store::redis::wire::failure::{self, ANOTHER_SERVER, RUNTIME_ENDED, aborted};
 use crate::store::redis::wire::traffic::Traffic;
 
 /// A connection that all requests share.
@@ -36,9 +34,9 @@ pub(crate) struct Connection {
     /// How many connections had been lost when it was made: once there are more, it is suspect.
     pub(crate) losses: u64,
     pub(crate) traffic: Arc<Traffic>,
-    pub(crate) _following: Option<AbortOnDrop>,
-    /// Asks for the messages to all processes, where that was not answered at first.
-    pub(crate) _subscribing: Option<AbortOnDrop>,
+    /// Those that end with it: one gives it up once it leads to the wrong server, one asks for the messages to all processes
+    /// where that was not answered at first.
+    pub(crate) _tasks: [Option<AbortOnDrop>; 2],
 }
 
 /// Why a request was not answered, or was refused.
@@ -136,7 +134,7 @@ impl Connection {
     /// What the caller of a call is told.
     pub(crate) fn failed(&self, call: &Call, cause: Cause) -> StoreError {
         match cause {
-            Cause::Driver(error) => self.error(call, failure::effect(&error), DriverError(error)),
+            Cause::Driver(error) => failure::failed(call.verb(), &self.endpoint, error),
             Cause::Late => self.error(call, Effect::None, cause.to_string()),
             Cause::Silence(_) => self.error(call, Effect::Unknown, cause.to_string()),
         }

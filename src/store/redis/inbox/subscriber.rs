@@ -19,9 +19,8 @@ use crate::base::mutex::Mutex;
 use crate::base::throttle::Throttle;
 use crate::base::timer::sleep;
 use crate::store::records::messages::Listener;
-use crate::store::redis::link::pushes::Receiver;
-use crate::store::redis::link::source::{AbortOnDrop, Limit, Opened, Source, Timeouts, open};
-use crate::store::redis::wire::failure::{self, DriverError};
+use crate::store::redis::link::source::{AbortOnDrop, Opened, Receiver, Source, Timeouts, open};
+use crate::store::redis::wire::failure::{failed, within};
 use crate::store::redis::wire::message::Message;
 
 /// How long no caller must have waited before the inbox is closed, to within as much again.
@@ -153,7 +152,8 @@ impl Subscriber {
                 biased;
                 () = ended.notified() => return End::Dead,
                 () = self.ground.check.taken() => {
-                    if cmd("PING").exec_async(connection).await.is_err() {
+                    let (limit, ping) = (self.ground.timeouts.response, cmd("PING"));
+                    if within(limit, ping.exec_async(connection)).await.is_err() {
                         return End::Dead;
                     }
                 }
@@ -173,23 +173,17 @@ impl Subscriber {
         ended: &Arc<Notify>,
     ) -> Result<(MultiplexedConnection, Option<AbortOnDrop>), StoreError> {
         let receiver = deliver(Weak::clone(&self.listener), Arc::clone(ended));
-        let opening = open(
-            &self.ground.source,
-            self.ground.timeouts,
-            Limit::Response,
-            receiver,
-        );
+        let Ground {
+            source, timeouts, ..
+        } = &*self.ground;
         let Opened {
             mut driver,
             endpoint,
             following,
             ..
-        } = opening.await?;
-        let subscribed = driver.subscribe(self.id.to_string()).await;
-        subscribed.map_err(|error| {
-            let effect = failure::effect(&error);
-            StoreError::new("subscribe", &endpoint, effect, DriverError(error))
-        })?;
+        } = open(source, *timeouts, receiver).await?;
+        let subscribed = within(timeouts.response, driver.subscribe(self.id.to_string())).await;
+        subscribed.map_err(|error| failed("subscribe", &endpoint, error))?;
         events::connected(&endpoint, Purpose::Messages);
         Ok((driver, following))
     }

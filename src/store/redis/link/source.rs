@@ -1,18 +1,19 @@
-//! Where connections come from: for commands and for the inbox.
+//! Where connections come from, and who is told what the server sends over them unasked: the messages of its channels, and
+//! that the connection has ended.
 
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::aio::{AsyncPushSender, MultiplexedConnection};
-use redis::{AsyncConnectionConfig, Client, RedisError};
+use redis::aio::{AsyncPushSender, MultiplexedConnection, SendError};
+use redis::{AsyncConnectionConfig, Client, PushInfo, PushKind, RedisError};
 use tokio::task::{AbortHandle, JoinHandle};
 
 use super::address::Address;
-use super::pushes::Receiver;
 use crate::base::error::{Effect, StoreError};
 use crate::base::timer::{Elapsed, timeout};
 use crate::store::redis::wire::failure::{self, DriverError};
+use crate::store::redis::wire::message::{Message, pushed};
 
 /// The timeouts of a connection.
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +33,7 @@ pub(crate) trait Source: Send + Sync {
 
     /// Makes a connection. What the server sends over it unasked goes to the receiver, unless the
     /// connection was [made elsewhere](Opened::made_elsewhere).
-    fn open(self: Arc<Self>, timeouts: Timeouts, limit: Limit, receiver: Receiver) -> Opening;
+    fn open(self: Arc<Self>, timeouts: Timeouts, receiver: Receiver) -> Opening;
 
     /// The server may not be the right one any more: it has no replicas.
     fn doubt(&self) {}
@@ -41,17 +42,51 @@ pub(crate) trait Source: Send + Sync {
     fn close(&self) {}
 }
 
+/// Who is told what comes over a connection, in the task that reads it.
+#[derive(Clone)]
+pub(crate) struct Receiver {
+    pub(crate) message: Arc<dyn Fn(Message) + Send + Sync>,
+    /// The connection has ended.
+    pub(crate) ended: Arc<dyn Fn() + Send + Sync>,
+    /// Another server answers in the place of its server by now.
+    pub(crate) moved: Arc<dyn Fn() + Send + Sync>,
+}
+
+impl Receiver {
+    /// Heeds nothing.
+    pub(crate) fn deaf() -> Self {
+        Self {
+            message: Arc::new(drop),
+            ended: Arc::new(|| {}),
+            moved: Arc::new(|| {}),
+        }
+    }
+
+    pub(crate) fn push_sender(
+        &self,
+    ) -> impl Fn(PushInfo) -> Result<(), SendError> + Send + Sync + 'static {
+        let Self { message, ended, .. } = self.clone();
+        move |push| {
+            match push.kind {
+                PushKind::Message => pushed(&push).into_iter().for_each(|it| message(it)),
+                PushKind::Disconnection => ended(),
+                _ => {}
+            }
+            Ok(())
+        }
+    }
+}
+
 pub(crate) type Opening = Pin<Box<dyn Future<Output = Result<Opened, StoreError>> + Send>>;
 
 /// Makes a connection within the connect timeout.
 pub(crate) async fn open(
     source: &Arc<dyn Source>,
     timeouts: Timeouts,
-    limit: Limit,
     receiver: Receiver,
 ) -> Result<Opened, StoreError> {
     let within = timeouts.connect;
-    let opening = Arc::clone(source).open(timeouts, limit, receiver);
+    let opening = Arc::clone(source).open(timeouts, receiver);
     timeout(within, opening).await.unwrap_or_else(|Elapsed| {
         let (endpoint, effect) = (source.endpoint(), Effect::None);
         let cause = format!("no connection within {within:?}");
@@ -108,23 +143,15 @@ impl Drop for AbortOnDrop {
     }
 }
 
-/// Whether the driver limits the time of each answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Limit {
-    /// Each request has a limit of its own.
-    None,
-    Response,
-}
-
 /// One server.
 impl Source for Address {
     fn endpoint(&self) -> Arc<str> {
         Arc::clone(&self.endpoint)
     }
 
-    fn open(self: Arc<Self>, timeouts: Timeouts, limit: Limit, receiver: Receiver) -> Opening {
+    fn open(self: Arc<Self>, timeouts: Timeouts, receiver: Receiver) -> Opening {
         Box::pin(async move {
-            let connecting = connect(&self, timeouts, limit, receiver.push_sender());
+            let connecting = connect(&self, timeouts.connect, receiver.push_sender());
             let endpoint = Arc::clone(&self.endpoint);
             let driver = connecting
                 .await
@@ -141,17 +168,16 @@ impl Source for Address {
     }
 }
 
-/// Connects to one server, and leaves to `pushes` what it sends unasked.
+/// Connects to one server, and leaves to `pushes` what it sends unasked. The driver limits the time of no answer: whoever
+/// waits for one does.
 pub(crate) async fn connect(
     address: &Address,
-    timeouts: Timeouts,
-    limit: Limit,
+    within: Duration,
     pushes: impl AsyncPushSender,
 ) -> Result<MultiplexedConnection, RedisError> {
-    let response = (limit == Limit::Response).then_some(timeouts.response);
     let config = AsyncConnectionConfig::new()
-        .set_connection_timeout(Some(timeouts.connect))
-        .set_response_timeout(response)
+        .set_connection_timeout(Some(within))
+        .set_response_timeout(None)
         .set_pipeline_buffer_size(UNSENT)
         .set_push_sender(pushes);
     let client = Client::open(address.info.clone())?;

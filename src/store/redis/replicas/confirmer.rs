@@ -7,7 +7,6 @@
 //! in short pieces it would too: a server that has nothing else to do looks at its limit only every 100 ms.
 
 use std::collections::HashMap;
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -25,12 +24,11 @@ use crate::base::confirm::{Confirmation, Replicas};
 use crate::base::error::StoreError;
 use crate::base::key::LockKey;
 use crate::base::mutex::Mutex;
-use crate::base::timer::{after, timeout, timeout_at};
+use crate::base::timer::{after, timeout_at};
 use crate::store::redis::link::breaker::{Breaker, Pass, Step};
-use crate::store::redis::link::pushes::Receiver;
-use crate::store::redis::link::source::{Limit, Opened, Source, Timeouts, open};
+use crate::store::redis::link::source::{Opened, Receiver, Source, Timeouts, open};
 use crate::store::redis::wire::call::in_millis;
-use crate::store::redis::wire::failure::{self, DriverError};
+use crate::store::redis::wire::failure::{failed, within};
 
 mod questions;
 #[cfg(test)]
@@ -158,10 +156,12 @@ async fn answer(server: Server, replicas: Replicas, coming: UnboundedReceiver<Qu
             }
             Waited::Refused(error) => {
                 breaker.answered(*pass, false, Instant::now());
-                questions.fail(&failed(&opened.endpoint, error), |it| it.key == key);
+                questions.fail(&failed("confirm", &opened.endpoint, error), |it| {
+                    it.key == key
+                });
             }
             Waited::Unanswered(error) => {
-                let error = failed(&opened.endpoint, error);
+                let error = failed("confirm", &opened.endpoint, error);
                 questions.fail(&error, |_| true);
                 breaker.lost(*pass, error, Instant::now());
                 connected = None;
@@ -188,7 +188,7 @@ impl Server {
                 return None;
             }
         };
-        let opening = open(&self.source, self.timeouts, Limit::None, Receiver::deaf());
+        let opening = open(&self.source, self.timeouts, Receiver::deaf());
         match questions.meanwhile(opening).await {
             Ok(opened) => Some((opened, pass)),
             Err(error) => {
@@ -198,11 +198,6 @@ impl Server {
             }
         }
     }
-}
-
-fn failed(endpoint: &Arc<str>, error: RedisError) -> StoreError {
-    let effect = failure::effect(&error);
-    StoreError::new("confirm", endpoint, effect, DriverError(error))
 }
 
 /// What a `WAIT` has come to.
@@ -229,13 +224,8 @@ async fn wait(
     all.cmd("WAIT").arg(replicas).arg(in_millis(LOOK));
     all.cmd("INFO").arg("replication");
     let asked = driver.send_packed_commands(&all, 0, 3);
-    let answered = timeout(LOOK.saturating_add(timeouts.response), asked).await;
-    let silence = |_elapsed| Err(io::Error::from(io::ErrorKind::TimedOut).into());
-    let answers = answered.unwrap_or_else(silence);
-    match answers.and_then(read) {
-        Ok(waited) => waited,
-        Err(error) => Waited::Unanswered(error),
-    }
+    let answers = within(LOOK.saturating_add(timeouts.response), asked).await;
+    answers.and_then(read).unwrap_or_else(Waited::Unanswered)
 }
 
 /// The answers to the write, the `WAIT` and the question about the replicas.

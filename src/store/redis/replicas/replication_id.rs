@@ -9,7 +9,7 @@ use std::time::Duration;
 use redis::aio::MultiplexedConnection;
 use redis::cmd;
 
-use crate::base::timer::timeout;
+use crate::store::redis::wire::failure::within;
 
 /// How many seconds a replica has, at most, to acknowledge something once it is online. It does so in each second; one
 /// that does not is loading what it was sent.
@@ -65,8 +65,8 @@ impl ReplicationId {
     pub(crate) async fn of(driver: &MultiplexedConnection, limit: Duration) -> Option<Self> {
         let (mut driver, mut info) = (driver.clone(), cmd("INFO"));
         let asked = info.arg("replication").query_async::<String>(&mut driver);
-        let info = timeout(limit, asked).await;
-        let replication = Replication::read(&info.ok()?.ok()?)?;
+        let info = within(limit, asked).await;
+        let replication = Replication::read(&info.ok()?)?;
         let replication_id = Self::new(Arc::clone(&replication.id));
         replication_id.see(&replication);
         Some(replication_id)

@@ -23,8 +23,7 @@ use crate::base::error::{Effect, StoreError};
 use crate::base::mutex::Mutex;
 use crate::base::timer::sleep;
 use crate::store::redis::link::address::{Address, Place, list};
-use crate::store::redis::link::pushes::Receiver;
-use crate::store::redis::link::source::{AbortOnDrop, Limit, Opened, Opening, Source, Timeouts};
+use crate::store::redis::link::source::{AbortOnDrop, Opened, Opening, Receiver, Source, Timeouts};
 use crate::store::redis::wire::failure::{self, DriverError};
 
 mod sentinel;
@@ -95,13 +94,12 @@ impl Sentinels {
     async fn open_primary(
         self: &Arc<Self>,
         timeouts: Timeouts,
-        limit: Limit,
         receiver: &Receiver,
     ) -> Result<Opened, StoreError> {
         let news = self.news.subscribe();
         let mut verdict = self.ask(timeouts, GRACE).await?;
         loop {
-            let opening = self.open_at(&verdict.named, timeouts, limit, receiver);
+            let opening = self.open_at(&verdict.named, timeouts, receiver);
             let another = Arc::clone(self).until_another(verdict.clone(), news.clone(), timeouts);
             let mut another = Box::pin(another);
             select! {
@@ -122,11 +120,10 @@ impl Sentinels {
         &self,
         named: &Named,
         timeouts: Timeouts,
-        limit: Limit,
         receiver: &Receiver,
     ) -> Result<Opened, StoreError> {
         let address = Arc::new(self.server.at(&named.place));
-        let opened = address.open(timeouts, limit, receiver.clone()).await?;
+        let opened = address.open(timeouts, receiver.clone()).await?;
         let failed = |cause: Box<dyn Error + Send + Sync>| {
             StoreError::new("connect", &opened.endpoint, Effect::None, cause)
         };
@@ -227,8 +224,8 @@ impl Source for Sentinels {
         format!("{} of the sentinels {}", self.name, list(&self.seeds)).into()
     }
 
-    fn open(self: Arc<Self>, timeouts: Timeouts, limit: Limit, receiver: Receiver) -> Opening {
-        Box::pin(async move { self.open_primary(timeouts, limit, &receiver).await })
+    fn open(self: Arc<Self>, timeouts: Timeouts, receiver: Receiver) -> Opening {
+        Box::pin(async move { self.open_primary(timeouts, &receiver).await })
     }
 
     /// Each connection that follows them asks them at once. Every request may doubt while replicas are away.

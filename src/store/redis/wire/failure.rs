@@ -1,10 +1,13 @@
 //! What the errors of the driver say about a request.
 
 use std::io;
+use std::sync::Arc;
+use std::time::Duration;
 
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 
-use crate::base::error::Effect;
+use crate::base::error::{Effect, StoreError};
+use crate::base::timer::{Elapsed, timeout};
 
 /// What a failed request may have done, as far as the error tells.
 pub(crate) fn effect(error: &RedisError) -> Effect {
@@ -115,6 +118,20 @@ pub(crate) const ANOTHER_SERVER: &str = "another server answers in its place by 
 /// The error of a request whose answer will not come.
 pub(crate) fn aborted(cause: &'static str) -> RedisError {
     io::Error::new(io::ErrorKind::ConnectionAborted, cause).into()
+}
+
+/// Waits for an answer of the driver, but no longer than this.
+pub(crate) async fn within<T>(
+    limit: Duration,
+    answer: impl Future<Output = Result<T, RedisError>>,
+) -> Result<T, RedisError> {
+    let answered = timeout(limit, answer).await;
+    answered.unwrap_or_else(|Elapsed| Err(io::Error::from(io::ErrorKind::TimedOut).into()))
+}
+
+/// What the caller of a step is told of an error of the driver.
+pub(crate) fn failed(step: &'static str, endpoint: &Arc<str>, error: RedisError) -> StoreError {
+    StoreError::new(step, endpoint, effect(&error), DriverError(error))
 }
 
 /// An error of the driver as a text: it repeats itself in its own sources, and its type is no part

@@ -6,8 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::known::Node;
 use super::{Cluster, name};
 use crate::base::error::StoreError;
-use crate::store::redis::link::pushes::Receiver;
-use crate::store::redis::link::source::{AbortOnDrop, Limit, Opened, Opening, Source, Timeouts};
+use crate::store::redis::link::source::{AbortOnDrop, Opened, Opening, Receiver, Source, Timeouts};
 
 /// For messages: whichever of the servers.
 impl Source for Cluster {
@@ -15,8 +14,8 @@ impl Source for Cluster {
         name(&self.seeds)
     }
 
-    fn open(self: Arc<Self>, timeouts: Timeouts, limit: Limit, receiver: Receiver) -> Opening {
-        Box::pin(async move { self.open_any(timeouts, limit, receiver).await })
+    fn open(self: Arc<Self>, timeouts: Timeouts, receiver: Receiver) -> Opening {
+        Box::pin(async move { self.open_any(timeouts, receiver).await })
     }
 }
 
@@ -26,7 +25,6 @@ impl Cluster {
     async fn open_any(
         self: &Arc<Self>,
         timeouts: Timeouts,
-        limit: Limit,
         receiver: Receiver,
     ) -> Result<Opened, StoreError> {
         if self.nodes().is_empty() {
@@ -49,7 +47,7 @@ impl Cluster {
             }
         };
         let address = Arc::new(self.server.at(&node.place));
-        let opened = address.open(timeouts, limit, receiver).await?;
+        let opened = address.open(timeouts, receiver).await?;
         drop(node);
         let following = tokio::spawn(async move {
             // It fails where the server has no slots any more.

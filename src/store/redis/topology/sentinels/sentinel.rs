@@ -12,7 +12,8 @@ use crate::base::mutex::Mutex;
 use crate::base::timer::timeout;
 use crate::store::redis::link::address::{Address, Place};
 use crate::store::redis::link::kept::Kept;
-use crate::store::redis::link::source::{Limit, Timeouts, connect};
+use crate::store::redis::link::source::{Timeouts, connect};
+use crate::store::redis::wire::failure::within;
 
 /// What a sentinel tells unasked: that the primary is another one, that a replica has become one, that there is a further
 /// sentinel.
@@ -76,7 +77,7 @@ impl Sentinel {
             }
         }
         let connection = self.connect(timeouts).await?;
-        let answer = ask(&connection, name).await?;
+        let answer = within(timeouts.response, ask(&connection, name)).await?;
         let replaced = {
             let mut kept = self.kept.lock();
             let number = kept.begin();
@@ -99,9 +100,9 @@ impl Sentinel {
             }
             Ok(())
         };
-        let connecting = connect(&self.address, timeouts, Limit::Response, told);
+        let connecting = connect(&self.address, timeouts.connect, told);
         let mut connection = connecting.await?;
-        connection.subscribe(&CHANNELS[..]).await?;
+        within(timeouts.response, connection.subscribe(&CHANNELS[..])).await?;
         Ok(connection)
     }
 }
