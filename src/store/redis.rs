@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use redis::Value;
 
-use self::connect::common::Common;
+use self::connect::common::{Common, Outages};
 use self::inbox::Inbox;
-use self::link::outages::Outages;
 use self::link::source::Source;
 use self::topology::Topology;
 use self::wire::failure::{self, DriverError};
@@ -20,10 +19,11 @@ use crate::base::id::InboxId;
 use crate::base::key::LockKey;
 use crate::base::store_error::Answer;
 
+mod confirmer;
 mod connect;
 mod inbox;
 pub(crate) mod link;
-mod replicas;
+mod replication_id;
 mod scan;
 mod topology;
 pub(crate) mod wire;
@@ -31,11 +31,9 @@ pub(crate) mod wire;
 pub(crate) use self::link::source::Timeouts;
 pub(crate) use self::topology::servers::Origin;
 pub use self::topology::servers::Servers;
-#[cfg(feature = "__admin")]
-pub use self::topology::servers::seeds::Seeds;
 pub(crate) use self::wire::call::{Call, in_millis};
-pub(crate) use self::wire::script::{Script, script};
-pub(crate) use self::wire::value::Unexpected;
+pub(crate) use self::wire::call::{Script, script};
+pub(crate) use self::wire::reply::Unexpected;
 #[cfg(any(test, fuzzing))]
 pub(crate) use self::{topology::servers::properties::url, wire::names::properties::key};
 

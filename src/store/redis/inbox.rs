@@ -20,7 +20,6 @@ use crate::base::mutex::Mutex;
 use crate::base::throttle::Throttle;
 use crate::store::records::messages::Listener;
 
-mod pace;
 mod subscriber;
 #[cfg(test)]
 mod tests;

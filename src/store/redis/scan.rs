@@ -8,7 +8,7 @@ use super::connect::Connector;
 use super::connect::common::Common;
 use super::topology::Topology;
 use super::wire::call::{Call, Way};
-use super::wire::value::Unexpected;
+use super::wire::reply::Unexpected;
 use crate::base::error::StoreError;
 use crate::store::records::scan::{Cursor, InServer, Place, Scan, Scanned};
 

@@ -8,11 +8,11 @@ use tokio::time::Instant;
 
 use self::cluster::Cluster;
 use super::connect::Connector;
+use super::connect::common::Outages;
 use super::connect::common::{Common, Role};
-use super::link::outages::Outages;
 use super::link::source::Source;
 use super::wire::call::Call;
-use super::wire::value::Unexpected;
+use super::wire::reply::Unexpected;
 use crate::base::confirm::{Confirmation, Replicas};
 use crate::base::error::StoreError;
 use crate::base::key::LockKey;

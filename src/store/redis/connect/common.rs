@@ -1,6 +1,7 @@
-//! What the connectors of one store have in common, and what each of them is.
+//! What the connectors of one store have in common, above all what is counted: the connections that were made and lost.
 
 use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock, Weak};
 
 use redis::Value;
@@ -9,11 +10,11 @@ use tokio::sync::watch;
 use super::connection::Connection;
 use super::recent_releases::RecentReleases;
 use crate::base::error::{Effect, StoreError};
+use crate::base::slot;
 use crate::store::records::messages::Holders;
-use crate::store::redis::link::outages::Outages;
 use crate::store::redis::link::source::Timeouts;
 use crate::store::redis::wire::call::Call;
-use crate::store::redis::wire::value::Unexpected;
+use crate::store::redis::wire::reply::Unexpected;
 
 /// Who is told of the messages to all processes, once it is there.
 pub(crate) type Watched = Arc<OnceLock<Weak<dyn Holders>>>;
@@ -67,5 +68,72 @@ impl Common {
             self.recent.answered(call, &connection.replication_id);
         }
         Ok(read)
+    }
+}
+
+/// Counts the connections that were lost.
+#[derive(Debug)]
+pub(crate) struct Outages {
+    /// All of them.
+    all: watch::Sender<u64>,
+    /// Those that concern every slot, and for each slot of a cluster those that concern it alone.
+    everywhere: AtomicU64,
+    slots: Option<Box<[AtomicU64]>>,
+}
+
+impl Outages {
+    /// The outages of one server.
+    pub(crate) fn of_one() -> Self {
+        Self {
+            all: watch::Sender::new(0),
+            everywhere: AtomicU64::new(0),
+            slots: None,
+        }
+    }
+
+    /// The outages of a cluster, where a server has some of the slots.
+    pub(crate) fn of_slots() -> Self {
+        let slots = (0..slot::SLOTS).map(|_| AtomicU64::new(0)).collect();
+        Self {
+            slots: Some(slots),
+            ..Self::of_one()
+        }
+    }
+
+    /// Every lock may be concerned.
+    pub(crate) fn everywhere(&self) {
+        self.everywhere.fetch_add(1, Relaxed);
+        self.all.send_modify(|count| *count += 1);
+    }
+
+    /// The locks of these slots may be concerned.
+    pub(crate) fn at(&self, concerned: impl IntoIterator<Item = u16>) {
+        let Some(slots) = &self.slots else {
+            return self.everywhere();
+        };
+        let mut is_any = false;
+        for slot in concerned {
+            if let Some(count) = slots.get(usize::from(slot)) {
+                count.fetch_add(1, Relaxed);
+                is_any = true;
+            }
+        }
+        if is_any {
+            self.all.send_modify(|count| *count += 1);
+        }
+    }
+
+    /// Changes with each of them.
+    pub(crate) fn watch(&self) -> watch::Receiver<u64> {
+        self.all.subscribe()
+    }
+
+    /// How many of them concern a slot.
+    pub(crate) fn of(&self, slot: impl FnOnce() -> u16) -> u64 {
+        let own = self
+            .slots
+            .as_ref()
+            .and_then(|slots| slots.get(usize::from(slot())));
+        self.everywhere.load(Relaxed) + own.map_or(0, |count| count.load(Relaxed))
     }
 }

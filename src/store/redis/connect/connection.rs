@@ -14,9 +14,9 @@ use tokio::time::Instant;
 
 use crate::base::error::{Effect, StoreError};
 use crate::base::timer::Elapsed;
+use crate::store::redis::confirmer::Confirmer;
 use crate::store::redis::link::source::AbortOnDrop;
-use crate::store::redis::replicas::confirmer::Confirmer;
-use crate::store::redis::replicas::replication_id::ReplicationId;
+use crate::store::redis::replication_id::ReplicationId;
 use crate::store::redis::wire::call::{Call, Way};
 use crate::store::redis::wire::failure::{self, ANOTHER_SERVER, RUNTIME_ENDED, aborted};
 use crate::store::redis::wire::traffic::Traffic;

@@ -19,13 +19,13 @@ use crate::base::error::{Effect, StoreError};
 use crate::base::events;
 use crate::base::metrics::Purpose;
 use crate::base::timer::{Elapsed, sleep, timeout};
+use crate::store::redis::confirmer::Confirmer;
 use crate::store::redis::link::source::{AbortOnDrop, Opened, Receiver, open};
-use crate::store::redis::replicas::confirmer::Confirmer;
-use crate::store::redis::replicas::replication_id::ReplicationId;
-use crate::store::redis::wire::answer_pace::AnswerPace;
+use crate::store::redis::replication_id::ReplicationId;
 use crate::store::redis::wire::failure::ANOTHER_SERVER;
-use crate::store::redis::wire::message::Message;
+use crate::store::redis::wire::in_flight::AnswerPace;
 use crate::store::redis::wire::names::TO_ALL;
+use crate::store::redis::wire::reply::Message;
 use crate::store::redis::wire::traffic::Traffic;
 
 /// The longest pause, jitter aside, between two attempts to subscribe.

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::connection::Connection;
 use crate::base::mutex::Mutex;
-use crate::store::redis::replicas::replication_id::ReplicationId;
+use crate::store::redis::replication_id::ReplicationId;
 use crate::store::redis::wire::call::{Call, Way};
 
 /// How long ago a release may have been answered.

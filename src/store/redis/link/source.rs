@@ -13,7 +13,7 @@ use super::address::Address;
 use crate::base::error::{Effect, StoreError};
 use crate::base::timer::{Elapsed, timeout};
 use crate::store::redis::wire::failure::{self, DriverError};
-use crate::store::redis::wire::message::{Message, pushed};
+use crate::store::redis::wire::reply::{Message, pushed};
 
 /// The timeouts of a connection.
 #[derive(Clone, Copy, Debug)]

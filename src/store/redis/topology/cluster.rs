@@ -13,7 +13,7 @@ use tokio::select;
 use tokio::time::Instant;
 
 use self::known::{Known, Node, PAUSE};
-use self::redirection::{may_be_elsewhere, redirection};
+use self::map::{may_be_elsewhere, redirection};
 use crate::base::error::{Effect, StoreError};
 use crate::base::mutex::Mutex;
 use crate::base::slot::SLOTS;
@@ -25,13 +25,12 @@ use crate::store::redis::link::address::{Address, Place, list};
 use crate::store::redis::link::attempt::Attempt;
 use crate::store::redis::link::source::Source;
 use crate::store::redis::wire::call::{Call, Way};
-use crate::store::redis::wire::value::Unexpected;
+use crate::store::redis::wire::reply::Unexpected;
 
 mod known;
 mod learning;
 mod map;
 mod messages;
-mod redirection;
 #[cfg(test)]
 mod tests;
 

@@ -50,11 +50,11 @@ const LONGEST: Duration = Duration::from_secs(5);
 /// The sentinels of one primary.
 pub(crate) struct Sentinels {
     /// What they call the primary.
-    pub(super) name: Arc<str>,
+    pub(crate) name: Arc<str>,
     /// How they, and the servers, are connected to: one of each.
-    pub(super) sentinel: Address,
-    pub(super) server: Address,
-    pub(super) seeds: Vec<Place>,
+    pub(crate) sentinel: Address,
+    pub(crate) server: Address,
+    pub(crate) seeds: Vec<Place>,
     known: Mutex<BTreeMap<Place, Arc<Sentinel>>>,
     news: watch::Sender<u64>,
     doubted: Mutex<Option<Instant>>,

@@ -12,15 +12,13 @@ use super::sentinels::Sentinels;
 use crate::base::error::LockError;
 use crate::base::options::config;
 use crate::store::redis::connect::common::Common;
+use crate::store::redis::connect::common::Outages;
 use crate::store::redis::link::address::{Address, Place, host_and_port, provide_tls, refused};
-use crate::store::redis::link::outages::Outages;
 use crate::store::redis::link::source::Source;
 
 #[cfg(any(test, fuzzing))]
 #[path = "../../../../tests/properties/address.rs"]
 pub(crate) mod properties;
-#[cfg(feature = "__admin")]
-pub(crate) mod seeds;
 #[cfg(test)]
 mod tests;
 mod url;

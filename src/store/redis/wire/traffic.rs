@@ -20,7 +20,7 @@ use tokio::sync::Notify;
 use tokio::task::coop::unconstrained;
 use tokio::time::Instant;
 
-use super::answer_pace::AnswerPace;
+use super::in_flight::AnswerPace;
 use super::in_flight::InFlight;
 use crate::base::mutex::Mutex;
 use crate::base::timer::{Elapsed, Sleep, after, sleep_until, timeout_at};

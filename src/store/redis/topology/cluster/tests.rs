@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::Cluster;
 use crate::base::slot::SLOTS;
 use crate::store::redis::connect::common::Common;
+use crate::store::redis::connect::common::Outages;
 use crate::store::redis::link::address::{Address, Place};
-use crate::store::redis::link::outages::Outages;
 use crate::store::redis::link::source::Timeouts;
 
 /// The holds there are verified; the map that is learnt after it shows no change of that slot.

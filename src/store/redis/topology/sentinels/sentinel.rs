@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use crate::base::mutex::Mutex;
 use crate::base::timer::timeout;
 use crate::store::redis::link::address::{Address, Place};
-use crate::store::redis::link::kept::Kept;
+use crate::store::redis::link::attempt::Kept;
 use crate::store::redis::link::source::{Timeouts, connect};
 use crate::store::redis::wire::failure::within;
 

@@ -7,6 +7,7 @@
 //! in short pieces it would too: a server that has nothing else to do looks at its limit only every 100 ms.
 
 use std::collections::HashMap;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -14,23 +15,22 @@ use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{FromRedisValue, RedisError, Value, pipe};
+use tokio::select;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use self::questions::{Question, Questions};
 use super::replication_id::{Replication, ReplicationId};
 use crate::base::confirm::{Confirmation, Replicas};
 use crate::base::error::StoreError;
 use crate::base::key::LockKey;
 use crate::base::mutex::Mutex;
-use crate::base::timer::{after, timeout_at};
+use crate::base::timer::{after, sleep_until, timeout_at};
 use crate::store::redis::link::breaker::{Breaker, Pass, Step};
 use crate::store::redis::link::source::{Opened, Receiver, Source, Timeouts, open};
 use crate::store::redis::wire::call::in_millis;
 use crate::store::redis::wire::failure::{failed, within};
 
-mod questions;
 #[cfg(test)]
 mod tests;
 
@@ -241,4 +241,91 @@ fn read(answers: Vec<Value>) -> Result<Waited, RedisError> {
     }
     let count = u32::from_redis_value(waited?)?;
     Ok(Waited::For { count, now })
+}
+
+/// A caller that wants to know.
+pub(super) struct Question {
+    /// A key in the slot of the lock, so that a cluster lets it be written here.
+    pub(super) key: String,
+    pub(super) until: Instant,
+    pub(super) is_taken: Arc<AtomicBool>,
+    pub(super) answer: oneshot::Sender<Result<Confirmation, StoreError>>,
+}
+
+/// The questions that are not answered yet, and those that come.
+pub(super) struct Questions {
+    waiting: Vec<Question>,
+    coming: UnboundedReceiver<Question>,
+}
+
+impl Questions {
+    pub(super) fn new(coming: UnboundedReceiver<Question>) -> Self {
+        Self {
+            waiting: Vec::new(),
+            coming,
+        }
+    }
+
+    /// Waits until there is one. Returns the key of the first one, and how many there are; `None` if no more will come.
+    pub(super) async fn next(&mut self) -> Option<(String, usize)> {
+        loop {
+            while let Ok(question) = self.coming.try_recv() {
+                self.take(question);
+            }
+            let now = Instant::now();
+            let is_open = |it: &Question| now < it.until && !it.answer.is_closed();
+            self.waiting.retain(is_open);
+            if let Some(first) = self.waiting.first() {
+                return Some((first.key.clone(), self.waiting.len()));
+            }
+            let question = self.coming.recv().await?;
+            self.take(question);
+        }
+    }
+
+    /// Takes those that come while `work` goes on: they are for what comes after it.
+    pub(super) async fn meanwhile<T>(&mut self, work: impl Future<Output = T>) -> T {
+        let mut work = pin!(work);
+        loop {
+            select! {
+                biased;
+                done = &mut work => return done,
+                Some(question) = self.coming.recv() => self.take(question),
+            }
+        }
+    }
+
+    /// Waits until then. Callers whose time ends before that are told the error at once.
+    pub(super) async fn pause(&mut self, until: Instant, error: &StoreError) {
+        let mut pause = pin!(sleep_until(until));
+        loop {
+            self.fail(error, |it| it.until <= until);
+            select! {
+                biased;
+                () = &mut pause => return,
+                Some(question) = self.coming.recv() => self.take(question),
+            }
+        }
+    }
+
+    fn take(&mut self, question: Question) {
+        question.is_taken.store(true, Relaxed);
+        self.waiting.push(question);
+    }
+
+    /// Tells the first ones that their replicas have it.
+    pub(super) fn confirm(&mut self, asked: usize) {
+        for question in self.waiting.drain(..asked) {
+            // The caller may have given up.
+            let _ = question.answer.send(Ok(Confirmation::Confirmed));
+        }
+    }
+
+    /// Tells the callers of some questions why they are not answered.
+    pub(super) fn fail(&mut self, error: &StoreError, is_meant: impl Fn(&Question) -> bool) {
+        for question in self.waiting.extract_if(.., |it| is_meant(it)) {
+            // The caller may have given up.
+            let _ = question.answer.send(Err(error.clone()));
+        }
+    }
 }
