@@ -12,25 +12,51 @@ use super::wire::reply::Unexpected;
 use crate::base::error::StoreError;
 use crate::store::records::scan::{Cursor, InServer, Place, Scan, Scanned};
 
-/// Shows a part of the names of the keys.
+/// Shows a part of the names of the keys: of some keys of the primary at which the scan is, or of the next one.
 pub(super) async fn scan(
     topology: Topology,
     common: Common,
     scan: Scan,
 ) -> Result<Scanned, StoreError> {
     let primaries = topology.primaries().await?;
-    let scanned = look_through(&primaries, &common, scan).await;
-    if scanned.is_err() {
-        topology.doubt();
+    let Cursor { mut done, present } = scan.from;
+    let present_server = present.as_ref().map(|at| &at.server);
+    let at_present = |(server, _): &&Primary| Some(server) == present_server;
+    let is_left = |(server, _): &&Primary| !done.contains(server);
+    let mut all = primaries.iter();
+    let Some(primary) = all.clone().find(at_present).or_else(|| all.find(is_left)) else {
+        return Ok(Scanned {
+            names: Vec::new(),
+            unnamed: 0,
+            next: None,
+            progress: 1.0,
+        });
+    };
+    let looked = look_at(primary, &common, present, &scan.pattern, scan.count);
+    let part = looked.await.inspect_err(|_| topology.doubt())?;
+    if part.next.is_none() {
+        done.push(Arc::clone(&primary.0));
     }
-    scanned
+    let looked = primaries.iter().filter(|(server, _)| done.contains(server));
+    let before = looked.count();
+    let here = part.next.as_ref().map_or(0.0, progress);
+    let is_over = part.next.is_none() && before == primaries.len();
+    Ok(Scanned {
+        names: part.names,
+        unnamed: part.unnamed,
+        progress: ((before as f64 + here) / primaries.len() as f64).min(1.0),
+        next: (!is_over).then_some(Cursor {
+            done,
+            present: part.next,
+        }),
+    })
 }
 
 /// A server that has locks, by its name.
 type Primary = (Arc<str>, Arc<Connector>);
 
 impl Topology {
-    /// Those that have locks, in an order that stays.
+    /// The servers that have locks, in an order that stays.
     async fn primaries(&self) -> Result<Vec<Primary>, StoreError> {
         match self {
             Self::One(connector) => Ok(vec![(Arc::from(""), Arc::clone(connector))]),
@@ -46,72 +72,50 @@ impl Topology {
     }
 }
 
-/// Looks at some keys of one primary: of the one at which the scan is, or of the next one.
-async fn look_through(
-    primaries: &[Primary],
+/// A part of the keys of one primary.
+struct Part {
+    names: Vec<String>,
+    /// How many keys have names that are no text.
+    unnamed: u64,
+    /// Where the next part begins; `None` at the end of the primary.
+    next: Option<InServer>,
+}
+
+/// Looks at some keys of a primary: behind `present`, if that is a place in its data, or from the beginning.
+async fn look_at(
+    (server, connector): &Primary,
     common: &Common,
-    scan: Scan,
-) -> Result<Scanned, StoreError> {
-    let Cursor { mut done, present } = scan.from;
-    let is_left = |(server, _): &&Primary| !done.contains(server);
-    let at_present = present
-        .as_ref()
-        .and_then(|at| primaries.iter().find(|(server, _)| *server == at.server));
-    let Some((server, connector)) = at_present.or_else(|| primaries.iter().find(is_left)) else {
-        return Ok(Scanned {
-            names: Vec::new(),
-            unnamed: 0,
-            next: None,
-            progress: 1.0,
-        });
-    };
+    present: Option<InServer>,
+    pattern: &str,
+    count: usize,
+) -> Result<Part, StoreError> {
     let passage = connector.passage().await?;
     let connection = &passage.connection;
     let replication_id = connection.replication_id.id();
     let goes_on = |at: &InServer| at.server == *server && at.replication_id == *replication_id;
     let mut at = match present.filter(goes_on) {
         Some(at) => at,
-        None => beginning(server, connector, replication_id).await,
+        None => InServer {
+            server: Arc::clone(server),
+            replication_id: Arc::clone(replication_id),
+            place: Place::Named(0),
+            // A user may not be allowed to know.
+            keys: count_of_keys(connector).await.ok(),
+            seen: 0,
+        },
     };
-    let call = part(&at.place, &scan.pattern, scan.count);
+    let call = part(&at.place, pattern, count);
     let limit = common.timeouts.response;
     let asked = connector.send(&passage, &call, Way::Plain, limit).await;
     let reply = asked.map_err(|cause| connection.failed(&call, cause))?;
     let (cursor, names, unnamed) = common.read(connection, call, reply, scanned)?;
-    at.seen = at.seen.saturating_add(scan.count as u64);
+    at.seen = at.seen.saturating_add(count as u64);
     at.place = Place::Named(cursor);
-    let mut here = progress(&at);
-    let mut present = Some(at);
-    if cursor == 0 {
-        here = 0.0;
-        present = None;
-        done.push(Arc::clone(server));
-    }
-    let looked = primaries.iter().filter(|(server, _)| done.contains(server));
-    let before = looked.count();
-    let is_over = present.is_none() && before == primaries.len();
-    Ok(Scanned {
+    Ok(Part {
         names,
         unnamed,
-        next: (!is_over).then_some(Cursor { done, present }),
-        progress: ((before as f64 + here) / primaries.len() as f64).min(1.0),
+        next: (cursor != 0).then_some(at),
     })
-}
-
-/// The beginning of a server.
-async fn beginning(
-    server: &Arc<str>,
-    connector: &Arc<Connector>,
-    replication_id: &Arc<str>,
-) -> InServer {
-    InServer {
-        server: Arc::clone(server),
-        replication_id: Arc::clone(replication_id),
-        place: Place::Named(0),
-        // A user may not be allowed to know.
-        keys: count_of_keys(connector).await.ok(),
-        seen: 0,
-    }
 }
 
 /// The request for the keys behind this place.

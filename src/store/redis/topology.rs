@@ -97,10 +97,8 @@ impl Topology {
 
     /// Tells the server that answers for a lock from the others, as far as it is known.
     pub(crate) fn server_of(&self, key: &LockKey) -> usize {
-        match self {
-            Self::One(_) => 0,
-            Self::Cluster(cluster) => cluster.server_of(key.slot()),
-        }
+        let server = self.at(key, |it| Arc::as_ptr(it).addr());
+        server.unwrap_or_default()
     }
 
     /// Whether one script may have keys of both locks.

@@ -192,8 +192,9 @@ impl Breaker {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test ends where its ground gives way")]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test ends where its ground gives way")]
+
     use super::*;
     use crate::base::error::Effect;
 

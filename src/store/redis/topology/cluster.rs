@@ -64,10 +64,7 @@ impl Cluster {
 
     /// Learns the map, unless it is there, and connects to one of the servers that have slots.
     pub(crate) async fn connect(self: &Arc<Self>) -> Result<(), StoreError> {
-        if self.nodes().is_empty() {
-            self.learn().await?;
-        }
-        let mut nodes = self.nodes();
+        let mut nodes = self.learnt_nodes().await?;
         nodes.sort_by_key(|node| !node.connector.is_connected());
         let mut error = self.failed("no server of it has slots");
         for node in nodes {
@@ -177,6 +174,16 @@ impl Cluster {
         owner.is_some_and(|owner| Arc::ptr_eq(&owner, node))
     }
 
+    /// The servers that have slots. They are learnt if none is known.
+    async fn learnt_nodes(self: &Arc<Self>) -> Result<Vec<Arc<Node>>, StoreError> {
+        let nodes = self.nodes();
+        if nodes.is_empty() {
+            self.learn().await?;
+            return Ok(self.nodes());
+        }
+        Ok(nodes)
+    }
+
     fn nodes(&self) -> Vec<Arc<Node>> {
         self.known.lock().nodes.values().cloned().collect()
     }
@@ -256,12 +263,6 @@ impl Cluster {
     /// The connector of the server that has a slot.
     pub(crate) fn connector(&self, slot: u16) -> Option<Arc<Connector>> {
         self.owner(slot).map(|node| Arc::clone(&node.connector))
-    }
-
-    /// Tells the server of a slot from the others; 0 if it is not known.
-    pub(crate) fn server_of(&self, slot: u16) -> usize {
-        let owner = self.owner(slot);
-        owner.map_or(0, |node| Arc::as_ptr(&node).addr())
     }
 
     /// Changes whenever another connection, or another server, answers for a slot.

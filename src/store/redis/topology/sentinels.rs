@@ -151,18 +151,7 @@ impl Sentinels {
                 // One that has not answered may know better, and tells nothing.
                 pauses.next_pause()
             };
-            let unasked = async {
-                sleep(pause).await;
-                self.ask(timeouts, Duration::MAX).await
-            };
-            let verdict = select! {
-                biased;
-                // What is told while they answer counts as well, so they are asked again then. The sender lives as long
-                // as this.
-                _ = news.changed() => self.ask(timeouts, GRACE).await,
-                verdict = unasked => verdict,
-            };
-            present.is_complete = match verdict {
+            present.is_complete = match self.ask_in_time(pause, &mut news, timeouts).await {
                 Ok(verdict) if verdict.is_another_than(&present.named) => return verdict,
                 Ok(verdict) => {
                     present.named.epoch = present.named.epoch.max(verdict.named.epoch);
@@ -176,6 +165,26 @@ impl Sentinels {
             // They may tell much at once.
             sleep(told.next_pause()).await;
             asked = Instant::now();
+        }
+    }
+
+    /// Asks all sentinels after a pause, or as soon as one of them tells something.
+    async fn ask_in_time(
+        &self,
+        pause: Duration,
+        news: &mut watch::Receiver<u64>,
+        timeouts: Timeouts,
+    ) -> Result<Verdict, StoreError> {
+        let unasked = async {
+            sleep(pause).await;
+            self.ask(timeouts, Duration::MAX).await
+        };
+        select! {
+            biased;
+            // What is told while they answer counts as well, so they are asked again then. The sender lives as long as
+            // this.
+            _ = news.changed() => self.ask(timeouts, GRACE).await,
+            verdict = unasked => verdict,
         }
     }
 

@@ -220,8 +220,9 @@ impl Drop for Request<'_> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test ends where its ground gives way")]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test ends where its ground gives way")]
+
     use std::future::{pending, poll_fn, ready};
     use std::pin::pin;
     use std::sync::mpsc;

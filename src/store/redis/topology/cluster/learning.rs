@@ -29,10 +29,7 @@ impl Cluster {
     pub(in crate::store::redis) async fn primaries(
         self: &Arc<Self>,
     ) -> Result<Vec<(Arc<str>, Arc<Connector>)>, StoreError> {
-        if self.nodes().is_empty() {
-            self.learn().await?;
-        }
-        let nodes = self.nodes().into_iter();
+        let nodes = self.learnt_nodes().await?.into_iter();
         let named = nodes.map(|node| (node.place.to_string().into(), Arc::clone(&node.connector)));
         Ok(named.collect())
     }

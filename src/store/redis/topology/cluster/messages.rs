@@ -27,10 +27,8 @@ impl Cluster {
         timeouts: Timeouts,
         receiver: Receiver,
     ) -> Result<Opened, StoreError> {
-        if self.nodes().is_empty() {
-            self.learn().await?;
-        }
-        let Some(node) = self.any_node() else {
+        let nodes = self.learnt_nodes().await?;
+        let Some(node) = self.any_of(nodes) else {
             return Err(self.failed("no server of it has slots"));
         };
         let mut ends = node.connector.ends();
@@ -62,8 +60,7 @@ impl Cluster {
     }
 
     /// One of those that have slots, in turn: of those with a connection, if there are some.
-    fn any_node(&self) -> Option<Arc<Node>> {
-        let mut nodes = self.nodes();
+    fn any_of(&self, mut nodes: Vec<Arc<Node>>) -> Option<Arc<Node>> {
         if nodes.iter().any(|node| node.connector.is_connected()) {
             nodes.retain(|node| node.connector.is_connected());
         }
