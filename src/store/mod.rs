@@ -88,7 +88,9 @@ impl Store {
     /// Executes a request: see [`verbs`].
     pub(crate) fn ask<V: Verb>(&self, verb: V) -> Answer<V::Reply> {
         match self {
-            Self::Redis(redis) => redis.ask(verb.call(), move |reply| verb.read(reply)),
+            Self::Redis(redis) => redis
+                .topology
+                .ask(verb.call(), move |reply| verb.read(reply)),
             Self::Memory(memory) => memory.ask(move |state, now| verb.apply(state, now)),
             #[cfg(any(test, feature = "test-util"))]
             Self::Behind(wire) => wire::ask(wire, Request::of(verb)),
@@ -150,7 +152,7 @@ impl Store {
         epoch: u64,
     ) -> Answer<Confirmation> {
         match self {
-            Self::Redis(redis) => redis.confirm(key, replicas, within, epoch),
+            Self::Redis(redis) => redis.topology.confirm(key, replicas, within, epoch),
             _ => Box::pin(async { Ok(Confirmation::Confirmed) }),
         }
     }
@@ -227,7 +229,7 @@ impl Store {
 impl Store {
     /// Connects, unless it is connected. Every request does so that needs to.
     pub(crate) fn connect(&self) -> Answer<()> {
-        of_kind!(self, redis => redis.connect(), wire => wire.connect(), _ => Box::pin(async { Ok(()) }))
+        of_kind!(self, redis => redis.topology.connect(), wire => wire.connect(), _ => Box::pin(async { Ok(()) }))
     }
 
     /// Closes the connections. A request after that fails.

@@ -2,9 +2,6 @@
 
 use std::error::Error;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
-
-use redis::Value;
 
 use self::connect::common::{Common, Outages};
 use self::inbox::Inbox;
@@ -13,10 +10,8 @@ use self::topology::Topology;
 use self::wire::failure::{self, DriverError};
 use super::records::messages::{Holders, Listener};
 use super::records::scan::{Scan, Scanned};
-use crate::base::confirm::{Confirmation, Replicas};
 use crate::base::error::StoreError;
 use crate::base::id::InboxId;
-use crate::base::key::LockKey;
 use crate::base::store_error::Answer;
 
 mod confirmer;
@@ -76,31 +71,6 @@ impl RedisStore {
             common,
             inbox,
         }
-    }
-
-    /// Runs one call of a script, and reads its reply.
-    pub(crate) fn ask<T: 'static>(
-        &self,
-        call: Call,
-        read: impl FnOnce(Value) -> Result<T, Unexpected> + Send + 'static,
-    ) -> Answer<T> {
-        self.topology.ask(call, read)
-    }
-
-    pub(crate) fn connect(&self) -> Answer<()> {
-        let topology = self.topology.clone();
-        Box::pin(async move { topology.connect().await })
-    }
-
-    pub(crate) fn confirm(
-        &self,
-        key: &LockKey,
-        replicas: Replicas,
-        within: Duration,
-        epoch: u64,
-    ) -> Answer<Confirmation> {
-        let (topology, key) = (self.topology.clone(), key.clone());
-        Box::pin(async move { topology.confirm(&key, replicas, within, epoch).await })
     }
 
     pub(crate) fn scan(&self, scan: Scan) -> Answer<Scanned> {

@@ -26,7 +26,7 @@ use crate::base::error::StoreError;
 use crate::base::key::LockKey;
 use crate::base::mutex::Mutex;
 use crate::base::timer::{after, sleep_until, timeout_at};
-use crate::store::redis::link::breaker::{Breaker, Pass, Step};
+use crate::store::redis::link::breaker::{Breaker, News, Pass, Step};
 use crate::store::redis::link::source::{Opened, Receiver, Source, Timeouts, open};
 use crate::store::redis::wire::call::in_millis;
 use crate::store::redis::wire::failure::{failed, within};
@@ -144,7 +144,7 @@ async fn answer(server: Server, replicas: Replicas, coming: UnboundedReceiver<Qu
         let waited = questions.meanwhile(waited).await;
         match waited {
             Waited::For { count, now } if replication_id.goes_on(&now) => {
-                breaker.answered(*pass, false, Instant::now());
+                breaker.hear(*pass, News::Answered { only_reads: false }, Instant::now());
                 // More replicas may have come.
                 if replicas.of(replication_id.replicas()) <= count {
                     questions.confirm(asked);
@@ -155,7 +155,7 @@ async fn answer(server: Server, replicas: Replicas, coming: UnboundedReceiver<Qu
                 return server.is_another.store(true, Relaxed);
             }
             Waited::Refused(error) => {
-                breaker.answered(*pass, false, Instant::now());
+                breaker.hear(*pass, News::Answered { only_reads: false }, Instant::now());
                 questions.fail(&failed("confirm", &opened.endpoint, error), |it| {
                     it.key == key
                 });
@@ -163,7 +163,7 @@ async fn answer(server: Server, replicas: Replicas, coming: UnboundedReceiver<Qu
             Waited::Unanswered(error) => {
                 let error = failed("confirm", &opened.endpoint, error);
                 questions.fail(&error, |_| true);
-                breaker.lost(*pass, error, Instant::now());
+                breaker.hear(*pass, News::Lost(error), Instant::now());
                 connected = None;
             }
         }
@@ -193,7 +193,7 @@ impl Server {
             Ok(opened) => Some((opened, pass)),
             Err(error) => {
                 questions.fail(&error, |_| true);
-                breaker.failed(pass, error, Instant::now());
+                breaker.hear(pass, News::Failed(error), Instant::now());
                 None
             }
         }

@@ -14,7 +14,6 @@ use super::link::source::Source;
 use super::wire::call::Call;
 use super::wire::reply::Unexpected;
 use crate::base::confirm::{Confirmation, Replicas};
-use crate::base::error::StoreError;
 use crate::base::key::LockKey;
 use crate::base::store_error::Answer;
 
@@ -38,10 +37,10 @@ impl Topology {
     }
 
     /// Connects, unless a connection is there already.
-    pub(crate) async fn connect(&self) -> Result<(), StoreError> {
-        match self {
-            Self::One(connector) => connector.connection().await.map(drop),
-            Self::Cluster(cluster) => cluster.connect().await,
+    pub(crate) fn connect(&self) -> Answer<()> {
+        match self.clone() {
+            Self::One(connector) => Box::pin(async move { connector.connection().await.map(drop) }),
+            Self::Cluster(cluster) => Box::pin(async move { cluster.connect().await }),
         }
     }
 
@@ -59,28 +58,32 @@ impl Topology {
     }
 
     /// Waits until so many replicas have what was executed over the connection for a lock while it had this epoch.
-    pub(crate) async fn confirm(
+    pub(crate) fn confirm(
         &self,
         key: &LockKey,
         replicas: Replicas,
         within: Duration,
         epoch: u64,
-    ) -> Result<Confirmation, StoreError> {
-        let connector = self.at(key, Arc::clone);
-        let present = connector.and_then(|it| Some((it.present()?, it)));
-        let Some((connection, connector)) = present.filter(|_| self.epoch(key) == epoch) else {
-            return Ok(Confirmation::Unknown);
-        };
-        let confirmation = connection.confirmer.confirm(key, replicas, within).await;
-        if connection.confirmer.is_another() {
-            // The next one says which it is, and verifies what was held.
-            connector.discard(connection.number);
-        }
-        if self.epoch(key) == epoch {
-            confirmation
-        } else {
-            Ok(Confirmation::Unknown)
-        }
+    ) -> Answer<Confirmation> {
+        let (topology, key) = (self.clone(), key.clone());
+        Box::pin(async move {
+            let connector = topology.at(&key, Arc::clone);
+            let present = connector.and_then(|it| Some((it.present()?, it)));
+            let has_epoch = || topology.epoch(&key) == epoch;
+            let Some((connection, connector)) = present.filter(|_| has_epoch()) else {
+                return Ok(Confirmation::Unknown);
+            };
+            let confirmation = connection.confirmer.confirm(&key, replicas, within).await;
+            if connection.confirmer.is_another() {
+                // The next one says which it is, and verifies what was held.
+                connector.discard(connection.number);
+            }
+            if has_epoch() {
+                confirmation
+            } else {
+                Ok(Confirmation::Unknown)
+            }
+        })
     }
 
     /// Works with the connector of the server that answers for a lock, if that is known.

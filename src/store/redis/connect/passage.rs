@@ -13,7 +13,7 @@ use super::Connector;
 use super::connection::{Cause, Connection, Fault};
 use crate::base::error::{Effect, StoreError};
 use crate::base::timer::sleep_until;
-use crate::store::redis::link::breaker::{Breaker, Pass, Step};
+use crate::store::redis::link::breaker::{News, Pass, Step};
 use crate::store::redis::link::source::AbortOnDrop;
 use crate::store::redis::wire::call::{Call, Way};
 use crate::store::redis::wire::failure::{RUNTIME_ENDED, aborted, refuses_all, refuses_to_write};
@@ -35,9 +35,7 @@ struct Trial {
 
 impl Drop for Trial {
     fn drop(&mut self) {
-        let pass = self.pass;
-        self.connector
-            .tell(|breaker, now| breaker.dropped(pass, now));
+        self.connector.tell(self.pass, News::Dropped);
     }
 }
 
@@ -82,7 +80,7 @@ impl Connector {
             };
             let connection = self.connected().await;
             let connection = connection.inspect_err(|error| {
-                self.tell(|breaker, now| breaker.failed(pass, error.clone(), now));
+                self.tell(pass, News::Failed(error.clone()));
             })?;
             // The request that found it useless has told the breaker.
             let Some(connection) = connection else {
@@ -158,45 +156,34 @@ impl Connector {
 
     /// What has become of a request tells others whether to go out.
     fn heed(&self, passage: &Passage, call: &Call, asked: &Result<Value, Fault>) {
-        let pass = passage.pass;
-        let answered = |breaker: &mut Breaker, now| breaker.answered(pass, call.only_reads(), now);
+        let is_trial = passage.trial.is_some();
+        let answered = || News::Answered {
+            only_reads: call.only_reads(),
+        };
         let Fault { cause, is_done } = match asked {
             Err(fault) => fault,
-            Ok(_) if passage.trial.is_none() => return,
-            Ok(_) => return self.tell(answered),
+            Ok(_) if is_trial => return self.tell(passage.pass, answered()),
+            Ok(_) => return,
         };
         let error = || {
             let endpoint = &passage.connection.endpoint;
             StoreError::new("connect", endpoint, Effect::None, cause.to_string())
         };
-        match cause {
-            Cause::Late => {}
-            Cause::Driver(refusal) if refuses_to_write(refusal) => {
-                self.tell(|breaker, now| breaker.refused_to_write(pass, error(), now));
-            }
-            Cause::Driver(refusal) if refuses_all(refusal) => {
-                self.tell(|breaker, now| breaker.failed(pass, error(), now));
-            }
-            _ if *is_done => self.tell(|breaker, now| breaker.lost(pass, error(), now)),
-            Cause::Silence(_) if passage.trial.is_some() => {
-                self.tell(|breaker, now| breaker.failed(pass, error(), now));
-            }
-            Cause::Driver(_) if passage.trial.is_some() => {
-                self.tell(answered);
-            }
-            Cause::Silence(_) | Cause::Driver(_) => {}
-        }
+        let news = match cause {
+            Cause::Late => return,
+            Cause::Driver(refusal) if refuses_to_write(refusal) => News::ReadOnly(error()),
+            Cause::Driver(refusal) if refuses_all(refusal) => News::Failed(error()),
+            _ if *is_done => News::Lost(error()),
+            Cause::Silence(_) if is_trial => News::Failed(error()),
+            Cause::Driver(_) if is_trial => answered(),
+            Cause::Silence(_) | Cause::Driver(_) => return,
+        };
+        self.tell(passage.pass, news);
     }
 
-    /// Changes whether requests go out, and wakes those that wait for that.
-    fn tell(&self, change: impl FnOnce(&mut Breaker, Instant)) {
-        let now = Instant::now();
-        let is_news = {
-            let breaker = &mut self.state.lock().breaker;
-            let before = breaker.state();
-            change(breaker, now);
-            breaker.state() != before
-        };
+    /// Tells the breaker, and wakes the requests that wait for what it makes of it.
+    fn tell(&self, pass: Pass, news: News) {
+        let is_news = self.state.lock().breaker.hear(pass, news, Instant::now());
         if is_news {
             self.news.send_replace(());
         }

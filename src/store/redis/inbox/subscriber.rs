@@ -19,7 +19,7 @@ use crate::base::mutex::Mutex;
 use crate::base::throttle::Throttle;
 use crate::base::timer::sleep;
 use crate::store::records::messages::Listener;
-use crate::store::redis::link::source::{AbortOnDrop, Opened, Receiver, Source, Timeouts, open};
+use crate::store::redis::link::source::{Opened, Receiver, Source, Timeouts, open};
 use crate::store::redis::wire::failure::{failed, within};
 use crate::store::redis::wire::reply::Message;
 
@@ -104,11 +104,11 @@ impl Subscriber {
         while !self.is_idle() {
             let ended = Arc::new(Notify::new());
             let pause = match check.settled_by(self.subscribe(&ended)).await {
-                Ok((mut connection, _following)) => {
+                Ok(mut opened) => {
                     let began = Instant::now();
                     // For what moved until now no message has come.
                     self.enter(Stage::Open);
-                    match self.keep(&mut connection, &ended).await {
+                    match self.keep(&mut opened.driver, &ended).await {
                         End::Idle => return,
                         // The server may have lost its data together with the connection.
                         End::Dead => (self.ground.lost)(),
@@ -168,24 +168,17 @@ impl Subscriber {
         }
     }
 
-    async fn subscribe(
-        &self,
-        ended: &Arc<Notify>,
-    ) -> Result<(MultiplexedConnection, Option<AbortOnDrop>), StoreError> {
+    async fn subscribe(&self, ended: &Arc<Notify>) -> Result<Opened, StoreError> {
         let receiver = deliver(Weak::clone(&self.listener), Arc::clone(ended));
         let Ground {
             source, timeouts, ..
         } = &*self.ground;
-        let Opened {
-            mut driver,
-            endpoint,
-            following,
-            ..
-        } = open(source, *timeouts, receiver).await?;
-        let subscribed = within(timeouts.response, driver.subscribe(self.id.to_string())).await;
-        subscribed.map_err(|error| failed("subscribe", &endpoint, error))?;
-        events::connected(&endpoint, Purpose::Messages);
-        Ok((driver, following))
+        let mut opened = open(source, *timeouts, receiver).await?;
+        let subscribing = opened.driver.subscribe(self.id.to_string());
+        let subscribed = within(timeouts.response, subscribing).await;
+        subscribed.map_err(|error| failed("subscribe", &opened.endpoint, error))?;
+        events::connected(&opened.endpoint, Purpose::Messages);
+        Ok(opened)
     }
 }
 

@@ -63,6 +63,21 @@ pub(crate) enum Step {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pass(u64);
 
+/// What has become of requests.
+#[derive(Debug)]
+pub(crate) enum News {
+    /// The server has answered one, which may have been one that only reads.
+    Answered { only_reads: bool },
+    /// The connection was lost under one. It is replaced at once, or after a short pause where that has just been done.
+    Lost(StoreError),
+    /// There is no connection to be had, or the server refuses whatever comes.
+    Failed(StoreError),
+    /// The server refuses to write.
+    ReadOnly(StoreError),
+    /// A trial was dropped before it had come to something: the next request tries.
+    Dropped,
+}
+
 impl Default for Breaker {
     fn default() -> Self {
         Self {
@@ -106,40 +121,39 @@ impl Breaker {
         })
     }
 
-    /// The server has answered a request, which may have been one that only reads.
-    pub(crate) fn answered(&mut self, pass: Pass, only_reads: bool, now: Instant) {
-        if self.is_present(pass) && matches!(self.stage, Stage::Tried(_)) {
-            self.stage = if self.is_replica && only_reads {
-                Stage::Paused(now)
-            } else {
-                Stage::Flowing(Some(now))
-            };
+    /// Heeds what has become of the requests with this pass. Returns whether that changes what other requests are to do.
+    pub(crate) fn hear(&mut self, pass: Pass, news: News, now: Instant) -> bool {
+        if !self.is_present(pass) {
+            return false;
         }
+        match (news, self.stage) {
+            (News::Answered { only_reads: true }, Stage::Tried(_)) if self.is_replica => {
+                self.stage = Stage::Paused(now);
+            }
+            (News::Answered { .. }, Stage::Tried(_)) => self.stage = Stage::Flowing(Some(now)),
+            (News::Dropped, Stage::Tried(_)) => self.stage = Stage::Paused(now),
+            (News::Answered { .. } | News::Dropped, _) => return false,
+            (News::Lost(_), Stage::Flowing(_)) if self.is_settled(now) => {
+                self.pauses.reset();
+                self.round += 1;
+                self.stage = Stage::Flowing(Some(now));
+            }
+            (News::Lost(error), stage) => {
+                if matches!(stage, Stage::Flowing(_)) {
+                    self.pauses.reset();
+                }
+                self.fail(error, now);
+            }
+            (News::Failed(error), _) => self.fail(error, now),
+            (News::ReadOnly(error), _) => {
+                self.fail(error, now);
+                self.is_replica = true;
+            }
+        }
+        true
     }
 
-    /// The connection was lost under a request. It is replaced at once, or after a short pause where that has just been
-    /// done.
-    pub(crate) fn lost(&mut self, pass: Pass, error: StoreError, now: Instant) {
-        if !self.is_present(pass) {
-            return;
-        }
-        let is_settled = self.is_settled(now);
-        if matches!(self.stage, Stage::Flowing(_)) {
-            self.pauses.reset();
-        }
-        if is_settled {
-            self.round += 1;
-            self.stage = Stage::Flowing(Some(now));
-        } else {
-            self.failed(pass, error, now);
-        }
-    }
-
-    /// There is no connection to be had, or the server refuses whatever comes.
-    pub(crate) fn failed(&mut self, pass: Pass, error: StoreError, now: Instant) {
-        if !self.is_present(pass) {
-            return;
-        }
+    fn fail(&mut self, error: StoreError, now: Instant) {
         if self.is_settled(now) {
             self.pauses.reset();
         }
@@ -148,25 +162,6 @@ impl Breaker {
         self.error = Some(error);
         self.is_replica = false;
         self.stage = Stage::Paused(after(now, self.pauses.next_pause()));
-    }
-
-    /// The server writes nothing.
-    pub(crate) fn refused_to_write(&mut self, pass: Pass, error: StoreError, now: Instant) {
-        let is_news = self.is_present(pass);
-        self.failed(pass, error, now);
-        self.is_replica |= is_news;
-    }
-
-    /// A trial was dropped before it had come to something: the next request tries.
-    pub(crate) fn dropped(&mut self, pass: Pass, now: Instant) {
-        if self.is_present(pass) && matches!(self.stage, Stage::Tried(_)) {
-            self.stage = Stage::Paused(now);
-        }
-    }
-
-    /// Changes with all that a request may wait for.
-    pub(crate) fn state(&self) -> impl PartialEq + use<> {
-        (self.round, self.stage)
     }
 
     /// How many failures there have been.
@@ -205,6 +200,10 @@ mod tests {
         StoreError::new("connect", &"here".into(), Effect::None, "it is closed")
     }
 
+    fn answered(only_reads: bool) -> News {
+        News::Answered { only_reads }
+    }
+
     /// The pass of a request that goes out now, alone if need be.
     fn pass(breaker: &mut Breaker, now: Instant) -> Pass {
         match breaker.step(now) {
@@ -226,7 +225,7 @@ mod tests {
         let mut now = begun;
         for _ in 0..times {
             let trial = pass(breaker, now);
-            breaker.failed(trial, error(), now);
+            breaker.hear(trial, News::Failed(error()), now);
             now += pause(breaker, now);
         }
         now
@@ -240,7 +239,7 @@ mod tests {
         while now < begun + 10_000 * MS {
             if let Step::Go(attempt) | Step::Try(attempt) = breaker.step(now) {
                 attempts += 1;
-                breaker.failed(attempt, error(), now);
+                breaker.hear(attempt, News::Failed(error()), now);
             }
             now += MS;
         }
@@ -252,7 +251,7 @@ mod tests {
         let (mut breaker, mut now) = (Breaker::default(), Instant::now());
         for step in 0..10_u32 {
             let trial = pass(&mut breaker, now);
-            breaker.failed(trial, error(), now);
+            breaker.hear(trial, News::Failed(error()), now);
             let least = (10 * MS * 2_u32.pow(step)).min(LONGEST);
             let pause = pause(&breaker, now);
             assert!((least..=2 * least).contains(&pause), "{step}: {pause:?}");
@@ -274,11 +273,11 @@ mod tests {
         };
         assert_eq!(breaker.begin_trial(late, now, LIMIT), None);
         assert!(breaker.failed_since(before).is_none());
-        breaker.failed(trial, error(), now);
+        breaker.hear(trial, News::Failed(error()), now);
         assert!(breaker.failed_since(before).is_some());
         let now = now + LONGEST;
         let trial = pass(&mut breaker, now);
-        breaker.answered(trial, false, now);
+        breaker.hear(trial, answered(false), now);
         assert!(breaker.flowing().is_some());
     }
 
@@ -287,7 +286,7 @@ mod tests {
         let (mut breaker, now) = (Breaker::default(), Instant::now());
         let all = [(); 100].map(|()| pass(&mut breaker, now));
         for pass in all {
-            breaker.failed(pass, error(), now);
+            breaker.hear(pass, News::Failed(error()), now);
         }
         assert_eq!(breaker.failures(), 1);
         assert!(pause(&breaker, now) <= 20 * MS);
@@ -299,7 +298,7 @@ mod tests {
         for _ in 0..5 {
             let all = [(); 100].map(|()| pass(&mut breaker, now));
             for pass in all {
-                breaker.lost(pass, error(), now);
+                breaker.hear(pass, News::Lost(error()), now);
             }
             assert!(breaker.flowing().is_some());
             now += SETTLED;
@@ -310,12 +309,12 @@ mod tests {
     fn one_that_answers_and_is_lost_again_and_again_is_replaced_after_short_pauses() {
         let (mut breaker, mut now) = (Breaker::default(), Instant::now());
         let first = pass(&mut breaker, now);
-        breaker.lost(first, error(), now);
+        breaker.hear(first, News::Lost(error()), now);
         for _ in 0..10 {
             let next = pass(&mut breaker, now);
-            breaker.answered(next, false, now);
+            breaker.hear(next, answered(false), now);
             let next = pass(&mut breaker, now);
-            breaker.lost(next, error(), now);
+            breaker.hear(next, News::Lost(error()), now);
             let pause = pause(&breaker, now);
             assert!((10 * MS..=20 * MS).contains(&pause), "{pause:?}");
             now += pause;
@@ -327,12 +326,12 @@ mod tests {
         let (mut breaker, mut now) = (Breaker::default(), Instant::now());
         for _ in 0..2 {
             let next = pass(&mut breaker, now);
-            breaker.lost(next, error(), now);
+            breaker.hear(next, News::Lost(error()), now);
         }
         for step in 1..10_u32 {
             now += pause(&breaker, now);
             let next = pass(&mut breaker, now);
-            breaker.lost(next, error(), now);
+            breaker.hear(next, News::Lost(error()), now);
             let least = (10 * MS * 2_u32.pow(step)).min(LONGEST);
             let pause = pause(&breaker, now);
             assert!((least..=2 * least).contains(&pause), "{step}: {pause:?}");
@@ -343,21 +342,21 @@ mod tests {
     fn a_replica_that_reads_does_not_let_those_go_that_write() {
         let (mut breaker, now) = (Breaker::default(), Instant::now());
         let first = pass(&mut breaker, now);
-        breaker.refused_to_write(first, error(), now);
+        breaker.hear(first, News::ReadOnly(error()), now);
         let now = now + LONGEST;
         // One after the other reads.
         for _ in 0..3 {
             let read = pass(&mut breaker, now);
             assert!(breaker.flowing().is_none());
-            breaker.answered(read, true, now);
+            breaker.hear(read, answered(true), now);
         }
         let write = pass(&mut breaker, now);
-        breaker.answered(write, false, now);
+        breaker.hear(write, answered(false), now);
         assert!(breaker.flowing().is_some());
         // A server that could not be connected to has answered then.
         let now = fail(&mut breaker, now, 1);
         let read = pass(&mut breaker, now);
-        breaker.answered(read, true, now);
+        breaker.hear(read, answered(true), now);
         assert!(breaker.flowing().is_some());
     }
 
@@ -366,10 +365,10 @@ mod tests {
         let mut breaker = Breaker::default();
         let now = fail(&mut breaker, Instant::now(), 10);
         let trial = pass(&mut breaker, now);
-        breaker.answered(trial, false, now);
+        breaker.hear(trial, answered(false), now);
         let now = now + SETTLED;
         let next = pass(&mut breaker, now);
-        breaker.failed(next, error(), now);
+        breaker.hear(next, News::Failed(error()), now);
         assert!(pause(&breaker, now) <= 20 * MS);
     }
 
@@ -378,16 +377,16 @@ mod tests {
         let mut breaker = Breaker::default();
         let now = fail(&mut breaker, Instant::now(), 5);
         let dropped = pass(&mut breaker, now);
-        breaker.dropped(dropped, now);
+        breaker.hear(dropped, News::Dropped, now);
         let stands_still = pass(&mut breaker, now);
         let now = now + LIMIT;
         let third = pass(&mut breaker, now);
         // What comes of the others says nothing any more.
-        breaker.answered(stands_still, false, now);
-        breaker.failed(stands_still, error(), now);
-        breaker.dropped(stands_still, now);
+        breaker.hear(stands_still, answered(false), now);
+        breaker.hear(stands_still, News::Failed(error()), now);
+        breaker.hear(stands_still, News::Dropped, now);
         assert_eq!(pause(&breaker, now), LIMIT);
-        breaker.answered(third, false, now);
+        breaker.hear(third, answered(false), now);
         assert!(breaker.flowing().is_some());
     }
 }

@@ -110,9 +110,8 @@ pub(crate) struct Opened {
 }
 
 impl Opened {
-    /// A connection that other code has made, on any runtime. It does not report its end, and its timers must not be polled
-    /// by another runtime than the one that made them.
-    pub(crate) fn made_elsewhere(
+    /// A connection that this runtime has made, without timers, and for the receiver.
+    fn made_here(
         driver: MultiplexedConnection,
         endpoint: Arc<str>,
         again: Arc<dyn Source>,
@@ -123,7 +122,20 @@ impl Opened {
             again,
             replicas: 0,
             following: None,
+            is_own: true,
+        }
+    }
+
+    /// A connection that other code has made, on any runtime. It does not report its end, and its timers must not be polled
+    /// by another runtime than the one that made them.
+    pub(crate) fn made_elsewhere(
+        driver: MultiplexedConnection,
+        endpoint: Arc<str>,
+        again: Arc<dyn Source>,
+    ) -> Self {
+        Self {
             is_own: false,
+            ..Self::made_here(driver, endpoint, again)
         }
     }
 }
@@ -152,18 +164,9 @@ impl Source for Address {
     fn open(self: Arc<Self>, timeouts: Timeouts, receiver: Receiver) -> Opening {
         Box::pin(async move {
             let connecting = connect(&self, timeouts.connect, receiver.push_sender());
-            let endpoint = Arc::clone(&self.endpoint);
-            let driver = connecting
-                .await
-                .map_err(|error| refused(&endpoint, error))?;
-            Ok(Opened {
-                driver,
-                endpoint,
-                again: self,
-                replicas: 0,
-                following: None,
-                is_own: true,
-            })
+            let driver = connecting.await;
+            let driver = driver.map_err(|error| refused(&self.endpoint, error))?;
+            Ok(Opened::made_here(driver, Arc::clone(&self.endpoint), self))
         })
     }
 }

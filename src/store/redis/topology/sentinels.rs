@@ -204,9 +204,32 @@ impl Sentinels {
         )
         .await;
         let is_all = !self.learn(&heard);
-        let verdict = heard.verdict(known.len(), is_all);
-        verdict
-            .map_err(|(effect, cause)| StoreError::new("connect", &self.endpoint(), effect, cause))
+        let count = known.len();
+        match heard.named {
+            Some(named) => Ok(Verdict {
+                named,
+                replicas: heard.replicas,
+                is_complete: is_all && heard.answers == count,
+            }),
+            None => Err(self.unnamed(heard, count)),
+        }
+    }
+
+    /// Why none of so many sentinels names a primary.
+    fn unnamed(&self, heard: Heard, count: usize) -> StoreError {
+        let (refused, cause) = match heard.error {
+            Some(error) => (heard.refused, DriverError(error).into()),
+            None => {
+                let cause = "the sentinels know no primary of this name";
+                (heard.answers, Box::<dyn Error + Send + Sync>::from(cause))
+            }
+        };
+        let effect = if refused == count {
+            Effect::TurnedAway
+        } else {
+            Effect::None
+        };
+        StoreError::new("connect", &self.endpoint(), effect, cause)
     }
 
     /// Knows those that were named from now on, and forgets those that no sentinel names any more. Returns whether there
@@ -283,34 +306,6 @@ impl Heard {
                 self.error = Some(error);
             }
         }
-    }
-
-    /// What so many sentinels say together, which may be all that there are.
-    fn verdict(
-        self,
-        count: usize,
-        is_all: bool,
-    ) -> Result<Verdict, (Effect, Box<dyn Error + Send + Sync>)> {
-        let (is_refused, cause) = match (self.named, self.error) {
-            (Some(named), _) => {
-                return Ok(Verdict {
-                    named,
-                    replicas: self.replicas,
-                    is_complete: is_all && self.answers == count,
-                });
-            }
-            (None, Some(error)) => (self.refused == count, DriverError(error).into()),
-            (None, None) => {
-                let cause = "the sentinels know no primary of this name";
-                (self.answers == count, cause.into())
-            }
-        };
-        let effect = if is_refused {
-            Effect::TurnedAway
-        } else {
-            Effect::None
-        };
-        Err((effect, cause))
     }
 }
 

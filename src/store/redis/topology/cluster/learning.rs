@@ -168,14 +168,12 @@ impl Cluster {
             .filter(|node| node.connector.is_connected());
         let connected = connected.map(|node| node.place.clone());
         let mut asked: Vec<_> = connected.take(ASKED - 1).collect();
+        let others = others.into_iter().filter(|place| !asked.contains(place));
+        let mut others: Vec<_> = others.collect();
         let turn = self.turn.fetch_add(1, Relaxed);
-        let others: Vec<_> = others
-            .into_iter()
-            .filter(|place| !asked.contains(place))
-            .collect();
         let first = turn.checked_rem(others.len()).unwrap_or_default();
-        asked.extend_from_slice(others.get(first..).unwrap_or_default());
-        asked.extend_from_slice(others.get(..first).unwrap_or_default());
+        others.rotate_left(first);
+        asked.append(&mut others);
         asked
     }
 
