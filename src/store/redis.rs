@@ -32,23 +32,23 @@ pub(crate) use self::wire::reply::Unexpected;
 #[cfg(any(test, fuzzing))]
 pub(crate) use self::{topology::servers::properties::url, wire::names::properties::key};
 
-/// Redis: one server, the one that is the primary, or a cluster.
+/// A store in Redis: one server, the primary that sentinels name, or a cluster.
 pub(crate) struct RedisStore {
     pub(super) topology: Topology,
     pub(super) common: Common,
-    /// None where it is not known where messages come from.
+    /// `None` without a URL: a pool does not say where its server is.
     inbox: Option<Inbox>,
 }
 
 impl RedisStore {
-    /// Connects when it is asked first.
+    /// Connects at the first request.
     pub(crate) fn open(origin: Origin, timeouts: Timeouts) -> Self {
         let common = Common::new(timeouts, origin.outages());
         let (topology, messages) = origin.open(&common);
         Self::new(topology, Some(messages), common)
     }
 
-    /// All commands go over a connection of `commands`. Messages come from the origin; without one there is no inbox.
+    /// Sends all commands over connections of `commands`. Messages come from the origin; without one there is no inbox.
     pub(crate) fn over(
         commands: Arc<dyn Source>,
         origin: Option<Origin>,
@@ -90,7 +90,7 @@ impl RedisStore {
     }
 
     pub(crate) fn watch(&self, holders: Weak<dyn Holders>) {
-        // There is one for each `Locks`.
+        // It is set once for each `Locks`.
         let _ = self.common.watched.set(holders);
     }
 

@@ -34,32 +34,32 @@ use crate::store::redis::wire::failure::{failed, within};
 #[cfg(test)]
 mod tests;
 
-/// How long the write lives that goes before each `WAIT`.
+/// The expiry of the write that goes before each `WAIT`.
 const LIFE: Duration = Duration::from_millis(100);
 
-/// How long one `WAIT` takes at most: how many replicas there are is looked at again after it.
+/// The limit of one `WAIT`. After it the number of replicas is read again.
 const LOOK: Duration = Duration::from_secs(2);
 
 /// Asks one server whether its replicas have what it has executed.
 pub(crate) struct Confirmer {
     server: Server,
-    /// Who asks for each number of replicas.
+    /// The ways to the tasks that answer, one for each number of replicas.
     questions: Mutex<HashMap<Replicas, UnboundedSender<Question>>>,
 }
 
-/// Who is asked.
+/// The server that is asked.
 #[derive(Clone)]
 struct Server {
-    /// Leads to it.
+    /// Makes connections to it.
     source: Arc<dyn Source>,
     timeouts: Timeouts,
     replication_id: ReplicationId,
-    /// Whether it has another history by now.
+    /// Whether another server answers in its place by now.
     is_another: Arc<AtomicBool>,
 }
 
 impl Confirmer {
-    /// Connects when it is asked first.
+    /// Connects at the first question.
     pub(crate) fn new(
         source: Arc<dyn Source>,
         timeouts: Timeouts,
@@ -76,7 +76,7 @@ impl Confirmer {
         }
     }
 
-    /// Whether so many replicas have, in time, what the server had executed before. An error says why it cannot be known.
+    /// Waits until so many replicas have what the server has executed before this call. An error says why that cannot be known.
     pub(crate) async fn confirm(
         &self,
         key: &LockKey,
@@ -107,7 +107,7 @@ impl Confirmer {
         }
     }
 
-    /// Whether the server has turned out to have another history than it had when it was connected to.
+    /// Whether another server answers in the place of the one that was connected to.
     pub(crate) fn is_another(&self) -> bool {
         self.server.is_another.load(Relaxed)
     }
@@ -150,7 +150,7 @@ async fn answer(server: Server, replicas: Replicas, coming: UnboundedReceiver<Qu
                     questions.confirm(asked);
                 }
             }
-            // Nothing counts unless it is the server that has executed it.
+            // Another server has not executed what the callers ask about.
             Waited::For { .. } | Waited::Another => {
                 return server.is_another.store(true, Relaxed);
             }
@@ -200,19 +200,19 @@ impl Server {
     }
 }
 
-/// What a `WAIT` has come to.
+/// The outcome of a `WAIT`.
 enum Waited {
-    /// So many replicas have it, and this is what the server says of itself.
+    /// This many replicas have the write, and this is what the server says of itself.
     For { count: u32, now: Replication },
-    /// The write was refused: its slot is moving, or memory is full.
+    /// The write was refused, for example because its slot is moving, or memory is full.
     Refused(RedisError),
     /// The server is no primary.
     Another,
-    /// The connection has failed, or the server does not do what it was asked for.
+    /// The connection has failed, or the answer cannot be read.
     Unanswered(RedisError),
 }
 
-/// Writes, and waits until so many replicas have it.
+/// Writes, and waits until so many replicas have the write.
 async fn wait(
     driver: &mut MultiplexedConnection,
     key: &str,
@@ -228,7 +228,7 @@ async fn wait(
     answers.and_then(read).unwrap_or_else(Waited::Unanswered)
 }
 
-/// The answers to the write, the `WAIT` and the question about the replicas.
+/// Reads the answers to the write, the `WAIT` and `INFO`.
 fn read(answers: Vec<Value>) -> Result<Waited, RedisError> {
     let mut answers = answers.into_iter().map(Value::extract_error);
     let mut next = || answers.next().unwrap_or(Ok(Value::Nil));
@@ -243,16 +243,16 @@ fn read(answers: Vec<Value>) -> Result<Waited, RedisError> {
     Ok(Waited::For { count, now })
 }
 
-/// A caller that wants to know.
+/// A question of a caller.
 pub(super) struct Question {
-    /// A key in the slot of the lock, so that a cluster lets it be written here.
+    /// A key in the slot of the lock, which a cluster lets this server write.
     pub(super) key: String,
     pub(super) until: Instant,
     pub(super) is_taken: Arc<AtomicBool>,
     pub(super) answer: oneshot::Sender<Result<Confirmation, StoreError>>,
 }
 
-/// The questions that are not answered yet, and those that come.
+/// The questions that are not answered yet, and the way in which more come.
 pub(super) struct Questions {
     waiting: Vec<Question>,
     coming: UnboundedReceiver<Question>,
@@ -266,7 +266,7 @@ impl Questions {
         }
     }
 
-    /// Waits until there is one. Returns the key of the first one, and how many there are; `None` if no more will come.
+    /// Waits for a question. Returns the key of the first question, and the number of questions; `None` if no more will come.
     pub(super) async fn next(&mut self) -> Option<(String, usize)> {
         loop {
             while let Ok(question) = self.coming.try_recv() {
@@ -283,7 +283,7 @@ impl Questions {
         }
     }
 
-    /// Takes those that come while `work` goes on: they are for what comes after it.
+    /// Takes the questions that come while `work` goes on. It does not answer them.
     pub(super) async fn meanwhile<T>(&mut self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
         loop {
@@ -295,7 +295,7 @@ impl Questions {
         }
     }
 
-    /// Waits until then. Callers whose time ends before that are told the error at once.
+    /// Waits until an instant. Callers whose time ends before that are told the error at once.
     pub(super) async fn pause(&mut self, until: Instant, error: &StoreError) {
         let mut pause = pin!(sleep_until(until));
         loop {
@@ -313,7 +313,7 @@ impl Questions {
         self.waiting.push(question);
     }
 
-    /// Tells the first ones that their replicas have it.
+    /// Answers the first `asked` questions: the replicas have what was executed.
     pub(super) fn confirm(&mut self, asked: usize) {
         for question in self.waiting.drain(..asked) {
             // The caller may have given up.
@@ -321,7 +321,7 @@ impl Questions {
         }
     }
 
-    /// Tells the callers of some questions why they are not answered.
+    /// Answers some questions with an error.
     pub(super) fn fail(&mut self, error: &StoreError, is_meant: impl Fn(&Question) -> bool) {
         for question in self.waiting.extract_if(.., |it| is_meant(it)) {
             // The caller may have given up.

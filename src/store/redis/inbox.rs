@@ -1,9 +1,9 @@
 //! The inbox: one subscription, on a connection of its own, over which the server tells this process
 //! that a lock has moved to it.
 //!
-//! A message may be lost, or come late: it only spares a waiter the time until it asks again. The inbox
-//! is opened when a caller has to wait, is made anew after a disconnect for as long as that takes, and is
-//! closed when no caller has waited for a while. While it is broken the waiters ask with a growing delay.
+//! A message may be lost, or come late: it only saves a waiter the time until it asks again. The inbox is opened when a caller
+//! has to wait. After a disconnect it is made anew until that succeeds. It is closed when no caller has waited for a while.
+//! While it is broken the waiters ask with a growing delay.
 //!
 //! No wake-up is lost: the stage changes before the waiters are woken, and a waiter reads it before it
 //! pauses. So it reads the new stage, or its pause is cut short.
@@ -24,7 +24,7 @@ mod subscriber;
 #[cfg(test)]
 mod tests;
 
-/// A task that has not taken a request to check for so long stands still with its runtime.
+/// A task that has not taken a request to check for this time stands still with its runtime.
 const DEAF: Duration = Duration::from_secs(1);
 
 pub(super) struct Inbox {
@@ -40,7 +40,7 @@ struct Subscription {
 impl Subscription {
     fn stage(&self) -> Stage {
         if self.task.0.is_finished() {
-            // It may have ended before it was polled.
+            // The task may have ended before it was polled first.
             Stage::Ended
         } else {
             *self.stage.lock()
@@ -63,8 +63,8 @@ impl Inbox {
         }
     }
 
-    /// Opens the inbox, unless it is open. A runtime that ends takes its connections with it; then
-    /// the next waiter opens the inbox again. Returns false while it is broken.
+    /// Opens the inbox, unless it is open. Returns false while it is broken. A runtime that ends takes the inbox with it; then the
+    /// next waiter opens it again.
     pub(super) fn open(&self, id: InboxId, listener: Weak<dyn Listener>) -> bool {
         let mut subscription = self.subscription.lock();
         match subscription.as_ref().map(Subscription::stage) {
@@ -84,13 +84,13 @@ impl Inbox {
         true
     }
 
-    /// Closes the inbox, and the connections to sentinels. The next waiter would open it again.
+    /// Closes the inbox, and the connections of its source. The next waiter would open it again.
     pub(super) fn close(&self) {
         self.ground.source.close();
         drop(self.subscription.lock().take());
     }
 
-    /// The subscription is checked, and made anew if its connection is dead.
+    /// Checks the subscription. It is made anew if its connection is dead.
     pub(super) fn check_subscription(&self) {
         let check = &self.ground.check;
         let since = *check.since.lock().get_or_insert_with(Instant::now);

@@ -1,4 +1,4 @@
-//! How Redis is looked through: `SCAN` of every primary, one part after the other.
+//! The scan of Redis: `SCAN` of each primary, one part after the other.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::wire::reply::Unexpected;
 use crate::base::error::StoreError;
 use crate::store::records::scan::{Cursor, InServer, Place, Scan, Scanned};
 
-/// Shows a part of the names of the keys: of some keys of the primary at which the scan is, or of the next one.
+/// Returns the names of some keys: of the primary at which the scan is, or of the next one.
 pub(super) async fn scan(
     topology: Topology,
     common: Common,
@@ -52,7 +52,7 @@ pub(super) async fn scan(
     })
 }
 
-/// A server that has locks, by its name.
+/// A server that has locks, with its name.
 type Primary = (Arc<str>, Arc<Connector>);
 
 impl Topology {
@@ -64,7 +64,7 @@ impl Topology {
         }
     }
 
-    /// The servers may be others by now.
+    /// Notes that the servers may be others by now.
     fn doubt(&self) {
         if let Self::Cluster(cluster) = self {
             cluster.learn_soon();
@@ -75,13 +75,13 @@ impl Topology {
 /// A part of the keys of one primary.
 struct Part {
     names: Vec<String>,
-    /// How many keys have names that are no text.
+    /// The number of keys whose names are no text.
     unnamed: u64,
     /// Where the next part begins; `None` at the end of the primary.
     next: Option<InServer>,
 }
 
-/// Looks at some keys of a primary: behind `present`, if that is a place in its data, or from the beginning.
+/// Looks at some keys of a primary: behind `present` if that is in its data, else from the beginning.
 async fn look_at(
     (server, connector): &Primary,
     common: &Common,
@@ -130,7 +130,7 @@ fn part(place: &Place, pattern: &str, count: usize) -> Call {
     Call::command("scan", command)
 }
 
-/// Which part of the keys of a server has been looked at.
+/// The part of the keys of a server that has been looked at, from 0 to 1.
 fn progress(at: &InServer) -> f64 {
     match at.keys {
         Some(keys @ 1..) => (at.seen as f64 / keys as f64).min(0.99),
@@ -147,7 +147,7 @@ async fn count_of_keys(connector: &Arc<Connector>) -> Result<u64, StoreError> {
     Arc::clone(connector).run(call, read).await
 }
 
-/// The reply to a `SCAN`: the cursor, which is a number in a text, the keys, and how many are no text.
+/// Reads the reply to a `SCAN`: the cursor, which is a number in a text; the names; and the number of names that are no text.
 fn scanned(reply: Value) -> Result<(u64, Vec<String>, u64), Unexpected> {
     let parse = |reply: &Value| {
         let Value::Array(values) = reply else {

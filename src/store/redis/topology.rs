@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::Value;
-use tokio::time::Instant;
 
 use self::cluster::Cluster;
 use super::connect::Connector;
@@ -22,7 +21,7 @@ mod cluster;
 mod sentinels;
 pub(super) mod servers;
 
-/// Where requests go.
+/// The servers to which requests go.
 #[derive(Clone)]
 pub(crate) enum Topology {
     One(Arc<Connector>),
@@ -30,13 +29,13 @@ pub(crate) enum Topology {
 }
 
 impl Topology {
-    /// One server at a time.
+    /// A server that has all locks. It may be another one after each connection.
     pub(crate) fn one(source: Arc<dyn Source>, common: Common) -> Self {
         let role = TheOne(Arc::clone(&common.outages));
         Self::One(Arc::new(Connector::new(source, common, role)))
     }
 
-    /// Connects, unless a connection is there already.
+    /// Connects, unless there is a connection.
     pub(crate) fn connect(&self) -> Answer<()> {
         match self.clone() {
             Self::One(connector) => Box::pin(async move { connector.connection().await.map(drop) }),
@@ -50,14 +49,14 @@ impl Topology {
         call: Call,
         read: impl FnOnce(Value) -> Result<T, Unexpected> + Send + 'static,
     ) -> Answer<T> {
-        // Each of its own size: the way to one server of a cluster has more on it.
+        // Each future has its own size: that of a cluster is larger.
         match self {
             Self::One(connector) => Box::pin(Arc::clone(connector).run(call, read)),
             Self::Cluster(cluster) => Box::pin(Arc::clone(cluster).run(call, read)),
         }
     }
 
-    /// Waits until so many replicas have what was executed over the connection for a lock while it had this epoch.
+    /// Waits until so many replicas have what the server of a lock executed while the lock had this epoch.
     pub(crate) fn confirm(
         &self,
         key: &LockKey,
@@ -75,7 +74,7 @@ impl Topology {
             };
             let confirmation = connection.confirmer.confirm(&key, replicas, within).await;
             if connection.confirmer.is_another() {
-                // The next one says which it is, and verifies what was held.
+                // The next connection says which server it is, and the holds are verified.
                 connector.discard(connection.number);
             }
             if has_epoch() {
@@ -86,22 +85,12 @@ impl Topology {
         })
     }
 
-    /// Works with the connector of the server that answers for a lock, if that is known.
-    fn at<T>(&self, key: &LockKey, work: impl FnOnce(&Arc<Connector>) -> T) -> Option<T> {
+    /// Asks the connector of the server that answers for a lock. `None` if that server is not known.
+    pub(crate) fn at<T>(&self, key: &LockKey, ask: impl FnOnce(&Arc<Connector>) -> T) -> Option<T> {
         match self {
-            Self::One(connector) => Some(work(connector)),
-            Self::Cluster(cluster) => cluster.connector(key.slot()).as_ref().map(work),
+            Self::One(connector) => Some(ask(connector)),
+            Self::Cluster(cluster) => cluster.owner(key.slot()).map(|it| ask(&it.connector)),
         }
-    }
-
-    pub(crate) fn is_connected(&self, key: &LockKey) -> bool {
-        self.at(key, |it| it.is_connected()).unwrap_or_default()
-    }
-
-    /// Tells the server that answers for a lock from the others, as far as it is known.
-    pub(crate) fn server_of(&self, key: &LockKey) -> usize {
-        let server = self.at(key, |it| Arc::as_ptr(it).addr());
-        server.unwrap_or_default()
     }
 
     /// Whether one script may have keys of both locks.
@@ -109,7 +98,7 @@ impl Topology {
         matches!(self, Self::One(_)) || one.slot() == other.slot()
     }
 
-    /// What connections are asked for; never the password.
+    /// The name of the servers in messages, without the password.
     pub(crate) fn endpoint(&self) -> Arc<str> {
         match self {
             Self::One(connector) => connector.endpoint(),
@@ -117,13 +106,7 @@ impl Topology {
         }
     }
 
-    /// How long a request about a lock that is sent now may take.
-    pub(crate) fn answers_within(&self, key: &LockKey) -> Duration {
-        let within = self.at(key, |it| it.answers_within());
-        within.unwrap_or(Duration::MAX)
-    }
-
-    /// Changes whenever another connection, or another server, answers for a lock.
+    /// A number that changes whenever another connection, or another server, answers for a lock.
     pub(crate) fn epoch(&self, key: &LockKey) -> u64 {
         match self {
             Self::One(connector) => connector.epoch(),
@@ -131,7 +114,7 @@ impl Topology {
         }
     }
 
-    /// Changes with every new connection over which requests go.
+    /// A number that changes with every new connection for commands.
     pub(crate) fn epochs(&self) -> u64 {
         match self {
             Self::One(connector) => connector.epoch(),
@@ -139,16 +122,11 @@ impl Topology {
         }
     }
 
-    /// Forgets the connection for a lock if it owes the answer to a request that was sent at `since`.
-    pub(crate) fn suspect(&self, key: &LockKey, since: Instant) {
-        self.at(key, |it| it.suspect(since));
-    }
-
-    /// The connection for messages was lost.
+    /// Notes that the connection for messages was lost.
     pub(crate) fn messages_lost(&self) {
         match self {
             Self::One(connector) => connector.lose(),
-            // The server of the connection is told by it.
+            // That connection tells the connector of its server.
             Self::Cluster(_) => {}
         }
     }

@@ -19,12 +19,12 @@ use crate::store::redis::wire::reply::Unexpected;
 /// Who is told of the messages to all processes, once it is there.
 pub(crate) type Watched = Arc<OnceLock<Weak<dyn Holders>>>;
 
-/// What its server is among those of the store.
+/// The part that the server of a connector has among those of the store.
 pub(crate) trait Role: Send + Sync {
-    /// A connection was lost.
+    /// Notes that a connection was lost.
     fn lost(&self);
 
-    /// Whether it has a slot.
+    /// Whether the server has a slot.
     fn has(&self, slot: u16) -> bool;
 }
 
@@ -35,7 +35,7 @@ pub(crate) struct Common {
     /// Who is told of the messages to all processes. Only connections of our own bring any.
     pub(crate) watched: Watched,
     pub(crate) outages: Arc<Outages>,
-    /// The latest epoch of all.
+    /// The latest epoch of all connectors.
     pub(crate) epochs: Arc<AtomicU64>,
     pub(crate) recent: Arc<RecentReleases>,
     /// Counts the connections for commands that were made.
@@ -71,13 +71,14 @@ impl Common {
     }
 }
 
-/// Counts the connections that were lost.
+/// Counts the connections that were lost, so that each hold that may be concerned is verified.
 #[derive(Debug)]
 pub(crate) struct Outages {
-    /// All of them.
+    /// The number of all outages.
     all: watch::Sender<u64>,
-    /// Those that concern every slot, and for each slot of a cluster those that concern it alone.
+    /// The number of outages that concern every slot.
     everywhere: AtomicU64,
+    /// The numbers of the other outages of each slot of a cluster.
     slots: Option<Box<[AtomicU64]>>,
 }
 
@@ -91,7 +92,7 @@ impl Outages {
         }
     }
 
-    /// The outages of a cluster, where a server has some of the slots.
+    /// The outages of a cluster, in which each server has some of the slots.
     pub(crate) fn of_slots() -> Self {
         let slots = (0..slot::SLOTS).map(|_| AtomicU64::new(0)).collect();
         Self {
@@ -100,13 +101,13 @@ impl Outages {
         }
     }
 
-    /// Every lock may be concerned.
+    /// Counts an outage that may concern every lock.
     pub(crate) fn everywhere(&self) {
         self.everywhere.fetch_add(1, Relaxed);
         self.all.send_modify(|count| *count += 1);
     }
 
-    /// The locks of these slots may be concerned.
+    /// Counts an outage that may concern the locks of these slots.
     pub(crate) fn at(&self, concerned: impl IntoIterator<Item = u16>) {
         let Some(slots) = &self.slots else {
             return self.everywhere();
@@ -123,12 +124,12 @@ impl Outages {
         }
     }
 
-    /// Changes with each of them.
+    /// The number of all outages.
     pub(crate) fn watch(&self) -> watch::Receiver<u64> {
         self.all.subscribe()
     }
 
-    /// How many of them concern a slot.
+    /// The number of outages that concern a slot.
     pub(crate) fn of(&self, slot: impl FnOnce() -> u16) -> u64 {
         let own = self
             .slots

@@ -79,7 +79,7 @@ impl Connector {
         Ok(())
     }
 
-    /// The receiver of the connection with this number, whose traffic will be there once it is made.
+    /// The receiver of the connection with this number. `made` is set to its traffic when the connection is made.
     fn receiver(self: &Arc<Self>, number: u64, made: Arc<OnceLock<Weak<Traffic>>>) -> Receiver {
         let watched = Arc::clone(&self.common.watched);
         let message = move |message| {
@@ -92,7 +92,7 @@ impl Connector {
         let moving = Weak::clone(&connector);
         let ended = move || connector.upgrade().iter().for_each(|it| it.lose());
         let moved = move || {
-            // Requests may be in flight on it although it is not the present one any more.
+            // Requests may be in flight on a connection that is not the present one any more.
             let traffic = made.get().and_then(Weak::upgrade);
             traffic.iter().for_each(|traffic| traffic.give_up());
             moving.upgrade().iter().for_each(|it| it.moved(number));
@@ -127,14 +127,14 @@ impl Connector {
         Some(AbortOnDrop::new(&task))
     }
 
-    /// The locks may be lost with a server that has another history than the one before it.
+    /// The replication ID of a server that was just connected to. If the one before it had another, locks may be lost.
     fn recognise(
         &self,
         found: Option<ReplicationId>,
         opened: &Opened,
         number: u64,
     ) -> ReplicationId {
-        // Where it does not say so, it may be another one each time.
+        // A server that does not tell its ID may be another one each time.
         let replication_id = found.unwrap_or_else(|| {
             let name = format!("{} {number}", opened.endpoint);
             ReplicationId::new(name.into())

@@ -1,4 +1,4 @@
-//! How a request comes by its connection: at once while all is well, else when the server is tried again.
+//! How a request gets its connection: at once while all is well, else when the server is tried again.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -18,16 +18,16 @@ use crate::store::redis::link::source::AbortOnDrop;
 use crate::store::redis::wire::call::{Call, Way};
 use crate::store::redis::wire::failure::{RUNTIME_ENDED, aborted, refuses_all, refuses_to_write};
 
-/// A connection for one request, the outcome of which tells how the server is.
+/// The right to send one request over a connection. Its outcome tells the breaker how the server is.
 #[derive(Clone)]
 pub(crate) struct Passage {
     pub(crate) connection: Arc<Connection>,
     pass: Pass,
-    /// If it goes out alone.
+    /// Set if the request goes out alone.
     trial: Option<Arc<Trial>>,
 }
 
-/// A request that goes out alone. The next one does when it is dropped.
+/// A request that goes out alone. When it is dropped, the next request may.
 struct Trial {
     connector: Arc<Connector>,
     pass: Pass,
@@ -40,7 +40,7 @@ impl Drop for Trial {
 }
 
 impl Connector {
-    /// A passage, if there is a connection and requests flow.
+    /// A passage, if there is a connection and all requests go out.
     pub(crate) fn open_passage(&self) -> Option<Passage> {
         let losses = self.losses.load(Relaxed);
         let state = self.state.lock();
@@ -51,8 +51,7 @@ impl Connector {
         })
     }
 
-    /// A passage, which may have to be waited for. A request that comes after a failure waits for the next attempt, and
-    /// fails with it.
+    /// Waits for a passage. After a failure a request waits for the next attempt, and fails with it.
     pub(crate) async fn passage(self: &Arc<Self>) -> Result<Passage, StoreError> {
         match self.open_passage() {
             Some(passage) => Ok(passage),
@@ -82,11 +81,11 @@ impl Connector {
             let connection = connection.inspect_err(|error| {
                 self.tell(pass, News::Failed(error.clone()));
             })?;
-            // The request that found it useless has told the breaker.
+            // The request that gave the connection up has told the breaker.
             let Some(connection) = connection else {
                 continue;
             };
-            // One that was lost meanwhile is used as well: that is a failure.
+            // A connection that was lost meanwhile is used too: then the request fails.
             if let Some((pass, trial)) = self.pass(pass) {
                 return Ok(Passage {
                     connection,
@@ -97,7 +96,8 @@ impl Connector {
         }
     }
 
-    /// A request has a connection, and goes out now: with others, or as the first one alone.
+    /// Lets a request go out that has a connection now: with others, or alone if it is the first one. `None` if it comes too
+    /// late for that.
     fn pass(self: &Arc<Self>, pass: Pass) -> Option<(Pass, Option<Arc<Trial>>)> {
         let timeouts = self.common.timeouts;
         let limit = timeouts.connect.saturating_add(timeouts.response);
@@ -110,7 +110,7 @@ impl Connector {
         Some((pass, Some(Arc::new(Trial { connector, pass }))))
     }
 
-    /// Sends a call over a passage. The connection is given up where the answer says so.
+    /// Sends a call over a passage. Gives the connection up if the outcome says so.
     pub(crate) async fn send(
         self: &Arc<Self>,
         passage: &Passage,
@@ -130,7 +130,7 @@ impl Connector {
         asked.map_err(|fault| fault.cause)
     }
 
-    /// By a task, so that the others are told also where the caller is left alone.
+    /// Sends a call by a task, so that the requests that wait are told of its outcome even if the caller is not polled.
     async fn send_alone(
         self: &Arc<Self>,
         passage: &Passage,
@@ -154,7 +154,7 @@ impl Connector {
         })
     }
 
-    /// What has become of a request tells others whether to go out.
+    /// Tells the breaker the outcome of a request.
     fn heed(&self, passage: &Passage, call: &Call, asked: &Result<Value, Fault>) {
         let is_trial = passage.trial.is_some();
         let answered = || News::Answered {
@@ -181,7 +181,7 @@ impl Connector {
         self.tell(passage.pass, news);
     }
 
-    /// Tells the breaker, and wakes the requests that wait for what it makes of it.
+    /// Tells the breaker, and wakes the requests that wait if that changes what they are to do.
     fn tell(&self, pass: Pass, news: News) {
         let is_news = self.state.lock().breaker.hear(pass, news, Instant::now());
         if is_news {
@@ -190,7 +190,7 @@ impl Connector {
     }
 }
 
-/// Waits for its time, or for news.
+/// Waits until the time of a step, or for news.
 async fn wait(news: &mut watch::Receiver<()>, step: Step) {
     let Step::Wait(until) = step else {
         return;

@@ -1,4 +1,4 @@
-//! The task that keeps the subscription, and how soon it makes it anew.
+//! The task that keeps the subscription of an inbox, and the pauses before it makes a new one.
 
 use std::pin::pin;
 use std::sync::{Arc, Weak};
@@ -23,17 +23,17 @@ use crate::store::redis::link::source::{Opened, Receiver, Source, Timeouts, open
 use crate::store::redis::wire::failure::{failed, within};
 use crate::store::redis::wire::reply::Message;
 
-/// How long no caller must have waited before the inbox is closed, to within as much again.
+/// The inbox is closed when no caller has waited for this time, at the latest after twice as long.
 const IDLE: Duration = Duration::from_secs(5);
 
-/// Is told when the connection of an inbox was lost.
+/// The function that is told that the connection of an inbox was lost.
 pub(super) type Lost = Arc<dyn Fn() + Send + Sync>;
 
 /// A request to check the subscription.
 #[derive(Default)]
 pub(super) struct Check {
     pub(super) asked: Notify,
-    /// Since when a request has not been taken.
+    /// When the oldest request was made that is not taken.
     pub(super) since: Mutex<Option<Instant>>,
 }
 
@@ -44,7 +44,7 @@ impl Check {
         *self.since.lock() = None;
     }
 
-    /// Takes the requests while `work` goes on, which makes them needless.
+    /// Takes the requests while `work` goes on: it makes a check needless.
     async fn settled_by<T>(&self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
         loop {
@@ -63,7 +63,7 @@ enum End {
     Dead,
 }
 
-/// How far a subscription is, as its task tells the waiters.
+/// The state of a subscription, as its task tells the waiters.
 ///
 /// ```text
 /// Opening ──▶ Open ◀──▶ Broken      and Ended after each of them
@@ -76,17 +76,17 @@ pub(super) enum Stage {
     Open,
     /// It has died, or could not be made, and is being made anew.
     Broken,
-    /// No task keeps it any more.
+    /// Its task has ended.
     Ended,
 }
 
-/// What the subscriptions of an inbox have in common.
+/// The parts that all subscriptions of an inbox share.
 pub(super) struct Ground {
     pub(super) source: Arc<dyn Source>,
     pub(super) timeouts: Timeouts,
     pub(super) lost: Lost,
     pub(super) check: Check,
-    /// Which failures are warned of.
+    /// Chooses the failures that are warned of.
     pub(super) failures: Throttle,
 }
 
@@ -106,7 +106,7 @@ impl Subscriber {
             let pause = match check.settled_by(self.subscribe(&ended)).await {
                 Ok(mut opened) => {
                     let began = Instant::now();
-                    // For what moved until now no message has come.
+                    // No message has come for a lock that moved before this.
                     self.enter(Stage::Open);
                     match self.keep(&mut opened.driver, &ended).await {
                         End::Idle => return,
@@ -134,7 +134,7 @@ impl Subscriber {
             .is_none_or(|listener| listener.is_idle())
     }
 
-    /// Wakes the waiters, which have gone by the stage before, and may have missed a message.
+    /// Changes the stage, and wakes the waiters: they rely on the stage before, and may have missed a message.
     fn enter(&self, stage: Stage) {
         let before = std::mem::replace(&mut *self.stage.lock(), stage);
         if before != stage
@@ -144,7 +144,7 @@ impl Subscriber {
         }
     }
 
-    /// Waits until the connection has died, or is not needed any more.
+    /// Keeps the subscription until its connection has died, or is not needed any more.
     async fn keep(&self, connection: &mut MultiplexedConnection, ended: &Notify) -> End {
         let mut was_idle = false;
         loop {
@@ -182,8 +182,8 @@ impl Subscriber {
     }
 }
 
-/// However the task ends, waiters that come at the same moment, or wait on another runtime than the one
-/// that has ended, are woken and open the inbox again.
+/// Enters the last stage however the task ends. So waiters that come at the same moment, or that wait on another runtime than
+/// the one that has ended, open the inbox again.
 struct Ending<'a>(&'a Subscriber);
 
 impl Drop for Ending<'_> {
@@ -192,7 +192,7 @@ impl Drop for Ending<'_> {
     }
 }
 
-/// Tells the listener on the spot, in the task that reads the connection.
+/// The receiver that tells the listener at once, in the task that reads the connection.
 fn deliver(listener: Weak<dyn Listener>, ended: Arc<Notify>) -> Receiver {
     let message = move |message| {
         let Some(listener) = listener.upgrade() else {
@@ -212,14 +212,14 @@ fn deliver(listener: Weak<dyn Listener>, ended: Arc<Notify>) -> Receiver {
     }
 }
 
-/// A subscription that has stood for so long is made anew at once. It is the shortest pause too, so
-/// that no two attempts of one task are closer together.
+/// A subscription that was open for this time is made anew at once. The shortest pause is as long, so that no two attempts of
+/// one task are closer together.
 const SETTLED: Duration = Duration::from_millis(10);
 
 /// The longest pause while the server accepts subscriptions, jitter aside.
 const LONGEST_IF_ACCEPTED: Duration = Duration::from_millis(50);
 
-/// The longest pause while it does not, jitter aside.
+/// The longest pause while the server does not accept subscriptions, jitter aside.
 const LONGEST: Duration = Duration::from_secs(1);
 
 /// The pauses between the attempts of one inbox.
@@ -236,7 +236,7 @@ impl Pace {
         }
     }
 
-    /// The pause after a subscription that stood for so long; `None` if it is made anew at once.
+    /// The pause after a subscription that was open for this time; `None` if it is made anew at once.
     pub(super) fn died(&mut self, stood: Duration) -> Option<Duration> {
         self.after_failures.reset();
         if stood < SETTLED {
@@ -246,7 +246,7 @@ impl Pace {
         None
     }
 
-    /// The pause after a subscription that could not be made.
+    /// The pause after an attempt that failed.
     pub(super) fn failed(&mut self) -> Option<Duration> {
         Some(self.after_failures.next_pause())
     }

@@ -12,19 +12,19 @@ use crate::base::error::{Effect, StoreError};
 use crate::base::mutex::Mutex;
 use crate::base::timer::{after, timeout_at};
 
-/// An attempt at something that all of its callers need.
+/// An attempt to connect, or to learn where to, which all callers share.
 pub(crate) struct Attempt {
     running: Mutex<Option<Running>>,
-    /// The server that it connects to, for messages.
+    /// The name of the server in messages.
     endpoint: Arc<str>,
 }
 
-/// It runs as a task of its own, so that a caller which is dropped does not cut it off.
+/// An attempt under way. It is a task of its own, so that it goes on when a caller is dropped.
 struct Running {
     task: AbortHandle,
-    /// `None` if it ended with its runtime.
+    /// The outcome; `None` if the task ended with its runtime.
     outcome: Shared<BoxFuture<'static, Option<Result<(), StoreError>>>>,
-    /// When another one is begun, since the runtime of this one stands still.
+    /// When another attempt begins, since the runtime of this one stands still.
     until: Instant,
 }
 
@@ -36,8 +36,8 @@ impl Attempt {
         }
     }
 
-    /// Waits for the attempt that is under way, or begins one. Returns at once if that is needless. If the attempt ends with
-    /// its runtime, or has no outcome `limit` after its beginning, another one begins.
+    /// Waits for the attempt under way, or begins one. Returns at once if that is needless. If the attempt ends with its runtime,
+    /// or has no outcome `limit` after its beginning, another one begins.
     pub(crate) async fn outcome<F>(
         &self,
         limit: Duration,
@@ -90,8 +90,7 @@ impl Attempt {
     }
 }
 
-/// A connection, if there is one. Each attempt to connect has a number, which tells its connection from those before and
-/// after it.
+/// The connection that is kept, if there is one. Each attempt to connect has a number, which identifies its connection.
 #[derive(Debug)]
 pub(crate) struct Kept<C> {
     connection: Option<C>,
@@ -114,12 +113,12 @@ impl<C> Default for Kept<C> {
 }
 
 impl<C> Kept<C> {
-    /// The connection that is there.
+    /// The connection, if there is one.
     pub(crate) fn present(&self) -> Option<&C> {
         self.connection.as_ref()
     }
 
-    /// The number of the connection that is there, or was.
+    /// The number of the attempt that ended last.
     pub(crate) fn number(&self) -> u64 {
         self.ended
     }
@@ -134,7 +133,7 @@ impl<C> Kept<C> {
         self.begun
     }
 
-    /// Whether the connection of this attempt is there, or is being made.
+    /// Whether the connection of this attempt is kept, or is being made.
     pub(crate) fn has_or_awaits(&self, number: u64) -> bool {
         let is_awaited = self.begun == number && self.ended != number;
         is_awaited || self.ended == number && self.connection.is_some()
@@ -158,12 +157,12 @@ impl<C> Kept<C> {
         self.connection.take_if(|_| self.ended == number)
     }
 
-    /// Forgets the connection if this is so.
+    /// Forgets the connection if `is_so`.
     pub(crate) fn forget_if(&mut self, is_so: impl Fn(&C) -> bool) -> Option<C> {
         self.connection.take_if(|connection| is_so(connection))
     }
 
-    /// Forgets the connection, and keeps no other one.
+    /// Forgets the connection, and keeps no later one.
     pub(crate) fn close(&mut self) -> Option<C> {
         self.is_closed = true;
         self.connection.take()

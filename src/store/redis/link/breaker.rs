@@ -28,23 +28,23 @@ const SETTLED: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct Breaker {
     stage: Stage,
-    /// Changes with each failure and each trial, so that late news of an earlier one counts no more.
+    /// Changes with each failure and each trial, so that late news of an earlier one does not count.
     round: u64,
     pauses: Backoff,
     failures: u64,
     /// The error of the latest failure.
     error: Option<StoreError>,
-    /// Whether the server refused to write then. It may read all the same.
+    /// Whether the server refused to write then. It may still answer reads.
     is_replica: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// Since then; `None` if a connection was never lost.
+    /// All requests go out, since this instant; `None` if no connection was ever lost.
     Flowing(Option<Instant>),
-    /// Until then.
+    /// No request goes out until this instant.
     Paused(Instant),
-    /// One request is out. Unless it comes to something until then, another one goes.
+    /// One request is out alone. If it has no outcome at this instant, another one goes out.
     Tried(Instant),
 }
 
@@ -59,22 +59,22 @@ pub(crate) enum Step {
     Wait(Instant),
 }
 
-/// Which requests a failure, or an answer, is about.
+/// The round in which a request went out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pass(u64);
 
-/// What has become of requests.
+/// The outcome of a request.
 #[derive(Debug)]
 pub(crate) enum News {
-    /// The server has answered one, which may have been one that only reads.
+    /// The server has answered. A replica answers requests that only read.
     Answered { only_reads: bool },
-    /// The connection was lost under one. It is replaced at once, or after a short pause where that has just been done.
+    /// The connection was lost. It is replaced at once, or after a short pause if the one before it was lost just now.
     Lost(StoreError),
-    /// There is no connection to be had, or the server refuses whatever comes.
+    /// No connection could be made, or the server refuses every request.
     Failed(StoreError),
     /// The server refuses to write.
     ReadOnly(StoreError),
-    /// A trial was dropped before it had come to something: the next request tries.
+    /// The request was dropped before it had an outcome. If it was out alone, the next one tries.
     Dropped,
 }
 
@@ -92,7 +92,7 @@ impl Default for Breaker {
 }
 
 impl Breaker {
-    /// The pass of a request while all is well.
+    /// The pass of a request while all requests go out.
     pub(crate) fn flowing(&self) -> Option<Pass> {
         matches!(self.stage, Stage::Flowing(_)).then_some(Pass(self.round))
     }
@@ -106,7 +106,7 @@ impl Breaker {
         }
     }
 
-    /// A request goes out alone, if it is the first one to do so. It has so much time.
+    /// Lets a request go out alone if it is the first one to try, with this limit.
     pub(crate) fn begin_trial(
         &mut self,
         pass: Pass,
@@ -121,7 +121,7 @@ impl Breaker {
         })
     }
 
-    /// Heeds what has become of the requests with this pass. Returns whether that changes what other requests are to do.
+    /// Hears the outcome of a request with this pass. Returns whether that changes what other requests are to do.
     pub(crate) fn hear(&mut self, pass: Pass, news: News, now: Instant) -> bool {
         if !self.is_present(pass) {
             return false;
@@ -164,12 +164,12 @@ impl Breaker {
         self.stage = Stage::Paused(after(now, self.pauses.next_pause()));
     }
 
-    /// How many failures there have been.
+    /// The number of failures so far.
     pub(crate) fn failures(&self) -> u64 {
         self.failures
     }
 
-    /// The error of the latest failure, if there were more than so many.
+    /// The error of the latest failure, if there were more failures than this.
     pub(crate) fn failed_since(&self, failures: u64) -> Option<&StoreError> {
         self.error.as_ref().filter(|_| self.failures > failures)
     }

@@ -22,38 +22,39 @@ pub(crate) struct Timeouts {
     pub(crate) response: Duration,
 }
 
-/// How many requests may wait to be sent: more than there are. A request that waits for room, and is not polled when it
-/// has some, would keep it from all those behind it.
+/// The room for requests that wait to be sent: more than there are. A request that waited for room, and were not polled when
+/// it gets some, would keep it from all requests behind it.
 const UNSENT: usize = 1 << 20;
 
 /// Where connections come from.
 pub(crate) trait Source: Send + Sync {
-    /// What connections are asked for, for messages; never the password.
+    /// The name of the servers in messages, without the password.
     fn endpoint(&self) -> Arc<str>;
 
     /// Makes a connection. What the server sends over it unasked goes to the receiver, unless the
     /// connection was [made elsewhere](Opened::made_elsewhere).
     fn open(self: Arc<Self>, timeouts: Timeouts, receiver: Receiver) -> Opening;
 
-    /// The server may not be the right one any more: it has no replicas.
+    /// Doubts that the server is still the right one: it has no replicas.
     fn doubt(&self) {}
 
-    /// Keeps no connection of its own from now on.
+    /// Closes the connections of the source itself.
     fn close(&self) {}
 }
 
-/// Who is told what comes over a connection, in the task that reads it.
+/// The functions that are told what comes over a connection, in the task that reads it.
 #[derive(Clone)]
 pub(crate) struct Receiver {
+    /// Is told a message.
     pub(crate) message: Arc<dyn Fn(Message) + Send + Sync>,
-    /// The connection has ended.
+    /// Is told that the connection has ended.
     pub(crate) ended: Arc<dyn Fn() + Send + Sync>,
-    /// Another server answers in the place of its server by now.
+    /// Is told that another server answers in the place of its server by now.
     pub(crate) moved: Arc<dyn Fn() + Send + Sync>,
 }
 
 impl Receiver {
-    /// Heeds nothing.
+    /// A receiver that ignores everything.
     pub(crate) fn deaf() -> Self {
         Self {
             message: Arc::new(drop),
@@ -62,6 +63,7 @@ impl Receiver {
         }
     }
 
+    /// Tells what the driver reports.
     pub(crate) fn push_sender(
         &self,
     ) -> impl Fn(PushInfo) -> Result<(), SendError> + Send + Sync + 'static {
@@ -97,13 +99,13 @@ pub(crate) async fn open(
 /// A connection that was made just now.
 pub(crate) struct Opened {
     pub(crate) driver: MultiplexedConnection,
-    /// Where it leads, for messages; never the password.
+    /// The name of its server in messages, without the password.
     pub(crate) endpoint: Arc<str>,
-    /// Leads to the same server once more.
+    /// Makes further connections to the same server.
     pub(crate) again: Arc<dyn Source>,
-    /// How many replicas of it others know, which may take its place.
+    /// The number of replicas that others know of the server.
     pub(crate) replicas: u32,
-    /// What gives it up once it leads to the wrong server.
+    /// The task that gives it up when it leads to the wrong server.
     pub(crate) following: Option<AbortOnDrop>,
     /// Whether it was made by this runtime, without timers, and for the receiver.
     pub(crate) is_own: bool,
@@ -188,7 +190,7 @@ pub(crate) async fn connect(
     connecting.await
 }
 
-/// A connection that could not be made has executed nothing, whatever the error.
+/// The error of a connection that could not be made. Nothing was executed, whatever the error says.
 pub(crate) fn refused(endpoint: &Arc<str>, error: RedisError) -> StoreError {
     let effect = match failure::effect(&error) {
         Effect::TurnedAway | Effect::Refused => Effect::TurnedAway,

@@ -39,18 +39,18 @@ const REDIRECTIONS: usize = 5;
 
 /// The servers of a cluster.
 pub(crate) struct Cluster {
-    /// How they are connected to: one of them.
+    /// The address of one of them. The others are connected to in the same way.
     server: Address,
     seeds: Vec<Place>,
     common: Common,
     known: Mutex<Known>,
     learning: Attempt,
-    /// Whose turn it is among servers that are equally good.
+    /// Counts the choices among servers that are equally good.
     turn: AtomicUsize,
 }
 
 impl Cluster {
-    /// Asks none of them yet. `server` says how they are connected to, wherever they are.
+    /// Connects nowhere yet. `server` says how all of them are connected to.
     pub(crate) fn new(server: Address, seeds: Vec<Place>, common: Common) -> Self {
         Self {
             learning: Attempt::new(name(&seeds)),
@@ -116,8 +116,8 @@ impl Cluster {
         Err(self.failed("it was redirected too often"))
     }
 
-    /// The server that has a slot, and a passage to it. An attempt to connect goes over to another server as soon as
-    /// the slot is there.
+    /// The server that has a slot, and a passage to it. An attempt to connect is given up as soon as another server has the
+    /// slot.
     async fn connected(self: &Arc<Self>, slot: u16) -> Result<(Arc<Node>, Passage), StoreError> {
         loop {
             let begun = Instant::now();
@@ -139,7 +139,8 @@ impl Cluster {
             match passage {
                 Ok(passage) => return Ok((node, passage)),
                 Err(error) => {
-                    if !self.has_learnt_since(begun) {
+                    let learnt = self.known.lock().learnt;
+                    if learnt.is_none_or(|learnt| learnt <= begun) {
                         // The error of the connection says more.
                         let _ = self.learn().await;
                     }
@@ -151,20 +152,17 @@ impl Cluster {
         }
     }
 
-    fn has_learnt_since(&self, begun: Instant) -> bool {
-        let learnt = self.known.lock().learnt;
-        learnt.is_some_and(|learnt| learnt > begun)
-    }
-
+    /// Waits until another server has the slot.
     async fn until_moved(self: &Arc<Self>, slot: u16, node: &Arc<Node>) {
         while self.has(node, slot) {
             sleep(PAUSE).await;
-            // Without an answer the map stays as it is.
+            // If it fails, the map stays as it is.
             let _ = self.learn().await;
         }
     }
 
-    fn owner(&self, slot: u16) -> Option<Arc<Node>> {
+    /// The server that has a slot.
+    pub(super) fn owner(&self, slot: u16) -> Option<Arc<Node>> {
         let known = self.known.lock();
         known.slots.get(usize::from(slot)).cloned().flatten()
     }
@@ -174,7 +172,7 @@ impl Cluster {
         owner.is_some_and(|owner| Arc::ptr_eq(&owner, node))
     }
 
-    /// The servers that have slots. They are learnt if none is known.
+    /// The servers that have slots. The map is learnt if none is known.
     async fn learnt_nodes(self: &Arc<Self>) -> Result<Vec<Arc<Node>>, StoreError> {
         let nodes = self.nodes();
         if nodes.is_empty() {
@@ -188,7 +186,7 @@ impl Cluster {
         self.known.lock().nodes.values().cloned().collect()
     }
 
-    /// The server at this place, known or not.
+    /// The server at this place: the known one, or a new one.
     fn node(self: &Arc<Self>, place: &Place) -> Arc<Node> {
         let node = {
             let known = self.known.lock();
@@ -198,7 +196,7 @@ impl Cluster {
         node.unwrap_or_else(|| self.new_node(place))
     }
 
-    /// The server at this place, which keeps its connection for the next request from now on.
+    /// The server at this place, which is known from now on.
     fn kept(self: &Arc<Self>, place: &Place) -> Arc<Node> {
         let node = self.new_node(place);
         let mut known = self.known.lock();
@@ -208,7 +206,8 @@ impl Cluster {
         Arc::clone(known.nodes.entry(place.clone()).or_insert(node))
     }
 
-    /// The server to which a slot is being moved. What it has, the owner of the slot has not.
+    /// The server to which a slot is being moved. It begins a new epoch of the slot: the owner does not have the keys that have
+    /// moved.
     fn asked(self: &Arc<Self>, slot: u16, place: &Place) -> Arc<Node> {
         let epoch = self.common.epochs.fetch_add(1, Relaxed) + 1;
         self.known.lock().asked.insert(slot, epoch);
@@ -228,7 +227,7 @@ impl Cluster {
         })
     }
 
-    /// A connection to a server was lost, and maybe the data of its slots.
+    /// Notes that a connection to a server was lost, and maybe the data of its slots.
     fn lost(&self, place: &Place) {
         let concerned: Vec<u16> = {
             let known = self.known.lock();
@@ -241,14 +240,14 @@ impl Cluster {
         self.common.outages.at(concerned);
     }
 
-    /// A server says that another one has a slot. More slots may have moved.
+    /// Notes that a server has a slot, as another one says. More slots may have moved.
     fn moved(self: &Arc<Self>, slot: u16, place: &Place) -> Arc<Node> {
         let node = self.kept(place);
         let before = {
             let mut known = self.known.lock();
             let is_open = !known.is_closed;
             let owner = known.slots.get_mut(usize::from(slot));
-            // Of several requests that were on their way the first one tells of the move.
+            // Several requests may be redirected; the first one tells of the move.
             let is_news = |it: &Arc<Node>| it.place != *place;
             let owner = owner.filter(|it| is_open && it.as_ref().is_none_or(is_news));
             owner.map(|owner| owner.replace(Arc::clone(&node)))
@@ -260,22 +259,17 @@ impl Cluster {
         node
     }
 
-    /// The connector of the server that has a slot.
-    pub(crate) fn connector(&self, slot: u16) -> Option<Arc<Connector>> {
-        self.owner(slot).map(|node| Arc::clone(&node.connector))
-    }
-
-    /// Changes whenever another connection, or another server, answers for a slot.
+    /// A number that changes whenever another connection, or another server, answers for a slot.
     pub(crate) fn epoch(&self, slot: u16) -> u64 {
         let known = self.known.lock();
         let owner = known.slots.get(usize::from(slot));
         let owner = owner.and_then(|node| Some(node.as_ref()?.connector.epoch()));
-        // Each is greater than all that were there before it.
+        // Each epoch is greater than all earlier ones.
         owner.max(known.asked.get(&slot).copied()).unwrap_or(0)
     }
 
-    /// Changes with every new connection: each epoch is greater than all before it. What cannot be connected to changes
-    /// nothing.
+    /// A number that changes with every new connection, since each epoch is greater than all earlier ones. A server that cannot
+    /// be connected to changes nothing.
     pub(crate) fn epochs(&self) -> u64 {
         let nodes = self.nodes().into_iter();
         let connected = nodes.filter(|node| node.connector.is_connected());
@@ -305,12 +299,12 @@ impl Cluster {
     }
 }
 
-/// What the cluster is called in messages.
+/// The name of the cluster in messages.
 fn name(seeds: &[Place]) -> Arc<str> {
     format!("the cluster of {}", list(seeds)).into()
 }
 
-/// A server of a cluster.
+/// The server at one place of a cluster.
 struct OneOfMany {
     cluster: Weak<Cluster>,
     place: Place,

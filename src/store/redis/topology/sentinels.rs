@@ -28,14 +28,14 @@ use crate::store::redis::wire::failure::{self, DriverError};
 
 mod sentinel;
 
-/// Which part of the time for a connection they are waited for while fewer have answered.
+/// The part of the connect timeout for which the other sentinels are waited for after the first answer.
 const FEW: u32 = 4;
 
-/// The longest pause, jitter aside, before they are asked again because of what they tell. A sentinel that cannot be kept
-/// a connection to tells with each attempt.
+/// The longest pause, jitter aside, before the sentinels are asked again because of what one told. A sentinel whose connections
+/// do not last tells something with each of them.
 const LONGEST_IF_TOLD: Duration = Duration::from_millis(250);
 
-/// How long they must have told nothing for the pauses to begin anew.
+/// How long the sentinels must have told nothing for the pauses to begin anew.
 const QUIET: Duration = Duration::from_secs(2);
 
 /// The least time between two doubts.
@@ -49,9 +49,9 @@ const LONGEST: Duration = Duration::from_secs(5);
 
 /// The sentinels of one primary.
 pub(crate) struct Sentinels {
-    /// What they call the primary.
+    /// The name of the primary.
     pub(crate) name: Arc<str>,
-    /// How they, and the servers, are connected to: one of each.
+    /// The addresses of one sentinel and of one server. The others are connected to in the same way.
     pub(crate) sentinel: Address,
     pub(crate) server: Address,
     pub(crate) seeds: Vec<Place>,
@@ -64,14 +64,14 @@ pub(crate) struct Sentinels {
 #[derive(Clone, Debug)]
 struct Verdict {
     named: Named,
-    /// How many replicas it has that are well, as far as any of them knows.
+    /// The number of replicas of the primary that are well, as far as any sentinel knows.
     replicas: u32,
-    /// Whether each of them has answered.
+    /// Whether every sentinel has answered.
     is_complete: bool,
 }
 
 impl Sentinels {
-    /// Asks none of them yet. `sentinel` and `server` say how they and the servers are connected to, wherever they are.
+    /// Connects nowhere yet. `sentinel` and `server` say how the sentinels and the servers are connected to.
     pub(crate) fn new(name: &str, sentinel: Address, server: Address, seeds: Vec<Place>) -> Self {
         let news = watch::Sender::new(0);
         let known = seeds.iter().map(|place| {
@@ -89,8 +89,8 @@ impl Sentinels {
         }
     }
 
-    /// Connects to the primary. An attempt goes over to another server as soon as the sentinels name one. Once connected,
-    /// the receiver is told that the connection has ended when they do.
+    /// Connects to the primary, and to another server as soon as the sentinels name one. If they do so when the connection is
+    /// there, the receiver is told that the server has moved.
     async fn open_primary(
         self: &Arc<Self>,
         timeouts: Timeouts,
@@ -106,7 +106,7 @@ impl Sentinels {
                 biased;
                 opened = opening => {
                     let opened = opened?;
-                    // It goes on, since it may be asking because of what it was told already.
+                    // The same future goes on, since it may be asking already because of what a sentinel told.
                     let following = Some(follow(another, receiver));
                     let replicas = verdict.replicas;
                     return Ok(Opened { following, replicas, ..opened });
@@ -188,8 +188,8 @@ impl Sentinels {
         }
     }
 
-    /// Asks all sentinels, and learns from them who they are. Once most of them have answered, the others have `grace`; and
-    /// a while longer once any has, since most of them may be out of reach.
+    /// Asks all sentinels, and learns which other sentinels there are. Once most have answered, the others have `grace`. Until
+    /// then they have longer after the first answer, since most may be out of reach.
     async fn ask(&self, timeouts: Timeouts, grace: Duration) -> Result<Verdict, StoreError> {
         let known: Vec<_> = self.known.lock().values().cloned().collect();
         let asked = known.iter().map(|it| it.ask(&self.name, timeouts));
@@ -215,7 +215,7 @@ impl Sentinels {
         }
     }
 
-    /// Why none of so many sentinels names a primary.
+    /// The error when none of the sentinels names a primary.
     fn unnamed(&self, heard: Heard, count: usize) -> StoreError {
         let (refused, cause) = match heard.error {
             Some(error) => (heard.refused, DriverError(error).into()),
@@ -232,8 +232,8 @@ impl Sentinels {
         StoreError::new("connect", &self.endpoint(), effect, cause)
     }
 
-    /// Knows those that were named from now on, and forgets those that no sentinel names any more. Returns whether there
-    /// are new ones, which tell nothing until they are asked.
+    /// Adds the sentinels that were named, and forgets those that no sentinel names any more. Returns whether there are new
+    /// ones, which tell nothing until they are asked.
     fn learn(&self, heard: &Heard) -> bool {
         let mut known = self.known.lock();
         let is_new = heard.others.iter().any(|it| !known.contains_key(it));
@@ -243,7 +243,7 @@ impl Sentinels {
                 Arc::new(Sentinel::new(address, self.news.clone()))
             });
         }
-        // A sentinel does not name itself, and is named by the others.
+        // A sentinel does not name itself. The others name it.
         if heard.answers > 1 {
             known.retain(|place, _| self.seeds.contains(place) || heard.others.contains(place));
         }
@@ -260,7 +260,8 @@ impl Source for Sentinels {
         Box::pin(async move { self.open_primary(timeouts, &receiver).await })
     }
 
-    /// Each connection that follows them asks them at once. Every request may doubt while replicas are away.
+    /// Makes every connection to the primary ask the sentinels at once. While replicas are away every request doubts, so this
+    /// is done at most once in a while.
     fn doubt(&self) {
         let now = Instant::now();
         let mut doubted = self.doubted.lock();
@@ -276,14 +277,14 @@ impl Source for Sentinels {
     }
 }
 
-/// What was heard of the sentinels.
+/// The answers of the sentinels so far.
 #[derive(Default)]
 struct Heard {
     named: Option<Named>,
     others: BTreeSet<Place>,
     replicas: u32,
     answers: usize,
-    /// How many of the errors say that asking again is of no use.
+    /// The number of errors that say that asking again is of no use.
     refused: usize,
     error: Option<RedisError>,
 }
@@ -310,13 +311,14 @@ impl Heard {
 }
 
 impl Verdict {
-    /// An earlier epoch counts where no sentinel knows of the later one any more: they were set up anew.
+    /// Whether this names another server than the present one. An earlier epoch counts if no sentinel knows the later one any
+    /// more: then the sentinels were set up anew.
     fn is_another_than(&self, present: &Named) -> bool {
         self.named.place != present.place && (self.named.epoch >= present.epoch || self.is_complete)
     }
 }
 
-/// The connection of the receiver is given up when this has named another server, as long as the result is there.
+/// Tells the receiver that the server has moved when the sentinels have named another one. Ends when the result is dropped.
 fn follow(
     another: impl Future<Output = Verdict> + Send + 'static,
     receiver: &Receiver,
@@ -329,7 +331,7 @@ fn follow(
     AbortOnDrop::new(&task)
 }
 
-/// Whether a server takes writes. `ROLE` and `INFO` would say it too, but not to every user.
+/// Whether a server is a primary. `ROLE` and `INFO` would say so too, but not to every user.
 async fn is_primary(connection: &MultiplexedConnection) -> Result<bool, RedisError> {
     let hello = cmd("HELLO").query_async(&mut connection.clone()).await;
     let hello: BTreeMap<String, Value> = hello?;

@@ -75,7 +75,7 @@ struct Login {
     password: Option<String>,
 }
 
-/// Where a URL leads, and where servers are: checked, but not asked yet.
+/// The servers that a URL or a [`Servers`] names. It is checked; nothing is connected yet.
 pub(crate) enum Origin {
     Server(Address),
     Sentinels(Arc<Sentinels>),
@@ -179,7 +179,7 @@ impl Servers {
         self
     }
 
-    /// What each address says; `None` for one that cannot be read.
+    /// The place in each address; `None` for one that cannot be read.
     fn places(&self) -> impl Iterator<Item = Option<Place>> {
         let port = match self.kind {
             Kind::Sentinel { .. } => SENTINEL_PORT,
@@ -189,7 +189,7 @@ impl Servers {
         addresses.map(move |address| place(address, port))
     }
 
-    /// Checks it all. Connects nowhere.
+    /// Checks everything. Connects nowhere.
     pub(crate) fn resolve(&self) -> Result<Origin, LockError> {
         let seeds = self.places().collect::<Option<Vec<_>>>();
         let seeds = seeds.unwrap_or_default();
@@ -238,7 +238,7 @@ fn place(address: &str, port: u16) -> Option<Place> {
     Some(Place::new(host, given.unwrap_or(port)))
 }
 
-/// How a server at this place is connected to.
+/// The address of the server at a place.
 fn address(
     place: &Place,
     is_tls: bool,
@@ -285,7 +285,7 @@ impl Origin {
         }
     }
 
-    /// How its lost connections are counted: those of a cluster for each slot.
+    /// The counters of lost connections; a cluster has one for each slot.
     pub(crate) fn outages(&self) -> Outages {
         match self {
             Self::Server(_) | Self::Sentinels(_) => Outages::of_one(),
@@ -293,7 +293,7 @@ impl Origin {
         }
     }
 
-    /// Where requests go, and where messages come from.
+    /// The servers to which requests go, and the source of connections for messages.
     pub(crate) fn open(self, common: &Common) -> (Topology, Arc<dyn Source>) {
         let source: Arc<dyn Source> = match self {
             Self::Server(address) => Arc::new(address),
@@ -307,7 +307,7 @@ impl Origin {
     }
 }
 
-/// Without the passwords. There may also be one in an address that cannot be read.
+/// Without the passwords. An address that cannot be read is not shown either, since it may contain one.
 impl fmt::Debug for Servers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown = |place: Option<Place>| place.map_or("?".to_owned(), |place| place.to_string());

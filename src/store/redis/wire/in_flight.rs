@@ -10,15 +10,15 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The requests in flight, and when they are looked at next.
+/// The requests in flight, and when the check looks at them next.
 #[derive(Debug, Default)]
 pub(crate) struct InFlight {
-    /// By limit. Answers come in the order of the requests, so the one that is answered is the first, or
-    /// close to it.
+    /// The requests in the order of their limits. Answers come in the order of the requests, so the one that is answered is the
+    /// first, or close to it.
     requests: VecDeque<Request>,
-    /// How many there have been.
+    /// The number of requests so far.
     count: u64,
-    /// The limit that is waited for. `None` while none is.
+    /// The limit for which the check waits. `None` while it waits for a request.
     check: Option<Instant>,
 }
 
@@ -29,10 +29,10 @@ struct Request {
     waker: Waker,
 }
 
-/// What a look at the requests has found.
+/// The result of a look at the requests.
 #[derive(Debug)]
 pub(crate) struct Found {
-    /// Those whose limit is over. They are not looked at any more.
+    /// The wakers of the requests that have reached their limits. They are not looked at any more.
     pub(crate) late: Vec<Waker>,
     /// When to look again: at the limit of the oldest request. `None` until the next request.
     pub(crate) next: Option<Instant>,
@@ -53,7 +53,7 @@ impl InFlight {
         self.count
     }
 
-    /// The task of this waker waits for the answer now. Returns the waker of the one before, if it is another.
+    /// Replaces the waker of a request. Returns the waker before it, if that wakes another task.
     pub(crate) fn set_waker(&mut self, number: u64, waker: &Waker) -> Option<Waker> {
         let mut requests = self.requests.iter_mut();
         let request = requests.find(|request| request.number == number)?;
@@ -61,20 +61,20 @@ impl InFlight {
         is_new.then(|| mem::replace(&mut request.waker, waker.clone()))
     }
 
-    /// The request is answered, or nothing waits for its answer any more.
+    /// Takes out a request that is answered, or that no task waits for any more.
     pub(crate) fn remove(&mut self, number: u64) -> Option<Waker> {
         let mut requests = self.requests.iter();
         let at = requests.position(|request| request.number == number)?;
         self.requests.remove(at).map(|request| request.waker)
     }
 
-    /// Takes out all of them, since none will be answered.
+    /// Takes out all requests, since none will be answered.
     pub(crate) fn take_all(&mut self) -> Vec<Waker> {
         let requests = self.requests.drain(..);
         requests.map(|request| request.waker).collect()
     }
 
-    /// Whether a limit has come that is before the one that is waited for. Returns true once.
+    /// Whether there is a limit before the one that the check waits for. Returns true once.
     pub(crate) fn needs_check(&mut self) -> bool {
         let Some(oldest) = self.requests.front().map(|request| request.limit) else {
             return false;
@@ -86,7 +86,7 @@ impl InFlight {
         needs
     }
 
-    /// Takes out what is over at `now`.
+    /// Takes out the requests that have reached their limits at `now`.
     pub(crate) fn check(&mut self, now: Instant) -> Found {
         let over = |request: &&Request| request.limit <= now;
         let late = self.requests.iter().take_while(over).count();
@@ -100,16 +100,16 @@ impl InFlight {
     }
 }
 
-/// When a connection was last heard of, and how long its answers take.
+/// When the last answer came over a connection, and how long answers take.
 #[derive(Debug)]
 pub(crate) struct AnswerPace {
     last: Instant,
-    /// The longest time that a recent answer took; it fades with those that take less.
+    /// The longest time of a recent answer. It decreases with each answer that takes less.
     longest: Duration,
 }
 
 impl AnswerPace {
-    /// The pace of a connection that took so long to make.
+    /// The pace of a connection that took this long to make.
     pub(crate) fn new(took: Duration) -> Self {
         Self {
             last: Instant::now(),
@@ -117,18 +117,19 @@ impl AnswerPace {
         }
     }
 
-    /// The answer to a request that was sent at `sent` has come.
+    /// Notes the answer to a request that was sent at `sent`.
     pub(crate) fn heard(&mut self, sent: Instant) {
         self.last = Instant::now();
         self.longest = (self.longest - self.longest / 8).max(self.last - sent);
     }
 
+    /// Whether no answer has come since `sent`.
     pub(crate) fn is_silent_since(&self, sent: Instant) -> bool {
         self.last <= sent
     }
 
-    /// Whether something should have been heard since `sent`, when a request was sent that has no answer,
-    /// as far as earlier ones tell.
+    /// Whether an answer should have come since `sent`, when a request was sent that is not answered. Earlier answers tell how
+    /// long one takes.
     pub(crate) fn is_late(&self, sent: Instant) -> bool {
         self.last.max(sent).elapsed() > 2 * self.longest
     }

@@ -35,7 +35,7 @@ pub(crate) fn micros(micros: i64) -> Option<StoreTime> {
     Some(StoreTime { micros })
 }
 
-/// A token; 0 is none.
+/// A token; 0 means none.
 pub(crate) fn token(token: i64) -> Option<Option<FencingToken>> {
     let token = u64::try_from(token).ok().filter(|it| *it < INEXACT_FROM)?;
     Some((token > 0).then_some(FencingToken(token)))
@@ -56,7 +56,7 @@ pub(crate) fn flag(reply: Value) -> Result<bool, Unexpected> {
     }
 }
 
-/// A message to an inbox.
+/// A message to an inbox, or to all processes.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Message {
     /// A lock has moved: holds, joined by commas, token, time in µs, lease in ms, key.
@@ -67,7 +67,7 @@ pub(crate) enum Message {
     Forced(ForcedMessage),
 }
 
-/// The message that the server has sent to a channel.
+/// Reads a message that the server has pushed.
 pub(crate) fn pushed(push: &PushInfo) -> Option<Message> {
     let text = push.data.get(1).map(String::from_redis_value_ref);
     message(&text?.ok()?)
@@ -81,7 +81,7 @@ pub(crate) fn message(text: &str) -> Option<Message> {
     }
 }
 
-/// Holders of other programs may be among them.
+/// Reads which holds were ended. Holders of other programs may be among them; they are left out.
 fn forced(text: &str) -> Option<ForcedMessage> {
     let (holds, key) = text.split_once(' ')?;
     let holds = holds.split(',').filter_map(|hold| hold.parse().ok());

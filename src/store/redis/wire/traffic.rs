@@ -29,11 +29,11 @@ use crate::base::timer::{Elapsed, Sleep, after, sleep_until, timeout_at};
 #[derive(Debug)]
 pub(crate) struct Traffic {
     state: Mutex<State>,
-    /// The runtime of the check. `None` if there is no check.
+    /// The runtime of the check; `None` without a check.
     home: Option<Id>,
-    /// Tells the check that there is a limit before the one that it waits for.
+    /// Wakes the check when there is a limit before the one that it waits for.
     sooner: Arc<Notify>,
-    /// Whether no answer counts any more.
+    /// Whether the connection was given up.
     is_given_up: AtomicBool,
 }
 
@@ -76,7 +76,7 @@ impl Traffic {
         }
     }
 
-    /// A request that is sent now, and may wait for so long.
+    /// A request that is sent now, with this limit.
     pub(crate) fn request(&self, limit: Duration) -> Request<'_> {
         let sent = Instant::now();
         Request {
@@ -88,7 +88,7 @@ impl Traffic {
         }
     }
 
-    /// No answer counts from now on: it leads to a server that is not the right one any more. Its requests end at once.
+    /// Gives the connection up, since it leads to the wrong server by now. Its requests end at once.
     pub(crate) fn give_up(&self) {
         self.is_given_up.store(true, Relaxed);
         let waiting = self.state.lock().in_flight.take_all();
@@ -99,7 +99,7 @@ impl Traffic {
         self.is_given_up.load(Relaxed)
     }
 
-    /// Whether something should have been heard since `sent`.
+    /// Whether an answer should have come since `sent`.
     pub(crate) fn is_late(&self, sent: Instant) -> bool {
         self.state.lock().pace.is_late(sent)
     }
@@ -119,7 +119,7 @@ async fn check(traffic: Weak<Traffic>, sooner: Arc<Notify>) {
         drop(traffic);
         found.late.into_iter().for_each(Waker::wake);
         match found.next {
-            // Whichever comes first, the requests are looked at.
+            // The requests are looked at after either.
             Some(limit) => drop(timeout_at(limit, sooner.notified()).await),
             None => sooner.notified().await,
         }
@@ -132,10 +132,10 @@ pub(crate) struct Request<'a> {
     traffic: &'a Traffic,
     sent: Instant,
     limit: Instant,
-    /// Its number among those that the check looks at.
+    /// Its number, once the check looks at it.
     number: Option<u64>,
-    /// Made where the check does not run. It stays when the request moves to the runtime of the check,
-    /// in case that one then stands still.
+    /// The timer on a runtime without the check. It stays when the request moves to the runtime of the check, since that one may
+    /// stand still later.
     timer: Option<Pin<Box<Sleep>>>,
 }
 
@@ -191,7 +191,7 @@ impl Request<'_> {
         }
     }
 
-    /// The server has answered.
+    /// Notes the answer.
     pub(crate) fn answered(mut self) {
         let mut state = self.traffic.state.lock();
         state.pace.heard(self.sent);
@@ -201,8 +201,8 @@ impl Request<'_> {
         drop(waker);
     }
 
-    /// Whether the connection has been silent since the request was sent, or for longer than its answers
-    /// take. Answers come in order: where others keep coming, this one is on its way.
+    /// Whether the connection has been silent since the request was sent, or for longer than its answers take. Answers come in
+    /// order: while others keep coming, this one is on its way.
     pub(crate) fn meets_silence(&self) -> bool {
         let pace = &self.traffic.state.lock().pace;
         pace.is_silent_since(self.sent) || pace.is_late(self.sent)

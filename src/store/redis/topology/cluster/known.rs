@@ -17,27 +17,28 @@ pub(super) const PAUSE: Duration = Duration::from_millis(100);
 /// The longest pause between two attempts to learn the map, jitter aside.
 const LONGEST: Duration = Duration::from_millis(300);
 
-/// How long the map must not have been learnt for the pauses to begin anew.
+/// How long after the map was learnt last the pauses begin anew.
 pub(super) const QUIET: Duration = Duration::from_secs(2);
 
 /// A server, and the connection to it.
-pub(super) struct Node {
+pub(crate) struct Node {
     pub(super) place: Place,
-    pub(super) connector: Arc<Connector>,
+    pub(crate) connector: Arc<Connector>,
 }
 
 /// What is known of the servers.
 pub(super) struct Known {
-    /// Those that have slots, and those to which a slot is being moved.
+    /// The servers that have slots, and those to which a slot is being moved.
     pub(super) nodes: BTreeMap<Place, Arc<Node>>,
-    /// Who has each slot. Empty until the map was learnt.
+    /// The server of each slot. Empty until the map was learnt.
     pub(super) slots: Vec<Option<Arc<Node>>>,
-    /// The epoch of each slot of which the server was asked last to which it was being moved.
+    /// The epochs of slots that are being moved: each began when a request was last sent to the server that the slot moves to.
     pub(super) asked: BTreeMap<u16, u64>,
-    /// All of them, replicas too.
+    /// The places of all servers, replicas too.
     pub(super) places: BTreeSet<Place>,
-    /// Those that are asked for the map again and again, replicas too.
+    /// The servers that were asked for the map, replicas too. They are kept while it is learnt again and again.
     pub(super) asked_again: BTreeMap<Place, Arc<Node>>,
+    /// When the map was learnt last.
     pub(super) learnt: Option<Instant>,
     /// When the map may be learnt again.
     pub(super) learns_at: Option<Instant>,
@@ -62,7 +63,7 @@ impl Default for Known {
 }
 
 impl Known {
-    /// The map is learnt now. Returns whether it was shortly before, too.
+    /// Notes that the map is learnt now. Returns whether it was learnt shortly before, too.
     pub(super) fn learns_again(&mut self, now: Instant) -> bool {
         let before = self.learnt.replace(now);
         let is_again = before.is_some_and(|before| now < after(before, QUIET));

@@ -1,4 +1,4 @@
-//! Which server of a cluster has which slots, as the servers say: in a map of all slots, and in a redirection of one request.
+//! Which server of a cluster has which slots, as the servers say: in a map of all slots, or in the redirection of a request.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use crate::store::redis::link::address::{Place, host_and_port};
 use crate::store::redis::wire::call::Way;
 use crate::store::redis::wire::failure::condition;
 
-/// Which server has which slots, as one or several of them say.
+/// The servers of the slots, as one or several servers say.
 #[derive(Debug, Default)]
 pub(super) struct SlotMap {
     ranges: Vec<Range>,
@@ -22,20 +22,21 @@ struct Range {
     first: u16,
     last: u16,
     owner: Owner,
-    /// How many replicas of the owner are well.
+    /// The number of replicas of the owner that are well.
     replicas: u32,
 }
 
-/// Who has a slot.
+/// The owner of a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Owner {
     place: Place,
-    /// Grows whenever the slots get another owner: among several claims the greatest holds.
+    /// The configuration epoch, which grows whenever slots get another owner. Of several owners the one with the greatest epoch
+    /// counts.
     epoch: u64,
 }
 
 impl SlotMap {
-    /// The answers to `CLUSTER SLOTS` and `CLUSTER NODES` of the server at `asked`; `None` if they cannot be read.
+    /// Reads the answers to `CLUSTER SLOTS` and `CLUSTER NODES` of the server at `asked`; `None` if they cannot be read.
     pub(super) fn read(slots: &Value, nodes: &Value, asked: &Place) -> Option<Self> {
         let nodes = String::from_redis_value_ref(nodes).unwrap_or_default();
         let epochs: BTreeMap<_, _> = nodes.lines().filter_map(epoch).collect();
@@ -47,8 +48,8 @@ impl SlotMap {
         Some(map)
     }
 
-    /// Adds a range: `first, last, [host, port, id, …], replicas…`. A server that does not know its own name leaves the
-    /// host out.
+    /// Adds a range: `first, last, [host, port, id, …], replicas…`. A server that does not know its own name leaves out its
+    /// host.
     fn add(&mut self, range: &Value, epochs: &BTreeMap<String, u64>, asked: &Place) -> Option<()> {
         let range = Vec::<Value>::from_redis_value_ref(range).ok()?;
         let [first, last, primary, replicas @ ..] = range.as_slice() else {
@@ -70,13 +71,13 @@ impl SlotMap {
         Some(())
     }
 
-    /// Adds what another server says.
+    /// Adds the map of another server.
     pub(super) fn merge(&mut self, other: Self) {
         self.ranges.extend(other.ranges);
         self.replicas.extend(other.replicas);
     }
 
-    /// Every slot that has an owner: of several, the latest one.
+    /// The owner of each slot: of several, the latest one.
     pub(super) fn owners(&self) -> Vec<Option<&Place>> {
         let mut owners: Vec<Option<&Owner>> = vec![None; usize::from(SLOTS)];
         for Range {
@@ -94,14 +95,14 @@ impl SlotMap {
         owners.map(|owner| Some(&owner?.place)).collect()
     }
 
-    /// How many replicas a server has that are well, as far as any of them knows.
+    /// The number of replicas of a server that are well, as far as any server knows.
     pub(super) fn replicas_of(&self, place: &Place) -> u32 {
         let ranges = self.ranges.iter();
         let owned = ranges.filter(|range| range.owner.place == *place);
         owned.map(|range| range.replicas).max().unwrap_or_default()
     }
 
-    /// All servers that were named.
+    /// The places of all servers that were named.
     pub(super) fn places(&self) -> BTreeSet<Place> {
         let owners = self.ranges.iter().map(|range| &range.owner.place);
         owners.chain(&self.replicas).cloned().collect()
@@ -120,7 +121,7 @@ fn epoch(line: &str) -> Option<(String, u64)> {
     Some((id, epoch))
 }
 
-/// A server, and its id.
+/// The place of a server, and its id.
 fn read_node(node: &Value, asked: &Place) -> Option<(Place, Option<String>)> {
     let node = Vec::<Value>::from_redis_value_ref(node).ok()?;
     let [host, port, rest @ ..] = node.as_slice() else {
@@ -135,7 +136,7 @@ fn read_node(node: &Value, asked: &Place) -> Option<(Place, Option<String>)> {
     Some((place, id))
 }
 
-/// The host that a server names, or else its own.
+/// The host that the server at `asked` names. Without a name it is the host of that server.
 pub(super) fn named(host: &str, asked: &Place) -> String {
     match host {
         "" | "?" => asked.host.clone(),
@@ -143,7 +144,7 @@ pub(super) fn named(host: &str, asked: &Place) -> String {
     }
 }
 
-/// Where a server says that a request is to go, and how.
+/// Where a server redirects a request to, and how the request is sent there.
 pub(super) fn redirection(cause: &Cause, asked: &Place) -> Option<(Place, Way)> {
     let Cause::Driver(error) = cause else {
         return None;
@@ -157,7 +158,7 @@ pub(super) fn redirection(cause: &Cause, asked: &Place) -> Option<(Place, Way)> 
     Some((redirected(address, asked)?, way))
 }
 
-/// Whether another server may answer by now: this one has lost sight of most others, or is no primary any more.
+/// Whether another server may have the slot by now: this one does not see most of the others, or is no primary any more.
 pub(super) fn may_be_elsewhere(cause: &Cause) -> bool {
     let Cause::Driver(error) = cause else {
         return false;
@@ -170,7 +171,7 @@ pub(super) fn may_be_elsewhere(cause: &Cause) -> bool {
     ) || matches!(condition(error), Some("READONLY" | "NOREPLICAS"))
 }
 
-/// The place in a redirection of the server at `asked`: `host:port`, or `:port` where it does not know its own name.
+/// Reads the place in a redirection by the server at `asked`: `host:port`, or `:port` if it does not know its own name.
 fn redirected(address: &str, asked: &Place) -> Option<Place> {
     let (host, port) = host_and_port(address)?;
     let host = host.trim_start_matches('[').trim_end_matches(']');

@@ -1,4 +1,4 @@
-//! The connection for messages: they reach every server of a cluster, whichever one sends them.
+//! The connection for messages. Every server of a cluster gets all messages, so one connection is enough.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -8,7 +8,7 @@ use super::{Cluster, name};
 use crate::base::error::StoreError;
 use crate::store::redis::link::source::{AbortOnDrop, Opened, Opening, Receiver, Source, Timeouts};
 
-/// For messages: whichever of the servers.
+/// Makes connections for messages, to any of the servers.
 impl Source for Cluster {
     fn endpoint(&self) -> Arc<str> {
         name(&self.seeds)
@@ -20,8 +20,8 @@ impl Source for Cluster {
 }
 
 impl Cluster {
-    /// A connection to one of the servers, for messages: they reach each of them. The receiver is told that it has
-    /// ended as soon as that server proves to be away; and that server has lost a connection when this one ends.
+    /// Connects to one of the servers. The receiver is told that the connection has ended as soon as the connector of that server
+    /// loses its own; and when this one ends, the connector is told that one was lost.
     async fn open_any(
         self: &Arc<Self>,
         timeouts: Timeouts,
@@ -48,7 +48,7 @@ impl Cluster {
         let opened = address.open(timeouts, receiver).await?;
         drop(node);
         let following = tokio::spawn(async move {
-            // It fails where the server has no slots any more.
+            // An error means that the server has no slots any more.
             let _ = ends.changed().await;
             ended();
         });
@@ -59,7 +59,7 @@ impl Cluster {
         })
     }
 
-    /// One of those that have slots, in turn: of those with a connection, if there are some.
+    /// One of the servers in turn: of those with a connection, if there are any.
     fn any_of(&self, mut nodes: Vec<Arc<Node>>) -> Option<Arc<Node>> {
         if nodes.iter().any(|node| node.connector.is_connected()) {
             nodes.retain(|node| node.connector.is_connected());

@@ -6,12 +6,12 @@ use super::{DATABASE, Kind, Login, Servers};
 use crate::base::error::LockError;
 use crate::store::redis::link::address::{Address, LETTERS, is_cut, refused};
 
-/// What the query of a URL with sentinels may say.
+/// The parameters of a URL of sentinels.
 const PARAMETERS: &str =
     "its parameters are `db`, `sentinel_username`, `sentinel_password` and `sentinel_tls`";
 
 impl Servers {
-    /// What a URL of several servers says; `None` if it is none of those.
+    /// Reads a URL of several servers; `None` if it is another one.
     pub(super) fn parse(url: &str) -> Option<Result<Self, LockError>> {
         let (scheme, rest) = url.split_once("://")?;
         let scheme = scheme.to_ascii_lowercase();
@@ -61,7 +61,7 @@ impl Servers {
         })
     }
 
-    /// Sets what a parameter of the URL says. An error says why that cannot be.
+    /// Sets a parameter of the URL. The error is a reason.
     fn with_parameter(self, name: &str, value: String) -> Result<Self, &'static str> {
         if matches!(self.kind, Kind::Cluster) {
             return Err("the URL of a cluster has no parameters");
@@ -84,7 +84,7 @@ impl Servers {
 }
 
 impl Login {
-    /// What stands before the `@` of a URL.
+    /// Reads the part of a URL before the `@`.
     fn parse(login: &str) -> Result<Self, LockError> {
         if login.is_empty() {
             return Ok(Self::default());
