@@ -4,38 +4,94 @@
 //! server that is away, a cluster that is down. A request follows redirections and nothing else: no failure makes it go
 //! out twice.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
-use redis::Value;
-use tokio::select;
 use tokio::time::Instant;
 
-use self::known::{Known, Node, PAUSE};
-use self::map::{may_be_elsewhere, redirection};
+use crate::base::backoff::Backoff;
 use crate::base::error::{Effect, StoreError};
 use crate::base::mutex::Mutex;
 use crate::base::slot::SLOTS;
-use crate::base::timer::{Elapsed, after, sleep, timeout_at};
+use crate::base::timer::after;
 use crate::store::redis::connect::Connector;
 use crate::store::redis::connect::common::{Common, Role};
-use crate::store::redis::connect::passage::Passage;
 use crate::store::redis::link::address::{Address, Place, list};
 use crate::store::redis::link::attempt::Attempt;
 use crate::store::redis::link::source::Source;
-use crate::store::redis::wire::call::{Call, Way};
-use crate::store::redis::wire::reply::Unexpected;
 
-mod known;
 mod learning;
 mod map;
-mod messages;
+mod routing;
 #[cfg(test)]
 mod tests;
 
-/// How many redirections a request follows.
-const REDIRECTIONS: usize = 5;
+/// The least pause between two attempts to learn the map.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// The longest pause between two attempts to learn the map, jitter aside.
+const LONGEST: Duration = Duration::from_millis(300);
+
+/// How long after the map was learnt last the pauses begin anew.
+const QUIET: Duration = Duration::from_secs(2);
+
+/// A server, and the connection to it.
+pub(super) struct Node {
+    place: Place,
+    pub(super) connector: Arc<Connector>,
+}
+
+/// What is known of the servers.
+struct Known {
+    /// The servers that have slots, and those to which a slot is being moved.
+    nodes: BTreeMap<Place, Arc<Node>>,
+    /// The server of each slot. Empty until the map was learnt.
+    slots: Vec<Option<Arc<Node>>>,
+    /// The epochs of slots that are being moved: each began when a request was last sent to the server that the slot moves to.
+    asked: BTreeMap<u16, u64>,
+    /// The places of all servers, replicas too.
+    places: BTreeSet<Place>,
+    /// The servers that were asked for the map, replicas too. They are kept while it is learnt again and again.
+    asked_again: BTreeMap<Place, Arc<Node>>,
+    /// When the map was learnt last.
+    learnt: Option<Instant>,
+    /// When the map may be learnt again.
+    learns_at: Option<Instant>,
+    pauses: Backoff,
+    is_closed: bool,
+}
+
+impl Default for Known {
+    fn default() -> Self {
+        Self {
+            nodes: BTreeMap::new(),
+            slots: Vec::new(),
+            asked: BTreeMap::new(),
+            places: BTreeSet::new(),
+            asked_again: BTreeMap::new(),
+            learnt: None,
+            learns_at: None,
+            pauses: Backoff::doubling(LONGEST),
+            is_closed: false,
+        }
+    }
+}
+
+impl Known {
+    /// Notes that the map is learnt now. Returns whether it was learnt shortly before, too.
+    fn learns_again(&mut self, now: Instant) -> bool {
+        let before = self.learnt.replace(now);
+        let is_again = before.is_some_and(|before| now < after(before, QUIET));
+        if !is_again {
+            self.pauses.reset();
+        }
+        self.learns_at = Some(after(now, self.pauses.next_pause().max(PAUSE)));
+        is_again
+    }
+}
 
 /// The servers of a cluster.
 pub(crate) struct Cluster {
@@ -75,90 +131,6 @@ impl Cluster {
             }
         }
         Err(error)
-    }
-
-    /// Runs one script at the server that has the slot of its keys, and reads its reply.
-    pub(crate) async fn run<T>(
-        self: Arc<Self>,
-        call: Call,
-        read: impl FnOnce(Value) -> Result<T, Unexpected>,
-    ) -> Result<T, StoreError> {
-        let slot = call.slot();
-        let (mut node, mut passage) = self.connected(slot).await?;
-        let mut way = Way::Plain;
-        let until = after(Instant::now(), self.common.timeouts.response);
-        for _ in 0..REDIRECTIONS {
-            let limit = until.saturating_duration_since(Instant::now());
-            let sent = node.connector.send(&passage, &call, way, limit).await;
-            let connection = &passage.connection;
-            let cause = match sent {
-                Ok(reply) => return self.common.read(connection, call, reply, read),
-                Err(cause) => cause,
-            };
-            (node, way) = match redirection(&cause, &node.place) {
-                Some((place, Way::Plain)) => (self.moved(slot, &place), Way::Plain),
-                Some((place, Way::Asking)) => (self.asked(slot, &place), Way::Asking),
-                None => {
-                    if may_be_elsewhere(&cause) {
-                        self.learn_soon();
-                    }
-                    return Err(connection.failed(&call, cause));
-                }
-            };
-            passage = match timeout_at(until, node.connector.passage()).await {
-                Ok(passage) => passage?,
-                Err(Elapsed) => {
-                    let cause = "no connection in time to the server that it was redirected to";
-                    return Err(self.failed(cause));
-                }
-            };
-        }
-        Err(self.failed("it was redirected too often"))
-    }
-
-    /// The server that has a slot, and a passage to it. An attempt to connect is given up as soon as another server has the
-    /// slot.
-    async fn connected(self: &Arc<Self>, slot: u16) -> Result<(Arc<Node>, Passage), StoreError> {
-        loop {
-            let begun = Instant::now();
-            let Some(node) = self.owner(slot) else {
-                self.learn().await?;
-                if self.owner(slot).is_none() {
-                    return Err(self.failed("no server of it has the slot"));
-                }
-                continue;
-            };
-            if let Some(passage) = node.connector.open_passage() {
-                return Ok((node, passage));
-            }
-            let passage = select! {
-                biased;
-                passage = node.connector.passage() => passage,
-                () = self.until_moved(slot, &node) => continue,
-            };
-            match passage {
-                Ok(passage) => return Ok((node, passage)),
-                Err(error) => {
-                    let learnt = self.known.lock().learnt;
-                    if learnt.is_none_or(|learnt| learnt <= begun) {
-                        // The error of the connection says more.
-                        let _ = self.learn().await;
-                    }
-                    if self.has(&node, slot) {
-                        return Err(error);
-                    }
-                }
-            }
-        }
-    }
-
-    /// Waits until another server has the slot.
-    async fn until_moved(self: &Arc<Self>, slot: u16, node: &Arc<Node>) {
-        while self.has(node, slot) {
-            sleep(PAUSE).await;
-            // If it fails, the map stays as it is.
-            let _ = self.learn().await;
-        }
     }
 
     /// The server that has a slot.

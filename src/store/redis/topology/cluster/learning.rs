@@ -9,9 +9,8 @@ use futures_util::future::join;
 use redis::cmd;
 use tokio::time::Instant;
 
-use super::Cluster;
-use super::known::{Known, Node, QUIET};
 use super::map::SlotMap;
+use super::{Cluster, Known, Node, QUIET};
 use crate::base::error::StoreError;
 use crate::base::slot::SLOTS;
 use crate::base::timer::{sleep, sleep_until, timeout};

@@ -1,14 +1,11 @@
-//! Which server of a cluster has which slots, as the servers say: in a map of all slots, or in the redirection of a request.
+//! Which server of a cluster has which slots, as the servers say.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use redis::{ErrorKind, FromRedisValue, ServerErrorKind, Value};
+use redis::{FromRedisValue, Value};
 
 use crate::base::slot::SLOTS;
-use crate::store::redis::connect::connection::Cause;
-use crate::store::redis::link::address::{Place, host_and_port};
-use crate::store::redis::wire::call::Way;
-use crate::store::redis::wire::failure::condition;
+use crate::store::redis::link::address::Place;
 
 /// The servers of the slots, as one or several servers say.
 #[derive(Debug, Default)]
@@ -144,40 +141,6 @@ pub(super) fn named(host: &str, asked: &Place) -> String {
     }
 }
 
-/// Where a server redirects a request to, and how the request is sent there.
-pub(super) fn redirection(cause: &Cause, asked: &Place) -> Option<(Place, Way)> {
-    let Cause::Driver(error) = cause else {
-        return None;
-    };
-    let way = match error.kind() {
-        ErrorKind::Server(ServerErrorKind::Moved) => Way::Plain,
-        ErrorKind::Server(ServerErrorKind::Ask) => Way::Asking,
-        _ => return None,
-    };
-    let (address, _) = error.redirect_node()?;
-    Some((redirected(address, asked)?, way))
-}
-
-/// Whether another server may have the slot by now: this one does not see most of the others, or is no primary any more.
-pub(super) fn may_be_elsewhere(cause: &Cause) -> bool {
-    let Cause::Driver(error) = cause else {
-        return false;
-    };
-    matches!(
-        error.kind(),
-        ErrorKind::Server(
-            ServerErrorKind::ClusterDown | ServerErrorKind::MasterDown | ServerErrorKind::ReadOnly
-        )
-    ) || matches!(condition(error), Some("READONLY" | "NOREPLICAS"))
-}
-
-/// Reads the place in a redirection by the server at `asked`: `host:port`, or `:port` if it does not know its own name.
-fn redirected(address: &str, asked: &Place) -> Option<Place> {
-    let (host, port) = host_and_port(address)?;
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    Some(Place::new(named(host, asked), port?))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -240,18 +203,5 @@ mod tests {
             assert_eq!(owner(&one, 5).as_deref(), Some(has));
             assert_eq!(owner(&one, 4).as_deref(), Some("a:1"));
         }
-    }
-
-    #[test]
-    fn a_redirection_without_a_host_leads_to_another_port() {
-        let asked = Place::new("asked", 1);
-        let redirected = |address| redirected(address, &asked).map(|it| (it.host, it.port));
-        let to = |host: &str| Some((host.to_owned(), 7));
-        assert_eq!(redirected("10.0.0.1:7"), to("10.0.0.1"));
-        // A server writes no brackets.
-        assert_eq!(redirected("::1:7"), to("::1"));
-        assert_eq!(redirected("[::1]:7"), to("::1"));
-        assert_eq!(redirected(":7"), to("asked"));
-        assert_eq!(redirected("x"), None);
     }
 }
