@@ -247,19 +247,6 @@ mod tests {
     }
 
     #[test]
-    fn pauses_grow_from_failure_to_failure_up_to_the_longest() {
-        let (mut breaker, mut now) = (Breaker::default(), Instant::now());
-        for step in 0..10_u32 {
-            let trial = pass(&mut breaker, now);
-            breaker.hear(trial, News::Failed(error()), now);
-            let least = (10 * MS * 2_u32.pow(step)).min(LONGEST);
-            let pause = pause(&breaker, now);
-            assert!((least..=2 * least).contains(&pause), "{step}: {pause:?}");
-            now += pause;
-        }
-    }
-
-    #[test]
     fn one_request_tries_and_the_others_share_what_becomes_of_it() {
         let mut breaker = Breaker::default();
         let now = fail(&mut breaker, Instant::now(), 1);

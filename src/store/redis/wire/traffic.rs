@@ -275,19 +275,6 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn each_request_has_a_limit_of_its_own() {
-        let traffic = Traffic::checked(pace());
-        let answered = async {
-            sleep(millis(50)).await;
-            ask(&traffic, sleep(millis(200))).await
-        };
-        let silent = |after| silence(&traffic, after);
-        let (first, answered, second, third) = join!(silent(0), answered, silent(100), silent(299));
-        assert_eq!(answered, Ok(()));
-        assert_eq!([first, second, third], [LIMIT; 3]);
-    }
-
-    #[tokio::test(start_paused = true)]
     async fn a_request_that_is_dropped_leaves_the_limits_of_the_others() {
         let traffic = Traffic::checked(pace());
         let dropped = async { timeout(millis(150), silence(&traffic, 0)).await };
@@ -333,14 +320,6 @@ mod tests {
     async fn poll_once(mut future: Pin<&mut impl Future>) {
         let is_ready = poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx).is_ready())).await;
         assert!(!is_ready);
-    }
-
-    #[test]
-    fn a_request_elsewhere_needs_no_check() {
-        let (home, next) = (still(), still());
-        let late = request(&home);
-        let late = next.block_on(async { timeout(DEADLINE, late).await });
-        assert_eq!(late, Ok(Err(Elapsed)));
     }
 
     #[test]
