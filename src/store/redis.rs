@@ -26,8 +26,7 @@ pub(crate) mod wire;
 pub(crate) use self::link::source::Timeouts;
 pub(crate) use self::topology::servers::Origin;
 pub use self::topology::servers::Servers;
-pub(crate) use self::wire::call::{Call, in_millis};
-pub(crate) use self::wire::call::{Script, script};
+pub(crate) use self::wire::call::{Call, Script, in_millis, script};
 pub(crate) use self::wire::reply::Unexpected;
 #[cfg(any(test, fuzzing))]
 pub(crate) use self::{topology::servers::properties::url, wire::names::properties::key};

@@ -42,14 +42,14 @@ const LOOK: Duration = Duration::from_secs(2);
 
 /// Asks one server whether its replicas have what it has executed.
 pub(crate) struct Confirmer {
-    server: Server,
+    server: AskedServer,
     /// The ways to the tasks that answer, one for each number of replicas.
     questions: Mutex<HashMap<Replicas, UnboundedSender<Question>>>,
 }
 
 /// The server that is asked.
 #[derive(Clone)]
-struct Server {
+struct AskedServer {
     /// Makes connections to it.
     source: Arc<dyn Source>,
     timeouts: Timeouts,
@@ -66,7 +66,7 @@ impl Confirmer {
         replication_id: ReplicationId,
     ) -> Self {
         Self {
-            server: Server {
+            server: AskedServer {
                 source,
                 timeouts,
                 replication_id,
@@ -131,7 +131,7 @@ impl Confirmer {
 
 /// Serves the questions for one number of replicas until no more is asked, or another server answers. One that fails is
 /// tried again by the rule of the connection for commands.
-async fn answer(server: Server, replicas: Replicas, coming: UnboundedReceiver<Question>) {
+async fn answer(server: AskedServer, replicas: Replicas, coming: UnboundedReceiver<Question>) {
     let (mut questions, mut breaker) = (Questions::new(coming), Breaker::default());
     let (replication_id, mut connected) = (&server.replication_id, None);
     while let Some((key, asked)) = questions.next().await {
@@ -170,7 +170,7 @@ async fn answer(server: Server, replicas: Replicas, coming: UnboundedReceiver<Qu
     }
 }
 
-impl Server {
+impl AskedServer {
     /// Connects, or waits until that may be tried again. All callers are told if it fails.
     async fn connect(
         &self,

@@ -11,8 +11,7 @@ use tokio::time::Instant;
 
 use self::common::{Common, Role};
 use self::connection::{Cause, Connection, Fault};
-use super::link::attempt::Attempt;
-use super::link::attempt::Kept;
+use super::link::attempt::{Attempt, Kept};
 use super::link::breaker::Breaker;
 use super::link::source::Source;
 use super::replication_id::ReplicationId;
@@ -36,7 +35,7 @@ const SUSPICIONS: Duration = Duration::from_millis(500);
 pub(crate) struct Connector {
     source: Arc<dyn Source>,
     common: Common,
-    state: Mutex<State>,
+    state: Mutex<ConnectorState>,
     connecting: Attempt,
     /// Counts the connections that were lost.
     losses: AtomicU64,
@@ -52,7 +51,7 @@ pub(crate) struct Connector {
 }
 
 #[derive(Default)]
-struct State {
+struct ConnectorState {
     kept: Kept<Arc<Connection>>,
     /// The latest attempt whose connection leads to the wrong server by now.
     moved: u64,
@@ -63,7 +62,7 @@ struct State {
     suspected: Option<Instant>,
 }
 
-impl State {
+impl ConnectorState {
     /// The connection, unless others were lost since it was made.
     fn present(&self, losses: u64) -> Option<&Arc<Connection>> {
         self.kept.present().filter(|it| it.losses == losses)

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use self::subscriber::{Check, Ground, Lost, Stage, Subscriber};
+use self::subscriber::{Check, Ground, InboxStage, Lost, Subscriber};
 use super::link::source::{AbortOnDrop, Source, Timeouts};
 use crate::base::id::InboxId;
 use crate::base::mutex::Mutex;
@@ -33,15 +33,15 @@ pub(super) struct Inbox {
 }
 
 struct Subscription {
-    stage: Arc<Mutex<Stage>>,
+    stage: Arc<Mutex<InboxStage>>,
     task: AbortOnDrop,
 }
 
 impl Subscription {
-    fn stage(&self) -> Stage {
+    fn stage(&self) -> InboxStage {
         if self.task.0.is_finished() {
             // The task may have ended before it was polled first.
-            Stage::Ended
+            InboxStage::Ended
         } else {
             *self.stage.lock()
         }
@@ -68,11 +68,11 @@ impl Inbox {
     pub(super) fn open(&self, id: InboxId, listener: Weak<dyn Listener>) -> bool {
         let mut subscription = self.subscription.lock();
         match subscription.as_ref().map(Subscription::stage) {
-            Some(Stage::Opening | Stage::Open) => return true,
-            Some(Stage::Broken) => return false,
-            Some(Stage::Ended) | None => {}
+            Some(InboxStage::Opening | InboxStage::Open) => return true,
+            Some(InboxStage::Broken) => return false,
+            Some(InboxStage::Ended) | None => {}
         }
-        let stage = Arc::new(Mutex::new(Stage::Opening));
+        let stage = Arc::new(Mutex::new(InboxStage::Opening));
         let subscriber = Subscriber {
             id,
             listener,

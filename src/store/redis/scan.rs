@@ -10,7 +10,7 @@ use super::topology::Topology;
 use super::wire::call::{Call, Way};
 use super::wire::reply::Unexpected;
 use crate::base::error::StoreError;
-use crate::store::records::scan::{Cursor, InServer, Place, Scan, Scanned};
+use crate::store::records::scan::{Cursor, InServer, Scan, ScanPlace, Scanned};
 
 /// Returns the names of some keys: of the primary at which the scan is, or of the next one.
 pub(super) async fn scan(
@@ -98,7 +98,7 @@ async fn look_at(
         None => InServer {
             server: Arc::clone(server),
             replication_id: Arc::clone(replication_id),
-            place: Place::Named(0),
+            place: ScanPlace::Named(0),
             // A user may not be allowed to know.
             keys: count_of_keys(connector).await.ok(),
             seen: 0,
@@ -110,7 +110,7 @@ async fn look_at(
     let reply = asked.map_err(|cause| connection.failed(&call, cause))?;
     let (cursor, names, unnamed) = common.read(connection, call, reply, scanned)?;
     at.seen = at.seen.saturating_add(count as u64);
-    at.place = Place::Named(cursor);
+    at.place = ScanPlace::Named(cursor);
     Ok(Part {
         names,
         unnamed,
@@ -119,10 +119,10 @@ async fn look_at(
 }
 
 /// The request for the keys behind this place.
-fn part(place: &Place, pattern: &str, count: usize) -> Call {
+fn part(place: &ScanPlace, pattern: &str, count: usize) -> Call {
     let cursor = match place {
-        Place::Named(cursor) => *cursor,
-        Place::Behind(_) => 0,
+        ScanPlace::Named(cursor) => *cursor,
+        ScanPlace::Behind(_) => 0,
     };
     let mut command = cmd("SCAN");
     command.arg(cursor).arg("MATCH").arg(pattern);

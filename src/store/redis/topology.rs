@@ -7,8 +7,7 @@ use redis::Value;
 
 use self::cluster::Cluster;
 use super::connect::Connector;
-use super::connect::common::Outages;
-use super::connect::common::{Common, Role};
+use super::connect::common::Common;
 use super::link::source::Source;
 use super::wire::call::Call;
 use super::wire::reply::Unexpected;
@@ -31,7 +30,7 @@ pub(crate) enum Topology {
 impl Topology {
     /// A server that has all locks. It may be another one after each connection.
     pub(crate) fn one(source: Arc<dyn Source>, common: Common) -> Self {
-        let role = TheOne(Arc::clone(&common.outages));
+        let role = Arc::clone(&common.outages);
         Self::One(Arc::new(Connector::new(source, common, role)))
     }
 
@@ -136,18 +135,5 @@ impl Topology {
             Self::One(connector) => connector.close(),
             Self::Cluster(cluster) => cluster.close(),
         }
-    }
-}
-
-/// A server that has all locks.
-struct TheOne(Arc<Outages>);
-
-impl Role for TheOne {
-    fn lost(&self) {
-        self.0.everywhere();
-    }
-
-    fn has(&self, _slot: u16) -> bool {
-        true
     }
 }

@@ -28,6 +28,17 @@ pub(crate) trait Role: Send + Sync {
     fn has(&self, slot: u16) -> bool;
 }
 
+/// The only server has all slots.
+impl Role for Arc<Outages> {
+    fn lost(&self) {
+        self.everywhere();
+    }
+
+    fn has(&self, _slot: u16) -> bool {
+        true
+    }
+}
+
 /// What the connectors of one store have in common.
 #[derive(Clone)]
 pub(crate) struct Common {

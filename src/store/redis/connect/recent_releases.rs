@@ -29,12 +29,12 @@ pub(crate) struct RecentReleases(Mutex<Releases>);
 
 #[derive(Default)]
 struct Releases {
-    known: VecDeque<Release>,
+    known: VecDeque<AnsweredRelease>,
     /// The number of releases so far.
     count: u64,
 }
 
-struct Release {
+struct AnsweredRelease {
     number: u64,
     call: Call,
     answered: Instant,
@@ -52,7 +52,7 @@ impl RecentReleases {
         let is_over = oldest.is_some_and(|it| it.answered + LATELY < answered);
         let forgotten = (is_over || known.len() == MOST).then(|| known.pop_front());
         *count += 1;
-        known.push_back(Release {
+        known.push_back(AnsweredRelease {
             number: *count,
             call,
             answered,

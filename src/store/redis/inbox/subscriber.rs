@@ -58,7 +58,7 @@ impl Check {
 }
 
 /// How a subscription ends.
-enum End {
+enum Closing {
     Idle,
     Dead,
 }
@@ -70,7 +70,7 @@ enum End {
 ///    └────────────────────▲
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum InboxStage {
     /// It is being made for the first time. The waiters ask once more when it is open.
     Opening,
     Open,
@@ -94,7 +94,7 @@ pub(super) struct Subscriber {
     pub(super) id: InboxId,
     pub(super) listener: Weak<dyn Listener>,
     pub(super) ground: Arc<Ground>,
-    pub(super) stage: Arc<Mutex<Stage>>,
+    pub(super) stage: Arc<Mutex<InboxStage>>,
 }
 
 impl Subscriber {
@@ -107,18 +107,18 @@ impl Subscriber {
                 Ok(mut opened) => {
                     let began = Instant::now();
                     // No message has come for a lock that moved before this.
-                    self.enter(Stage::Open);
+                    self.enter(InboxStage::Open);
                     match self.keep(&mut opened.driver, &ended).await {
-                        End::Idle => return,
+                        Closing::Idle => return,
                         // The server may have lost its data together with the connection.
-                        End::Dead => (self.ground.lost)(),
+                        Closing::Dead => (self.ground.lost)(),
                     }
-                    self.enter(Stage::Broken);
+                    self.enter(InboxStage::Broken);
                     pace.died(began.elapsed())
                 }
                 Err(error) => {
                     events::subscribe_retried(self.id, &error, &self.ground.failures);
-                    self.enter(Stage::Broken);
+                    self.enter(InboxStage::Broken);
                     pace.failed()
                 }
             };
@@ -135,7 +135,7 @@ impl Subscriber {
     }
 
     /// Changes the stage, and wakes the waiters: they rely on the stage before, and may have missed a message.
-    fn enter(&self, stage: Stage) {
+    fn enter(&self, stage: InboxStage) {
         let before = std::mem::replace(&mut *self.stage.lock(), stage);
         if before != stage
             && let Some(listener) = self.listener.upgrade()
@@ -145,22 +145,22 @@ impl Subscriber {
     }
 
     /// Keeps the subscription until its connection has died, or is not needed any more.
-    async fn keep(&self, connection: &mut MultiplexedConnection, ended: &Notify) -> End {
+    async fn keep(&self, connection: &mut MultiplexedConnection, ended: &Notify) -> Closing {
         let mut was_idle = false;
         loop {
             select! {
                 biased;
-                () = ended.notified() => return End::Dead,
+                () = ended.notified() => return Closing::Dead,
                 () = self.ground.check.taken() => {
                     let (limit, ping) = (self.ground.timeouts.response, cmd("PING"));
                     if within(limit, ping.exec_async(connection)).await.is_err() {
-                        return End::Dead;
+                        return Closing::Dead;
                     }
                 }
                 () = sleep(IDLE) => {
                     let is_idle = self.is_idle();
                     if is_idle && was_idle {
-                        return End::Idle;
+                        return Closing::Idle;
                     }
                     was_idle = is_idle;
                 }
@@ -188,7 +188,7 @@ struct Ending<'a>(&'a Subscriber);
 
 impl Drop for Ending<'_> {
     fn drop(&mut self) {
-        self.0.enter(Stage::Ended);
+        self.0.enter(InboxStage::Ended);
     }
 }
 

@@ -27,7 +27,7 @@ const SETTLED: Duration = Duration::from_secs(1);
 /// Whether requests go out.
 #[derive(Debug)]
 pub(crate) struct Breaker {
-    stage: Stage,
+    stage: Flow,
     /// Changes with each failure and each trial, so that late news of an earlier one does not count.
     round: u64,
     pauses: Backoff,
@@ -39,7 +39,7 @@ pub(crate) struct Breaker {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum Flow {
     /// All requests go out, since this instant; `None` if no connection was ever lost.
     Flowing(Option<Instant>),
     /// No request goes out until this instant.
@@ -81,7 +81,7 @@ pub(crate) enum News {
 impl Default for Breaker {
     fn default() -> Self {
         Self {
-            stage: Stage::Flowing(None),
+            stage: Flow::Flowing(None),
             round: 0,
             pauses: Backoff::doubling(LONGEST),
             failures: 0,
@@ -94,15 +94,15 @@ impl Default for Breaker {
 impl Breaker {
     /// The pass of a request while all requests go out.
     pub(crate) fn flowing(&self) -> Option<Pass> {
-        matches!(self.stage, Stage::Flowing(_)).then_some(Pass(self.round))
+        matches!(self.stage, Flow::Flowing(_)).then_some(Pass(self.round))
     }
 
     /// What a request is to do now.
     pub(crate) fn step(&self, now: Instant) -> Step {
         match self.stage {
-            Stage::Flowing(_) => Step::Go(Pass(self.round)),
-            Stage::Paused(until) | Stage::Tried(until) if now < until => Step::Wait(until),
-            Stage::Paused(_) | Stage::Tried(_) => Step::Try(Pass(self.round)),
+            Flow::Flowing(_) => Step::Go(Pass(self.round)),
+            Flow::Paused(until) | Flow::Tried(until) if now < until => Step::Wait(until),
+            Flow::Paused(_) | Flow::Tried(_) => Step::Try(Pass(self.round)),
         }
     }
 
@@ -116,7 +116,7 @@ impl Breaker {
         let is_first = self.is_present(pass) && self.step(now) == Step::Try(pass);
         is_first.then(|| {
             self.round += 1;
-            self.stage = Stage::Tried(after(now, limit));
+            self.stage = Flow::Tried(after(now, limit));
             Pass(self.round)
         })
     }
@@ -127,19 +127,19 @@ impl Breaker {
             return false;
         }
         match (news, self.stage) {
-            (News::Answered { only_reads: true }, Stage::Tried(_)) if self.is_replica => {
-                self.stage = Stage::Paused(now);
+            (News::Answered { only_reads: true }, Flow::Tried(_)) if self.is_replica => {
+                self.stage = Flow::Paused(now);
             }
-            (News::Answered { .. }, Stage::Tried(_)) => self.stage = Stage::Flowing(Some(now)),
-            (News::Dropped, Stage::Tried(_)) => self.stage = Stage::Paused(now),
+            (News::Answered { .. }, Flow::Tried(_)) => self.stage = Flow::Flowing(Some(now)),
+            (News::Dropped, Flow::Tried(_)) => self.stage = Flow::Paused(now),
             (News::Answered { .. } | News::Dropped, _) => return false,
-            (News::Lost(_), Stage::Flowing(_)) if self.is_settled(now) => {
+            (News::Lost(_), Flow::Flowing(_)) if self.is_settled(now) => {
                 self.pauses.reset();
                 self.round += 1;
-                self.stage = Stage::Flowing(Some(now));
+                self.stage = Flow::Flowing(Some(now));
             }
             (News::Lost(error), stage) => {
-                if matches!(stage, Stage::Flowing(_)) {
+                if matches!(stage, Flow::Flowing(_)) {
                     self.pauses.reset();
                 }
                 self.fail(error, now);
@@ -161,7 +161,7 @@ impl Breaker {
         self.failures += 1;
         self.error = Some(error);
         self.is_replica = false;
-        self.stage = Stage::Paused(after(now, self.pauses.next_pause()));
+        self.stage = Flow::Paused(after(now, self.pauses.next_pause()));
     }
 
     /// The number of failures so far.
@@ -180,8 +180,8 @@ impl Breaker {
 
     fn is_settled(&self, now: Instant) -> bool {
         match self.stage {
-            Stage::Flowing(since) => since.is_none_or(|since| now >= after(since, SETTLED)),
-            Stage::Paused(_) | Stage::Tried(_) => false,
+            Flow::Flowing(since) => since.is_none_or(|since| now >= after(since, SETTLED)),
+            Flow::Paused(_) | Flow::Tried(_) => false,
         }
     }
 }

@@ -290,10 +290,8 @@ impl Role for OneOfMany {
     }
 
     fn has(&self, slot: u16) -> bool {
-        let owner = self
-            .cluster
-            .upgrade()
-            .and_then(|cluster| cluster.owner(slot));
+        let cluster = self.cluster.upgrade();
+        let owner = cluster.and_then(|cluster| cluster.owner(slot));
         owner.is_some_and(|node| node.place == self.place)
     }
 }

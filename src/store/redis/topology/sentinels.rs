@@ -16,7 +16,7 @@ use tokio::select;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use self::sentinel::{Answer, Named, Sentinel};
+use self::sentinel::{Named, Sentinel, SentinelAnswer};
 use super::ask_most::{GRACE, ask_most};
 use crate::base::backoff::Backoff;
 use crate::base::error::{Effect, StoreError};
@@ -290,9 +290,9 @@ struct Heard {
 }
 
 impl Heard {
-    fn hear(&mut self, answer: Result<Answer, RedisError>) {
+    fn hear(&mut self, answer: Result<SentinelAnswer, RedisError>) {
         match answer {
-            Ok(Answer {
+            Ok(SentinelAnswer {
                 primary,
                 others,
                 replicas,
@@ -345,7 +345,7 @@ mod tests {
 
     #[test]
     fn the_primary_of_the_latest_epoch_counts_whoever_is_heard_first() {
-        let answer = |epoch| Answer {
+        let answer = |epoch| SentinelAnswer {
             primary: Some(Named {
                 epoch,
                 place: Place::new("10.0.0.1", 1),

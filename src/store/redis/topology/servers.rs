@@ -11,8 +11,7 @@ use super::cluster::Cluster;
 use super::sentinels::Sentinels;
 use crate::base::error::LockError;
 use crate::base::options::config;
-use crate::store::redis::connect::common::Common;
-use crate::store::redis::connect::common::Outages;
+use crate::store::redis::connect::common::{Common, Outages};
 use crate::store::redis::link::address::{Address, Place, host_and_port, provide_tls, refused};
 use crate::store::redis::link::source::Source;
 

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 pub(crate) struct InFlight {
     /// The requests in the order of their limits. Answers come in the order of the requests, so the one that is answered is the
     /// first, or close to it.
-    requests: VecDeque<Request>,
+    requests: VecDeque<Pending>,
     /// The number of requests so far.
     count: u64,
     /// The limit for which the check waits. `None` while it waits for a request.
@@ -23,7 +23,7 @@ pub(crate) struct InFlight {
 }
 
 #[derive(Debug)]
-struct Request {
+struct Pending {
     number: u64,
     limit: Instant,
     waker: Waker,
@@ -42,9 +42,9 @@ impl InFlight {
     /// Adds a request, and returns its number.
     pub(crate) fn add(&mut self, limit: Instant, waker: &Waker) -> u64 {
         self.count += 1;
-        let before = |request: &Request| request.limit <= limit;
+        let before = |request: &Pending| request.limit <= limit;
         let at = self.requests.iter().rposition(before);
-        let request = Request {
+        let request = Pending {
             number: self.count,
             limit,
             waker: waker.clone(),
@@ -88,7 +88,7 @@ impl InFlight {
 
     /// Takes out the requests that have reached their limits at `now`.
     pub(crate) fn check(&mut self, now: Instant) -> Found {
-        let over = |request: &&Request| request.limit <= now;
+        let over = |request: &&Pending| request.limit <= now;
         let late = self.requests.iter().take_while(over).count();
         let late = self.requests.drain(..late).map(|request| request.waker);
         let late = late.collect();

@@ -20,15 +20,14 @@ use tokio::sync::Notify;
 use tokio::task::coop::unconstrained;
 use tokio::time::Instant;
 
-use super::in_flight::AnswerPace;
-use super::in_flight::InFlight;
+use super::in_flight::{AnswerPace, InFlight};
 use crate::base::mutex::Mutex;
 use crate::base::timer::{Elapsed, Sleep, after, sleep_until, timeout_at};
 
 /// The requests on one connection.
 #[derive(Debug)]
 pub(crate) struct Traffic {
-    state: Mutex<State>,
+    state: Mutex<TrafficState>,
     /// The runtime of the check; `None` without a check.
     home: Option<Id>,
     /// Wakes the check when there is a limit before the one that it waits for.
@@ -38,7 +37,7 @@ pub(crate) struct Traffic {
 }
 
 #[derive(Debug)]
-struct State {
+struct TrafficState {
     pace: AnswerPace,
     in_flight: InFlight,
 }
@@ -69,7 +68,7 @@ impl Traffic {
     fn new(pace: AnswerPace, home: Option<Id>) -> Self {
         let in_flight = InFlight::default();
         Self {
-            state: Mutex::new(State { pace, in_flight }),
+            state: Mutex::new(TrafficState { pace, in_flight }),
             home,
             sooner: Arc::default(),
             is_given_up: AtomicBool::new(false),
@@ -77,9 +76,9 @@ impl Traffic {
     }
 
     /// A request that is sent now, with this limit.
-    pub(crate) fn request(&self, limit: Duration) -> Request<'_> {
+    pub(crate) fn request(&self, limit: Duration) -> TimedRequest<'_> {
         let sent = Instant::now();
-        Request {
+        TimedRequest {
             traffic: self,
             sent,
             limit: after(sent, limit),
@@ -128,7 +127,7 @@ async fn check(traffic: Weak<Traffic>, sooner: Arc<Notify>) {
 
 /// A request, from when it is sent until it is answered, is late, or is dropped.
 #[derive(Debug)]
-pub(crate) struct Request<'a> {
+pub(crate) struct TimedRequest<'a> {
     traffic: &'a Traffic,
     sent: Instant,
     limit: Instant,
@@ -139,7 +138,7 @@ pub(crate) struct Request<'a> {
     timer: Option<Pin<Box<Sleep>>>,
 }
 
-impl Request<'_> {
+impl TimedRequest<'_> {
     /// Polls for the answer, but no longer than until the limit, or until the connection is given up.
     pub(crate) fn poll<F: Future>(
         &mut self,
@@ -209,7 +208,7 @@ impl Request<'_> {
     }
 }
 
-impl Drop for Request<'_> {
+impl Drop for TimedRequest<'_> {
     fn drop(&mut self) {
         if let Some(number) = self.number {
             let waker = self.traffic.state.lock().in_flight.remove(number);

@@ -10,22 +10,22 @@ use crate::store::redis::link::address::Place;
 /// The servers of the slots, as one or several servers say.
 #[derive(Debug, Default)]
 pub(super) struct SlotMap {
-    ranges: Vec<Range>,
+    ranges: Vec<SlotRange>,
     replicas: BTreeSet<Place>,
 }
 
 #[derive(Clone, Debug)]
-struct Range {
+struct SlotRange {
     first: u16,
     last: u16,
-    owner: Owner,
+    owner: SlotOwner,
     /// The number of replicas of the owner that are well.
     replicas: u32,
 }
 
 /// The owner of a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Owner {
+struct SlotOwner {
     place: Place,
     /// The configuration epoch, which grows whenever slots get another owner. Of several owners the one with the greatest epoch
     /// counts.
@@ -54,11 +54,11 @@ impl SlotMap {
         };
         let (place, id) = read_node(primary, asked)?;
         let epoch = id.and_then(|id| epochs.get(&id).copied());
-        self.ranges.push(Range {
+        self.ranges.push(SlotRange {
             first: u16::from_redis_value_ref(first).ok()?,
             last: u16::from_redis_value_ref(last).ok()?,
             replicas: u32::try_from(replicas.len()).ok()?,
-            owner: Owner {
+            owner: SlotOwner {
                 place,
                 epoch: epoch.unwrap_or_default(),
             },
@@ -76,8 +76,8 @@ impl SlotMap {
 
     /// The owner of each slot: of several, the latest one.
     pub(super) fn owners(&self) -> Vec<Option<&Place>> {
-        let mut owners: Vec<Option<&Owner>> = vec![None; usize::from(SLOTS)];
-        for Range {
+        let mut owners: Vec<Option<&SlotOwner>> = vec![None; usize::from(SLOTS)];
+        for SlotRange {
             first, last, owner, ..
         } in &self.ranges
         {

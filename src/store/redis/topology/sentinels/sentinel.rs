@@ -29,7 +29,7 @@ pub(super) struct Sentinel {
 
 /// The answer of a sentinel.
 #[derive(Debug, Default)]
-pub(super) struct Answer {
+pub(super) struct SentinelAnswer {
     /// The primary; `None` if the sentinel knows none of this name.
     pub(super) primary: Option<Named>,
     /// The other sentinels.
@@ -57,7 +57,11 @@ impl Sentinel {
     }
 
     /// Asks for the primary of this name, over the present connection, or over another one if that has ended.
-    pub(super) async fn ask(&self, name: &str, timeouts: Timeouts) -> Result<Answer, RedisError> {
+    pub(super) async fn ask(
+        &self,
+        name: &str,
+        timeouts: Timeouts,
+    ) -> Result<SentinelAnswer, RedisError> {
         let (present, number) = {
             let kept = self.kept.lock();
             (kept.present().cloned(), kept.number())
@@ -108,7 +112,7 @@ impl Sentinel {
 }
 
 /// Asks for all that an answer consists of. The connection has subscribed, so that nothing is missed after the answer.
-async fn ask(connection: &MultiplexedConnection, name: &str) -> Result<Answer, RedisError> {
+async fn ask(connection: &MultiplexedConnection, name: &str) -> Result<SentinelAnswer, RedisError> {
     let (place, state, others, replicas) = join!(
         query::<Option<(String, u16)>>(connection, sentinel("GET-MASTER-ADDR-BY-NAME", name)),
         query::<BTreeMap<String, String>>(connection, sentinel("MASTER", name)),
@@ -116,7 +120,7 @@ async fn ask(connection: &MultiplexedConnection, name: &str) -> Result<Answer, R
         query::<Vec<BTreeMap<String, String>>>(connection, sentinel("REPLICAS", name)),
     );
     let Some((host, port)) = place? else {
-        return Ok(Answer::default());
+        return Ok(SentinelAnswer::default());
     };
     let state = state?;
     let epoch = state.get("config-epoch").and_then(|it| it.parse().ok());
@@ -125,7 +129,7 @@ async fn ask(connection: &MultiplexedConnection, name: &str) -> Result<Answer, R
         let host = sentinel.remove("ip")?;
         Some(Place::new(host, port))
     });
-    Ok(Answer {
+    Ok(SentinelAnswer {
         primary: Some(Named {
             epoch: epoch.unwrap_or_default(),
             place: Place::new(host, port),
