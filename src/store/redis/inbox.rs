@@ -79,7 +79,7 @@ impl Inbox {
             ground: Arc::clone(&self.ground),
             stage: Arc::clone(&stage),
         };
-        let task = AbortOnDrop::new(&tokio::spawn(subscriber.run()));
+        let task = AbortOnDrop::spawn(subscriber.run());
         *subscription = Some(Subscription { stage, task });
         true
     }

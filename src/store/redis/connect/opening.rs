@@ -115,7 +115,7 @@ impl Connector {
         if is_settled(&mut driver, limit).await {
             return None;
         }
-        let task = tokio::spawn(async move {
+        Some(AbortOnDrop::spawn(async move {
             let mut backoff = Backoff::doubling(LONGEST);
             loop {
                 sleep(backoff.next_pause()).await;
@@ -123,8 +123,7 @@ impl Connector {
                     return;
                 }
             }
-        });
-        Some(AbortOnDrop::new(&task))
+        }))
     }
 
     /// The replication ID of a server that was just connected to. If the one before it had another, locks may be lost.

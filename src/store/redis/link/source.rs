@@ -146,6 +146,10 @@ impl Opened {
 pub(crate) struct AbortOnDrop(pub(crate) AbortHandle);
 
 impl AbortOnDrop {
+    pub(crate) fn spawn(work: impl Future<Output = ()> + Send + 'static) -> Self {
+        Self::new(&tokio::spawn(work))
+    }
+
     pub(crate) fn new<T>(task: &JoinHandle<T>) -> Self {
         Self(task.abort_handle())
     }

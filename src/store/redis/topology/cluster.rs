@@ -266,8 +266,12 @@ impl Cluster {
     }
 
     fn closed(&self) -> StoreError {
-        let endpoint = self.endpoint();
-        StoreError::new("connect", &endpoint, Effect::Refused, "it was closed")
+        StoreError::new(
+            "connect",
+            &self.endpoint(),
+            Effect::Refused,
+            "it was closed",
+        )
     }
 }
 

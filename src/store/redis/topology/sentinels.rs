@@ -107,9 +107,16 @@ impl Sentinels {
                 opened = opening => {
                     let opened = opened?;
                     // The same future goes on, since it may be asking already because of what a sentinel told.
-                    let following = Some(follow(another, receiver));
-                    let replicas = verdict.replicas;
-                    return Ok(Opened { following, replicas, ..opened });
+                    let moved = Arc::clone(&receiver.moved);
+                    let following = AbortOnDrop::spawn(async move {
+                        another.await;
+                        moved();
+                    });
+                    return Ok(Opened {
+                        following: Some(following),
+                        replicas: verdict.replicas,
+                        ..opened
+                    });
                 }
                 other = &mut another => verdict = other,
             }
@@ -316,19 +323,6 @@ impl Verdict {
     fn is_another_than(&self, present: &Named) -> bool {
         self.named.place != present.place && (self.named.epoch >= present.epoch || self.is_complete)
     }
-}
-
-/// Tells the receiver that the server has moved when the sentinels have named another one. Ends when the result is dropped.
-fn follow(
-    another: impl Future<Output = Verdict> + Send + 'static,
-    receiver: &Receiver,
-) -> AbortOnDrop {
-    let moved = Arc::clone(&receiver.moved);
-    let task = tokio::spawn(async move {
-        another.await;
-        moved();
-    });
-    AbortOnDrop::new(&task)
 }
 
 /// Whether a server is a primary. `ROLE` and `INFO` would say so too, but not to every user.

@@ -146,14 +146,13 @@ impl Cluster {
         let address = Arc::new(self.server.at(&node.place));
         let opened = address.open(timeouts, receiver).await?;
         drop(node);
-        let following = tokio::spawn(async move {
+        let following = AbortOnDrop::spawn(async move {
             // An error means that the server has no slots any more.
             let _ = ends.changed().await;
             ended();
         });
-        let following = Some(AbortOnDrop::new(&following));
         Ok(Opened {
-            following,
+            following: Some(following),
             ..opened
         })
     }
