@@ -1,6 +1,8 @@
 //! What the command `reentry` needs beyond the public interface. It is not part of that interface, and may change at
 //! any time.
 
+use redis::ConnectionInfo;
+
 use crate::api::builder::LocksBuilder;
 use crate::api::inspect::LockInfo;
 use crate::api::list::{ListedLock, glance};
@@ -9,10 +11,9 @@ use crate::base::error::{LockError, LostReason};
 use crate::base::id::HoldId;
 use crate::hold::held::Held;
 use crate::store::records::waits::Enclosing;
+use crate::store::redis::Origin;
+use crate::store::redis::link::address::Address;
 use crate::store::{Renew, Seen, Store, verbs};
-
-#[cfg(feature = "__admin")]
-pub use crate::store::redis::Seeds;
 
 /// Every script with its verb, as it is sent.
 pub fn scripts() -> impl Iterator<Item = (&'static str, &'static str)> {
@@ -105,5 +106,43 @@ impl Locks {
         };
         let ended = self.engine().force_release(&key, seen).await;
         ended.map_err(on(&key))
+    }
+}
+
+/// The servers that a URL names, and how each of them is connected to. The others are found by asking these.
+#[derive(Debug)]
+pub enum Seeds {
+    /// A single server.
+    Server(ConnectionInfo),
+    /// The sentinels of a primary.
+    Sentinels {
+        /// The name of the primary.
+        primary: String,
+        /// The sentinels.
+        sentinels: Vec<ConnectionInfo>,
+        /// How the primary and its replicas are connected to, wherever they are.
+        server: ConnectionInfo,
+    },
+    /// Servers of a cluster.
+    Cluster(Vec<ConnectionInfo>),
+}
+
+impl Seeds {
+    /// Reads a URL. Connects nowhere.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Config`] for a URL that cannot be used.
+    pub fn of(url: &str) -> Result<Self, LockError> {
+        let all = |of: &Address, places: &[_]| places.iter().map(|it| of.at(it).info).collect();
+        Ok(match Origin::parse(url)? {
+            Origin::Server(server) => Self::Server(server.info),
+            Origin::Sentinels(set) => Self::Sentinels {
+                primary: set.name.to_string(),
+                sentinels: all(&set.sentinel, &set.seeds),
+                server: set.server.info.clone(),
+            },
+            Origin::Cluster { server, seeds } => Self::Cluster(all(&server, &seeds)),
+        })
     }
 }

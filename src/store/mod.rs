@@ -1,10 +1,8 @@
-//! Where locks live: what is asked of a store is a verb in [`verbs`]; what else there is to know of a store is here, its
-//! connections above all.
+//! Where locks live. Each request to a store is a verb in [`verbs`]. This file takes verbs to a store, and has the questions
+//! about its connections.
 
 use std::fmt;
-#[cfg(any(test, feature = "test-util"))]
-use std::sync::Arc;
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
@@ -60,6 +58,18 @@ pub(crate) use crate::base::confirm::Confirmation;
 pub(crate) use crate::base::store_error::Answer;
 pub(crate) use crate::base::store_time::StoreTime;
 
+/// Chooses an answer by the kind of the store. The last one is for a store in memory, which has no connections.
+macro_rules! of_kind {
+    ($store:expr, $redis:ident => $of_redis:expr, $wire:ident => $of_wire:expr, _ => $known:expr) => {
+        match $store {
+            Self::Redis($redis) => $of_redis,
+            Self::Memory(_) => $known,
+            #[cfg(any(test, feature = "test-util"))]
+            Self::Behind($wire) => $of_wire,
+        }
+    };
+}
+
 /// Where locks live.
 #[allow(clippy::large_enum_variant, reason = "there is one for each `Locks`")]
 pub(crate) enum Store {
@@ -70,12 +80,14 @@ pub(crate) enum Store {
     Behind(Arc<dyn Wire>),
 }
 
-/// What a store is asked for.
+/// Requests.
 impl Store {
-    /// Executes a request: see [`verbs`].
+    /// Executes a verb.
     pub(crate) fn ask<V: Verb>(&self, verb: V) -> Answer<V::Reply> {
         match self {
-            Self::Redis(redis) => redis.ask(verb.call(), move |reply| verb.read(reply)),
+            Self::Redis(redis) => redis
+                .topology
+                .ask(verb.call(), move |reply| verb.read(reply)),
             Self::Memory(memory) => memory.ask(move |state, now| verb.apply(state, now)),
             #[cfg(any(test, feature = "test-util"))]
             Self::Behind(wire) => wire::ask(wire, Request::of(verb)),
@@ -127,8 +139,8 @@ impl Store {
         }
     }
 
-    /// Waits until so many replicas have what was executed over the connection for the lock while it had this epoch. A
-    /// store without a server has none to wait for.
+    /// Waits until so many replicas have what the server of the lock executed while the lock had this epoch. A store without
+    /// a server has no replicas.
     pub(crate) fn confirm(
         &self,
         key: &LockKey,
@@ -137,13 +149,13 @@ impl Store {
         epoch: u64,
     ) -> Answer<Confirmation> {
         match self {
-            Self::Redis(redis) => redis.confirm(key, replicas, within, epoch),
+            Self::Redis(redis) => redis.topology.confirm(key, replicas, within, epoch),
             _ => Box::pin(async { Ok(Confirmation::Confirmed) }),
         }
     }
 
-    /// Shows a part of the names of the keys that may be locks: all that are there while the whole scan lasts, some of them
-    /// more than once maybe, and others.
+    /// Returns some of the names of the keys that may be locks. A whole scan returns each key that exists all the time at least
+    /// once; it may return other keys too.
     pub(crate) fn scan(&self, scan: Scan) -> Answer<Scanned> {
         match self {
             Self::Redis(redis) => redis.scan(scan),
@@ -162,7 +174,7 @@ impl Store {
     }
 }
 
-/// Without what a connection knows: the password.
+/// Without the password.
 impl fmt::Debug for Store {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -177,10 +189,10 @@ impl fmt::Debug for Store {
     }
 }
 
-/// What a store tells.
+/// Messages.
 impl Store {
-    /// Opens the inbox, unless it is open: `listener` is told from now on which locks have moved to it. Returns false while
-    /// it is broken, and where there can be none, so that waiters have to ask; the listener is woken whenever that changes.
+    /// Opens the inbox, unless it is open. From now on `listener` is told which locks have moved to it. Returns false while the
+    /// inbox is broken, and if there can be none: then waiters have to ask. The listener is woken whenever that changes.
     pub(crate) fn listen(&self, inbox: InboxId, listener: Weak<dyn Listener>) -> bool {
         match self {
             Self::Redis(redis) => redis.listen(inbox, listener),
@@ -193,8 +205,8 @@ impl Store {
         }
     }
 
-    /// Tells `holders` which holds were ended by force, by other processes too, over every connection that is made from
-    /// now on. A message may be lost.
+    /// Tells `holders` which holds were ended by force, also by other processes, over every connection that is made from now
+    /// on. A message may be lost.
     pub(crate) fn watch(&self, holders: Weak<dyn Holders>) {
         match self {
             Self::Redis(redis) => redis.watch(holders),
@@ -204,59 +216,43 @@ impl Store {
         }
     }
 
-    /// Checks the inbox: it may be dead, since a waiter had to ask although a message should have come.
+    /// Checks the inbox, after a waiter had to ask although a message should have come.
     pub(crate) fn check_subscription(&self) {
-        match self {
-            Self::Redis(redis) => redis.check_subscription(),
-            Self::Memory(_) => {}
-            #[cfg(any(test, feature = "test-util"))]
-            Self::Behind(wire) => wire.check_subscription(),
-        }
+        of_kind!(self, redis => redis.check_subscription(), wire => wire.check_subscription(), _ => ());
     }
 }
 
-/// What is known of its connections.
+/// Connections.
 impl Store {
-    /// Connects, unless it is connected. Every request does so that needs to.
+    /// Connects, unless there is a connection. A request without a connection does the same.
     pub(crate) fn connect(&self) -> Answer<()> {
-        match self {
-            Self::Redis(redis) => redis.connect(),
-            Self::Memory(_) => Box::pin(async { Ok(()) }),
-            #[cfg(any(test, feature = "test-util"))]
-            Self::Behind(wire) => wire.connect(),
-        }
+        of_kind!(self, redis => redis.topology.connect(), wire => wire.connect(), _ => Box::pin(async { Ok(()) }))
     }
 
-    /// Closes the connections. A request after that fails.
+    /// Closes the connections. Later requests fail.
     pub(crate) fn close(&self) {
-        match self {
-            Self::Redis(redis) => redis.close(),
-            Self::Memory(_) => {}
-            #[cfg(any(test, feature = "test-util"))]
-            Self::Behind(wire) => wire.close(),
-        }
+        of_kind!(self, redis => redis.close(), wire => wire.close(), _ => ());
     }
 
-    /// Doubts the connection: a request about the lock that was sent at `since` has no answer, and its sender cannot wait
-    /// for long. Where the connection has been silent since then, the next request gets another one.
+    /// Doubts the connection: a request about the lock that was sent at `since` has no answer, and its sender cannot wait for
+    /// long. If the connection has been silent since then, the next request gets another one.
     pub(crate) fn suspect(&self, key: &LockKey, since: Instant) {
-        match self {
-            Self::Redis(redis) => redis.topology.suspect(key, since),
-            Self::Memory(_) => {}
-            #[cfg(any(test, feature = "test-util"))]
-            Self::Behind(wire) => wire.suspect(since),
-        }
+        of_kind!(
+            self,
+            redis => { redis.topology.at(key, |it| it.suspect(since)); },
+            wire => wire.suspect(since),
+            _ => ()
+        );
     }
 
-    /// How long a request about the lock that is sent now may take until it is answered or fails, in any runtime that goes
-    /// on polling it.
+    /// The longest time until a request about the lock that is sent now is answered or fails, in any runtime that keeps
+    /// polling it.
     pub(crate) fn answers_within(&self, key: &LockKey) -> Duration {
-        match self {
-            Self::Redis(redis) => redis.topology.answers_within(key),
-            Self::Memory(_) => Duration::ZERO,
-            #[cfg(any(test, feature = "test-util"))]
-            Self::Behind(wire) => wire.answers_within(),
-        }
+        let of_redis = |redis: &RedisStore| {
+            let within = redis.topology.at(key, |it| it.answers_within());
+            within.unwrap_or(Duration::MAX)
+        };
+        of_kind!(self, redis => of_redis(redis), wire => wire.answers_within(), _ => Duration::ZERO)
     }
 
     /// Whether a request that is sent at `sent` is answered, or has failed, at the limit.
@@ -265,33 +261,31 @@ impl Store {
         answered_by.is_some_and(|answered_by| answered_by <= limit)
     }
 
-    /// Tells the server that answers for the lock from the others.
+    /// A number of the server that answers for the lock; equal for the locks of one server.
     pub(crate) fn server_of(&self, key: &LockKey) -> usize {
         match self {
-            Self::Redis(redis) => redis.topology.server_of(key),
+            Self::Redis(redis) => {
+                let server = redis.topology.at(key, |it| Arc::as_ptr(it).addr());
+                server.unwrap_or_default()
+            }
             _ => 0,
         }
     }
 
-    /// Whether there is a connection over which a request about the lock is sent at once.
+    /// Whether a request about the lock can be sent at once.
     pub(crate) fn is_connected(&self, key: &LockKey) -> bool {
         match self {
-            Self::Redis(redis) => redis.topology.is_connected(key),
+            Self::Redis(redis) => redis.topology.at(key, |it| it.is_connected()) == Some(true),
             _ => true,
         }
     }
 
-    /// Changes whenever a connection was made. `None` where it is not known.
+    /// A count that changes whenever a connection for commands was made. `None` if that is not known.
     pub(crate) fn connections(&self) -> Option<watch::Receiver<u64>> {
-        match self {
-            Self::Redis(redis) => Some(redis.common.made.subscribe()),
-            Self::Memory(_) => None,
-            #[cfg(any(test, feature = "test-util"))]
-            Self::Behind(wire) => wire.connections(),
-        }
+        of_kind!(self, redis => Some(redis.common.made.subscribe()), wire => wire.connections(), _ => None)
     }
 
-    /// Changes whenever a connection was lost, so that every hold that rests on it is verified.
+    /// A count that changes whenever a connection was lost. Then every hold that relies on it is verified.
     pub(crate) fn disconnects(&self) -> watch::Receiver<u64> {
         match self {
             Self::Redis(redis) => redis.common.outages.watch(),
@@ -301,18 +295,13 @@ impl Store {
         }
     }
 
-    /// How many of the connections that were lost concern the lock.
+    /// The number of lost connections that concern the lock.
     pub(crate) fn disconnects_of(&self, key: &LockKey) -> u64 {
-        match self {
-            Self::Redis(redis) => redis.common.outages.of(|| key.slot()),
-            Self::Memory(_) => 0,
-            #[cfg(any(test, feature = "test-util"))]
-            Self::Behind(wire) => wire.losses(),
-        }
+        of_kind!(self, redis => redis.common.outages.of(|| key.slot()), wire => wire.losses(), _ => 0)
     }
 
-    /// Changes with every new connection over which the lock is asked for: times of the store from before and after must
-    /// not be compared, since another server may answer.
+    /// A number that changes with every new connection for the lock. Times of the store from different epochs must not be
+    /// compared, since another server may have answered.
     pub(crate) fn connection_epoch(&self, key: &LockKey) -> u64 {
         match self {
             Self::Redis(redis) => redis.topology.epoch(key),
@@ -320,13 +309,8 @@ impl Store {
         }
     }
 
-    /// Changes with every new connection.
+    /// A number that changes with every new connection.
     pub(crate) fn connection_epochs(&self) -> u64 {
-        match self {
-            Self::Redis(redis) => redis.topology.epochs(),
-            Self::Memory(_) => 0,
-            #[cfg(any(test, feature = "test-util"))]
-            Self::Behind(wire) => wire.connection_epoch(),
-        }
+        of_kind!(self, redis => redis.topology.epochs(), wire => wire.connection_epoch(), _ => 0)
     }
 }

@@ -2,28 +2,23 @@
 
 use std::error::Error;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
-use redis::Value;
-
-use self::connect::common::Common;
+use self::connect::common::{Common, Outages};
 use self::inbox::Inbox;
-use self::link::outages::Outages;
 use self::link::source::Source;
 use self::topology::Topology;
 use self::wire::failure::{self, DriverError};
 use super::records::messages::{Holders, Listener};
 use super::records::scan::{Scan, Scanned};
-use crate::base::confirm::{Confirmation, Replicas};
 use crate::base::error::StoreError;
 use crate::base::id::InboxId;
-use crate::base::key::LockKey;
 use crate::base::store_error::Answer;
 
+mod confirmer;
 mod connect;
 mod inbox;
 pub(crate) mod link;
-mod replicas;
+mod replication_id;
 mod scan;
 mod topology;
 pub(crate) mod wire;
@@ -31,31 +26,28 @@ pub(crate) mod wire;
 pub(crate) use self::link::source::Timeouts;
 pub(crate) use self::topology::servers::Origin;
 pub use self::topology::servers::Servers;
-#[cfg(feature = "__admin")]
-pub use self::topology::servers::seeds::Seeds;
-pub(crate) use self::wire::call::{Call, in_millis};
-pub(crate) use self::wire::script::{Script, script};
-pub(crate) use self::wire::value::Unexpected;
+pub(crate) use self::wire::call::{Call, Script, in_millis, script};
+pub(crate) use self::wire::reply::Unexpected;
 #[cfg(any(test, fuzzing))]
 pub(crate) use self::{topology::servers::properties::url, wire::names::properties::key};
 
-/// Redis: one server, the one that is the primary, or a cluster.
+/// A store in Redis: one server, the primary that sentinels name, or a cluster.
 pub(crate) struct RedisStore {
     pub(super) topology: Topology,
     pub(super) common: Common,
-    /// None where it is not known where messages come from.
+    /// `None` without a URL: a pool does not say where its server is.
     inbox: Option<Inbox>,
 }
 
 impl RedisStore {
-    /// Connects when it is asked first.
+    /// Connects at the first request.
     pub(crate) fn open(origin: Origin, timeouts: Timeouts) -> Self {
         let common = Common::new(timeouts, origin.outages());
         let (topology, messages) = origin.open(&common);
         Self::new(topology, Some(messages), common)
     }
 
-    /// All commands go over a connection of `commands`. Messages come from the origin; without one there is no inbox.
+    /// Sends all commands over connections of `commands`. Messages come from the origin; without one there is no inbox.
     pub(crate) fn over(
         commands: Arc<dyn Source>,
         origin: Option<Origin>,
@@ -80,31 +72,6 @@ impl RedisStore {
         }
     }
 
-    /// Runs one call of a script, and reads its reply.
-    pub(crate) fn ask<T: 'static>(
-        &self,
-        call: Call,
-        read: impl FnOnce(Value) -> Result<T, Unexpected> + Send + 'static,
-    ) -> Answer<T> {
-        self.topology.ask(call, read)
-    }
-
-    pub(crate) fn connect(&self) -> Answer<()> {
-        let topology = self.topology.clone();
-        Box::pin(async move { topology.connect().await })
-    }
-
-    pub(crate) fn confirm(
-        &self,
-        key: &LockKey,
-        replicas: Replicas,
-        within: Duration,
-        epoch: u64,
-    ) -> Answer<Confirmation> {
-        let (topology, key) = (self.topology.clone(), key.clone());
-        Box::pin(async move { topology.confirm(&key, replicas, within, epoch).await })
-    }
-
     pub(crate) fn scan(&self, scan: Scan) -> Answer<Scanned> {
         let (topology, common) = (self.topology.clone(), self.common.clone());
         Box::pin(scan::scan(topology, common, scan))
@@ -122,7 +89,7 @@ impl RedisStore {
     }
 
     pub(crate) fn watch(&self, holders: Weak<dyn Holders>) {
-        // There is one for each `Locks`.
+        // It is set once for each `Locks`.
         let _ = self.common.watched.set(holders);
     }
 

@@ -1,4 +1,4 @@
-//! What a test puts between the locks and the store in memory. It carries any request, and knows no verb.
+//! The wire that a test puts between the locks and a store in memory. It carries any request without knowing its verb.
 
 use std::any::Any;
 use std::sync::{Arc, Weak};
@@ -14,11 +14,11 @@ use crate::base::error::{Effect, StoreError};
 use crate::base::id::InboxId;
 use crate::base::store_error::Answer;
 
-/// The way to a store in memory, and what is different about the connection.
+/// The way to a store in memory. What it does not define is as without a wire.
 ///
 /// A request may be executed at once, late, twice or never, and its answer may be lost.
 pub(crate) trait Wire: Send + Sync {
-    /// The store at its end.
+    /// The store at the end of the wire.
     fn store(&self) -> &MemoryStore;
 
     /// Carries a request to the store, and the reply back.
@@ -51,7 +51,7 @@ pub(crate) trait Wire: Send + Sync {
         self.store().disconnects()
     }
 
-    /// How many connections were lost.
+    /// The number of lost connections.
     fn losses(&self) -> u64 {
         *self.disconnects().borrow()
     }
@@ -65,10 +65,10 @@ pub(crate) trait Wire: Send + Sync {
     }
 }
 
-/// What a store has replied to a request, whatever it is.
+/// The reply to a request of any type.
 pub(crate) type Reply = Box<dyn Any + Send>;
 
-/// What a request does to the state of a store.
+/// The change of the state of a store by a request, and the reply.
 type Step = Arc<dyn Fn(&mut State, Instant) -> Reply + Send + Sync>;
 
 /// A request on its way. Clones are the same request.
@@ -104,19 +104,19 @@ impl Request {
         self.name
     }
 
-    /// What is asked, if it is this verb.
+    /// The verb, if it is of this type.
     #[cfg(test)]
     pub(crate) fn verb<V: 'static>(&self) -> Option<&V> {
         self.verb.downcast_ref()
     }
 
-    /// Executes it in the store.
+    /// Executes the request in the store.
     pub(crate) fn execute(&self, store: &MemoryStore) -> Reply {
         store.execute(|state, now| (self.step)(state, now))
     }
 }
 
-/// The answer of a store at the end of a wire.
+/// Asks a store at the end of a wire.
 pub(super) fn ask<T: Send + 'static>(wire: &Arc<dyn Wire>, request: Request) -> Answer<T> {
     let name = request.name;
     let carried = wire.carry(request);

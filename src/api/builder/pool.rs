@@ -9,8 +9,7 @@ use deadpool_redis::{Connection, Pool, PoolError};
 
 use super::LocksBuilder;
 use crate::base::error::{Effect, StoreError};
-use crate::store::redis::link::pushes::Receiver;
-use crate::store::redis::link::source::{Limit, Opened, Opening, Source, Timeouts, refused};
+use crate::store::redis::link::source::{Opened, Opening, Receiver, Source, Timeouts, refused};
 
 impl LocksBuilder {
     /// Takes connections from a pool of `deadpool-redis` 0.23 that the program has already.
@@ -49,7 +48,7 @@ impl Source for Pooled {
         Arc::from("the given pool")
     }
 
-    fn open(self: Arc<Self>, timeouts: Timeouts, _limit: Limit, _receiver: Receiver) -> Opening {
+    fn open(self: Arc<Self>, timeouts: Timeouts, _receiver: Receiver) -> Opening {
         Box::pin(async move {
             let endpoint = self.endpoint();
             let failed = |effect, error: PoolError| {

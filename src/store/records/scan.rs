@@ -27,7 +27,7 @@ pub(crate) struct InServer {
     pub(crate) server: Arc<str>,
     /// The replication ID for which `place` is valid.
     pub(crate) replication_id: Arc<str>,
-    pub(crate) place: Place,
+    pub(crate) place: ScanPlace,
     /// How many keys there were at the beginning, if that is known, and how many have been looked at.
     pub(crate) keys: Option<u64>,
     pub(crate) seen: u64,
@@ -35,7 +35,7 @@ pub(crate) struct InServer {
 
 /// A place among the keys of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum ScanPlace {
     /// What the server calls it.
     Named(u64),
     /// Behind this key.

@@ -1,4 +1,4 @@
-//! The connection for commands: multiplexed, shared by all of them, kept until it fails.
+//! The connection for commands: all of them share it, and it is kept until it fails.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -11,14 +11,13 @@ use tokio::time::Instant;
 
 use self::common::{Common, Role};
 use self::connection::{Cause, Connection, Fault};
-use super::link::attempt::Attempt;
+use super::link::attempt::{Attempt, Kept};
 use super::link::breaker::Breaker;
-use super::link::kept::Kept;
 use super::link::source::Source;
-use super::replicas::replication_id::ReplicationId;
+use super::replication_id::ReplicationId;
 use super::wire::call::{Call, Way};
 use super::wire::failure::{self, OneOfCluster};
-use super::wire::value::Unexpected;
+use super::wire::reply::Unexpected;
 use crate::base::error::{Effect, StoreError};
 use crate::base::events;
 use crate::base::mutex::Mutex;
@@ -32,38 +31,38 @@ mod recent_releases;
 /// The least time between two suspicions by which a connection is given up.
 const SUSPICIONS: Duration = Duration::from_millis(500);
 
-/// Keeps a connection for commands.
+/// Keeps a connection for commands to one server, or to one server after another.
 pub(crate) struct Connector {
     source: Arc<dyn Source>,
     common: Common,
-    state: Mutex<State>,
+    state: Mutex<ConnectorState>,
     connecting: Attempt,
     /// Counts the connections that were lost.
     losses: AtomicU64,
-    /// Counts those that were lost or given up.
+    /// Counts the connections that were lost or given up.
     ends: watch::Sender<u64>,
-    /// Tells those that wait for it that requests may go out, or have failed.
+    /// Wakes the requests that wait, when they may go out or have failed.
     news: watch::Sender<()>,
-    /// Changes with each loss, and with every attempt to connect; unique among all connectors.
+    /// Changes with each loss and with each attempt to connect. Unique among the connectors of a store.
     epoch: AtomicU64,
-    /// How many replicas others know of its server, which may take its place.
+    /// The number of replicas that others know of its server.
     replicas: AtomicU32,
     role: Box<dyn Role>,
 }
 
 #[derive(Default)]
-struct State {
+struct ConnectorState {
     kept: Kept<Arc<Connection>>,
-    /// The latest of the attempts whose connection leads to the wrong server by now.
+    /// The latest attempt whose connection leads to the wrong server by now.
     moved: u64,
     /// The replication ID of the server that was connected to last.
     replication_id: Option<ReplicationId>,
     breaker: Breaker,
-    /// When a connection was given up for a suspicion.
+    /// When a connection was last given up because of a suspicion.
     suspected: Option<Instant>,
 }
 
-impl State {
+impl ConnectorState {
     /// The connection, unless others were lost since it was made.
     fn present(&self, losses: u64) -> Option<&Arc<Connection>> {
         self.kept.present().filter(|it| it.losses == losses)
@@ -87,7 +86,7 @@ impl Connector {
         }
     }
 
-    /// A connection was lost. The present one is suspect from now on.
+    /// Notes that a connection was lost. The present one is suspect from now on.
     pub(super) fn lose(&self) {
         self.begin_epoch();
         self.losses.fetch_add(1, Relaxed);
@@ -96,7 +95,7 @@ impl Connector {
         self.role.lost();
     }
 
-    /// A connection leads to the wrong server by now, be it the present one or the next.
+    /// Notes that the connection of an attempt leads to the wrong server by now: the present connection, or the next one.
     fn moved(&self, number: u64) {
         let concerns = {
             let mut state = self.state.lock();
@@ -108,7 +107,7 @@ impl Connector {
         }
     }
 
-    /// Changes whenever a connection was lost or given up.
+    /// A count that changes whenever a connection was lost or given up.
     pub(super) fn ends(&self) -> watch::Receiver<u64> {
         self.ends.subscribe()
     }
@@ -118,19 +117,19 @@ impl Connector {
         self.epoch.store(epoch, Relaxed);
     }
 
-    /// Changes with every loss and with every attempt to connect.
+    /// A number that changes with each loss and with each attempt to connect.
     pub(super) fn epoch(&self) -> u64 {
         self.epoch.load(Relaxed)
     }
 
     /// Whether there is a connection that is not suspect.
-    pub(super) fn is_connected(&self) -> bool {
+    pub(crate) fn is_connected(&self) -> bool {
         self.present().is_some()
     }
 
-    /// How long a request that is sent now may take. Where there is no connection, it may have to be made more
-    /// than once.
-    pub(super) fn answers_within(&self) -> Duration {
+    /// The longest time until a request that is sent now is answered or fails. Without a connection there is no limit, since
+    /// several attempts to connect may be needed.
+    pub(crate) fn answers_within(&self) -> Duration {
         match self.open_passage() {
             Some(passage) if passage.connection.traffic.is_checked() => {
                 self.common.timeouts.response
@@ -139,7 +138,7 @@ impl Connector {
         }
     }
 
-    /// Runs one script at the only server that there is, and reads its reply.
+    /// Runs one call at the only server of the store, and reads its reply.
     pub(super) async fn run<T>(
         self: Arc<Self>,
         call: Call,
@@ -159,7 +158,7 @@ impl Connector {
         }
     }
 
-    /// Sends a call over a connection of this one, however the server is.
+    /// Sends a call over a connection of this connector, whatever the breaker says.
     pub(super) async fn ask(
         &self,
         connection: &Connection,
@@ -170,7 +169,7 @@ impl Connector {
         asked.map_err(|fault| connection.failed(call, fault.cause))
     }
 
-    /// The connection is given up where the answer says so.
+    /// Sends a call. Gives the connection up if the outcome says so.
     async fn try_ask(
         &self,
         connection: &Connection,
@@ -191,13 +190,13 @@ impl Connector {
         })
     }
 
-    /// The connection that is there.
+    /// The connection, if there is one that is not suspect.
     pub(super) fn present(&self) -> Option<Arc<Connection>> {
         let losses = self.losses.load(Relaxed);
         self.state.lock().present(losses).cloned()
     }
 
-    /// The connection that is there, or another one.
+    /// The connection. It is made if there is none.
     pub(super) async fn connection(self: &Arc<Self>) -> Result<Arc<Connection>, StoreError> {
         loop {
             if let Some(connection) = self.connected().await? {
@@ -206,7 +205,7 @@ impl Connector {
         }
     }
 
-    /// The connection that is there, or the one that an attempt has made. `None` if another request has found it useless.
+    /// The connection. One attempt is made if there is none; `None` if another request has already given its connection up.
     async fn connected(self: &Arc<Self>) -> Result<Option<Arc<Connection>>, StoreError> {
         if let Some(connection) = self.present() {
             return Ok(Some(connection));
@@ -216,11 +215,11 @@ impl Connector {
             return Err(self.error(Effect::Refused, "it was closed"));
         }
         let is_needless = || self.is_connected() || is_closed();
-        // It has a limit of its own, but never reaches it in a runtime that is not driven.
+        // The attempt has a limit of its own, but never reaches it on a runtime that is not driven.
         let limit = self.common.timeouts.connect.saturating_mul(3);
         let begin = || self.connect();
         self.connecting.outcome(limit, is_needless, begin).await?;
-        // One that was lost meanwhile is used as well: that is a failure.
+        // A connection that was lost meanwhile is used too: then the request fails.
         Ok(self.state.lock().kept.present().cloned())
     }
 
@@ -242,7 +241,7 @@ impl Connector {
         }
     }
 
-    /// Others know so many replicas of the server.
+    /// Sets the number of replicas that others know of the server.
     pub(super) fn has_replicas(&self, replicas: u32) {
         self.replicas.store(replicas, Relaxed);
         if let Some(replication_id) = &self.state.lock().replication_id {
@@ -250,8 +249,8 @@ impl Connector {
         }
     }
 
-    /// Repeats at a server that is connected already what another one has answered before it, for these slots. Returns
-    /// false where it is not connected: then it is done before its first request.
+    /// Repeats the releases in these slots that other servers have answered lately. Returns false without a connection: the next
+    /// connection repeats them before its first request.
     pub(super) async fn repeat_releases(&self, has: impl Fn(u16) -> bool) -> bool {
         let Some(connection) = self.present() else {
             return false;
@@ -261,27 +260,29 @@ impl Connector {
         true
     }
 
-    /// What connections are asked for; never the password.
+    /// The name of the server in messages, without the password.
     pub(super) fn endpoint(&self) -> Arc<str> {
         self.source.endpoint()
     }
 
-    /// Closes the connection, and makes no other one.
+    /// Closes the connection for good.
     pub(super) fn close(&self) {
         let connection = self.state.lock().kept.close();
         drop(connection);
         self.source.close();
     }
 
-    /// Forgets the present connection if it owes the answer to a request that was sent at `since`. Requests on
-    /// it may still be answered. Many requests may suspect one connection after the other.
-    pub(super) fn suspect(&self, since: Instant) {
+    /// Forgets the present connection if its answer to a request that was sent at `since` is late. Other requests on it may
+    /// still be answered. Many requests may suspect the connection at once, so this is done at most once in a while.
+    pub(crate) fn suspect(&self, since: Instant) {
         let now = Instant::now();
         let mut state = self.state.lock();
         if state.suspected.is_some_and(|at| now < at + SUSPICIONS) {
             return;
         }
-        let suspect = state.kept.forget_if(|connection| connection.is_late(since));
+        let suspect = state
+            .kept
+            .forget_if(|connection| connection.traffic.is_late(since));
         state.suspected = suspect.as_ref().map(|_| now).or(state.suspected);
         drop(state);
         drop(suspect);

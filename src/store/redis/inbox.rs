@@ -1,9 +1,9 @@
 //! The inbox: one subscription, on a connection of its own, over which the server tells this process
 //! that a lock has moved to it.
 //!
-//! A message may be lost, or come late: it only spares a waiter the time until it asks again. The inbox
-//! is opened when a caller has to wait, is made anew after a disconnect for as long as that takes, and is
-//! closed when no caller has waited for a while. While it is broken the waiters ask with a growing delay.
+//! A message may be lost, or come late: it only saves a waiter the time until it asks again. The inbox is opened when a caller
+//! has to wait. After a disconnect it is made anew until that succeeds. It is closed when no caller has waited for a while.
+//! While it is broken the waiters ask with a growing delay.
 //!
 //! No wake-up is lost: the stage changes before the waiters are woken, and a waiter reads it before it
 //! pauses. So it reads the new stage, or its pause is cut short.
@@ -13,19 +13,18 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use self::subscriber::{Check, Ground, Lost, Stage, Subscriber};
+use self::subscriber::{Check, Ground, InboxStage, Lost, Subscriber};
 use super::link::source::{AbortOnDrop, Source, Timeouts};
 use crate::base::id::InboxId;
 use crate::base::mutex::Mutex;
 use crate::base::throttle::Throttle;
 use crate::store::records::messages::Listener;
 
-mod pace;
 mod subscriber;
 #[cfg(test)]
 mod tests;
 
-/// A task that has not taken a request to check for so long stands still with its runtime.
+/// A task that has not taken a request to check for this time stands still with its runtime.
 const DEAF: Duration = Duration::from_secs(1);
 
 pub(super) struct Inbox {
@@ -34,15 +33,15 @@ pub(super) struct Inbox {
 }
 
 struct Subscription {
-    stage: Arc<Mutex<Stage>>,
+    stage: Arc<Mutex<InboxStage>>,
     task: AbortOnDrop,
 }
 
 impl Subscription {
-    fn stage(&self) -> Stage {
+    fn stage(&self) -> InboxStage {
         if self.task.0.is_finished() {
-            // It may have ended before it was polled.
-            Stage::Ended
+            // The task may have ended before it was polled first.
+            InboxStage::Ended
         } else {
             *self.stage.lock()
         }
@@ -64,34 +63,34 @@ impl Inbox {
         }
     }
 
-    /// Opens the inbox, unless it is open. A runtime that ends takes its connections with it; then
-    /// the next waiter opens the inbox again. Returns false while it is broken.
+    /// Opens the inbox, unless it is open. Returns false while it is broken. A runtime that ends takes the inbox with it; then the
+    /// next waiter opens it again.
     pub(super) fn open(&self, id: InboxId, listener: Weak<dyn Listener>) -> bool {
         let mut subscription = self.subscription.lock();
         match subscription.as_ref().map(Subscription::stage) {
-            Some(Stage::Opening | Stage::Open) => return true,
-            Some(Stage::Broken) => return false,
-            Some(Stage::Ended) | None => {}
+            Some(InboxStage::Opening | InboxStage::Open) => return true,
+            Some(InboxStage::Broken) => return false,
+            Some(InboxStage::Ended) | None => {}
         }
-        let stage = Arc::new(Mutex::new(Stage::Opening));
+        let stage = Arc::new(Mutex::new(InboxStage::Opening));
         let subscriber = Subscriber {
             id,
             listener,
             ground: Arc::clone(&self.ground),
             stage: Arc::clone(&stage),
         };
-        let task = AbortOnDrop::new(&tokio::spawn(subscriber.run()));
+        let task = AbortOnDrop::spawn(subscriber.run());
         *subscription = Some(Subscription { stage, task });
         true
     }
 
-    /// Closes the inbox, and the connections to sentinels. The next waiter would open it again.
+    /// Closes the inbox, and the connections of its source. The next waiter would open it again.
     pub(super) fn close(&self) {
         self.ground.source.close();
         drop(self.subscription.lock().take());
     }
 
-    /// The subscription is checked, and made anew if its connection is dead.
+    /// Checks the subscription. It is made anew if its connection is dead.
     pub(super) fn check_subscription(&self) {
         let check = &self.ground.check;
         let since = *check.since.lock().get_or_insert_with(Instant::now);

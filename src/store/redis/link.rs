@@ -1,9 +1,6 @@
 //! How a server is connected to, and when it is tried again.
 
-pub(super) mod address;
+pub(crate) mod address;
 pub(super) mod attempt;
 pub(super) mod breaker;
-pub(super) mod kept;
-pub(super) mod outages;
-pub(crate) mod pushes;
 pub(crate) mod source;

@@ -1,4 +1,4 @@
-//! How Redis is looked through: `SCAN` of every primary, one part after the other.
+//! The scan of Redis: `SCAN` of each primary, one part after the other.
 
 use std::sync::Arc;
 
@@ -8,56 +8,23 @@ use super::connect::Connector;
 use super::connect::common::Common;
 use super::topology::Topology;
 use super::wire::call::{Call, Way};
-use super::wire::value::Unexpected;
+use super::wire::reply::Unexpected;
 use crate::base::error::StoreError;
-use crate::store::records::scan::{Cursor, InServer, Place, Scan, Scanned};
+use crate::store::records::scan::{Cursor, InServer, Scan, ScanPlace, Scanned};
 
-/// Shows a part of the names of the keys.
+/// Returns the names of some keys: of the primary at which the scan is, or of the next one.
 pub(super) async fn scan(
     topology: Topology,
     common: Common,
     scan: Scan,
 ) -> Result<Scanned, StoreError> {
     let primaries = topology.primaries().await?;
-    let scanned = look_through(&primaries, &common, scan).await;
-    if scanned.is_err() {
-        topology.doubt();
-    }
-    scanned
-}
-
-/// A server that has locks, by its name.
-type Primary = (Arc<str>, Arc<Connector>);
-
-impl Topology {
-    /// Those that have locks, in an order that stays.
-    async fn primaries(&self) -> Result<Vec<Primary>, StoreError> {
-        match self {
-            Self::One(connector) => Ok(vec![(Arc::from(""), Arc::clone(connector))]),
-            Self::Cluster(cluster) => cluster.primaries().await,
-        }
-    }
-
-    /// The servers may be others by now.
-    fn doubt(&self) {
-        if let Self::Cluster(cluster) = self {
-            cluster.learn_soon();
-        }
-    }
-}
-
-/// Looks at some keys of one primary: of the one at which the scan is, or of the next one.
-async fn look_through(
-    primaries: &[Primary],
-    common: &Common,
-    scan: Scan,
-) -> Result<Scanned, StoreError> {
     let Cursor { mut done, present } = scan.from;
+    let present_server = present.as_ref().map(|at| &at.server);
+    let at_present = |(server, _): &&Primary| Some(server) == present_server;
     let is_left = |(server, _): &&Primary| !done.contains(server);
-    let at_present = present
-        .as_ref()
-        .and_then(|at| primaries.iter().find(|(server, _)| *server == at.server));
-    let Some((server, connector)) = at_present.or_else(|| primaries.iter().find(is_left)) else {
+    let mut all = primaries.iter();
+    let Some(primary) = all.clone().find(at_present).or_else(|| all.find(is_left)) else {
         return Ok(Scanned {
             names: Vec::new(),
             unnamed: 0,
@@ -65,60 +32,97 @@ async fn look_through(
             progress: 1.0,
         });
     };
+    let looked = look_at(primary, &common, present, &scan.pattern, scan.count);
+    let part = looked.await.inspect_err(|_| topology.doubt())?;
+    if part.next.is_none() {
+        done.push(Arc::clone(&primary.0));
+    }
+    let looked = primaries.iter().filter(|(server, _)| done.contains(server));
+    let before = looked.count();
+    let here = part.next.as_ref().map_or(0.0, progress);
+    let is_over = part.next.is_none() && before == primaries.len();
+    Ok(Scanned {
+        names: part.names,
+        unnamed: part.unnamed,
+        progress: ((before as f64 + here) / primaries.len() as f64).min(1.0),
+        next: (!is_over).then_some(Cursor {
+            done,
+            present: part.next,
+        }),
+    })
+}
+
+/// A server that has locks, with its name.
+type Primary = (Arc<str>, Arc<Connector>);
+
+impl Topology {
+    /// The servers that have locks, in an order that stays.
+    async fn primaries(&self) -> Result<Vec<Primary>, StoreError> {
+        match self {
+            Self::One(connector) => Ok(vec![(Arc::from(""), Arc::clone(connector))]),
+            Self::Cluster(cluster) => cluster.primaries().await,
+        }
+    }
+
+    /// Notes that the servers may be others by now.
+    fn doubt(&self) {
+        if let Self::Cluster(cluster) = self {
+            cluster.learn_soon();
+        }
+    }
+}
+
+/// A part of the keys of one primary.
+struct Part {
+    names: Vec<String>,
+    /// The number of keys whose names are no text.
+    unnamed: u64,
+    /// Where the next part begins; `None` at the end of the primary.
+    next: Option<InServer>,
+}
+
+/// Looks at some keys of a primary: behind `present` if that is in its data, else from the beginning.
+async fn look_at(
+    (server, connector): &Primary,
+    common: &Common,
+    present: Option<InServer>,
+    pattern: &str,
+    count: usize,
+) -> Result<Part, StoreError> {
     let passage = connector.passage().await?;
     let connection = &passage.connection;
     let replication_id = connection.replication_id.id();
     let goes_on = |at: &InServer| at.server == *server && at.replication_id == *replication_id;
     let mut at = match present.filter(goes_on) {
         Some(at) => at,
-        None => beginning(server, connector, replication_id).await,
+        None => InServer {
+            server: Arc::clone(server),
+            replication_id: Arc::clone(replication_id),
+            place: ScanPlace::Named(0),
+            // A user may not be allowed to know.
+            keys: count_of_keys(connector).await.ok(),
+            seen: 0,
+        },
     };
-    let call = part(&at.place, &scan.pattern, scan.count);
+    let call = part(&at.place, pattern, count);
     let limit = common.timeouts.response;
     let asked = connector.send(&passage, &call, Way::Plain, limit).await;
     let reply = asked.map_err(|cause| connection.failed(&call, cause))?;
     let (cursor, names, unnamed) = common.read(connection, call, reply, scanned)?;
-    at.seen = at.seen.saturating_add(scan.count as u64);
-    at.place = Place::Named(cursor);
-    let mut here = progress(&at);
-    let mut present = Some(at);
-    if cursor == 0 {
-        here = 0.0;
-        present = None;
-        done.push(Arc::clone(server));
-    }
-    let looked = primaries.iter().filter(|(server, _)| done.contains(server));
-    let before = looked.count();
-    let is_over = present.is_none() && before == primaries.len();
-    Ok(Scanned {
+    at.seen = at.seen.saturating_add(count as u64);
+    at.place = ScanPlace::Named(cursor);
+    Ok(Part {
         names,
         unnamed,
-        next: (!is_over).then_some(Cursor { done, present }),
-        progress: ((before as f64 + here) / primaries.len() as f64).min(1.0),
+        next: (cursor != 0).then_some(at),
     })
 }
 
-/// The beginning of a server.
-async fn beginning(
-    server: &Arc<str>,
-    connector: &Arc<Connector>,
-    replication_id: &Arc<str>,
-) -> InServer {
-    InServer {
-        server: Arc::clone(server),
-        replication_id: Arc::clone(replication_id),
-        place: Place::Named(0),
-        // A user may not be allowed to know.
-        keys: count_of_keys(connector).await.ok(),
-        seen: 0,
-    }
-}
-
 /// The request for the keys behind this place.
-fn part(place: &Place, pattern: &str, count: usize) -> Call {
+fn part(place: &ScanPlace, pattern: &str, count: usize) -> Call {
     let cursor = match place {
-        Place::Named(cursor) => *cursor,
-        Place::Behind(_) => 0,
+        ScanPlace::Named(cursor) => *cursor,
+        ScanPlace::Behind(_) => 0,
     };
     let mut command = cmd("SCAN");
     command.arg(cursor).arg("MATCH").arg(pattern);
@@ -126,7 +130,7 @@ fn part(place: &Place, pattern: &str, count: usize) -> Call {
     Call::command("scan", command)
 }
 
-/// Which part of the keys of a server has been looked at.
+/// The part of the keys of a server that has been looked at, from 0 to 1.
 fn progress(at: &InServer) -> f64 {
     match at.keys {
         Some(keys @ 1..) => (at.seen as f64 / keys as f64).min(0.99),
@@ -143,7 +147,7 @@ async fn count_of_keys(connector: &Arc<Connector>) -> Result<u64, StoreError> {
     Arc::clone(connector).run(call, read).await
 }
 
-/// The reply to a `SCAN`: the cursor, which is a number in a text, the keys, and how many are no text.
+/// Reads the reply to a `SCAN`: the cursor, which is a number in a text; the names; and the number of names that are no text.
 fn scanned(reply: Value) -> Result<(u64, Vec<String>, u64), Unexpected> {
     let parse = |reply: &Value| {
         let Value::Array(values) = reply else {

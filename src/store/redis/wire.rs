@@ -1,11 +1,8 @@
 //! What goes over a connection: requests with their keys and limits, replies, messages and failures.
 
-pub(crate) mod answer_pace;
 pub(crate) mod call;
 pub(crate) mod failure;
 pub(crate) mod in_flight;
-pub(crate) mod message;
 pub(crate) mod names;
-pub(crate) mod script;
+pub(crate) mod reply;
 pub(crate) mod traffic;
-pub(crate) mod value;

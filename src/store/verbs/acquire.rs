@@ -12,7 +12,7 @@ use crate::base::store_time::StoreTime;
 use crate::store::memory::{State, Want};
 use crate::store::records::queue_entry::QueueEntry;
 use crate::store::redis::wire::names::Field;
-use crate::store::redis::wire::value::{integers, micros, millis, token};
+use crate::store::redis::wire::reply::{integers, micros, millis, token};
 use crate::store::redis::{Call, Script, Unexpected, script};
 
 /// The request of one hold for a lock.

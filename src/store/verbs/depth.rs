@@ -11,7 +11,7 @@ use crate::base::key::LockKey;
 use crate::base::mode::Mode;
 use crate::store::memory::State;
 use crate::store::redis::wire::names::{Entries, Field};
-use crate::store::redis::wire::value;
+use crate::store::redis::wire::reply;
 use crate::store::redis::{Call, Script, Unexpected, script};
 
 /// The depth that a hold is to have.
@@ -58,7 +58,7 @@ impl Verb for SetDepth {
     }
 
     fn read(&self, reply: Value) -> Result<Presence, Unexpected> {
-        value::flag(reply).map(Presence::from)
+        reply::flag(reply).map(Presence::from)
     }
 
     fn apply(self, state: &mut State, now: Instant) -> Presence {

@@ -10,7 +10,7 @@ use crate::base::id::{FencingToken, HoldId};
 use crate::base::key::LockKey;
 use crate::store::memory::State;
 use crate::store::redis::wire::names::Field;
-use crate::store::redis::wire::value;
+use crate::store::redis::wire::reply;
 use crate::store::redis::{Call, Script, Unexpected, script};
 
 /// Makes an exclusive hold share its lock from now on, with a lease of at least the TTL, and with its token. Readers that
@@ -37,7 +37,7 @@ impl Verb for Downgrade {
     }
 
     fn read(&self, reply: Value) -> Result<Presence, Unexpected> {
-        value::flag(reply).map(Presence::from)
+        reply::flag(reply).map(Presence::from)
     }
 
     fn apply(self, state: &mut State, now: Instant) -> Presence {

@@ -12,7 +12,7 @@ use crate::base::mode::Mode;
 use crate::base::store_time::StoreTime;
 use crate::store::memory::State;
 use crate::store::records::messages::ForcedMessage;
-use crate::store::redis::wire::value::{micros, millis, token};
+use crate::store::redis::wire::reply::{micros, millis, token};
 use crate::store::redis::{Call, Script, Unexpected, script};
 
 /// How many holders an inspection shows at most.

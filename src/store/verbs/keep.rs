@@ -10,7 +10,7 @@ use crate::base::id::HoldId;
 use crate::base::key::LockKey;
 use crate::store::memory::State;
 use crate::store::redis::wire::names::Fields;
-use crate::store::redis::wire::value;
+use crate::store::redis::wire::reply;
 use crate::store::redis::{Call, Script, Unexpected, script};
 
 /// Makes the leases of holds that share the lock, each of which has a lease of its own, last at least the TTL from the
@@ -37,7 +37,7 @@ impl Verb for Keep {
 
     fn read(&self, reply: Value) -> Result<Vec<HoldId>, Unexpected> {
         let holds = match &reply {
-            Value::Array(values) => values.iter().map(value::hold).collect(),
+            Value::Array(values) => values.iter().map(reply::hold).collect(),
             _ => None,
         };
         holds.ok_or(Unexpected(reply))

@@ -15,7 +15,7 @@ use crate::base::mode::Mode;
 use crate::base::store_time::StoreTime;
 use crate::store::memory::{State, Want};
 use crate::store::redis::wire::names::Entries;
-use crate::store::redis::wire::value::{micros, millis};
+use crate::store::redis::wire::reply::{micros, millis};
 use crate::store::redis::{Call, Script, Unexpected, script};
 
 /// How many holders a glance shows at most.

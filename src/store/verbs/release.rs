@@ -15,7 +15,7 @@ use crate::base::store_time::StoreTime;
 use crate::store::memory::{Line, State, Want};
 use crate::store::records::queue_entry::QueueEntry;
 use crate::store::redis::wire::names::Field;
-use crate::store::redis::wire::value::{self, integers};
+use crate::store::redis::wire::reply::{self, integers};
 use crate::store::redis::{Call, Script, Unexpected, in_millis, script};
 
 /// The request that ends a hold.
@@ -354,7 +354,7 @@ impl Verb for Retain {
     }
 
     fn read(&self, reply: Value) -> Result<bool, Unexpected> {
-        value::flag(reply)
+        reply::flag(reply)
     }
 
     fn apply(self, state: &mut State, now: Instant) -> bool {

@@ -12,7 +12,7 @@ use crate::base::key::LockKey;
 use crate::base::store_time::StoreTime;
 use crate::store::memory::State;
 use crate::store::redis::wire::names::{Entries, Field};
-use crate::store::redis::wire::value::{integers, micros};
+use crate::store::redis::wire::reply::{integers, micros};
 use crate::store::redis::{Call, Script, Unexpected, script};
 
 /// How many keys one request names at most, so that no script keeps the server for long.

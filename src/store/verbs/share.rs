@@ -13,7 +13,7 @@ use crate::base::key::LockKey;
 use crate::store::memory::{Process, State, Want};
 use crate::store::records::queue_entry::QueueEntry;
 use crate::store::redis::wire::names::Fields;
-use crate::store::redis::wire::value;
+use crate::store::redis::wire::reply;
 use crate::store::redis::{Call, Script, Unexpected, script};
 
 /// The request of readers of one process.
@@ -159,7 +159,7 @@ impl Share {
                 let lease = i64::try_from(ttl.as_millis()).ok()?;
                 let entered = AcquireReply::held(token, lease, now)?;
                 let waits = AcquireReply::busy(remaining, now)?;
-                let inside = inside.iter().map(value::hold).collect::<Option<Vec<_>>>()?;
+                let inside = inside.iter().map(reply::hold).collect::<Option<Vec<_>>>()?;
                 let reply = |hold| {
                     if inside.contains(hold) {
                         entered
@@ -193,7 +193,7 @@ impl Verb for Unshare {
     }
 
     fn read(&self, reply: Value) -> Result<Presence, Unexpected> {
-        value::flag(reply).map(Presence::from)
+        reply::flag(reply).map(Presence::from)
     }
 
     fn apply(self, state: &mut State, now: Instant) -> Presence {

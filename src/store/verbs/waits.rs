@@ -17,7 +17,7 @@ use crate::base::store_time::StoreTime;
 use crate::store::memory::State;
 use crate::store::records::waits::{EnclosedWait, Enclosing, Look, Published, SeenWait, lateness};
 use crate::store::redis::wire::names::{self, Field};
-use crate::store::redis::wire::value;
+use crate::store::redis::wire::reply;
 use crate::store::redis::{Call, Script, Unexpected, script};
 
 /// Notes with one owner that an acquisition waits. Repeating it makes the record live longer.
@@ -153,7 +153,7 @@ impl Verb for HoldsIn {
         let is_text = |field: &Value| matches!(field, Value::BulkString(_));
         match &reply {
             Value::Array(fields) if fields.iter().all(is_text) => {
-                Ok(fields.iter().filter_map(value::hold).collect())
+                Ok(fields.iter().filter_map(reply::hold).collect())
             }
             _ => Err(Unexpected(reply)),
         }
@@ -199,7 +199,7 @@ impl Verb for ClaimVictim {
     }
 
     fn read(&self, reply: Value) -> Result<bool, Unexpected> {
-        value::flag(reply)
+        reply::flag(reply)
     }
 
     fn apply(self, state: &mut State, now: Instant) -> bool {
@@ -230,7 +230,7 @@ impl Verb for WithdrawWait {
     }
 
     fn read(&self, reply: Value) -> Result<(), Unexpected> {
-        value::flag(reply).map(drop)
+        reply::flag(reply).map(drop)
     }
 
     fn apply(self, state: &mut State, _: Instant) {
@@ -282,7 +282,7 @@ fn read(wait: &[u8], record: &[u8]) -> Option<SeenWait> {
 }
 
 fn time(micros: i64) -> Option<StoreTime> {
-    value::micros(micros).filter(|time| time.micros > 0)
+    reply::micros(micros).filter(|time| time.micros > 0)
 }
 
 #[cfg(test)]

@@ -7,15 +7,15 @@ use tokio::time::Instant;
 
 use super::State;
 use crate::base::glob;
-use crate::store::records::scan::{Cursor, InServer, Place, Scan, Scanned};
+use crate::store::records::scan::{Cursor, InServer, Scan, ScanPlace, Scanned};
 
 impl State {
     /// The least keys behind the place of the scan.
     pub(crate) fn scan(&self, scan: &Scan, now: Instant) -> Scanned {
         let present = scan.from.present.as_ref();
         let behind = present.and_then(|at| match &at.place {
-            Place::Behind(key) => Some(key.as_str()),
-            Place::Named(_) => None,
+            ScanPlace::Behind(key) => Some(key.as_str()),
+            ScanPlace::Named(_) => None,
         });
         let (keys, left) = self.least(behind, scan.count, now);
         let seen = present.map_or(0, |at| at.seen) + keys.len() as u64;
@@ -24,7 +24,7 @@ impl State {
             present: Some(InServer {
                 server: Arc::from(""),
                 replication_id: Arc::from(""),
-                place: Place::Behind((*last).to_owned()),
+                place: ScanPlace::Behind((*last).to_owned()),
                 keys: None,
                 seen,
             }),

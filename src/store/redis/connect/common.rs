@@ -1,7 +1,8 @@
-//! What the connectors of one store have in common, and what each of them is.
+//! What the connectors of one store have in common, above all what is counted: the connections that were made and lost.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, OnceLock, Weak};
 
 use redis::Value;
 use tokio::sync::watch;
@@ -9,19 +10,33 @@ use tokio::sync::watch;
 use super::connection::Connection;
 use super::recent_releases::RecentReleases;
 use crate::base::error::{Effect, StoreError};
-use crate::store::redis::link::outages::Outages;
-use crate::store::redis::link::pushes::Watched;
+use crate::base::slot;
+use crate::store::records::messages::Holders;
 use crate::store::redis::link::source::Timeouts;
 use crate::store::redis::wire::call::Call;
-use crate::store::redis::wire::value::Unexpected;
+use crate::store::redis::wire::reply::Unexpected;
 
-/// What its server is among those of the store.
+/// Who is told of the messages to all processes, once it is there.
+pub(crate) type Watched = Arc<OnceLock<Weak<dyn Holders>>>;
+
+/// The part that the server of a connector has among those of the store.
 pub(crate) trait Role: Send + Sync {
-    /// A connection was lost.
+    /// Notes that a connection was lost.
     fn lost(&self);
 
-    /// Whether it has a slot.
+    /// Whether the server has a slot.
     fn has(&self, slot: u16) -> bool;
+}
+
+/// The only server has all slots.
+impl Role for Arc<Outages> {
+    fn lost(&self) {
+        self.everywhere();
+    }
+
+    fn has(&self, _slot: u16) -> bool {
+        true
+    }
 }
 
 /// What the connectors of one store have in common.
@@ -31,7 +46,7 @@ pub(crate) struct Common {
     /// Who is told of the messages to all processes. Only connections of our own bring any.
     pub(crate) watched: Watched,
     pub(crate) outages: Arc<Outages>,
-    /// The latest epoch of all.
+    /// The latest epoch of all connectors.
     pub(crate) epochs: Arc<AtomicU64>,
     pub(crate) recent: Arc<RecentReleases>,
     /// Counts the connections for commands that were made.
@@ -64,5 +79,73 @@ impl Common {
             self.recent.answered(call, &connection.replication_id);
         }
         Ok(read)
+    }
+}
+
+/// Counts the connections that were lost, so that each hold that may be concerned is verified.
+#[derive(Debug)]
+pub(crate) struct Outages {
+    /// The number of all outages.
+    all: watch::Sender<u64>,
+    /// The number of outages that concern every slot.
+    everywhere: AtomicU64,
+    /// The numbers of the other outages of each slot of a cluster.
+    slots: Option<Box<[AtomicU64]>>,
+}
+
+impl Outages {
+    /// The outages of one server.
+    pub(crate) fn of_one() -> Self {
+        Self {
+            all: watch::Sender::new(0),
+            everywhere: AtomicU64::new(0),
+            slots: None,
+        }
+    }
+
+    /// The outages of a cluster, in which each server has some of the slots.
+    pub(crate) fn of_slots() -> Self {
+        let slots = (0..slot::SLOTS).map(|_| AtomicU64::new(0)).collect();
+        Self {
+            slots: Some(slots),
+            ..Self::of_one()
+        }
+    }
+
+    /// Counts an outage that may concern every lock.
+    pub(crate) fn everywhere(&self) {
+        self.everywhere.fetch_add(1, Relaxed);
+        self.all.send_modify(|count| *count += 1);
+    }
+
+    /// Counts an outage that may concern the locks of these slots.
+    pub(crate) fn at(&self, concerned: impl IntoIterator<Item = u16>) {
+        let Some(slots) = &self.slots else {
+            return self.everywhere();
+        };
+        let mut is_any = false;
+        for slot in concerned {
+            if let Some(count) = slots.get(usize::from(slot)) {
+                count.fetch_add(1, Relaxed);
+                is_any = true;
+            }
+        }
+        if is_any {
+            self.all.send_modify(|count| *count += 1);
+        }
+    }
+
+    /// The number of all outages.
+    pub(crate) fn watch(&self) -> watch::Receiver<u64> {
+        self.all.subscribe()
+    }
+
+    /// The number of outages that concern a slot.
+    pub(crate) fn of(&self, slot: impl FnOnce() -> u16) -> u64 {
+        let own = self
+            .slots
+            .as_ref()
+            .and_then(|slots| slots.get(usize::from(slot())));
+        self.everywhere.load(Relaxed) + own.map_or(0, |count| count.load(Relaxed))
     }
 }

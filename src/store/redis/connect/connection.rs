@@ -1,4 +1,4 @@
-//! One connection to one server, and what becomes of a request on it.
+//! One connection to one server, and the outcome of a request on it.
 
 use std::error::Error;
 use std::fmt;
@@ -10,35 +10,32 @@ use std::time::Duration;
 use futures_util::future::Either;
 use redis::aio::MultiplexedConnection;
 use redis::{RedisError, Value};
-use tokio::time::Instant;
 
 use crate::base::error::{Effect, StoreError};
 use crate::base::timer::Elapsed;
+use crate::store::redis::confirmer::Confirmer;
 use crate::store::redis::link::source::AbortOnDrop;
-use crate::store::redis::replicas::confirmer::Confirmer;
-use crate::store::redis::replicas::replication_id::ReplicationId;
+use crate::store::redis::replication_id::ReplicationId;
 use crate::store::redis::wire::call::{Call, Way};
-use crate::store::redis::wire::failure::{
-    self, ANOTHER_SERVER, DriverError, RUNTIME_ENDED, aborted,
-};
+use crate::store::redis::wire::failure::{self, ANOTHER_SERVER, RUNTIME_ENDED, aborted};
 use crate::store::redis::wire::traffic::Traffic;
 
-/// A connection that all requests share.
+/// A connection for commands, which all requests share.
 pub(crate) struct Connection {
     pub(crate) driver: MultiplexedConnection,
-    /// Where it leads, for messages; never the password.
+    /// The name of its server in messages, without the password.
     pub(crate) endpoint: Arc<str>,
-    /// Tells its server from those that answer in its place before and after it.
+    /// Identifies the data of its server.
     pub(crate) replication_id: ReplicationId,
     pub(crate) confirmer: Confirmer,
-    /// Tells a connection from its successor.
+    /// The number of the attempt that made it.
     pub(crate) number: u64,
-    /// How many connections had been lost when it was made: once there are more, it is suspect.
+    /// The number of connections that had been lost when its attempt began. When there are more, it is suspect.
     pub(crate) losses: u64,
     pub(crate) traffic: Arc<Traffic>,
-    pub(crate) _following: Option<AbortOnDrop>,
-    /// Asks for the messages to all processes, where that was not answered at first.
-    pub(crate) _subscribing: Option<AbortOnDrop>,
+    /// Tasks that end with it. One gives it up when it leads to the wrong server; one goes on asking for the messages to all
+    /// processes.
+    pub(crate) _tasks: [Option<AbortOnDrop>; 2],
 }
 
 /// Why a request was not answered, or was refused.
@@ -52,7 +49,7 @@ pub(crate) struct Fault {
 #[derive(Debug)]
 pub(crate) enum Cause {
     Driver(RedisError),
-    /// There was no answer within so long.
+    /// There was no answer within this time.
     Silence(Duration),
     /// There was no time left to send it.
     Late,
@@ -69,7 +66,7 @@ impl fmt::Display for Cause {
 }
 
 impl Connection {
-    /// Sends a call, and waits for the answer for so long.
+    /// Sends a call, and waits for its answer until the limit.
     pub(crate) async fn ask(&self, call: &Call, way: Way, limit: Duration) -> Result<Value, Fault> {
         if limit.is_zero() {
             return Err(Fault {
@@ -103,8 +100,8 @@ impl Connection {
         }
     }
 
-    /// The future has no timers, or leaves them to a task of the runtime that made them: any runtime may poll it, also
-    /// after another one that did has ended.
+    /// Sends a call. Any runtime may poll the future, also after another one that polled it has ended: it has no timers, or
+    /// leaves them to a task.
     fn send(&self, call: &Call, way: Way) -> impl Future<Output = Result<Value, RedisError>> {
         let mut driver = self.driver.clone();
         if self.traffic.is_checked() {
@@ -119,11 +116,6 @@ impl Connection {
         })
     }
 
-    /// Whether it owes the answer to a request that was sent at `since`.
-    pub(crate) fn is_late(&self, since: Instant) -> bool {
-        self.traffic.is_late(since)
-    }
-
     pub(crate) fn error(
         &self,
         call: &Call,
@@ -133,18 +125,17 @@ impl Connection {
         StoreError::new(call.verb(), &self.endpoint, effect, cause)
     }
 
-    /// What the caller of a call is told.
+    /// The error for the caller of a call.
     pub(crate) fn failed(&self, call: &Call, cause: Cause) -> StoreError {
         match cause {
-            Cause::Driver(error) => self.error(call, failure::effect(&error), DriverError(error)),
+            Cause::Driver(error) => failure::failed(call.verb(), &self.endpoint, error),
             Cause::Late => self.error(call, Effect::None, cause.to_string()),
             Cause::Silence(_) => self.error(call, Effect::Unknown, cause.to_string()),
         }
     }
 }
 
-/// Whether the next request should get a new connection: after the end of this one, and when the server is a replica
-/// now.
+/// Whether the next request should get a new connection: this one has ended, or the server is a replica now.
 fn is_done(error: &RedisError) -> bool {
     error.is_unrecoverable_error()
         || error.is_io_error()

@@ -1,24 +1,35 @@
-//! How a connection for commands is made: it subscribes, says which server it leads to, and repeats releases there.
+//! How a connection for commands is made: it subscribes to the messages to all processes, says which server it leads to, and
+//! repeats releases there.
+//!
+//! The [inbox](crate::store::redis::inbox) has a connection of its own, which is there only while callers wait. The messages to
+//! all processes are for holders, and come so seldom that they need none.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use futures_util::future::join;
+use redis::aio::MultiplexedConnection;
 use tokio::time::Instant;
 
 use super::Connector;
 use super::connection::Connection;
+use crate::base::backoff::Backoff;
 use crate::base::error::{Effect, StoreError};
 use crate::base::events;
 use crate::base::metrics::Purpose;
-use crate::store::redis::link::pushes::{self, Receiver};
-use crate::store::redis::link::source::{AbortOnDrop, Limit, Opened, open};
-use crate::store::redis::replicas::confirmer::Confirmer;
-use crate::store::redis::replicas::replication_id::ReplicationId;
-use crate::store::redis::wire::answer_pace::AnswerPace;
+use crate::base::timer::{Elapsed, sleep, timeout};
+use crate::store::redis::confirmer::Confirmer;
+use crate::store::redis::link::source::{AbortOnDrop, Opened, Receiver, open};
+use crate::store::redis::replication_id::ReplicationId;
 use crate::store::redis::wire::failure::ANOTHER_SERVER;
+use crate::store::redis::wire::in_flight::AnswerPace;
+use crate::store::redis::wire::names::TO_ALL;
+use crate::store::redis::wire::reply::Message;
 use crate::store::redis::wire::traffic::Traffic;
+
+/// The longest pause, jitter aside, between two attempts to subscribe.
+const LONGEST: Duration = Duration::from_secs(1);
 
 impl Connector {
     pub(super) async fn open(
@@ -30,7 +41,7 @@ impl Connector {
         let timeouts = self.common.timeouts;
         let made = Arc::<OnceLock<Weak<Traffic>>>::default();
         let receiver = self.receiver(number, Arc::clone(&made));
-        let opened = open(&self.source, timeouts, Limit::None, receiver).await?;
+        let opened = open(&self.source, timeouts, receiver).await?;
         let pace = AnswerPace::new(begun.elapsed());
         let limit = timeouts.connect.min(timeouts.response);
         let identifying = ReplicationId::of(&opened.driver, limit);
@@ -51,50 +62,78 @@ impl Connector {
             number,
             losses,
             traffic,
-            _following: opened.following,
-            _subscribing: subscribing,
+            _tasks: [opened.following, subscribing],
         };
-        let has = |slot| self.role.has(slot);
-        let repeating = self.common.recent.repeat(&connection, has, limit);
-        repeating.await;
-        if number <= self.state.lock().moved {
-            return Err(self.error(Effect::None, ANOTHER_SERVER));
-        }
+        self.prepare(&connection, limit).await?;
         events::connected(&connection.endpoint, Purpose::Commands);
         Ok(connection)
     }
 
-    /// The receiver of the connection with this number, whose traffic will be there once it is made.
+    /// Repeats releases before the first request goes over the connection, which may lead to the wrong server by then.
+    async fn prepare(&self, connection: &Connection, limit: Duration) -> Result<(), StoreError> {
+        let has = |slot| self.role.has(slot);
+        self.common.recent.repeat(connection, has, limit).await;
+        if connection.number <= self.state.lock().moved {
+            return Err(self.error(Effect::None, ANOTHER_SERVER));
+        }
+        Ok(())
+    }
+
+    /// The receiver of the connection with this number. `made` is set to its traffic when the connection is made.
     fn receiver(self: &Arc<Self>, number: u64, made: Arc<OnceLock<Weak<Traffic>>>) -> Receiver {
+        let watched = Arc::clone(&self.common.watched);
+        let message = move |message| {
+            let holders = watched.get().and_then(Weak::upgrade);
+            if let (Some(holders), Message::Forced(message)) = (holders, message) {
+                holders.forced(message);
+            }
+        };
         let connector = Arc::downgrade(self);
         let moving = Weak::clone(&connector);
         let ended = move || connector.upgrade().iter().for_each(|it| it.lose());
         let moved = move || {
-            // Requests may be in flight on it although it is not the present one any more.
+            // Requests may be in flight on a connection that is not the present one any more.
             let traffic = made.get().and_then(Weak::upgrade);
             traffic.iter().for_each(|traffic| traffic.give_up());
             moving.upgrade().iter().for_each(|it| it.moved(number));
         };
-        pushes::to_holders(Arc::clone(&self.common.watched), ended, moved)
+        Receiver {
+            message: Arc::new(message),
+            ended: Arc::new(ended),
+            moved: Arc::new(moved),
+        }
     }
 
-    /// Subscribes to the messages to all processes. Returns the task that goes on asking where that was not answered.
+    /// Subscribes to the messages to all processes. Where there is no answer in time, or the server refuses it for now (BUSY),
+    /// the connection is used without them, and the task that is returned goes on asking. It ends by itself once the connection
+    /// has ended, or where the server does not allow it, which says the same to the inbox.
     async fn subscribe(&self, opened: &Opened, limit: Duration) -> Option<AbortOnDrop> {
         if self.common.watched.get().is_none() || !opened.is_own {
             return None;
         }
-        let task = pushes::subscribe(&opened.driver, limit).await;
-        task.as_ref().map(AbortOnDrop::new)
+        let mut driver = opened.driver.clone();
+        if is_settled(&mut driver, limit).await {
+            return None;
+        }
+        Some(AbortOnDrop::spawn(async move {
+            let mut backoff = Backoff::doubling(LONGEST);
+            loop {
+                sleep(backoff.next_pause()).await;
+                if is_settled(&mut driver, limit).await {
+                    return;
+                }
+            }
+        }))
     }
 
-    /// The locks may be lost with a server that has another history than the one before it.
+    /// The replication ID of a server that was just connected to. If the one before it had another, locks may be lost.
     fn recognise(
         &self,
         found: Option<ReplicationId>,
         opened: &Opened,
         number: u64,
     ) -> ReplicationId {
-        // Where it does not say so, it may be another one each time.
+        // A server that does not tell its ID may be another one each time.
         let replication_id = found.unwrap_or_else(|| {
             let name = format!("{} {number}", opened.endpoint);
             ReplicationId::new(name.into())
@@ -114,5 +153,17 @@ impl Connector {
             self.role.lost();
         }
         replication_id
+    }
+}
+
+/// Asks for the messages to all processes once. Returns whether asking again is of no use.
+async fn is_settled(driver: &mut MultiplexedConnection, limit: Duration) -> bool {
+    match timeout(limit, driver.subscribe(TO_ALL)).await {
+        Ok(Ok(())) => true,
+        Ok(Err(error)) => {
+            let is_over = error.is_unrecoverable_error() || error.is_io_error();
+            is_over || error.code() == Some("NOPERM")
+        }
+        Err(Elapsed) => false,
     }
 }

@@ -1,4 +1,4 @@
-//! How a request comes by its connection: at once while all is well, else when the server is tried again.
+//! How a request gets its connection: at once while all is well, else when the server is tried again.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -13,21 +13,21 @@ use super::Connector;
 use super::connection::{Cause, Connection, Fault};
 use crate::base::error::{Effect, StoreError};
 use crate::base::timer::sleep_until;
-use crate::store::redis::link::breaker::{Breaker, Pass, Step};
+use crate::store::redis::link::breaker::{News, Pass, Step};
 use crate::store::redis::link::source::AbortOnDrop;
 use crate::store::redis::wire::call::{Call, Way};
 use crate::store::redis::wire::failure::{RUNTIME_ENDED, aborted, refuses_all, refuses_to_write};
 
-/// A connection for one request, the outcome of which tells how the server is.
+/// The right to send one request over a connection. Its outcome tells the breaker how the server is.
 #[derive(Clone)]
 pub(crate) struct Passage {
     pub(crate) connection: Arc<Connection>,
     pass: Pass,
-    /// If it goes out alone.
+    /// Set if the request goes out alone.
     trial: Option<Arc<Trial>>,
 }
 
-/// A request that goes out alone. The next one does when it is dropped.
+/// A request that goes out alone. When it is dropped, the next request may.
 struct Trial {
     connector: Arc<Connector>,
     pass: Pass,
@@ -35,14 +35,12 @@ struct Trial {
 
 impl Drop for Trial {
     fn drop(&mut self) {
-        let pass = self.pass;
-        self.connector
-            .tell(|breaker, now| breaker.dropped(pass, now));
+        self.connector.tell(self.pass, News::Dropped);
     }
 }
 
 impl Connector {
-    /// A passage, if there is a connection and requests flow.
+    /// A passage, if there is a connection and all requests go out.
     pub(crate) fn open_passage(&self) -> Option<Passage> {
         let losses = self.losses.load(Relaxed);
         let state = self.state.lock();
@@ -53,8 +51,7 @@ impl Connector {
         })
     }
 
-    /// A passage, which may have to be waited for. A request that comes after a failure waits for the next attempt, and
-    /// fails with it.
+    /// Waits for a passage. After a failure a request waits for the next attempt, and fails with it.
     pub(crate) async fn passage(self: &Arc<Self>) -> Result<Passage, StoreError> {
         match self.open_passage() {
             Some(passage) => Ok(passage),
@@ -82,13 +79,13 @@ impl Connector {
             };
             let connection = self.connected().await;
             let connection = connection.inspect_err(|error| {
-                self.tell(|breaker, now| breaker.failed(pass, error.clone(), now));
+                self.tell(pass, News::Failed(error.clone()));
             })?;
-            // The request that found it useless has told the breaker.
+            // The request that gave the connection up has told the breaker.
             let Some(connection) = connection else {
                 continue;
             };
-            // One that was lost meanwhile is used as well: that is a failure.
+            // A connection that was lost meanwhile is used too: then the request fails.
             if let Some((pass, trial)) = self.pass(pass) {
                 return Ok(Passage {
                     connection,
@@ -99,7 +96,8 @@ impl Connector {
         }
     }
 
-    /// A request has a connection, and goes out now: with others, or as the first one alone.
+    /// Lets a request go out that has a connection now: with others, or alone if it is the first one. `None` if it comes too
+    /// late for that.
     fn pass(self: &Arc<Self>, pass: Pass) -> Option<(Pass, Option<Arc<Trial>>)> {
         let timeouts = self.common.timeouts;
         let limit = timeouts.connect.saturating_add(timeouts.response);
@@ -112,7 +110,7 @@ impl Connector {
         Some((pass, Some(Arc::new(Trial { connector, pass }))))
     }
 
-    /// Sends a call over a passage. The connection is given up where the answer says so.
+    /// Sends a call over a passage. Gives the connection up if the outcome says so.
     pub(crate) async fn send(
         self: &Arc<Self>,
         passage: &Passage,
@@ -132,7 +130,7 @@ impl Connector {
         asked.map_err(|fault| fault.cause)
     }
 
-    /// By a task, so that the others are told also where the caller is left alone.
+    /// Sends a call by a task, so that the requests that wait are told of its outcome even if the caller is not polled.
     async fn send_alone(
         self: &Arc<Self>,
         passage: &Passage,
@@ -156,54 +154,43 @@ impl Connector {
         })
     }
 
-    /// What has become of a request tells others whether to go out.
+    /// Tells the breaker the outcome of a request.
     fn heed(&self, passage: &Passage, call: &Call, asked: &Result<Value, Fault>) {
-        let pass = passage.pass;
-        let answered = |breaker: &mut Breaker, now| breaker.answered(pass, call.only_reads(), now);
+        let is_trial = passage.trial.is_some();
+        let answered = || News::Answered {
+            only_reads: call.only_reads(),
+        };
         let Fault { cause, is_done } = match asked {
             Err(fault) => fault,
-            Ok(_) if passage.trial.is_none() => return,
-            Ok(_) => return self.tell(answered),
+            Ok(_) if is_trial => return self.tell(passage.pass, answered()),
+            Ok(_) => return,
         };
         let error = || {
             let endpoint = &passage.connection.endpoint;
             StoreError::new("connect", endpoint, Effect::None, cause.to_string())
         };
-        match cause {
-            Cause::Late => {}
-            Cause::Driver(refusal) if refuses_to_write(refusal) => {
-                self.tell(|breaker, now| breaker.refused_to_write(pass, error(), now));
-            }
-            Cause::Driver(refusal) if refuses_all(refusal) => {
-                self.tell(|breaker, now| breaker.failed(pass, error(), now));
-            }
-            _ if *is_done => self.tell(|breaker, now| breaker.lost(pass, error(), now)),
-            Cause::Silence(_) if passage.trial.is_some() => {
-                self.tell(|breaker, now| breaker.failed(pass, error(), now));
-            }
-            Cause::Driver(_) if passage.trial.is_some() => {
-                self.tell(answered);
-            }
-            Cause::Silence(_) | Cause::Driver(_) => {}
-        }
+        let news = match cause {
+            Cause::Late => return,
+            Cause::Driver(refusal) if refuses_to_write(refusal) => News::ReadOnly(error()),
+            Cause::Driver(refusal) if refuses_all(refusal) => News::Failed(error()),
+            _ if *is_done => News::Lost(error()),
+            Cause::Silence(_) if is_trial => News::Failed(error()),
+            Cause::Driver(_) if is_trial => answered(),
+            Cause::Silence(_) | Cause::Driver(_) => return,
+        };
+        self.tell(passage.pass, news);
     }
 
-    /// Changes whether requests go out, and wakes those that wait for that.
-    fn tell(&self, change: impl FnOnce(&mut Breaker, Instant)) {
-        let now = Instant::now();
-        let is_news = {
-            let breaker = &mut self.state.lock().breaker;
-            let before = breaker.state();
-            change(breaker, now);
-            breaker.state() != before
-        };
+    /// Tells the breaker, and wakes the requests that wait if that changes what they are to do.
+    fn tell(&self, pass: Pass, news: News) {
+        let is_news = self.state.lock().breaker.hear(pass, news, Instant::now());
         if is_news {
             self.news.send_replace(());
         }
     }
 }
 
-/// Waits for its time, or for news.
+/// Waits until the time of a step, or for news.
 async fn wait(news: &mut watch::Receiver<()>, step: Step) {
     let Step::Wait(until) = step else {
         return;

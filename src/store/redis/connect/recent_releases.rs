@@ -1,7 +1,7 @@
-//! The releases that were answered lately, which are repeated where another server answers from then on.
+//! The releases that were answered lately. They are repeated at a server that comes after another one.
 //!
 //! A server that answers a release may not have told its replicas, nor written it down, when it fails. Then the lock stands
-//! on the server that comes after it, for a hold that has ended, until its lease runs out. A release changes nothing but
+//! on the server that comes after it, for a hold that has ended, until its lease expires. A release changes nothing but
 //! what its own hold has left, so it may be repeated. So may what lets a lock stand until it was held for so long; where that
 //! time is over by then, its release follows.
 
@@ -14,13 +14,13 @@ use tokio::time::Instant;
 
 use super::connection::Connection;
 use crate::base::mutex::Mutex;
-use crate::store::redis::replicas::replication_id::ReplicationId;
+use crate::store::redis::replication_id::ReplicationId;
 use crate::store::redis::wire::call::{Call, Way};
 
-/// How long ago a release may have been answered.
+/// The age up to which an answered release is repeated.
 const LATELY: Duration = Duration::from_secs(10);
 
-/// How many of them are known at most: the last ones.
+/// The most releases that are remembered.
 const MOST: usize = 1_024;
 
 /// The releases that were answered lately, the oldest first.
@@ -29,21 +29,21 @@ pub(crate) struct RecentReleases(Mutex<Releases>);
 
 #[derive(Default)]
 struct Releases {
-    known: VecDeque<Release>,
-    /// How many there have been.
+    known: VecDeque<AnsweredRelease>,
+    /// The number of releases so far.
     count: u64,
 }
 
-struct Release {
+struct AnsweredRelease {
     number: u64,
     call: Call,
     answered: Instant,
-    /// Who has answered it.
+    /// The server that has answered it.
     replication_id: ReplicationId,
 }
 
 impl RecentReleases {
-    /// A server has answered a release.
+    /// Remembers a release that a server has answered.
     pub(crate) fn answered(&self, call: Call, replication_id: &ReplicationId) {
         let (answered, replication_id) = (Instant::now(), replication_id.clone());
         let mut releases = self.0.lock();
@@ -52,7 +52,7 @@ impl RecentReleases {
         let is_over = oldest.is_some_and(|it| it.answered + LATELY < answered);
         let forgotten = (is_over || known.len() == MOST).then(|| known.pop_front());
         *count += 1;
-        known.push_back(Release {
+        known.push_back(AnsweredRelease {
             number: *count,
             call,
             answered,
@@ -62,8 +62,8 @@ impl RecentReleases {
         drop(forgotten);
     }
 
-    /// Repeats, in their order, what another server has answered, as far as this one has the slot. What is not answered
-    /// may be repeated over the next connection.
+    /// Repeats, in their order, the releases that other servers have answered, in the slots that this server has. A release
+    /// that is not answered may be repeated over the next connection.
     pub(crate) async fn repeat(
         &self,
         connection: &Connection,
@@ -74,7 +74,7 @@ impl RecentReleases {
         if releases.is_empty() {
             return;
         }
-        // One that has to be sent in full would come after later ones of scripts that are known.
+        // All scripts are loaded first: a release that has to be sent again in full would come after later ones.
         let calls = releases
             .iter()
             .flat_map(|(_, call)| [Some(call), call.otherwise()]);

@@ -1,4 +1,4 @@
-//! The task that keeps the subscription.
+//! The task that keeps the subscription of an inbox, and the pauses before it makes a new one.
 
 use std::pin::pin;
 use std::sync::{Arc, Weak};
@@ -10,7 +10,7 @@ use tokio::select;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::pace::Pace;
+use crate::base::backoff::Backoff;
 use crate::base::error::StoreError;
 use crate::base::events;
 use crate::base::id::InboxId;
@@ -19,22 +19,21 @@ use crate::base::mutex::Mutex;
 use crate::base::throttle::Throttle;
 use crate::base::timer::sleep;
 use crate::store::records::messages::Listener;
-use crate::store::redis::link::pushes::Receiver;
-use crate::store::redis::link::source::{AbortOnDrop, Limit, Opened, Source, Timeouts, open};
-use crate::store::redis::wire::failure::{self, DriverError};
-use crate::store::redis::wire::message::Message;
+use crate::store::redis::link::source::{Opened, Receiver, Source, Timeouts, open};
+use crate::store::redis::wire::failure::{failed, within};
+use crate::store::redis::wire::reply::Message;
 
-/// How long no caller must have waited before the inbox is closed, to within as much again.
+/// The inbox is closed when no caller has waited for this time, at the latest after twice as long.
 const IDLE: Duration = Duration::from_secs(5);
 
-/// Is told when the connection of an inbox was lost.
+/// The function that is told that the connection of an inbox was lost.
 pub(super) type Lost = Arc<dyn Fn() + Send + Sync>;
 
 /// A request to check the subscription.
 #[derive(Default)]
 pub(super) struct Check {
     pub(super) asked: Notify,
-    /// Since when a request has not been taken.
+    /// When the oldest request was made that is not taken.
     pub(super) since: Mutex<Option<Instant>>,
 }
 
@@ -45,7 +44,7 @@ impl Check {
         *self.since.lock() = None;
     }
 
-    /// Takes the requests while `work` goes on, which makes them needless.
+    /// Takes the requests while `work` goes on: it makes a check needless.
     async fn settled_by<T>(&self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
         loop {
@@ -59,35 +58,35 @@ impl Check {
 }
 
 /// How a subscription ends.
-enum End {
+enum Closing {
     Idle,
     Dead,
 }
 
-/// How far a subscription is, as its task tells the waiters.
+/// The state of a subscription, as its task tells the waiters.
 ///
 /// ```text
 /// Opening ──▶ Open ◀──▶ Broken      and Ended after each of them
 ///    └────────────────────▲
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum InboxStage {
     /// It is being made for the first time. The waiters ask once more when it is open.
     Opening,
     Open,
     /// It has died, or could not be made, and is being made anew.
     Broken,
-    /// No task keeps it any more.
+    /// Its task has ended.
     Ended,
 }
 
-/// What the subscriptions of an inbox have in common.
+/// The parts that all subscriptions of an inbox share.
 pub(super) struct Ground {
     pub(super) source: Arc<dyn Source>,
     pub(super) timeouts: Timeouts,
     pub(super) lost: Lost,
     pub(super) check: Check,
-    /// Which failures are warned of.
+    /// Chooses the failures that are warned of.
     pub(super) failures: Throttle,
 }
 
@@ -95,7 +94,7 @@ pub(super) struct Subscriber {
     pub(super) id: InboxId,
     pub(super) listener: Weak<dyn Listener>,
     pub(super) ground: Arc<Ground>,
-    pub(super) stage: Arc<Mutex<Stage>>,
+    pub(super) stage: Arc<Mutex<InboxStage>>,
 }
 
 impl Subscriber {
@@ -105,21 +104,21 @@ impl Subscriber {
         while !self.is_idle() {
             let ended = Arc::new(Notify::new());
             let pause = match check.settled_by(self.subscribe(&ended)).await {
-                Ok((mut connection, _following)) => {
+                Ok(mut opened) => {
                     let began = Instant::now();
-                    // For what moved until now no message has come.
-                    self.enter(Stage::Open);
-                    match self.keep(&mut connection, &ended).await {
-                        End::Idle => return,
+                    // No message has come for a lock that moved before this.
+                    self.enter(InboxStage::Open);
+                    match self.keep(&mut opened.driver, &ended).await {
+                        Closing::Idle => return,
                         // The server may have lost its data together with the connection.
-                        End::Dead => (self.ground.lost)(),
+                        Closing::Dead => (self.ground.lost)(),
                     }
-                    self.enter(Stage::Broken);
+                    self.enter(InboxStage::Broken);
                     pace.died(began.elapsed())
                 }
                 Err(error) => {
                     events::subscribe_retried(self.id, &error, &self.ground.failures);
-                    self.enter(Stage::Broken);
+                    self.enter(InboxStage::Broken);
                     pace.failed()
                 }
             };
@@ -135,8 +134,8 @@ impl Subscriber {
             .is_none_or(|listener| listener.is_idle())
     }
 
-    /// Wakes the waiters, which have gone by the stage before, and may have missed a message.
-    fn enter(&self, stage: Stage) {
+    /// Changes the stage, and wakes the waiters: they rely on the stage before, and may have missed a message.
+    fn enter(&self, stage: InboxStage) {
         let before = std::mem::replace(&mut *self.stage.lock(), stage);
         if before != stage
             && let Some(listener) = self.listener.upgrade()
@@ -145,22 +144,23 @@ impl Subscriber {
         }
     }
 
-    /// Waits until the connection has died, or is not needed any more.
-    async fn keep(&self, connection: &mut MultiplexedConnection, ended: &Notify) -> End {
+    /// Keeps the subscription until its connection has died, or is not needed any more.
+    async fn keep(&self, connection: &mut MultiplexedConnection, ended: &Notify) -> Closing {
         let mut was_idle = false;
         loop {
             select! {
                 biased;
-                () = ended.notified() => return End::Dead,
+                () = ended.notified() => return Closing::Dead,
                 () = self.ground.check.taken() => {
-                    if cmd("PING").exec_async(connection).await.is_err() {
-                        return End::Dead;
+                    let (limit, ping) = (self.ground.timeouts.response, cmd("PING"));
+                    if within(limit, ping.exec_async(connection)).await.is_err() {
+                        return Closing::Dead;
                     }
                 }
                 () = sleep(IDLE) => {
                     let is_idle = self.is_idle();
                     if is_idle && was_idle {
-                        return End::Idle;
+                        return Closing::Idle;
                     }
                     was_idle = is_idle;
                 }
@@ -168,44 +168,31 @@ impl Subscriber {
         }
     }
 
-    async fn subscribe(
-        &self,
-        ended: &Arc<Notify>,
-    ) -> Result<(MultiplexedConnection, Option<AbortOnDrop>), StoreError> {
+    async fn subscribe(&self, ended: &Arc<Notify>) -> Result<Opened, StoreError> {
         let receiver = deliver(Weak::clone(&self.listener), Arc::clone(ended));
-        let opening = open(
-            &self.ground.source,
-            self.ground.timeouts,
-            Limit::Response,
-            receiver,
-        );
-        let Opened {
-            mut driver,
-            endpoint,
-            following,
-            ..
-        } = opening.await?;
-        let subscribed = driver.subscribe(self.id.to_string()).await;
-        subscribed.map_err(|error| {
-            let effect = failure::effect(&error);
-            StoreError::new("subscribe", &endpoint, effect, DriverError(error))
-        })?;
-        events::connected(&endpoint, Purpose::Messages);
-        Ok((driver, following))
+        let Ground {
+            source, timeouts, ..
+        } = &*self.ground;
+        let mut opened = open(source, *timeouts, receiver).await?;
+        let subscribing = opened.driver.subscribe(self.id.to_string());
+        let subscribed = within(timeouts.response, subscribing).await;
+        subscribed.map_err(|error| failed("subscribe", &opened.endpoint, error))?;
+        events::connected(&opened.endpoint, Purpose::Messages);
+        Ok(opened)
     }
 }
 
-/// However the task ends, waiters that come at the same moment, or wait on another runtime than the one
-/// that has ended, are woken and open the inbox again.
+/// Enters the last stage however the task ends. So waiters that come at the same moment, or that wait on another runtime than
+/// the one that has ended, open the inbox again.
 struct Ending<'a>(&'a Subscriber);
 
 impl Drop for Ending<'_> {
     fn drop(&mut self) {
-        self.0.enter(Stage::Ended);
+        self.0.enter(InboxStage::Ended);
     }
 }
 
-/// Tells the listener on the spot, in the task that reads the connection.
+/// The receiver that tells the listener at once, in the task that reads the connection.
 fn deliver(listener: Weak<dyn Listener>, ended: Arc<Notify>) -> Receiver {
     let message = move |message| {
         let Some(listener) = listener.upgrade() else {
@@ -222,5 +209,91 @@ fn deliver(listener: Weak<dyn Listener>, ended: Arc<Notify>) -> Receiver {
         message: Arc::new(message),
         moved: Arc::clone(&ended) as _,
         ended,
+    }
+}
+
+/// A subscription that was open for this time is made anew at once. The shortest pause is as long, so that no two attempts of
+/// one task are closer together.
+const SETTLED: Duration = Duration::from_millis(10);
+
+/// The longest pause while the server accepts subscriptions, jitter aside.
+const LONGEST_IF_ACCEPTED: Duration = Duration::from_millis(50);
+
+/// The longest pause while the server does not accept subscriptions, jitter aside.
+const LONGEST: Duration = Duration::from_secs(1);
+
+/// The pauses between the attempts of one inbox.
+pub(super) struct Pace {
+    after_deaths: Backoff,
+    after_failures: Backoff,
+}
+
+impl Pace {
+    pub(super) fn new() -> Self {
+        Self {
+            after_deaths: Backoff::doubling(LONGEST_IF_ACCEPTED),
+            after_failures: Backoff::doubling(LONGEST),
+        }
+    }
+
+    /// The pause after a subscription that was open for this time; `None` if it is made anew at once.
+    pub(super) fn died(&mut self, stood: Duration) -> Option<Duration> {
+        self.after_failures.reset();
+        if stood < SETTLED {
+            return Some(self.after_deaths.next_pause());
+        }
+        self.after_deaths.reset();
+        None
+    }
+
+    /// The pause after an attempt that failed.
+    pub(super) fn failed(&mut self) -> Option<Duration> {
+        Some(self.after_failures.next_pause())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    /// Whether a pause is the `step`-th of a series that grows to `longest`, with its jitter.
+    fn is_step(pause: Option<Duration>, step: u32, longest: Duration) -> bool {
+        let least = (10 * MS * 2_u32.pow(step)).min(longest);
+        pause.is_some_and(|pause| (least..=2 * least).contains(&pause))
+    }
+
+    #[test]
+    fn a_subscription_that_has_stood_is_made_anew_at_once() {
+        let mut pace = Pace::new();
+        for stood in [10 * MS, 37 * MS, 300 * MS, 3_600_000 * MS] {
+            assert_eq!(pace.died(stood), None, "{stood:?}");
+        }
+    }
+
+    #[test]
+    fn one_that_dies_at_once_again_and_again_is_made_anew_within_a_tenth_of_a_second() {
+        let mut pace = Pace::new();
+        for _ in 0..2 {
+            for step in 0..10 {
+                let pause = pace.died(9 * MS);
+                assert!(is_step(pause, step, 50 * MS), "{step}: {pause:?}");
+            }
+            assert_eq!(pace.died(10 * MS), None);
+        }
+    }
+
+    #[test]
+    fn a_server_that_is_down_is_left_alone_for_longer_and_longer() {
+        let mut pace = Pace::new();
+        for _ in 0..2 {
+            for step in 0..10 {
+                let pause = pace.failed();
+                assert!(is_step(pause, step, 1_000 * MS), "{step}: {pause:?}");
+            }
+            // It has accepted one.
+            pace.died(Duration::ZERO);
+        }
     }
 }

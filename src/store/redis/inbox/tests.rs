@@ -41,7 +41,7 @@ impl Process {
         let origin = Origin::parse(&server.url()).expect("a URL");
         let (sender, woken) = unbounded_channel();
         let store = RedisStore::open(origin, timeouts);
-        store.connect().await.expect("a connection");
+        store.topology.connect().await.expect("a connection");
         Self {
             store,
             id: InboxId::new(),

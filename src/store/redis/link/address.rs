@@ -1,4 +1,4 @@
-//! Where a server is, taken from its URL.
+//! The address of a server, read from its URL.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::base::options::config;
 const ACCEPTED: &str = "what is accepted is `redis://host:port/database`, `rediss://…` for TLS, `unix:///path`, \
                         `redis+sentinel://host:port,host:port/primary`, `redis+cluster://host:port,host:port`, and `memory:`";
 
-/// Why this is no URL of a server.
+/// The reason why a text is no URL of a server.
 fn mistake(url: &str) -> &'static str {
     if url.is_empty() {
         "it is empty"
@@ -67,12 +67,12 @@ pub(crate) fn list(places: &[Place]) -> String {
 #[derive(Clone)]
 pub(crate) struct Address {
     pub(crate) info: ConnectionInfo,
-    /// Host and port for messages; never the password.
+    /// Host and port for messages, without the password.
     pub(crate) endpoint: Arc<str>,
 }
 
 impl Address {
-    /// Connects nowhere; an error says why the URL cannot be used, without showing it.
+    /// Reads a URL. An error says why it cannot be used, without showing it.
     pub(crate) fn parse(url: &str) -> Result<Self, LockError> {
         let Some(parsed) = parse_redis_url(url) else {
             return Err(refused(&format!("{}; {ACCEPTED}", mistake(url))));
@@ -105,7 +105,7 @@ impl Address {
         })
     }
 
-    /// Another server, which is connected to in the same way.
+    /// The address of another server, which is connected to in the same way.
     pub(crate) fn at(&self, place: &Place) -> Self {
         let Place { host, port } = place.clone();
         let addr = match self.info.addr() {
@@ -140,8 +140,8 @@ pub(crate) fn is_cut(login: &str) -> bool {
     login.contains(['/', '?', '#'])
 }
 
-/// TLS takes its crypto provider from the process. Without this it is found only where exactly one
-/// was compiled into the program, and everything else is a panic.
+/// Gives the process a crypto provider for TLS if it has none. Otherwise TLS would panic unless exactly one provider was
+/// compiled into the program.
 #[cfg(feature = "tls")]
 pub(crate) fn provide_tls() -> Result<(), LockError> {
     if rustls::crypto::CryptoProvider::get_default().is_none() {

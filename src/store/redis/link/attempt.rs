@@ -1,4 +1,4 @@
-//! Work that is done once for all who wait for it.
+//! Attempts to connect: each is made once for all who wait for it, and the connection that the last one made is kept.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,19 +12,19 @@ use crate::base::error::{Effect, StoreError};
 use crate::base::mutex::Mutex;
 use crate::base::timer::{after, timeout_at};
 
-/// An attempt at something that all of its callers need.
+/// An attempt to connect, or to learn where to, which all callers share.
 pub(crate) struct Attempt {
     running: Mutex<Option<Running>>,
-    /// The server that it connects to, for messages.
+    /// The name of the server in messages.
     endpoint: Arc<str>,
 }
 
-/// It runs as a task of its own, so that a caller which is dropped does not cut it off.
+/// An attempt under way. It is a task of its own, so that it goes on when a caller is dropped.
 struct Running {
     task: AbortHandle,
-    /// `None` if it ended with its runtime.
+    /// The outcome; `None` if the task ended with its runtime.
     outcome: Shared<BoxFuture<'static, Option<Result<(), StoreError>>>>,
-    /// When another one is begun, since the runtime of this one stands still.
+    /// When another attempt begins, since the runtime of this one stands still.
     until: Instant,
 }
 
@@ -36,8 +36,8 @@ impl Attempt {
         }
     }
 
-    /// Waits for the attempt that is under way, or begins one. Returns at once if that is needless. If the attempt ends with
-    /// its runtime, or has no outcome `limit` after its beginning, another one begins.
+    /// Waits for the attempt under way, or begins one. Returns at once if that is needless. If the attempt ends with its runtime,
+    /// or has no outcome `limit` after its beginning, another one begins.
     pub(crate) async fn outcome<F>(
         &self,
         limit: Duration,
@@ -87,6 +87,85 @@ impl Attempt {
             outcome: outcome.boxed().shared(),
             until,
         }
+    }
+}
+
+/// The connection that is kept, if there is one. Each attempt to connect has a number, which identifies its connection.
+#[derive(Debug)]
+pub(crate) struct Kept<C> {
+    connection: Option<C>,
+    /// The number of the attempt that ended last. The connection is its result.
+    ended: u64,
+    /// The number of the attempt that began last.
+    begun: u64,
+    is_closed: bool,
+}
+
+impl<C> Default for Kept<C> {
+    fn default() -> Self {
+        Self {
+            connection: None,
+            ended: 0,
+            begun: 0,
+            is_closed: false,
+        }
+    }
+}
+
+impl<C> Kept<C> {
+    /// The connection, if there is one.
+    pub(crate) fn present(&self) -> Option<&C> {
+        self.connection.as_ref()
+    }
+
+    /// The number of the attempt that ended last.
+    pub(crate) fn number(&self) -> u64 {
+        self.ended
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+
+    /// Begins an attempt, and returns its number.
+    pub(crate) fn begin(&mut self) -> u64 {
+        self.begun += 1;
+        self.begun
+    }
+
+    /// Whether the connection of this attempt is kept, or is being made.
+    pub(crate) fn has_or_awaits(&self, number: u64) -> bool {
+        let is_awaited = self.begun == number && self.ended != number;
+        is_awaited || self.ended == number && self.connection.is_some()
+    }
+
+    /// Keeps the result of an attempt, and returns what is not kept. An attempt that was given up does not replace the result
+    /// of a later one.
+    pub(crate) fn keep(&mut self, number: u64, connection: Option<C>) -> Option<C> {
+        if self.begun != number {
+            return connection;
+        }
+        self.ended = number;
+        if self.is_closed {
+            return connection;
+        }
+        std::mem::replace(&mut self.connection, connection)
+    }
+
+    /// Forgets a connection, unless it has been replaced already.
+    pub(crate) fn forget(&mut self, number: u64) -> Option<C> {
+        self.connection.take_if(|_| self.ended == number)
+    }
+
+    /// Forgets the connection if `is_so`.
+    pub(crate) fn forget_if(&mut self, is_so: impl Fn(&C) -> bool) -> Option<C> {
+        self.connection.take_if(|connection| is_so(connection))
+    }
+
+    /// Forgets the connection, and keeps no later one.
+    pub(crate) fn close(&mut self) -> Option<C> {
+        self.is_closed = true;
+        self.connection.take()
     }
 }
 
@@ -181,5 +260,46 @@ mod tests {
         }
         assert!(ask().await.is_ok());
         assert_eq!(begun.load(SeqCst), 2);
+    }
+
+    /// It has the connection of its first attempt.
+    fn kept() -> Kept<&'static str> {
+        let mut kept = Kept::default();
+        let number = kept.begin();
+        assert_eq!(kept.keep(number, Some("first")), None);
+        kept
+    }
+
+    #[test]
+    fn an_attempt_that_was_given_up_replaces_nothing_that_came_after_it() {
+        let mut kept = kept();
+        let (late, next) = (kept.begin(), kept.begin());
+        assert_eq!(kept.keep(late, Some("late")), Some("late"));
+        assert!(kept.has_or_awaits(next) && !kept.has_or_awaits(late));
+        assert_eq!(kept.keep(next, Some("next")), Some("first"));
+        assert_eq!(kept.keep(late, Some("late")), Some("late"));
+        assert_eq!((kept.present(), kept.number()), (Some(&"next"), next));
+    }
+
+    #[test]
+    fn a_connection_is_forgotten_by_its_own_number_alone() {
+        let mut kept = kept();
+        let first = kept.number();
+        let next = kept.begin();
+        // It serves until another one is there.
+        assert_eq!(kept.forget(next), None);
+        assert_eq!(kept.keep(next, Some("next")), Some("first"));
+        assert_eq!(kept.forget(first), None);
+        assert_eq!(kept.forget(next), Some("next"));
+        assert!(!kept.has_or_awaits(next));
+    }
+
+    #[test]
+    fn none_is_kept_once_it_is_closed() {
+        let mut kept = kept();
+        let number = kept.begin();
+        assert_eq!(kept.close(), Some("first"));
+        assert_eq!(kept.keep(number, Some("next")), Some("next"));
+        assert!(kept.is_closed() && kept.present().is_none());
     }
 }

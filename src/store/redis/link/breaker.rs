@@ -27,24 +27,24 @@ const SETTLED: Duration = Duration::from_secs(1);
 /// Whether requests go out.
 #[derive(Debug)]
 pub(crate) struct Breaker {
-    stage: Stage,
-    /// Changes with each failure and each trial, so that late news of an earlier one counts no more.
+    stage: Flow,
+    /// Changes with each failure and each trial, so that late news of an earlier one does not count.
     round: u64,
     pauses: Backoff,
     failures: u64,
     /// The error of the latest failure.
     error: Option<StoreError>,
-    /// Whether the server refused to write then. It may read all the same.
+    /// Whether the server refused to write then. It may still answer reads.
     is_replica: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
-    /// Since then; `None` if a connection was never lost.
+enum Flow {
+    /// All requests go out, since this instant; `None` if no connection was ever lost.
     Flowing(Option<Instant>),
-    /// Until then.
+    /// No request goes out until this instant.
     Paused(Instant),
-    /// One request is out. Unless it comes to something until then, another one goes.
+    /// One request is out alone. If it has no outcome at this instant, another one goes out.
     Tried(Instant),
 }
 
@@ -59,14 +59,29 @@ pub(crate) enum Step {
     Wait(Instant),
 }
 
-/// Which requests a failure, or an answer, is about.
+/// The round in which a request went out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pass(u64);
+
+/// The outcome of a request.
+#[derive(Debug)]
+pub(crate) enum News {
+    /// The server has answered. A replica answers requests that only read.
+    Answered { only_reads: bool },
+    /// The connection was lost. It is replaced at once, or after a short pause if the one before it was lost just now.
+    Lost(StoreError),
+    /// No connection could be made, or the server refuses every request.
+    Failed(StoreError),
+    /// The server refuses to write.
+    ReadOnly(StoreError),
+    /// The request was dropped before it had an outcome. If it was out alone, the next one tries.
+    Dropped,
+}
 
 impl Default for Breaker {
     fn default() -> Self {
         Self {
-            stage: Stage::Flowing(None),
+            stage: Flow::Flowing(None),
             round: 0,
             pauses: Backoff::doubling(LONGEST),
             failures: 0,
@@ -77,21 +92,21 @@ impl Default for Breaker {
 }
 
 impl Breaker {
-    /// The pass of a request while all is well.
+    /// The pass of a request while all requests go out.
     pub(crate) fn flowing(&self) -> Option<Pass> {
-        matches!(self.stage, Stage::Flowing(_)).then_some(Pass(self.round))
+        matches!(self.stage, Flow::Flowing(_)).then_some(Pass(self.round))
     }
 
     /// What a request is to do now.
     pub(crate) fn step(&self, now: Instant) -> Step {
         match self.stage {
-            Stage::Flowing(_) => Step::Go(Pass(self.round)),
-            Stage::Paused(until) | Stage::Tried(until) if now < until => Step::Wait(until),
-            Stage::Paused(_) | Stage::Tried(_) => Step::Try(Pass(self.round)),
+            Flow::Flowing(_) => Step::Go(Pass(self.round)),
+            Flow::Paused(until) | Flow::Tried(until) if now < until => Step::Wait(until),
+            Flow::Paused(_) | Flow::Tried(_) => Step::Try(Pass(self.round)),
         }
     }
 
-    /// A request goes out alone, if it is the first one to do so. It has so much time.
+    /// Lets a request go out alone if it is the first one to try, with this limit.
     pub(crate) fn begin_trial(
         &mut self,
         pass: Pass,
@@ -101,45 +116,44 @@ impl Breaker {
         let is_first = self.is_present(pass) && self.step(now) == Step::Try(pass);
         is_first.then(|| {
             self.round += 1;
-            self.stage = Stage::Tried(after(now, limit));
+            self.stage = Flow::Tried(after(now, limit));
             Pass(self.round)
         })
     }
 
-    /// The server has answered a request, which may have been one that only reads.
-    pub(crate) fn answered(&mut self, pass: Pass, only_reads: bool, now: Instant) {
-        if self.is_present(pass) && matches!(self.stage, Stage::Tried(_)) {
-            self.stage = if self.is_replica && only_reads {
-                Stage::Paused(now)
-            } else {
-                Stage::Flowing(Some(now))
-            };
+    /// Hears the outcome of a request with this pass. Returns whether that changes what other requests are to do.
+    pub(crate) fn hear(&mut self, pass: Pass, news: News, now: Instant) -> bool {
+        if !self.is_present(pass) {
+            return false;
         }
+        match (news, self.stage) {
+            (News::Answered { only_reads: true }, Flow::Tried(_)) if self.is_replica => {
+                self.stage = Flow::Paused(now);
+            }
+            (News::Answered { .. }, Flow::Tried(_)) => self.stage = Flow::Flowing(Some(now)),
+            (News::Dropped, Flow::Tried(_)) => self.stage = Flow::Paused(now),
+            (News::Answered { .. } | News::Dropped, _) => return false,
+            (News::Lost(_), Flow::Flowing(_)) if self.is_settled(now) => {
+                self.pauses.reset();
+                self.round += 1;
+                self.stage = Flow::Flowing(Some(now));
+            }
+            (News::Lost(error), stage) => {
+                if matches!(stage, Flow::Flowing(_)) {
+                    self.pauses.reset();
+                }
+                self.fail(error, now);
+            }
+            (News::Failed(error), _) => self.fail(error, now),
+            (News::ReadOnly(error), _) => {
+                self.fail(error, now);
+                self.is_replica = true;
+            }
+        }
+        true
     }
 
-    /// The connection was lost under a request. It is replaced at once, or after a short pause where that has just been
-    /// done.
-    pub(crate) fn lost(&mut self, pass: Pass, error: StoreError, now: Instant) {
-        if !self.is_present(pass) {
-            return;
-        }
-        let is_settled = self.is_settled(now);
-        if matches!(self.stage, Stage::Flowing(_)) {
-            self.pauses.reset();
-        }
-        if is_settled {
-            self.round += 1;
-            self.stage = Stage::Flowing(Some(now));
-        } else {
-            self.failed(pass, error, now);
-        }
-    }
-
-    /// There is no connection to be had, or the server refuses whatever comes.
-    pub(crate) fn failed(&mut self, pass: Pass, error: StoreError, now: Instant) {
-        if !self.is_present(pass) {
-            return;
-        }
+    fn fail(&mut self, error: StoreError, now: Instant) {
         if self.is_settled(now) {
             self.pauses.reset();
         }
@@ -147,34 +161,15 @@ impl Breaker {
         self.failures += 1;
         self.error = Some(error);
         self.is_replica = false;
-        self.stage = Stage::Paused(after(now, self.pauses.next_pause()));
+        self.stage = Flow::Paused(after(now, self.pauses.next_pause()));
     }
 
-    /// The server writes nothing.
-    pub(crate) fn refused_to_write(&mut self, pass: Pass, error: StoreError, now: Instant) {
-        let is_news = self.is_present(pass);
-        self.failed(pass, error, now);
-        self.is_replica |= is_news;
-    }
-
-    /// A trial was dropped before it had come to something: the next request tries.
-    pub(crate) fn dropped(&mut self, pass: Pass, now: Instant) {
-        if self.is_present(pass) && matches!(self.stage, Stage::Tried(_)) {
-            self.stage = Stage::Paused(now);
-        }
-    }
-
-    /// Changes with all that a request may wait for.
-    pub(crate) fn state(&self) -> impl PartialEq + use<> {
-        (self.round, self.stage)
-    }
-
-    /// How many failures there have been.
+    /// The number of failures so far.
     pub(crate) fn failures(&self) -> u64 {
         self.failures
     }
 
-    /// The error of the latest failure, if there were more than so many.
+    /// The error of the latest failure, if there were more failures than this.
     pub(crate) fn failed_since(&self, failures: u64) -> Option<&StoreError> {
         self.error.as_ref().filter(|_| self.failures > failures)
     }
@@ -185,15 +180,16 @@ impl Breaker {
 
     fn is_settled(&self, now: Instant) -> bool {
         match self.stage {
-            Stage::Flowing(since) => since.is_none_or(|since| now >= after(since, SETTLED)),
-            Stage::Paused(_) | Stage::Tried(_) => false,
+            Flow::Flowing(since) => since.is_none_or(|since| now >= after(since, SETTLED)),
+            Flow::Paused(_) | Flow::Tried(_) => false,
         }
     }
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test ends where its ground gives way")]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test ends where its ground gives way")]
+
     use super::*;
     use crate::base::error::Effect;
 
@@ -202,6 +198,10 @@ mod tests {
 
     fn error() -> StoreError {
         StoreError::new("connect", &"here".into(), Effect::None, "it is closed")
+    }
+
+    fn answered(only_reads: bool) -> News {
+        News::Answered { only_reads }
     }
 
     /// The pass of a request that goes out now, alone if need be.
@@ -225,7 +225,7 @@ mod tests {
         let mut now = begun;
         for _ in 0..times {
             let trial = pass(breaker, now);
-            breaker.failed(trial, error(), now);
+            breaker.hear(trial, News::Failed(error()), now);
             now += pause(breaker, now);
         }
         now
@@ -239,24 +239,11 @@ mod tests {
         while now < begun + 10_000 * MS {
             if let Step::Go(attempt) | Step::Try(attempt) = breaker.step(now) {
                 attempts += 1;
-                breaker.failed(attempt, error(), now);
+                breaker.hear(attempt, News::Failed(error()), now);
             }
             now += MS;
         }
         assert!((16..=5 + 34).contains(&attempts), "{attempts}");
-    }
-
-    #[test]
-    fn pauses_grow_from_failure_to_failure_up_to_the_longest() {
-        let (mut breaker, mut now) = (Breaker::default(), Instant::now());
-        for step in 0..10_u32 {
-            let trial = pass(&mut breaker, now);
-            breaker.failed(trial, error(), now);
-            let least = (10 * MS * 2_u32.pow(step)).min(LONGEST);
-            let pause = pause(&breaker, now);
-            assert!((least..=2 * least).contains(&pause), "{step}: {pause:?}");
-            now += pause;
-        }
     }
 
     #[test]
@@ -273,11 +260,11 @@ mod tests {
         };
         assert_eq!(breaker.begin_trial(late, now, LIMIT), None);
         assert!(breaker.failed_since(before).is_none());
-        breaker.failed(trial, error(), now);
+        breaker.hear(trial, News::Failed(error()), now);
         assert!(breaker.failed_since(before).is_some());
         let now = now + LONGEST;
         let trial = pass(&mut breaker, now);
-        breaker.answered(trial, false, now);
+        breaker.hear(trial, answered(false), now);
         assert!(breaker.flowing().is_some());
     }
 
@@ -286,7 +273,7 @@ mod tests {
         let (mut breaker, now) = (Breaker::default(), Instant::now());
         let all = [(); 100].map(|()| pass(&mut breaker, now));
         for pass in all {
-            breaker.failed(pass, error(), now);
+            breaker.hear(pass, News::Failed(error()), now);
         }
         assert_eq!(breaker.failures(), 1);
         assert!(pause(&breaker, now) <= 20 * MS);
@@ -298,7 +285,7 @@ mod tests {
         for _ in 0..5 {
             let all = [(); 100].map(|()| pass(&mut breaker, now));
             for pass in all {
-                breaker.lost(pass, error(), now);
+                breaker.hear(pass, News::Lost(error()), now);
             }
             assert!(breaker.flowing().is_some());
             now += SETTLED;
@@ -309,12 +296,12 @@ mod tests {
     fn one_that_answers_and_is_lost_again_and_again_is_replaced_after_short_pauses() {
         let (mut breaker, mut now) = (Breaker::default(), Instant::now());
         let first = pass(&mut breaker, now);
-        breaker.lost(first, error(), now);
+        breaker.hear(first, News::Lost(error()), now);
         for _ in 0..10 {
             let next = pass(&mut breaker, now);
-            breaker.answered(next, false, now);
+            breaker.hear(next, answered(false), now);
             let next = pass(&mut breaker, now);
-            breaker.lost(next, error(), now);
+            breaker.hear(next, News::Lost(error()), now);
             let pause = pause(&breaker, now);
             assert!((10 * MS..=20 * MS).contains(&pause), "{pause:?}");
             now += pause;
@@ -326,12 +313,12 @@ mod tests {
         let (mut breaker, mut now) = (Breaker::default(), Instant::now());
         for _ in 0..2 {
             let next = pass(&mut breaker, now);
-            breaker.lost(next, error(), now);
+            breaker.hear(next, News::Lost(error()), now);
         }
         for step in 1..10_u32 {
             now += pause(&breaker, now);
             let next = pass(&mut breaker, now);
-            breaker.lost(next, error(), now);
+            breaker.hear(next, News::Lost(error()), now);
             let least = (10 * MS * 2_u32.pow(step)).min(LONGEST);
             let pause = pause(&breaker, now);
             assert!((least..=2 * least).contains(&pause), "{step}: {pause:?}");
@@ -342,21 +329,21 @@ mod tests {
     fn a_replica_that_reads_does_not_let_those_go_that_write() {
         let (mut breaker, now) = (Breaker::default(), Instant::now());
         let first = pass(&mut breaker, now);
-        breaker.refused_to_write(first, error(), now);
+        breaker.hear(first, News::ReadOnly(error()), now);
         let now = now + LONGEST;
         // One after the other reads.
         for _ in 0..3 {
             let read = pass(&mut breaker, now);
             assert!(breaker.flowing().is_none());
-            breaker.answered(read, true, now);
+            breaker.hear(read, answered(true), now);
         }
         let write = pass(&mut breaker, now);
-        breaker.answered(write, false, now);
+        breaker.hear(write, answered(false), now);
         assert!(breaker.flowing().is_some());
         // A server that could not be connected to has answered then.
         let now = fail(&mut breaker, now, 1);
         let read = pass(&mut breaker, now);
-        breaker.answered(read, true, now);
+        breaker.hear(read, answered(true), now);
         assert!(breaker.flowing().is_some());
     }
 
@@ -365,10 +352,10 @@ mod tests {
         let mut breaker = Breaker::default();
         let now = fail(&mut breaker, Instant::now(), 10);
         let trial = pass(&mut breaker, now);
-        breaker.answered(trial, false, now);
+        breaker.hear(trial, answered(false), now);
         let now = now + SETTLED;
         let next = pass(&mut breaker, now);
-        breaker.failed(next, error(), now);
+        breaker.hear(next, News::Failed(error()), now);
         assert!(pause(&breaker, now) <= 20 * MS);
     }
 
@@ -377,16 +364,16 @@ mod tests {
         let mut breaker = Breaker::default();
         let now = fail(&mut breaker, Instant::now(), 5);
         let dropped = pass(&mut breaker, now);
-        breaker.dropped(dropped, now);
+        breaker.hear(dropped, News::Dropped, now);
         let stands_still = pass(&mut breaker, now);
         let now = now + LIMIT;
         let third = pass(&mut breaker, now);
         // What comes of the others says nothing any more.
-        breaker.answered(stands_still, false, now);
-        breaker.failed(stands_still, error(), now);
-        breaker.dropped(stands_still, now);
+        breaker.hear(stands_still, answered(false), now);
+        breaker.hear(stands_still, News::Failed(error()), now);
+        breaker.hear(stands_still, News::Dropped, now);
         assert_eq!(pause(&breaker, now), LIMIT);
-        breaker.answered(third, false, now);
+        breaker.hear(third, answered(false), now);
         assert!(breaker.flowing().is_some());
     }
 }

@@ -1,18 +1,19 @@
-//! Where connections come from: for commands and for the inbox.
+//! Where connections come from, and who is told what the server sends over them unasked: the messages of its channels, and
+//! that the connection has ended.
 
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::aio::{AsyncPushSender, MultiplexedConnection};
-use redis::{AsyncConnectionConfig, Client, RedisError};
+use redis::aio::{AsyncPushSender, MultiplexedConnection, SendError};
+use redis::{AsyncConnectionConfig, Client, PushInfo, PushKind, RedisError};
 use tokio::task::{AbortHandle, JoinHandle};
 
 use super::address::Address;
-use super::pushes::Receiver;
 use crate::base::error::{Effect, StoreError};
 use crate::base::timer::{Elapsed, timeout};
 use crate::store::redis::wire::failure::{self, DriverError};
+use crate::store::redis::wire::reply::{Message, pushed};
 
 /// The timeouts of a connection.
 #[derive(Clone, Copy, Debug)]
@@ -21,24 +22,61 @@ pub(crate) struct Timeouts {
     pub(crate) response: Duration,
 }
 
-/// How many requests may wait to be sent: more than there are. A request that waits for room, and is not polled when it
-/// has some, would keep it from all those behind it.
+/// The room for requests that wait to be sent: more than there are. A request that waited for room, and were not polled when
+/// it gets some, would keep it from all requests behind it.
 const UNSENT: usize = 1 << 20;
 
 /// Where connections come from.
 pub(crate) trait Source: Send + Sync {
-    /// What connections are asked for, for messages; never the password.
+    /// The name of the servers in messages, without the password.
     fn endpoint(&self) -> Arc<str>;
 
     /// Makes a connection. What the server sends over it unasked goes to the receiver, unless the
     /// connection was [made elsewhere](Opened::made_elsewhere).
-    fn open(self: Arc<Self>, timeouts: Timeouts, limit: Limit, receiver: Receiver) -> Opening;
+    fn open(self: Arc<Self>, timeouts: Timeouts, receiver: Receiver) -> Opening;
 
-    /// The server may not be the right one any more: it has no replicas.
+    /// Doubts that the server is still the right one: it has no replicas.
     fn doubt(&self) {}
 
-    /// Keeps no connection of its own from now on.
+    /// Closes the connections of the source itself.
     fn close(&self) {}
+}
+
+/// The functions that are told what comes over a connection, in the task that reads it.
+#[derive(Clone)]
+pub(crate) struct Receiver {
+    /// Is told a message.
+    pub(crate) message: Arc<dyn Fn(Message) + Send + Sync>,
+    /// Is told that the connection has ended.
+    pub(crate) ended: Arc<dyn Fn() + Send + Sync>,
+    /// Is told that another server answers in the place of its server by now.
+    pub(crate) moved: Arc<dyn Fn() + Send + Sync>,
+}
+
+impl Receiver {
+    /// A receiver that ignores everything.
+    pub(crate) fn deaf() -> Self {
+        Self {
+            message: Arc::new(drop),
+            ended: Arc::new(|| {}),
+            moved: Arc::new(|| {}),
+        }
+    }
+
+    /// Tells what the driver reports.
+    pub(crate) fn push_sender(
+        &self,
+    ) -> impl Fn(PushInfo) -> Result<(), SendError> + Send + Sync + 'static {
+        let Self { message, ended, .. } = self.clone();
+        move |push| {
+            match push.kind {
+                PushKind::Message => pushed(&push).into_iter().for_each(|it| message(it)),
+                PushKind::Disconnection => ended(),
+                _ => {}
+            }
+            Ok(())
+        }
+    }
 }
 
 pub(crate) type Opening = Pin<Box<dyn Future<Output = Result<Opened, StoreError>> + Send>>;
@@ -47,11 +85,10 @@ pub(crate) type Opening = Pin<Box<dyn Future<Output = Result<Opened, StoreError>
 pub(crate) async fn open(
     source: &Arc<dyn Source>,
     timeouts: Timeouts,
-    limit: Limit,
     receiver: Receiver,
 ) -> Result<Opened, StoreError> {
     let within = timeouts.connect;
-    let opening = Arc::clone(source).open(timeouts, limit, receiver);
+    let opening = Arc::clone(source).open(timeouts, receiver);
     timeout(within, opening).await.unwrap_or_else(|Elapsed| {
         let (endpoint, effect) = (source.endpoint(), Effect::None);
         let cause = format!("no connection within {within:?}");
@@ -62,22 +99,21 @@ pub(crate) async fn open(
 /// A connection that was made just now.
 pub(crate) struct Opened {
     pub(crate) driver: MultiplexedConnection,
-    /// Where it leads, for messages; never the password.
+    /// The name of its server in messages, without the password.
     pub(crate) endpoint: Arc<str>,
-    /// Leads to the same server once more.
+    /// Makes further connections to the same server.
     pub(crate) again: Arc<dyn Source>,
-    /// How many replicas of it others know, which may take its place.
+    /// The number of replicas that others know of the server.
     pub(crate) replicas: u32,
-    /// What gives it up once it leads to the wrong server.
+    /// The task that gives it up when it leads to the wrong server.
     pub(crate) following: Option<AbortOnDrop>,
     /// Whether it was made by this runtime, without timers, and for the receiver.
     pub(crate) is_own: bool,
 }
 
 impl Opened {
-    /// A connection that other code has made, on any runtime. It does not report its end, and its timers must not be polled
-    /// by another runtime than the one that made them.
-    pub(crate) fn made_elsewhere(
+    /// A connection that this runtime has made, without timers, and for the receiver.
+    fn made_here(
         driver: MultiplexedConnection,
         endpoint: Arc<str>,
         again: Arc<dyn Source>,
@@ -88,7 +124,20 @@ impl Opened {
             again,
             replicas: 0,
             following: None,
+            is_own: true,
+        }
+    }
+
+    /// A connection that other code has made, on any runtime. It does not report its end, and its timers must not be polled
+    /// by another runtime than the one that made them.
+    pub(crate) fn made_elsewhere(
+        driver: MultiplexedConnection,
+        endpoint: Arc<str>,
+        again: Arc<dyn Source>,
+    ) -> Self {
+        Self {
             is_own: false,
+            ..Self::made_here(driver, endpoint, again)
         }
     }
 }
@@ -97,6 +146,10 @@ impl Opened {
 pub(crate) struct AbortOnDrop(pub(crate) AbortHandle);
 
 impl AbortOnDrop {
+    pub(crate) fn spawn(work: impl Future<Output = ()> + Send + 'static) -> Self {
+        Self::new(&tokio::spawn(work))
+    }
+
     pub(crate) fn new<T>(task: &JoinHandle<T>) -> Self {
         Self(task.abort_handle())
     }
@@ -108,50 +161,32 @@ impl Drop for AbortOnDrop {
     }
 }
 
-/// Whether the driver limits the time of each answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Limit {
-    /// Each request has a limit of its own.
-    None,
-    Response,
-}
-
 /// One server.
 impl Source for Address {
     fn endpoint(&self) -> Arc<str> {
         Arc::clone(&self.endpoint)
     }
 
-    fn open(self: Arc<Self>, timeouts: Timeouts, limit: Limit, receiver: Receiver) -> Opening {
+    fn open(self: Arc<Self>, timeouts: Timeouts, receiver: Receiver) -> Opening {
         Box::pin(async move {
-            let connecting = connect(&self, timeouts, limit, receiver.push_sender());
-            let endpoint = Arc::clone(&self.endpoint);
-            let driver = connecting
-                .await
-                .map_err(|error| refused(&endpoint, error))?;
-            Ok(Opened {
-                driver,
-                endpoint,
-                again: self,
-                replicas: 0,
-                following: None,
-                is_own: true,
-            })
+            let connecting = connect(&self, timeouts.connect, receiver.push_sender());
+            let driver = connecting.await;
+            let driver = driver.map_err(|error| refused(&self.endpoint, error))?;
+            Ok(Opened::made_here(driver, Arc::clone(&self.endpoint), self))
         })
     }
 }
 
-/// Connects to one server, and leaves to `pushes` what it sends unasked.
+/// Connects to one server, and leaves to `pushes` what it sends unasked. The driver limits the time of no answer: whoever
+/// waits for one does.
 pub(crate) async fn connect(
     address: &Address,
-    timeouts: Timeouts,
-    limit: Limit,
+    within: Duration,
     pushes: impl AsyncPushSender,
 ) -> Result<MultiplexedConnection, RedisError> {
-    let response = (limit == Limit::Response).then_some(timeouts.response);
     let config = AsyncConnectionConfig::new()
-        .set_connection_timeout(Some(timeouts.connect))
-        .set_response_timeout(response)
+        .set_connection_timeout(Some(within))
+        .set_response_timeout(None)
         .set_pipeline_buffer_size(UNSENT)
         .set_push_sender(pushes);
     let client = Client::open(address.info.clone())?;
@@ -159,7 +194,7 @@ pub(crate) async fn connect(
     connecting.await
 }
 
-/// A connection that could not be made has executed nothing, whatever the error.
+/// The error of a connection that could not be made. Nothing was executed, whatever the error says.
 pub(crate) fn refused(endpoint: &Arc<str>, error: RedisError) -> StoreError {
     let effect = match failure::effect(&error) {
         Effect::TurnedAway | Effect::Refused => Effect::TurnedAway,

@@ -7,12 +7,13 @@ use tokio::time::Instant;
 
 use crate::base::timer::{Elapsed, after, timeout_at};
 
-/// How long the answers of the other servers are waited for once most of them have answered, and after which silence one
-/// more is asked.
+/// How long the other servers are waited for once most of them have answered. After a silence of this length one more server
+/// is asked.
 pub(crate) const GRACE: Duration = Duration::from_millis(100);
 
-/// Asks `at_once` servers at once, and one more for each failure, and for each silence while few have answered. Returns
-/// `after_any` after the first answer, and `after_most` after most of the servers have answered that were asked at first.
+/// Asks `at_once` servers at once, and one more after each failure, and after each silence until most have answered. Most is
+/// more than half of those that are asked at first. Returns `after_any` after the first answer, and `after_most` after most
+/// have answered.
 pub(super) async fn ask_most<T, E, A>(
     mut servers: impl Iterator<Item = A>,
     at_once: usize,
@@ -43,7 +44,7 @@ pub(super) async fn ask_most<T, E, A>(
             Err(Elapsed) if until <= Instant::now() => return,
             Err(Elapsed) => {}
         }
-        // Another one instead of one that is away.
+        // A further server replaces one that is away.
         asked.extend(servers.next());
     }
 }

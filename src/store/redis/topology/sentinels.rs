@@ -16,27 +16,26 @@ use tokio::select;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use self::sentinel::{Answer, Named, Sentinel};
+use self::sentinel::{Named, Sentinel, SentinelAnswer};
 use super::ask_most::{GRACE, ask_most};
 use crate::base::backoff::Backoff;
 use crate::base::error::{Effect, StoreError};
 use crate::base::mutex::Mutex;
 use crate::base::timer::sleep;
 use crate::store::redis::link::address::{Address, Place, list};
-use crate::store::redis::link::pushes::Receiver;
-use crate::store::redis::link::source::{AbortOnDrop, Limit, Opened, Opening, Source, Timeouts};
+use crate::store::redis::link::source::{AbortOnDrop, Opened, Opening, Receiver, Source, Timeouts};
 use crate::store::redis::wire::failure::{self, DriverError};
 
 mod sentinel;
 
-/// Which part of the time for a connection they are waited for while fewer have answered.
+/// The part of the connect timeout for which the other sentinels are waited for after the first answer.
 const FEW: u32 = 4;
 
-/// The longest pause, jitter aside, before they are asked again because of what they tell. A sentinel that cannot be kept
-/// a connection to tells with each attempt.
+/// The longest pause, jitter aside, before the sentinels are asked again because of what one told. A sentinel whose connections
+/// do not last tells something with each of them.
 const LONGEST_IF_TOLD: Duration = Duration::from_millis(250);
 
-/// How long they must have told nothing for the pauses to begin anew.
+/// How long the sentinels must have told nothing for the pauses to begin anew.
 const QUIET: Duration = Duration::from_secs(2);
 
 /// The least time between two doubts.
@@ -50,12 +49,12 @@ const LONGEST: Duration = Duration::from_secs(5);
 
 /// The sentinels of one primary.
 pub(crate) struct Sentinels {
-    /// What they call the primary.
-    pub(super) name: Arc<str>,
-    /// How they, and the servers, are connected to: one of each.
-    pub(super) sentinel: Address,
-    pub(super) server: Address,
-    pub(super) seeds: Vec<Place>,
+    /// The name of the primary.
+    pub(crate) name: Arc<str>,
+    /// The addresses of one sentinel and of one server. The others are connected to in the same way.
+    pub(crate) sentinel: Address,
+    pub(crate) server: Address,
+    pub(crate) seeds: Vec<Place>,
     known: Mutex<BTreeMap<Place, Arc<Sentinel>>>,
     news: watch::Sender<u64>,
     doubted: Mutex<Option<Instant>>,
@@ -65,14 +64,14 @@ pub(crate) struct Sentinels {
 #[derive(Clone, Debug)]
 struct Verdict {
     named: Named,
-    /// How many replicas it has that are well, as far as any of them knows.
+    /// The number of replicas of the primary that are well, as far as any sentinel knows.
     replicas: u32,
-    /// Whether each of them has answered.
+    /// Whether every sentinel has answered.
     is_complete: bool,
 }
 
 impl Sentinels {
-    /// Asks none of them yet. `sentinel` and `server` say how they and the servers are connected to, wherever they are.
+    /// Connects nowhere yet. `sentinel` and `server` say how the sentinels and the servers are connected to.
     pub(crate) fn new(name: &str, sentinel: Address, server: Address, seeds: Vec<Place>) -> Self {
         let news = watch::Sender::new(0);
         let known = seeds.iter().map(|place| {
@@ -90,28 +89,34 @@ impl Sentinels {
         }
     }
 
-    /// Connects to the primary. An attempt goes over to another server as soon as the sentinels name one. Once connected,
-    /// the receiver is told that the connection has ended when they do.
+    /// Connects to the primary, and to another server as soon as the sentinels name one. If they do so when the connection is
+    /// there, the receiver is told that the server has moved.
     async fn open_primary(
         self: &Arc<Self>,
         timeouts: Timeouts,
-        limit: Limit,
         receiver: &Receiver,
     ) -> Result<Opened, StoreError> {
         let news = self.news.subscribe();
         let mut verdict = self.ask(timeouts, GRACE).await?;
         loop {
-            let opening = self.open_at(&verdict.named, timeouts, limit, receiver);
+            let opening = self.open_at(&verdict.named, timeouts, receiver);
             let another = Arc::clone(self).until_another(verdict.clone(), news.clone(), timeouts);
             let mut another = Box::pin(another);
             select! {
                 biased;
                 opened = opening => {
                     let opened = opened?;
-                    // It goes on, since it may be asking because of what it was told already.
-                    let following = Some(follow(another, receiver));
-                    let replicas = verdict.replicas;
-                    return Ok(Opened { following, replicas, ..opened });
+                    // The same future goes on, since it may be asking already because of what a sentinel told.
+                    let moved = Arc::clone(&receiver.moved);
+                    let following = AbortOnDrop::spawn(async move {
+                        another.await;
+                        moved();
+                    });
+                    return Ok(Opened {
+                        following: Some(following),
+                        replicas: verdict.replicas,
+                        ..opened
+                    });
                 }
                 other = &mut another => verdict = other,
             }
@@ -122,11 +127,10 @@ impl Sentinels {
         &self,
         named: &Named,
         timeouts: Timeouts,
-        limit: Limit,
         receiver: &Receiver,
     ) -> Result<Opened, StoreError> {
         let address = Arc::new(self.server.at(&named.place));
-        let opened = address.open(timeouts, limit, receiver.clone()).await?;
+        let opened = address.open(timeouts, receiver.clone()).await?;
         let failed = |cause: Box<dyn Error + Send + Sync>| {
             StoreError::new("connect", &opened.endpoint, Effect::None, cause)
         };
@@ -154,18 +158,7 @@ impl Sentinels {
                 // One that has not answered may know better, and tells nothing.
                 pauses.next_pause()
             };
-            let unasked = async {
-                sleep(pause).await;
-                self.ask(timeouts, Duration::MAX).await
-            };
-            let verdict = select! {
-                biased;
-                // What is told while they answer counts as well, so they are asked again then. The sender lives as long
-                // as this.
-                _ = news.changed() => self.ask(timeouts, GRACE).await,
-                verdict = unasked => verdict,
-            };
-            present.is_complete = match verdict {
+            present.is_complete = match self.ask_in_time(pause, &mut news, timeouts).await {
                 Ok(verdict) if verdict.is_another_than(&present.named) => return verdict,
                 Ok(verdict) => {
                     present.named.epoch = present.named.epoch.max(verdict.named.epoch);
@@ -182,8 +175,28 @@ impl Sentinels {
         }
     }
 
-    /// Asks all sentinels, and learns from them who they are. Once most of them have answered, the others have `grace`; and
-    /// a while longer once any has, since most of them may be out of reach.
+    /// Asks all sentinels after a pause, or as soon as one of them tells something.
+    async fn ask_in_time(
+        &self,
+        pause: Duration,
+        news: &mut watch::Receiver<u64>,
+        timeouts: Timeouts,
+    ) -> Result<Verdict, StoreError> {
+        let unasked = async {
+            sleep(pause).await;
+            self.ask(timeouts, Duration::MAX).await
+        };
+        select! {
+            biased;
+            // What is told while they answer counts as well, so they are asked again then. The sender lives as long as
+            // this.
+            _ = news.changed() => self.ask(timeouts, GRACE).await,
+            verdict = unasked => verdict,
+        }
+    }
+
+    /// Asks all sentinels, and learns which other sentinels there are. Once most have answered, the others have `grace`. Until
+    /// then they have longer after the first answer, since most may be out of reach.
     async fn ask(&self, timeouts: Timeouts, grace: Duration) -> Result<Verdict, StoreError> {
         let known: Vec<_> = self.known.lock().values().cloned().collect();
         let asked = known.iter().map(|it| it.ask(&self.name, timeouts));
@@ -198,13 +211,36 @@ impl Sentinels {
         )
         .await;
         let is_all = !self.learn(&heard);
-        let verdict = heard.verdict(known.len(), is_all);
-        verdict
-            .map_err(|(effect, cause)| StoreError::new("connect", &self.endpoint(), effect, cause))
+        let count = known.len();
+        match heard.named {
+            Some(named) => Ok(Verdict {
+                named,
+                replicas: heard.replicas,
+                is_complete: is_all && heard.answers == count,
+            }),
+            None => Err(self.unnamed(heard, count)),
+        }
     }
 
-    /// Knows those that were named from now on, and forgets those that no sentinel names any more. Returns whether there
-    /// are new ones, which tell nothing until they are asked.
+    /// The error when none of the sentinels names a primary.
+    fn unnamed(&self, heard: Heard, count: usize) -> StoreError {
+        let (refused, cause) = match heard.error {
+            Some(error) => (heard.refused, DriverError(error).into()),
+            None => {
+                let cause = "the sentinels know no primary of this name";
+                (heard.answers, Box::<dyn Error + Send + Sync>::from(cause))
+            }
+        };
+        let effect = if refused == count {
+            Effect::TurnedAway
+        } else {
+            Effect::None
+        };
+        StoreError::new("connect", &self.endpoint(), effect, cause)
+    }
+
+    /// Adds the sentinels that were named, and forgets those that no sentinel names any more. Returns whether there are new
+    /// ones, which tell nothing until they are asked.
     fn learn(&self, heard: &Heard) -> bool {
         let mut known = self.known.lock();
         let is_new = heard.others.iter().any(|it| !known.contains_key(it));
@@ -214,7 +250,7 @@ impl Sentinels {
                 Arc::new(Sentinel::new(address, self.news.clone()))
             });
         }
-        // A sentinel does not name itself, and is named by the others.
+        // A sentinel does not name itself. The others name it.
         if heard.answers > 1 {
             known.retain(|place, _| self.seeds.contains(place) || heard.others.contains(place));
         }
@@ -227,11 +263,12 @@ impl Source for Sentinels {
         format!("{} of the sentinels {}", self.name, list(&self.seeds)).into()
     }
 
-    fn open(self: Arc<Self>, timeouts: Timeouts, limit: Limit, receiver: Receiver) -> Opening {
-        Box::pin(async move { self.open_primary(timeouts, limit, &receiver).await })
+    fn open(self: Arc<Self>, timeouts: Timeouts, receiver: Receiver) -> Opening {
+        Box::pin(async move { self.open_primary(timeouts, &receiver).await })
     }
 
-    /// Each connection that follows them asks them at once. Every request may doubt while replicas are away.
+    /// Makes every connection to the primary ask the sentinels at once. While replicas are away every request doubts, so this
+    /// is done at most once in a while.
     fn doubt(&self) {
         let now = Instant::now();
         let mut doubted = self.doubted.lock();
@@ -247,22 +284,22 @@ impl Source for Sentinels {
     }
 }
 
-/// What was heard of the sentinels.
+/// The answers of the sentinels so far.
 #[derive(Default)]
 struct Heard {
     named: Option<Named>,
     others: BTreeSet<Place>,
     replicas: u32,
     answers: usize,
-    /// How many of the errors say that asking again is of no use.
+    /// The number of errors that say that asking again is of no use.
     refused: usize,
     error: Option<RedisError>,
 }
 
 impl Heard {
-    fn hear(&mut self, answer: Result<Answer, RedisError>) {
+    fn hear(&mut self, answer: Result<SentinelAnswer, RedisError>) {
         match answer {
-            Ok(Answer {
+            Ok(SentinelAnswer {
                 primary,
                 others,
                 replicas,
@@ -278,57 +315,17 @@ impl Heard {
             }
         }
     }
-
-    /// What so many sentinels say together, which may be all that there are.
-    fn verdict(
-        self,
-        count: usize,
-        is_all: bool,
-    ) -> Result<Verdict, (Effect, Box<dyn Error + Send + Sync>)> {
-        let (is_refused, cause) = match (self.named, self.error) {
-            (Some(named), _) => {
-                return Ok(Verdict {
-                    named,
-                    replicas: self.replicas,
-                    is_complete: is_all && self.answers == count,
-                });
-            }
-            (None, Some(error)) => (self.refused == count, DriverError(error).into()),
-            (None, None) => {
-                let cause = "the sentinels know no primary of this name";
-                (self.answers == count, cause.into())
-            }
-        };
-        let effect = if is_refused {
-            Effect::TurnedAway
-        } else {
-            Effect::None
-        };
-        Err((effect, cause))
-    }
 }
 
 impl Verdict {
-    /// An earlier epoch counts where no sentinel knows of the later one any more: they were set up anew.
+    /// Whether this names another server than the present one. An earlier epoch counts if no sentinel knows the later one any
+    /// more: then the sentinels were set up anew.
     fn is_another_than(&self, present: &Named) -> bool {
         self.named.place != present.place && (self.named.epoch >= present.epoch || self.is_complete)
     }
 }
 
-/// The connection of the receiver is given up when this has named another server, as long as the result is there.
-fn follow(
-    another: impl Future<Output = Verdict> + Send + 'static,
-    receiver: &Receiver,
-) -> AbortOnDrop {
-    let moved = Arc::clone(&receiver.moved);
-    let task = tokio::spawn(async move {
-        another.await;
-        moved();
-    });
-    AbortOnDrop::new(&task)
-}
-
-/// Whether a server takes writes. `ROLE` and `INFO` would say it too, but not to every user.
+/// Whether a server is a primary. `ROLE` and `INFO` would say so too, but not to every user.
 async fn is_primary(connection: &MultiplexedConnection) -> Result<bool, RedisError> {
     let hello = cmd("HELLO").query_async(&mut connection.clone()).await;
     let hello: BTreeMap<String, Value> = hello?;
@@ -342,7 +339,7 @@ mod tests {
 
     #[test]
     fn the_primary_of_the_latest_epoch_counts_whoever_is_heard_first() {
-        let answer = |epoch| Answer {
+        let answer = |epoch| SentinelAnswer {
             primary: Some(Named {
                 epoch,
                 place: Place::new("10.0.0.1", 1),

@@ -11,16 +11,13 @@ use super::cluster::Cluster;
 use super::sentinels::Sentinels;
 use crate::base::error::LockError;
 use crate::base::options::config;
-use crate::store::redis::connect::common::Common;
+use crate::store::redis::connect::common::{Common, Outages};
 use crate::store::redis::link::address::{Address, Place, host_and_port, provide_tls, refused};
-use crate::store::redis::link::outages::Outages;
 use crate::store::redis::link::source::Source;
 
 #[cfg(any(test, fuzzing))]
 #[path = "../../../../tests/properties/address.rs"]
 pub(crate) mod properties;
-#[cfg(feature = "__admin")]
-pub(crate) mod seeds;
 #[cfg(test)]
 mod tests;
 mod url;
@@ -77,7 +74,7 @@ struct Login {
     password: Option<String>,
 }
 
-/// Where a URL leads, and where servers are: checked, but not asked yet.
+/// The servers that a URL or a [`Servers`] names. It is checked; nothing is connected yet.
 pub(crate) enum Origin {
     Server(Address),
     Sentinels(Arc<Sentinels>),
@@ -181,7 +178,7 @@ impl Servers {
         self
     }
 
-    /// What each address says; `None` for one that cannot be read.
+    /// The place in each address; `None` for one that cannot be read.
     fn places(&self) -> impl Iterator<Item = Option<Place>> {
         let port = match self.kind {
             Kind::Sentinel { .. } => SENTINEL_PORT,
@@ -191,7 +188,7 @@ impl Servers {
         addresses.map(move |address| place(address, port))
     }
 
-    /// Checks it all. Connects nowhere.
+    /// Checks everything. Connects nowhere.
     pub(crate) fn resolve(&self) -> Result<Origin, LockError> {
         let seeds = self.places().collect::<Option<Vec<_>>>();
         let seeds = seeds.unwrap_or_default();
@@ -240,7 +237,7 @@ fn place(address: &str, port: u16) -> Option<Place> {
     Some(Place::new(host, given.unwrap_or(port)))
 }
 
-/// How a server at this place is connected to.
+/// The address of the server at a place.
 fn address(
     place: &Place,
     is_tls: bool,
@@ -287,7 +284,7 @@ impl Origin {
         }
     }
 
-    /// How its lost connections are counted: those of a cluster for each slot.
+    /// The counters of lost connections; a cluster has one for each slot.
     pub(crate) fn outages(&self) -> Outages {
         match self {
             Self::Server(_) | Self::Sentinels(_) => Outages::of_one(),
@@ -295,7 +292,7 @@ impl Origin {
         }
     }
 
-    /// Where requests go, and where messages come from.
+    /// The servers to which requests go, and the source of connections for messages.
     pub(crate) fn open(self, common: &Common) -> (Topology, Arc<dyn Source>) {
         let source: Arc<dyn Source> = match self {
             Self::Server(address) => Arc::new(address),
@@ -309,7 +306,7 @@ impl Origin {
     }
 }
 
-/// Without the passwords. There may also be one in an address that cannot be read.
+/// Without the passwords. An address that cannot be read is not shown either, since it may contain one.
 impl fmt::Debug for Servers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown = |place: Option<Place>| place.map_or("?".to_owned(), |place| place.to_string());

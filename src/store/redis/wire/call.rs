@@ -1,15 +1,90 @@
-//! One request, and how it is sent.
+//! One request: its script, its keys and arguments, and how it is sent.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{Arg, Cmd, ErrorKind, RedisError, ServerErrorKind, ToRedisArgs, Value, cmd, pipe};
 
 use super::names::Entries;
-use super::script::Script;
 use crate::base::key::LockKey;
 use crate::base::slot;
+use crate::store::records::limits;
 use crate::store::records::queue_entry::QueueEntry;
+
+/// A script and its SHA-1, under which the server caches it.
+pub(crate) struct Script {
+    verb: &'static str,
+    source: LazyLock<String>,
+    sha: LazyLock<String>,
+}
+
+/// The script of this name in `lua/`. For the files in `store/verbs/`.
+macro_rules! script {
+    ($verb:literal) => {{
+        static SCRIPT: Script = Script::new(
+            $verb,
+            || Script::assemble(include_str!(concat!("../../../lua/", $verb, ".lua"))),
+            || SCRIPT.digest(),
+        );
+        &SCRIPT
+    }};
+}
+
+pub(crate) use script;
+
+/// The parts that several scripts share. Each replaces the lines `-- include` with its name. A part that other parts include
+/// comes after them.
+const PARTS: [(&str, &str); 7] = [
+    ("members", include_str!("../../../../lua/parts/members.lua")),
+    ("line", include_str!("../../../../lua/parts/line.lua")),
+    ("entry", include_str!("../../../../lua/parts/entry.lua")),
+    ("token", include_str!("../../../../lua/parts/token.lua")),
+    ("holder", include_str!("../../../../lua/parts/holder.lua")),
+    ("repair", include_str!("../../../../lua/parts/repair.lua")),
+    ("read", include_str!("../../../../lua/parts/read.lua")),
+];
+
+impl Script {
+    pub(crate) const fn new(
+        verb: &'static str,
+        source: fn() -> String,
+        sha: fn() -> String,
+    ) -> Self {
+        Self {
+            verb,
+            source: LazyLock::new(source),
+            sha: LazyLock::new(sha),
+        }
+    }
+
+    /// Puts in the parts, and replaces the names of limits by their values.
+    pub(crate) fn assemble(verb: &str) -> String {
+        let whole = PARTS.iter().fold(verb.to_owned(), |source, (name, part)| {
+            source.replace(&format!("-- include {name}\n"), part)
+        });
+        let limits = limits::in_scripts().into_iter();
+        limits.fold(whole, |source, (name, limit)| {
+            source.replace(name, &limit.to_string())
+        })
+    }
+
+    pub(crate) fn digest(&self) -> String {
+        redis::Script::new(&self.source).get_hash().to_owned()
+    }
+
+    pub(crate) fn verb(&self) -> &'static str {
+        self.verb
+    }
+
+    pub(crate) fn source(&self) -> &str {
+        &self.source
+    }
+
+    pub(crate) fn sha(&self) -> &str {
+        &self.sha
+    }
+}
 
 /// One call of a script: its keys, then its arguments; or a command that is no script.
 #[derive(Clone)]
@@ -17,12 +92,12 @@ pub(crate) struct Call {
     verb: &'static str,
     script: Option<&'static Script>,
     command: Cmd,
-    /// What follows where the answer is 0.
+    /// The call that follows if the answer is 0.
     otherwise: Option<Box<Call>>,
 }
 
 impl Script {
-    /// Begins a call with so many keys.
+    /// Begins a call with this number of keys.
     pub(crate) fn call(&'static self, keys: usize) -> Call {
         // Room for the longest calls with keys of usual length.
         let mut command = Cmd::with_capacity(16, 512);
@@ -42,7 +117,7 @@ impl Script {
     }
 }
 
-/// A span as the scripts count it.
+/// A duration in the unit of the scripts.
 pub(crate) fn in_millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
@@ -62,12 +137,12 @@ impl Call {
         self.verb
     }
 
-    /// Whether it ends holds, and changes nothing but what they have left.
+    /// Whether it ends holds, and changes nothing else.
     pub(crate) fn is_release(&self) -> bool {
         ["release", "unshare", "release_all", "retain"].contains(&self.verb)
     }
 
-    /// What follows where the answer is 0, if anything does.
+    /// The call that follows if the answer is 0.
     pub(crate) fn otherwise(&self) -> Option<&Self> {
         self.otherwise.as_deref()
     }
@@ -77,7 +152,7 @@ impl Call {
         self
     }
 
-    /// Whether a replica could answer it.
+    /// Whether it only reads, so that a replica could answer it.
     pub(crate) fn only_reads(&self) -> bool {
         let reads = [
             "inspect", "glance", "queue", "holds", "look", "scan", "dbsize",
@@ -85,7 +160,7 @@ impl Call {
         reads.contains(&self.verb)
     }
 
-    /// What makes its script known to the server.
+    /// The call that makes its script known to the server.
     pub(crate) fn load(&self) -> Option<Self> {
         let mut load = cmd("SCRIPT");
         load.arg("LOAD").arg(self.script?.source());
@@ -94,7 +169,7 @@ impl Call {
 
     /// The slot of a cluster in which the keys of a script lie.
     pub(crate) fn slot(&self) -> u16 {
-        // Behind the name of the command, the script and the count of the keys.
+        // The first key stands behind the command, the script and the number of keys.
         match self.command.args_iter().nth(3) {
             Some(Arg::Simple(key)) => slot::of(key),
             _ => 0,
@@ -111,7 +186,7 @@ impl Call {
         self.arg(in_millis(duration))
     }
 
-    /// Appends the id of the inbox, if it is to be told who else comes to wait.
+    /// Appends the id of the inbox, if the inbox is to be told of other processes that come to wait.
     pub(crate) fn told(self, entry: QueueEntry) -> Self {
         if entry.tells {
             self.arg(entry.inbox.id())
@@ -156,8 +231,8 @@ impl Call {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     Plain,
-    /// To the server to which the slot is being moved: `ASKING` goes before it, in one piece, so that no other command
-    /// on the connection comes in between.
+    /// With `ASKING` before it, for the server to which the slot is being moved. Both go in one piece, so that no other command
+    /// comes between them.
     Asking,
 }
 
@@ -168,7 +243,7 @@ impl Way {
         connection: &mut MultiplexedConnection,
     ) -> Result<Value, RedisError> {
         match self {
-            // As `query_async` does, which boxes the future.
+            // The same as `query_async`, which boxes its future.
             Self::Plain => connection
                 .send_packed_command(command)
                 .await?
@@ -176,7 +251,7 @@ impl Way {
             Self::Asking => {
                 let mut both = pipe();
                 both.cmd("ASKING").add_command(command.clone());
-                // The second reply alone. Boxed, since it is rare, and takes room in every request.
+                // Only the second reply is read. Boxed, since it is rare and would make every request larger.
                 let replies = Box::pin(connection.send_packed_commands(&both, 1, 1));
                 let reply = replies.await?.into_iter().next().unwrap_or_default();
                 reply.extract_error()

@@ -1,10 +1,13 @@
-//! What the errors of the driver say about a request.
+//! What the errors of the driver mean for a request.
 
 use std::io;
+use std::sync::Arc;
+use std::time::Duration;
 
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 
-use crate::base::error::Effect;
+use crate::base::error::{Effect, StoreError};
+use crate::base::timer::{Elapsed, timeout};
 
 /// What a failed request may have done, as far as the error tells.
 pub(crate) fn effect(error: &RedisError) -> Effect {
@@ -20,9 +23,9 @@ pub(crate) fn effect(error: &RedisError) -> Effect {
             | Server::MasterDown
             | Server::NotBusy,
         ) => Effect::None,
-        // The slot of the script moved away while it ran: what it wrote before that stands.
+        // The slot of the script moved away while it ran: what it wrote before that is kept.
         _ if meets_foreign_key(error) => Effect::Unknown,
-        // A script that runs into one of these has met it at its first write.
+        // A script meets one of these at its first write, before it has changed anything.
         _ if condition(error).is_some() => Effect::None,
         ErrorKind::InvalidClientConfig => Effect::Refused,
         ErrorKind::Server(_) | ErrorKind::Extension if is_verdict(error) => Effect::Refused,
@@ -35,10 +38,10 @@ pub(crate) fn effect(error: &RedisError) -> Effect {
     }
 }
 
-/// The state of the server that keeps it from writing for now.
+/// The state that keeps the server from writing for now.
 ///
-/// Before Redis 7.0 an error inside a script comes wrapped into a general one, with its code in the
-/// text, and one that the script returns begins with the place where it arose.
+/// Before Redis 7.0 an error inside a script is wrapped into a general one, with its code in the text. An error that the
+/// script returns begins with the place where it arose.
 pub(crate) fn condition(error: &RedisError) -> Option<&'static str> {
     const CONDITIONS: [&str; 5] = ["OOM", "MISCONF", "NOREPLICAS", "BUSY", "READONLY"];
     let code = error.code()?;
@@ -59,8 +62,8 @@ pub(crate) fn refuses_to_write(error: &RedisError) -> bool {
         || condition(error) == Some("READONLY")
 }
 
-/// Whether the server would refuse any other request as well: it loads its data, is busy, or its cluster is down. Of a
-/// cluster that is up it may lack single slots.
+/// Whether the server would refuse any other request as well: it loads its data, is busy, or its cluster is down. A cluster that
+/// is up may still lack single slots.
 pub(crate) fn refuses_all(error: &RedisError) -> bool {
     use ServerErrorKind as Server;
     let detail = error.detail().unwrap_or_default();
@@ -71,8 +74,8 @@ pub(crate) fn refuses_all(error: &RedisError) -> bool {
     }
 }
 
-/// Whether the server has looked at the request, and refuses that one: it says so of a command or a key, or from inside
-/// the script. Any other error may be one of a proxy, or of the login.
+/// Whether the server refuses this very request: the error is about a command or a key, or comes from inside the script. Any
+/// other error may be one of a proxy, or of the login.
 fn is_verdict(error: &RedisError) -> bool {
     let code = error.code().unwrap_or_default();
     let is_of_script = || error.detail().unwrap_or_default().contains("script");
@@ -83,19 +86,19 @@ fn is_verdict(error: &RedisError) -> bool {
 }
 
 /// Whether the user may not touch a key of the request, in the words of Redis 6.2 ("one of the keys") or later ("a key").
-/// What else a user may not do has the same code.
+/// Other rights that a user lacks have the same code.
 pub(crate) fn refuses_key(error: &RedisError) -> bool {
     let detail = error.detail().unwrap_or_default();
     error.code() == Some("NOPERM") && detail.contains("access") && detail.contains(" key")
 }
 
-/// Whether a script was broken off, maybe in the middle, since a key of it is on another server of the cluster by now.
+/// Whether a script was broken off, maybe in the middle, because one of its keys is on another server of the cluster by now.
 fn meets_foreign_key(error: &RedisError) -> bool {
     let detail = error.detail().unwrap_or_default();
     detail.contains("attempted to access a non local key")
 }
 
-/// What a server of a cluster says about a key that another one has, to a client that asks no other.
+/// A redirection by a server of a cluster, where no other server is asked.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}; the server is one of a cluster: use `redis+cluster://`")]
 pub(crate) struct OneOfCluster(pub(crate) RedisError);
@@ -106,10 +109,10 @@ pub(crate) fn leads_elsewhere(error: &RedisError) -> bool {
     matches!(error.kind(), ErrorKind::Server(Moved | Ask))
 }
 
-/// Why a request fails that was left to a task of another runtime.
+/// The reason why a request fails that was left to a task of another runtime.
 pub(crate) const RUNTIME_ENDED: &str = "the runtime that sent the request has ended";
 
-/// Why a connection is given up that works.
+/// The reason why a connection is given up that works.
 pub(crate) const ANOTHER_SERVER: &str = "another server answers in its place by now";
 
 /// The error of a request whose answer will not come.
@@ -117,8 +120,22 @@ pub(crate) fn aborted(cause: &'static str) -> RedisError {
     io::Error::new(io::ErrorKind::ConnectionAborted, cause).into()
 }
 
-/// An error of the driver as a text: it repeats itself in its own sources, and its type is no part
-/// of our interface.
+/// Waits for an answer of the driver until the limit.
+pub(crate) async fn within<T>(
+    limit: Duration,
+    answer: impl Future<Output = Result<T, RedisError>>,
+) -> Result<T, RedisError> {
+    let answered = timeout(limit, answer).await;
+    answered.unwrap_or_else(|Elapsed| Err(io::Error::from(io::ErrorKind::TimedOut).into()))
+}
+
+/// The error of a step that has met an error of the driver.
+pub(crate) fn failed(step: &'static str, endpoint: &Arc<str>, error: RedisError) -> StoreError {
+    StoreError::new(step, endpoint, effect(&error), DriverError(error))
+}
+
+/// An error of the driver as a text. It repeats itself in its own sources, and its type is no part of the interface of this
+/// crate.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct DriverError(pub(crate) RedisError);

@@ -1,37 +1,38 @@
-//! The requests that one connection owes an answer, each with its limit.
+//! The requests that one connection owes an answer, each with its limit, and how fast the connection answers.
 //!
-//! It has no clock, no mutex, no task and no timer of its own: see `traffic`. Wakers that it has no use for
-//! any more are handed back: to drop one may drop a task, and that a request of this connection.
+//! There is no clock, no mutex, no task and no timer here: see `traffic`. Wakers of no further use are handed back: to drop one
+//! may drop a task, and with it a request of this connection.
 
 use std::collections::VecDeque;
 use std::mem;
 use std::task::Waker;
+use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The requests in flight, and when they are looked at next.
+/// The requests in flight, and when the check looks at them next.
 #[derive(Debug, Default)]
 pub(crate) struct InFlight {
-    /// By limit. Answers come in the order of the requests, so the one that is answered is the first, or
-    /// close to it.
-    requests: VecDeque<Request>,
-    /// How many there have been.
+    /// The requests in the order of their limits. Answers come in the order of the requests, so the one that is answered is the
+    /// first, or close to it.
+    requests: VecDeque<Pending>,
+    /// The number of requests so far.
     count: u64,
-    /// The limit that is waited for. `None` while none is.
+    /// The limit for which the check waits. `None` while it waits for a request.
     check: Option<Instant>,
 }
 
 #[derive(Debug)]
-struct Request {
+struct Pending {
     number: u64,
     limit: Instant,
     waker: Waker,
 }
 
-/// What a look at the requests has found.
+/// The result of a look at the requests.
 #[derive(Debug)]
 pub(crate) struct Found {
-    /// Those whose limit is over. They are not looked at any more.
+    /// The wakers of the requests that have reached their limits. They are not looked at any more.
     pub(crate) late: Vec<Waker>,
     /// When to look again: at the limit of the oldest request. `None` until the next request.
     pub(crate) next: Option<Instant>,
@@ -41,9 +42,9 @@ impl InFlight {
     /// Adds a request, and returns its number.
     pub(crate) fn add(&mut self, limit: Instant, waker: &Waker) -> u64 {
         self.count += 1;
-        let before = |request: &Request| request.limit <= limit;
+        let before = |request: &Pending| request.limit <= limit;
         let at = self.requests.iter().rposition(before);
-        let request = Request {
+        let request = Pending {
             number: self.count,
             limit,
             waker: waker.clone(),
@@ -52,7 +53,7 @@ impl InFlight {
         self.count
     }
 
-    /// The task of this waker waits for the answer now. Returns the waker of the one before, if it is another.
+    /// Replaces the waker of a request. Returns the waker before it, if that wakes another task.
     pub(crate) fn set_waker(&mut self, number: u64, waker: &Waker) -> Option<Waker> {
         let mut requests = self.requests.iter_mut();
         let request = requests.find(|request| request.number == number)?;
@@ -60,20 +61,20 @@ impl InFlight {
         is_new.then(|| mem::replace(&mut request.waker, waker.clone()))
     }
 
-    /// The request is answered, or nothing waits for its answer any more.
+    /// Takes out a request that is answered, or that no task waits for any more.
     pub(crate) fn remove(&mut self, number: u64) -> Option<Waker> {
         let mut requests = self.requests.iter();
         let at = requests.position(|request| request.number == number)?;
         self.requests.remove(at).map(|request| request.waker)
     }
 
-    /// Takes out all of them, since none will be answered.
+    /// Takes out all requests, since none will be answered.
     pub(crate) fn take_all(&mut self) -> Vec<Waker> {
         let requests = self.requests.drain(..);
         requests.map(|request| request.waker).collect()
     }
 
-    /// Whether a limit has come that is before the one that is waited for. Returns true once.
+    /// Whether there is a limit before the one that the check waits for. Returns true once.
     pub(crate) fn needs_check(&mut self) -> bool {
         let Some(oldest) = self.requests.front().map(|request| request.limit) else {
             return false;
@@ -85,9 +86,9 @@ impl InFlight {
         needs
     }
 
-    /// Takes out what is over at `now`.
+    /// Takes out the requests that have reached their limits at `now`.
     pub(crate) fn check(&mut self, now: Instant) -> Found {
-        let over = |request: &&Request| request.limit <= now;
+        let over = |request: &&Pending| request.limit <= now;
         let late = self.requests.iter().take_while(over).count();
         let late = self.requests.drain(..late).map(|request| request.waker);
         let late = late.collect();
@@ -96,6 +97,41 @@ impl InFlight {
             late,
             next: self.check,
         }
+    }
+}
+
+/// When the last answer came over a connection, and how long answers take.
+#[derive(Debug)]
+pub(crate) struct AnswerPace {
+    last: Instant,
+    /// The longest time of a recent answer. It decreases with each answer that takes less.
+    longest: Duration,
+}
+
+impl AnswerPace {
+    /// The pace of a connection that took this long to make.
+    pub(crate) fn new(took: Duration) -> Self {
+        Self {
+            last: Instant::now(),
+            longest: took,
+        }
+    }
+
+    /// Notes the answer to a request that was sent at `sent`.
+    pub(crate) fn heard(&mut self, sent: Instant) {
+        self.last = Instant::now();
+        self.longest = (self.longest - self.longest / 8).max(self.last - sent);
+    }
+
+    /// Whether no answer has come since `sent`.
+    pub(crate) fn is_silent_since(&self, sent: Instant) -> bool {
+        self.last <= sent
+    }
+
+    /// Whether an answer should have come since `sent`, when a request was sent that is not answered. Earlier answers tell how
+    /// long one takes.
+    pub(crate) fn is_late(&self, sent: Instant) -> bool {
+        self.last.max(sent).elapsed() > 2 * self.longest
     }
 }
 
@@ -207,5 +243,24 @@ mod tests {
         let found = table.requests.check(table.at(10));
         found.late.into_iter().for_each(Waker::wake);
         assert_eq!(woken.0.load(Ordering::Relaxed), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_is_late_by_the_pace_of_its_answers() {
+        let pass = async |millis| tokio::time::advance(Duration::from_millis(millis)).await;
+        let mut pace = AnswerPace::new(Duration::from_millis(30));
+        let first = Instant::now();
+        pass(20).await;
+        let second = Instant::now();
+        pass(20).await;
+        // Nothing is known yet but how long it took to connect.
+        assert!(!pace.is_late(first) && !pace.is_late(second));
+        pace.heard(first);
+        // The answer that came is not that of the second request.
+        assert!(!pace.is_late(second) && !pace.is_silent_since(second));
+        pass(79).await;
+        assert!(!pace.is_late(second));
+        pass(2).await;
+        assert!(pace.is_late(second));
     }
 }

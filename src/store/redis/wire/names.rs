@@ -1,5 +1,5 @@
-//! The Redis keys of a lock, and what stands in them. All of them lie in one slot of a Redis Cluster. Beside them the
-//! keys of the search for deadlocks, each of which is used alone.
+//! The Redis keys of a lock, and the forms of their values. All keys of a lock lie in one slot of a Redis Cluster. Beside them
+//! the keys of the search for deadlocks, each of which is used alone.
 
 use std::io::Write;
 
@@ -15,8 +15,8 @@ pub(crate) mod properties;
 /// The channel of the messages to all processes.
 pub(crate) const TO_ALL: &str = "reentry:inbox:all";
 
-/// The hash of what each process in the line waits for, and of the last depth changes. The line itself is
-/// [`LockKey::line`].
+/// The key of the hash that has the wish of each process in the line, and the last depth changes. The key of the line itself
+/// is [`LockKey::line`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entries<'k>(pub(crate) &'k LockKey);
 
@@ -30,7 +30,7 @@ impl ToRedisArgs for Entries<'_> {
     }
 }
 
-/// Hold ids, joined by commas.
+/// The argument that names several holds, joined by commas.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fields<'h>(pub(crate) &'h [HoldId]);
 
@@ -45,7 +45,7 @@ impl ToRedisArgs for Fields<'_> {
     }
 }
 
-/// A hold id as it stands in the hash.
+/// The field of a hold in the hash.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Field(pub(crate) HoldId);
 
@@ -56,12 +56,12 @@ impl ToRedisArgs for Field {
     }
 }
 
-/// The hash of the waits that the holds of an owner enclose.
+/// The key of the hash of the waits inside the holds of an owner.
 pub(crate) fn waits_of(owner: OwnerId) -> String {
     format!("reentry:waits:{{{owner}}}")
 }
 
-/// The victim of the cycle whose least wait this is.
+/// The key of the victim of a cycle, by its least wait.
 pub(crate) fn victim(least: HoldId) -> String {
     format!("reentry:victim:{least}")
 }

@@ -20,25 +20,24 @@ use tokio::sync::Notify;
 use tokio::task::coop::unconstrained;
 use tokio::time::Instant;
 
-use super::answer_pace::AnswerPace;
-use super::in_flight::InFlight;
+use super::in_flight::{AnswerPace, InFlight};
 use crate::base::mutex::Mutex;
 use crate::base::timer::{Elapsed, Sleep, after, sleep_until, timeout_at};
 
 /// The requests on one connection.
 #[derive(Debug)]
 pub(crate) struct Traffic {
-    state: Mutex<State>,
-    /// The runtime of the check. `None` if there is no check.
+    state: Mutex<TrafficState>,
+    /// The runtime of the check; `None` without a check.
     home: Option<Id>,
-    /// Tells the check that there is a limit before the one that it waits for.
+    /// Wakes the check when there is a limit before the one that it waits for.
     sooner: Arc<Notify>,
-    /// Whether no answer counts any more.
+    /// Whether the connection was given up.
     is_given_up: AtomicBool,
 }
 
 #[derive(Debug)]
-struct State {
+struct TrafficState {
     pace: AnswerPace,
     in_flight: InFlight,
 }
@@ -69,17 +68,17 @@ impl Traffic {
     fn new(pace: AnswerPace, home: Option<Id>) -> Self {
         let in_flight = InFlight::default();
         Self {
-            state: Mutex::new(State { pace, in_flight }),
+            state: Mutex::new(TrafficState { pace, in_flight }),
             home,
             sooner: Arc::default(),
             is_given_up: AtomicBool::new(false),
         }
     }
 
-    /// A request that is sent now, and may wait for so long.
-    pub(crate) fn request(&self, limit: Duration) -> Request<'_> {
+    /// A request that is sent now, with this limit.
+    pub(crate) fn request(&self, limit: Duration) -> TimedRequest<'_> {
         let sent = Instant::now();
-        Request {
+        TimedRequest {
             traffic: self,
             sent,
             limit: after(sent, limit),
@@ -88,7 +87,7 @@ impl Traffic {
         }
     }
 
-    /// No answer counts from now on: it leads to a server that is not the right one any more. Its requests end at once.
+    /// Gives the connection up, since it leads to the wrong server by now. Its requests end at once.
     pub(crate) fn give_up(&self) {
         self.is_given_up.store(true, Relaxed);
         let waiting = self.state.lock().in_flight.take_all();
@@ -99,7 +98,7 @@ impl Traffic {
         self.is_given_up.load(Relaxed)
     }
 
-    /// Whether something should have been heard since `sent`.
+    /// Whether an answer should have come since `sent`.
     pub(crate) fn is_late(&self, sent: Instant) -> bool {
         self.state.lock().pace.is_late(sent)
     }
@@ -119,7 +118,7 @@ async fn check(traffic: Weak<Traffic>, sooner: Arc<Notify>) {
         drop(traffic);
         found.late.into_iter().for_each(Waker::wake);
         match found.next {
-            // Whichever comes first, the requests are looked at.
+            // The requests are looked at after either.
             Some(limit) => drop(timeout_at(limit, sooner.notified()).await),
             None => sooner.notified().await,
         }
@@ -128,18 +127,18 @@ async fn check(traffic: Weak<Traffic>, sooner: Arc<Notify>) {
 
 /// A request, from when it is sent until it is answered, is late, or is dropped.
 #[derive(Debug)]
-pub(crate) struct Request<'a> {
+pub(crate) struct TimedRequest<'a> {
     traffic: &'a Traffic,
     sent: Instant,
     limit: Instant,
-    /// Its number among those that the check looks at.
+    /// Its number, once the check looks at it.
     number: Option<u64>,
-    /// Made where the check does not run. It stays when the request moves to the runtime of the check,
-    /// in case that one then stands still.
+    /// The timer on a runtime without the check. It stays when the request moves to the runtime of the check, since that one may
+    /// stand still later.
     timer: Option<Pin<Box<Sleep>>>,
 }
 
-impl Request<'_> {
+impl TimedRequest<'_> {
     /// Polls for the answer, but no longer than until the limit, or until the connection is given up.
     pub(crate) fn poll<F: Future>(
         &mut self,
@@ -191,7 +190,7 @@ impl Request<'_> {
         }
     }
 
-    /// The server has answered.
+    /// Notes the answer.
     pub(crate) fn answered(mut self) {
         let mut state = self.traffic.state.lock();
         state.pace.heard(self.sent);
@@ -201,15 +200,15 @@ impl Request<'_> {
         drop(waker);
     }
 
-    /// Whether the connection has been silent since the request was sent, or for longer than its answers
-    /// take. Answers come in order: where others keep coming, this one is on its way.
+    /// Whether the connection has been silent since the request was sent, or for longer than its answers take. Answers come in
+    /// order: while others keep coming, this one is on its way.
     pub(crate) fn meets_silence(&self) -> bool {
         let pace = &self.traffic.state.lock().pace;
         pace.is_silent_since(self.sent) || pace.is_late(self.sent)
     }
 }
 
-impl Drop for Request<'_> {
+impl Drop for TimedRequest<'_> {
     fn drop(&mut self) {
         if let Some(number) = self.number {
             let waker = self.traffic.state.lock().in_flight.remove(number);
@@ -220,8 +219,9 @@ impl Drop for Request<'_> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test ends where its ground gives way")]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test ends where its ground gives way")]
+
     use std::future::{pending, poll_fn, ready};
     use std::pin::pin;
     use std::sync::mpsc;
@@ -274,19 +274,6 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn each_request_has_a_limit_of_its_own() {
-        let traffic = Traffic::checked(pace());
-        let answered = async {
-            sleep(millis(50)).await;
-            ask(&traffic, sleep(millis(200))).await
-        };
-        let silent = |after| silence(&traffic, after);
-        let (first, answered, second, third) = join!(silent(0), answered, silent(100), silent(299));
-        assert_eq!(answered, Ok(()));
-        assert_eq!([first, second, third], [LIMIT; 3]);
-    }
-
-    #[tokio::test(start_paused = true)]
     async fn a_request_that_is_dropped_leaves_the_limits_of_the_others() {
         let traffic = Traffic::checked(pace());
         let dropped = async { timeout(millis(150), silence(&traffic, 0)).await };
@@ -332,14 +319,6 @@ mod tests {
     async fn poll_once(mut future: Pin<&mut impl Future>) {
         let is_ready = poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx).is_ready())).await;
         assert!(!is_ready);
-    }
-
-    #[test]
-    fn a_request_elsewhere_needs_no_check() {
-        let (home, next) = (still(), still());
-        let late = request(&home);
-        let late = next.block_on(async { timeout(DEADLINE, late).await });
-        assert_eq!(late, Ok(Err(Elapsed)));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! How the map is learnt: from several servers at once, of which the latest word on each slot counts.
+//! How the map is learnt: several servers are asked at once, and for each slot the latest owner counts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,9 +9,8 @@ use futures_util::future::join;
 use redis::cmd;
 use tokio::time::Instant;
 
-use super::Cluster;
-use super::known::{Known, Node, QUIET};
 use super::map::SlotMap;
+use super::{Cluster, Known, Node, QUIET};
 use crate::base::error::StoreError;
 use crate::base::slot::SLOTS;
 use crate::base::timer::{sleep, sleep_until, timeout};
@@ -21,7 +20,7 @@ use crate::store::redis::link::source::Source;
 use crate::store::redis::topology::ask_most::{GRACE, ask_most};
 use crate::store::redis::wire::call::Call;
 
-/// How many servers are asked for the map at once, and one more for each that is away.
+/// The number of servers that are asked for the map at once. One more is asked for each that is away.
 const ASKED: usize = 5;
 
 impl Cluster {
@@ -29,21 +28,18 @@ impl Cluster {
     pub(in crate::store::redis) async fn primaries(
         self: &Arc<Self>,
     ) -> Result<Vec<(Arc<str>, Arc<Connector>)>, StoreError> {
-        if self.nodes().is_empty() {
-            self.learn().await?;
-        }
-        let nodes = self.nodes().into_iter();
+        let nodes = self.learnt_nodes().await?.into_iter();
         let named = nodes.map(|node| (node.place.to_string().into(), Arc::clone(&node.connector)));
         Ok(named.collect())
     }
 
-    /// Learns the map in the background. Where that fails, it is tried again when the map proves wrong again.
+    /// Learns the map in the background. If that fails, it is tried again when the map proves wrong again.
     pub(in crate::store::redis) fn learn_soon(self: &Arc<Self>) {
         let cluster = Arc::clone(self);
         drop(tokio::spawn(async move { cluster.learn().await }));
     }
 
-    /// Learns the map, or waits for the attempt that is under way.
+    /// Learns the map, or waits for the attempt under way.
     pub(super) async fn learn(self: &Arc<Self>) -> Result<(), StoreError> {
         if self.known.lock().is_closed {
             return Err(self.closed());
@@ -77,7 +73,7 @@ impl Cluster {
         self.install(plan).await
     }
 
-    /// Asks several servers. Returns who was asked, and what they say together; the error says why there is no map.
+    /// Asks several servers. Returns the servers that were asked, and the map that they give together.
     async fn ask_for_map(self: &Arc<Self>) -> (Vec<Arc<Node>>, Result<SlotMap, StoreError>) {
         let mut nodes = Vec::new();
         let asked = self.to_ask().into_iter().map(|place| {
@@ -95,7 +91,7 @@ impl Cluster {
             }
         };
         let asking = ask_most(asked, ASKED, Duration::MAX, GRACE, hear);
-        // What was heard until then counts.
+        // The answers until then count.
         let _ = timeout(self.common.timeouts.connect, asking).await;
         let map = match error {
             _ if !map.is_empty() => Ok(map),
@@ -108,7 +104,7 @@ impl Cluster {
         (nodes, map)
     }
 
-    /// Keeps the connections to those that were asked, as long as the map is learnt again and again.
+    /// Keeps the connections to the servers that were asked, as long as the map is learnt again and again.
     fn ask_again(self: &Arc<Self>, known: &mut Known, asked: &[Arc<Node>]) {
         let others = asked
             .iter()
@@ -126,8 +122,8 @@ impl Cluster {
         }));
     }
 
-    /// Puts a map in place of the present one. What was released at other servers is repeated at the new ones before
-    /// requests go there.
+    /// Puts a map in place of the present one. Before requests go to the new owner of a slot, the recent releases at the old one
+    /// are repeated there.
     async fn install(self: &Arc<Self>, plan: Plan) -> Result<(), StoreError> {
         let mut unconnected = Vec::new();
         for (node, slots) in plan.gains() {
@@ -147,7 +143,7 @@ impl Cluster {
         }
         self.common.outages.at(plan.changed);
         for (node, slots) in unconnected {
-            // It may have been connected meanwhile; else it does so when it is.
+            // It may have been connected meanwhile. If not, the next connection repeats the releases.
             drop(tokio::spawn(async move {
                 let repeating = node.connector.repeat_releases(|slot| slots.contains(&slot));
                 repeating.await
@@ -156,8 +152,8 @@ impl Cluster {
         Ok(())
     }
 
-    /// All servers in the order in which they are asked: some of those that have slots and a connection, then all others
-    /// in turn.
+    /// All servers in the order in which they are asked: first some that have slots and a connection, then all others in
+    /// turn.
     fn to_ask(&self) -> Vec<Place> {
         let (nodes, others) = {
             let known = self.known.lock();
@@ -171,14 +167,12 @@ impl Cluster {
             .filter(|node| node.connector.is_connected());
         let connected = connected.map(|node| node.place.clone());
         let mut asked: Vec<_> = connected.take(ASKED - 1).collect();
+        let others = others.into_iter().filter(|place| !asked.contains(place));
+        let mut others: Vec<_> = others.collect();
         let turn = self.turn.fetch_add(1, Relaxed);
-        let others: Vec<_> = others
-            .into_iter()
-            .filter(|place| !asked.contains(place))
-            .collect();
         let first = turn.checked_rem(others.len()).unwrap_or_default();
-        asked.extend_from_slice(others.get(first..).unwrap_or_default());
-        asked.extend_from_slice(others.get(..first).unwrap_or_default());
+        others.rotate_left(first);
+        asked.append(&mut others);
         asked
     }
 
@@ -190,15 +184,15 @@ impl Cluster {
             node.connector.ask(&connection, &call).await
         };
         let (slots, nodes) = join(ask("SLOTS"), ask("NODES")).await;
-        // Without the epochs, which a user may not be allowed to see, the first answer counts.
+        // A user may not be allowed to see the epochs. Then the first answer counts.
         let nodes = nodes.unwrap_or_default();
         let map = SlotMap::read(&slots?, &nodes, &node.place);
         map.ok_or_else(|| self.failed("the answer to CLUSTER SLOTS cannot be read"))
     }
 
-    /// What is to be known from now on.
+    /// What is known once the map is in place.
     fn plan(self: &Arc<Self>, known: &Known, map: &SlotMap, asked: Vec<Arc<Node>>) -> Plan {
-        // What was connected for the question is used further.
+        // The connections that were made to ask are used further.
         let asked = asked.into_iter().map(|node| (node.place.clone(), node));
         let asked: BTreeMap<_, _> = asked.collect();
         let mut nodes = BTreeMap::<Place, Arc<Node>>::new();
@@ -226,7 +220,7 @@ impl Cluster {
     }
 }
 
-/// A map that is to be in place, and which slots have another owner then.
+/// A map that is not in place yet, and the slots that have another owner in it.
 struct Plan {
     places: BTreeSet<Place>,
     nodes: BTreeMap<Place, Arc<Node>>,
@@ -235,7 +229,7 @@ struct Plan {
 }
 
 impl Plan {
-    /// The servers that gain slots, and which.
+    /// The servers that gain slots, each with these slots.
     fn gains(&self) -> Vec<(Arc<Node>, BTreeSet<u16>)> {
         let mut gains = BTreeMap::<Place, (Arc<Node>, BTreeSet<u16>)>::new();
         for &slot in &self.changed {

@@ -1,4 +1,4 @@
-//! Which server of a cluster has which slots.
+//! Which server of a cluster has which slots, as the servers say.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,32 +7,33 @@ use redis::{FromRedisValue, Value};
 use crate::base::slot::SLOTS;
 use crate::store::redis::link::address::Place;
 
-/// Which server has which slots, as one or several of them say.
+/// The servers of the slots, as one or several servers say.
 #[derive(Debug, Default)]
 pub(super) struct SlotMap {
-    ranges: Vec<Range>,
+    ranges: Vec<SlotRange>,
     replicas: BTreeSet<Place>,
 }
 
 #[derive(Clone, Debug)]
-struct Range {
+struct SlotRange {
     first: u16,
     last: u16,
-    owner: Owner,
-    /// How many replicas of the owner are well.
+    owner: SlotOwner,
+    /// The number of replicas of the owner that are well.
     replicas: u32,
 }
 
-/// Who has a slot.
+/// The owner of a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Owner {
+struct SlotOwner {
     place: Place,
-    /// Grows whenever the slots get another owner: among several claims the greatest holds.
+    /// The configuration epoch, which grows whenever slots get another owner. Of several owners the one with the greatest epoch
+    /// counts.
     epoch: u64,
 }
 
 impl SlotMap {
-    /// The answers to `CLUSTER SLOTS` and `CLUSTER NODES` of the server at `asked`; `None` if they cannot be read.
+    /// Reads the answers to `CLUSTER SLOTS` and `CLUSTER NODES` of the server at `asked`; `None` if they cannot be read.
     pub(super) fn read(slots: &Value, nodes: &Value, asked: &Place) -> Option<Self> {
         let nodes = String::from_redis_value_ref(nodes).unwrap_or_default();
         let epochs: BTreeMap<_, _> = nodes.lines().filter_map(epoch).collect();
@@ -44,8 +45,8 @@ impl SlotMap {
         Some(map)
     }
 
-    /// Adds a range: `first, last, [host, port, id, …], replicas…`. A server that does not know its own name leaves the
-    /// host out.
+    /// Adds a range: `first, last, [host, port, id, …], replicas…`. A server that does not know its own name leaves out its
+    /// host.
     fn add(&mut self, range: &Value, epochs: &BTreeMap<String, u64>, asked: &Place) -> Option<()> {
         let range = Vec::<Value>::from_redis_value_ref(range).ok()?;
         let [first, last, primary, replicas @ ..] = range.as_slice() else {
@@ -53,11 +54,11 @@ impl SlotMap {
         };
         let (place, id) = read_node(primary, asked)?;
         let epoch = id.and_then(|id| epochs.get(&id).copied());
-        self.ranges.push(Range {
+        self.ranges.push(SlotRange {
             first: u16::from_redis_value_ref(first).ok()?,
             last: u16::from_redis_value_ref(last).ok()?,
             replicas: u32::try_from(replicas.len()).ok()?,
-            owner: Owner {
+            owner: SlotOwner {
                 place,
                 epoch: epoch.unwrap_or_default(),
             },
@@ -67,16 +68,16 @@ impl SlotMap {
         Some(())
     }
 
-    /// Adds what another server says.
+    /// Adds the map of another server.
     pub(super) fn merge(&mut self, other: Self) {
         self.ranges.extend(other.ranges);
         self.replicas.extend(other.replicas);
     }
 
-    /// Every slot that has an owner: of several, the latest one.
+    /// The owner of each slot: of several, the latest one.
     pub(super) fn owners(&self) -> Vec<Option<&Place>> {
-        let mut owners: Vec<Option<&Owner>> = vec![None; usize::from(SLOTS)];
-        for Range {
+        let mut owners: Vec<Option<&SlotOwner>> = vec![None; usize::from(SLOTS)];
+        for SlotRange {
             first, last, owner, ..
         } in &self.ranges
         {
@@ -91,14 +92,14 @@ impl SlotMap {
         owners.map(|owner| Some(&owner?.place)).collect()
     }
 
-    /// How many replicas a server has that are well, as far as any of them knows.
+    /// The number of replicas of a server that are well, as far as any server knows.
     pub(super) fn replicas_of(&self, place: &Place) -> u32 {
         let ranges = self.ranges.iter();
         let owned = ranges.filter(|range| range.owner.place == *place);
         owned.map(|range| range.replicas).max().unwrap_or_default()
     }
 
-    /// All servers that were named.
+    /// The places of all servers that were named.
     pub(super) fn places(&self) -> BTreeSet<Place> {
         let owners = self.ranges.iter().map(|range| &range.owner.place);
         owners.chain(&self.replicas).cloned().collect()
@@ -117,7 +118,7 @@ fn epoch(line: &str) -> Option<(String, u64)> {
     Some((id, epoch))
 }
 
-/// A server, and its id.
+/// The place of a server, and its id.
 fn read_node(node: &Value, asked: &Place) -> Option<(Place, Option<String>)> {
     let node = Vec::<Value>::from_redis_value_ref(node).ok()?;
     let [host, port, rest @ ..] = node.as_slice() else {
@@ -132,7 +133,7 @@ fn read_node(node: &Value, asked: &Place) -> Option<(Place, Option<String>)> {
     Some((place, id))
 }
 
-/// The host that a server names, or else its own.
+/// The host that the server at `asked` names. Without a name it is the host of that server.
 pub(super) fn named(host: &str, asked: &Place) -> String {
     match host {
         "" | "?" => asked.host.clone(),

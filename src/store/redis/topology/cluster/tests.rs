@@ -1,13 +1,9 @@
-//! What a redirection means for the holds of its slot.
+//! What a redirection means for the holds of its slot, and how often the map is learnt.
 
-use std::sync::Arc;
-use std::time::Duration;
+#![allow(clippy::unwrap_used, reason = "a test ends where its ground gives way")]
 
-use super::Cluster;
-use crate::base::slot::SLOTS;
-use crate::store::redis::connect::common::Common;
-use crate::store::redis::link::address::{Address, Place};
-use crate::store::redis::link::outages::Outages;
+use super::*;
+use crate::store::redis::connect::common::Outages;
 use crate::store::redis::link::source::Timeouts;
 
 /// The holds there are verified; the map that is learnt after it shows no change of that slot.
@@ -28,4 +24,22 @@ async fn a_redirection_is_an_outage_of_its_slot_once() {
         drop(cluster.moved(7, &after));
     }
     assert_eq!((outages.of(|| 7), outages.of(|| 8)), (1, 0));
+}
+
+const MS: Duration = Duration::from_millis(1);
+
+#[test]
+fn a_map_that_proves_wrong_again_and_again_is_learnt_seldom() {
+    let (mut known, begun) = (Known::default(), Instant::now());
+    let (mut now, mut times) = (begun, 0);
+    while now < begun + 10_000 * MS {
+        assert_eq!(known.learns_again(now), times > 0);
+        times += 1;
+        now = known.learns_at.unwrap();
+    }
+    assert!((16..=5 + 34).contains(&times), "{times}");
+    // Long after that it is learnt at once, and soon again.
+    let later = now + QUIET;
+    assert!(known.learns_at.unwrap() < later && !known.learns_again(later));
+    assert_eq!(known.learns_at.unwrap() - later, PAUSE);
 }

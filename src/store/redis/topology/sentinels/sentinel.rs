@@ -1,4 +1,4 @@
-//! One sentinel: a connection to it, which is kept, and what it says.
+//! One sentinel: a connection to it that is kept, and its answers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -11,37 +11,38 @@ use tokio::sync::watch;
 use crate::base::mutex::Mutex;
 use crate::base::timer::timeout;
 use crate::store::redis::link::address::{Address, Place};
-use crate::store::redis::link::kept::Kept;
-use crate::store::redis::link::source::{Limit, Timeouts, connect};
+use crate::store::redis::link::attempt::Kept;
+use crate::store::redis::link::source::{Timeouts, connect};
+use crate::store::redis::wire::failure::within;
 
-/// What a sentinel tells unasked: that the primary is another one, that a replica has become one, that there is a further
-/// sentinel.
+/// The channels on which a sentinel tells that the primary is another server, that a replica was promoted, and that there is
+/// a further sentinel.
 const CHANNELS: [&str; 3] = ["+switch-master", "+promoted-slave", "+sentinel"];
 
 /// One sentinel.
 pub(super) struct Sentinel {
     address: Address,
     kept: Mutex<Kept<MultiplexedConnection>>,
-    /// Counts what the sentinels tell unasked, and the connections to them that have ended.
+    /// Counts what all sentinels tell unasked, and their connections that have ended.
     news: watch::Sender<u64>,
 }
 
-/// What a sentinel says.
+/// The answer of a sentinel.
 #[derive(Debug, Default)]
-pub(super) struct Answer {
-    /// `None` if it knows none of this name.
+pub(super) struct SentinelAnswer {
+    /// The primary; `None` if the sentinel knows none of this name.
     pub(super) primary: Option<Named>,
-    /// The other sentinels that it knows.
+    /// The other sentinels.
     pub(super) others: BTreeSet<Place>,
-    /// How many replicas it sees well. One that is being promoted has left its primary already, and counts until this
-    /// sentinel sees that.
+    /// The number of replicas that are well. A replica that is being promoted counts until this sentinel sees that it has left
+    /// its primary.
     pub(super) replicas: u32,
 }
 
 /// The primary that a sentinel names.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Named {
-    /// The configuration epoch: grows with each failover.
+    /// The configuration epoch, which grows with each failover.
     pub(super) epoch: u64,
     pub(super) place: Place,
 }
@@ -55,28 +56,32 @@ impl Sentinel {
         }
     }
 
-    /// Asks for the primary of this name, over the connection that is there, or another one if that has ended.
-    pub(super) async fn ask(&self, name: &str, timeouts: Timeouts) -> Result<Answer, RedisError> {
+    /// Asks for the primary of this name, over the present connection, or over another one if that has ended.
+    pub(super) async fn ask(
+        &self,
+        name: &str,
+        timeouts: Timeouts,
+    ) -> Result<SentinelAnswer, RedisError> {
         let (present, number) = {
             let kept = self.kept.lock();
             (kept.present().cloned(), kept.number())
         };
         if let Some(connection) = present {
-            // The caller may have no more time than for one connection. Until then it is known whether this one stands
-            // still, be it for its sentinel, or for the runtime that made it.
+            // The caller may only have the time for one connection. This limit leaves time for another one, if this one stands
+            // still with its sentinel, or with the runtime that made it.
             let limit = timeouts.response.min(timeouts.connect / 2);
             let answer = timeout(limit, ask(&connection, name)).await;
             if let Ok(Ok(answer)) = answer {
                 return Ok(answer);
             }
             drop(self.kept.lock().forget(number));
-            // The sentinel would do so again.
+            // A new connection would stand still too.
             if answer.is_err() {
                 return Err(io::Error::from(io::ErrorKind::TimedOut).into());
             }
         }
         let connection = self.connect(timeouts).await?;
-        let answer = ask(&connection, name).await?;
+        let answer = within(timeouts.response, ask(&connection, name)).await?;
         let replaced = {
             let mut kept = self.kept.lock();
             let number = kept.begin();
@@ -86,7 +91,7 @@ impl Sentinel {
         Ok(answer)
     }
 
-    /// Closes the connection, and keeps no other one.
+    /// Closes the connection, and keeps no later one.
     pub(super) fn close(&self) {
         drop(self.kept.lock().close());
     }
@@ -99,15 +104,15 @@ impl Sentinel {
             }
             Ok(())
         };
-        let connecting = connect(&self.address, timeouts, Limit::Response, told);
+        let connecting = connect(&self.address, timeouts.connect, told);
         let mut connection = connecting.await?;
-        connection.subscribe(&CHANNELS[..]).await?;
+        within(timeouts.response, connection.subscribe(&CHANNELS[..])).await?;
         Ok(connection)
     }
 }
 
-/// Whoever subscribes first misses nothing that comes after the answer.
-async fn ask(connection: &MultiplexedConnection, name: &str) -> Result<Answer, RedisError> {
+/// Asks for all that an answer consists of. The connection has subscribed, so that nothing is missed after the answer.
+async fn ask(connection: &MultiplexedConnection, name: &str) -> Result<SentinelAnswer, RedisError> {
     let (place, state, others, replicas) = join!(
         query::<Option<(String, u16)>>(connection, sentinel("GET-MASTER-ADDR-BY-NAME", name)),
         query::<BTreeMap<String, String>>(connection, sentinel("MASTER", name)),
@@ -115,7 +120,7 @@ async fn ask(connection: &MultiplexedConnection, name: &str) -> Result<Answer, R
         query::<Vec<BTreeMap<String, String>>>(connection, sentinel("REPLICAS", name)),
     );
     let Some((host, port)) = place? else {
-        return Ok(Answer::default());
+        return Ok(SentinelAnswer::default());
     };
     let state = state?;
     let epoch = state.get("config-epoch").and_then(|it| it.parse().ok());
@@ -124,19 +129,19 @@ async fn ask(connection: &MultiplexedConnection, name: &str) -> Result<Answer, R
         let host = sentinel.remove("ip")?;
         Some(Place::new(host, port))
     });
-    Ok(Answer {
+    Ok(SentinelAnswer {
         primary: Some(Named {
             epoch: epoch.unwrap_or_default(),
             place: Place::new(host, port),
         }),
         others: others.collect(),
-        // A user may have been allowed the rest alone.
+        // A user may not be allowed to ask for the replicas.
         replicas: replicas.map_or(0, |replicas| well(&replicas)),
     })
 }
 
-/// How many replicas there are that a sentinel may promote. One that it sees as a primary is none yet, or no more. One that
-/// it has never reached has no run id: it names whatever the primary has sent its data to, a backup for example.
+/// The number of replicas that a sentinel may promote. A server that it sees as a primary is no replica. A server without a run
+/// ID was never reached: sentinels name everything to which the primary has sent its data, for example a backup.
 fn well(replicas: &[BTreeMap<String, String>]) -> u32 {
     let is_well = |replica: &&BTreeMap<String, String>| {
         let has = |name: &str, what: &str| replica.get(name).is_some_and(|it| it.contains(what));

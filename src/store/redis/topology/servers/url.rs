@@ -2,16 +2,16 @@
 
 use redis::parse_redis_url;
 
-use super::{DATABASE, Login, Servers};
+use super::{DATABASE, Kind, Login, Servers};
 use crate::base::error::LockError;
 use crate::store::redis::link::address::{Address, LETTERS, is_cut, refused};
 
-/// What the query of a URL with sentinels may say.
+/// The parameters of a URL of sentinels.
 const PARAMETERS: &str =
     "its parameters are `db`, `sentinel_username`, `sentinel_password` and `sentinel_tls`";
 
 impl Servers {
-    /// What a URL of several servers says; `None` if it is none of those.
+    /// Reads a URL of several servers; `None` if it is another one.
     pub(super) fn parse(url: &str) -> Option<Result<Self, LockError>> {
         let (scheme, rest) = url.split_once("://")?;
         let scheme = scheme.to_ascii_lowercase();
@@ -54,29 +54,37 @@ impl Servers {
         let Some(parsed) = parse_redis_url(&format!("redis://host/?{query}")) else {
             return Err(refused("its query cannot be read"));
         };
-        for (name, value) in parsed.query_pairs() {
-            let value = value.into_owned();
-            servers = match &*name {
-                "db" if is_sentinel => match value.parse() {
-                    Ok(database) => servers.database(database),
-                    Err(_) => return Err(refused("`db` is no number")),
-                },
-                "sentinel_username" if is_sentinel => servers.sentinel_username(value),
-                "sentinel_password" if is_sentinel => servers.sentinel_password(value),
-                "sentinel_tls" if is_sentinel => match value.parse() {
-                    Ok(is_tls) => servers.sentinel_tls(is_tls),
-                    Err(_) => return Err(refused("`sentinel_tls` is `true` or `false`")),
-                },
-                _ if is_sentinel => return Err(refused(PARAMETERS)),
-                _ => return Err(refused("the URL of a cluster has no parameters")),
-            };
+        let mut parameters = parsed.query_pairs();
+        parameters.try_fold(servers, |servers, (name, value)| {
+            let set = servers.with_parameter(&name, value.into_owned());
+            set.map_err(refused)
+        })
+    }
+
+    /// Sets a parameter of the URL. The error is a reason.
+    fn with_parameter(self, name: &str, value: String) -> Result<Self, &'static str> {
+        if matches!(self.kind, Kind::Cluster) {
+            return Err("the URL of a cluster has no parameters");
         }
-        Ok(servers)
+        match name {
+            "db" => {
+                let database = value.parse().map_err(|_| "`db` is no number")?;
+                Ok(self.database(database))
+            }
+            "sentinel_username" => Ok(self.sentinel_username(value)),
+            "sentinel_password" => Ok(self.sentinel_password(value)),
+            "sentinel_tls" => {
+                let is_tls = value.parse();
+                let is_tls = is_tls.map_err(|_| "`sentinel_tls` is `true` or `false`")?;
+                Ok(self.sentinel_tls(is_tls))
+            }
+            _ => Err(PARAMETERS),
+        }
     }
 }
 
 impl Login {
-    /// What stands before the `@` of a URL.
+    /// Reads the part of a URL before the `@`.
     fn parse(login: &str) -> Result<Self, LockError> {
         if login.is_empty() {
             return Ok(Self::default());

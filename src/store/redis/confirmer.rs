@@ -7,7 +7,7 @@
 //! in short pieces it would too: a server that has nothing else to do looks at its limit only every 100 ms.
 
 use std::collections::HashMap;
-use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -15,60 +15,58 @@ use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{FromRedisValue, RedisError, Value, pipe};
+use tokio::select;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use self::questions::{Question, Questions};
 use super::replication_id::{Replication, ReplicationId};
 use crate::base::confirm::{Confirmation, Replicas};
 use crate::base::error::StoreError;
 use crate::base::key::LockKey;
 use crate::base::mutex::Mutex;
-use crate::base::timer::{after, timeout, timeout_at};
-use crate::store::redis::link::breaker::{Breaker, Pass, Step};
-use crate::store::redis::link::pushes::Receiver;
-use crate::store::redis::link::source::{Limit, Opened, Source, Timeouts, open};
+use crate::base::timer::{after, sleep_until, timeout_at};
+use crate::store::redis::link::breaker::{Breaker, News, Pass, Step};
+use crate::store::redis::link::source::{Opened, Receiver, Source, Timeouts, open};
 use crate::store::redis::wire::call::in_millis;
-use crate::store::redis::wire::failure::{self, DriverError};
+use crate::store::redis::wire::failure::{failed, within};
 
-mod questions;
 #[cfg(test)]
 mod tests;
 
-/// How long the write lives that goes before each `WAIT`.
+/// The expiry of the write that goes before each `WAIT`.
 const LIFE: Duration = Duration::from_millis(100);
 
-/// How long one `WAIT` takes at most: how many replicas there are is looked at again after it.
+/// The limit of one `WAIT`. After it the number of replicas is read again.
 const LOOK: Duration = Duration::from_secs(2);
 
 /// Asks one server whether its replicas have what it has executed.
 pub(crate) struct Confirmer {
-    server: Server,
-    /// Who asks for each number of replicas.
+    server: AskedServer,
+    /// The ways to the tasks that answer, one for each number of replicas.
     questions: Mutex<HashMap<Replicas, UnboundedSender<Question>>>,
 }
 
-/// Who is asked.
+/// The server that is asked.
 #[derive(Clone)]
-struct Server {
-    /// Leads to it.
+struct AskedServer {
+    /// Makes connections to it.
     source: Arc<dyn Source>,
     timeouts: Timeouts,
     replication_id: ReplicationId,
-    /// Whether it has another history by now.
+    /// Whether another server answers in its place by now.
     is_another: Arc<AtomicBool>,
 }
 
 impl Confirmer {
-    /// Connects when it is asked first.
+    /// Connects at the first question.
     pub(crate) fn new(
         source: Arc<dyn Source>,
         timeouts: Timeouts,
         replication_id: ReplicationId,
     ) -> Self {
         Self {
-            server: Server {
+            server: AskedServer {
                 source,
                 timeouts,
                 replication_id,
@@ -78,7 +76,7 @@ impl Confirmer {
         }
     }
 
-    /// Whether so many replicas have, in time, what the server had executed before. An error says why it cannot be known.
+    /// Waits until so many replicas have what the server has executed before this call. An error says why that cannot be known.
     pub(crate) async fn confirm(
         &self,
         key: &LockKey,
@@ -109,7 +107,7 @@ impl Confirmer {
         }
     }
 
-    /// Whether the server has turned out to have another history than it had when it was connected to.
+    /// Whether another server answers in the place of the one that was connected to.
     pub(crate) fn is_another(&self) -> bool {
         self.server.is_another.load(Relaxed)
     }
@@ -133,7 +131,7 @@ impl Confirmer {
 
 /// Serves the questions for one number of replicas until no more is asked, or another server answers. One that fails is
 /// tried again by the rule of the connection for commands.
-async fn answer(server: Server, replicas: Replicas, coming: UnboundedReceiver<Question>) {
+async fn answer(server: AskedServer, replicas: Replicas, coming: UnboundedReceiver<Question>) {
     let (mut questions, mut breaker) = (Questions::new(coming), Breaker::default());
     let (replication_id, mut connected) = (&server.replication_id, None);
     while let Some((key, asked)) = questions.next().await {
@@ -146,31 +144,33 @@ async fn answer(server: Server, replicas: Replicas, coming: UnboundedReceiver<Qu
         let waited = questions.meanwhile(waited).await;
         match waited {
             Waited::For { count, now } if replication_id.goes_on(&now) => {
-                breaker.answered(*pass, false, Instant::now());
+                breaker.hear(*pass, News::Answered { only_reads: false }, Instant::now());
                 // More replicas may have come.
                 if replicas.of(replication_id.replicas()) <= count {
                     questions.confirm(asked);
                 }
             }
-            // Nothing counts unless it is the server that has executed it.
+            // Another server has not executed what the callers ask about.
             Waited::For { .. } | Waited::Another => {
                 return server.is_another.store(true, Relaxed);
             }
             Waited::Refused(error) => {
-                breaker.answered(*pass, false, Instant::now());
-                questions.fail(&failed(&opened.endpoint, error), |it| it.key == key);
+                breaker.hear(*pass, News::Answered { only_reads: false }, Instant::now());
+                questions.fail(&failed("confirm", &opened.endpoint, error), |it| {
+                    it.key == key
+                });
             }
             Waited::Unanswered(error) => {
-                let error = failed(&opened.endpoint, error);
+                let error = failed("confirm", &opened.endpoint, error);
                 questions.fail(&error, |_| true);
-                breaker.lost(*pass, error, Instant::now());
+                breaker.hear(*pass, News::Lost(error), Instant::now());
                 connected = None;
             }
         }
     }
 }
 
-impl Server {
+impl AskedServer {
     /// Connects, or waits until that may be tried again. All callers are told if it fails.
     async fn connect(
         &self,
@@ -188,36 +188,31 @@ impl Server {
                 return None;
             }
         };
-        let opening = open(&self.source, self.timeouts, Limit::None, Receiver::deaf());
+        let opening = open(&self.source, self.timeouts, Receiver::deaf());
         match questions.meanwhile(opening).await {
             Ok(opened) => Some((opened, pass)),
             Err(error) => {
                 questions.fail(&error, |_| true);
-                breaker.failed(pass, error, Instant::now());
+                breaker.hear(pass, News::Failed(error), Instant::now());
                 None
             }
         }
     }
 }
 
-fn failed(endpoint: &Arc<str>, error: RedisError) -> StoreError {
-    let effect = failure::effect(&error);
-    StoreError::new("confirm", endpoint, effect, DriverError(error))
-}
-
-/// What a `WAIT` has come to.
+/// The outcome of a `WAIT`.
 enum Waited {
-    /// So many replicas have it, and this is what the server says of itself.
+    /// This many replicas have the write, and this is what the server says of itself.
     For { count: u32, now: Replication },
-    /// The write was refused: its slot is moving, or memory is full.
+    /// The write was refused, for example because its slot is moving, or memory is full.
     Refused(RedisError),
     /// The server is no primary.
     Another,
-    /// The connection has failed, or the server does not do what it was asked for.
+    /// The connection has failed, or the answer cannot be read.
     Unanswered(RedisError),
 }
 
-/// Writes, and waits until so many replicas have it.
+/// Writes, and waits until so many replicas have the write.
 async fn wait(
     driver: &mut MultiplexedConnection,
     key: &str,
@@ -229,16 +224,11 @@ async fn wait(
     all.cmd("WAIT").arg(replicas).arg(in_millis(LOOK));
     all.cmd("INFO").arg("replication");
     let asked = driver.send_packed_commands(&all, 0, 3);
-    let answered = timeout(LOOK.saturating_add(timeouts.response), asked).await;
-    let silence = |_elapsed| Err(io::Error::from(io::ErrorKind::TimedOut).into());
-    let answers = answered.unwrap_or_else(silence);
-    match answers.and_then(read) {
-        Ok(waited) => waited,
-        Err(error) => Waited::Unanswered(error),
-    }
+    let answers = within(LOOK.saturating_add(timeouts.response), asked).await;
+    answers.and_then(read).unwrap_or_else(Waited::Unanswered)
 }
 
-/// The answers to the write, the `WAIT` and the question about the replicas.
+/// Reads the answers to the write, the `WAIT` and `INFO`.
 fn read(answers: Vec<Value>) -> Result<Waited, RedisError> {
     let mut answers = answers.into_iter().map(Value::extract_error);
     let mut next = || answers.next().unwrap_or(Ok(Value::Nil));
@@ -251,4 +241,91 @@ fn read(answers: Vec<Value>) -> Result<Waited, RedisError> {
     }
     let count = u32::from_redis_value(waited?)?;
     Ok(Waited::For { count, now })
+}
+
+/// A question of a caller.
+pub(super) struct Question {
+    /// A key in the slot of the lock, which a cluster lets this server write.
+    pub(super) key: String,
+    pub(super) until: Instant,
+    pub(super) is_taken: Arc<AtomicBool>,
+    pub(super) answer: oneshot::Sender<Result<Confirmation, StoreError>>,
+}
+
+/// The questions that are not answered yet, and the way in which more come.
+pub(super) struct Questions {
+    waiting: Vec<Question>,
+    coming: UnboundedReceiver<Question>,
+}
+
+impl Questions {
+    pub(super) fn new(coming: UnboundedReceiver<Question>) -> Self {
+        Self {
+            waiting: Vec::new(),
+            coming,
+        }
+    }
+
+    /// Waits for a question. Returns the key of the first question, and the number of questions; `None` if no more will come.
+    pub(super) async fn next(&mut self) -> Option<(String, usize)> {
+        loop {
+            while let Ok(question) = self.coming.try_recv() {
+                self.take(question);
+            }
+            let now = Instant::now();
+            let is_open = |it: &Question| now < it.until && !it.answer.is_closed();
+            self.waiting.retain(is_open);
+            if let Some(first) = self.waiting.first() {
+                return Some((first.key.clone(), self.waiting.len()));
+            }
+            let question = self.coming.recv().await?;
+            self.take(question);
+        }
+    }
+
+    /// Takes the questions that come while `work` goes on. It does not answer them.
+    pub(super) async fn meanwhile<T>(&mut self, work: impl Future<Output = T>) -> T {
+        let mut work = pin!(work);
+        loop {
+            select! {
+                biased;
+                done = &mut work => return done,
+                Some(question) = self.coming.recv() => self.take(question),
+            }
+        }
+    }
+
+    /// Waits until an instant. Callers whose time ends before that are told the error at once.
+    pub(super) async fn pause(&mut self, until: Instant, error: &StoreError) {
+        let mut pause = pin!(sleep_until(until));
+        loop {
+            self.fail(error, |it| it.until <= until);
+            select! {
+                biased;
+                () = &mut pause => return,
+                Some(question) = self.coming.recv() => self.take(question),
+            }
+        }
+    }
+
+    fn take(&mut self, question: Question) {
+        question.is_taken.store(true, Relaxed);
+        self.waiting.push(question);
+    }
+
+    /// Answers the first `asked` questions: the replicas have what was executed.
+    pub(super) fn confirm(&mut self, asked: usize) {
+        for question in self.waiting.drain(..asked) {
+            // The caller may have given up.
+            let _ = question.answer.send(Ok(Confirmation::Confirmed));
+        }
+    }
+
+    /// Answers some questions with an error.
+    pub(super) fn fail(&mut self, error: &StoreError, is_meant: impl Fn(&Question) -> bool) {
+        for question in self.waiting.extract_if(.., |it| is_meant(it)) {
+            // The caller may have given up.
+            let _ = question.answer.send(Err(error.clone()));
+        }
+    }
 }

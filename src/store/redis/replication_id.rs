@@ -1,4 +1,4 @@
-//! Which data a server has: what tells it from those that answer in its place before and after it.
+//! The replication ID of a server: it tells the server from those that answer in its place before and after it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,20 +9,20 @@ use std::time::Duration;
 use redis::aio::MultiplexedConnection;
 use redis::cmd;
 
-use crate::base::timer::timeout;
+use crate::store::redis::wire::failure::within;
 
-/// How many seconds a replica has, at most, to acknowledge something once it is online. It does so in each second; one
-/// that does not is loading what it was sent.
+/// The seconds in which a replica that is online acknowledges something: it does so in each second, unless it is still loading
+/// the data that it was sent.
 const NEW: i64 = 2;
 
-/// What a server calls its data, its `master_replid`: another one after each failover and each restart. Two are equal if
-/// they name the same.
+/// The `master_replid` of a server, which names its data, with the replicas that were seen. It changes with each failover and
+/// each restart. Two are equal if they name the same data.
 #[derive(Clone, Debug)]
 pub(crate) struct ReplicationId {
     id: Arc<str>,
-    /// The most replicas that the server has had with it, also as others say: one that is missing may be promoted.
+    /// The most replicas that the server has had with this ID, also as others say. A replica that is missing may be promoted.
     most: Arc<AtomicU32>,
-    /// How many there were when it was asked last, with those that are new.
+    /// The number of replicas in the last answer, new ones included.
     now: Arc<AtomicU32>,
 }
 
@@ -32,20 +32,20 @@ impl PartialEq for ReplicationId {
     }
 }
 
-/// What a server says of itself and its replicas.
+/// The answer of a server about itself and its replicas.
 #[derive(Debug)]
 pub(crate) struct Replication {
     id: Arc<str>,
-    /// How many have acknowledged something: those that a `WAIT` can count.
+    /// The number of replicas that have acknowledged something: a `WAIT` can count them.
     replicas: u32,
-    /// How many more may do so in a moment.
+    /// The number of other replicas that may do so in a moment.
     new: u32,
 }
 
-/// What is connected to a server for its data, and has them.
+/// A replica, or a backup, that is connected to the server and has its data.
 #[derive(Debug)]
 struct Online<'i> {
-    /// The IP, or the name, and the port that it announces: what sentinels know it by.
+    /// The host and the port that it announces. Sentinels know it by these.
     address: (&'i str, &'i str),
     has_acknowledged: bool,
     is_new: bool,
@@ -60,24 +60,23 @@ impl ReplicationId {
         }
     }
 
-    /// The replication ID of the server that answers. `None` if it does not tell it, or if it is no primary: a replica
-    /// tells the one of its primary.
+    /// Asks a server for its replication ID. `None` if it does not tell, or is no primary: a replica tells the ID of its primary.
     pub(crate) async fn of(driver: &MultiplexedConnection, limit: Duration) -> Option<Self> {
         let (mut driver, mut info) = (driver.clone(), cmd("INFO"));
         let asked = info.arg("replication").query_async::<String>(&mut driver);
-        let info = timeout(limit, asked).await;
-        let replication = Replication::read(&info.ok()?.ok()?)?;
+        let info = within(limit, asked).await;
+        let replication = Replication::read(&info.ok()?)?;
         let replication_id = Self::new(Arc::clone(&replication.id));
         replication_id.see(&replication);
         Some(replication_id)
     }
 
-    /// What it is called.
+    /// The ID itself.
     pub(crate) fn id(&self) -> &Arc<str> {
         &self.id
     }
 
-    /// Whether it is the present one; then the replicas that it has now are counted.
+    /// Whether the server still has this ID. If so, its present replicas are counted.
     pub(crate) fn goes_on(&self, now: &Replication) -> bool {
         let goes_on = self.id == now.id;
         if goes_on {
@@ -91,25 +90,25 @@ impl ReplicationId {
         self.now.store(now.replicas + now.new, Relaxed);
     }
 
-    /// What was seen of the same one over another connection.
+    /// Adds the replicas that were seen over a later connection.
     pub(crate) fn join(&self, later: &Self) {
         self.raise(later.most.load(Relaxed));
         self.now.store(later.now.load(Relaxed), Relaxed);
     }
 
-    /// It has so many replicas, if not more.
+    /// Notes that there are at least this many replicas.
     pub(crate) fn raise(&self, replicas: u32) {
         self.most.fetch_max(replicas, Relaxed);
     }
 
-    /// The most that it has had, or those that it has now.
+    /// The most replicas that the server has had, or has now.
     pub(crate) fn replicas(&self) -> u32 {
         self.most.load(Relaxed).max(self.now.load(Relaxed))
     }
 }
 
 impl Replication {
-    /// The answer to `INFO replication` of a primary.
+    /// Reads the answer to `INFO replication`; `None` unless it is of a primary.
     pub(crate) fn read(info: &str) -> Option<Self> {
         let of = |name: &str| info.lines().find_map(|line| line.strip_prefix(name));
         let is_primary = of("role:") == Some("master");
@@ -119,7 +118,7 @@ impl Replication {
             .lines()
             .filter_map(|line| Online::read(line, is_empty))
             .collect();
-        // One whose connection was cut off, and that has another one by now, is there twice for a while.
+        // A replica that has connected again after a cut is listed twice for a while.
         let addresses = |counts: fn(&Online<'_>) -> bool| {
             let counted = online.iter().filter(|it| counts(it));
             counted.map(|it| it.address).collect::<BTreeSet<_>>()
@@ -136,7 +135,7 @@ impl Replication {
 }
 
 impl<'i> Online<'i> {
-    /// A line of the answer: `slave0:ip=10.0.0.1,port=6379,state=online,offset=900,lag=1`.
+    /// Reads a line of the answer: `slave0:ip=10.0.0.1,port=6379,state=online,offset=900,lag=1`.
     fn read(line: &'i str, is_empty: bool) -> Option<Self> {
         let (_, fields) = line.strip_prefix("slave")?.split_once(':')?;
         let of = |name| {

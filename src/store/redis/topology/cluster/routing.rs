@@ -1,0 +1,220 @@
+//! How a request finds the server that has its slot, and how the connection for messages finds any server: every server of a
+//! cluster gets all messages.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use redis::{ErrorKind, ServerErrorKind, Value};
+use tokio::select;
+use tokio::time::Instant;
+
+use super::map::named;
+use super::{Cluster, Node, PAUSE, name};
+use crate::base::error::StoreError;
+use crate::base::timer::{Elapsed, after, sleep, timeout_at};
+use crate::store::redis::connect::connection::Cause;
+use crate::store::redis::connect::passage::Passage;
+use crate::store::redis::link::address::{Place, host_and_port};
+use crate::store::redis::link::source::{AbortOnDrop, Opened, Opening, Receiver, Source, Timeouts};
+use crate::store::redis::wire::call::{Call, Way};
+use crate::store::redis::wire::failure::condition;
+use crate::store::redis::wire::reply::Unexpected;
+
+/// How many redirections a request follows.
+const REDIRECTIONS: usize = 5;
+
+/// Makes connections for messages, to any of the servers.
+impl Source for Cluster {
+    fn endpoint(&self) -> Arc<str> {
+        name(&self.seeds)
+    }
+
+    fn open(self: Arc<Self>, timeouts: Timeouts, receiver: Receiver) -> Opening {
+        Box::pin(async move { self.open_any(timeouts, receiver).await })
+    }
+}
+
+impl Cluster {
+    /// Runs one script at the server that has the slot of its keys, and reads its reply.
+    pub(crate) async fn run<T>(
+        self: Arc<Self>,
+        call: Call,
+        read: impl FnOnce(Value) -> Result<T, Unexpected>,
+    ) -> Result<T, StoreError> {
+        let slot = call.slot();
+        let (mut node, mut passage) = self.connected(slot).await?;
+        let mut way = Way::Plain;
+        let until = after(Instant::now(), self.common.timeouts.response);
+        for _ in 0..REDIRECTIONS {
+            let limit = until.saturating_duration_since(Instant::now());
+            let sent = node.connector.send(&passage, &call, way, limit).await;
+            let connection = &passage.connection;
+            let cause = match sent {
+                Ok(reply) => return self.common.read(connection, call, reply, read),
+                Err(cause) => cause,
+            };
+            (node, way) = match redirection(&cause, &node.place) {
+                Some((place, Way::Plain)) => (self.moved(slot, &place), Way::Plain),
+                Some((place, Way::Asking)) => (self.asked(slot, &place), Way::Asking),
+                None => {
+                    if may_be_elsewhere(&cause) {
+                        self.learn_soon();
+                    }
+                    return Err(connection.failed(&call, cause));
+                }
+            };
+            passage = match timeout_at(until, node.connector.passage()).await {
+                Ok(passage) => passage?,
+                Err(Elapsed) => {
+                    let cause = "no connection in time to the server that it was redirected to";
+                    return Err(self.failed(cause));
+                }
+            };
+        }
+        Err(self.failed("it was redirected too often"))
+    }
+
+    /// The server that has a slot, and a passage to it. An attempt to connect is given up as soon as another server has the
+    /// slot.
+    async fn connected(self: &Arc<Self>, slot: u16) -> Result<(Arc<Node>, Passage), StoreError> {
+        loop {
+            let begun = Instant::now();
+            let Some(node) = self.owner(slot) else {
+                self.learn().await?;
+                if self.owner(slot).is_none() {
+                    return Err(self.failed("no server of it has the slot"));
+                }
+                continue;
+            };
+            if let Some(passage) = node.connector.open_passage() {
+                return Ok((node, passage));
+            }
+            let passage = select! {
+                biased;
+                passage = node.connector.passage() => passage,
+                () = self.until_moved(slot, &node) => continue,
+            };
+            match passage {
+                Ok(passage) => return Ok((node, passage)),
+                Err(error) => {
+                    let learnt = self.known.lock().learnt;
+                    if learnt.is_none_or(|learnt| learnt <= begun) {
+                        // The error of the connection says more.
+                        let _ = self.learn().await;
+                    }
+                    if self.has(&node, slot) {
+                        return Err(error);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits until another server has the slot.
+    async fn until_moved(self: &Arc<Self>, slot: u16, node: &Arc<Node>) {
+        while self.has(node, slot) {
+            sleep(PAUSE).await;
+            // If it fails, the map stays as it is.
+            let _ = self.learn().await;
+        }
+    }
+
+    /// Connects to one of the servers. The receiver is told that the connection has ended as soon as the connector of that server
+    /// loses its own; and when this one ends, the connector is told that one was lost.
+    async fn open_any(
+        self: &Arc<Self>,
+        timeouts: Timeouts,
+        receiver: Receiver,
+    ) -> Result<Opened, StoreError> {
+        let nodes = self.learnt_nodes().await?;
+        let Some(node) = self.any_of(nodes) else {
+            return Err(self.failed("no server of it has slots"));
+        };
+        let mut ends = node.connector.ends();
+        let ended = Arc::clone(&receiver.ended);
+        let receiver = {
+            let (connector, ended) = (Arc::downgrade(&node.connector), Arc::clone(&ended));
+            let ended = move || {
+                connector.upgrade().iter().for_each(|it| it.lose());
+                ended();
+            };
+            Receiver {
+                ended: Arc::new(ended),
+                ..receiver
+            }
+        };
+        let address = Arc::new(self.server.at(&node.place));
+        let opened = address.open(timeouts, receiver).await?;
+        drop(node);
+        let following = AbortOnDrop::spawn(async move {
+            // An error means that the server has no slots any more.
+            let _ = ends.changed().await;
+            ended();
+        });
+        Ok(Opened {
+            following: Some(following),
+            ..opened
+        })
+    }
+
+    /// One of the servers in turn: of those with a connection, if there are any.
+    fn any_of(&self, mut nodes: Vec<Arc<Node>>) -> Option<Arc<Node>> {
+        if nodes.iter().any(|node| node.connector.is_connected()) {
+            nodes.retain(|node| node.connector.is_connected());
+        }
+        let turn = self.turn.fetch_add(1, Relaxed).checked_rem(nodes.len())?;
+        nodes.into_iter().nth(turn)
+    }
+}
+
+/// Where a server redirects a request to, and how the request is sent there.
+pub(super) fn redirection(cause: &Cause, asked: &Place) -> Option<(Place, Way)> {
+    let Cause::Driver(error) = cause else {
+        return None;
+    };
+    let way = match error.kind() {
+        ErrorKind::Server(ServerErrorKind::Moved) => Way::Plain,
+        ErrorKind::Server(ServerErrorKind::Ask) => Way::Asking,
+        _ => return None,
+    };
+    let (address, _) = error.redirect_node()?;
+    Some((redirected(address, asked)?, way))
+}
+
+/// Whether another server may have the slot by now: this one does not see most of the others, or is no primary any more.
+pub(super) fn may_be_elsewhere(cause: &Cause) -> bool {
+    let Cause::Driver(error) = cause else {
+        return false;
+    };
+    matches!(
+        error.kind(),
+        ErrorKind::Server(
+            ServerErrorKind::ClusterDown | ServerErrorKind::MasterDown | ServerErrorKind::ReadOnly
+        )
+    ) || matches!(condition(error), Some("READONLY" | "NOREPLICAS"))
+}
+
+/// Reads the place in a redirection by the server at `asked`: `host:port`, or `:port` if it does not know its own name.
+fn redirected(address: &str, asked: &Place) -> Option<Place> {
+    let (host, port) = host_and_port(address)?;
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    Some(Place::new(named(host, asked), port?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_redirection_without_a_host_leads_to_another_port() {
+        let asked = Place::new("asked", 1);
+        let redirected = |address| redirected(address, &asked).map(|it| (it.host, it.port));
+        let to = |host: &str| Some((host.to_owned(), 7));
+        assert_eq!(redirected("10.0.0.1:7"), to("10.0.0.1"));
+        // A server writes no brackets.
+        assert_eq!(redirected("::1:7"), to("::1"));
+        assert_eq!(redirected("[::1]:7"), to("::1"));
+        assert_eq!(redirected(":7"), to("asked"));
+        assert_eq!(redirected("x"), None);
+    }
+}
