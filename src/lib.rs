@@ -37,7 +37,6 @@ pub use self::api::guard::{GuardScope, LockGuard};
 pub use self::api::in_current_call::{FutureExt, InCurrentCall};
 pub use self::api::inspect::{Holder, LockInfo};
 pub use self::api::installed::LocksScope;
-pub use self::api::keys::{OneKey, SeveralKeys};
 pub use self::api::leader::{Campaign, Term};
 pub use self::api::list::{ListedLock, LockList};
 pub use self::api::lock_all::{LockAllGuard, LockAllRequest};
@@ -46,12 +45,12 @@ pub use self::api::queue::{LockQueue, WaitingProcess};
 pub use self::api::request::LockRequest;
 pub use self::api::spawn::{JoinSetExt, spawn, spawn_blocking};
 pub use self::api::with_lock::{WithLock, WithLockFlat};
-pub use self::base::confirm::Replicas;
-pub use self::base::error::{Blocked, LockError, LostReason, StoreError};
-pub use self::base::held_by::HeldBy;
+pub use self::base::error::{Blocked, HeldBy, LockError, LostReason, StoreError};
 pub use self::base::id::{FencingToken, HoldId, OwnerId, ParseHoldIdError};
-pub use self::base::mode::{Fairness, Mode};
-pub use self::base::options::{DepthSync, HandOff, OnLost, Reentrancy, Wake};
+pub use self::base::key::{OneKey, SeveralKeys};
+pub use self::base::option_types::{
+    DepthSync, Fairness, HandOff, Mode, OnLost, Reentrancy, Replicas, Wake,
+};
 pub use self::hold::held::Held;
 pub use self::hold::scope::{current, current_owner, held};
 pub use self::store::redis::Servers;

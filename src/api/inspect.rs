@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::base::id::{FencingToken, OwnerId};
-use crate::base::mode::Mode;
+use crate::base::option_types::Mode;
 use crate::store::{SeenHolder, Snapshot};
 
 /// The state of a lock in the store at one moment; see [`Locks::inspect`](crate::Locks::inspect).

@@ -6,13 +6,12 @@ use std::time::Duration;
 use tokio::select;
 
 use crate::api::engine::Engine;
-use crate::api::keys::OneKey;
 use crate::api::locks::Locks;
 use crate::api::request::LockRequest;
-use crate::base::confirm::Replicas;
 use crate::base::error::{Effect, LockError, LostReason};
 use crate::base::id::FencingToken;
-use crate::base::options::{OnLost, Reentrancy};
+use crate::base::key::OneKey;
+use crate::base::option_types::{OnLost, Reentrancy, Replicas};
 use crate::hold::held::Held;
 
 impl Locks {

@@ -5,12 +5,11 @@ use std::sync::Arc;
 
 use crate::api::engine::Engine;
 use crate::api::inspect::LockInfo;
-use crate::api::keys::{OneKey, SeveralKeys};
 use crate::api::lock_all::LockAllRequest;
 use crate::api::request::LockRequest;
 use crate::api::with_lock::{WithLock, WithLockFlat};
 use crate::base::error::{LockError, StoreError};
-use crate::base::key::LockKey;
+use crate::base::key::{LockKey, OneKey, SeveralKeys};
 use crate::hold::held::Held;
 use crate::hold::scope;
 

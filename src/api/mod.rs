@@ -7,7 +7,6 @@ pub(crate) mod guard;
 pub(crate) mod in_current_call;
 pub(crate) mod inspect;
 pub(crate) mod installed;
-pub(crate) mod keys;
 pub(crate) mod leader;
 pub(crate) mod list;
 pub(crate) mod lock_all;

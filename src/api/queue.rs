@@ -8,7 +8,7 @@ use crate::api::engine::Engine;
 use crate::api::locks::{Locks, on};
 use crate::base::error::LockError;
 use crate::base::id::HoldId;
-use crate::base::mode::Mode;
+use crate::base::option_types::Mode;
 use crate::store::{Queue, Queued, QueuedProcess, StoreTime};
 
 /// How many processes a page shows by default.

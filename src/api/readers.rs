@@ -4,7 +4,7 @@ use crate::api::builder::LocksBuilder;
 use crate::api::locks::Locks;
 use crate::api::request::LockRequest;
 use crate::api::with_lock::WithLock;
-use crate::base::mode::{Fairness, Mode};
+use crate::base::option_types::{Fairness, Mode};
 
 impl Locks {
     /// Runs `body` while sharing the lock `key` with other readers, and leaves it.

@@ -3,7 +3,7 @@
 use crate::api::locks::Locks;
 use crate::api::request::LockRequest;
 use crate::api::with_lock::WithLock;
-use crate::base::mode::Mode;
+use crate::base::option_types::Mode;
 
 impl Locks {
     /// A request for one of `permits` permits: at most that many callers hold one at a time, in all processes.

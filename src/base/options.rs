@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::base::confirm::{Confirm, Replicas};
 use crate::base::error::LockError;
-use crate::base::mode::{Fairness, Mode};
-pub use crate::base::option_enums::{DepthSync, HandOff, OnLost, Reentrancy, Wake};
+use crate::base::option_types::{
+    Confirm, DepthSync, Fairness, HandOff, Mode, OnLost, Reentrancy, Replicas, Wake,
+};
 
 /// The options of the queues of one `Locks`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

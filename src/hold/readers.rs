@@ -6,7 +6,7 @@ use std::sync::Arc;
 use foldhash::fast::RandomState;
 
 use crate::base::key::LockKey;
-use crate::base::mode::Mode;
+use crate::base::option_types::Mode;
 use crate::hold::hold::Hold;
 
 /// The readers of one runtime that are no part of an acquisition of several keys.

@@ -3,7 +3,7 @@
 use tokio::time::Instant;
 
 use crate::base::key::LockKey;
-use crate::base::mutex::Mutex;
+use crate::base::sync::Mutex;
 
 /// The names of their keys, and when their leases have ended for certain.
 #[derive(Debug, Default)]

@@ -7,7 +7,7 @@
 
 use tokio::time::Instant;
 
-use crate::base::lease::deadline;
+use crate::base::time::deadline;
 use crate::store::{HandoffMessage, StoreTime};
 
 /// What is known of the server's clock: its time at an instant of the local one, or later.

@@ -12,9 +12,9 @@ use tokio::time::Instant;
 use super::release::Release;
 use super::tokens::TokenSeries;
 use crate::base::id::HoldId;
-use crate::base::lease::LeaseTimes;
 use crate::base::metrics::Via;
-use crate::base::mode::Mode;
+use crate::base::option_types::Mode;
+use crate::base::time::LeaseTimes;
 
 /// A lock that was won and not yet entered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -50,8 +50,8 @@ use crate::base::error::LockError;
 use crate::base::events;
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
-use crate::base::mode::Mode;
-use crate::base::options::{self, HandOff, Terms, Wake};
+use crate::base::option_types::{HandOff, Mode, Wake};
+use crate::base::options::{self, Terms};
 use crate::base::timer::timeout_at;
 use crate::store::{AcquireRequest, HandoffMessage, Listener, QueueEntry};
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::base::id::HoldId;
-use crate::base::mode::Mode;
+use crate::base::option_types::Mode;
 use crate::store::{End, Leftovers, Successor};
 
 /// The end of a hold.

@@ -17,10 +17,10 @@ use super::wish::Ask;
 use crate::base::backoff::Backoff;
 use crate::base::error::{Effect, Failure, LostReason, StoreError};
 use crate::base::events;
+use crate::base::events::Throttle;
 use crate::base::id::InboxId;
 use crate::base::key::LockKey;
-use crate::base::mode::Mode;
-use crate::base::throttle::Throttle;
+use crate::base::option_types::Mode;
 use crate::base::timer::{after, sleep};
 use crate::store::{
     self, Acquire, AcquireAll, AcquireAllReply, AcquireReply, AcquireRequest, End, HoldOf,

@@ -24,7 +24,7 @@ use super::wish::Wish;
 use crate::base::error::{LockError, StoreError};
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
-use crate::base::mode::Mode;
+use crate::base::option_types::Mode;
 use crate::base::options::Terms;
 use crate::base::timer::timeout_at;
 use crate::store::{AcquireAllReply, AcquireRequest};

@@ -19,7 +19,7 @@ use super::request::Flight;
 use super::step::{Input, Refusal};
 use super::waiter::Waiter;
 use super::wish::Wish;
-use crate::base::held_by::HeldBy;
+use crate::base::error::HeldBy;
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
 use crate::base::timer::require_timers;

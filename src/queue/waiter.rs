@@ -13,9 +13,9 @@ use super::tokens::TokenSeries;
 use super::wish::Wish;
 use crate::base::error::{Effect, StoreError};
 use crate::base::id::HoldId;
-use crate::base::lease::{LeaseTimes, deadline};
 use crate::base::metrics::Via;
-use crate::base::mode::Mode;
+use crate::base::option_types::Mode;
+use crate::base::time::{LeaseTimes, deadline};
 use crate::store::{AcquireReply, HandoffMessage};
 
 /// What the store may know of a waiter.

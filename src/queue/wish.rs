@@ -1,7 +1,7 @@
 //! What callers want, and what the store is asked for them.
 
 use crate::base::id::HoldId;
-use crate::base::mode::Mode;
+use crate::base::option_types::Mode;
 use crate::store::{AcquireRequest, ShareRequest};
 
 /// What a caller wants.

@@ -12,11 +12,10 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use self::records::scan::{Scan, Scanned};
-use crate::base::confirm::Replicas;
 use crate::base::error::StoreError;
 use crate::base::id::InboxId;
 use crate::base::key::LockKey;
-use crate::base::mode::Mode;
+use crate::base::option_types::{Mode, Replicas};
 
 #[cfg(test)]
 #[path = "../../tests/contract/mod.rs"]
@@ -56,9 +55,9 @@ pub(crate) use self::verbs::waits::{ClaimVictim, HoldsIn, PublishWait, WaitsOf, 
 pub(crate) use self::verbs::{Presence, Verb};
 #[cfg(any(test, feature = "test-util"))]
 pub(crate) use self::wire::{Reply, Request, Wire};
-pub(crate) use crate::base::confirm::Confirmation;
-pub(crate) use crate::base::store_error::Answer;
-pub(crate) use crate::base::store_time::StoreTime;
+pub(crate) use crate::base::error::Answer;
+pub(crate) use crate::base::option_types::Confirmation;
+pub(crate) use crate::base::time::StoreTime;
 
 /// Where locks live.
 #[allow(clippy::large_enum_variant, reason = "there is one for each `Locks`")]

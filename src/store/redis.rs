@@ -14,11 +14,10 @@ use self::topology::Topology;
 use self::wire::failure::{self, DriverError};
 use super::records::messages::{Holders, Listener};
 use super::records::scan::{Scan, Scanned};
-use crate::base::confirm::{Confirmation, Replicas};
-use crate::base::error::StoreError;
+use crate::base::error::{Answer, StoreError};
 use crate::base::id::InboxId;
 use crate::base::key::LockKey;
-use crate::base::store_error::Answer;
+use crate::base::option_types::{Confirmation, Replicas};
 
 mod connect;
 mod inbox;

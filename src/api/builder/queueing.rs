@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::LocksBuilder;
-use crate::base::options::{HandOff, Wake};
+use crate::base::option_types::{HandOff, Wake};
 
 impl LocksBuilder {
     /// How waiters learn that a lock may be free (default: [`Wake::Notify`]).

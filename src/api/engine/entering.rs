@@ -8,12 +8,11 @@ use tokio::time::Instant;
 
 use super::acquiring::Acquiring;
 use super::{Engine, present_runtime};
-use crate::api::keys::Keys;
-use crate::base::acquisition::Acquisition;
 use crate::base::error::LockError;
-use crate::base::key::LockKey;
-use crate::base::options::{Options, Reentrancy, Terms, WaitLimit, config};
-use crate::base::span::Span;
+use crate::base::key::{Keys, LockKey};
+use crate::base::option_types::Reentrancy;
+use crate::base::options::{Options, Terms, WaitLimit, config};
+use crate::base::span::{Acquisition, Span};
 use crate::hold::entry::Entry;
 use crate::hold::hold::Holds;
 use crate::hold::scope;

@@ -6,7 +6,7 @@ use tokio::select;
 
 use super::Hold;
 use crate::base::error::LostReason;
-use crate::base::notify::until;
+use crate::base::sync::until;
 use crate::base::timer::sleep_until;
 
 impl Hold {

@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::backlogs::Backlogs;
-use crate::base::mode::Mode;
+use crate::base::option_types::Mode;
 use crate::hold::hold::Hold;
 use crate::hold::lease::Due;
 use crate::hold::readers::Readers;

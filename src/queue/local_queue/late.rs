@@ -4,7 +4,7 @@ use tokio::time::Instant;
 
 use super::{Holder, LocalQueue};
 use crate::base::id::HoldId;
-use crate::base::mode::Mode;
+use crate::base::option_types::Mode;
 use crate::base::options::Queueing;
 use crate::queue::step::Heard;
 use crate::queue::waiter::Waiter;

@@ -11,7 +11,7 @@ use super::line::Line;
 use super::waits::PublishedWaits;
 use crate::base::id::{HoldId, InboxId};
 use crate::base::key::LockKey;
-use crate::base::store_time::StoreTime;
+use crate::base::time::StoreTime;
 use crate::store::records::limits::TOMBSTONE_LIFE;
 use crate::store::records::messages::{ForcedMessage, HandoffMessage};
 

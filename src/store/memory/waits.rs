@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::base::id::{HoldId, OwnerId};
-use crate::base::store_time::StoreTime;
+use crate::base::time::StoreTime;
 use crate::store::records::waits::SeenWait;
 
 /// The waits of all owners, and the victims of cycles.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::base::id::{FencingToken, HoldId};
-use crate::base::store_time::StoreTime;
+use crate::base::time::StoreTime;
 
 /// The message that a lock has moved to holds that were waiting.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

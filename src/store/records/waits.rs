@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::id::HoldId;
-use crate::base::store_time::StoreTime;
+use crate::base::time::StoreTime;
 
 /// An acquisition that waits while holds enclose it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -15,9 +15,9 @@ use tokio::time::Instant;
 
 use self::subscriber::{Check, Ground, Lost, Stage, Subscriber};
 use super::link::source::{AbortOnDrop, Source, Timeouts};
+use crate::base::events::Throttle;
 use crate::base::id::InboxId;
-use crate::base::mutex::Mutex;
-use crate::base::throttle::Throttle;
+use crate::base::sync::Mutex;
 use crate::store::records::messages::Listener;
 
 mod pace;

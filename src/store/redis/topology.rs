@@ -13,10 +13,9 @@ use super::link::outages::Outages;
 use super::link::source::Source;
 use super::wire::call::Call;
 use super::wire::value::Unexpected;
-use crate::base::confirm::{Confirmation, Replicas};
-use crate::base::error::StoreError;
+use crate::base::error::{Answer, StoreError};
 use crate::base::key::LockKey;
-use crate::base::store_error::Answer;
+use crate::base::option_types::{Confirmation, Replicas};
 
 mod ask_most;
 mod cluster;

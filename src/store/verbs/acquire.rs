@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::Verb;
 use crate::base::id::{FencingToken, HoldId, InboxId};
 use crate::base::key::LockKey;
-use crate::base::store_time::StoreTime;
+use crate::base::time::StoreTime;
 use crate::store::memory::{State, Want};
 use crate::store::records::queue_entry::QueueEntry;
 use crate::store::redis::wire::names::Field;

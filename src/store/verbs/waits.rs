@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::Verb;
 use crate::base::id::{HoldId, OwnerId};
-use crate::base::store_time::StoreTime;
+use crate::base::time::StoreTime;
 use crate::store::memory::State;
 use crate::store::records::waits::{EnclosedWait, Enclosing, Look, Published, SeenWait, lateness};
 use crate::store::redis::wire::names::{self, Field};

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use tokio::sync::watch;
 
-use crate::base::slot;
+use crate::base::key::SLOTS;
 
 /// Counts the connections that were lost.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ impl Outages {
 
     /// The outages of a cluster, where a server has some of the slots.
     pub(crate) fn of_slots() -> Self {
-        let slots = (0..slot::SLOTS).map(|_| AtomicU64::new(0)).collect();
+        let slots = (0..SLOTS).map(|_| AtomicU64::new(0)).collect();
         Self {
             slots: Some(slots),
             ..Self::of_one()

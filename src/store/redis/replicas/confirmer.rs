@@ -21,10 +21,10 @@ use tokio::time::Instant;
 
 use self::questions::{Question, Questions};
 use super::replication_id::{Replication, ReplicationId};
-use crate::base::confirm::{Confirmation, Replicas};
 use crate::base::error::StoreError;
 use crate::base::key::LockKey;
-use crate::base::mutex::Mutex;
+use crate::base::option_types::{Confirmation, Replicas};
+use crate::base::sync::Mutex;
 use crate::base::timer::{after, timeout, timeout_at};
 use crate::store::redis::link::breaker::{Breaker, Pass, Step};
 use crate::store::redis::link::pushes::Receiver;

@@ -7,8 +7,7 @@ use redis::{Arg, Cmd, ErrorKind, RedisError, ServerErrorKind, ToRedisArgs, Value
 
 use super::names::Entries;
 use super::script::Script;
-use crate::base::key::LockKey;
-use crate::base::slot;
+use crate::base::key::{LockKey, slot_of};
 use crate::store::records::queue_entry::QueueEntry;
 
 /// One call of a script: its keys, then its arguments; or a command that is no script.
@@ -96,7 +95,7 @@ impl Call {
     pub(crate) fn slot(&self) -> u16 {
         // Behind the name of the command, the script and the count of the keys.
         match self.command.args_iter().nth(3) {
-            Some(Arg::Simple(key)) => slot::of(key),
+            Some(Arg::Simple(key)) => slot_of(key),
             _ => 0,
         }
     }

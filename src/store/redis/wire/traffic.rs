@@ -22,7 +22,7 @@ use tokio::time::Instant;
 
 use super::answer_pace::AnswerPace;
 use super::in_flight::InFlight;
-use crate::base::mutex::Mutex;
+use crate::base::sync::Mutex;
 use crate::base::timer::{Elapsed, Sleep, after, sleep_until, timeout_at};
 
 /// The requests on one connection.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use redis::Value;
 
 use crate::base::id::{FencingToken, HoldId};
-use crate::base::store_time::StoreTime;
+use crate::base::time::StoreTime;
 use crate::store::records::limits::INEXACT_FROM;
 
 /// A reply that no script of ours gives.

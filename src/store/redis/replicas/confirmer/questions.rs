@@ -10,8 +10,8 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::base::confirm::Confirmation;
 use crate::base::error::StoreError;
+use crate::base::option_types::Confirmation;
 use crate::base::timer::sleep_until;
 
 /// A caller that wants to know.

@@ -13,7 +13,7 @@ use super::Cluster;
 use super::known::{Known, Node, QUIET};
 use super::map::SlotMap;
 use crate::base::error::StoreError;
-use crate::base::slot::SLOTS;
+use crate::base::key::SLOTS;
 use crate::base::timer::{sleep, sleep_until, timeout};
 use crate::store::redis::connect::Connector;
 use crate::store::redis::link::address::Place;

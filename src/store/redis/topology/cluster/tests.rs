@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Cluster;
-use crate::base::slot::SLOTS;
+use crate::base::key::SLOTS;
 use crate::store::redis::connect::common::Common;
 use crate::store::redis::link::address::{Address, Place};
 use crate::store::redis::link::outages::Outages;
