@@ -8,7 +8,7 @@ use crate::api::locks::{Locks, on};
 use crate::base::error::{LockError, LostReason};
 use crate::base::id::HoldId;
 use crate::hold::held::Held;
-use crate::store::records::waits::Enclosing;
+use crate::store::records::Enclosing;
 use crate::store::{Renew, Seen, Store, verbs};
 
 #[cfg(feature = "__admin")]

@@ -32,7 +32,7 @@ use crate::hold::hold::Hold;
 use crate::hold::renewals::RenewalSchedule;
 use crate::hold::scope::LocksId;
 use crate::queue::LocalQueues;
-use crate::store::records::waits::Enclosing;
+use crate::store::records::Enclosing;
 use crate::store::{ForceRelease, ForcedMessage, Holders as _, Inspect, Seen, Snapshot, Store};
 
 mod acquiring;

@@ -12,7 +12,7 @@ use crate::api::locks::{Locks, on};
 use crate::base::error::LockError;
 use crate::base::glob;
 use crate::base::key::LockKey;
-use crate::store::records::scan::{Cursor, Scan, Scanned};
+use crate::store::records::{Cursor, Scan, Scanned};
 use crate::store::{Glance, Store};
 
 /// The number of keys that a page looks at by default: a current server needs less than a millisecond for it.

@@ -12,10 +12,8 @@ pub(crate) mod list;
 pub(crate) mod lock_all;
 pub(crate) mod locks;
 mod options;
-pub(crate) mod queue;
-mod readers;
 pub(crate) mod request;
-mod semaphore;
+mod sharing;
 pub(crate) mod spawn;
 pub(crate) mod with_lock;
 

@@ -11,7 +11,7 @@ use futures_util::future::try_join_all;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use self::records::scan::{Scan, Scanned};
+use self::records::{Scan, Scanned};
 use crate::base::error::StoreError;
 use crate::base::id::InboxId;
 use crate::base::key::LockKey;
@@ -31,9 +31,9 @@ pub(crate) mod verbs;
 pub(crate) mod wire;
 
 pub(crate) use self::memory::MemoryStore;
-pub(crate) use self::records::limits::TOMBSTONE_LIFE;
-pub(crate) use self::records::messages::{ForcedMessage, HandoffMessage, Holders, Listener};
-pub(crate) use self::records::queue_entry::QueueEntry;
+pub(crate) use self::records::{
+    ForcedMessage, HandoffMessage, Holders, Listener, QueueEntry, TOMBSTONE_LIFE,
+};
 pub(crate) use self::redis::RedisStore;
 pub(crate) use self::verbs::acquire::{Acquire, AcquireReply, AcquireRequest};
 pub(crate) use self::verbs::depth::{DepthChange, SetDepth};

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::memory::{MemoryStore, State};
-use super::records::messages::{Holders, Listener};
+use super::records::{Holders, Listener};
 use super::verbs::Verb;
 use crate::base::error::{Answer, Effect, StoreError};
 use crate::base::id::InboxId;

@@ -9,7 +9,7 @@ use super::world::{
     some_waiter, successor,
 };
 use crate::base::option_types::Mode;
-use crate::store::records::limits::SEQ_LIFE;
+use crate::store::records::SEQ_LIFE;
 use crate::store::{AcquireReply, DepthChange, End, Presence, Seen, TOMBSTONE_LIFE};
 
 mod queue;

@@ -9,7 +9,7 @@ use super::world::{MINUTE, PLACE_LIFE, World, near, some_hold, some_waiter};
 use crate::base::glob;
 use crate::base::key::LockKey;
 use crate::base::option_types::Mode;
-use crate::store::records::scan::{Cursor, Scan, Scanned};
+use crate::store::records::{Cursor, Scan, Scanned};
 use crate::store::verbs::list::{GLANCED, Glanced, LOOKED_AT};
 use crate::store::{Acquire, Glance, Queue, QueuedProcess, SeenHolder};
 use crate::support::classic::classic_lock;

@@ -12,8 +12,7 @@ use super::waits::PublishedWaits;
 use crate::base::id::{HoldId, InboxId};
 use crate::base::key::LockKey;
 use crate::base::time::StoreTime;
-use crate::store::records::limits::TOMBSTONE_LIFE;
-use crate::store::records::messages::{ForcedMessage, HandoffMessage};
+use crate::store::records::{ForcedMessage, HandoffMessage, TOMBSTONE_LIFE};
 
 mod members;
 mod scan;

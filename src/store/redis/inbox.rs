@@ -18,7 +18,7 @@ use super::link::source::{AbortOnDrop, Source, Timeouts};
 use crate::base::events::Throttle;
 use crate::base::id::InboxId;
 use crate::base::sync::Mutex;
-use crate::store::records::messages::Listener;
+use crate::store::records::Listener;
 
 mod pace;
 mod subscriber;

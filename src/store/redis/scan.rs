@@ -10,7 +10,7 @@ use super::topology::Topology;
 use super::wire::call::{Call, Way};
 use super::wire::value::Unexpected;
 use crate::base::error::StoreError;
-use crate::store::records::scan::{Cursor, InServer, Place, Scan, Scanned};
+use crate::store::records::{Cursor, Scan, ScanPlace, Scanned, ServerCursor};
 
 /// Shows a part of the names of the keys.
 pub(super) async fn scan(
@@ -68,7 +68,7 @@ async fn look_through(
     let passage = connector.passage().await?;
     let connection = &passage.connection;
     let replication_id = connection.replication_id.id();
-    let goes_on = |at: &InServer| at.server == *server && at.replication_id == *replication_id;
+    let goes_on = |at: &ServerCursor| at.server == *server && at.replication_id == *replication_id;
     let mut at = match present.filter(goes_on) {
         Some(at) => at,
         None => beginning(server, connector, replication_id).await,
@@ -79,7 +79,7 @@ async fn look_through(
     let reply = asked.map_err(|cause| connection.failed(&call, cause))?;
     let (cursor, names, unnamed) = common.read(connection, call, reply, scanned)?;
     at.seen = at.seen.saturating_add(scan.count as u64);
-    at.place = Place::Named(cursor);
+    at.place = ScanPlace::Named(cursor);
     let mut here = progress(&at);
     let mut present = Some(at);
     if cursor == 0 {
@@ -103,11 +103,11 @@ async fn beginning(
     server: &Arc<str>,
     connector: &Arc<Connector>,
     replication_id: &Arc<str>,
-) -> InServer {
-    InServer {
+) -> ServerCursor {
+    ServerCursor {
         server: Arc::clone(server),
         replication_id: Arc::clone(replication_id),
-        place: Place::Named(0),
+        place: ScanPlace::Named(0),
         // A user may not be allowed to know.
         keys: count_of_keys(connector).await.ok(),
         seen: 0,
@@ -115,10 +115,10 @@ async fn beginning(
 }
 
 /// The request for the keys behind this place.
-fn part(place: &Place, pattern: &str, count: usize) -> Call {
+fn part(place: &ScanPlace, pattern: &str, count: usize) -> Call {
     let cursor = match place {
-        Place::Named(cursor) => *cursor,
-        Place::Behind(_) => 0,
+        ScanPlace::Named(cursor) => *cursor,
+        ScanPlace::Behind(_) => 0,
     };
     let mut command = cmd("SCAN");
     command.arg(cursor).arg("MATCH").arg(pattern);
@@ -127,7 +127,7 @@ fn part(place: &Place, pattern: &str, count: usize) -> Call {
 }
 
 /// Which part of the keys of a server has been looked at.
-fn progress(at: &InServer) -> f64 {
+fn progress(at: &ServerCursor) -> f64 {
     match at.keys {
         Some(keys @ 1..) => (at.seen as f64 / keys as f64).min(0.99),
         _ => 0.0,

@@ -10,7 +10,7 @@ use crate::base::id::{FencingToken, HoldId, InboxId};
 use crate::base::key::LockKey;
 use crate::base::time::StoreTime;
 use crate::store::memory::{State, Want};
-use crate::store::records::queue_entry::QueueEntry;
+use crate::store::records::QueueEntry;
 use crate::store::redis::wire::names::Field;
 use crate::store::redis::wire::value::{integers, micros, millis, token};
 use crate::store::redis::{Call, Script, Unexpected, script};

@@ -11,7 +11,7 @@ use crate::base::key::LockKey;
 use crate::base::option_types::Mode;
 use crate::base::time::StoreTime;
 use crate::store::memory::State;
-use crate::store::records::messages::ForcedMessage;
+use crate::store::records::ForcedMessage;
 use crate::store::redis::wire::value::{micros, millis, token};
 use crate::store::redis::{Call, Script, Unexpected, script};
 

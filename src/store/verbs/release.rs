@@ -13,7 +13,7 @@ use crate::base::key::LockKey;
 use crate::base::option_types::Mode;
 use crate::base::time::StoreTime;
 use crate::store::memory::{Line, State, Want};
-use crate::store::records::queue_entry::QueueEntry;
+use crate::store::records::QueueEntry;
 use crate::store::redis::wire::names::Field;
 use crate::store::redis::wire::value::{self, integers};
 use crate::store::redis::{Call, Script, Unexpected, in_millis, script};

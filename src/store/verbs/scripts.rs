@@ -34,7 +34,7 @@ pub(crate) fn scripts() -> [&'static Script; 20] {
 #[cfg(test)]
 mod tests {
     use super::scripts;
-    use crate::store::records::limits;
+    use crate::store::records::limits_in_scripts;
 
     #[test]
     fn every_script_opens_with_its_keys_and_formats_numbers_alone() {
@@ -51,7 +51,7 @@ mod tests {
 
     #[test]
     fn every_part_and_limit_is_put_in() {
-        let limits = limits::in_scripts().map(|(name, _)| name);
+        let limits = limits_in_scripts().map(|(name, _)| name);
         for script in scripts() {
             let (verb, source) = (script.verb(), script.source());
             assert!(!source.contains("-- include"), "{verb}.lua");

@@ -11,7 +11,7 @@ use super::{Presence, Verb};
 use crate::base::id::{FencingToken, HoldId};
 use crate::base::key::LockKey;
 use crate::store::memory::{Process, State, Want};
-use crate::store::records::queue_entry::QueueEntry;
+use crate::store::records::QueueEntry;
 use crate::store::redis::wire::names::Fields;
 use crate::store::redis::wire::value;
 use crate::store::redis::{Call, Script, Unexpected, script};

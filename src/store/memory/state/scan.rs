@@ -7,24 +7,24 @@ use tokio::time::Instant;
 
 use super::State;
 use crate::base::glob;
-use crate::store::records::scan::{Cursor, InServer, Place, Scan, Scanned};
+use crate::store::records::{Cursor, Scan, ScanPlace, Scanned, ServerCursor};
 
 impl State {
     /// The least keys behind the place of the scan.
     pub(crate) fn scan(&self, scan: &Scan, now: Instant) -> Scanned {
         let present = scan.from.present.as_ref();
         let behind = present.and_then(|at| match &at.place {
-            Place::Behind(key) => Some(key.as_str()),
-            Place::Named(_) => None,
+            ScanPlace::Behind(key) => Some(key.as_str()),
+            ScanPlace::Named(_) => None,
         });
         let (keys, left) = self.least(behind, scan.count, now);
         let seen = present.map_or(0, |at| at.seen) + keys.len() as u64;
         let next = keys.last().filter(|_| left > 0).map(|last| Cursor {
             done: Vec::new(),
-            present: Some(InServer {
+            present: Some(ServerCursor {
                 server: Arc::from(""),
                 replication_id: Arc::from(""),
-                place: Place::Behind((*last).to_owned()),
+                place: ScanPlace::Behind((*last).to_owned()),
                 keys: None,
                 seen,
             }),

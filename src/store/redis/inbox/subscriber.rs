@@ -18,7 +18,7 @@ use crate::base::id::InboxId;
 use crate::base::metrics::Purpose;
 use crate::base::sync::Mutex;
 use crate::base::timer::sleep;
-use crate::store::records::messages::Listener;
+use crate::store::records::Listener;
 use crate::store::redis::link::pushes::Receiver;
 use crate::store::redis::link::source::{AbortOnDrop, Limit, Opened, Source, Timeouts, open};
 use crate::store::redis::wire::failure::{self, DriverError};

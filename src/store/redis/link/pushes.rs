@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 
 use crate::base::backoff::Backoff;
 use crate::base::timer::{Elapsed, sleep, timeout};
-use crate::store::records::messages::Holders;
+use crate::store::records::Holders;
 use crate::store::redis::wire::message::{Message, pushed};
 use crate::store::redis::wire::names::TO_ALL;
 

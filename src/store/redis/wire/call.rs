@@ -8,7 +8,7 @@ use redis::{Arg, Cmd, ErrorKind, RedisError, ServerErrorKind, ToRedisArgs, Value
 use super::names::Entries;
 use super::script::Script;
 use crate::base::key::{LockKey, slot_of};
-use crate::store::records::queue_entry::QueueEntry;
+use crate::store::records::QueueEntry;
 
 /// One call of a script: its keys, then its arguments; or a command that is no script.
 #[derive(Clone)]

@@ -3,7 +3,7 @@
 use redis::{FromRedisValue, PushInfo};
 
 use super::value::{micros, millis, token};
-use crate::store::records::messages::{ForcedMessage, HandoffMessage};
+use crate::store::records::{ForcedMessage, HandoffMessage};
 
 /// A message to an inbox.
 #[derive(Debug, PartialEq, Eq)]

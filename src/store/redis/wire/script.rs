@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use crate::store::records::limits;
+use crate::store::records::limits_in_scripts;
 
 /// A script and its SHA-1, under which the server caches it.
 pub(crate) struct Script {
@@ -55,7 +55,7 @@ impl Script {
         let whole = PARTS.iter().fold(verb.to_owned(), |source, (name, part)| {
             source.replace(&format!("-- include {name}\n"), part)
         });
-        let limits = limits::in_scripts().into_iter();
+        let limits = limits_in_scripts().into_iter();
         limits.fold(whole, |source, (name, limit)| {
             source.replace(name, &limit.to_string())
         })

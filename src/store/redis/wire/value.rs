@@ -6,7 +6,7 @@ use redis::Value;
 
 use crate::base::id::{FencingToken, HoldId};
 use crate::base::time::StoreTime;
-use crate::store::records::limits::INEXACT_FROM;
+use crate::store::records::INEXACT_FROM;
 
 /// A reply that no script of ours gives.
 #[derive(Debug, thiserror::Error)]
