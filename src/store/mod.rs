@@ -37,20 +37,18 @@ pub(crate) use self::records::{
 pub(crate) use self::redis::RedisStore;
 pub(crate) use self::verbs::acquire::{Acquire, AcquireReply, AcquireRequest};
 pub(crate) use self::verbs::depth::{DepthChange, SetDepth};
-pub(crate) use self::verbs::downgrade::Downgrade;
 pub(crate) use self::verbs::inspect::{
     ForceRelease, Inspect, QueueLength, Seen, SeenHolder, Snapshot,
 };
-pub(crate) use self::verbs::keep::Keep;
 pub(crate) use self::verbs::list::{Glance, Queue, Queued, QueuedProcess};
 pub(crate) use self::verbs::release::{
     End, Leftovers, Order, Release, ReleaseReply, ReleaseRequest, Retain, Successor,
 };
-pub(crate) use self::verbs::renew::Renew;
+pub(crate) use self::verbs::renew::{Keep, Renew};
 pub(crate) use self::verbs::several::{
     AcquireAll, AcquireAllReply, HoldOf, MOST_TOGETHER, ReleaseAll,
 };
-pub(crate) use self::verbs::share::{Share, ShareRequest, Unshare};
+pub(crate) use self::verbs::share::{Downgrade, Share, ShareRequest, Unshare};
 pub(crate) use self::verbs::waits::{ClaimVictim, HoldsIn, PublishWait, WaitsOf, WithdrawWait};
 pub(crate) use self::verbs::{Presence, Verb};
 #[cfg(any(test, feature = "test-util"))]

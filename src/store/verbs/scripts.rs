@@ -1,8 +1,6 @@
 //! All scripts, for what loads or checks each of them.
 
-use super::{
-    Verb, acquire, depth, downgrade, inspect, keep, list, release, renew, several, share, waits,
-};
+use super::{Verb, acquire, depth, inspect, list, release, renew, several, share, waits};
 use crate::store::redis::Script;
 
 /// Every script of a verb.
@@ -10,10 +8,10 @@ pub(crate) fn scripts() -> [&'static Script; 20] {
     [
         acquire::Acquire::lua(),
         depth::SetDepth::lua(),
-        downgrade::Downgrade::lua(),
+        share::Downgrade::lua(),
         inspect::ForceRelease::lua(),
         inspect::Inspect::lua(),
-        keep::Keep::lua(),
+        renew::Keep::lua(),
         list::Glance::lua(),
         list::Queue::lua(),
         release::Release::lua(),
