@@ -196,15 +196,7 @@ impl Campaign {
         loop {
             let guard = match request.clone().acquire().await {
                 Ok(guard) => guard,
-                // All attempts of `Wake::Poll` were made, or replicas are away.
-                Err(LockError::Timeout { .. }) => continue,
-                Err(LockError::Unconfirmed { source, .. })
-                    if source
-                        .as_ref()
-                        .is_none_or(|it| it.effect() != Effect::Refused) =>
-                {
-                    continue;
-                }
+                Err(error) if goes_on(&error) => continue,
                 Err(error) => return Err(error),
             };
             let term = Term {
@@ -226,6 +218,19 @@ impl Campaign {
                 Err(error) => return Err(error),
             }
         }
+    }
+}
+
+/// Whether a campaign goes on after this error of an acquisition: all attempts of `Wake::Poll` were made, or replicas are
+/// away.
+fn goes_on(error: &LockError) -> bool {
+    match error {
+        LockError::Timeout { .. } => true,
+        LockError::Unconfirmed { source, .. } => {
+            let source = source.as_ref();
+            source.is_none_or(|source| source.effect() != Effect::Refused)
+        }
+        _ => false,
     }
 }
 

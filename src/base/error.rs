@@ -242,6 +242,11 @@ impl LockError {
         matches!(self, Self::Closed { .. }) || lost_by == Some(LostReason::Closed)
     }
 
+    pub(crate) fn config(reason: impl Into<String>) -> Self {
+        let reason = reason.into();
+        Self::Config { reason }
+    }
+
     /// The key that the error is about, without the prefix.
     #[must_use]
     pub fn key(&self) -> Option<&str> {

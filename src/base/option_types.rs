@@ -3,6 +3,8 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+use crate::base::error::LockError;
+
 /// The mode of a hold: exclusive, or shared with other readers.
 ///
 /// # Examples
@@ -184,6 +186,26 @@ pub enum Wake {
     },
 }
 
+impl Wake {
+    /// Whether a waiter that has asked `asked` times must give up.
+    pub(crate) fn is_exhausted(self, asked: u32) -> bool {
+        matches!(self, Self::Poll { attempts: Some(attempts), .. } if asked >= attempts)
+    }
+
+    pub(crate) fn check(self) -> Result<(), LockError> {
+        let zero = match self {
+            Self::Poll { interval, .. } if interval.is_zero() => "interval",
+            Self::Poll {
+                attempts: Some(0), ..
+            } => "attempts",
+            Self::Poll { .. } | Self::Backoff | Self::Notify => return Ok(()),
+        };
+        Err(LockError::config(format!(
+            "the {zero} of Wake::Poll must not be zero"
+        )))
+    }
+}
+
 /// How a lock moves from one call graph to the next one in the same process.
 ///
 /// # Examples
@@ -279,10 +301,14 @@ pub(crate) struct Confirm {
 }
 
 impl Confirm {
-    /// Returns `None` if `within` is shorter than 1 ms or too long.
-    pub(crate) fn new(replicas: Replicas, within: Duration) -> Option<Self> {
-        let within = NonZeroU32::new(u32::try_from(within.as_millis()).ok()?)?;
-        Some(Self { replicas, within })
+    pub(crate) fn new(replicas: Replicas, within: Duration) -> Result<Self, LockError> {
+        let millis = u32::try_from(within.as_millis()).ok();
+        match millis.and_then(NonZeroU32::new) {
+            Some(within) => Ok(Self { replicas, within }),
+            None => Err(LockError::config(format!(
+                "replicas cannot confirm within {within:?}: from 1 ms to 49 days"
+            ))),
+        }
     }
 
     pub(crate) fn within(self) -> Duration {
