@@ -10,7 +10,7 @@ use crate::api::locks::{Locks, on};
 use crate::base::error::{LockError, LostReason};
 use crate::base::id::HoldId;
 use crate::hold::held::Held;
-use crate::store::records::waits::Enclosing;
+use crate::store::records::Enclosing;
 use crate::store::redis::Origin;
 use crate::store::redis::link::address::Address;
 use crate::store::{Renew, Seen, Store, verbs};

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::metrics::Classifier;
+use crate::base::option_types::{HandOff, Wake};
 use crate::base::options::{Options, Queueing};
-use crate::store::records::waits::Enclosing;
+use crate::store::records::Enclosing;
 use crate::store::redis::Servers;
 use crate::store::redis::link::source::Source;
 #[cfg(any(test, feature = "test-util"))]
@@ -14,8 +15,6 @@ use crate::store::{Store, redis::Timeouts};
 
 mod open;
 mod pool;
-mod queueing;
-mod servers;
 
 /// Sets up a [`Locks`](crate::Locks); made by [`Locks::builder`](crate::Locks::builder).
 ///
@@ -108,6 +107,207 @@ impl LocksBuilder {
         class: impl Fn(&str) -> S + Send + Sync + 'static,
     ) -> Self {
         self.class = Classifier::new(class);
+        self
+    }
+
+    /// The URL of the store that has the locks:
+    ///
+    /// | URL | |
+    /// |---|---|
+    /// | `redis://user:password@host:port/database` | one server |
+    /// | `rediss://…` | one server, over TLS (feature `tls`); also `rediss+sentinel` |
+    /// | `unix:///path` | one server on this machine |
+    /// | `redis+sentinel://user:password@host:port,host:port/primary` | the primary that [sentinels](Servers::sentinel) watch; further parameters: `?db=2`, `sentinel_username`, `sentinel_password`, `sentinel_tls=false` |
+    /// | `redis+cluster://user:password@host:port,host:port` | a [cluster](Servers::cluster); also `rediss+cluster` |
+    /// | `memory:` | the memory of this process |
+    ///
+    /// In a user name, a password and a parameter, characters that have a meaning in a URL must be percent-encoded.
+    ///
+    /// With a [`pool`](Self::pool), the URL serves only the subscription on which waiters receive the message that it
+    /// is their turn. All commands go through the pool.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use reentry::{LockError, Locks};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let nonsense = Locks::builder().url("localhost:6379").build().await;
+    /// assert!(matches!(nonsense, Err(LockError::Config { .. })));
+    /// Locks::builder().url("memory:").build().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn url(mut self, url: impl Into<String>) -> Self {
+        self.url = Some(url.into());
+        self
+    }
+
+    /// The servers of a deployment with more than one server. The [URL](Self::url) can name them as well.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), reentry::LockError> {
+    /// use reentry::{Locks, Servers};
+    ///
+    /// let servers = Servers::sentinel(["sentinel-1", "sentinel-2", "sentinel-3"], "orders");
+    /// let locks = Locks::builder().servers(servers).build_lazy()?;
+    /// # drop(locks);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn servers(mut self, servers: Servers) -> Self {
+        self.servers = Some(servers);
+        self
+    }
+
+    /// How long to wait for a connection (default 2 s). Must not be zero.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use reentry::{LockError, Locks};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let builder = Locks::builder().url("memory:").connect_timeout(Duration::from_millis(500));
+    /// assert!(builder.build().await.is_ok());
+    /// let builder = Locks::builder().url("memory:").connect_timeout(Duration::ZERO);
+    /// assert!(matches!(builder.build().await, Err(LockError::Config { .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.connect_timeout = Some(timeout);
+        self
+    }
+
+    /// How long to wait for an answer of the store (default 1 s). After that the outcome of the request counts as
+    /// unknown, and a release continues in the background. Must not be zero.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use reentry::{LockError, Locks};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let builder = Locks::builder().url("memory:").response_timeout(Duration::from_millis(500));
+    /// assert!(builder.build().await.is_ok());
+    /// let builder = Locks::builder().url("memory:").response_timeout(Duration::ZERO);
+    /// assert!(matches!(builder.build().await, Err(LockError::Config { .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn response_timeout(mut self, timeout: Duration) -> Self {
+        self.response_timeout = Some(timeout);
+        self
+    }
+
+    /// How waiters learn that a lock may be free (default: [`Wake::Notify`]).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use reentry::{Locks, Wake};
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let wake = Wake::Poll { interval: Duration::from_millis(50), attempts: Some(3) };
+    /// let locks = Locks::builder().url("memory:").wake(wake).build().await?;
+    /// let _elsewhere = locks.lock("order:42").await?;
+    /// assert!(locks.lock("order:42").await.unwrap_err().is_contended());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn wake(mut self, wake: Wake) -> Self {
+        self.queueing.wake = wake;
+        self
+    }
+
+    /// The time between two requests of a waiter that waits for its message (default 1 s; a third of its TTL if that is
+    /// shorter). Between 10 ms and 1 min.
+    ///
+    /// A lost message, a dead waiter and a subscription that hangs each delay a hand-off by two heartbeats at most. A
+    /// lock that has moved to another process has a lease of two heartbeats until it is renewed for the first time.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use reentry::{LockError, Locks};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), LockError> {
+    /// let builder = Locks::builder().url("memory:").heartbeat(Duration::from_millis(200));
+    /// assert!(builder.build().await.is_ok());
+    /// let builder = Locks::builder().url("memory:").heartbeat(Duration::ZERO);
+    /// assert!(matches!(builder.build().await, Err(LockError::Config { .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn heartbeat(mut self, heartbeat: Duration) -> Self {
+        self.queueing.heartbeat = heartbeat;
+        self
+    }
+
+    /// How many times in a row a lock goes from one waiter to the next in this process while
+    /// another process waits (default 16). With 0 it goes to the process that has waited longest.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::builder().url("memory:").local_handoffs(0).build().await?;
+    /// assert_eq!(locks.with_lock("order:42", async { 6 * 7 }).await?, 42);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn local_handoffs(mut self, count: u32) -> Self {
+        self.queueing.local_handoffs = count;
+        self
+    }
+
+    /// How a lock goes from one waiter to the next in this process (default: [`HandOff::InStore`]).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use reentry::{HandOff, Locks};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = Locks::builder().url("memory:").handoff(HandOff::InProcess).build().await?;
+    /// assert_eq!(locks.with_lock("order:42", async { 6 * 7 }).await?, 42);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn handoff(mut self, handoff: HandOff) -> Self {
+        self.queueing.handoff = handoff;
+        self
+    }
+
+    /// How long a caller waits before it reports that it still waits (default 5 s). It reports again each time it has
+    /// waited for twice as long. The report is the event `waiting`, which names the holder of the lock.
+    /// [`Duration::MAX`] means never.
+    ///
+    /// For the report the store is asked for the holder, at most once in a heartbeat for all callers of this process
+    /// that wait for the lock. Reports of one caller are at least 10 ms apart.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let builder = reentry::Locks::builder().url("memory:");
+    /// let locks = builder.report_waiting_after(Duration::from_secs(30)).build().await?;
+    /// assert_eq!(locks.with_lock("order:42", async { 6 * 7 }).await?, 42);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn report_waiting_after(mut self, waited: Duration) -> Self {
+        self.queueing.report_after = waited;
         self
     }
 }

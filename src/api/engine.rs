@@ -25,13 +25,14 @@ use crate::base::error::{LockError, StoreError};
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
 use crate::base::metrics::{self, Classifier};
-use crate::base::options::{Options, Queueing, Terms, WaitLimit, Wake, config};
+use crate::base::option_types::Wake;
+use crate::base::options::{Options, Queueing, Terms, WaitLimit};
 use crate::hold::deadlock::{PublishedCount, Waiting};
 use crate::hold::hold::Hold;
 use crate::hold::renewals::RenewalSchedule;
 use crate::hold::scope::LocksId;
 use crate::queue::LocalQueues;
-use crate::store::records::waits::Enclosing;
+use crate::store::records::Enclosing;
 use crate::store::{ForceRelease, ForcedMessage, Holders as _, Inspect, Seen, Snapshot, Store};
 
 mod acquiring;
@@ -202,7 +203,7 @@ fn detects(terms: Terms) -> bool {
 
 fn present_runtime() -> Result<Handle, LockError> {
     let outside = "a lock has to be awaited inside a tokio runtime";
-    Handle::try_current().map_err(|_| config(outside.to_owned()))
+    Handle::try_current().map_err(|_| LockError::config(outside))
 }
 
 impl fmt::Debug for Engine {

@@ -9,9 +9,9 @@ use std::task::{Context, Poll, ready};
 use pin_project::pin_project;
 use smallvec::SmallVec;
 
-use crate::api::keys::Keys;
 use crate::api::request::LockRequest;
 use crate::base::error::LockError;
+use crate::base::key::Keys;
 use crate::base::span::Span;
 use crate::hold::abort::{Failing, Loss};
 use crate::hold::entry::Entry;

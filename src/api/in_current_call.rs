@@ -159,28 +159,29 @@ impl<F: Future> Future for InCurrentCall<F> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut state = self.project().state;
         loop {
-            let ended = match state.as_mut().project() {
-                StateProjection::Plain(body) => Ok(ready!(body.poll(cx))),
+            match state.as_mut().project() {
+                StateProjection::Plain(body) => {
+                    let output = ready!(body.poll(cx));
+                    state.set(State::Done);
+                    return Poll::Ready(Ok(output));
+                }
                 StateProjection::Running { body, members } => {
                     match ready!(members.race(body, cx)) {
-                        Ok(output) => {
-                            state.as_mut().leave(output);
-                            continue;
-                        }
+                        Ok(output) => state.as_mut().leave(output),
                         // A hold that ends here is released in the background: the caller learns the error
                         // at once, even if the store does not answer.
-                        Err(error) => Err(error),
+                        Err(error) => state.as_mut().fail(error),
                     }
                 }
                 StateProjection::Leaving { exits, output } => {
-                    match (ready!(Pin::new(exits).poll(cx)), output.take()) {
-                        // Only a lock found lost may mask what the body has returned (P13).
-                        (None, Some(output)) => Ok(output),
-                        (Some(error), _) => Err(error),
-                        (None, None) => {
-                            state.set(State::Done);
-                            continue;
-                        }
+                    let lost = ready!(Pin::new(exits).poll(cx));
+                    let output = output.take();
+                    state.set(State::Done);
+                    // Only a lock found lost may mask what the body has returned (P13).
+                    match (lost, output) {
+                        (None, Some(output)) => return Poll::Ready(Ok(output)),
+                        (Some(error), _) => state.as_mut().fail(error),
+                        (None, None) => {}
                     }
                 }
                 StateProjection::Failing(failing) => {
@@ -189,13 +190,6 @@ impl<F: Future> Future for InCurrentCall<F> {
                     return Poll::Ready(Err(error));
                 }
                 StateProjection::Done => panic!("`InCurrentCall` polled after completion"),
-            };
-            match ended {
-                Ok(output) => {
-                    state.set(State::Done);
-                    return Poll::Ready(Ok(output));
-                }
-                Err(error) => state.set(State::Failing(Failing::new(error))),
             }
         }
     }
@@ -210,6 +204,10 @@ impl<F: Future> State<F> {
                 output: Some(output),
             });
         }
+    }
+
+    fn fail(mut self: Pin<&mut Self>, error: LockError) {
+        self.set(Self::Failing(Failing::new(error)));
     }
 }
 

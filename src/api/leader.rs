@@ -6,13 +6,12 @@ use std::time::Duration;
 use tokio::select;
 
 use crate::api::engine::Engine;
-use crate::api::keys::OneKey;
 use crate::api::locks::Locks;
 use crate::api::request::LockRequest;
-use crate::base::confirm::Replicas;
 use crate::base::error::{Effect, LockError, LostReason};
 use crate::base::id::FencingToken;
-use crate::base::options::{OnLost, Reentrancy};
+use crate::base::key::OneKey;
+use crate::base::option_types::{OnLost, Reentrancy, Replicas};
 use crate::hold::held::Held;
 
 impl Locks {
@@ -197,15 +196,7 @@ impl Campaign {
         loop {
             let guard = match request.clone().acquire().await {
                 Ok(guard) => guard,
-                // All attempts of `Wake::Poll` were made, or replicas are away.
-                Err(LockError::Timeout { .. }) => continue,
-                Err(LockError::Unconfirmed { source, .. })
-                    if source
-                        .as_ref()
-                        .is_none_or(|it| it.effect() != Effect::Refused) =>
-                {
-                    continue;
-                }
+                Err(error) if goes_on(&error) => continue,
                 Err(error) => return Err(error),
             };
             let term = Term {
@@ -227,6 +218,19 @@ impl Campaign {
                 Err(error) => return Err(error),
             }
         }
+    }
+}
+
+/// Whether a campaign goes on after this error of an acquisition: all attempts of `Wake::Poll` were made, or replicas are
+/// away.
+fn goes_on(error: &LockError) -> bool {
+    match error {
+        LockError::Timeout { .. } => true,
+        LockError::Unconfirmed { source, .. } => {
+            let source = source.as_ref();
+            source.is_none_or(|source| source.effect() != Effect::Refused)
+        }
+        _ => false,
     }
 }
 

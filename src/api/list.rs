@@ -12,7 +12,7 @@ use crate::api::locks::{Locks, on};
 use crate::base::error::LockError;
 use crate::base::glob;
 use crate::base::key::LockKey;
-use crate::store::records::scan::{Cursor, Scan, Scanned};
+use crate::store::records::{Cursor, Scan, Scanned};
 use crate::store::{Glance, Store};
 
 /// The number of keys that a page looks at by default: a current server needs less than a millisecond for it.
@@ -201,21 +201,7 @@ impl LockList {
             .scan(scan)
             .await
             .map_err(|source| LockError::Store { key: None, source })?;
-        // A name may come twice within one page as well.
-        let mut seen = HashSet::with_capacity(names.len());
-        let keys = names.iter().filter(|name| seen.insert(*name));
-        let keys: Vec<_> = keys.filter_map(|name| self.lock_named(name)).collect();
-        let glances = keys.into_iter().map(|key| glance(&self.engine, key));
-        let mut glances = stream::iter(glances).buffered(AT_ONCE);
-        let mut page = Vec::new();
-        while let Some(glanced) = glances.next().await {
-            match glanced {
-                // `SCAN` ignores key patterns. A second request for this key would be refused as well.
-                Err(LockError::Store { source, .. }) if Store::refuses_key(&source) => {}
-                glanced => page.extend(glanced?),
-            }
-        }
-        drop(glances);
+        let page = self.glances(&names).await?;
         self.at = next;
         self.progress = progress;
         self.unnamed += unnamed;
@@ -261,6 +247,25 @@ impl LockList {
     #[must_use]
     pub fn unnamed(&self) -> u64 {
         self.unnamed
+    }
+
+    /// The locks with these names in the store, as far as there are such locks.
+    async fn glances(&self, names: &[String]) -> Result<Vec<ListedLock>, LockError> {
+        // A name may come twice within one page as well.
+        let mut seen = HashSet::with_capacity(names.len());
+        let keys = names.iter().filter(|name| seen.insert(*name));
+        let keys: Vec<_> = keys.filter_map(|name| self.lock_named(name)).collect();
+        let glances = keys.into_iter().map(|key| glance(&self.engine, key));
+        let mut glances = stream::iter(glances).buffered(AT_ONCE);
+        let mut locks = Vec::new();
+        while let Some(glanced) = glances.next().await {
+            match glanced {
+                // `SCAN` ignores key patterns. A second request for this key would be refused as well.
+                Err(LockError::Store { source, .. }) if Store::refuses_key(&source) => {}
+                glanced => locks.extend(glanced?),
+            }
+        }
+        Ok(locks)
     }
 
     /// The key of the lock with this name in the store; `None` if there can be no such lock.

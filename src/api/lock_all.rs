@@ -4,9 +4,9 @@ use std::future::IntoFuture;
 use std::pin::Pin;
 
 use crate::api::guard::{GuardScope, Guarded, unless_busy};
-use crate::api::keys::SeveralKeys;
 use crate::api::request::LockRequest;
 use crate::base::error::LockError;
+use crate::base::key::SeveralKeys;
 use crate::hold::held::Held;
 
 /// A request for several locks, with its own options; made by [`Locks::lock_all`](crate::Locks::lock_all).

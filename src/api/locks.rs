@@ -4,13 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::api::engine::Engine;
-use crate::api::inspect::LockInfo;
-use crate::api::keys::{OneKey, SeveralKeys};
 use crate::api::lock_all::LockAllRequest;
 use crate::api::request::LockRequest;
 use crate::api::with_lock::{WithLock, WithLockFlat};
 use crate::base::error::{LockError, StoreError};
-use crate::base::key::LockKey;
+use crate::base::key::{LockKey, OneKey, SeveralKeys};
 use crate::hold::held::Held;
 use crate::hold::scope;
 
@@ -217,38 +215,6 @@ impl Locks {
     #[must_use]
     pub fn held(&self, key: impl AsRef<str>) -> Option<Held> {
         scope::held_in(self.engine.id(), key.as_ref())
-    }
-
-    /// Shows the present holder and the waiters of the lock; `None` if it is free.
-    ///
-    /// The server looks at every process that waits: if 1,000 wait, it does nothing else for 2 ms or more.
-    /// [`list`](Self::list) and [`queue`](Self::queue) show a lock at a bounded cost.
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::InvalidKey`], or [`LockError::Store`] if the store does not answer, or the key holds
-    /// something other than a lock.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future loses nothing.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), reentry::LockError> {
-    /// let locks = reentry::Locks::in_memory();
-    /// let guard = locks.lock("order:42").await?;
-    /// let holders = locks.inspect("order:42").await?.map(|info| info.holders);
-    /// assert_eq!(holders.map(|holders| holders[0].depth), Some(1));
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn inspect(&self, key: impl AsRef<str>) -> Result<Option<LockInfo>, LockError> {
-        let key = self.engine.open_key(key.as_ref())?;
-        let snapshot = self.engine.look(&key).await.map_err(on(&key))?;
-        Ok(snapshot.map(|snapshot| LockInfo::new(snapshot, self.engine.waiters(&key))))
     }
 
     /// Takes the lock away from its present holder, or from its readers; if there are more than 1,000 readers, from

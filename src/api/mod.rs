@@ -7,16 +7,13 @@ pub(crate) mod guard;
 pub(crate) mod in_current_call;
 pub(crate) mod inspect;
 pub(crate) mod installed;
-pub(crate) mod keys;
 pub(crate) mod leader;
 pub(crate) mod list;
 pub(crate) mod lock_all;
 pub(crate) mod locks;
 mod options;
-pub(crate) mod queue;
-mod readers;
 pub(crate) mod request;
-mod semaphore;
+mod sharing;
 pub(crate) mod spawn;
 pub(crate) mod with_lock;
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::builder::LocksBuilder;
 use super::request::LockRequest;
-use crate::base::confirm::Replicas;
-use crate::base::options::{DepthSync, OnLost, Reentrancy, WaitLimit};
+use crate::base::option_types::{DepthSync, OnLost, Reentrancy, Replicas};
+use crate::base::options::WaitLimit;
 
 /// Defines the setters of options, for one request and as the default of a `Locks`, each with its documentation.
 macro_rules! options {

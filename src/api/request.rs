@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::api::engine::Engine;
-use crate::api::keys::{Keys, OneKey};
 use crate::api::with_lock::{WithLock, WithLockFlat};
 use crate::base::error::LockError;
+use crate::base::key::{Keys, OneKey};
 use crate::base::options::{Options, WaitLimit};
 
 /// A request for a lock, with its own options; made by [`Locks::lock`](crate::Locks::lock).

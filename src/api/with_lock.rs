@@ -8,8 +8,8 @@ use std::task::{Context, Poll, ready};
 use pin_project::{pin_project, pinned_drop};
 
 use crate::api::engine::Engine;
-use crate::api::keys::Keys;
 use crate::base::error::LockError;
+use crate::base::key::Keys;
 use crate::base::options::Options;
 use crate::hold::abort::{Failing, Loss};
 use crate::hold::entry::Entry;

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use tokio::sync::Notify;
 
-use crate::base::notify::until;
+use crate::base::sync::until;
 
 /// The number of acquisitions, holds and releases of one `Locks`, and whether it is closed.
 ///

@@ -3,11 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::base::held_by::HeldBy;
-use crate::base::id::OwnerId;
-pub use crate::base::lost_reason::LostReason;
-pub(crate) use crate::base::store_error::Effect;
-pub use crate::base::store_error::StoreError;
+pub(crate) use crate::base::error_details::{Answer, Effect};
+pub use crate::base::error_details::{Blocked, HeldBy, LostReason, StoreError};
 
 /// Why a lock could not be taken, kept or found.
 ///
@@ -245,6 +242,11 @@ impl LockError {
         matches!(self, Self::Closed { .. }) || lost_by == Some(LostReason::Closed)
     }
 
+    pub(crate) fn config(reason: impl Into<String>) -> Self {
+        let reason = reason.into();
+        Self::Config { reason }
+    }
+
     /// The key that the error is about, without the prefix.
     #[must_use]
     pub fn key(&self) -> Option<&str> {
@@ -288,47 +290,6 @@ impl fmt::Display for StoreFailed<'_> {
             None if self.1.is_refused() => f.write_str("the store refuses"),
             None => f.write_str("the store cannot be reached"),
         }
-    }
-}
-
-/// One of the call graphs that wait for each other in a [deadlock](LockError::Deadlock).
-///
-/// Keys are named without the prefix of the [`Locks`](crate::Locks) that found the deadlock; keys without
-/// that prefix are named in full.
-///
-/// # Examples
-///
-/// ```
-/// use reentry::{Blocked, LockError};
-///
-/// /// The keys of a deadlock, for a log.
-/// fn ring(error: &LockError) -> Vec<&str> {
-///     match error {
-///         LockError::Deadlock { cycle, .. } => cycle.iter().map(|it: &Blocked| &*it.holds).collect(),
-///         _ => Vec::new(),
-///     }
-/// }
-/// # assert!(ring(&LockError::AlreadyInstalled).is_empty());
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub struct Blocked {
-    /// The call graph that waits.
-    pub owner: OwnerId,
-    /// The key that the call graph holds.
-    pub holds: String,
-    /// The key that the call graph waits for.
-    pub waits_for: String,
-}
-
-impl fmt::Display for Blocked {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            owner,
-            holds,
-            waits_for,
-        } = self;
-        write!(f, "{owner} holds `{holds}` and waits for `{waits_for}`")
     }
 }
 

@@ -1,13 +1,15 @@
-//! The name of a lock, checked once.
+//! The names of locks: what a request names, what is checked, and the slot of a Redis Cluster in which a key lies.
 
 use std::borrow::{Borrow, Cow};
 use std::fmt;
 use std::hash::{Hash, Hasher};
+use std::ops::Range;
 use std::sync::Arc;
+
+use smallvec::{SmallVec, smallvec};
 
 use crate::base::error::LockError;
 use crate::base::metrics::Class;
-use crate::base::slot;
 
 /// The prefix of the crate's own keys. No lock may have it.
 pub(crate) const RESERVED: &str = "reentry:";
@@ -52,7 +54,7 @@ impl LockKey {
         if full.starts_with(RESERVED) {
             return refuse("keys that begin with `reentry:` belong to the crate itself");
         }
-        let tag = hash_tag(&full);
+        let tag = full.get(hash_tag(full.as_bytes())).unwrap_or(&full);
         if tag.contains('}') {
             return refuse("a key without a hash tag must not contain `}`");
         }
@@ -111,7 +113,7 @@ impl LockKey {
 
     /// The slot of a Redis Cluster in which all keys of the lock lie.
     pub(crate) fn slot(&self) -> u16 {
-        slot::of(self.as_str().as_bytes())
+        slot_of(self.as_str().as_bytes())
     }
 
     /// The order in which several keys are taken together. It is the same in every process.
@@ -125,14 +127,15 @@ impl LockKey {
     }
 }
 
-/// The part of a key that Redis Cluster hashes: the text between the first `{` and the next `}`, or the whole key if
-/// there is no such pair or no text between.
-fn hash_tag(key: &str) -> &str {
-    key.split_once('{')
-        .and_then(|(_, rest)| rest.split_once('}'))
-        .map(|(tag, _)| tag)
-        .filter(|tag| !tag.is_empty())
-        .unwrap_or(key)
+/// Where the part of a key lies that Redis Cluster hashes: between the first `{` and the next `}`, or the whole key if there
+/// is no such pair or no text between.
+fn hash_tag(key: &[u8]) -> Range<usize> {
+    let position = |byte, from: usize| {
+        let rest = key.get(from..)?;
+        Some(from + rest.iter().position(|&other| other == byte)?)
+    };
+    let tag = position(b'{', 0).and_then(|open| Some(open + 1..position(b'}', open + 1)?));
+    tag.filter(|tag| !tag.is_empty()).unwrap_or(0..key.len())
 }
 
 impl PartialEq for LockKey {
@@ -159,6 +162,70 @@ impl Borrow<str> for LockKey {
 impl fmt::Debug for LockKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(self.as_str(), f)
+    }
+}
+
+/// The number of slots of a cluster.
+pub(crate) const SLOTS: u16 = 1 << 14;
+
+/// The slot of a key.
+pub(crate) fn slot_of(key: &[u8]) -> u16 {
+    slot_of_tag(key.get(hash_tag(key)).unwrap_or(key))
+}
+
+/// The slot of the keys with this hash tag, as the
+/// [cluster specification](https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/) has it.
+fn slot_of_tag(tag: &[u8]) -> u16 {
+    tag.iter().copied().fold(0, crc16) % SLOTS
+}
+
+/// CRC-16/XMODEM.
+fn crc16(crc: u16, byte: u8) -> u16 {
+    (0..8).fold(crc ^ (u16::from(byte) << 8), |crc, _| {
+        let carries = crc & 0x8000 != 0;
+        (crc << 1) ^ if carries { 0x1021 } else { 0 }
+    })
+}
+
+/// The keys to lock.
+#[derive(Clone, Debug)]
+pub struct Keys(pub(crate) SmallVec<[String; 1]>);
+
+/// The key of a [`LockRequest`](crate::LockRequest) for one lock.
+///
+/// # Examples
+///
+/// ```
+/// use reentry::{LockRequest, Locks, OneKey};
+///
+/// let request: LockRequest<OneKey> = Locks::in_memory().lock("order:42");
+/// # drop(request);
+/// ```
+#[derive(Clone, Debug)]
+pub struct OneKey(pub(crate) String);
+
+/// The keys of a [`LockAllRequest`](crate::LockAllRequest).
+///
+/// # Examples
+///
+/// ```
+/// use reentry::{LockRequest, Locks, SeveralKeys};
+///
+/// let request: LockRequest<SeveralKeys> = Locks::in_memory().lock_all(["account:1", "account:2"]);
+/// # drop(request);
+/// ```
+#[derive(Clone, Debug)]
+pub struct SeveralKeys(pub(crate) Vec<String>);
+
+impl From<OneKey> for Keys {
+    fn from(key: OneKey) -> Self {
+        Self(smallvec![key.0])
+    }
+}
+
+impl From<SeveralKeys> for Keys {
+    fn from(keys: SeveralKeys) -> Self {
+        Self(keys.0.into())
     }
 }
 
@@ -226,5 +293,35 @@ mod tests {
         let key = LockKey::new("app:", "order:42").ok();
         assert_eq!(key.as_ref().map(LockKey::name), Some("order:42"));
         assert_eq!(key.as_ref().map(LockKey::as_str), Some("app:order:42"));
+    }
+
+    /// What `CLUSTER KEYSLOT` says.
+    #[test]
+    fn the_slot_is_that_of_redis_cluster() {
+        for (tag, slot) in [
+            ("", 0),
+            ("123456789", 12_739),
+            ("foo", 12_182),
+            ("bar", 5_061),
+        ] {
+            assert_eq!(slot_of_tag(tag.as_bytes()), slot, "{tag}");
+        }
+    }
+
+    #[test]
+    fn what_stands_in_the_first_braces_decides() {
+        for (key, tag) in [
+            ("order:{foo}", "foo"),
+            ("{foo}{bar}", "foo"),
+            ("{}foo", "{}foo"),
+            ("{foo", "{foo"),
+            ("{{foo}}", "{foo"),
+        ] {
+            assert_eq!(
+                slot_of(key.as_bytes()),
+                slot_of_tag(tag.as_bytes()),
+                "{key}"
+            );
+        }
     }
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::base::mode::Mode;
+use crate::base::option_types::Mode;
 
 /// The length of the arrays of values that only metrics need. Without the feature these take no room.
 const ROOM: usize = if cfg!(feature = "metrics") { 1 } else { 0 };

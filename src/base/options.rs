@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::base::confirm::{Confirm, Replicas};
 use crate::base::error::LockError;
-use crate::base::mode::{Fairness, Mode};
-pub use crate::base::option_enums::{DepthSync, HandOff, OnLost, Reentrancy, Wake};
+use crate::base::option_types::{
+    Confirm, DepthSync, Fairness, HandOff, Mode, OnLost, Reentrancy, Replicas, Wake,
+};
 
 /// The options of the queues of one `Locks`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -42,10 +42,9 @@ impl Queueing {
 
     pub(crate) fn check(self) -> Result<(), LockError> {
         if !Self::HEARTBEATS.contains(&self.heartbeat) {
-            return Err(config(format!(
-                "a heartbeat of {:?} is not between 10 ms and 1 min",
-                self.heartbeat
-            )));
+            let heartbeat = self.heartbeat;
+            let reason = format!("a heartbeat of {heartbeat:?} is not between 10 ms and 1 min");
+            return Err(LockError::config(reason));
         }
         self.wake.check()
     }
@@ -137,45 +136,17 @@ impl Options {
         let ttl = self.ttl.or(defaults.ttl).unwrap_or(Self::DEFAULT_TTL);
         let ttl = ttl.max(self.min_hold.unwrap_or_default());
         let max_hold = self.max_hold.or(defaults.max_hold);
-        if !(Self::MIN_TTL..=Self::MAX_TTL).contains(&ttl) {
-            return Err(config(format!(
-                "a TTL of {ttl:?} is not between 20 ms and 100 years"
-            )));
+        if let Some(reason) = self.contradiction(ttl, max_hold) {
+            return Err(LockError::config(reason));
         }
-        if let Some(max_hold) = max_hold
-            && max_hold < ttl / 3
-        {
-            return Err(config(format!(
-                "a max_hold of {max_hold:?} is below a third of the TTL of {ttl:?}"
-            )));
-        }
-        if let Some(min_hold) = self.min_hold {
-            if self.mode == Mode::Shared {
-                return Err(config("a lock that is shared has no `min_hold`".to_owned()));
-            }
-            if max_hold.is_some_and(|max_hold| max_hold < min_hold) {
-                return Err(config(format!(
-                    "a min_hold of {min_hold:?} is above the max_hold"
-                )));
-            }
-        }
-        if self.permits == Some(0) {
-            return Err(config("a semaphore has one permit at least".to_owned()));
-        }
-        let confirm = self.confirm.or(defaults.confirm).map(|(replicas, within)| {
-            Confirm::new(replicas, within).ok_or_else(|| {
-                config(format!(
-                    "replicas cannot confirm within {within:?}: from 1 ms to 49 days"
-                ))
-            })
-        });
+        let confirm = self.confirm.or(defaults.confirm);
+        let confirm = confirm.map(|(replicas, within)| Confirm::new(replicas, within));
+        let wait = self.wait.or(defaults.wait);
+        let detect_deadlocks = self.detect_deadlocks.or(defaults.detect_deadlocks);
         Ok(Terms {
             confirm: confirm.transpose()?,
             ttl: max_hold.map_or(ttl, |max_hold| max_hold.min(ttl)),
-            wait: self
-                .wait
-                .or(defaults.wait)
-                .unwrap_or(WaitLimit::AtMost(Self::DEFAULT_WAIT)),
+            wait: wait.unwrap_or(WaitLimit::AtMost(Self::DEFAULT_WAIT)),
             max_hold,
             // The store counts milliseconds.
             min_hold: self.min_hold.filter(|it| it.as_millis() > 0),
@@ -185,56 +156,41 @@ impl Options {
             depth_sync: self.depth_sync.or(defaults.depth_sync).unwrap_or_default(),
             mode: self.mode,
             permits: self.permits,
-            detect_deadlocks: self
-                .detect_deadlocks
-                .or(defaults.detect_deadlocks)
-                .unwrap_or(true),
+            detect_deadlocks: detect_deadlocks.unwrap_or(true),
         })
     }
-}
 
-impl Wake {
-    /// Whether a waiter that has asked `asked` times must give up.
-    pub(crate) fn is_exhausted(self, asked: u32) -> bool {
-        matches!(self, Self::Poll { attempts: Some(attempts), .. } if asked >= attempts)
+    /// The reason why no lock can have these options, with the TTL and the `max_hold` that apply.
+    fn contradiction(self, ttl: Duration, max_hold: Option<Duration>) -> Option<String> {
+        let reason = match (self.min_hold, max_hold) {
+            _ if !(Self::MIN_TTL..=Self::MAX_TTL).contains(&ttl) => {
+                format!("a TTL of {ttl:?} is not between 20 ms and 100 years")
+            }
+            (_, Some(max_hold)) if max_hold < ttl / 3 => {
+                format!("a max_hold of {max_hold:?} is below a third of the TTL of {ttl:?}")
+            }
+            (Some(_), _) if self.mode == Mode::Shared => {
+                "a lock that is shared has no `min_hold`".to_owned()
+            }
+            (Some(min_hold), Some(max_hold)) if max_hold < min_hold => {
+                format!("a min_hold of {min_hold:?} is above the max_hold")
+            }
+            _ if self.permits == Some(0) => "a semaphore has one permit at least".to_owned(),
+            _ => return None,
+        };
+        Some(reason)
     }
-
-    fn check(self) -> Result<(), LockError> {
-        match self {
-            Self::Poll { interval, .. } if interval.is_zero() => Err(config(
-                "the interval of Wake::Poll must not be zero".to_owned(),
-            )),
-            Self::Poll {
-                attempts: Some(0), ..
-            } => Err(config(
-                "the attempts of Wake::Poll must not be zero".to_owned(),
-            )),
-            Self::Poll { .. } | Self::Backoff | Self::Notify => Ok(()),
-        }
-    }
-}
-
-pub(crate) fn config(reason: String) -> LockError {
-    LockError::Config { reason }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const fn options(ttl: Duration, max_hold: Option<Duration>) -> Options {
+    fn options(ttl: Duration, max_hold: Option<Duration>) -> Options {
         Options {
             ttl: Some(ttl),
             max_hold,
-            min_hold: None,
-            wait: None,
-            on_lost: None,
-            reentrancy: None,
-            depth_sync: None,
-            mode: Mode::Exclusive,
-            permits: None,
-            detect_deadlocks: None,
-            confirm: None,
+            ..Options::default()
         }
     }
 

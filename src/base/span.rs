@@ -7,13 +7,16 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
+use tokio::time::Instant;
 use tracing::field::Empty;
 use tracing::span::Id;
 use tracing::{Instrument, info_span};
 
+use crate::base::error::LockError;
 use crate::base::id::{FencingToken, HoldId};
 use crate::base::key::LockKey;
-use crate::base::mode::Mode;
+use crate::base::metrics;
+use crate::base::option_types::Mode;
 
 /// A span, or nothing if no subscriber wants it. Cloning it does not call the subscriber.
 #[derive(Clone, Default)]
@@ -123,5 +126,79 @@ fn names(keys: &[LockKey]) -> Cow<'_, str> {
 impl fmt::Debug for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Span").field(&self.0.is_some()).finish()
+    }
+}
+
+/// Reports an acquisition until it ends. An acquisition that is dropped before its end was cancelled.
+pub(crate) struct Acquisition<'a> {
+    keys: &'a [LockKey],
+    mode: Mode,
+    since: Instant,
+    span: Span,
+    outcome: &'static str,
+}
+
+impl<'a> Acquisition<'a> {
+    /// An acquisition of these keys begins.
+    pub(crate) fn begin(keys: &'a [LockKey], mode: Mode, since: Instant) -> Self {
+        for key in keys {
+            metrics::acquisition_began(key.class(), mode);
+        }
+        Self {
+            keys,
+            mode,
+            since,
+            span: Span::wait(keys, mode),
+            outcome: "cancelled",
+        }
+    }
+
+    pub(crate) fn span(&self) -> &Span {
+        &self.span
+    }
+
+    /// Returns the result of a step as it is, and notes its error, which ends the acquisition.
+    pub(crate) fn noted<T>(&mut self, step: Result<T, LockError>) -> Result<T, LockError> {
+        step.inspect_err(|error| {
+            self.outcome = outcome(error);
+            // A caller may ask only whether the lock is free, so a busy lock is no failure.
+            if !matches!(error, LockError::Busy { .. }) {
+                self.span.fail(self.outcome);
+            }
+        })
+    }
+
+    pub(crate) fn succeed(mut self) {
+        self.outcome = "acquired";
+    }
+}
+
+impl Drop for Acquisition<'_> {
+    fn drop(&mut self) {
+        self.span.end(self.outcome);
+        for key in self.keys {
+            metrics::acquisition_ended(key.class(), self.mode, self.outcome, self.since);
+        }
+    }
+}
+
+/// The outcome of an acquisition that ended with `error`, as spans and metrics name it.
+fn outcome(error: &LockError) -> &'static str {
+    match error {
+        LockError::Busy { .. } => "busy",
+        LockError::Timeout { .. } => "timeout",
+        LockError::Deadlock { .. } => "deadlock",
+        LockError::Unconfirmed { .. } => "unconfirmed",
+        LockError::Closed { .. } => "closed",
+        LockError::Lost { .. } => "lost",
+        LockError::Store { .. } => "store",
+        // No request is sent for these.
+        LockError::AlreadyHeld { .. }
+        | LockError::Upgrade { .. }
+        | LockError::InUse { .. }
+        | LockError::InvalidKey { .. }
+        | LockError::Config { .. }
+        | LockError::NoLocks { .. }
+        | LockError::AlreadyInstalled => "refused",
     }
 }

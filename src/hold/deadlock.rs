@@ -8,14 +8,89 @@
 //! An acquisition that nothing encloses takes no part in this. One that is enclosed arms one timer once its first
 //! request is answered and it has to wait; a quarter of a heartbeat after it came, the search begins.
 
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use pin_project::pin_project;
+
+use self::search::Search;
+use crate::base::error::LockError;
+use crate::base::timer::{Sleep, after, sleep_until};
+
 mod publisher;
 mod search;
 mod waiting;
 mod walk;
-mod watched;
 
 #[cfg(test)]
 mod tests;
 
 pub(crate) use self::waiting::{PublishedCount, Waiting};
-pub(crate) use self::watched::watched;
+
+/// Waits for a lock; see [`watched`].
+#[pin_project(project = WatchedProjection)]
+pub(crate) struct Watched<'a, F> {
+    #[pin]
+    acquiring: F,
+    #[pin]
+    stage: Stage,
+    /// `None` once the search has it.
+    waiting: Option<Waiting<'a>>,
+    search: Option<Pin<Box<dyn Future<Output = LockError> + Send + 'a>>>,
+}
+
+#[pin_project(project = StageProjection)]
+enum Stage {
+    /// It is certain to be polled when its first request is answered: no timer is needed until then.
+    Asking,
+    Patient(#[pin] Sleep),
+    Searching,
+}
+
+/// Waits for a lock, unless that is a deadlock and this wait is chosen to give way.
+///
+/// Dropping it takes back what was published, in the background.
+pub(crate) fn watched<F>(acquiring: F, waiting: Waiting<'_>) -> Watched<'_, F> {
+    Watched {
+        acquiring,
+        stage: Stage::Asking,
+        waiting: Some(waiting),
+        search: None,
+    }
+}
+
+impl<F, T> Future for Watched<'_, F>
+where
+    F: Future<Output = Result<T, LockError>>,
+{
+    type Output = Result<T, LockError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        if let Poll::Ready(acquired) = this.acquiring.poll(cx) {
+            return Poll::Ready(acquired);
+        }
+        if let Some(waiting) = &*this.waiting {
+            if matches!(*this.stage, Stage::Asking) {
+                if waiting.queues.asks_alone(waiting.key, waiting.hold) {
+                    return Poll::Pending;
+                }
+                let patience = after(waiting.since, waiting.heartbeat / 4);
+                this.stage.set(Stage::Patient(sleep_until(patience)));
+            }
+            if let StageProjection::Patient(pause) = this.stage.as_mut().project() {
+                if pause.poll(cx).is_pending() {
+                    return Poll::Pending;
+                }
+                this.stage.set(Stage::Searching);
+            }
+        }
+        if let Some(waiting) = this.waiting.take() {
+            *this.search = Some(Box::pin(Search::new(waiting).run()));
+        }
+        match this.search {
+            Some(search) => search.as_mut().poll(cx).map(Err),
+            None => Poll::Pending,
+        }
+    }
+}

@@ -6,7 +6,7 @@ use futures_util::future::Shared;
 use tokio::time::Instant;
 
 use crate::base::id::HoldId;
-use crate::base::mode::Mode;
+use crate::base::option_types::Mode;
 use crate::queue::StoredDepth;
 use crate::store::{Answer, DepthChange, Presence};
 

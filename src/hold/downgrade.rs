@@ -8,7 +8,7 @@ use crate::base::background::Handover;
 use crate::base::backoff::Backoff;
 use crate::base::error::{Effect, Failure, LostReason};
 use crate::base::events;
-use crate::base::mode::Mode;
+use crate::base::option_types::Mode;
 use crate::base::timer::{sleep_until, timeout_at};
 use crate::hold::hold::{Hold, State};
 use crate::hold::renewals::RenewalSchedule;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::base::error::LostReason;
 use crate::base::key::LockKey;
-use crate::base::mutex::Mutex;
+use crate::base::sync::Mutex;
 
 /// The holds of one acquisition. Its mutex comes after that of the schedules, and before the state of a hold; a hold
 /// does not reach for it while its own state is locked.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::base::error::{LockError, LostReason};
 use crate::base::id::{FencingToken, HoldId, OwnerId};
-use crate::base::mode::Mode;
+use crate::base::option_types::Mode;
 use crate::hold::downgrade::{Settled, downgrade};
 use crate::hold::hold::Hold;
 use crate::hold::renewals::RenewalSchedule;

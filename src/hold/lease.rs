@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::base::error::LostReason;
-use crate::base::lease::{LeaseTimes, deadline};
+use crate::base::time::{LeaseTimes, deadline};
 
 /// How soon after the request that confirmed a lease last it is verified because of a disconnect, at the
 /// earliest.

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::base::error::{LostReason, StoreError};
 use crate::base::events;
-use crate::base::mode::Mode;
+use crate::base::option_types::Mode;
 use crate::hold::hold::Hold;
 use crate::store::{Keep, MOST_TOGETHER, Renew, Store};
 

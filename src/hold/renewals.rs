@@ -23,9 +23,9 @@ use tokio::time::Instant;
 
 use self::of_runtime::{Backlogs, OfRuntime, Readers};
 use crate::base::error::LostReason;
+use crate::base::events::Throttle;
 use crate::base::key::LockKey;
-use crate::base::mutex::Mutex;
-use crate::base::throttle::Throttle;
+use crate::base::sync::Mutex;
 use crate::base::timer::sleep_until;
 use crate::hold::hold::Hold;
 use crate::hold::schedule::{Schedule, Slot};

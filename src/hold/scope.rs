@@ -5,14 +5,13 @@ use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 
 use pin_project::{pin_project, pinned_drop};
-use tokio::task;
 use tokio::task::futures::TaskLocalFuture;
-use tokio::task_local;
+use tokio::{task, task_local};
 
 use crate::base::id::{Owner, OwnerId};
 use crate::base::key::LockKey;
-use crate::base::mutex::Mutex;
 use crate::base::span::Span;
+use crate::base::sync::Mutex;
 use crate::hold::held::Held;
 use crate::hold::hold::{CallGraph, Hold};
 use crate::hold::renewals::RenewalSchedule;

@@ -15,7 +15,7 @@ use super::local_queues::LocalQueues;
 use super::request::Flight;
 use super::step::Input;
 use crate::base::key::LockKey;
-use crate::base::options::Wake;
+use crate::base::option_types::Wake;
 use crate::base::timer::sleep_until;
 
 /// Starts a driver for the line, if there is something to do and it has none. It runs on the present

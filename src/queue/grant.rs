@@ -9,9 +9,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::base::id::{FencingToken, HoldId};
-use crate::base::lease::LeaseTimes;
 use crate::base::metrics::Via;
-use crate::base::mode::Mode;
+use crate::base::option_types::Mode;
+use crate::base::time::LeaseTimes;
 use crate::store::{End, Leftovers, StoreTime, Successor, TOMBSTONE_LIFE};
 
 /// A lock that was won and not yet entered.

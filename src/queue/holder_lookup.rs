@@ -12,8 +12,8 @@ use futures_util::FutureExt;
 use futures_util::future::Shared;
 use tokio::time::Instant;
 
+use crate::base::error::HeldBy;
 use crate::base::events;
-use crate::base::held_by::HeldBy;
 use crate::base::id::{HoldId, OwnerId};
 use crate::base::key::LockKey;
 use crate::base::span::Span;

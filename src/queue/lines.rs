@@ -18,10 +18,10 @@ use super::local_queue::LocalQueue;
 use super::request::{Acquiring, Flight};
 use super::step::{Action, Refusal};
 use super::waiter::Waiter;
-use crate::base::held_by::HeldBy;
+use crate::base::error::HeldBy;
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
-use crate::base::mode::Mode;
+use crate::base::option_types::Mode;
 use crate::base::options::Queueing;
 
 /// The driver of a line.

@@ -13,7 +13,7 @@ use super::step::{Action, Answer, Heard, Input, Refusal};
 use super::waiter::{Flight, Kind, Outcome, Waiter};
 use crate::base::backoff::Backoff;
 use crate::base::id::HoldId;
-use crate::base::mode::Mode;
+use crate::base::option_types::Mode;
 use crate::base::options::Queueing;
 use crate::store::HandoffMessage;
 

@@ -17,9 +17,9 @@ use super::step::{Action, Answer, Input, Refusal, Reply, unanswered};
 use crate::base::activity::Activity;
 use crate::base::error::StoreError;
 use crate::base::key::LockKey;
-use crate::base::mode::Mode;
-use crate::base::mutex::Mutex;
+use crate::base::option_types::Mode;
 use crate::base::options::Queueing;
+use crate::base::sync::Mutex;
 use crate::base::{background, events};
 use crate::store::{Store, Successor};
 

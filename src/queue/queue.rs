@@ -49,8 +49,8 @@ use crate::base::error::LockError;
 use crate::base::events;
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
-use crate::base::mode::Mode;
-use crate::base::options::{HandOff, Terms, WaitLimit, Wake};
+use crate::base::option_types::{HandOff, Mode, Wake};
+use crate::base::options::{Terms, WaitLimit};
 use crate::base::timer::timeout_at;
 use crate::store::{AcquireRequest, HandoffMessage, Listener, QueueEntry};
 

@@ -15,7 +15,7 @@ use super::step::Input;
 use crate::base::error::Failure;
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
-use crate::base::mutex::Mutex;
+use crate::base::sync::Mutex;
 
 /// Holds that are released together. All are taken out of their lines when the release of the first of them is polled.
 pub(crate) struct Together {

@@ -15,11 +15,11 @@ use super::step::{Answer, Ask, Reply};
 use crate::base::backoff::Backoff;
 use crate::base::error::{Effect, Failure, LostReason, StoreError};
 use crate::base::events;
+use crate::base::events::Throttle;
 use crate::base::id::InboxId;
 use crate::base::key::LockKey;
-use crate::base::mode::Mode;
-use crate::base::mutex::Mutex;
-use crate::base::throttle::Throttle;
+use crate::base::option_types::Mode;
+use crate::base::sync::Mutex;
 use crate::base::timer::{after, sleep};
 use crate::store::{
     self, Acquire, AcquireAll, AcquireAllReply, AcquireReply, AcquireRequest, End, HoldOf,

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use super::grant::{Grant, Release};
+use crate::base::error::HeldBy;
 use crate::base::error::{Effect, LockError, StoreError};
 use crate::base::events;
-use crate::base::held_by::HeldBy;
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
-use crate::base::mode::Mode;
+use crate::base::option_types::Mode;
 use crate::store::{AcquireReply, AcquireRequest, HandoffMessage, ShareRequest, Successor};
 
 /// What has happened.

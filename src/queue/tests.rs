@@ -17,7 +17,7 @@ use super::step::unanswered;
 use crate::base::error::{Effect, StoreError};
 use crate::base::id::{InboxId, Owner};
 use crate::base::key::LockKey;
-use crate::base::mutex::Mutex;
+use crate::base::sync::Mutex;
 use crate::store::memory::MemoryStore;
 use crate::store::{Acquire, AcquireReply, AcquireRequest, Answer, Listener, Reply, Request, Wire};
 use crate::support::{DEADLINE, eventually};

@@ -18,7 +18,7 @@ use super::local_queues::LocalQueues;
 use super::request::Flight;
 use super::step::{Input, Refusal, Wish};
 use super::waiter::Waiter;
-use crate::base::held_by::HeldBy;
+use crate::base::error::HeldBy;
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
 use crate::base::timer::require_timers;

@@ -9,9 +9,9 @@ use super::grant::{Grant, Release, StoredDepth, TokenSeries};
 use super::step::{Answer, Reply, Wish, unanswered};
 use crate::base::error::{Effect, StoreError};
 use crate::base::id::HoldId;
-use crate::base::lease::{LeaseTimes, deadline};
 use crate::base::metrics::Via;
-use crate::base::mode::Mode;
+use crate::base::option_types::Mode;
+use crate::base::time::{LeaseTimes, deadline};
 use crate::store::{AcquireReply, HandoffMessage, StoreTime};
 
 /// What the store may know of a waiter.

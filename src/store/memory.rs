@@ -11,10 +11,10 @@ use tokio::time::Instant;
 pub(crate) use self::line::{Line, Process, Want};
 use self::state::Message;
 pub(crate) use self::state::State;
-use super::records::messages::{Holders, Listener};
+use super::records::{Holders, Listener};
+use crate::base::error::Answer;
 use crate::base::id::InboxId;
-use crate::base::mutex::Mutex;
-use crate::base::store_error::Answer;
+use crate::base::sync::Mutex;
 
 mod clock;
 mod line;

@@ -9,12 +9,11 @@ use futures_util::future::try_join_all;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use self::records::scan::{Scan, Scanned};
-use crate::base::confirm::Replicas;
+use self::records::{Scan, Scanned};
 use crate::base::error::StoreError;
 use crate::base::id::InboxId;
 use crate::base::key::LockKey;
-use crate::base::mode::Mode;
+use crate::base::option_types::{Mode, Replicas};
 
 #[cfg(test)]
 #[path = "../../tests/contract/mod.rs"]
@@ -30,33 +29,31 @@ pub(crate) mod verbs;
 pub(crate) mod wire;
 
 pub(crate) use self::memory::MemoryStore;
-pub(crate) use self::records::limits::TOMBSTONE_LIFE;
-pub(crate) use self::records::messages::{ForcedMessage, HandoffMessage, Holders, Listener};
-pub(crate) use self::records::queue_entry::QueueEntry;
+pub(crate) use self::records::{
+    ForcedMessage, HandoffMessage, Holders, Listener, QueueEntry, TOMBSTONE_LIFE,
+};
 pub(crate) use self::redis::RedisStore;
 pub(crate) use self::verbs::acquire::{Acquire, AcquireReply, AcquireRequest};
 pub(crate) use self::verbs::depth::{DepthChange, SetDepth};
-pub(crate) use self::verbs::downgrade::Downgrade;
 pub(crate) use self::verbs::inspect::{
     ForceRelease, Inspect, QueueLength, Seen, SeenHolder, Snapshot,
 };
-pub(crate) use self::verbs::keep::Keep;
 pub(crate) use self::verbs::list::{Glance, Queue, Queued, QueuedProcess};
 pub(crate) use self::verbs::release::{
     End, Leftovers, Order, Release, ReleaseReply, ReleaseRequest, Retain, Successor,
 };
-pub(crate) use self::verbs::renew::Renew;
+pub(crate) use self::verbs::renew::{Keep, Renew};
 pub(crate) use self::verbs::several::{
     AcquireAll, AcquireAllReply, HoldOf, MOST_TOGETHER, ReleaseAll,
 };
-pub(crate) use self::verbs::share::{Share, ShareRequest, Unshare};
+pub(crate) use self::verbs::share::{Downgrade, Share, ShareRequest, Unshare};
 pub(crate) use self::verbs::waits::{ClaimVictim, HoldsIn, PublishWait, WaitsOf, WithdrawWait};
 pub(crate) use self::verbs::{Presence, Verb};
 #[cfg(any(test, feature = "test-util"))]
 pub(crate) use self::wire::{Reply, Request, Wire};
-pub(crate) use crate::base::confirm::Confirmation;
-pub(crate) use crate::base::store_error::Answer;
-pub(crate) use crate::base::store_time::StoreTime;
+pub(crate) use crate::base::error::Answer;
+pub(crate) use crate::base::option_types::Confirmation;
+pub(crate) use crate::base::time::StoreTime;
 
 /// Chooses an answer by the kind of the store. The last one is for a store in memory, which has no connections.
 macro_rules! of_kind {

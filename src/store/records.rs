@@ -1,7 +1,209 @@
-//! What the verbs and both stores speak of.
+//! The values that the verbs, both stores and their callers share: the limits of the scripts, the messages of a store, the
+//! places in a queue, the waits that are published, and the parts of a scan.
 
-pub(crate) mod limits;
-pub(crate) mod messages;
-pub(crate) mod queue_entry;
-pub(crate) mod scan;
-pub(crate) mod waits;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::base::id::{FencingToken, HoldId, InboxId};
+use crate::base::time::StoreTime;
+
+/// The order behind which the places begin. The preferred places begin behind 0.
+pub(crate) const PLACES_FROM: u64 = 1 << 40;
+
+/// The least score of a tombstone. No place has so great an order.
+pub(crate) const TOMBSTONES_FROM: u64 = 1 << 52;
+
+/// The least number from which on neither Lua nor JSON represents every integer exactly. No clock gives such a token before
+/// the year 2255.
+pub(crate) const INEXACT_FROM: u64 = 1 << 53;
+
+/// How long an ended hold is remembered, and so how late a request may still arrive.
+pub(crate) const TOMBSTONE_LIFE: Duration = Duration::from_secs(600);
+
+/// How long a depth change is remembered after the last one of its lock, at most; half of it at least.
+pub(crate) const SEQ_LIFE: Duration = TOMBSTONE_LIFE.saturating_mul(2);
+
+/// The limits by the names that stand for them in the scripts. A life is in ms.
+pub(crate) fn limits_in_scripts() -> [(&'static str, u128); 5] {
+    [
+        ("PLACES_FROM", PLACES_FROM.into()),
+        ("TOMBSTONES_FROM", TOMBSTONES_FROM.into()),
+        ("INEXACT_FROM", INEXACT_FROM.into()),
+        ("TOMBSTONE_LIFE", TOMBSTONE_LIFE.as_millis()),
+        ("SEQ_LIFE", SEQ_LIFE.as_millis()),
+    ]
+}
+
+/// The way in which a process waits in the queue of a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct QueueEntry {
+    pub(crate) inbox: InboxId,
+    /// The lease of a lock that moves to the process.
+    pub(crate) grant: Duration,
+    /// How long its place is kept after the last request.
+    pub(crate) life: Duration,
+    /// Whether the process is told, while it holds the lock, that another one has come to wait.
+    pub(crate) tells: bool,
+    /// Whether it goes before the processes that want the lock in the other mode.
+    pub(crate) is_preferred: bool,
+}
+
+/// The message that a lock has moved to holds that were waiting.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct HandoffMessage {
+    /// The key in the store.
+    pub(crate) key: String,
+    /// One hold, or the holds of several readers.
+    pub(crate) holds: Vec<HoldId>,
+    pub(crate) token: FencingToken,
+    /// When it has moved.
+    pub(crate) at: StoreTime,
+    /// The lease, counted from then.
+    pub(crate) lease: Duration,
+}
+
+/// The message, to all processes, that holds were ended by force.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct ForcedMessage {
+    /// The key in the store.
+    pub(crate) key: String,
+    pub(crate) holds: Vec<HoldId>,
+}
+
+/// The receiver of the messages that go to all processes.
+pub(crate) trait Holders: Send + Sync {
+    /// Holds were ended by force. Holds of other processes and of other `Locks` are among them.
+    fn forced(&self, message: ForcedMessage);
+}
+
+/// The receiver of the messages that a lock has moved.
+pub(crate) trait Listener: Send + Sync {
+    /// A lock has moved to holds of this process.
+    fn handoff(&self, message: HandoffMessage);
+
+    /// Another process has come to wait for a lock that this process holds.
+    fn contended(&self, _key: &str) {}
+
+    /// Whether no caller waits for a message.
+    fn is_idle(&self) -> bool;
+
+    /// Messages may have been missed up to now, or will be from now on: the inbox is open, or broken.
+    fn missed(&self);
+}
+
+/// An acquisition that waits while holds enclose it. It is published, so that the processes which wait for each other find
+/// out: who waits, for which lock, and which holds cannot end before it has its turn.
+///
+/// A record stands with the owner of each hold that encloses the wait, for a short time. No record decides who has a lock: a
+/// record that is lost, late or forged can delay the search for deadlocks, or make it choose a victim without need, and no
+/// more.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct EnclosedWait {
+    /// The hold that it will have.
+    pub(crate) id: HoldId,
+    /// The key in the store that it waits for.
+    pub(crate) key: Arc<str>,
+    /// The holds that end after it, each with its key.
+    pub(crate) enclosing: Vec<Enclosing>,
+}
+
+/// A hold that encloses a wait.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Enclosing {
+    pub(crate) hold: HoldId,
+    /// The key in the store that it holds.
+    pub(crate) key: Arc<str>,
+}
+
+impl EnclosedWait {
+    /// The key of a hold that encloses it.
+    pub(crate) fn enclosed_by(&self, hold: HoldId) -> Option<&Arc<str>> {
+        let mut enclosing = self.enclosing.iter();
+        enclosing
+            .find(|enclosing| enclosing.hold == hold)
+            .map(|enclosing| &enclosing.key)
+    }
+}
+
+/// The result of a publication, with the time of the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Published {
+    Made(StoreTime),
+    Refused(StoreTime),
+}
+
+/// The delay after which a publication is refused if its record lives for this long.
+pub(crate) fn lateness(life: Duration) -> Duration {
+    life / 4
+}
+
+/// The records that were there at one time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SeenWaits {
+    pub(crate) at: StoreTime,
+    pub(crate) waits: Vec<SeenWait>,
+}
+
+/// A record of a published wait.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SeenWait {
+    pub(crate) wait: EnclosedWait,
+    /// The time of the last publication.
+    pub(crate) stamp: StoreTime,
+    /// How long the record lives, counted from then.
+    pub(crate) life: Duration,
+}
+
+/// The request for a part of the keys.
+#[derive(Clone, Debug)]
+pub(crate) struct Scan {
+    /// The pattern of the keys in the store, with the prefix.
+    pub(crate) pattern: Arc<str>,
+    /// The approximate number of keys to look at.
+    pub(crate) count: usize,
+    pub(crate) from: Cursor,
+}
+
+/// The place at which a scan goes on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Cursor {
+    /// The servers that have been looked through.
+    pub(crate) done: Vec<Arc<str>>,
+    /// The server that is being looked through.
+    pub(crate) present: Option<ServerCursor>,
+}
+
+/// The place at which a scan goes on in one server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ServerCursor {
+    pub(crate) server: Arc<str>,
+    /// The replication ID for which `place` is valid.
+    pub(crate) replication_id: Arc<str>,
+    pub(crate) place: ScanPlace,
+    /// The number of keys at the beginning, if it is known.
+    pub(crate) keys: Option<u64>,
+    /// The number of keys that have been looked at.
+    pub(crate) seen: u64,
+}
+
+/// A place among the keys of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ScanPlace {
+    /// The server's own number of the place.
+    Named(u64),
+    /// Behind this key.
+    Behind(String),
+}
+
+/// The reply to a [`Scan`]: a part of the keys.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Scanned {
+    /// The keys in the store, with the prefix.
+    pub(crate) names: Vec<String>,
+    /// The number of keys that are left out because they are no text: this crate has no lock of such a name.
+    pub(crate) unnamed: u64,
+    /// The place of the next part; `None` at the end.
+    pub(crate) next: Option<Cursor>,
+    /// The part of all keys that has been looked at, from 0 to 1: an estimate.
+    pub(crate) progress: f64,
+}

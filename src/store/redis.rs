@@ -8,11 +8,11 @@ use self::inbox::Inbox;
 use self::link::source::Source;
 use self::topology::Topology;
 use self::wire::failure::{self, DriverError};
-use super::records::messages::{Holders, Listener};
-use super::records::scan::{Scan, Scanned};
+use super::records::{Holders, Listener};
+use super::records::{Scan, Scanned};
+use crate::base::error::Answer;
 use crate::base::error::StoreError;
 use crate::base::id::InboxId;
-use crate::base::store_error::Answer;
 
 mod confirmer;
 mod connect;

@@ -14,9 +14,7 @@ use super::redis::{Call, Script, Unexpected};
 
 pub(crate) mod acquire;
 pub(crate) mod depth;
-pub(crate) mod downgrade;
 pub(crate) mod inspect;
-pub(crate) mod keep;
 pub(crate) mod list;
 pub(crate) mod release;
 pub(crate) mod renew;

@@ -8,11 +8,10 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::memory::{MemoryStore, State};
-use super::records::messages::{Holders, Listener};
+use super::records::{Holders, Listener};
 use super::verbs::Verb;
-use crate::base::error::{Effect, StoreError};
+use crate::base::error::{Answer, Effect, StoreError};
 use crate::base::id::InboxId;
-use crate::base::store_error::Answer;
 
 /// The way to a store in memory. What it does not define is as without a wire.
 ///

@@ -4,8 +4,7 @@ use std::mem;
 
 use tokio::sync::Notify;
 
-use crate::base::mutex::Mutex;
-use crate::base::notify::until;
+use crate::base::sync::{Mutex, until};
 use crate::store::MemoryStore;
 
 /// The condition of the server.

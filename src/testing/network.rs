@@ -7,7 +7,7 @@ use std::{fmt, ptr};
 use super::connection::Connection;
 use super::host::Host;
 use super::wire::Wire;
-use crate::base::mutex::Mutex;
+use crate::base::sync::Mutex;
 use crate::store::Store;
 use crate::store::redis::Timeouts;
 

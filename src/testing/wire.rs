@@ -18,7 +18,7 @@ use tokio::sync::{oneshot, watch};
 use super::host::{Condition, Host};
 use crate::base::error::{Effect, StoreError};
 use crate::base::id::InboxId;
-use crate::base::mutex::Mutex;
+use crate::base::sync::Mutex;
 use crate::base::timer::{Elapsed, timeout};
 use crate::store::redis::Timeouts;
 use crate::store::{ForcedMessage, HandoffMessage, Holders, Listener, Reply, Request};

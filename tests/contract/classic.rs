@@ -4,7 +4,7 @@ use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 
 use super::world::{MINUTE, World, near, some_hold};
-use crate::base::mode::Mode;
+use crate::base::option_types::Mode;
 use crate::store::{AcquireReply, DepthChange, Presence};
 use crate::support::classic::{Unlocked, classic_lock, classic_unlock};
 

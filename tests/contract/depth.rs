@@ -2,7 +2,7 @@
 
 use super::world::{MINUTE, World, near, some_hold};
 use crate::base::id::HoldId;
-use crate::base::mode::Mode;
+use crate::base::option_types::Mode;
 use crate::store::{DepthChange, Presence};
 
 on_every_store!(

@@ -8,8 +8,8 @@ use super::world::{
     GRANT, MINUTE, NESTED, PLACE_LIFE, World, field_of, near, release_request, some_hold,
     some_waiter, successor,
 };
-use crate::base::mode::Mode;
-use crate::store::records::limits::SEQ_LIFE;
+use crate::base::option_types::Mode;
+use crate::store::records::SEQ_LIFE;
 use crate::store::{AcquireReply, DepthChange, End, Presence, Seen, TOMBSTONE_LIFE};
 
 mod queue;

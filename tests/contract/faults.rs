@@ -13,7 +13,7 @@ use super::world::{
 };
 use crate::base::error::Effect;
 use crate::base::id::{FencingToken, HoldId};
-use crate::base::mode::Mode;
+use crate::base::option_types::Mode;
 use crate::store::{
     Acquire, AcquireReply, DepthChange, Downgrade, End, ForceRelease, Inspect, Keep, Leftovers,
     Presence, Renew, Seen, SetDepth, Share,

@@ -6,7 +6,7 @@ use redis::{FromRedisValue, ToRedisArgs, cmd};
 use super::world::{GRANT, MINUTE, World, some_hold, some_waiter, successor};
 use crate::base::error::Effect;
 use crate::base::id::HoldId;
-use crate::store::records::limits::INEXACT_FROM;
+use crate::store::records::INEXACT_FROM;
 use crate::store::verbs::inspect::SHOWN;
 use crate::store::{AcquireReply, ForceRelease, Order, Presence, Snapshot};
 

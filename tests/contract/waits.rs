@@ -8,7 +8,7 @@ use redis::AsyncCommands;
 
 use super::world::{MINUTE, World, some_hold};
 use crate::base::id::{HoldId, Owner};
-use crate::store::records::waits::{EnclosedWait, Enclosing, Look, Published, SeenWait, lateness};
+use crate::store::records::{EnclosedWait, Enclosing, Published, SeenWait, SeenWaits, lateness};
 use crate::store::{ClaimVictim, HoldsIn, PublishWait, StoreTime, WaitsOf, WithdrawWait};
 
 on_every_store!(
@@ -48,7 +48,7 @@ impl World {
         self.send(publication).await
     }
 
-    async fn look(&self, hold: HoldId) -> Look {
+    async fn look(&self, hold: HoldId) -> SeenWaits {
         self.send(WaitsOf { hold }).await
     }
 

@@ -6,7 +6,7 @@ use super::inbox::{self, Inbox};
 use super::server::Server;
 use crate::base::id::{FencingToken, HoldId, InboxId, Owner};
 use crate::base::key::LockKey;
-use crate::base::mode::Mode;
+use crate::base::option_types::Mode;
 use crate::store::{
     Acquire, AcquireReply, AcquireRequest, DepthChange, End, ForceRelease, HandoffMessage, Inspect,
     Leftovers, MemoryStore, Order, Presence, QueueEntry, ReleaseReply, ReleaseRequest, Renew, Seen,

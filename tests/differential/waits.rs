@@ -7,7 +7,7 @@ use super::step::WaitRequest;
 use crate::base::error::StoreError;
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
-use crate::store::records::waits::{EnclosedWait, Enclosing, Look, Published};
+use crate::store::records::{EnclosedWait, Enclosing, Published, SeenWaits};
 use crate::store::{ClaimVictim, HoldsIn, PublishWait, Store, StoreTime, WaitsOf, WithdrawWait};
 
 /// Earlier by so much is too late for any record.
@@ -16,7 +16,7 @@ const LONG_AGO: u64 = 3_600_000_000;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum WaitReply {
     Published(bool),
-    Look(Look),
+    Look(SeenWaits),
     Holds(Vec<HoldId>),
     Claimed(bool),
     Withdrawn,

@@ -8,7 +8,7 @@ use super::machine;
 use super::message::Verb;
 use super::mutation::Mutation;
 use super::process::Tenure;
-use crate::base::mode::Mode;
+use crate::base::option_types::Mode;
 
 impl Client<'_> {
     /// The body ends, or is dropped because the lock was lost.

@@ -11,7 +11,7 @@ use super::message::{Acquired, End, Message, Request, Successor, Verb};
 use super::mutation::Mutation;
 use super::process::{Stage, Tenure, Won};
 use super::state::State;
-use crate::base::mode::Mode;
+use crate::base::option_types::Mode;
 use crate::queue::grant::Grant;
 use crate::queue::grant::Release;
 use crate::queue::step::{Ask, Wish};

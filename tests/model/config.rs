@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::hold::Hold;
 use super::mutation::Mutation;
-use crate::base::mode::Mode;
+use crate::base::option_types::Mode;
 
 /// The ticks of the clock. A heartbeat is one; everything else keeps its proportion to it.
 pub(crate) mod ticks {

@@ -11,8 +11,8 @@ use super::config::{Config, ticks};
 use super::hold::{Hold, Holds, Token};
 use super::message::{Acquired, Answer, Message};
 use crate::base::id::{FencingToken, HoldId, InboxId};
-use crate::base::mode::Fairness;
-use crate::base::options::{HandOff, Queueing, Wake};
+use crate::base::option_types::{Fairness, HandOff, Wake};
+use crate::base::options::Queueing;
 use crate::queue::waiter::{Stage, Waiter};
 use crate::store::{AcquireReply, AcquireRequest, HandoffMessage, QueueEntry, StoreTime};
 

@@ -3,7 +3,7 @@
 use super::super::{Kind, LocalQueue};
 use super::hold::{Hold, Token};
 use super::machine;
-use crate::base::mode::Mode;
+use crate::base::option_types::Mode;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Process {

@@ -11,7 +11,7 @@ use super::process::Stage;
 use super::state::State;
 use super::step::Step;
 use super::time;
-use crate::base::mode::Mode;
+use crate::base::option_types::Mode;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Protocol {

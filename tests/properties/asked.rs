@@ -6,7 +6,7 @@ use redis::Value;
 
 use crate::base::id::{HoldId, InboxId, Owner};
 use crate::base::key::LockKey;
-use crate::base::mode::Mode;
+use crate::base::option_types::Mode;
 use crate::store::redis::Unexpected;
 use crate::store::{
     Acquire, AcquireAll, AcquireAllReply, AcquireReply, AcquireRequest, End, ForceRelease, Inspect,

@@ -7,7 +7,7 @@ use redis::Value;
 
 use self::asked::{acquired, fields, flag, presence, released, snapshot};
 use crate::base::id::HoldId;
-use crate::base::mode::Mode;
+use crate::base::option_types::Mode;
 use crate::store::redis::wire::reply::handoff;
 use crate::store::{AcquireReply, HandoffMessage, Presence, SeenHolder, Snapshot};
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::climate::Climate;
-use crate::base::mutex::Mutex;
+use crate::base::sync::Mutex;
 use crate::{FencingToken, Held, HoldId, LockError, LostReason, Mode, OnLost};
 
 /// Longer than a release takes in any case, and so longer than a lock may stand without a holder.

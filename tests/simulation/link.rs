@@ -19,7 +19,7 @@ use super::server::Server;
 use super::wire::Wire;
 use crate::base::error::{Effect, StoreError};
 use crate::base::id::InboxId;
-use crate::base::mutex::Mutex;
+use crate::base::sync::Mutex;
 use crate::store::{self, Answer, Holders, Listener, MemoryStore, Reply, Request};
 
 /// The crate's store in one process.

@@ -13,7 +13,7 @@ use super::link::Link;
 use super::run::simulated;
 use super::server::Server;
 use crate::base::error::Blocked;
-use crate::base::mutex::Mutex;
+use crate::base::sync::Mutex;
 use crate::{LockError, Locks, OwnerId, current_owner};
 
 const KEYS: [&str; 3] = ["a", "b", "c"];

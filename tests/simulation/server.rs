@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-use crate::base::mutex::Mutex;
+use crate::base::sync::Mutex;
 use crate::store::{MemoryStore, Verb};
 
 pub(super) struct Server {

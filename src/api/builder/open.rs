@@ -8,7 +8,7 @@ use crate::api::engine::{Engine, Setup};
 use crate::api::locks::Locks;
 use crate::base::error::LockError;
 use crate::base::key::LockKey;
-use crate::base::options::{Options, config};
+use crate::base::options::Options;
 use crate::store::Store;
 use crate::store::memory::MemoryStore;
 use crate::store::redis::{Origin, RedisStore, Timeouts};
@@ -141,11 +141,11 @@ impl LocksBuilder {
     pub fn build_lazy(self) -> Result<Locks, LockError> {
         let timeouts = self.timeouts();
         if timeouts.connect.is_zero() || timeouts.response.is_zero() {
-            return Err(config("a timeout must not be zero".to_owned()));
+            return Err(LockError::config("a timeout must not be zero"));
         }
         if let Some(reason) = LockKey::refusal_of(&self.prefix) {
             let prefix = &self.prefix;
-            return Err(config(format!(
+            return Err(LockError::config(format!(
                 "after the prefix `{prefix}` no key is valid: {reason}"
             )));
         }
@@ -155,21 +155,21 @@ impl LocksBuilder {
         if let Some(open) = &self.store {
             if self.commands.is_some() || self.url.is_some() || self.servers.is_some() {
                 let reason = "a server in memory excludes a URL, servers and a pool";
-                return Err(config(reason.to_owned()));
+                return Err(LockError::config(reason));
             }
             let store = open(timeouts);
             return Ok(self.over(store, timeouts.response));
         }
         let origin = match (&self.servers, self.url.as_deref()) {
             (Some(_), Some(_)) => {
-                return Err(config("a URL and servers exclude each other".to_owned()));
+                return Err(LockError::config("a URL and servers exclude each other"));
             }
             (None, Some(MEMORY)) if self.commands.is_none() => {
                 let store = Arc::new(Store::Memory(MemoryStore::new()));
                 return Ok(self.over(store, timeouts.response));
             }
             (None, Some(MEMORY)) => {
-                return Err(config("a pool and `memory:` exclude each other".to_owned()));
+                return Err(LockError::config("a pool and `memory:` exclude each other"));
             }
             (Some(servers), None) => Some(servers.resolve()?),
             (None, Some(url)) => Some(Origin::parse(url)?),
@@ -180,7 +180,7 @@ impl LocksBuilder {
             (None, Some(origin)) => RedisStore::open(origin, timeouts),
             (None, None) => {
                 let reason = "neither a URL nor servers nor a pool were given";
-                return Err(config(reason.to_owned()));
+                return Err(LockError::config(reason));
             }
         };
         let store = Arc::new(Store::Redis(store));

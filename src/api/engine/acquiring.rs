@@ -15,7 +15,7 @@ use crate::base::error::{LockError, StoreError};
 use crate::base::events;
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
-use crate::base::mode::Mode;
+use crate::base::option_types::Mode;
 use crate::base::options::{Terms, WaitLimit};
 use crate::hold::abort::unless_lost;
 use crate::hold::confirm::{is_behind, verified};

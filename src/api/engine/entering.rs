@@ -8,11 +8,11 @@ use tokio::time::Instant;
 
 use super::acquiring::Acquiring;
 use super::{Engine, present_runtime};
-use crate::api::keys::Keys;
-use crate::base::acquisition::Acquisition;
 use crate::base::error::LockError;
-use crate::base::key::LockKey;
-use crate::base::options::{Options, Reentrancy, Terms, WaitLimit, config};
+use crate::base::key::{Keys, LockKey};
+use crate::base::option_types::Reentrancy;
+use crate::base::options::{Options, Terms, WaitLimit};
+use crate::base::span::Acquisition;
 use crate::hold::entry::Entry;
 use crate::hold::hold::Holds;
 use crate::hold::scope;
@@ -72,7 +72,7 @@ impl Engine {
             keys.push(self.key(name)?);
         }
         if keys.is_empty() {
-            return Err(config("there is no key to lock".to_owned()));
+            return Err(LockError::config("there is no key to lock"));
         }
         if keys.len() > 1 {
             keys.sort_by(|one, other| one.order().cmp(&other.order()));

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::waiting::{Counted, Waiting};
 use crate::base::id::OwnerId;
 use crate::base::timer::{after, sleep, sleep_until};
-use crate::store::records::waits::Published;
+use crate::store::records::Published;
 use crate::store::{PublishWait, StoreTime, WithdrawWait};
 
 /// The record of one wait, with each owner of a hold that encloses it.

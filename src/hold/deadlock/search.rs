@@ -14,7 +14,7 @@ use crate::base::error::{Blocked, LockError, StoreError};
 use crate::base::events;
 use crate::base::key::LockKey;
 use crate::base::timer::{after, sleep, sleep_until};
-use crate::store::records::waits::Look;
+use crate::store::records::SeenWaits;
 use crate::store::{ClaimVictim, HoldsIn, Store, StoreTime, WaitsOf};
 
 /// How often a second walk is made anew while some wait of the cycle was not published again.
@@ -195,7 +195,7 @@ impl Question {
             Self::Waits(_) => {
                 let at = StoreTime { micros: 0 };
                 let waits = Vec::new();
-                Sight::Waits(Look { at, waits }, asked)
+                Sight::Waits(SeenWaits { at, waits }, asked)
             }
         }
     }

@@ -11,7 +11,7 @@ use super::walk::{
 };
 use crate::base::id::HoldId;
 use crate::store::StoreTime;
-use crate::store::records::waits::{EnclosedWait, Enclosing, Look, SeenWait};
+use crate::store::records::{EnclosedWait, Enclosing, SeenWait, SeenWaits};
 
 mod model;
 mod protocol;
@@ -103,7 +103,7 @@ impl Graph {
                     },
                     life: LIFE,
                 };
-                let look = Look {
+                let look = SeenWaits {
                     at: StoreTime { micros: moment.at },
                     waits: waits.map(seen).collect(),
                 };

@@ -15,7 +15,7 @@ use crate::base::key::LockKey;
 use crate::hold::hold::Hold;
 use crate::hold::scope::{self, LocksId};
 use crate::queue::LocalQueues;
-use crate::store::records::waits::{EnclosedWait, Enclosing};
+use crate::store::records::{EnclosedWait, Enclosing};
 
 /// How many holds of one call are published as enclosing it; of more, the outermost are left out.
 const ENCLOSING: usize = 256;

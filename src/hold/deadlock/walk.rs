@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 use crate::base::id::HoldId;
 use crate::store::StoreTime;
-use crate::store::records::waits::{EnclosedWait, Look, SeenWait, lateness};
+use crate::store::records::{EnclosedWait, SeenWait, SeenWaits, lateness};
 
 /// How many waits a cycle has at most. When one begins all of them walk, so its looks grow by the square.
 pub(super) const DEEP: usize = 32;
@@ -43,7 +43,7 @@ pub(super) enum Question {
 pub(super) enum Sight {
     Holds(Vec<HoldId>),
     /// With the instant before the store was asked.
-    Waits(Look, Instant),
+    Waits(SeenWaits, Instant),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -357,7 +357,7 @@ impl Reached {
     /// Whether the wait went on when the first walk ended, on the clock of the server that has its record.
     ///
     /// A record that was made at some time was meant no longer before than it may be late.
-    fn seen_again(&self, wait: &EnclosedWait, look: &Look, ended: Instant) -> Verdict {
+    fn seen_again(&self, wait: &EnclosedWait, look: &SeenWaits, ended: Instant) -> Verdict {
         let seen = look.waits.iter().find(|seen| seen.wait.id == wait.id);
         let seen = seen
             .filter(|seen| seen.wait.key == wait.key && seen.wait.enclosed_by(self.by).is_some());

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::{Hold, State};
 use crate::base::metrics::{self, Via};
-use crate::base::mode::Mode;
+use crate::base::option_types::Mode;
 use crate::base::span::Span;
 use crate::queue::Grant;
 

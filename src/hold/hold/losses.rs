@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::Hold;
 use crate::base::error::{Effect, Failure, LockError, LostReason};
-use crate::base::notify::until;
+use crate::base::sync::until;
 use crate::base::timer::sleep_until;
 use crate::hold::group::Group;
 

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::RenewalSchedule;
 use crate::base::error::StoreError;
 use crate::base::events;
-use crate::base::throttle::Throttle;
+use crate::base::events::Throttle;
 use crate::base::timer::sleep_until;
 use crate::hold::confirm;
 use crate::hold::renewable::{RenewReply, RenewRequest, Renewable};

@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::base::key::LockKey;
-use crate::base::mode::Mode;
+use crate::base::option_types::Mode;
 use crate::hold::hold::Hold;
 use crate::hold::lease::Due;
 use crate::hold::renewable::Renewable;

@@ -6,8 +6,7 @@ use tokio::time::Instant;
 
 use super::{Flight, Holder, Kind, LocalQueue, Waiter};
 use crate::base::id::HoldId;
-use crate::base::mode::Mode;
-use crate::base::options::Wake;
+use crate::base::option_types::{Mode, Wake};
 use crate::queue::step::{Action, Refusal};
 
 /// So many readers enter by one request at most.

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::{Holder, Kind, LocalQueue, Waiter};
 use crate::base::id::HoldId;
-use crate::base::mode::Mode;
+use crate::base::option_types::Mode;
 use crate::base::options::Queueing;
 use crate::queue::grant::{Grant, Release};
 use crate::queue::step::{Action, Heard};

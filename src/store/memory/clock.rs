@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::time::Instant;
 
-use crate::base::store_time::StoreTime;
+use crate::base::time::StoreTime;
 
 /// How far it can be stepped either way, all steps taken together: ten years.
 const ROOM: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);

@@ -8,8 +8,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::base::id::{HoldId, InboxId};
-use crate::store::records::limits::{PLACES_FROM, SEQ_LIFE, TOMBSTONE_LIFE};
-use crate::store::records::queue_entry::QueueEntry;
+use crate::store::records::{PLACES_FROM, QueueEntry, SEQ_LIFE, TOMBSTONE_LIFE};
 
 #[derive(Debug, Default)]
 pub(crate) struct Line {

@@ -1,6 +1,7 @@
 //! What the in-memory store remembers, and what the verbs do to it.
 
-use std::collections::HashMap;
+use std::collections::{BinaryHeap, HashMap};
+use std::sync::Arc;
 use std::time::Duration;
 
 use foldhash::fast::RandomState;
@@ -9,14 +10,15 @@ use tokio::time::Instant;
 use super::clock::Clock;
 use super::line::Line;
 use super::waits::PublishedWaits;
+use crate::base::glob;
 use crate::base::id::{HoldId, InboxId};
 use crate::base::key::LockKey;
-use crate::base::store_time::StoreTime;
-use crate::store::records::limits::TOMBSTONE_LIFE;
-use crate::store::records::messages::{ForcedMessage, HandoffMessage};
+use crate::base::time::StoreTime;
+use crate::store::records::{
+    Cursor, ForcedMessage, HandoffMessage, Scan, ScanPlace, Scanned, ServerCursor, TOMBSTONE_LIFE,
+};
 
 mod members;
-mod scan;
 
 /// The kinds of keys that a lock has in Redis.
 #[derive(Debug)]
@@ -258,5 +260,59 @@ impl Lock {
         self.expires = expires;
         self.is_kept = true;
         self.set_depth(hold, 1);
+    }
+}
+
+impl State {
+    /// The least keys behind the place of the scan.
+    pub(crate) fn scan(&self, scan: &Scan, now: Instant) -> Scanned {
+        let present = scan.from.present.as_ref();
+        let behind = present.and_then(|at| match &at.place {
+            ScanPlace::Behind(key) => Some(key.as_str()),
+            ScanPlace::Named(_) => None,
+        });
+        let (keys, left) = self.least(behind, scan.count, now);
+        let seen = present.map_or(0, |at| at.seen) + keys.len() as u64;
+        let next = keys.last().filter(|_| left > 0).map(|last| Cursor {
+            done: Vec::new(),
+            present: Some(ServerCursor {
+                server: Arc::from(""),
+                replication_id: Arc::from(""),
+                place: ScanPlace::Behind((*last).to_owned()),
+                keys: None,
+                seen,
+            }),
+        });
+        let is_meant = |key: &&str| glob::matches(scan.pattern.as_bytes(), key.as_bytes());
+        Scanned {
+            names: keys
+                .into_iter()
+                .filter(is_meant)
+                .map(str::to_owned)
+                .collect(),
+            unnamed: 0,
+            progress: if next.is_some() {
+                seen as f64 / (seen + left) as f64
+            } else {
+                1.0
+            },
+            next,
+        }
+    }
+
+    /// So many of the least keys behind this one, in their order, and how many there are behind these.
+    fn least(&self, behind: Option<&str>, count: usize, now: Instant) -> (Vec<&str>, u64) {
+        let is_behind = |key: &&str| behind.is_none_or(|behind| *key > behind);
+        let held = self.locks.iter().filter(|(_, lock)| now < lock.expires);
+        let mut least = BinaryHeap::with_capacity(count + 1);
+        let mut left = 0;
+        for key in held.map(|(key, _)| key.as_str()).filter(is_behind) {
+            least.push(key);
+            if least.len() > count {
+                least.pop();
+                left += 1;
+            }
+        }
+        (least.into_sorted_vec(), left)
     }
 }

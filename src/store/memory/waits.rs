@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::base::id::{HoldId, OwnerId};
-use crate::base::store_time::StoreTime;
-use crate::store::records::waits::SeenWait;
+use crate::base::time::StoreTime;
+use crate::store::records::SeenWait;
 
 /// The waits of all owners, and the victims of cycles.
 #[derive(Debug, Default)]

@@ -21,10 +21,10 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::replication_id::{Replication, ReplicationId};
-use crate::base::confirm::{Confirmation, Replicas};
 use crate::base::error::StoreError;
 use crate::base::key::LockKey;
-use crate::base::mutex::Mutex;
+use crate::base::option_types::{Confirmation, Replicas};
+use crate::base::sync::Mutex;
 use crate::base::timer::{after, sleep_until, timeout_at};
 use crate::store::redis::link::breaker::{Breaker, News, Pass, Step};
 use crate::store::redis::link::source::{Opened, Receiver, Source, Timeouts, open};

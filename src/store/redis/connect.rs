@@ -20,7 +20,7 @@ use super::wire::failure::{self, OneOfCluster};
 use super::wire::reply::Unexpected;
 use crate::base::error::{Effect, StoreError};
 use crate::base::events;
-use crate::base::mutex::Mutex;
+use crate::base::sync::Mutex;
 
 pub(super) mod common;
 pub(super) mod connection;

@@ -15,10 +15,10 @@ use tokio::time::Instant;
 
 use self::subscriber::{Check, Ground, InboxStage, Lost, Subscriber};
 use super::link::source::{AbortOnDrop, Source, Timeouts};
+use crate::base::events::Throttle;
 use crate::base::id::InboxId;
-use crate::base::mutex::Mutex;
-use crate::base::throttle::Throttle;
-use crate::store::records::messages::Listener;
+use crate::base::sync::Mutex;
+use crate::store::records::Listener;
 
 mod subscriber;
 #[cfg(test)]

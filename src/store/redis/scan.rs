@@ -10,7 +10,7 @@ use super::topology::Topology;
 use super::wire::call::{Call, Way};
 use super::wire::reply::Unexpected;
 use crate::base::error::StoreError;
-use crate::store::records::scan::{Cursor, InServer, Scan, ScanPlace, Scanned};
+use crate::store::records::{Cursor, Scan, ScanPlace, Scanned, ServerCursor};
 
 /// Returns the names of some keys: of the primary at which the scan is, or of the next one.
 pub(super) async fn scan(
@@ -78,24 +78,24 @@ struct Part {
     /// The number of keys whose names are no text.
     unnamed: u64,
     /// Where the next part begins; `None` at the end of the primary.
-    next: Option<InServer>,
+    next: Option<ServerCursor>,
 }
 
 /// Looks at some keys of a primary: behind `present` if that is in its data, else from the beginning.
 async fn look_at(
     (server, connector): &Primary,
     common: &Common,
-    present: Option<InServer>,
+    present: Option<ServerCursor>,
     pattern: &str,
     count: usize,
 ) -> Result<Part, StoreError> {
     let passage = connector.passage().await?;
     let connection = &passage.connection;
     let replication_id = connection.replication_id.id();
-    let goes_on = |at: &InServer| at.server == *server && at.replication_id == *replication_id;
+    let goes_on = |at: &ServerCursor| at.server == *server && at.replication_id == *replication_id;
     let mut at = match present.filter(goes_on) {
         Some(at) => at,
-        None => InServer {
+        None => ServerCursor {
             server: Arc::clone(server),
             replication_id: Arc::clone(replication_id),
             place: ScanPlace::Named(0),
@@ -131,7 +131,7 @@ fn part(place: &ScanPlace, pattern: &str, count: usize) -> Call {
 }
 
 /// The part of the keys of a server that has been looked at, from 0 to 1.
-fn progress(at: &InServer) -> f64 {
+fn progress(at: &ServerCursor) -> f64 {
     match at.keys {
         Some(keys @ 1..) => (at.seen as f64 / keys as f64).min(0.99),
         _ => 0.0,

@@ -11,9 +11,9 @@ use super::connect::common::Common;
 use super::link::source::Source;
 use super::wire::call::Call;
 use super::wire::reply::Unexpected;
-use crate::base::confirm::{Confirmation, Replicas};
+use crate::base::error::Answer;
 use crate::base::key::LockKey;
-use crate::base::store_error::Answer;
+use crate::base::option_types::{Confirmation, Replicas};
 
 mod ask_most;
 mod cluster;

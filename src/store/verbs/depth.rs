@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::{Presence, Verb};
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
-use crate::base::mode::Mode;
+use crate::base::option_types::Mode;
 use crate::store::memory::State;
 use crate::store::redis::wire::names::{Entries, Field};
 use crate::store::redis::wire::reply;

@@ -8,10 +8,10 @@ use tokio::time::Instant;
 use super::Verb;
 use crate::base::id::FencingToken;
 use crate::base::key::LockKey;
-use crate::base::mode::Mode;
-use crate::base::store_time::StoreTime;
+use crate::base::option_types::Mode;
+use crate::base::time::StoreTime;
 use crate::store::memory::State;
-use crate::store::records::messages::ForcedMessage;
+use crate::store::records::ForcedMessage;
 use crate::store::redis::wire::reply::{micros, millis, token};
 use crate::store::redis::{Call, Script, Unexpected, script};
 

@@ -1,4 +1,4 @@
-//! Renews the leases of exclusive holds.
+//! Renews leases: of exclusive holds, of which one request names several locks, and of the readers of one lock.
 
 use std::time::Duration;
 
@@ -7,7 +7,11 @@ use tokio::time::Instant;
 
 use super::Verb;
 use super::several::{HoldOf, at_index, fields};
+use crate::base::id::HoldId;
+use crate::base::key::LockKey;
 use crate::store::memory::State;
+use crate::store::redis::wire::names::Fields;
+use crate::store::redis::wire::reply;
 use crate::store::redis::{Call, Script, Unexpected, script};
 
 /// Makes the leases of exclusive holds last at least the TTL from the execution of the request. Returns the index of the
@@ -50,5 +54,52 @@ impl Verb for Renew {
             let lock = state.held(key, *hold, now);
             lock.map(|lock| lock.lengthen(now, ttl)).is_none()
         })
+    }
+}
+
+/// Makes the leases of holds that share the lock, each of which has a lease of its own, last at least the TTL from the
+/// execution of the request. Returns the holds that are gone. A hold whose downgrade has not been executed has the lock
+/// exclusively until then.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Keep {
+    pub(crate) key: LockKey,
+    pub(crate) holds: Vec<HoldId>,
+    pub(crate) ttl: Duration,
+}
+
+impl Verb for Keep {
+    type Reply = Vec<HoldId>;
+
+    fn lua() -> &'static Script {
+        script!("keep")
+    }
+
+    fn call(&self) -> Call {
+        let call = Self::lua().on_lock(&self.key);
+        call.arg(Fields(&self.holds)).millis(self.ttl)
+    }
+
+    fn read(&self, reply: Value) -> Result<Vec<HoldId>, Unexpected> {
+        let holds = match &reply {
+            Value::Array(values) => values.iter().map(reply::hold).collect(),
+            _ => None,
+        };
+        holds.ok_or(Unexpected(reply))
+    }
+
+    fn apply(self, state: &mut State, now: Instant) -> Vec<HoldId> {
+        let Self { key, holds, ttl } = self;
+        let (inside, gone) = state.within(&key, &holds, now);
+        if !inside.is_empty() {
+            if let Some(lock) = state.live_lock(&key, now) {
+                lock.lengthen(now, ttl);
+            }
+            state.line(&key, now, |line| line.lengthen(&inside, now + ttl));
+        }
+        if state.tidy(&key, now) {
+            state.settle(&key, now);
+            state.admit(&key, None, None, now);
+        }
+        gone
     }
 }

@@ -1,8 +1,6 @@
 //! All scripts, for what loads or checks each of them.
 
-use super::{
-    Verb, acquire, depth, downgrade, inspect, keep, list, release, renew, several, share, waits,
-};
+use super::{Verb, acquire, depth, inspect, list, release, renew, several, share, waits};
 use crate::store::redis::Script;
 
 /// Every script of a verb.
@@ -10,10 +8,10 @@ pub(crate) fn scripts() -> [&'static Script; 20] {
     [
         acquire::Acquire::lua(),
         depth::SetDepth::lua(),
-        downgrade::Downgrade::lua(),
+        share::Downgrade::lua(),
         inspect::ForceRelease::lua(),
         inspect::Inspect::lua(),
-        keep::Keep::lua(),
+        renew::Keep::lua(),
         list::Glance::lua(),
         list::Queue::lua(),
         release::Release::lua(),
@@ -34,7 +32,7 @@ pub(crate) fn scripts() -> [&'static Script; 20] {
 #[cfg(test)]
 mod tests {
     use super::scripts;
-    use crate::store::records::limits;
+    use crate::store::records::limits_in_scripts;
 
     #[test]
     fn every_script_opens_with_its_keys_and_formats_numbers_alone() {
@@ -51,7 +49,7 @@ mod tests {
 
     #[test]
     fn every_part_and_limit_is_put_in() {
-        let limits = limits::in_scripts().map(|(name, _)| name);
+        let limits = limits_in_scripts().map(|(name, _)| name);
         for script in scripts() {
             let (verb, source) = (script.verb(), script.source());
             assert!(!source.contains("-- include"), "{verb}.lua");

@@ -9,7 +9,7 @@ use super::Verb;
 use super::acquire::AcquireReply;
 use crate::base::id::{FencingToken, HoldId};
 use crate::base::key::LockKey;
-use crate::base::store_time::StoreTime;
+use crate::base::time::StoreTime;
 use crate::store::memory::State;
 use crate::store::redis::wire::names::{Entries, Field};
 use crate::store::redis::wire::reply::{integers, micros};

@@ -13,9 +13,9 @@ use tokio::time::Instant;
 
 use super::Verb;
 use crate::base::id::{HoldId, OwnerId};
-use crate::base::store_time::StoreTime;
+use crate::base::time::StoreTime;
 use crate::store::memory::State;
-use crate::store::records::waits::{EnclosedWait, Enclosing, Look, Published, SeenWait, lateness};
+use crate::store::records::{EnclosedWait, Enclosing, Published, SeenWait, SeenWaits, lateness};
 use crate::store::redis::wire::names::{self, Field};
 use crate::store::redis::wire::reply;
 use crate::store::redis::{Call, Script, Unexpected, script};
@@ -87,7 +87,7 @@ pub(crate) struct WaitsOf {
 }
 
 impl Verb for WaitsOf {
-    type Reply = Look;
+    type Reply = SeenWaits;
 
     fn lua() -> &'static Script {
         script!("look")
@@ -98,7 +98,7 @@ impl Verb for WaitsOf {
         call.arg(Field(self.hold))
     }
 
-    fn read(&self, reply: Value) -> Result<Look, Unexpected> {
+    fn read(&self, reply: Value) -> Result<SeenWaits, Unexpected> {
         let parse = || {
             let Value::Array(values) = &reply else {
                 return None;
@@ -119,15 +119,15 @@ impl Verb for WaitsOf {
                 waits.extend(wait.filter(|seen| seen.wait.enclosed_by(self.hold).is_some()));
             }
             let at = time(*at)?;
-            Some(Look { at, waits })
+            Some(SeenWaits { at, waits })
         };
         parse().ok_or(Unexpected(reply))
     }
 
-    fn apply(self, state: &mut State, now: Instant) -> Look {
+    fn apply(self, state: &mut State, now: Instant) -> SeenWaits {
         let at = state.time(now);
         let waits = state.waits.live(self.hold, at);
-        Look { at, waits }
+        SeenWaits { at, waits }
     }
 }
 

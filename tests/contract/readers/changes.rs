@@ -3,7 +3,7 @@
 use super::super::world::{GRANT, MINUTE, World, near, some_hold, some_waiter};
 use super::{TTL, share_request, token};
 use crate::base::id::{FencingToken, HoldId, InboxId};
-use crate::base::mode::Mode;
+use crate::base::option_types::Mode;
 use crate::store::{DepthChange, Presence, QueueEntry, ShareRequest};
 
 on_every_store!(

@@ -114,7 +114,7 @@ fn every_script_is_loaded_by_exactly_one_file() {
     }
 }
 
-/// The scripts name what is in `store/records/limits.rs`.
+/// The scripts name what is in `store/records.rs`.
 #[test]
 fn no_script_has_a_limit_of_its_own() {
     for script in files(Path::new("../lua"), "lua") {

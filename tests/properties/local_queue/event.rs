@@ -5,8 +5,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use crate::base::error::Effect;
-use crate::base::mode::Fairness;
-use crate::base::options::{HandOff, Queueing, Wake};
+use crate::base::option_types::{Fairness, HandOff, Wake};
+use crate::base::options::Queueing;
 
 /// What may happen. A number chooses among those that it may happen to.
 #[derive(Clone, Copy, Debug)]

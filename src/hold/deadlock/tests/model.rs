@@ -279,7 +279,7 @@ impl State {
                     life: LIFE,
                 });
                 let seen = seen.filter(|seen| seen.wait.enclosed_by(*by).is_some());
-                let look = Look {
+                let look = SeenWaits {
                     at: time(self.now),
                     waits: seen.collect(),
                 };

@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout};
 
 use super::DEEP;
 use super::store::Watched;
-use crate::base::mutex::Mutex;
+use crate::base::sync::Mutex;
 use crate::base::timer::sleep;
 use crate::{HandOff, LockError, LockGuard, Locks};
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::base::error::{Effect, StoreError};
 use crate::base::id::HoldId;
-use crate::base::mutex::Mutex;
+use crate::base::sync::Mutex;
 use crate::base::timer::sleep;
 use crate::store::{Answer, MemoryStore, Reply, Request, WaitsOf, Wire};
 use crate::{Locks, LocksBuilder};

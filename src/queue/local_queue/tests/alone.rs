@@ -2,7 +2,7 @@
 
 use super::events::*;
 use super::story::*;
-use crate::base::mode::Mode;
+use crate::base::option_types::Mode;
 use crate::queue::local_queue::LocalQueue;
 use crate::queue::waiter::Waiter;
 

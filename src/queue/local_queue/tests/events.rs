@@ -6,7 +6,7 @@ use std::time::Duration;
 pub(super) use super::replies::*;
 use super::story::*;
 use crate::base::id::InboxId;
-use crate::base::mode::Mode;
+use crate::base::option_types::Mode;
 use crate::queue::grant::{Grant, Release};
 use crate::queue::step::{Input, Wish};
 use crate::store::{AcquireRequest, QueueEntry};

@@ -2,7 +2,7 @@
 
 use super::events::*;
 use super::story::*;
-use crate::base::lease::deadline;
+use crate::base::time::deadline;
 
 /// A listens, and stands in the store's queue.
 fn a_is_queued() -> Story {

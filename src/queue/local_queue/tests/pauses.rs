@@ -2,7 +2,8 @@
 
 use super::events::*;
 use super::story::*;
-use crate::base::options::{Queueing, Wake};
+use crate::base::option_types::Wake;
+use crate::base::options::Queueing;
 
 const fn poll(interval: u64, attempts: Option<u32>) -> Queueing {
     let interval = millis(interval);

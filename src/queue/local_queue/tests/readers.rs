@@ -2,7 +2,7 @@
 
 use super::events::*;
 use super::story::*;
-use crate::base::mode::Fairness;
+use crate::base::option_types::Fairness;
 use crate::base::options::Queueing;
 
 #[test]

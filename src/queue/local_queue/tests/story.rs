@@ -9,8 +9,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::base::id::HoldId;
-use crate::base::mode::{Fairness, Mode};
-use crate::base::options::{HandOff, Queueing, Wake};
+use crate::base::option_types::{Fairness, HandOff, Mode, Wake};
+use crate::base::options::Queueing;
 use crate::queue::grant::Grant;
 use crate::queue::local_queue::LocalQueue;
 use crate::queue::step::{Action, Ask, Input, Refusal};

@@ -8,7 +8,7 @@ use super::super::line::{Process, Want};
 use super::{Message, State};
 use crate::base::id::{FencingToken, HoldId, InboxId};
 use crate::base::key::LockKey;
-use crate::store::records::messages::HandoffMessage;
+use crate::store::records::HandoffMessage;
 
 /// The readers who ask, and the lease that they get without being told.
 type Asking = (InboxId, Duration);

@@ -10,8 +10,8 @@ use tokio::sync::watch;
 use super::connection::Connection;
 use super::recent_releases::RecentReleases;
 use crate::base::error::{Effect, StoreError};
-use crate::base::slot;
-use crate::store::records::messages::Holders;
+use crate::base::key::SLOTS;
+use crate::store::records::Holders;
 use crate::store::redis::link::source::Timeouts;
 use crate::store::redis::wire::call::Call;
 use crate::store::redis::wire::reply::Unexpected;
@@ -105,7 +105,7 @@ impl Outages {
 
     /// The outages of a cluster, in which each server has some of the slots.
     pub(crate) fn of_slots() -> Self {
-        let slots = (0..slot::SLOTS).map(|_| AtomicU64::new(0)).collect();
+        let slots = (0..SLOTS).map(|_| AtomicU64::new(0)).collect();
         Self {
             slots: Some(slots),
             ..Self::of_one()

@@ -13,7 +13,7 @@ use redis::Value;
 use tokio::time::Instant;
 
 use super::connection::Connection;
-use crate::base::mutex::Mutex;
+use crate::base::sync::Mutex;
 use crate::store::redis::replication_id::ReplicationId;
 use crate::store::redis::wire::call::{Call, Way};
 

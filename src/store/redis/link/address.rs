@@ -6,7 +6,6 @@ use std::sync::Arc;
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion, parse_redis_url};
 
 use crate::base::error::LockError;
-use crate::base::options::config;
 
 const ACCEPTED: &str = "what is accepted is `redis://host:port/database`, `rediss://…` for TLS, `unix:///path`, \
                         `redis+sentinel://host:port,host:port/primary`, `redis+cluster://host:port,host:port`, and `memory:`";
@@ -129,7 +128,7 @@ impl Address {
 }
 
 pub(crate) fn refused(reason: &str) -> LockError {
-    config(format!("the URL cannot be used: {reason}"))
+    LockError::config(format!("the URL cannot be used: {reason}"))
 }
 
 pub(crate) const LETTERS: &str =

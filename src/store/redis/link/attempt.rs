@@ -9,7 +9,7 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use crate::base::error::{Effect, StoreError};
-use crate::base::mutex::Mutex;
+use crate::base::sync::Mutex;
 use crate::base::timer::{after, timeout_at};
 
 /// An attempt to connect, or to learn where to, which all callers share.

@@ -14,8 +14,8 @@ use tokio::time::Instant;
 
 use crate::base::backoff::Backoff;
 use crate::base::error::{Effect, StoreError};
-use crate::base::mutex::Mutex;
-use crate::base::slot::SLOTS;
+use crate::base::key::SLOTS;
+use crate::base::sync::Mutex;
 use crate::base::timer::after;
 use crate::store::redis::connect::Connector;
 use crate::store::redis::connect::common::{Common, Role};

@@ -20,7 +20,7 @@ use self::sentinel::{Named, Sentinel, SentinelAnswer};
 use super::ask_most::{GRACE, ask_most};
 use crate::base::backoff::Backoff;
 use crate::base::error::{Effect, StoreError};
-use crate::base::mutex::Mutex;
+use crate::base::sync::Mutex;
 use crate::base::timer::sleep;
 use crate::store::redis::link::address::{Address, Place, list};
 use crate::store::redis::link::source::{AbortOnDrop, Opened, Opening, Receiver, Source, Timeouts};

@@ -10,7 +10,6 @@ use super::Topology;
 use super::cluster::Cluster;
 use super::sentinels::Sentinels;
 use crate::base::error::LockError;
-use crate::base::options::config;
 use crate::store::redis::connect::common::{Common, Outages};
 use crate::store::redis::link::address::{Address, Place, host_and_port, provide_tls, refused};
 use crate::store::redis::link::source::Source;
@@ -211,7 +210,7 @@ impl Servers {
                 let sentinels = Sentinels::new(primary, sentinel, server, seeds);
                 Ok(Origin::Sentinels(Arc::new(sentinels)))
             }
-            Kind::Cluster if self.database != 0 => Err(config(DATABASE.to_owned())),
+            Kind::Cluster if self.database != 0 => Err(LockError::config(DATABASE)),
             Kind::Cluster => Ok(Origin::Cluster { server, seeds }),
         }
     }

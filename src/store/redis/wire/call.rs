@@ -7,10 +7,9 @@ use redis::aio::MultiplexedConnection;
 use redis::{Arg, Cmd, ErrorKind, RedisError, ServerErrorKind, ToRedisArgs, Value, cmd, pipe};
 
 use super::names::Entries;
-use crate::base::key::LockKey;
-use crate::base::slot;
-use crate::store::records::limits;
-use crate::store::records::queue_entry::QueueEntry;
+use crate::base::key::{LockKey, slot_of};
+use crate::store::records::QueueEntry;
+use crate::store::records::limits_in_scripts;
 
 /// A script and its SHA-1, under which the server caches it.
 pub(crate) struct Script {
@@ -63,7 +62,7 @@ impl Script {
         let whole = PARTS.iter().fold(verb.to_owned(), |source, (name, part)| {
             source.replace(&format!("-- include {name}\n"), part)
         });
-        let limits = limits::in_scripts().into_iter();
+        let limits = limits_in_scripts().into_iter();
         limits.fold(whole, |source, (name, limit)| {
             source.replace(name, &limit.to_string())
         })
@@ -171,7 +170,7 @@ impl Call {
     pub(crate) fn slot(&self) -> u16 {
         // The first key stands behind the command, the script and the number of keys.
         match self.command.args_iter().nth(3) {
-            Some(Arg::Simple(key)) => slot::of(key),
+            Some(Arg::Simple(key)) => slot_of(key),
             _ => 0,
         }
     }

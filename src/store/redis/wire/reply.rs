@@ -5,9 +5,9 @@ use std::time::Duration;
 use redis::{FromRedisValue, PushInfo, Value};
 
 use crate::base::id::{FencingToken, HoldId};
-use crate::base::store_time::StoreTime;
-use crate::store::records::limits::INEXACT_FROM;
-use crate::store::records::messages::{ForcedMessage, HandoffMessage};
+use crate::base::time::StoreTime;
+use crate::store::records::INEXACT_FROM;
+use crate::store::records::{ForcedMessage, HandoffMessage};
 
 /// A reply that no script of ours gives.
 #[derive(Debug, thiserror::Error)]

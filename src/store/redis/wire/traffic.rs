@@ -21,7 +21,7 @@ use tokio::task::coop::unconstrained;
 use tokio::time::Instant;
 
 use super::in_flight::{AnswerPace, InFlight};
-use crate::base::mutex::Mutex;
+use crate::base::sync::Mutex;
 use crate::base::timer::{Elapsed, Sleep, after, sleep_until, timeout_at};
 
 /// The requests on one connection.

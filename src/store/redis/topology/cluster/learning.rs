@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::map::SlotMap;
 use super::{Cluster, Known, Node, QUIET};
 use crate::base::error::StoreError;
-use crate::base::slot::SLOTS;
+use crate::base::key::SLOTS;
 use crate::base::timer::{sleep, sleep_until, timeout};
 use crate::store::redis::connect::Connector;
 use crate::store::redis::link::address::Place;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use redis::{FromRedisValue, Value};
 
-use crate::base::slot::SLOTS;
+use crate::base::key::SLOTS;
 use crate::store::redis::link::address::Place;
 
 /// The servers of the slots, as one or several servers say.

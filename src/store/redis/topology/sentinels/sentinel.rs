@@ -8,7 +8,7 @@ use redis::{Cmd, FromRedisValue, PushInfo, PushKind, RedisError, cmd};
 use tokio::join;
 use tokio::sync::watch;
 
-use crate::base::mutex::Mutex;
+use crate::base::sync::Mutex;
 use crate::base::timer::timeout;
 use crate::store::redis::link::address::{Address, Place};
 use crate::store::redis::link::attempt::Kept;

@@ -1,6 +1,21 @@
-//! Waiting for what a [`Notify`] announces.
+//! What threads and tasks share: a mutex, and the wait for a change that another task makes.
+
+use std::sync::{MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
+
+#[derive(Debug, Default)]
+pub(crate) struct Mutex<T>(std::sync::Mutex<T>);
+
+impl<T> Mutex<T> {
+    pub(crate) const fn new(value: T) -> Self {
+        Self(std::sync::Mutex::new(value))
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// Calls `look` at once, and after each `notify_waiters`, until it returns `Some`.
 pub(crate) async fn until<T>(notify: &Notify, mut look: impl FnMut() -> Option<T>) -> T {

@@ -1,4 +1,5 @@
-//! How long a lease lasts, and its deadline: the instant up to which the lock is certain to be held (P5).
+//! The times of a lease: in the store, on the clock of the server, and here, on a monotonic clock. The deadline is the instant
+//! up to which the lock is certain to be held (P5).
 //!
 //! A lease counts from the instant *before* the request that won or renewed it was sent, less a margin
 //! for clocks that run at different rates. So it expires here before it expires in the store, however long the
@@ -8,6 +9,28 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
+
+/// A time on the clock of the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct StoreTime {
+    pub(crate) micros: u64,
+}
+
+impl StoreTime {
+    /// The span since an earlier time. `None` if that is the later one, which only a clock that was set back explains.
+    pub(crate) fn since(self, earlier: Self) -> Option<Duration> {
+        self.micros
+            .checked_sub(earlier.micros)
+            .map(Duration::from_micros)
+    }
+
+    /// The time a span later.
+    pub(crate) fn after(self, span: Duration) -> Self {
+        let span = u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
+        let micros = self.micros.saturating_add(span);
+        Self { micros }
+    }
+}
 
 /// The shortest margin. The margin of a longer lease is 1 % of it.
 const MIN_MARGIN: Duration = Duration::from_millis(5);
