@@ -50,7 +50,7 @@ impl Client<'_> {
         for action in actions {
             granted = self.perform(action).or(granted);
         }
-        for waiter in 0..self.config.waiters {
+        for (waiter, _) in (0..).zip(self.config.cast(process).bytes()) {
             let hold = Hold { process, waiter };
             let is_asked_for = self.state.process(hold).is_asked_for(hold);
             let stage = self.state.stage_mut(hold);

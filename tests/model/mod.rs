@@ -81,257 +81,145 @@ mod time;
 
 use std::time::Instant;
 
-use broken::{BROKEN, Broken};
-use config::{Chances, Config};
+use broken::BROKEN;
+use config::Chance::{
+    self, Crashes, Delays, Downgrades, Drops, Duplicates, LostMessages, Reentries, Setbacks,
+    Timeouts,
+};
+use config::Config;
 use protocol::Protocol;
 use state::State;
 use stateright::{Checker, HasDiscoveries, Model, Path};
 use step::Step;
-
-const NONE: Chances = Chances::NONE;
 
 /// A promise that is broken, and how it came to that.
 type Violation = (&'static str, Path<State, Step>);
 
 #[test]
 fn late_and_lost_requests_break_no_promise() {
-    let usual = Chances {
-        delays: 3,
-        timeouts: 1,
-        ..NONE
-    };
-    let deep = Chances {
-        timeouts: 2,
-        duplicates: 1,
-        ..usual
-    };
-    holds(Config::of(2, 1), usual, deep);
+    let config = Config::of(&["w", "w"]);
+    holds(config.with(&[Delays(3)]), &[Timeouts(2), Duplicates(1)]);
+    holds(config.with(&[Delays(2), Timeouts(1)]), &[Duplicates(1)]);
 }
 
 #[test]
 fn lost_messages_and_dead_processes_are_overcome() {
-    let usual = Chances {
-        delays: 2,
-        lost_messages: 1,
-        crashes: 1,
-        ..NONE
-    };
-    let deep = Chances {
-        delays: 3,
-        timeouts: 1,
-        drops: 1,
-        ..usual
-    };
-    holds(Config::of(2, 1), usual, deep);
-    holds(Config::of(2, 1).slow_polls(), usual, deep);
+    let config = Config::of(&["w", "w"]).with(&[Delays(2), LostMessages(1), Crashes(1)]);
+    for config in [config, config.slow_polls()] {
+        holds(config, &[Delays(3), Timeouts(1), Drops(1)]);
+    }
 }
 
 #[test]
 fn a_dropped_future_leaves_nothing_behind() {
-    let usual = Chances { drops: 1, ..NONE };
-    let deep = Chances { delays: 1, ..usual };
-    holds(Config::of(2, 2), usual, deep);
-    let usual = Chances {
-        delays: 1,
-        timeouts: 1,
-        duplicates: 1,
-        drops: 1,
-        ..NONE
-    };
-    let deep = Chances { delays: 2, ..usual };
-    holds(Config::of(1, 2), usual, deep);
+    let lines = usual_or_deep(&["ww", "w"], &["ww", "ww"]);
+    holds(Config::of(lines).with(&[Drops(1)]), &[Delays(1)]);
+    let late = [Delays(1), Timeouts(1), Duplicates(1), Drops(1)];
+    holds(Config::of(&["ww"]).with(&late), &[Delays(2)]);
 }
 
 #[test]
 fn nested_entries_count_once() {
-    let usual = Chances {
-        delays: 1,
-        duplicates: 1,
-        reentries: 1,
-        ..NONE
-    };
-    let deep = Chances {
-        timeouts: 1,
-        ..usual
-    };
-    holds(Config::of(2, 1), usual, deep);
-    let usual = Chances {
-        delays: 2,
-        timeouts: 1,
-        duplicates: 1,
-        drops: 1,
-        reentries: 1,
-        ..NONE
-    };
-    let deep = Chances {
-        reentries: 2,
-        ..usual
-    };
-    holds(Config::of(1, 1), usual, deep);
+    let nested = [Duplicates(1), Reentries(1)];
+    let two = Config::of(&["w", "w"]).with(&nested);
+    holds(two, &[Delays(1), Timeouts(1)]);
+    let alone = Config::of(&["w"]).with(&nested);
+    holds(
+        alone.with(&[Delays(2), Timeouts(1), Drops(1)]),
+        &[Reentries(2)],
+    );
 }
 
 #[test]
 fn lines_pass_the_lock_on() {
-    let deep = Chances {
-        timeouts: 1,
-        ..NONE
-    };
-    holds(Config::of(2, 2), NONE, deep);
-    let deep = Chances {
-        timeouts: 1,
-        drops: 1,
-        ..NONE
-    };
-    holds(Config::of(2, 2).strict(), NONE, deep);
-    let usual = Chances { delays: 1, ..NONE };
-    let deep = Chances {
-        timeouts: 1,
-        crashes: 1,
-        ..usual
-    };
-    holds(Config::of(3, 1), usual, deep);
+    holds(Config::of(&["ww", "ww"]), &[Timeouts(1)]);
+    let lines = usual_or_deep(&["ww", "w"], &["ww", "ww"]);
+    holds(Config::of(lines).strict(), &[Timeouts(1), Drops(1)]);
+    holds(
+        Config::of(&["w", "w", "w"]).with(&[Delays(1)]),
+        &[Timeouts(1), Crashes(1)],
+    );
 }
 
 #[test]
 fn readers_share_and_writers_exclude() {
-    let usual = Chances { delays: 1, ..NONE };
-    let deep = Chances {
-        timeouts: 1,
-        ..usual
-    };
-    holds(Config::of(3, 1).reading(&[1, 1, 0]), usual, deep);
-    holds(Config::of(2, 2).reading(&[0b11, 0b00]), NONE, usual);
-    holds(Config::of(2, 2).reading(&[0b01, 0b10]), NONE, usual);
-    let usual = Chances {
-        timeouts: 1,
-        drops: 1,
-        ..NONE
-    };
-    let deep = Chances {
-        delays: 1,
-        duplicates: 1,
-        ..usual
-    };
-    holds(Config::of(1, 3).reading(&[0b011]), usual, deep);
-    holds(Config::of(2, 1).reading(&[1, 0]), deep, deep);
+    holds(
+        Config::of(&["r", "r", "w"]).with(&[Delays(1)]),
+        &[Timeouts(1)],
+    );
+    let lines = usual_or_deep(&["rr", "w"], &["rr", "ww"]);
+    holds(Config::of(lines), &[Delays(1)]);
+    let lines = usual_or_deep(&["rw", "r"], &["rw", "wr"]);
+    holds(Config::of(lines), &[Delays(1)]);
+    let given_up = [Timeouts(1), Drops(1)];
+    holds(
+        Config::of(&["rrw"]).with(&given_up),
+        &[Delays(1), Duplicates(1)],
+    );
+    let config = Config::of(&["r", "w"]).with(&given_up);
+    holds(config, &[Delays(1), Duplicates(1)]);
 }
 
 #[test]
 fn dead_readers_keep_no_writer_out() {
-    let usual = Chances { crashes: 1, ..NONE };
-    let deep = Chances {
-        delays: 1,
-        lost_messages: 1,
-        ..usual
-    };
-    holds(Config::of(3, 1).reading(&[1, 1, 0]), usual, deep);
-    holds(Config::of(3, 1).reading(&[1, 0, 0]), usual, deep);
+    for processes in [&["r", "r", "w"], &["r", "w", "w"]] {
+        let config = Config::of(processes).with(&[Crashes(1)]);
+        holds(config, &[Delays(1), LostMessages(1)]);
+    }
 }
 
 #[test]
 fn a_writer_goes_on_as_a_reader() {
-    let usual = Chances {
-        delays: 1,
-        timeouts: 1,
-        downgrades: 1,
-        ..NONE
-    };
-    let deep = Chances {
-        duplicates: 1,
-        drops: 1,
-        ..usual
-    };
-    holds(Config::of(2, 1).reading(&[0, 1]), usual, deep);
-    let usual = Chances {
-        downgrades: 1,
-        ..NONE
-    };
-    let deep = Chances {
-        timeouts: 1,
-        ..usual
-    };
-    holds(Config::of(3, 1).reading(&[0, 1, 0]), usual, deep);
+    let config = Config::of(&["w", "r"]).with(&[Delays(1), Downgrades(1)]);
+    holds(config, &[Timeouts(1), Duplicates(1), Drops(1)]);
+    holds(
+        Config::of(&["w", "r", "w"]).with(&[Downgrades(1)]),
+        &[Timeouts(1)],
+    );
 }
 
 #[test]
 fn permits_let_in_no_more_than_their_limits() {
-    let usual = Chances { delays: 1, ..NONE };
-    let deep = Chances {
-        timeouts: 1,
-        ..usual
-    };
-    holds(Config::of(3, 1).permits(&[2, 2, 2]), usual, deep);
-    holds(Config::of(2, 2).permits(&[2, 2, 1, 0]), NONE, usual);
-    let usual = Chances {
-        timeouts: 1,
-        downgrades: 1,
-        ..NONE
-    };
-    let deep = Chances { delays: 1, ..usual };
-    holds(Config::of(2, 1).permits(&[0, 1]), usual, deep);
+    let config = Config::of(&["2", "2", "2"]);
+    holds(config, &[Delays(1), Timeouts(1)]);
+    holds(Config::of(&["22", "1w"]), &[Delays(1)]);
+    let config = Config::of(&["w", "1"]);
+    holds(config.with(&[Timeouts(1), Downgrades(1)]), &[Delays(1)]);
 }
 
 #[test]
 fn permits_of_the_dead_and_the_dropped_are_free_again() {
-    let usual = Chances { crashes: 1, ..NONE };
-    let deep = Chances {
-        delays: 1,
-        lost_messages: 1,
-        ..usual
-    };
-    holds(Config::of(3, 1).permits(&[2, 1, 2]), usual, deep);
-    holds(Config::of(3, 1).permits(&[1, 1, 0]), usual, deep);
-    let usual = Chances {
-        timeouts: 1,
-        drops: 1,
-        ..NONE
-    };
-    let deep = Chances {
-        delays: 1,
-        duplicates: 1,
-        ..usual
-    };
-    holds(Config::of(1, 3).permits(&[2, 1, 2]), usual, deep);
-    holds(Config::of(2, 1).permits(&[1, 1]), deep, deep);
+    for processes in [&["2", "1", "2"], &["1", "1", "w"]] {
+        let config = Config::of(processes).with(&[Crashes(1)]);
+        holds(config, &[Delays(1), LostMessages(1)]);
+    }
+    let given_up = [Timeouts(1), Drops(1)];
+    holds(
+        Config::of(&["212"]).with(&given_up),
+        &[Delays(1), Duplicates(1)],
+    );
+    let config = Config::of(&["1", "1"]).with(&given_up);
+    holds(config, &[Delays(1), Duplicates(1)]);
 }
 
 /// As far as they are promised: where a lock moves, and after a lease that ran out.
 #[test]
 fn tokens_grow_where_a_lock_moves_whatever_the_clock_does() {
-    let usual = Chances {
-        delays: 1,
-        timeouts: 1,
-        setbacks: 1,
-        ..NONE
-    };
-    let deep = Chances {
-        crashes: 1,
-        ..usual
-    };
-    holds(Config::of(2, 1), usual, deep);
-    let usual = Chances {
-        setbacks: 1,
-        crashes: 1,
-        ..NONE
-    };
-    let deep = Chances {
-        setbacks: 2,
-        ..usual
-    };
-    holds(Config::of(2, 2), usual, deep);
+    let config = Config::of(&["w", "w"]);
+    holds(
+        config.with(&[Delays(1), Timeouts(1), Setbacks(1)]),
+        &[Crashes(1)],
+    );
+    let config = Config::of(usual_or_deep(&["ww", "w"], &["ww", "ww"]));
+    holds(config.with(&[Setbacks(1), Crashes(1)]), &[Setbacks(2)]);
 }
 
 #[test]
 fn every_broken_rule_breaks_a_promise() {
     let mut unnoticed = Vec::new();
-    for &Broken {
-        mutation,
-        promise,
-        config,
-    } in BROKEN
-    {
-        let found = search(config.broken(mutation), Some(promise));
-        let Some((_, path)) = found else {
+    for &(mutation, promise, processes, chances) in BROKEN {
+        let config = Config::of(processes).with(chances).broken(mutation);
+        let Some((_, path)) = search(config, Some(promise)) else {
             unnoticed.push(mutation);
             continue;
         };
@@ -344,13 +232,17 @@ fn every_broken_rule_breaks_a_promise() {
     assert!(unnoticed.is_empty(), "no promise rests on {unnoticed:?}");
 }
 
-/// Every promise holds, whatever happens within these bounds.
-fn holds(config: Config, usual: Chances, deep: Chances) {
-    let chances = if asked_for("deep") { deep } else { usual };
-    let config = config.with(chances);
+/// Every promise holds, whatever happens within these bounds; when it is asked for a deep search, also with what
+/// may happen further.
+fn holds(config: Config, further: &[Chance]) {
+    let config = config.with(usual_or_deep(&[], further));
     if let Some((promise, path)) = search(config, None) {
         panic!("{config}: `{promise}` is violated\n{}", story(&path));
     }
+}
+
+fn usual_or_deep<T>(usual: T, deep: T) -> T {
+    if asked_for("deep") { deep } else { usual }
 }
 
 /// Visits every state, or those up to the first violation, shallow ones first.

@@ -97,14 +97,14 @@ pub(crate) struct Ledger {
 
 impl State {
     pub(crate) fn new(config: &Config) -> Self {
-        let process = Process {
+        let process = |cast: &&str| Process {
             alive: true,
             queue: machine::new(config),
-            stages: vec![Stage::default(); config.waiters.into()],
+            stages: vec![Stage::default(); cast.len()],
         };
         Self {
             store: Store::default(),
-            processes: vec![process; config.processes.into()],
+            processes: config.casts().iter().map(process).collect(),
             requests: Vec::new(),
             messages: Vec::new(),
             chances: config.chances,

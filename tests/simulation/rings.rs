@@ -18,7 +18,7 @@ use crate::{LockError, Locks, OwnerId, current_owner};
 
 const KEYS: [&str; 3] = ["a", "b", "c"];
 
-const SEEDS: u64 = 60;
+const SEEDS: u64 = 20;
 
 /// How long things go wrong.
 const TROUBLE: Duration = Duration::from_secs(20);
