@@ -8,9 +8,10 @@ use tokio::sync::watch;
 use tokio::task::coop::consume_budget;
 use tokio::time::Instant;
 
-pub(crate) use self::line::{Line, Process, Want};
+pub(crate) use self::line::{Line, Want};
 use self::state::Message;
-pub(crate) use self::state::State;
+pub(crate) use self::state::view::{Asking, View};
+pub(crate) use self::state::{NewLock, State};
 use super::records::{Holders, Listener};
 use crate::base::error::Answer;
 use crate::base::id::InboxId;

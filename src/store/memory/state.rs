@@ -7,6 +7,7 @@ use std::time::Duration;
 use foldhash::fast::RandomState;
 use tokio::time::Instant;
 
+use self::view::View;
 use super::clock::Clock;
 use super::line::Line;
 use super::waits::PublishedWaits;
@@ -18,7 +19,7 @@ use crate::store::records::{
     Cursor, ForcedMessage, HandoffMessage, Scan, ScanPlace, Scanned, ServerCursor, TOMBSTONE_LIFE,
 };
 
-mod members;
+pub(super) mod view;
 
 /// The kinds of keys that a lock has in Redis.
 #[derive(Debug)]
@@ -52,6 +53,15 @@ pub(crate) struct Lock {
     pub(crate) expires: Instant,
     /// Whether it outlives its hold, whose requests do not find it.
     is_kept: bool,
+}
+
+/// What a free lock gets when it is taken.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NewLock<'a> {
+    pub(crate) holds: &'a [HoldId],
+    pub(crate) lease: Duration,
+    /// The inbox that is told when another process comes to wait.
+    pub(crate) told: Option<InboxId>,
 }
 
 impl Default for State {
@@ -106,38 +116,9 @@ impl State {
         fields.iter().map(|(hold, _)| *hold).collect()
     }
 
-    /// The lock, unless it is free.
-    pub(crate) fn live_lock(&mut self, key: &LockKey, now: Instant) -> Option<&mut Lock> {
-        self.locks.get_mut(key).filter(|lock| now < lock.expires)
-    }
-
-    /// The lock, if the hold is in it.
-    pub(crate) fn held(&mut self, key: &LockKey, hold: HoldId, now: Instant) -> Option<&mut Lock> {
-        self.live_lock(key, now).filter(|lock| lock.has(hold))
-    }
-
-    /// Works on the line of a lock, which begins with what is put there and ends with the last of it.
-    pub(crate) fn line<T>(
-        &mut self,
-        key: &LockKey,
-        now: Instant,
-        work: impl FnOnce(&mut Line) -> T,
-    ) -> T {
-        if let Some(line) = self.lines.get_mut(key) {
-            line.prune(now);
-            let output = work(line);
-            line.prune(now);
-            if line.is_empty() {
-                self.lines.remove(key);
-            }
-            return output;
-        }
-        let mut line = Line::default();
-        let output = work(&mut line);
-        if !line.is_empty() {
-            self.lines.insert(key.clone(), line);
-        }
-        output
+    /// The lock of this key as it stands now.
+    pub(crate) fn view<'a>(&'a mut self, key: &'a LockKey, now: Instant) -> View<'a> {
+        View::new(self, key, now)
     }
 
     /// The token of a lock that is taken now.
@@ -146,57 +127,16 @@ impl State {
         self.clock.token(at)
     }
 
-    /// A free lock begins anew with these holders. Its token is greater than the one before, if that is known.
-    pub(crate) fn open(
-        &mut self,
-        key: &LockKey,
-        holds: &[HoldId],
-        lease: (Duration, Option<InboxId>),
-        before: Option<u64>,
-        now: Instant,
-    ) -> u64 {
-        let least = before.map_or(0, |token| token.saturating_add(1));
-        let token = self.token(now).max(least);
-        self.take(key, holds, lease, token, now);
-        token
-    }
-
-    /// A free lock begins anew with these holders and this token.
-    pub(crate) fn take(
-        &mut self,
-        key: &LockKey,
-        holds: &[HoldId],
-        (lease, told): (Duration, Option<InboxId>),
-        token: u64,
-        now: Instant,
-    ) {
+    /// A free lock begins anew with this token.
+    pub(crate) fn take(&mut self, key: &LockKey, new: NewLock<'_>, token: u64, now: Instant) {
         let lock = Lock {
-            fields: holds.iter().map(|hold| (*hold, 1)).collect(),
-            told,
+            fields: new.holds.iter().map(|hold| (*hold, 1)).collect(),
+            told: new.told,
             token,
-            expires: now + lease,
+            expires: now + new.lease,
             is_kept: false,
         };
         self.locks.insert(key.clone(), lock);
-    }
-
-    /// The lock is free from now on.
-    pub(crate) fn free(&mut self, key: &LockKey) {
-        self.locks.remove(key);
-    }
-
-    /// Tells the holder of the first other process that comes to wait.
-    pub(crate) fn tell_holder(
-        &mut self,
-        key: &LockKey,
-        holder: Option<InboxId>,
-        is_first: bool,
-        inbox: InboxId,
-    ) {
-        if let Some(holder) = holder.filter(|holder| is_first && *holder != inbox) {
-            let message = Message::Contended(holder, key.as_str().to_owned());
-            self.messages.push(message);
-        }
     }
 
     /// Tells all processes of holds that were ended by force.

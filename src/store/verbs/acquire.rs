@@ -9,7 +9,7 @@ use super::Verb;
 use crate::base::id::{FencingToken, HoldId, InboxId};
 use crate::base::key::LockKey;
 use crate::base::time::StoreTime;
-use crate::store::memory::{State, Want};
+use crate::store::memory::{NewLock, State, View, Want};
 use crate::store::records::QueueEntry;
 use crate::store::redis::wire::names::Field;
 use crate::store::redis::wire::reply::{integers, micros, millis, token};
@@ -91,16 +91,15 @@ impl Verb for Acquire {
     }
 
     fn apply(self, state: &mut State, now: Instant) -> AcquireReply {
-        let key = &self.key;
         let AcquireRequest { hold, ttl, entry } = self.request;
-        if state.line(key, now, |line| line.is_buried(hold)) {
+        let mut view = state.view(&self.key, now);
+        if view.line(|line| line.is_buried(hold)) {
             return AcquireReply::Ended;
         }
-        let at = state.time(now);
-        let is_shared = state.tidy(key, now);
-        let stands = state.line(key, now, |line| line.stands());
-        let told = entry.filter(|entry| entry.tells).map(|entry| entry.inbox);
-        if let Some(lock) = state.held(key, hold, now) {
+        let at = view.time();
+        let is_shared = view.tidy();
+        let is_contended = view.line(|line| line.stands());
+        if let Some(lock) = view.held(hold) {
             lock.lengthen(now, ttl);
             return AcquireReply::Held {
                 token: FencingToken(lock.token),
@@ -109,28 +108,25 @@ impl Verb for Acquire {
                 is_contended: true,
             };
         }
-        let mut ahead = None;
-        let mut remaining = state.live_lock(key, now).map(|lock| lock.expires - now);
-        if remaining.is_none() {
-            let inbox = entry.map(|entry| entry.inbox);
-            ahead = state.head(key, now).map(|ahead| ahead.inbox);
-            if ahead.is_none_or(|ahead| Some(ahead) == inbox) {
-                if let Some(ahead) = ahead {
-                    state.line(key, now, |line| line.leave(ahead));
-                }
-                return take(state, key, hold, (ttl, told), None, (stands, now));
+        let inbox = entry.map(|entry| entry.inbox);
+        let mut remaining = view.remaining();
+        let is_free = remaining.is_none();
+        let ahead = if is_free { view.head() } else { None };
+        let ahead = ahead.map(|ahead| ahead.inbox);
+        if is_free && ahead.is_none_or(|ahead| Some(ahead) == inbox) {
+            if let Some(ahead) = ahead {
+                view.line(|line| line.leave(ahead));
             }
+            let told = entry.and_then(|entry| entry.tells.then_some(entry.inbox));
+            return take(&mut view, hold, ttl, told, None, is_contended);
         }
         if let Some(entry) = entry {
-            let holder = state.live_lock(key, now).and_then(|lock| lock.told);
             let want = Want::Alone { tells: entry.tells };
-            let is_first = state.line(key, now, |line| {
-                line.stand(now, vec![hold], want, entry, holder)
-            });
-            state.tell_holder(key, holder, is_first, entry.inbox);
+            let holder = view.lock().and_then(|lock| lock.told);
+            view.stand(vec![hold], want, entry, holder);
         }
         if ahead.is_some() || is_shared {
-            remaining = remaining.max(state.admit(key, None, None, now));
+            remaining = remaining.max(view.admit(None, None));
         }
         AcquireReply::Busy { remaining, now: at }
     }
@@ -138,18 +134,19 @@ impl Verb for Acquire {
 
 /// Gives a free lock to a hold.
 pub(super) fn take(
-    state: &mut State,
-    key: &LockKey,
+    view: &mut View<'_>,
     hold: HoldId,
-    lease: (Duration, Option<InboxId>),
+    lease: Duration,
+    told: Option<InboxId>,
     before: Option<u64>,
-    (is_contended, now): (bool, Instant),
+    is_contended: bool,
 ) -> AcquireReply {
-    let at = state.time(now);
-    let token = state.open(key, &[hold], lease, before, now);
+    let at = view.time();
+    let holds = &[hold];
+    let token = view.open(NewLock { holds, lease, told }, before);
     AcquireReply::Held {
         token: FencingToken(token),
-        lease: lease.0,
+        lease,
         at,
         is_contended,
     }

@@ -71,18 +71,19 @@ impl Verb for SetDepth {
             ttl,
             lengthen,
         } = change;
-        if state.held(&key, hold, now).is_none() {
+        let mut view = state.view(&key, now);
+        if view.held(hold).is_none() {
             return Presence::Gone;
         }
-        if state.line(&key, now, |line| line.changes(now, hold, seq))
-            && let Some(lock) = state.held(&key, hold, now)
+        if view.line(|line| line.changes(now, hold, seq))
+            && let Some(lock) = view.held(hold)
         {
             lock.set_depth(hold, target);
             if lengthen {
                 lock.lengthen(now, ttl);
-                let is_reader = state.line(&key, now, |line| line.reader(hold).is_some());
+                let is_reader = view.line(|line| line.reader(hold).is_some());
                 if mode == Mode::Shared && is_reader {
-                    state.line(&key, now, |line| line.keep(hold, now + ttl));
+                    view.line(|line| line.keep(hold, now + ttl));
                 }
             }
         }

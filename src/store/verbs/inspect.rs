@@ -187,12 +187,13 @@ pub(super) fn mode(is_shared: bool) -> Mode {
 
 /// What stands in a lock in memory.
 pub(super) fn look(state: &mut State, key: &LockKey, now: Instant) -> Option<Snapshot> {
-    let at = state.time(now);
-    let waiting = state.line(key, now, |line| line.waiting(now));
-    let is_shared = state.latest(key, now).is_some();
-    let shown: Vec<_> = state.live_lock(key, now)?.shown().collect();
+    let mut view = state.view(key, now);
+    let at = view.time();
+    let waiting = view.line(|line| line.waiting(now));
+    let is_shared = view.latest().is_some();
+    let shown: Vec<_> = view.lock()?.shown().collect();
     let holders = shown.into_iter().map(|(hold, field, depth)| {
-        let lasts = state.line(key, now, |line| line.reader(hold));
+        let lasts = view.line(|line| line.reader(hold));
         SeenHolder {
             field,
             depth: u64::from(depth),
@@ -200,7 +201,7 @@ pub(super) fn look(state: &mut State, key: &LockKey, now: Instant) -> Option<Sna
         }
     });
     let holders = holders.collect();
-    let lock = state.live_lock(key, now)?;
+    let lock = view.lock()?;
     Some(Snapshot {
         holders,
         mode: mode(is_shared),
@@ -246,7 +247,8 @@ impl Verb for ForceRelease {
 
     fn apply(self, state: &mut State, now: Instant) -> Vec<Vec<u8>> {
         let Self { key, seen } = self;
-        let Some(lock) = state.live_lock(&key, now) else {
+        let mut view = state.view(&key, now);
+        let Some(lock) = view.lock() else {
             return Vec::new();
         };
         let token = lock.token;
@@ -260,15 +262,15 @@ impl Verb for ForceRelease {
             return Vec::new();
         }
         if lock.end(&holds) {
-            state.free(&key);
+            view.free();
         }
         for &hold in &holds {
-            state.line(&key, now, |line| {
+            view.line(|line| {
                 line.forget_reader(hold);
                 line.forget_changes(hold);
             });
         }
-        state.settle_and_admit(&key, token, now);
+        view.settle_and_admit(token);
         let key = key.as_str().to_owned();
         state.tell_all(ForcedMessage { key, holds });
         ended

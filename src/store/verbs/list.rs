@@ -81,7 +81,9 @@ impl Verb for Glance {
                 .sort_by_key(|holder| Reverse(holder.remaining));
         }
         snapshot.holders.truncate(GLANCED);
-        let places = state.line(&self.key, now, |line| line.standing().count());
+        let places = state
+            .view(&self.key, now)
+            .line(|line| line.standing().count());
         if places > LOOKED_AT {
             snapshot.waiting = places as u64;
         }
@@ -143,7 +145,7 @@ impl Verb for Queue {
         let Self { key, after, count } = self;
         let clock = state.clock;
         let is_behind = |order: u64| after.is_none_or(|after| order > after);
-        let (places, processes) = state.line(&key, now, |line| {
+        let (places, processes) = state.view(&key, now).line(|line| {
             let behind = line.standing().filter(|(place, _)| is_behind(place.order));
             let processes = behind.take(count).map(|(place, process)| QueuedProcess {
                 inbox: place.inbox.as_bytes().to_vec(),

@@ -12,7 +12,7 @@ use crate::base::id::{HoldId, InboxId};
 use crate::base::key::LockKey;
 use crate::base::option_types::Mode;
 use crate::base::time::StoreTime;
-use crate::store::memory::{Line, State, Want};
+use crate::store::memory::{Line, State, View, Want};
 use crate::store::records::QueueEntry;
 use crate::store::redis::wire::names::Field;
 use crate::store::redis::wire::reply::{self, integers};
@@ -220,28 +220,28 @@ impl Verb for Release {
     }
 
     fn apply(self, state: &mut State, now: Instant) -> ReleaseReply {
-        let key = &self.key;
+        let mut view = state.view(&self.key, now);
         let ReleaseRequest {
             hold, inbox, end, ..
         } = self.request;
         let successor = end.successor();
-        let token = state.held(key, hold, now).map(|lock| lock.token);
+        let token = view.held(hold).map(|lock| lock.token);
         if token.is_some() {
-            state.free(key);
+            view.free();
         }
         // What the short way of the script does not see to.
         let has_leftovers = end.leftovers() != Leftovers::default();
-        let is_general = has_leftovers || state.line(key, now, |line| line.stands());
-        state.line(key, now, |line| self.request.clear(line, now));
+        let is_general = has_leftovers || view.line(|line| line.stands());
+        view.line(|line| self.request.clear(line, now));
         let inbox = (end != End::Short).then_some(inbox);
         match token {
             Some(token) => ReleaseReply {
                 presence: Presence::Present,
-                successor: move_on(state, key, inbox, successor, token, (is_general, now)),
+                successor: move_on(&mut view, inbox, successor, token, is_general),
             },
             None => ReleaseReply {
                 presence: Presence::Gone,
-                successor: inbox.and_then(|inbox| give_up(state, key, hold, inbox, successor, now)),
+                successor: inbox.and_then(|inbox| give_up(&mut view, hold, inbox, successor)),
             },
         }
     }
@@ -249,29 +249,28 @@ impl Verb for Release {
 
 /// A free lock moves: to the successor, or to the process that has waited longest.
 fn move_on(
-    state: &mut State,
-    key: &LockKey,
+    view: &mut View<'_>,
     inbox: Option<InboxId>,
     successor: Option<Successor>,
     token: u64,
-    (is_general, now): (bool, Instant),
+    is_general: bool,
 ) -> Option<AcquireReply> {
-    let is_general = is_general || state.time(now).micros <= token;
+    let is_general = is_general || view.time().micros <= token;
     let token = Some(token);
     let ahead = if successor.is_none_or(|successor| successor.order == Order::QueueFirst) {
-        state.head(key, now)
+        view.head()
     } else {
         None
     };
     match (ahead, successor) {
         (Some(_), None) => {
-            state.admit(key, token, None, now);
+            view.admit(token, None);
             None
         }
         (Some(ahead), Some(successor)) if Some(ahead.inbox) != inbox => {
-            enter_queue(state, key, successor, now);
-            let remaining = state.admit(key, token, None, now);
-            let now = state.time(now);
+            enter_queue(view, successor);
+            let remaining = view.admit(token, None);
+            let now = view.time();
             Some(AcquireReply::Busy { remaining, now })
         }
         (_, Some(successor)) => {
@@ -280,10 +279,9 @@ fn move_on(
             } = successor;
             let told = entry.tells.then_some(entry.inbox);
             if let Some(inbox) = inbox {
-                state.line(key, now, |line| line.leave(inbox));
+                view.line(|line| line.leave(inbox));
             }
-            let taken = take(state, key, hold, (ttl, told), token, (is_general, now));
-            Some(taken)
+            Some(take(view, hold, ttl, told, token, is_general))
         }
         (None, None) => None,
     }
@@ -291,42 +289,36 @@ fn move_on(
 
 /// A hold that may have waited only leaves its place in the line to the successor.
 fn give_up(
-    state: &mut State,
-    key: &LockKey,
+    view: &mut View<'_>,
     hold: HoldId,
     inbox: InboxId,
     successor: Option<Successor>,
-    now: Instant,
 ) -> Option<AcquireReply> {
-    let (is_its, is_forgotten) = state.line(key, now, |line| {
-        (line.names(inbox, hold), line.is_forgotten(inbox))
-    });
+    let (is_its, is_forgotten) =
+        view.line(|line| (line.names(inbox, hold), line.is_forgotten(inbox)));
     if !is_its && (!is_forgotten || successor.is_some()) {
         return None;
     }
     // Requests may overtake each other: a successor that has the lock by now would get it once
     // more after its own release.
-    let waits = |successor: &Successor| state.held(key, successor.hold, now).is_none();
+    let waits = |successor: &Successor| view.held(successor.hold).is_none();
     let Some(successor) = successor.filter(waits) else {
-        state.line(key, now, |line| line.leave(inbox));
-        if state.tidy(key, now) {
-            state.admit(key, None, None, now);
+        view.line(|line| line.leave(inbox));
+        if view.tidy() {
+            view.admit(None, None);
         }
         return None;
     };
-    enter_queue(state, key, successor, now);
-    let lock = state.live_lock(key, now);
-    let remaining = Some(lock.map_or(Duration::ZERO, |lock| lock.expires - now));
-    let now = state.time(now);
+    enter_queue(view, successor);
+    let remaining = Some(view.remaining().unwrap_or_default());
+    let now = view.time();
     Some(AcquireReply::Busy { remaining, now })
 }
 
-fn enter_queue(state: &mut State, key: &LockKey, successor: Successor, now: Instant) {
+fn enter_queue(view: &mut View<'_>, successor: Successor) {
     let Successor { hold, entry, .. } = successor;
     let want = Want::Alone { tells: entry.tells };
-    state.line(key, now, |line| {
-        line.stand(now, vec![hold], want, entry, None)
-    });
+    view.stand(vec![hold], want, entry, None);
 }
 
 /// Keeps the lock of an exclusive hold held until `min_hold` after its token; then its lease expires. Returns false if that
@@ -359,9 +351,9 @@ impl Verb for Retain {
 
     fn apply(self, state: &mut State, now: Instant) -> bool {
         let Release { key, request } = &self.release;
-        let time = state.time(now);
-        let lock = state.live_lock(key, now);
-        let Some(lock) = lock.filter(|lock| lock.names(request.hold)) else {
+        let mut view = state.view(key, now);
+        let time = view.time();
+        let Some(lock) = view.lock().filter(|lock| lock.names(request.hold)) else {
             return false;
         };
         let token = StoreTime { micros: lock.token };
@@ -371,7 +363,7 @@ impl Verb for Retain {
             return false;
         }
         lock.retain_until(request.hold, now + left);
-        state.line(key, now, |line| request.clear(line, now));
+        view.line(|line| request.clear(line, now));
         true
     }
 }

@@ -51,7 +51,8 @@ impl Verb for Renew {
     fn apply(self, state: &mut State, now: Instant) -> Option<usize> {
         let Self { holds, ttl } = self;
         holds.iter().position(|(key, hold)| {
-            let lock = state.held(key, *hold, now);
+            let mut view = state.view(key, now);
+            let lock = view.held(*hold);
             lock.map(|lock| lock.lengthen(now, ttl)).is_none()
         })
     }
@@ -89,16 +90,17 @@ impl Verb for Keep {
 
     fn apply(self, state: &mut State, now: Instant) -> Vec<HoldId> {
         let Self { key, holds, ttl } = self;
-        let (inside, gone) = state.within(&key, &holds, now);
+        let mut view = state.view(&key, now);
+        let (inside, gone) = view.within(&holds);
         if !inside.is_empty() {
-            if let Some(lock) = state.live_lock(&key, now) {
+            if let Some(lock) = view.lock() {
                 lock.lengthen(now, ttl);
             }
-            state.line(&key, now, |line| line.lengthen(&inside, now + ttl));
+            view.line(|line| line.lengthen(&inside, now + ttl));
         }
-        if state.tidy(&key, now) {
-            state.settle(&key, now);
-            state.admit(&key, None, None, now);
+        if view.tidy() {
+            view.settle();
+            view.admit(None, None);
         }
         gone
     }

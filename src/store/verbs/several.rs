@@ -10,7 +10,7 @@ use super::acquire::AcquireReply;
 use crate::base::id::{FencingToken, HoldId};
 use crate::base::key::LockKey;
 use crate::base::time::StoreTime;
-use crate::store::memory::State;
+use crate::store::memory::{NewLock, State};
 use crate::store::redis::wire::names::{Entries, Field};
 use crate::store::redis::wire::reply::{integers, micros};
 use crate::store::redis::{Call, Script, Unexpected, script};
@@ -128,30 +128,38 @@ impl Verb for AcquireAll {
 
     fn apply(self, state: &mut State, now: Instant) -> AcquireAllReply {
         let Self { keys, hold, ttl } = self;
-        let mut is_buried = |key| state.line(key, now, |line| line.is_buried(hold));
+        let mut is_buried = |key| state.view(key, now).line(|line| line.is_buried(hold));
         if keys.iter().any(&mut is_buried) {
             return AcquireAllReply::Ended;
         }
         let at = state.time(now);
         for key in &keys {
-            state.tidy(key, now);
+            state.view(key, now).tidy();
         }
-        let busy = keys
-            .iter()
-            .position(|key| state.live_lock(key, now).is_some() || state.head(key, now).is_some());
+        let busy = keys.iter().position(|key| {
+            let mut view = state.view(key, now);
+            view.lock().is_some() || view.head().is_some()
+        });
         let Some(first) = busy else {
             let token = state.token(now);
+            let new = NewLock {
+                holds: &[hold],
+                lease: ttl,
+                told: None,
+            };
             for key in &keys {
-                state.take(key, &[hold], (ttl, None), token, now);
+                state.take(key, new, token, now);
             }
             let locks = vec![(FencingToken(token), ttl); keys.len()];
             return AcquireAllReply::Held { at, locks };
         };
-        if keys.iter().any(|key| state.held(key, hold, now).is_none()) {
+        let mut is_gone = |key| state.view(key, now).held(hold).is_none();
+        if keys.iter().any(&mut is_gone) {
             return AcquireAllReply::Busy { first };
         }
         let mine = keys.iter().filter_map(|key| {
-            let lock = state.held(key, hold, now)?;
+            let mut view = state.view(key, now);
+            let lock = view.held(hold)?;
             lock.lengthen(now, ttl);
             Some((FencingToken(lock.token), lock.expires - now))
         });
@@ -194,10 +202,10 @@ impl Verb for ReleaseAll {
 
     fn apply(self, state: &mut State, now: Instant) -> Vec<bool> {
         let ended = self.holds.iter().map(|(key, hold)| {
-            let is_released = state.held(key, *hold, now).is_some()
-                && !state.line(key, now, |line| line.stands());
+            let mut view = state.view(key, now);
+            let is_released = view.held(*hold).is_some() && !view.line(|line| line.stands());
             if is_released {
-                state.free(key);
+                view.free();
             }
             is_released
         });

@@ -10,7 +10,7 @@ use super::release::{End, ReleaseRequest};
 use super::{Presence, Verb};
 use crate::base::id::{FencingToken, HoldId};
 use crate::base::key::LockKey;
-use crate::store::memory::{Process, State, Want};
+use crate::store::memory::{Asking, State, View, Want};
 use crate::store::records::QueueEntry;
 use crate::store::redis::wire::names::{Field, Fields};
 use crate::store::redis::wire::reply;
@@ -70,59 +70,28 @@ impl Verb for Share {
     }
 
     fn apply(self, state: &mut State, now: Instant) -> Vec<AcquireReply> {
-        let key = &self.key;
         let ShareRequest {
-            holds,
-            ttl,
-            limit,
-            passes,
-            entry,
-        } = self.request;
+            holds, ttl, entry, ..
+        } = &self.request;
+        let mut view = state.view(&self.key, now);
         let mut left = holds.clone();
-        state.line(key, now, |line| left.retain(|hold| !line.is_buried(*hold)));
+        view.line(|line| left.retain(|hold| !line.is_buried(*hold)));
         if left.is_empty() {
             return vec![AcquireReply::Ended; holds.len()];
         }
-        let mut is_shared = state.tidy(key, now);
-        let is_free = !is_shared && state.live_lock(key, now).is_none();
-        let (inside, outside) = state.within(key, &left, now);
-        if !inside.is_empty() {
-            state.keep_all(key, &inside, ttl, now);
-            is_shared = true;
+        if self.ask(&mut view, &left) {
+            let asking = entry.map(|entry| Asking {
+                inbox: entry.inbox,
+                ttl: *ttl,
+            });
+            view.admit(None, asking);
         }
-        let is_open = is_free || is_shared;
-        let inbox = entry.map(|entry| entry.inbox);
-        if !outside.is_empty() {
-            let ahead = if is_open { state.head(key, now) } else { None };
-            let is_writer = |ahead: &Process| matches!(ahead.want, Want::Alone { .. });
-            let may_pass = passes && ahead.as_ref().is_some_and(is_writer);
-            let ahead = ahead.map(|ahead| ahead.inbox);
-            let is_first = ahead.is_none_or(|ahead| Some(ahead) == inbox);
-            let is_next = is_open && (is_first || is_shared && may_pass);
-            if is_next && (is_free || state.fits(key, outside.len(), limit, now)) {
-                if let Some(inbox) = inbox {
-                    state.line(key, now, |line| line.leave(inbox));
-                }
-                state.enter(key, &outside, ttl, None, now);
-            } else if let Some(entry) = entry {
-                let want = Want::Shared { limit };
-                let holder = state.live_lock(key, now).and_then(|lock| lock.told);
-                let holder = holder.filter(|_| !is_open);
-                let is_first = state.line(key, now, |line| {
-                    line.stand(now, outside, want, entry, holder)
-                });
-                state.tell_holder(key, holder, is_first, entry.inbox);
-            }
-        }
-        if is_open {
-            state.admit(key, None, inbox.map(|inbox| (inbox, ttl)), now);
-        }
-        let at = state.time(now);
-        let lock = state.live_lock(key, now);
-        let reply = |hold: HoldId| match &lock {
-            Some(lock) if left.contains(&hold) && lock.has(hold) => AcquireReply::Held {
+        let at = view.time();
+        let lock = view.lock();
+        let reply = |hold: &HoldId| match &lock {
+            Some(lock) if left.contains(hold) && lock.has(*hold) => AcquireReply::Held {
                 token: FencingToken(lock.token),
-                lease: ttl,
+                lease: *ttl,
                 at,
                 is_contended: true,
             },
@@ -131,11 +100,50 @@ impl Verb for Share {
                 now: at,
             },
         };
-        holds.into_iter().map(reply).collect()
+        holds.iter().map(reply).collect()
     }
 }
 
 impl Share {
+    /// Keeps the holds that are in, and lets the others in or into the line. Returns whether the lock is free or shared.
+    fn ask(&self, view: &mut View<'_>, holds: &[HoldId]) -> bool {
+        let ShareRequest {
+            ttl,
+            limit,
+            passes,
+            entry,
+            ..
+        } = self.request;
+        let mut is_shared = view.tidy();
+        let is_free = !is_shared && view.lock().is_none();
+        let (inside, outside) = view.within(holds);
+        if !inside.is_empty() {
+            view.keep(&inside, ttl);
+            is_shared = true;
+        }
+        let is_open = is_free || is_shared;
+        if outside.is_empty() {
+            return is_open;
+        }
+        let inbox = entry.map(|entry| entry.inbox);
+        let ahead = if is_open { view.head() } else { None };
+        let is_next = ahead.is_none_or(|ahead| {
+            let is_writer = matches!(ahead.want, Want::Alone { .. });
+            Some(ahead.inbox) == inbox || is_shared && passes && is_writer
+        });
+        if is_open && is_next && (is_free || view.fits(outside.len(), limit)) {
+            if let Some(inbox) = inbox {
+                view.line(|line| line.leave(inbox));
+            }
+            view.enter(&outside, ttl, None);
+        } else if let Some(entry) = entry {
+            let holder = view.lock().filter(|_| !is_open);
+            let holder = holder.and_then(|lock| lock.told);
+            view.stand(outside, Want::Shared { limit }, entry, holder);
+        }
+        is_open
+    }
+
     fn parse(&self, reply: &Value) -> Option<Vec<AcquireReply>> {
         let ShareRequest { holds, ttl, .. } = &self.request;
         let all = |reply| vec![reply; holds.len()];
@@ -197,19 +205,19 @@ impl Verb for Unshare {
     }
 
     fn apply(self, state: &mut State, now: Instant) -> Presence {
-        let key = &self.key;
+        let mut view = state.view(&self.key, now);
         let ReleaseRequest {
             hold, inbox, end, ..
         } = self.request;
-        let token = state.take_out(key, hold, now);
-        state.line(key, now, |line| {
+        let token = view.take_out(hold);
+        view.line(|line| {
             line.forget_reader(hold);
             self.request.clear(line, now);
             if token.is_none() && end != End::Short {
                 line.depart(inbox, hold);
             }
         });
-        state.settle_and_admit(key, token.unwrap_or(0), now);
+        view.settle_and_admit(token.unwrap_or(0));
         Presence::from(token.is_some())
     }
 }
@@ -248,18 +256,19 @@ impl Verb for Downgrade {
             mut ttl,
             token,
         } = self;
-        let Some(lock) = state.held(&key, hold, now) else {
+        let mut view = state.view(&key, now);
+        let Some(lock) = view.held(hold) else {
             return Presence::Gone;
         };
         // Later ones were given in memory.
         lock.token = lock.token.max(token.0);
         let expires = lock.expires;
-        if state.line(&key, now, |line| line.reader(hold)).is_none() {
+        if view.line(|line| line.reader(hold)).is_none() {
             // What the holder believes of its lease stays true.
             ttl = ttl.max(expires - now);
         }
-        state.keep_all(&key, &[hold], ttl, now);
-        state.admit(&key, None, None, now);
+        view.keep(&[hold], ttl);
+        view.admit(None, None);
         Presence::Present
     }
 }

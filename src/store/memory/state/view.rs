@@ -1,0 +1,259 @@
+//! One lock of the in-memory store as it stands now, in the words of the scripts: who is inside, who is first in the line, and
+//! who is let in. See `lua/parts/members.lua`.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::super::line::{Line, Process, Want};
+use super::{Lock, Message, NewLock, State};
+use crate::base::id::{FencingToken, HoldId, InboxId};
+use crate::base::key::LockKey;
+use crate::base::time::StoreTime;
+use crate::store::records::{HandoffMessage, QueueEntry};
+
+/// A lock, its line and its entries, at one moment.
+pub(crate) struct View<'a> {
+    state: &'a mut State,
+    key: &'a LockKey,
+    now: Instant,
+}
+
+/// The process whose readers ask, and the lease that they get without being told.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asking {
+    pub(crate) inbox: InboxId,
+    pub(crate) ttl: Duration,
+}
+
+impl<'a> View<'a> {
+    pub(super) fn new(state: &'a mut State, key: &'a LockKey, now: Instant) -> Self {
+        Self { state, key, now }
+    }
+
+    /// The time of the store.
+    pub(crate) fn time(&self) -> StoreTime {
+        self.state.time(self.now)
+    }
+
+    /// The lock, unless it is free.
+    pub(crate) fn lock(&mut self) -> Option<&mut Lock> {
+        let lock = self.state.locks.get_mut(self.key);
+        lock.filter(|lock| self.now < lock.expires)
+    }
+
+    /// The lock, if the hold is in it.
+    pub(crate) fn held(&mut self, hold: HoldId) -> Option<&mut Lock> {
+        self.lock().filter(|lock| lock.has(hold))
+    }
+
+    /// For how long the lock is held; `None` if it is free.
+    pub(crate) fn remaining(&mut self) -> Option<Duration> {
+        let now = self.now;
+        self.lock().map(|lock| lock.expires - now)
+    }
+
+    /// Works on the line of the lock, which begins with what is put there and ends with the last of it.
+    pub(crate) fn line<T>(&mut self, work: impl FnOnce(&mut Line) -> T) -> T {
+        let Self { state, key, now } = self;
+        if let Some(line) = state.lines.get_mut(*key) {
+            line.prune(*now);
+            let output = work(line);
+            line.prune(*now);
+            if line.is_empty() {
+                state.lines.remove(*key);
+            }
+            return output;
+        }
+        let mut line = Line::default();
+        let output = work(&mut line);
+        if !line.is_empty() {
+            state.lines.insert(key.clone(), line);
+        }
+        output
+    }
+
+    /// Opens a free lock. Its token is greater than the one before, if that is known. Returns the token.
+    pub(crate) fn open(&mut self, new: NewLock<'_>, before: Option<u64>) -> u64 {
+        let least = before.map_or(0, |token| token.saturating_add(1));
+        let token = self.state.token(self.now).max(least);
+        self.state.take(self.key, new, token, self.now);
+        token
+    }
+
+    /// Frees the lock.
+    pub(crate) fn free(&mut self) {
+        self.state.locks.remove(self.key);
+    }
+
+    /// Takes a hold out of the lock, which is free when the last one has gone. Returns the token, if the hold was in.
+    pub(crate) fn take_out(&mut self, hold: HoldId) -> Option<u64> {
+        let lock = self.held(hold)?;
+        let token = lock.token;
+        if lock.end(&[hold]) {
+            self.free();
+        }
+        Some(token)
+    }
+
+    /// Takes a place in the line, or keeps it. The holder is told of the first other process that comes to wait.
+    pub(crate) fn stand(
+        &mut self,
+        holds: Vec<HoldId>,
+        want: Want,
+        entry: QueueEntry,
+        holder: Option<InboxId>,
+    ) {
+        let now = self.now;
+        let is_first = self.line(|line| line.stand(now, holds, want, entry, holder));
+        if let Some(holder) = holder.filter(|holder| is_first && *holder != entry.inbox) {
+            let message = Message::Contended(holder, self.key.as_str().to_owned());
+            self.state.messages.push(message);
+        }
+    }
+
+    /// The reader whose lease ends last; `None` unless the lock is shared.
+    pub(crate) fn latest(&mut self) -> Option<(HoldId, Instant)> {
+        let (hold, lasts) = self.line(|line| line.latest())?;
+        self.held(hold).map(|_| (hold, lasts))
+    }
+
+    /// Removes the readers whose leases have ended. Returns whether the lock is shared.
+    pub(crate) fn tidy(&mut self) -> bool {
+        let now = self.now;
+        for hold in self.line(|line| line.take_dead(now)) {
+            self.take_out(hold);
+        }
+        self.latest().is_some()
+    }
+
+    /// Makes a shared lock last as long as the readers inside.
+    pub(crate) fn settle(&mut self) {
+        if let Some((hold, lasts)) = self.latest()
+            && let Some(lock) = self.held(hold)
+        {
+            lock.expires = lasts;
+        }
+    }
+
+    /// A holder has left: the lock lasts as long as those inside, and who is first may enter.
+    pub(crate) fn settle_and_admit(&mut self, before: u64) {
+        if self.tidy() {
+            self.settle();
+            self.admit(None, None);
+        } else if self.lock().is_none() {
+            self.admit(Some(before), None);
+        }
+    }
+
+    /// Makes holds readers of the lock, whose leases last at least this long from now.
+    pub(crate) fn keep(&mut self, holds: &[HoldId], lease: Duration) {
+        let now = self.now;
+        if let Some(lock) = self.lock() {
+            lock.lengthen(now, lease);
+        }
+        self.line(|line| {
+            holds.iter().for_each(|hold| line.keep(*hold, now + lease));
+        });
+    }
+
+    /// Lets readers into a lock that is shared, or free: then its token is greater than the one before. Returns the token.
+    pub(crate) fn enter(&mut self, holds: &[HoldId], lease: Duration, before: Option<u64>) -> u64 {
+        let token = if let Some(lock) = self.lock() {
+            holds.iter().for_each(|hold| lock.put(*hold));
+            lock.token
+        } else {
+            let told = None;
+            self.open(NewLock { holds, lease, told }, before)
+        };
+        self.keep(holds, lease);
+        token
+    }
+
+    /// Whether the first process of the line enters a lock that is free or shared.
+    fn may_enter(&mut self, process: &Process) -> bool {
+        let is_free = self.lock().is_none();
+        is_free
+            || match process.want {
+                Want::Alone { .. } => false,
+                Want::Shared { limit } => self.fits(process.holds.len(), limit),
+            }
+    }
+
+    /// Whether so many holds more are within the limit.
+    pub(crate) fn fits(&mut self, count: usize, limit: Option<u32>) -> bool {
+        let inside = self.lock().map_or(0, |lock| lock.fields.len());
+        limit.is_none_or(|limit| (inside + count) as u64 <= limit.into())
+    }
+
+    /// The holds that are in the lock, and those that are not.
+    pub(crate) fn within(&mut self, holds: &[HoldId]) -> (Vec<HoldId>, Vec<HoldId>) {
+        let lock = self.lock();
+        let is_in = |hold: &HoldId| lock.as_ref().is_some_and(|lock| lock.has(*hold));
+        holds.iter().partition(|hold| is_in(hold))
+    }
+
+    /// The first live process in the line; readers whose lock is gone are removed on the way.
+    pub(crate) fn head(&mut self) -> Option<Process> {
+        let now = self.now;
+        let is_free = self.lock().is_none();
+        self.line(|line| {
+            if is_free {
+                line.forget_readers();
+            }
+            line.head(now)
+        })
+    }
+
+    /// Lets in who is first in the line of a lock that is free or shared: all readers that are first, or one process
+    /// that wants a free lock for itself alone. Returns the longest lease that was given.
+    pub(crate) fn admit(
+        &mut self,
+        before: Option<u64>,
+        asking: Option<Asking>,
+    ) -> Option<Duration> {
+        let mut longest = None;
+        while let Some(process) = self.head()
+            && self.may_enter(&process)
+        {
+            let is_alone = matches!(process.want, Want::Alone { .. });
+            longest = longest.max(Some(self.let_in(process, before, asking)));
+            if is_alone {
+                break;
+            }
+        }
+        longest
+    }
+
+    /// Lets in a process, and tells it, unless it is the one that asks. Returns its lease.
+    fn let_in(
+        &mut self,
+        process: Process,
+        before: Option<u64>,
+        asking: Option<Asking>,
+    ) -> Duration {
+        let Process { inbox, holds, .. } = process;
+        self.line(|line| line.leave(inbox));
+        let own = asking.filter(|own| own.inbox == inbox);
+        let lease = own.map_or(process.grant, |own| own.ttl);
+        let token = match process.want {
+            Want::Alone { tells } => {
+                let (holds, told) = (&holds[..], tells.then_some(inbox));
+                self.open(NewLock { holds, lease, told }, before)
+            }
+            Want::Shared { .. } => self.enter(&holds, lease, before),
+        };
+        if own.is_none() {
+            let message = HandoffMessage {
+                key: self.key.as_str().to_owned(),
+                holds,
+                token: FencingToken(token),
+                at: self.time(),
+                lease,
+            };
+            let message = Message::Handoff(inbox, message);
+            self.state.messages.push(message);
+        }
+        lease
+    }
+}
