@@ -235,7 +235,7 @@ impl LostReason {
     }
 }
 
-/// One of the call graphs that wait for each other in a [deadlock](LockError::Deadlock).
+/// One of the call graphs that wait for each other in a [deadlock](crate::LockError::Deadlock).
 ///
 /// Keys are named without the prefix of the [`Locks`](crate::Locks) that found the deadlock; keys without
 /// that prefix are named in full.

@@ -1,54 +1,61 @@
 //! `cargo xtask ci`: what must pass before a change lands.
 
-use crate::run::{cargo, clippy, run, step};
+use crate::run::{all_of, cargo, clippy, run, step};
 use crate::{chaos, hygiene, release, test};
 use anyhow::{Context, Result};
 use std::time::Instant;
 
-/// Runs every step in turn, up to the first that fails.
+/// Runs every step in turn, also after one that fails. The error has what failed in each of them.
 pub(crate) fn all() -> Result<()> {
     let start = Instant::now();
-    step("formatting", || {
+    let formatting = step("formatting", || {
         component("rustfmt", &["fmt", "--version"])?;
         run(&mut cargo(&["fmt", "--all", "--check"]))?;
         let peers = ["--manifest-path", "benches/peers/Cargo.toml"];
         run(cargo(&["fmt", "--check"]).args(peers))
-    })?;
+    });
     let two_minutes = step("chaos begins", || {
         chaos::beside(&["--minutes", "2", "--seed", "1"])
-    })?;
-    step("lints, all features", || {
-        component("clippy", &["clippy", "--version"])?;
-        // All members at once, so that each dependency is checked once. The build of a member's tests shows whether the
-        // member names all features that it needs.
-        let all = ["--workspace", "--all-features"];
-        clippy(&[&all[..], &["--all-targets"]].concat())?;
-        // The tests with `test = false` are not among all targets.
-        clippy(&[&all[..], &["--test", "clock_steps", "--test", "topologies"]].concat())
-    })?;
-    step("lints, few features", || {
-        clippy(&["--package", "reentry", "--no-default-features"])
-    })?;
-    hygiene::check()?;
-    step("documentation", || {
-        // The members and features of the lints, so that no dependency is checked again.
-        let bare = ["--package", "reentry", "--no-default-features"];
-        let all = ["--workspace", "--lib", "--all-features"];
-        for what in [bare, all] {
-            let mut command = cargo(&["doc", "--no-deps"]);
-            run(command.args(what).env("RUSTDOCFLAGS", "-Dwarnings"))?;
-        }
-        Ok(())
-    })?;
-    step("chaos, of which two minutes are over", || {
-        two_minutes.finish()
-    })?;
-    step("tests", || test::all(&[]))?;
+    });
+    all_of([
+        formatting,
+        step("lints, all features", lint_all_features),
+        step("lints, few features", || {
+            clippy(&["--package", "reentry", "--no-default-features"])
+        }),
+        hygiene::check(),
+        step("documentation", document),
+        step("chaos, of which two minutes are over", || {
+            two_minutes?.finish()
+        }),
+        step("tests", || test::all(&[])),
+    ])?;
     if release::changed() {
         eprintln!("\nthe packaging has changed, or it is not known what landed last");
         release::checks()?;
     }
     eprintln!("\nall passed in {:.1?}", start.elapsed());
+    Ok(())
+}
+
+fn lint_all_features() -> Result<()> {
+    component("clippy", &["clippy", "--version"])?;
+    // All members at once, so that each dependency is checked once. The build of a member's tests shows whether the
+    // member names all features that it needs.
+    let all = ["--workspace", "--all-features"];
+    clippy(&[&all[..], &["--all-targets"]].concat())?;
+    // The tests with `test = false` are not among all targets.
+    clippy(&[&all[..], &["--test", "clock_steps", "--test", "topologies"]].concat())
+}
+
+fn document() -> Result<()> {
+    // The members and features of the lints, so that no dependency is checked again.
+    let bare = ["--package", "reentry", "--no-default-features"];
+    let all = ["--workspace", "--lib", "--all-features"];
+    for what in [bare, all] {
+        let mut command = cargo(&["doc", "--no-deps"]);
+        run(command.args(what).env("RUSTDOCFLAGS", "-Dwarnings"))?;
+    }
     Ok(())
 }
 

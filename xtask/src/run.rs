@@ -36,12 +36,13 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
 
 /// Runs each of these programs, even if another fails. The error has the last lines of the failed ones.
 pub(crate) fn run_to_the_end(commands: &mut [Command]) -> Result<()> {
-    let mut failures = Vec::new();
-    for command in commands {
-        if let Err(failure) = run_and_listen(command) {
-            failures.push(format!("{failure:#}"));
-        }
-    }
+    all_of(commands.iter_mut().map(run_and_listen))
+}
+
+/// Fails if any of these has failed, with the errors of all of them.
+pub(crate) fn all_of(results: impl IntoIterator<Item = Result<()>>) -> Result<()> {
+    let failures = results.into_iter().filter_map(Result::err);
+    let failures: Vec<_> = failures.map(|failure| format!("{failure:#}")).collect();
     ensure!(failures.is_empty(), failures.join("\n"));
     Ok(())
 }

@@ -2,8 +2,8 @@
 
 use crate::beside::Beside;
 use crate::install;
-use crate::run::{cargo, installed, run, run_to_the_end};
-use anyhow::{Result, ensure};
+use crate::run::{all_of, cargo, installed, run, run_to_the_end};
+use anyhow::Result;
 use std::num::NonZero;
 use std::process::Command;
 use std::thread;
@@ -22,11 +22,7 @@ pub(crate) fn all(args: &[String]) -> Result<()> {
     });
     let beside = beside.map(|tests| Beside::start(tests(args)));
     let others = run_to_the_end(&mut commands(args));
-    let failures = [others].into_iter().chain(beside.map(Beside::finish));
-    let failures = failures.filter_map(Result::err);
-    let failures: Vec<_> = failures.map(|failure| format!("{failure:#}")).collect();
-    ensure!(failures.is_empty(), failures.join("\n"));
-    Ok(())
+    all_of([others].into_iter().chain(beside.map(Beside::finish)))
 }
 
 /// The run of the tests on several servers. These tests wait most of the time.
