@@ -56,12 +56,12 @@ type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 pub struct WithLock<F: Future> {
     engine: Arc<Engine>,
     #[pin]
-    state: State<F>,
+    state: WithLockState<F>,
 }
 
 /// The steps of a `WithLock`, in order.
 #[pin_project(project = StateProjection, project_replace = Replaced)]
-enum State<F: Future> {
+enum WithLockState<F: Future> {
     /// The future was not polled yet. The body may be moved until it has a lock to run under.
     Idle {
         keys: Keys,
@@ -97,7 +97,7 @@ impl<F: Future> WithLock<F> {
     pub(crate) fn new(engine: Arc<Engine>, keys: Keys, options: Options, body: F) -> Self {
         Self {
             engine,
-            state: State::Idle {
+            state: WithLockState::Idle {
                 keys,
                 options,
                 body,
@@ -153,7 +153,7 @@ impl<F: Future> Future for WithLock<F> {
     }
 }
 
-impl<F: Future> State<F> {
+impl<F: Future> WithLockState<F> {
     fn start(mut self: Pin<&mut Self>, engine: &Arc<Engine>) {
         if let Replaced::Idle {
             keys,
@@ -204,19 +204,19 @@ impl<F: Future> PinnedDrop for WithLock<F> {
     fn drop(self: Pin<&mut Self>) {
         // The replacement drops the body in place, inside its scope. It returns the remaining parts,
         // and each of them finishes its own work in the background.
-        drop(self.project().state.project_replace(State::Done));
+        drop(self.project().state.project_replace(WithLockState::Done));
     }
 }
 
 impl<F: Future> fmt::Debug for WithLock<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = match &self.state {
-            State::Idle { .. } => "idle",
-            State::Acquiring { .. } => "acquiring",
-            State::Running { .. } => "running",
-            State::Releasing { .. } => "releasing",
-            State::Failing(_) => "failing",
-            State::Done => "done",
+            WithLockState::Idle { .. } => "idle",
+            WithLockState::Acquiring { .. } => "acquiring",
+            WithLockState::Running { .. } => "running",
+            WithLockState::Releasing { .. } => "releasing",
+            WithLockState::Failing(_) => "failing",
+            WithLockState::Done => "done",
         };
         f.debug_struct("WithLock")
             .field("state", &state)

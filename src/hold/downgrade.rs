@@ -10,7 +10,7 @@ use crate::base::error::{Effect, Failure, LostReason};
 use crate::base::events;
 use crate::base::option_types::Mode;
 use crate::base::timer::{sleep_until, timeout_at};
-use crate::hold::hold::{Hold, State};
+use crate::hold::hold::{Hold, HoldState};
 use crate::hold::renewals::RenewalSchedule;
 use crate::store::{Downgrade, Presence};
 
@@ -33,7 +33,7 @@ pub(super) fn downgrade(
 ) -> Result<Handover<Result<(), Failure>>, Settled> {
     let now = Instant::now();
     hold.change(
-        |State {
+        |HoldState {
              lease, depth, mode, ..
          }| match lease.lost_by(now) {
             Some(reason) => Err(Settled::Lost(reason)),

@@ -50,13 +50,13 @@ pub(crate) struct Hold {
     runtime: runtime::Id,
     slot: OnceLock<Slot>,
     began: Stopwatch,
-    state: Mutex<State>,
+    state: Mutex<HoldState>,
     /// Told of the loss, and of the end if a renewal is in flight.
     over: Notify,
 }
 
 /// What changes while a lock is held.
-pub(super) struct State {
+pub(super) struct HoldState {
     pub(super) lease: Lease,
     pub(super) depth: Depth,
     /// Shared from the moment on at which a downgrade is sent.
@@ -71,7 +71,7 @@ pub(super) struct State {
     span: Span,
 }
 
-impl State {
+impl HoldState {
     fn is_upgrade(&self, wanted: Mode) -> bool {
         self.depth.wanted() > 0 && wanted == Mode::Exclusive && self.mode == Mode::Shared
     }
@@ -120,7 +120,7 @@ impl Hold {
         group: Option<Arc<Group<Self>>>,
         runtime: runtime::Id,
     ) -> Arc<Self> {
-        let state = State {
+        let state = HoldState {
             lease: Lease::new(grant.lease, grant.disconnects, terms.max_hold),
             depth: Depth::new(grant.depth),
             mode: grant.mode,
@@ -322,7 +322,7 @@ impl Hold {
     }
 
     /// Changes the state. Every loss passes through here: the first reason stands, and is reported once.
-    pub(super) fn change<T>(&self, work: impl FnOnce(&mut State) -> T) -> T {
+    pub(super) fn change<T>(&self, work: impl FnOnce(&mut HoldState) -> T) -> T {
         let mut state = self.state.lock();
         let before = state.lease.lost();
         let output = work(&mut state);
