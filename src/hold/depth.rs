@@ -30,13 +30,13 @@ pub(crate) struct Depth {
     /// Whether the store has left a caller without an answer. No other caller waits for it until it has answered.
     pub(super) is_away: bool,
     /// The one change that is in flight. Boxed, since there seldom is one.
-    flight: Option<Box<Flight>>,
+    flight: Option<Box<ChangeInFlight>>,
 }
 
 /// A change of the depth in flight. Every caller that waits for it polls it, so that an entry or an
 /// exit which was begun and is not polled any more holds up no other.
 #[derive(Clone, Debug)]
-pub(super) struct Flight {
+pub(super) struct ChangeInFlight {
     pub(super) change: DepthChange,
     /// The last wish that the change includes.
     wish: u64,
@@ -57,10 +57,10 @@ pub(super) enum Remains {
 }
 
 /// How the store is brought up to date.
-pub(super) enum Next {
+pub(super) enum NextChange {
     /// It is.
     Nothing,
-    InFlight(Flight),
+    InFlight(ChangeInFlight),
     /// By a change that is to be sent now.
     Change(DepthChange),
 }
@@ -151,18 +151,18 @@ impl Depth {
 
     /// The change that is in flight, or the next one that the store needs, until it has taken in the
     /// wish. From here on its depth is unknown until confirmed.
-    pub(super) fn next(&mut self, wish: u64, hold: (HoldId, Mode), ttl: Duration) -> Next {
+    pub(super) fn next(&mut self, wish: u64, hold: (HoldId, Mode), ttl: Duration) -> NextChange {
         let is_settled = self.stored.depth == Some(self.wanted()) && !self.lengthen;
         if is_settled || self.met >= wish || self.wanted() == 0 {
-            return Next::Nothing;
+            return NextChange::Nothing;
         }
         if let Some(flight) = &self.flight {
-            return Next::InFlight(Flight::clone(flight));
+            return NextChange::InFlight(ChangeInFlight::clone(flight));
         }
         self.stored.depth = None;
         self.stored.seq += 1;
         let (hold, mode) = hold;
-        Next::Change(DepthChange {
+        NextChange::Change(DepthChange {
             hold,
             mode,
             target: self.wanted(),
@@ -178,9 +178,9 @@ impl Depth {
         change: DepthChange,
         sent: Instant,
         answer: Shared<Answer<Presence>>,
-    ) -> Flight {
+    ) -> ChangeInFlight {
         let wish = self.wishes;
-        let flight = Flight {
+        let flight = ChangeInFlight {
             change,
             wish,
             sent,
@@ -192,9 +192,14 @@ impl Depth {
 
     /// The flight has been answered, and the depth in the store is now `stored`. Returns whether the caller
     /// is the first to know.
-    pub(super) fn land(&mut self, flight: &Flight, stored: Option<u32>, ttl: Duration) -> bool {
+    pub(super) fn land(
+        &mut self,
+        flight: &ChangeInFlight,
+        stored: Option<u32>,
+        ttl: Duration,
+    ) -> bool {
         let change = flight.change;
-        let present = |flight: &mut Box<Flight>| flight.change.seq == change.seq;
+        let present = |flight: &mut Box<ChangeInFlight>| flight.change.seq == change.seq;
         let is_first = self.flight.take_if(present).is_some();
         if is_first && stored.is_some() {
             self.stored.depth = stored;
@@ -242,12 +247,12 @@ mod tests {
 
     fn change(depth: &mut Depth, ttl: Duration) -> Option<DepthChange> {
         match depth.next(depth.wishes(), some_hold(), ttl) {
-            Next::Change(change) => Some(change),
-            Next::Nothing | Next::InFlight(_) => None,
+            NextChange::Change(change) => Some(change),
+            NextChange::Nothing | NextChange::InFlight(_) => None,
         }
     }
 
-    fn fly(depth: &mut Depth, change: DepthChange) -> Flight {
+    fn fly(depth: &mut Depth, change: DepthChange) -> ChangeInFlight {
         let answer: Answer<Presence> = Box::pin(async { Ok(Presence::Present) });
         depth.fly(change, Instant::now(), answer.shared())
     }
@@ -262,7 +267,7 @@ mod tests {
         let flight = fly(&mut depth, wanted);
         assert!(matches!(
             depth.next(depth.wishes(), (wanted.hold, wanted.mode), TTL),
-            Next::InFlight(_)
+            NextChange::InFlight(_)
         ));
         assert!(depth.land(&flight, None, TTL));
         let wanted = change(&mut depth, TTL).unwrap();

@@ -24,7 +24,7 @@ use crate::base::sync::Mutex;
 use crate::hold::depth::{Depth, Remains};
 use crate::hold::group::Group;
 use crate::hold::lease::{Due, Lease};
-use crate::hold::schedule::Slot;
+use crate::hold::schedule::ScheduleSlot;
 use crate::queue::{Grant, TokenSeries};
 
 mod end;
@@ -48,7 +48,7 @@ pub(crate) struct Hold {
     pub(super) confirm: Option<Confirm>,
     /// Where it is renewed and released, and its place in the schedule there.
     runtime: runtime::Id,
-    slot: OnceLock<Slot>,
+    slot: OnceLock<ScheduleSlot>,
     began: Stopwatch,
     state: Mutex<HoldState>,
     /// Told of the loss, and of the end if a renewal is in flight.
@@ -217,12 +217,12 @@ impl Hold {
     }
 
     /// Where it stands in the schedule, and on which runtime that is.
-    pub(super) fn seat(&self) -> Option<(Slot, runtime::Id)> {
+    pub(super) fn seat(&self) -> Option<(ScheduleSlot, runtime::Id)> {
         self.slot.get().map(|slot| (*slot, self.runtime))
     }
 
     /// It has come into the schedule.
-    pub(super) fn set_slot(&self, slot: Slot) {
+    pub(super) fn set_slot(&self, slot: ScheduleSlot) {
         // It comes once.
         let _ = self.slot.set(slot);
     }

@@ -10,7 +10,7 @@ use crate::base::backoff::Backoff;
 use crate::base::error::{Effect, Failure, LostReason};
 use crate::base::events;
 use crate::base::timer::{Elapsed, after, sleep_until, timeout_at};
-use crate::hold::depth::{Flight, Next};
+use crate::hold::depth::{ChangeInFlight, NextChange};
 use crate::hold::hold::Hold;
 use crate::queue::LocalQueues;
 use crate::store::{Presence, SetDepth, Store};
@@ -78,13 +78,13 @@ async fn sync_to(
     Ok(true)
 }
 
-fn flight(hold: &Hold, store: &Arc<Store>, wish: u64) -> Option<Flight> {
+fn flight(hold: &Hold, store: &Arc<Store>, wish: u64) -> Option<ChangeInFlight> {
     hold.change(|state| {
         let ttl = state.lease.ttl();
         match state.depth.next(wish, (hold.id(), state.mode), ttl) {
-            Next::Nothing => None,
-            Next::InFlight(flight) => Some(flight),
-            Next::Change(change) => {
+            NextChange::Nothing => None,
+            NextChange::InFlight(flight) => Some(flight),
+            NextChange::Change(change) => {
                 let sent = Instant::now();
                 let key = hold.key().clone();
                 let answer = store.ask(SetDepth { key, change }).shared();
@@ -94,7 +94,7 @@ fn flight(hold: &Hold, store: &Arc<Store>, wish: u64) -> Option<Flight> {
     })
 }
 
-fn confirm(hold: &Hold, flight: &Flight) {
+fn confirm(hold: &Hold, flight: &ChangeInFlight) {
     let change = flight.change;
     // Where replicas must have it, the next renewal lengthens the lease.
     if change.lengthen && hold.confirm.is_none() {
@@ -103,7 +103,7 @@ fn confirm(hold: &Hold, flight: &Flight) {
     land(hold, flight, Some(change.target));
 }
 
-fn land(hold: &Hold, flight: &Flight, stored: Option<u32>) -> bool {
+fn land(hold: &Hold, flight: &ChangeInFlight, stored: Option<u32>) -> bool {
     hold.change(|state| {
         let ttl = state.lease.ttl();
         state.depth.land(flight, stored, ttl)
