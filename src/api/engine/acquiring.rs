@@ -19,7 +19,7 @@ use crate::base::option_types::Mode;
 use crate::base::options::{Terms, WaitLimit};
 use crate::hold::abort::unless_lost;
 use crate::hold::confirm::{is_behind, verified};
-use crate::hold::deadlock::watched;
+use crate::hold::deadlock::unless_deadlock;
 use crate::hold::entry::Entry;
 use crate::hold::group::Group;
 use crate::hold::hold::{CallGraph, Hold};
@@ -177,7 +177,7 @@ impl<'a> Acquiring<'a> {
             let acquired = if detects {
                 let waiting = self.engine.waiting(key, (hold, has), terms, &self.runtime);
                 // Boxed, since the usual caller is inside no other lock.
-                Box::pin(unless_lost(has, watched(acquired, waiting))).await
+                Box::pin(unless_lost(has, unless_deadlock(acquired, waiting))).await
             } else if has.is_empty() {
                 acquired.await
             } else {
