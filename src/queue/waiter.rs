@@ -55,9 +55,9 @@ impl Deref for Waiter {
 /// The one request in flight that may bring a waiter the lock, or the readers that are first.
 #[derive(Clone, Debug)]
 #[cfg_attr(test, derive(PartialEq, Eq, Hash))]
-pub(super) struct Flight {
+pub(super) struct RequestInFlight {
     pub(super) waiters: Vec<HoldId>,
-    pub(super) kind: Kind,
+    pub(super) kind: RequestKind,
     /// The waiters that have left: their answer is undone.
     pub(super) left: Vec<Waiter>,
     /// A message to them that came before the answer. The answer is older, and is read first.
@@ -68,7 +68,7 @@ pub(super) struct Flight {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
-pub(super) enum Kind {
+pub(super) enum RequestKind {
     /// An acquire of its own; `in_time` if nothing but the time was its reason: if it
     /// brings the lock, a message should have come.
     Acquire { in_time: bool },
@@ -76,7 +76,7 @@ pub(super) enum Kind {
     Release { handoffs: u32 },
 }
 
-impl Kind {
+impl RequestKind {
     /// How a waiter learns of a lock that the answer, or the message before it, has brought.
     pub(super) fn via(self, told: Via) -> Via {
         match self {

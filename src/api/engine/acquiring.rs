@@ -28,7 +28,7 @@ use crate::queue::{Grant, Stop};
 use crate::store::MOST_TOGETHER;
 
 /// An acquisition while it is under way.
-pub(super) struct Acquiring<'a> {
+pub(super) struct AcquiringAll<'a> {
     engine: &'a Engine,
     terms: Terms,
     runtime: Handle,
@@ -43,7 +43,7 @@ pub(super) struct Acquiring<'a> {
     hold: HoldId,
 }
 
-impl<'a> Acquiring<'a> {
+impl<'a> AcquiringAll<'a> {
     /// An acquisition of so many locks.
     #[inline]
     pub(super) fn new(

@@ -6,7 +6,7 @@ use std::time::Duration;
 use smallvec::SmallVec;
 use tokio::time::Instant;
 
-use super::acquiring::Acquiring;
+use super::acquiring::AcquiringAll;
 use super::{Engine, present_runtime};
 use crate::base::error::LockError;
 use crate::base::key::{Keys, LockKey};
@@ -44,7 +44,7 @@ impl Engine {
         }
         let since = Instant::now();
         let mut acquisition = Acquisition::begin(&keys, terms.mode, since);
-        let mut acquiring = Acquiring::new(&self, entry, terms, (runtime, since), keys.len());
+        let mut acquiring = AcquiringAll::new(&self, entry, terms, (runtime, since), keys.len());
         let acquired = if acquisition.span().is_open() {
             // Boxed, since a future that is moved into another future is copied.
             Box::pin(acquisition.span().around(acquiring.acquire(&keys))).await
