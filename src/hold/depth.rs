@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use crate::base::id::HoldId;
 use crate::base::option_types::Mode;
 use crate::queue::StoredDepth;
-use crate::store::{Answer, DepthChange, Presence};
+use crate::store::{AnswerFuture, DepthChange, Presence};
 
 /// The depth of one hold. The wanted depth is the truth; the store is brought up to it, one change
 /// at a time, and after an unknown outcome by the next change.
@@ -42,7 +42,7 @@ pub(super) struct ChangeInFlight {
     wish: u64,
     /// Before the request is sent.
     pub(super) sent: Instant,
-    pub(super) answer: Shared<Answer<Presence>>,
+    pub(super) answer: Shared<AnswerFuture<Presence>>,
 }
 
 /// What is left of a hold when an entry or a member has left it.
@@ -177,7 +177,7 @@ impl Depth {
         &mut self,
         change: DepthChange,
         sent: Instant,
-        answer: Shared<Answer<Presence>>,
+        answer: Shared<AnswerFuture<Presence>>,
     ) -> ChangeInFlight {
         let wish = self.wishes;
         let flight = ChangeInFlight {
@@ -253,7 +253,7 @@ mod tests {
     }
 
     fn fly(depth: &mut Depth, change: DepthChange) -> ChangeInFlight {
-        let answer: Answer<Presence> = Box::pin(async { Ok(Presence::Present) });
+        let answer: AnswerFuture<Presence> = Box::pin(async { Ok(Presence::Present) });
         depth.fly(change, Instant::now(), answer.shared())
     }
 

@@ -12,7 +12,7 @@ use super::host::Host;
 use super::wire::Wire;
 use crate::base::id::InboxId;
 use crate::store::redis::Timeouts;
-use crate::store::{self, Answer, Holders, Listener, MemoryStore, Reply, Request};
+use crate::store::{self, AnswerFuture, Holders, Listener, MemoryStore, Reply, Request};
 
 pub(super) struct Connection(Arc<Wire>);
 
@@ -31,7 +31,7 @@ impl store::Wire for Connection {
         &self.0.host.store
     }
 
-    fn carry(&self, request: Request) -> Answer<Reply> {
+    fn carry(&self, request: Request) -> AnswerFuture<Reply> {
         let wire = Arc::clone(&self.0);
         Box::pin(async move {
             // Without failures nothing here waits, so a loop around a lock would starve other tasks.
@@ -40,7 +40,7 @@ impl store::Wire for Connection {
         })
     }
 
-    fn connect(&self) -> Answer<()> {
+    fn connect(&self) -> AnswerFuture<()> {
         let wire = Arc::clone(&self.0);
         Box::pin(async move { wire.connected().await.map(drop) })
     }

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use self::view::View;
 use super::clock::Clock;
-use super::line::Line;
+use super::line::StoredLine;
 use super::waits::PublishedWaits;
 use crate::base::glob;
 use crate::base::id::{HoldId, InboxId};
@@ -25,16 +25,16 @@ pub(super) mod view;
 #[derive(Debug)]
 pub(crate) struct State {
     locks: HashMap<LockKey, Lock, RandomState>,
-    lines: HashMap<LockKey, Line, RandomState>,
+    lines: HashMap<LockKey, StoredLine, RandomState>,
     pub(crate) waits: PublishedWaits,
     pub(crate) clock: Clock,
     next_sweep: Instant,
     /// What is to be sent once the operation is over.
-    pub(super) messages: Vec<Message>,
+    pub(super) messages: Vec<AddressedMessage>,
 }
 
 #[derive(Debug)]
-pub(crate) enum Message {
+pub(crate) enum AddressedMessage {
     /// A lock has moved to holds of the process with this inbox.
     Handoff(InboxId, HandoffMessage),
     /// Another process has come to wait for this key.
@@ -141,7 +141,7 @@ impl State {
 
     /// Tells all processes of holds that were ended by force.
     pub(crate) fn tell_all(&mut self, message: ForcedMessage) {
-        self.messages.push(Message::Forced(message));
+        self.messages.push(AddressedMessage::Forced(message));
     }
 }
 
