@@ -125,7 +125,7 @@ impl Depth {
     }
 
     /// One member less.
-    pub(super) fn part(&mut self) -> Remains {
+    pub(super) fn leave(&mut self) -> Remains {
         self.members = self.members.saturating_sub(1);
         match self.wanted() {
             0 => Remains::Nothing,
@@ -151,7 +151,13 @@ impl Depth {
 
     /// The change that is in flight, or the next one that the store needs, until it has taken in the
     /// wish. From here on its depth is unknown until confirmed.
-    pub(super) fn next(&mut self, wish: u64, hold: (HoldId, Mode), ttl: Duration) -> NextChange {
+    pub(super) fn next(
+        &mut self,
+        wish: u64,
+        hold: HoldId,
+        mode: Mode,
+        ttl: Duration,
+    ) -> NextChange {
         let is_settled = self.stored.depth == Some(self.wanted()) && !self.lengthen;
         if is_settled || self.met >= wish || self.wanted() == 0 {
             return NextChange::Nothing;
@@ -161,7 +167,6 @@ impl Depth {
         }
         self.stored.depth = None;
         self.stored.seq += 1;
-        let (hold, mode) = hold;
         NextChange::Change(DepthChange {
             hold,
             mode,
@@ -241,12 +246,9 @@ mod tests {
         Depth::new(StoredDepth { depth, seq })
     }
 
-    fn some_hold() -> (HoldId, Mode) {
-        (Owner::new().next_hold(), Mode::Exclusive)
-    }
-
     fn change(depth: &mut Depth, ttl: Duration) -> Option<DepthChange> {
-        match depth.next(depth.wishes(), some_hold(), ttl) {
+        let hold = Owner::new().next_hold();
+        match depth.next(depth.wishes(), hold, Mode::Exclusive, ttl) {
             NextChange::Change(change) => Some(change),
             NextChange::Nothing | NextChange::InFlight(_) => None,
         }
@@ -266,7 +268,7 @@ mod tests {
         assert_eq!((wanted.target, wanted.seq), (2, 1));
         let flight = fly(&mut depth, wanted);
         assert!(matches!(
-            depth.next(depth.wishes(), (wanted.hold, wanted.mode), TTL),
+            depth.next(depth.wishes(), wanted.hold, wanted.mode, TTL),
             NextChange::InFlight(_)
         ));
         assert!(depth.land(&flight, None, TTL));
@@ -332,7 +334,7 @@ mod tests {
         use Remains::{LessDepth, Nothing, SameDepth};
         let mut entry_last = depth(Some(1), 0);
         assert!(entry_last.join() && entry_last.join());
-        assert_eq!([entry_last.part(), entry_last.part()], [SameDepth; 2]);
+        assert_eq!([entry_last.leave(), entry_last.leave()], [SameDepth; 2]);
         assert_eq!(entry_last.lessen(), Nothing);
         let mut member_last = depth(Some(1), 0);
         assert!(member_last.join() && member_last.deepen());
@@ -340,7 +342,7 @@ mod tests {
             [member_last.lessen(), member_last.lessen()],
             [LessDepth, SameDepth]
         );
-        assert_eq!(member_last.part(), Nothing);
+        assert_eq!(member_last.leave(), Nothing);
         assert!(!member_last.join() && !member_last.deepen(), "it has ended");
         assert_eq!(member_last.wanted(), 0);
     }

@@ -304,8 +304,8 @@ impl Hold {
     }
 
     /// One member less.
-    pub(super) fn part(&self) -> Remains {
-        self.change(|state| state.depth.part())
+    pub(super) fn leave(&self) -> Remains {
+        self.change(|state| state.depth.leave())
     }
 
     /// A renewal that was sent after so many disconnects is confirmed.

@@ -81,7 +81,7 @@ async fn sync_to(
 fn flight(hold: &Hold, store: &Arc<Store>, wish: u64) -> Option<ChangeInFlight> {
     hold.change(|state| {
         let ttl = state.lease.ttl();
-        match state.depth.next(wish, (hold.id(), state.mode), ttl) {
+        match state.depth.next(wish, hold.id(), state.mode, ttl) {
             NextChange::Nothing => None,
             NextChange::InFlight(flight) => Some(flight),
             NextChange::Change(change) => {

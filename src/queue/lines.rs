@@ -312,7 +312,7 @@ impl Line {
 
     /// Takes in a look that is answered. Returns whether there has to be another one, for a caller that is due: not if
     /// the last one was less than a heartbeat ago.
-    pub(super) fn has_to_look(
+    pub(super) fn take_in_look(
         &mut self,
         now: Instant,
         heartbeat: Duration,

@@ -147,7 +147,7 @@ impl LocalQueue {
                 if let Some(next) = self.remove(waiter) {
                     self.handoffs = self.handoffs.saturating_add(1);
                     self.forget_holder(hold);
-                    self.hold(hold, until, &next, now);
+                    self.add_holder(hold, until, &next, now);
                 }
             }
             Input::Release(release) => {

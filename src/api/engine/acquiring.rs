@@ -50,7 +50,8 @@ impl<'a> AcquiringAll<'a> {
         engine: &'a Engine,
         entry: Entry,
         mut terms: Terms,
-        (runtime, since): (Handle, Instant),
+        runtime: Handle,
+        since: Instant,
         count: usize,
     ) -> Self {
         let is_several = count > 1;
@@ -147,7 +148,7 @@ impl<'a> AcquiringAll<'a> {
                 Stop::Unasked => {}
                 Stop::Busy(index) => {
                     busy = at + index;
-                    self.may_wait_for(keys.get(busy))?;
+                    self.check_wait_for(keys.get(busy))?;
                 }
                 Stop::Failed(failure) => {
                     busy = at;
@@ -155,7 +156,7 @@ impl<'a> AcquiringAll<'a> {
                     // A request for one lock shows which lock is refused, and may be allowed where a request for several is not.
                     one_by_one = failure.as_ref().is_some_and(StoreError::is_refused);
                     if !one_by_one {
-                        self.may_ask_again(keys.get(at), failure)?;
+                        self.check_retry(keys.get(at), failure)?;
                     }
                 }
             }
@@ -175,7 +176,7 @@ impl<'a> AcquiringAll<'a> {
             let (terms, hold, has) = (self.terms, self.hold, self.entry.holds());
             let acquired = queues.acquire(key, hold, terms, self.since, &self.runtime);
             let acquired = if detects {
-                let waiting = self.engine.waiting(key, (hold, has), terms, &self.runtime);
+                let waiting = self.engine.waiting(key, hold, has, terms, &self.runtime);
                 // Boxed, since the usual caller is inside no other lock.
                 Box::pin(unless_lost(has, unless_deadlock(acquired, waiting))).await
             } else if has.is_empty() {
@@ -237,7 +238,7 @@ impl<'a> AcquiringAll<'a> {
     }
 
     /// Fails if the caller does not want to wait for a lock that is not free.
-    fn may_wait_for(&self, key: Option<&LockKey>) -> Result<(), LockError> {
+    fn check_wait_for(&self, key: Option<&LockKey>) -> Result<(), LockError> {
         match key {
             Some(key) if self.terms.wait == WaitLimit::Never => Err(LockError::Busy {
                 key: key.name().to_owned(),
@@ -247,7 +248,7 @@ impl<'a> AcquiringAll<'a> {
     }
 
     /// Fails if the caller does not want to wait for a store that has failed.
-    fn may_ask_again(
+    fn check_retry(
         &self,
         key: Option<&LockKey>,
         failure: Option<StoreError>,

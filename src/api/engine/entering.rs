@@ -44,7 +44,7 @@ impl Engine {
         }
         let since = Instant::now();
         let mut acquisition = Acquisition::begin(&keys, terms.mode, since);
-        let mut acquiring = AcquiringAll::new(&self, entry, terms, (runtime, since), keys.len());
+        let mut acquiring = AcquiringAll::new(&self, entry, terms, runtime, since, keys.len());
         let acquired = if acquisition.span().is_open() {
             // Boxed, since a future that is moved into another future is copied.
             Box::pin(acquisition.span().around(acquiring.acquire(&keys))).await

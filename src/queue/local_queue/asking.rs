@@ -28,7 +28,7 @@ impl LocalQueue {
 
     /// Asks for the first waiter, or for the readers that are first.
     pub(super) fn ask(&mut self, in_time: bool, actions: &mut Vec<Action>) {
-        let count = self.run();
+        let count = self.run_length();
         let Some(first) = self.waiters.front() else {
             return;
         };
@@ -50,7 +50,7 @@ impl LocalQueue {
     }
 
     /// For how many waiters one request asks: for the first one, or for all readers that are first.
-    fn run(&self) -> usize {
+    fn run_length(&self) -> usize {
         let Some(first) = self.waiters.front() else {
             return 0;
         };
@@ -93,7 +93,11 @@ impl LocalQueue {
             return;
         }
         // Readers join those of their process who are inside, once they have asked.
-        let joins = if self.is_shared(now) { self.run() } else { 0 };
+        let joins = if self.is_shared(now) {
+            self.run_length()
+        } else {
+            0
+        };
         let hasty = self.waiters.iter().enumerate().filter(|(at, waiter)| {
             waiter.asks_once && (self.flight.is_some() || *at >= joins || waiter.asked > 0)
         });

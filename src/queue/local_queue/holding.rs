@@ -58,12 +58,18 @@ impl LocalQueue {
             return;
         };
         (self.handoffs, self.is_contended) = (handoffs, grant.is_contended);
-        self.hold(grant.hold, grant.lease.deadline, &waiter, now);
+        self.add_holder(grant.hold, grant.lease.deadline, &waiter, now);
         actions.push(Action::Grant(grant.hold, grant));
     }
 
     /// A waiter is brought the lock, and has to come for it.
-    pub(super) fn hold(&mut self, hold: HoldId, until: Instant, waiter: &Waiter, now: Instant) {
+    pub(super) fn add_holder(
+        &mut self,
+        hold: HoldId,
+        until: Instant,
+        waiter: &Waiter,
+        now: Instant,
+    ) {
         let mode = waiter.mode;
         // A holder that had it before, and is told later, has lost it: it is given in one mode.
         self.holders
