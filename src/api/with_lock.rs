@@ -110,41 +110,39 @@ impl<F: Future> Future for WithLock<F> {
     type Output = Result<F::Output, LockError>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut this = self.project();
+        let WithLockProjection { engine, mut state } = self.project();
         loop {
-            match this.state.as_mut().project() {
-                StateProjection::Idle { .. } => this.state.as_mut().start(this.engine),
+            match state.as_mut().project() {
+                StateProjection::Idle { .. } => state.as_mut().start(engine),
                 StateProjection::Acquiring { entering, body } => {
                     match (ready!(entering.as_mut().poll(cx)), body.take()) {
-                        (Ok(entry), Some(body)) => {
-                            this.state.as_mut().run(this.engine, entry, body);
-                        }
-                        (Err(error), _) => this.state.as_mut().fail(error),
-                        (Ok(_), None) => this.state.as_mut().finish(),
+                        (Ok(entry), Some(body)) => state.as_mut().run(engine, entry, body),
+                        (Err(error), _) => state.as_mut().fail(error),
+                        (Ok(_), None) => state.as_mut().finish(),
                     }
                 }
                 StateProjection::Running { body, entry, loss } => {
                     match ready!(loss.race(entry.holds(), body, cx)) {
-                        Ok(output) => this.state.as_mut().release(output),
+                        Ok(output) => state.as_mut().release(output),
                         // Drops the body. The release then continues in the background, so the caller
                         // learns the error at once, even if the store does not answer.
-                        Err(error) => this.state.as_mut().fail(error),
+                        Err(error) => state.as_mut().fail(error),
                     }
                 }
                 StateProjection::Releasing { exiting, output } => {
                     let released = ready!(exiting.poll(cx));
                     let output = output.take();
-                    this.state.as_mut().finish();
+                    state.as_mut().finish();
                     // Only a lock found lost may mask what the body has returned (P13).
                     match (released.err().filter(LockError::is_lost), output) {
-                        (Some(error), _) => this.state.as_mut().fail(error),
+                        (Some(error), _) => state.as_mut().fail(error),
                         (None, Some(output)) => return Poll::Ready(Ok(output)),
                         (None, None) => {}
                     }
                 }
                 StateProjection::Failing(failing) => {
                     let error = ready!(Pin::new(failing).poll(cx));
-                    this.state.as_mut().finish();
+                    state.as_mut().finish();
                     return Poll::Ready(Err(error));
                 }
                 StateProjection::Done => panic!("`WithLock` polled after completion"),

@@ -65,17 +65,8 @@ impl LocalQueues {
                 stop: Stop::Unasked,
             });
         };
-        let waits = keys.iter().take(count).map(|key| AcquirePart {
-            wait: Wait::alone(self, key, wish, runtime),
-            key,
-            disconnects: self.store().disconnects_of(key),
-            answer: None,
-        });
-        let mut parts = AcquireParts {
-            queues: self,
-            parts: waits.collect(),
-            runtime,
-        };
+        let asked_keys = keys.iter().take(count);
+        let mut parts = AcquireParts::new(self, asked_keys, wish, runtime);
         match terms.wait.limit(since) {
             Some(limit) => {
                 let by = |key| self.store().answers_by(key, Instant::now(), limit);
@@ -145,7 +136,27 @@ struct AcquirePart<'q> {
     answer: Option<Result<Grant, Refusal>>,
 }
 
-impl AcquireParts<'_> {
+impl<'q> AcquireParts<'q> {
+    /// The caller has entered the lines of these keys.
+    fn new(
+        queues: &'q Arc<LocalQueues>,
+        keys: impl Iterator<Item = &'q LockKey>,
+        wish: Wish,
+        runtime: &'q Handle,
+    ) -> Self {
+        let parts = keys.map(|key| AcquirePart {
+            wait: Wait::alone(queues, key, wish, runtime),
+            key,
+            disconnects: queues.store().disconnects_of(key),
+            answer: None,
+        });
+        Self {
+            queues,
+            parts: parts.collect(),
+            runtime,
+        }
+    }
+
     /// Whether the caller wakes with the answer to its request.
     fn are_alone(&self) -> bool {
         let mut parts = self.parts.iter();

@@ -127,12 +127,8 @@ impl<'a> AcquiringAll<'a> {
         // Readers of one key enter together, which saves more than one request for all keys.
         let mut one_by_one = self.terms.mode == Mode::Shared;
         while let Some(key) = keys.get(at) {
-            let end = busy.min(at.saturating_add(MOST_TOGETHER));
-            let store = self.engine.store();
-            let run = keys.get(at..end).unwrap_or_default();
-            let together = run.iter().take_while(|other| store.spans(key, other));
-            let run = run.get(..together.count()).unwrap_or_default();
-            if one_by_one || run.len() < 2 {
+            let together = self.first_together(keys.get(at..busy).unwrap_or_default());
+            if one_by_one || together.len() < 2 {
                 self.take(key).await?;
                 at += 1;
                 if busy < at {
@@ -140,11 +136,11 @@ impl<'a> AcquiringAll<'a> {
                 }
                 continue;
             }
-            let (taken, stop) = self.take_together(run).await?;
+            let (taken, stop) = self.take_together(together).await?;
             at += taken;
             match stop {
                 // Another caller in this process wants the next key.
-                Stop::Unasked if taken < run.len() => busy = at,
+                Stop::Unasked if taken < together.len() => busy = at,
                 Stop::Unasked => {}
                 Stop::Busy(index) => {
                     busy = at + index;
@@ -162,6 +158,14 @@ impl<'a> AcquiringAll<'a> {
             }
         }
         Ok(())
+    }
+
+    /// The first of these keys, as many as one request can ask for.
+    fn first_together<'k>(&self, keys: &'k [LockKey]) -> &'k [LockKey] {
+        let store = self.engine.store();
+        let first = keys.iter().take(MOST_TOGETHER);
+        let together = first.take_while(|other| store.spans(&keys[0], other));
+        &keys[..together.count()]
     }
 
     /// Takes the lock of one key as any other caller does. While it waits, both the locks that it has taken and the

@@ -39,8 +39,7 @@ impl Engine {
             return Ok(entry);
         }
         if terms.wait == WaitLimit::Never {
-            // A caller that does not wait need not keep the order, and begins with the keys that are probably not free.
-            keys.sort_by_key(|key| self.renewals.queues().is_vacant(key));
+            self.put_vacant_last(&mut keys);
         }
         let since = Instant::now();
         let mut acquisition = Acquisition::begin(&keys, terms.mode, since);
@@ -79,6 +78,11 @@ impl Engine {
             keys.dedup();
         }
         Ok(keys)
+    }
+
+    /// A caller that does not wait need not keep the order, and begins with the keys that are probably not free.
+    fn put_vacant_last(&self, keys: &mut LockKeys) {
+        keys.sort_by_key(|key| self.renewals.queues().is_vacant(key));
     }
 
     /// Re-enters the locks that enclosing calls hold, and leaves the other keys.

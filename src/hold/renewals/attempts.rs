@@ -116,12 +116,8 @@ impl<P> RenewalInFlight<'_, P> {
 
     /// Ends the renewal, where nothing is left to ask for or it gives way until some instant.
     fn take_in(&mut self, attempt: EndedAttempt) -> ControlFlow<Option<Instant>> {
-        let EndedAttempt {
-            request,
-            by,
-            outcome,
-        } = attempt;
-        match outcome {
+        let (request, by) = (attempt.request, attempt.by);
+        match attempt.outcome {
             Ok(reply) => {
                 drop(self.place.take());
                 if by == By::Server && reply.awaits_replicas() {
