@@ -7,7 +7,6 @@ use std::time::Duration;
 use foldhash::fast::RandomState;
 use tokio::time::Instant;
 
-use self::view::View;
 use super::clock::Clock;
 use super::line::StoredLine;
 use super::waits::PublishedWaits;
@@ -114,11 +113,6 @@ impl State {
         let lock = self.locks.get(key).filter(is_held);
         let fields = lock.map(|lock| &lock.fields[..]).unwrap_or_default();
         fields.iter().map(|(hold, _)| *hold).collect()
-    }
-
-    /// The lock of this key as it stands now.
-    pub(crate) fn view<'a>(&'a mut self, key: &'a LockKey, now: Instant) -> View<'a> {
-        View::new(self, key, now)
     }
 
     /// The token of a lock that is taken now.

@@ -26,11 +26,18 @@ pub(crate) struct AskingProcess {
     pub(crate) ttl: Duration,
 }
 
-impl<'a> View<'a> {
-    pub(super) fn new(state: &'a mut State, key: &'a LockKey, now: Instant) -> Self {
-        Self { state, key, now }
+impl State {
+    /// The lock of this key as it stands now.
+    pub(crate) fn view<'a>(&'a mut self, key: &'a LockKey, now: Instant) -> View<'a> {
+        View {
+            state: self,
+            key,
+            now,
+        }
     }
+}
 
+impl View<'_> {
     /// The time of the store.
     pub(crate) fn time(&self) -> StoreTime {
         self.state.time(self.now)
