@@ -172,7 +172,8 @@ impl Engine {
     fn waiting<'a>(
         &'a self,
         key: &'a LockKey,
-        (hold, has): (HoldId, &'a [Arc<Hold>]),
+        hold: HoldId,
+        has: &'a [Arc<Hold>],
         terms: Terms,
         runtime: &'a Handle,
     ) -> Waiting<'a> {

@@ -274,7 +274,7 @@ impl Guarded {
             Ok(entry) => entry,
             Err(error) => return Err(Failing::new(error).await),
         };
-        entry.keep();
+        entry.give_to_guard();
         let held = entry.holds().iter().map(|hold| locks.held(hold)).collect();
         Ok(Self { locks, entry, held })
     }

@@ -115,12 +115,12 @@ impl<F: Future> FutureExt for F {}
 #[must_use = "futures do nothing unless awaited, and this one keeps the locks that it was made under"]
 pub struct InCurrentCall<F: Future> {
     #[pin]
-    state: State<F>,
+    state: InCurrentCallState<F>,
 }
 
 /// The steps of an `InCurrentCall`, in order.
 #[pin_project(project = StateProjection, project_replace = Replaced)]
-enum State<F: Future> {
+enum InCurrentCallState<F: Future> {
     /// The future was made under no lock.
     Plain(#[pin] F),
     Running {
@@ -143,8 +143,8 @@ enum State<F: Future> {
 impl<F: Future> InCurrentCall<F> {
     fn new(body: F) -> Self {
         let state = match Chain::leave() {
-            None => State::Plain(body),
-            Some((chain, members)) => State::Running {
+            None => InCurrentCallState::Plain(body),
+            Some((chain, members)) => InCurrentCallState::Running {
                 body: Apart::new(chain, body),
                 members,
             },
@@ -162,7 +162,7 @@ impl<F: Future> Future for InCurrentCall<F> {
             match state.as_mut().project() {
                 StateProjection::Plain(body) => {
                     let output = ready!(body.poll(cx));
-                    state.set(State::Done);
+                    state.set(InCurrentCallState::Done);
                     return Poll::Ready(Ok(output));
                 }
                 StateProjection::Running { body, members } => {
@@ -176,7 +176,7 @@ impl<F: Future> Future for InCurrentCall<F> {
                 StateProjection::Leaving { exits, output } => {
                     let lost = ready!(Pin::new(exits).poll(cx));
                     let output = output.take();
-                    state.set(State::Done);
+                    state.set(InCurrentCallState::Done);
                     // Only a lock found lost may mask what the body has returned (P13).
                     match (lost, output) {
                         (None, Some(output)) => return Poll::Ready(Ok(output)),
@@ -186,7 +186,7 @@ impl<F: Future> Future for InCurrentCall<F> {
                 }
                 StateProjection::Failing(failing) => {
                     let error = ready!(Pin::new(failing).poll(cx));
-                    state.set(State::Done);
+                    state.set(InCurrentCallState::Done);
                     return Poll::Ready(Err(error));
                 }
                 StateProjection::Done => panic!("`InCurrentCall` polled after completion"),
@@ -195,7 +195,7 @@ impl<F: Future> Future for InCurrentCall<F> {
     }
 }
 
-impl<F: Future> State<F> {
+impl<F: Future> InCurrentCallState<F> {
     /// Drops the body, inside its chain, and only then removes the members.
     fn leave(mut self: Pin<&mut Self>, output: F::Output) {
         if let Replaced::Running { members, .. } = self.as_mut().project_replace(Self::Done) {
@@ -214,11 +214,11 @@ impl<F: Future> State<F> {
 impl<F: Future> fmt::Debug for InCurrentCall<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = match &self.state {
-            State::Plain(_) => "plain",
-            State::Running { .. } => "running",
-            State::Leaving { .. } => "leaving",
-            State::Failing(_) => "failing",
-            State::Done => "done",
+            InCurrentCallState::Plain(_) => "plain",
+            InCurrentCallState::Running { .. } => "running",
+            InCurrentCallState::Leaving { .. } => "leaving",
+            InCurrentCallState::Failing(_) => "failing",
+            InCurrentCallState::Done => "done",
         };
         f.debug_struct("InCurrentCall")
             .field("state", &state)

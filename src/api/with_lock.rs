@@ -56,12 +56,12 @@ type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 pub struct WithLock<F: Future> {
     engine: Arc<Engine>,
     #[pin]
-    state: State<F>,
+    state: WithLockState<F>,
 }
 
 /// The steps of a `WithLock`, in order.
 #[pin_project(project = StateProjection, project_replace = Replaced)]
-enum State<F: Future> {
+enum WithLockState<F: Future> {
     /// The future was not polled yet. The body may be moved until it has a lock to run under.
     Idle {
         keys: Keys,
@@ -97,7 +97,7 @@ impl<F: Future> WithLock<F> {
     pub(crate) fn new(engine: Arc<Engine>, keys: Keys, options: Options, body: F) -> Self {
         Self {
             engine,
-            state: State::Idle {
+            state: WithLockState::Idle {
                 keys,
                 options,
                 body,
@@ -110,41 +110,39 @@ impl<F: Future> Future for WithLock<F> {
     type Output = Result<F::Output, LockError>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut this = self.project();
+        let WithLockProjection { engine, mut state } = self.project();
         loop {
-            match this.state.as_mut().project() {
-                StateProjection::Idle { .. } => this.state.as_mut().start(this.engine),
+            match state.as_mut().project() {
+                StateProjection::Idle { .. } => state.as_mut().start(engine),
                 StateProjection::Acquiring { entering, body } => {
                     match (ready!(entering.as_mut().poll(cx)), body.take()) {
-                        (Ok(entry), Some(body)) => {
-                            this.state.as_mut().run(this.engine, entry, body);
-                        }
-                        (Err(error), _) => this.state.as_mut().fail(error),
-                        (Ok(_), None) => this.state.as_mut().finish(),
+                        (Ok(entry), Some(body)) => state.as_mut().run(engine, entry, body),
+                        (Err(error), _) => state.as_mut().fail(error),
+                        (Ok(_), None) => state.as_mut().finish(),
                     }
                 }
                 StateProjection::Running { body, entry, loss } => {
                     match ready!(loss.race(entry.holds(), body, cx)) {
-                        Ok(output) => this.state.as_mut().release(output),
+                        Ok(output) => state.as_mut().release(output),
                         // Drops the body. The release then continues in the background, so the caller
                         // learns the error at once, even if the store does not answer.
-                        Err(error) => this.state.as_mut().fail(error),
+                        Err(error) => state.as_mut().fail(error),
                     }
                 }
                 StateProjection::Releasing { exiting, output } => {
                     let released = ready!(exiting.poll(cx));
                     let output = output.take();
-                    this.state.as_mut().finish();
+                    state.as_mut().finish();
                     // Only a lock found lost may mask what the body has returned (P13).
                     match (released.err().filter(LockError::is_lost), output) {
-                        (Some(error), _) => this.state.as_mut().fail(error),
+                        (Some(error), _) => state.as_mut().fail(error),
                         (None, Some(output)) => return Poll::Ready(Ok(output)),
                         (None, None) => {}
                     }
                 }
                 StateProjection::Failing(failing) => {
                     let error = ready!(Pin::new(failing).poll(cx));
-                    this.state.as_mut().finish();
+                    state.as_mut().finish();
                     return Poll::Ready(Err(error));
                 }
                 StateProjection::Done => panic!("`WithLock` polled after completion"),
@@ -153,7 +151,7 @@ impl<F: Future> Future for WithLock<F> {
     }
 }
 
-impl<F: Future> State<F> {
+impl<F: Future> WithLockState<F> {
     fn start(mut self: Pin<&mut Self>, engine: &Arc<Engine>) {
         if let Replaced::Idle {
             keys,
@@ -204,19 +202,19 @@ impl<F: Future> PinnedDrop for WithLock<F> {
     fn drop(self: Pin<&mut Self>) {
         // The replacement drops the body in place, inside its scope. It returns the remaining parts,
         // and each of them finishes its own work in the background.
-        drop(self.project().state.project_replace(State::Done));
+        drop(self.project().state.project_replace(WithLockState::Done));
     }
 }
 
 impl<F: Future> fmt::Debug for WithLock<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = match &self.state {
-            State::Idle { .. } => "idle",
-            State::Acquiring { .. } => "acquiring",
-            State::Running { .. } => "running",
-            State::Releasing { .. } => "releasing",
-            State::Failing(_) => "failing",
-            State::Done => "done",
+            WithLockState::Idle { .. } => "idle",
+            WithLockState::Acquiring { .. } => "acquiring",
+            WithLockState::Running { .. } => "running",
+            WithLockState::Releasing { .. } => "releasing",
+            WithLockState::Failing(_) => "failing",
+            WithLockState::Done => "done",
         };
         f.debug_struct("WithLock")
             .field("state", &state)

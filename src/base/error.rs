@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-pub(crate) use crate::base::error_details::{Answer, Effect};
+pub(crate) use crate::base::error_details::{AnswerFuture, Effect};
 pub use crate::base::error_details::{Blocked, HeldBy, LostReason, StoreError};
 
 /// Why a lock could not be taken, kept or found.

@@ -33,7 +33,7 @@ use crate::base::id::OwnerId;
 pub struct StoreError(Arc<StoreFault>);
 
 /// The answer of a store to one request.
-pub(crate) type Answer<T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send>>;
+pub(crate) type AnswerFuture<T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send>>;
 
 struct StoreFault {
     step: &'static str,

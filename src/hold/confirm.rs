@@ -43,10 +43,8 @@ pub(crate) async fn taken(
             return Err(unconfirmed(failed));
         }
         if let Some(epoch) = epoch {
-            match store
-                .confirm(hold.key(), confirm.replicas, left, epoch)
-                .await
-            {
+            let confirmed = store.confirm(hold.key(), confirm.replicas, left, epoch);
+            match confirmed.await {
                 Ok(Confirmation::Confirmed) => return Ok(()),
                 Ok(Confirmation::Late) => return Err(unconfirmed(None)),
                 Ok(Confirmation::Unknown) => {}

@@ -27,20 +27,20 @@ mod tests;
 
 pub(crate) use self::waiting::{PublishedCount, Waiting};
 
-/// Waits for a lock; see [`watched`].
-#[pin_project(project = WatchedProjection)]
-pub(crate) struct Watched<'a, F> {
+/// Waits for a lock; see [`unless_deadlock`].
+#[pin_project(project = UnlessDeadlockProjection)]
+pub(crate) struct UnlessDeadlock<'a, F> {
     #[pin]
     acquiring: F,
     #[pin]
-    stage: Stage,
+    stage: SearchStage,
     /// `None` once the search has it.
     waiting: Option<Waiting<'a>>,
     search: Option<Pin<Box<dyn Future<Output = LockError> + Send + 'a>>>,
 }
 
-#[pin_project(project = StageProjection)]
-enum Stage {
+#[pin_project(project = SearchStageProjection)]
+enum SearchStage {
     /// It is certain to be polled when its first request is answered: no timer is needed until then.
     Asking,
     Patient(#[pin] Sleep),
@@ -50,16 +50,16 @@ enum Stage {
 /// Waits for a lock, unless that is a deadlock and this wait is chosen to give way.
 ///
 /// Dropping it takes back what was published, in the background.
-pub(crate) fn watched<F>(acquiring: F, waiting: Waiting<'_>) -> Watched<'_, F> {
-    Watched {
+pub(crate) fn unless_deadlock<F>(acquiring: F, waiting: Waiting<'_>) -> UnlessDeadlock<'_, F> {
+    UnlessDeadlock {
         acquiring,
-        stage: Stage::Asking,
+        stage: SearchStage::Asking,
         waiting: Some(waiting),
         search: None,
     }
 }
 
-impl<F, T> Future for Watched<'_, F>
+impl<F, T> Future for UnlessDeadlock<'_, F>
 where
     F: Future<Output = Result<T, LockError>>,
 {
@@ -71,18 +71,18 @@ where
             return Poll::Ready(acquired);
         }
         if let Some(waiting) = &*this.waiting {
-            if matches!(*this.stage, Stage::Asking) {
+            if matches!(*this.stage, SearchStage::Asking) {
                 if waiting.queues.asks_alone(waiting.key, waiting.hold) {
                     return Poll::Pending;
                 }
                 let patience = after(waiting.since, waiting.heartbeat / 4);
-                this.stage.set(Stage::Patient(sleep_until(patience)));
+                this.stage.set(SearchStage::Patient(sleep_until(patience)));
             }
-            if let StageProjection::Patient(pause) = this.stage.as_mut().project() {
+            if let SearchStageProjection::Patient(pause) = this.stage.as_mut().project() {
                 if pause.poll(cx).is_pending() {
                     return Poll::Pending;
                 }
-                this.stage.set(Stage::Searching);
+                this.stage.set(SearchStage::Searching);
             }
         }
         if let Some(waiting) = this.waiting.take() {

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use crate::base::id::HoldId;
 use crate::base::option_types::Mode;
 use crate::queue::StoredDepth;
-use crate::store::{Answer, DepthChange, Presence};
+use crate::store::{AnswerFuture, DepthChange, Presence};
 
 /// The depth of one hold. The wanted depth is the truth; the store is brought up to it, one change
 /// at a time, and after an unknown outcome by the next change.
@@ -30,19 +30,19 @@ pub(crate) struct Depth {
     /// Whether the store has left a caller without an answer. No other caller waits for it until it has answered.
     pub(super) is_away: bool,
     /// The one change that is in flight. Boxed, since there seldom is one.
-    flight: Option<Box<Flight>>,
+    flight: Option<Box<ChangeInFlight>>,
 }
 
 /// A change of the depth in flight. Every caller that waits for it polls it, so that an entry or an
 /// exit which was begun and is not polled any more holds up no other.
 #[derive(Clone, Debug)]
-pub(super) struct Flight {
+pub(super) struct ChangeInFlight {
     pub(super) change: DepthChange,
     /// The last wish that the change includes.
     wish: u64,
     /// Before the request is sent.
     pub(super) sent: Instant,
-    pub(super) answer: Shared<Answer<Presence>>,
+    pub(super) answer: Shared<AnswerFuture<Presence>>,
 }
 
 /// What is left of a hold when an entry or a member has left it.
@@ -57,10 +57,10 @@ pub(super) enum Remains {
 }
 
 /// How the store is brought up to date.
-pub(super) enum Next {
+pub(super) enum NextChange {
     /// It is.
     Nothing,
-    InFlight(Flight),
+    InFlight(ChangeInFlight),
     /// By a change that is to be sent now.
     Change(DepthChange),
 }
@@ -125,7 +125,7 @@ impl Depth {
     }
 
     /// One member less.
-    pub(super) fn part(&mut self) -> Remains {
+    pub(super) fn leave(&mut self) -> Remains {
         self.members = self.members.saturating_sub(1);
         match self.wanted() {
             0 => Remains::Nothing,
@@ -151,18 +151,23 @@ impl Depth {
 
     /// The change that is in flight, or the next one that the store needs, until it has taken in the
     /// wish. From here on its depth is unknown until confirmed.
-    pub(super) fn next(&mut self, wish: u64, hold: (HoldId, Mode), ttl: Duration) -> Next {
+    pub(super) fn next(
+        &mut self,
+        wish: u64,
+        hold: HoldId,
+        mode: Mode,
+        ttl: Duration,
+    ) -> NextChange {
         let is_settled = self.stored.depth == Some(self.wanted()) && !self.lengthen;
         if is_settled || self.met >= wish || self.wanted() == 0 {
-            return Next::Nothing;
+            return NextChange::Nothing;
         }
         if let Some(flight) = &self.flight {
-            return Next::InFlight(Flight::clone(flight));
+            return NextChange::InFlight(ChangeInFlight::clone(flight));
         }
         self.stored.depth = None;
         self.stored.seq += 1;
-        let (hold, mode) = hold;
-        Next::Change(DepthChange {
+        NextChange::Change(DepthChange {
             hold,
             mode,
             target: self.wanted(),
@@ -177,10 +182,10 @@ impl Depth {
         &mut self,
         change: DepthChange,
         sent: Instant,
-        answer: Shared<Answer<Presence>>,
-    ) -> Flight {
+        answer: Shared<AnswerFuture<Presence>>,
+    ) -> ChangeInFlight {
         let wish = self.wishes;
-        let flight = Flight {
+        let flight = ChangeInFlight {
             change,
             wish,
             sent,
@@ -192,9 +197,14 @@ impl Depth {
 
     /// The flight has been answered, and the depth in the store is now `stored`. Returns whether the caller
     /// is the first to know.
-    pub(super) fn land(&mut self, flight: &Flight, stored: Option<u32>, ttl: Duration) -> bool {
+    pub(super) fn land(
+        &mut self,
+        flight: &ChangeInFlight,
+        stored: Option<u32>,
+        ttl: Duration,
+    ) -> bool {
         let change = flight.change;
-        let present = |flight: &mut Box<Flight>| flight.change.seq == change.seq;
+        let present = |flight: &mut Box<ChangeInFlight>| flight.change.seq == change.seq;
         let is_first = self.flight.take_if(present).is_some();
         if is_first && stored.is_some() {
             self.stored.depth = stored;
@@ -236,19 +246,16 @@ mod tests {
         Depth::new(StoredDepth { depth, seq })
     }
 
-    fn some_hold() -> (HoldId, Mode) {
-        (Owner::new().next_hold(), Mode::Exclusive)
-    }
-
     fn change(depth: &mut Depth, ttl: Duration) -> Option<DepthChange> {
-        match depth.next(depth.wishes(), some_hold(), ttl) {
-            Next::Change(change) => Some(change),
-            Next::Nothing | Next::InFlight(_) => None,
+        let hold = Owner::new().next_hold();
+        match depth.next(depth.wishes(), hold, Mode::Exclusive, ttl) {
+            NextChange::Change(change) => Some(change),
+            NextChange::Nothing | NextChange::InFlight(_) => None,
         }
     }
 
-    fn fly(depth: &mut Depth, change: DepthChange) -> Flight {
-        let answer: Answer<Presence> = Box::pin(async { Ok(Presence::Present) });
+    fn fly(depth: &mut Depth, change: DepthChange) -> ChangeInFlight {
+        let answer: AnswerFuture<Presence> = Box::pin(async { Ok(Presence::Present) });
         depth.fly(change, Instant::now(), answer.shared())
     }
 
@@ -261,8 +268,8 @@ mod tests {
         assert_eq!((wanted.target, wanted.seq), (2, 1));
         let flight = fly(&mut depth, wanted);
         assert!(matches!(
-            depth.next(depth.wishes(), (wanted.hold, wanted.mode), TTL),
-            Next::InFlight(_)
+            depth.next(depth.wishes(), wanted.hold, wanted.mode, TTL),
+            NextChange::InFlight(_)
         ));
         assert!(depth.land(&flight, None, TTL));
         let wanted = change(&mut depth, TTL).unwrap();
@@ -327,7 +334,7 @@ mod tests {
         use Remains::{LessDepth, Nothing, SameDepth};
         let mut entry_last = depth(Some(1), 0);
         assert!(entry_last.join() && entry_last.join());
-        assert_eq!([entry_last.part(), entry_last.part()], [SameDepth; 2]);
+        assert_eq!([entry_last.leave(), entry_last.leave()], [SameDepth; 2]);
         assert_eq!(entry_last.lessen(), Nothing);
         let mut member_last = depth(Some(1), 0);
         assert!(member_last.join() && member_last.deepen());
@@ -335,7 +342,7 @@ mod tests {
             [member_last.lessen(), member_last.lessen()],
             [LessDepth, SameDepth]
         );
-        assert_eq!(member_last.part(), Nothing);
+        assert_eq!(member_last.leave(), Nothing);
         assert!(!member_last.join() && !member_last.deepen(), "it has ended");
         assert_eq!(member_last.wanted(), 0);
     }

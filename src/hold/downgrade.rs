@@ -1,6 +1,7 @@
 //! From alone to shared: a writer goes on as a reader.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -10,7 +11,7 @@ use crate::base::error::{Effect, Failure, LostReason};
 use crate::base::events;
 use crate::base::option_types::Mode;
 use crate::base::timer::{sleep_until, timeout_at};
-use crate::hold::hold::{Hold, State};
+use crate::hold::hold::{Hold, HoldState};
 use crate::hold::renewals::RenewalSchedule;
 use crate::store::{Downgrade, Presence};
 
@@ -33,7 +34,7 @@ pub(super) fn downgrade(
 ) -> Result<Handover<Result<(), Failure>>, Settled> {
     let now = Instant::now();
     hold.change(
-        |State {
+        |HoldState {
              lease, depth, mode, ..
          }| match lease.lost_by(now) {
             Some(reason) => Err(Settled::Lost(reason)),
@@ -80,12 +81,7 @@ async fn ask(hold: &Hold, renewals: &RenewalSchedule) -> Result<(), Failure> {
         });
         let error = match timeout_at(hold.deadline(), asked).await {
             Ok(Ok(Presence::Present)) => {
-                // Where replicas must have it, the next renewal lengthens the lease.
-                if hold.confirm.is_none() {
-                    hold.change(|state| state.lease.confirm(sent, ttl, Instant::now()));
-                }
-                renewals.queues().downgraded(key, id);
-                events::downgraded(key, id);
+                note_shared(hold, renewals, sent, ttl);
                 return Ok(());
             }
             Ok(Ok(Presence::Gone)) if hold.depth() == 0 => break,
@@ -106,4 +102,14 @@ async fn ask(hold: &Hold, renewals: &RenewalSchedule) -> Result<(), Failure> {
     }
     // It was released meanwhile.
     Ok(())
+}
+
+/// The store has shared the lock, by a request that was sent then.
+fn note_shared(hold: &Hold, renewals: &RenewalSchedule, sent: Instant, ttl: Duration) {
+    // Where replicas must have it, the next renewal lengthens the lease.
+    if hold.confirm.is_none() {
+        hold.change(|state| state.lease.confirm(sent, ttl, Instant::now()));
+    }
+    renewals.queues().downgraded(hold.key(), hold.id());
+    events::downgraded(hold.key(), hold.id());
 }

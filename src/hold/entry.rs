@@ -132,7 +132,7 @@ impl Entry {
     }
 
     /// A guard has it from now on.
-    pub(crate) fn keep(&mut self) {
+    pub(crate) fn give_to_guard(&mut self) {
         self.is_guards = true;
         self.holds.iter().for_each(|hold| hold.add_guard());
     }

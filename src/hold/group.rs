@@ -11,11 +11,11 @@ use crate::base::sync::Mutex;
 /// does not reach for it while its own state is locked.
 #[derive(Debug)]
 pub(crate) struct Group<H> {
-    state: Mutex<State<H>>,
+    state: Mutex<GroupState<H>>,
 }
 
 #[derive(Debug)]
-struct State<H> {
+struct GroupState<H> {
     /// Those that have not ended.
     members: Vec<Arc<H>>,
     /// Which lock was lost first, and how.
@@ -26,7 +26,7 @@ impl<H> Group<H> {
     pub(crate) fn new() -> Arc<Self> {
         let (members, loss) = (Vec::new(), None);
         Arc::new(Self {
-            state: Mutex::new(State { members, loss }),
+            state: Mutex::new(GroupState { members, loss }),
         })
     }
 

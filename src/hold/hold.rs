@@ -24,7 +24,7 @@ use crate::base::sync::Mutex;
 use crate::hold::depth::{Depth, Remains};
 use crate::hold::group::Group;
 use crate::hold::lease::{Due, Lease};
-use crate::hold::schedule::Slot;
+use crate::hold::schedule::ScheduleSlot;
 use crate::queue::{Grant, TokenSeries};
 
 mod end;
@@ -48,15 +48,15 @@ pub(crate) struct Hold {
     pub(super) confirm: Option<Confirm>,
     /// Where it is renewed and released, and its place in the schedule there.
     runtime: runtime::Id,
-    slot: OnceLock<Slot>,
+    slot: OnceLock<ScheduleSlot>,
     began: Stopwatch,
-    state: Mutex<State>,
+    state: Mutex<HoldState>,
     /// Told of the loss, and of the end if a renewal is in flight.
     over: Notify,
 }
 
 /// What changes while a lock is held.
-pub(super) struct State {
+pub(super) struct HoldState {
     pub(super) lease: Lease,
     pub(super) depth: Depth,
     /// Shared from the moment on at which a downgrade is sent.
@@ -71,7 +71,7 @@ pub(super) struct State {
     span: Span,
 }
 
-impl State {
+impl HoldState {
     fn is_upgrade(&self, wanted: Mode) -> bool {
         self.depth.wanted() > 0 && wanted == Mode::Exclusive && self.mode == Mode::Shared
     }
@@ -120,7 +120,7 @@ impl Hold {
         group: Option<Arc<Group<Self>>>,
         runtime: runtime::Id,
     ) -> Arc<Self> {
-        let state = State {
+        let state = HoldState {
             lease: Lease::new(grant.lease, grant.disconnects, terms.max_hold),
             depth: Depth::new(grant.depth),
             mode: grant.mode,
@@ -217,12 +217,12 @@ impl Hold {
     }
 
     /// Where it stands in the schedule, and on which runtime that is.
-    pub(super) fn seat(&self) -> Option<(Slot, runtime::Id)> {
+    pub(super) fn seat(&self) -> Option<(ScheduleSlot, runtime::Id)> {
         self.slot.get().map(|slot| (*slot, self.runtime))
     }
 
     /// It has come into the schedule.
-    pub(super) fn set_slot(&self, slot: Slot) {
+    pub(super) fn set_slot(&self, slot: ScheduleSlot) {
         // It comes once.
         let _ = self.slot.set(slot);
     }
@@ -304,8 +304,8 @@ impl Hold {
     }
 
     /// One member less.
-    pub(super) fn part(&self) -> Remains {
-        self.change(|state| state.depth.part())
+    pub(super) fn leave(&self) -> Remains {
+        self.change(|state| state.depth.leave())
     }
 
     /// A renewal that was sent after so many disconnects is confirmed.
@@ -322,7 +322,7 @@ impl Hold {
     }
 
     /// Changes the state. Every loss passes through here: the first reason stands, and is reported once.
-    pub(super) fn change<T>(&self, work: impl FnOnce(&mut State) -> T) -> T {
+    pub(super) fn change<T>(&self, work: impl FnOnce(&mut HoldState) -> T) -> T {
         let mut state = self.state.lock();
         let before = state.lease.lost();
         let output = work(&mut state);

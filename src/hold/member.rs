@@ -48,7 +48,7 @@ impl Member {
 
     fn leave(&self) -> Leavings {
         let mut leavings = Leavings::default();
-        leavings.push(match self.hold.part() {
+        leavings.push(match self.hold.leave() {
             Remains::Nothing => end(&self.hold, &self.renewals, None),
             Remains::SameDepth | Remains::LessDepth => None,
         });

@@ -45,7 +45,7 @@ pub(super) struct Renewal {
 
 /// What is done next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Next {
+pub(super) enum NextAttempt {
     /// An attempt is sent.
     Send {
         /// Since when those before it are without an answer, which is told.
@@ -65,7 +65,7 @@ pub(super) enum By {
 
 /// How an attempt has failed.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Failure {
+pub(super) struct AttemptFailure {
     pub(super) by: By,
     pub(super) sent: Instant,
     pub(super) effect: Effect,
@@ -103,23 +103,23 @@ impl Renewal {
         now: Instant,
         deadline: Instant,
         is_connected: impl FnOnce() -> bool,
-    ) -> Next {
+    ) -> NextAttempt {
         self.patience = patience(self.response_timeout, deadline, now);
         if now < self.next {
-            return Next::WaitUntil(self.next.min(deadline));
+            return NextAttempt::WaitUntil(self.next.min(deadline));
         }
         self.next = now + self.patience;
         let is_unsent = !is_connected();
         if self.in_flight > 0 && (self.is_unsent || self.confirming > 0) {
             self.is_unsent &= is_unsent;
-            return Next::WaitUntil(self.next.min(deadline));
+            return NextAttempt::WaitUntil(self.next.min(deadline));
         }
         self.is_unsent = is_unsent;
         let silent_since = self.silent_since;
         self.told_at = silent_since.map_or(self.told_at, |_| Some(now));
         self.silent_since = silent_since.or(Some(now));
         self.in_flight += 1;
-        Next::Send { silent_since }
+        NextAttempt::Send { silent_since }
     }
 
     /// Whether no attempt is on its way, so that a new connection ends the pause.
@@ -143,8 +143,8 @@ impl Renewal {
         self.next = now;
     }
 
-    pub(super) fn failed(&mut self, failure: Failure, now: Instant) -> Failed {
-        let Failure {
+    pub(super) fn failed(&mut self, failure: AttemptFailure, now: Instant) -> Failed {
+        let AttemptFailure {
             by,
             sent,
             effect,

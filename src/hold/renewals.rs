@@ -28,7 +28,7 @@ use crate::base::key::LockKey;
 use crate::base::sync::Mutex;
 use crate::base::timer::sleep_until;
 use crate::hold::hold::Hold;
-use crate::hold::schedule::{Schedule, Slot};
+use crate::hold::schedule::{Schedule, ScheduleSlot};
 use crate::queue::LocalQueues;
 use crate::store::{ForcedMessage, Holders, Store};
 
@@ -191,7 +191,10 @@ impl RenewalSchedule {
 }
 
 /// Where it stands, unless its runtime has ended.
-fn find<'a>(runtimes: &'a mut [OfRuntime], hold: &Arc<Hold>) -> Option<(&'a mut OfRuntime, Slot)> {
+fn find<'a>(
+    runtimes: &'a mut [OfRuntime],
+    hold: &Arc<Hold>,
+) -> Option<(&'a mut OfRuntime, ScheduleSlot)> {
     let (slot, runtime) = hold.seat()?;
     let mut known = runtimes.iter_mut();
     let of = known.find(|it| it.runtime.id() == runtime)?;

@@ -10,8 +10,8 @@ use tokio::time::Instant;
 /// Values, each of which is due at some instant, or is due and stands in a backlog, or waits for nothing.
 #[derive(Debug)]
 pub(super) struct Schedule<T> {
-    slots: Vec<Entry<T>>,
-    free: Vec<Slot>,
+    slots: Vec<Scheduled<T>>,
+    free: Vec<ScheduleSlot>,
     /// The slots of those that are due at some instant, then those in each backlog. None comes before the one at half its
     /// place.
     heaps: Vec<Vec<InHeap>>,
@@ -21,7 +21,7 @@ pub(super) struct Schedule<T> {
 #[derive(Clone, Copy, Debug)]
 struct InHeap {
     at: Instant,
-    slot: Slot,
+    slot: ScheduleSlot,
 }
 
 /// The heap of those that are due at some instant.
@@ -29,9 +29,9 @@ const DUE: usize = 0;
 
 /// Where a value stands. It is small, since each hold has some: there is no room for 2^32 of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Slot(u32);
+pub(super) struct ScheduleSlot(u32);
 
-impl Slot {
+impl ScheduleSlot {
     fn new(at: usize) -> Self {
         Self(u32::try_from(at).unwrap_or(u32::MAX))
     }
@@ -42,7 +42,7 @@ impl Slot {
 }
 
 #[derive(Debug)]
-struct Entry<T> {
+struct Scheduled<T> {
     value: Option<T>,
     heap: u32,
     /// Its place in the heap, or [`NOWHERE`].
@@ -52,7 +52,7 @@ struct Entry<T> {
 /// The place of what is in no heap.
 const NOWHERE: usize = usize::MAX;
 
-impl<T> Entry<T> {
+impl<T> Scheduled<T> {
     fn heap(&self) -> Option<usize> {
         let heap = usize::try_from(self.heap).ok();
         heap.filter(|_| self.place != NOWHERE)
@@ -72,8 +72,8 @@ impl<T> Schedule<T> {
         self.free.len() == self.slots.len()
     }
 
-    pub(super) fn push(&mut self, value: T, due: Instant) -> Slot {
-        let entry = Entry {
+    pub(super) fn push(&mut self, value: T, due: Instant) -> ScheduleSlot {
+        let entry = Scheduled {
             value: Some(value),
             heap: 0,
             place: NOWHERE,
@@ -85,7 +85,7 @@ impl<T> Schedule<T> {
             }
             None => {
                 self.slots.push(entry);
-                Slot::new(self.slots.len() - 1)
+                ScheduleSlot::new(self.slots.len() - 1)
             }
         };
         self.insert(DUE, slot, due);
@@ -98,12 +98,12 @@ impl<T> Schedule<T> {
     }
 
     /// What stands there, if anything.
-    pub(super) fn get(&self, slot: Slot) -> Option<&T> {
+    pub(super) fn get(&self, slot: ScheduleSlot) -> Option<&T> {
         self.slots.get(slot.at())?.value.as_ref()
     }
 
     /// Takes a value out. Returns whether it was due at some instant, and in no backlog.
-    pub(super) fn remove(&mut self, slot: Slot) -> Option<(T, bool)> {
+    pub(super) fn remove(&mut self, slot: ScheduleSlot) -> Option<(T, bool)> {
         let value = self.slots.get_mut(slot.at())?.value.take()?;
         let was_due = self.take_out(slot) == Some(DUE);
         self.free.push(slot);
@@ -111,12 +111,12 @@ impl<T> Schedule<T> {
     }
 
     /// A value waits for nothing from now on. Returns whether it was due at some instant, or in a backlog.
-    pub(super) fn suspend(&mut self, slot: Slot) -> bool {
+    pub(super) fn suspend(&mut self, slot: ScheduleSlot) -> bool {
         slot.at() < self.slots.len() && self.take_out(slot).is_some()
     }
 
     /// A value that is there is due at this instant.
-    pub(super) fn set_due(&mut self, slot: Slot, due: Instant) {
+    pub(super) fn set_due(&mut self, slot: ScheduleSlot, due: Instant) {
         if self.get(slot).is_some() {
             self.take_out(slot);
             self.insert(DUE, slot, due);
@@ -124,7 +124,7 @@ impl<T> Schedule<T> {
     }
 
     /// The next one that is due by now. It waits for nothing from now on.
-    pub(super) fn pop_due(&mut self, now: Instant) -> Option<Slot> {
+    pub(super) fn pop_due(&mut self, now: Instant) -> Option<ScheduleSlot> {
         if self.earliest()? > now {
             return None;
         }
@@ -137,7 +137,7 @@ impl<T> Schedule<T> {
     }
 
     /// A value that is there is due, and stands in a backlog.
-    pub(super) fn put_into(&mut self, backlog: usize, slot: Slot, deadline: Instant) {
+    pub(super) fn put_into(&mut self, backlog: usize, slot: ScheduleSlot, deadline: Instant) {
         if self.get(slot).is_some() {
             self.take_out(slot);
             self.insert(backlog + 1, slot, deadline);
@@ -145,7 +145,7 @@ impl<T> Schedule<T> {
     }
 
     /// The one with the earliest deadline of a backlog. It waits for nothing from now on.
-    pub(super) fn pop_from(&mut self, backlog: usize) -> Option<Slot> {
+    pub(super) fn pop_from(&mut self, backlog: usize) -> Option<ScheduleSlot> {
         self.pop(backlog + 1)
     }
 
@@ -172,13 +172,13 @@ impl<T> Schedule<T> {
         Some(self.heaps.get(heap)?.first()?.at)
     }
 
-    fn pop(&mut self, heap: usize) -> Option<Slot> {
+    fn pop(&mut self, heap: usize) -> Option<ScheduleSlot> {
         let first = self.heaps.get(heap)?.first()?.slot;
         self.take_out(first);
         Some(first)
     }
 
-    fn insert(&mut self, heap: usize, slot: Slot, at: Instant) {
+    fn insert(&mut self, heap: usize, slot: ScheduleSlot, at: Instant) {
         if self.heaps.len() <= heap {
             self.heaps.resize_with(heap + 1, Vec::new);
         }
@@ -191,7 +191,7 @@ impl<T> Schedule<T> {
     }
 
     /// Returns which heap it was in.
-    fn take_out(&mut self, slot: Slot) -> Option<usize> {
+    fn take_out(&mut self, slot: ScheduleSlot) -> Option<usize> {
         let entry = &mut self.slots[slot.at()];
         let heap = entry.heap()?;
         let place = std::mem::replace(&mut entry.place, NOWHERE);

@@ -25,18 +25,18 @@ task_local! {
 pub(super) struct Frame {
     /// Which `Locks` the hold belongs to.
     locks: LocksId,
-    holds: Holds,
-    place: Mutex<Place>,
+    holds: FrameHolds,
+    place: Mutex<FramePlace>,
 }
 
 /// The holds of one acquisition.
 #[derive(Clone, Debug)]
-enum Holds {
+enum FrameHolds {
     One(Arc<Hold>),
     Several(Arc<[Arc<Hold>]>),
 }
 
-impl Holds {
+impl FrameHolds {
     fn of(holds: &[Arc<Hold>]) -> Self {
         match holds {
             [hold] => Self::One(Arc::clone(hold)),
@@ -49,7 +49,7 @@ impl Holds {
 /// made the future: a future may be made, or polled for a while, in one call graph, and then be
 /// moved to another one.
 #[derive(Debug, Default)]
-struct Place {
+struct FramePlace {
     /// The task that polls the body. A `LocalSet` inside the body runs other tasks on the same
     /// thread, under the same thread-local: they are no descendants of the holder.
     task: Option<task::Id>,
@@ -57,7 +57,7 @@ struct Place {
     outer: Option<Arc<Frame>>,
 }
 
-impl Place {
+impl FramePlace {
     /// The chain of the code that runs now.
     fn here() -> Self {
         Self {
@@ -71,8 +71,8 @@ impl Frame {
     /// The holds of one acquisition.
     pub(super) fn holds(&self) -> &[Arc<Hold>] {
         match &self.holds {
-            Holds::One(hold) => std::slice::from_ref(hold),
-            Holds::Several(holds) => holds,
+            FrameHolds::One(hold) => std::slice::from_ref(hold),
+            FrameHolds::Several(holds) => holds,
         }
     }
 
@@ -86,13 +86,13 @@ impl Frame {
         Arc::new(Self {
             locks: self.locks.clone(),
             holds: self.holds.clone(),
-            place: Mutex::new(Place { task: None, outer }),
+            place: Mutex::new(FramePlace { task: None, outer }),
         })
     }
 
     /// Notes that the code which runs now is inside of this frame, and around it inside of `outermost`.
     pub(super) fn place_here(&self, outermost: &Self) {
-        let Place { task, outer } = Place::here();
+        let FramePlace { task, outer } = FramePlace::here();
         self.place.lock().task = task;
         outermost.place.lock().outer = outer;
     }
@@ -279,7 +279,7 @@ impl<F> Inside<F> {
     {
         let frame = Arc::new(Frame {
             locks: locks.clone(),
-            holds: Holds::of(holds),
+            holds: FrameHolds::of(holds),
             place: Mutex::default(),
         });
         Self {
@@ -295,7 +295,7 @@ impl<F: Future> Future for Inside<F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
-        let here = Place::here();
+        let here = FramePlace::here();
         *this.frame.place.lock() = here;
         let Some(body) = this.body.as_pin_mut() else {
             return Poll::Pending;
@@ -309,7 +309,7 @@ impl<F: Future> Future for Inside<F> {
 impl<F> PinnedDrop for Inside<F> {
     fn drop(self: Pin<&mut Self>) {
         let mut this = self.project();
-        let here = Place::here();
+        let here = FramePlace::here();
         *this.frame.place.lock() = here;
         if this.span.is_open() {
             this.span.in_scope(|| this.body.set(None));

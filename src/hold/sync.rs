@@ -7,10 +7,10 @@ use futures_util::FutureExt;
 use tokio::time::Instant;
 
 use crate::base::backoff::Backoff;
-use crate::base::error::{Effect, Failure, LostReason};
+use crate::base::error::{Effect, Failure, LostReason, StoreError};
 use crate::base::events;
 use crate::base::timer::{Elapsed, after, sleep_until, timeout_at};
-use crate::hold::depth::{Flight, Next};
+use crate::hold::depth::{ChangeInFlight, NextChange};
 use crate::hold::hold::Hold;
 use crate::queue::LocalQueues;
 use crate::store::{Presence, SetDepth, Store};
@@ -50,9 +50,7 @@ async fn sync_to(
         let is_answered = store.answers_by(hold.key(), now, limit);
         let limited = timeout_at(limit, flight.answer.clone());
         match limited.sparing(is_answered, |_| true).await {
-            Ok(Ok(Presence::Present)) => {
-                confirm(hold, &flight);
-            }
+            Ok(Ok(Presence::Present)) => confirm(hold, &flight),
             // Work that had left its task was the last to leave, and its release has overtaken this change.
             Ok(Ok(Presence::Gone)) if hold.depth() == 0 && hold.lost().is_none() => break,
             Ok(Ok(Presence::Gone)) => {
@@ -60,15 +58,7 @@ async fn sync_to(
                 return Err(Failure::Lost(LostReason::Gone));
             }
             Ok(Err(error)) => {
-                let is_first_to_know = land(hold, &flight, None);
-                if error.effect() == Effect::Refused {
-                    hold.change(|state| state.depth.is_away = false);
-                    events::depth_refused(hold.key(), hold.id(), &error);
-                    return Err(Failure::Store(error));
-                }
-                if is_first_to_know {
-                    events::depth_retried(hold.key(), hold.id(), &error);
-                }
+                land_failed(hold, &flight, error)?;
                 let pause = Instant::now() + backoff.next_pause();
                 sleep_until(pause.min(limit)).await;
             }
@@ -78,13 +68,13 @@ async fn sync_to(
     Ok(true)
 }
 
-fn flight(hold: &Hold, store: &Arc<Store>, wish: u64) -> Option<Flight> {
+fn flight(hold: &Hold, store: &Arc<Store>, wish: u64) -> Option<ChangeInFlight> {
     hold.change(|state| {
         let ttl = state.lease.ttl();
-        match state.depth.next(wish, (hold.id(), state.mode), ttl) {
-            Next::Nothing => None,
-            Next::InFlight(flight) => Some(flight),
-            Next::Change(change) => {
+        match state.depth.next(wish, hold.id(), state.mode, ttl) {
+            NextChange::Nothing => None,
+            NextChange::InFlight(flight) => Some(flight),
+            NextChange::Change(change) => {
                 let sent = Instant::now();
                 let key = hold.key().clone();
                 let answer = store.ask(SetDepth { key, change }).shared();
@@ -94,7 +84,7 @@ fn flight(hold: &Hold, store: &Arc<Store>, wish: u64) -> Option<Flight> {
     })
 }
 
-fn confirm(hold: &Hold, flight: &Flight) {
+fn confirm(hold: &Hold, flight: &ChangeInFlight) {
     let change = flight.change;
     // Where replicas must have it, the next renewal lengthens the lease.
     if change.lengthen && hold.confirm.is_none() {
@@ -103,7 +93,21 @@ fn confirm(hold: &Hold, flight: &Flight) {
     land(hold, flight, Some(change.target));
 }
 
-fn land(hold: &Hold, flight: &Flight, stored: Option<u32>) -> bool {
+/// The change has failed. Returns an error if it is of no use to send it again.
+fn land_failed(hold: &Hold, flight: &ChangeInFlight, error: StoreError) -> Result<(), Failure> {
+    let is_first_to_know = land(hold, flight, None);
+    if error.effect() == Effect::Refused {
+        hold.change(|state| state.depth.is_away = false);
+        events::depth_refused(hold.key(), hold.id(), &error);
+        return Err(Failure::Store(error));
+    }
+    if is_first_to_know {
+        events::depth_retried(hold.key(), hold.id(), &error);
+    }
+    Ok(())
+}
+
+fn land(hold: &Hold, flight: &ChangeInFlight, stored: Option<u32>) -> bool {
     hold.change(|state| {
         let ttl = state.lease.ttl();
         state.depth.land(flight, stored, ttl)

@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Waker};
 use tokio::time::Instant;
 
 use super::grant::Grant;
-use super::lines::{Alone, Asking, Slot};
+use super::lines::{Alone, LoneCaller, Slot};
 use super::local_queues::LocalQueues;
 use super::request::Acquiring;
 use super::step::{Answer, Input, Reply, Wish};
@@ -29,7 +29,7 @@ pub(super) enum Progress {
 
 impl LocalQueues {
     /// Enters a vacant line. Returns false if the line is not vacant.
-    pub(super) fn enter_alone(&self, key: &LockKey, asking: Asking) -> bool {
+    pub(super) fn enter_alone(&self, key: &LockKey, asking: LoneCaller) -> bool {
         let slot = Slot::Alone(Alone::Asking(Box::new(asking)));
         let mut lines = self.lines.lock();
         match lines.of.entry(key.clone()) {

@@ -121,7 +121,7 @@ impl Driver {
             if line.queue.due().is_some_and(|due| due <= now) {
                 queues.step(key, line, Input::Due, effects);
             }
-            if line.has_to_look(now, queues.queueing.heartbeat, effects) {
+            if line.take_in_look(now, queues.queueing.heartbeat, effects) {
                 line.looking = Some(look(queues.store(), key));
             }
             let due = line.due();

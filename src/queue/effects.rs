@@ -6,7 +6,7 @@ use std::task::Waker;
 use tokio::sync::Notify;
 
 use super::grant::{Grant, Release};
-use super::holder_lookup::{Look, Report};
+use super::holder_lookup::{Look, WaitReport};
 use super::request::{Flight, Part};
 use super::step::Action;
 use crate::base::id::HoldId;
@@ -26,7 +26,7 @@ pub(super) struct Effects {
     /// A look that no caller waits for any more.
     pub(super) looking: Option<Look>,
     /// That callers wait for long.
-    pub(super) reports: Vec<Report>,
+    pub(super) reports: Vec<WaitReport>,
     pub(super) actions: Vec<Action>,
 }
 

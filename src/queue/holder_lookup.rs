@@ -66,7 +66,7 @@ pub(super) struct Patience {
 }
 
 /// That a caller waits.
-pub(super) struct Report {
+pub(super) struct WaitReport {
     hold: HoldId,
     waited: Duration,
     holder: Option<HeldBy>,
@@ -100,7 +100,7 @@ impl Patience {
         hold: HoldId,
         holder: Option<&HeldBy>,
         now: Instant,
-    ) -> Option<Report> {
+    ) -> Option<WaitReport> {
         // It may have the lock by now, and not know it.
         let holder = holder.filter(|holder| holder.hold_id != hold.to_string());
         self.seen = holder.cloned().map(Box::new);
@@ -109,7 +109,7 @@ impl Patience {
         let waited = now.saturating_duration_since(self.since);
         // The next time when it has waited for twice as long.
         self.report_at = Some(after(now, waited.max(SHORTEST)));
-        Some(Report {
+        Some(WaitReport {
             hold,
             waited,
             holder: holder.cloned(),
@@ -123,7 +123,7 @@ impl Patience {
     }
 }
 
-impl Report {
+impl WaitReport {
     /// It runs code of others, so it is made outside of every line.
     pub(super) fn tell(self, key: &LockKey) {
         let Self {

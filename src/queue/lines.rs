@@ -127,7 +127,7 @@ impl Lines {
     }
 
     /// A caller that asks, if it is alone.
-    pub(super) fn asking(&mut self, key: &LockKey, hold: HoldId) -> Option<&mut Asking> {
+    pub(super) fn asking(&mut self, key: &LockKey, hold: HoldId) -> Option<&mut LoneCaller> {
         match self.of.get_mut(key)? {
             Slot::Alone(Alone::Asking(asking)) if asking.waiter.request.hold == hold => {
                 Some(asking)
@@ -165,7 +165,7 @@ impl Slot {
 /// What is kept of a lock that one hold of this process wants, and no other.
 pub(super) enum Alone {
     /// Boxed, since most locks are held for longer than they are asked for.
-    Asking(Box<Asking>),
+    Asking(Box<LoneCaller>),
     Held {
         hold: HoldId,
         mode: Mode,
@@ -176,8 +176,8 @@ pub(super) enum Alone {
     },
 }
 
-/// A caller that asks.
-pub(super) struct Asking {
+/// A caller that asks, while no other one wants the lock.
+pub(super) struct LoneCaller {
     pub(super) waiter: Waiter,
     /// Where it was polled first.
     pub(super) runtime: runtime::Id,
@@ -312,7 +312,7 @@ impl Line {
 
     /// Takes in a look that is answered. Returns whether there has to be another one, for a caller that is due: not if
     /// the last one was less than a heartbeat ago.
-    pub(super) fn has_to_look(
+    pub(super) fn take_in_look(
         &mut self,
         now: Instant,
         heartbeat: Duration,

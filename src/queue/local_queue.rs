@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::step::{Action, Answer, Heard, Input, Refusal};
-use super::waiter::{Flight, Kind, Outcome, Waiter};
+use super::waiter::{Outcome, RequestInFlight, RequestKind, Waiter};
 use crate::base::backoff::Backoff;
 use crate::base::id::HoldId;
 use crate::base::option_types::Mode;
@@ -34,7 +34,7 @@ mod tests;
 /// Who has the lock in this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
-struct Holder {
+struct LocalHolder {
     hold: HoldId,
     mode: Mode,
     /// Until when it has the lock, while it has not been entered. After that its renewals tell when it has
@@ -42,7 +42,7 @@ struct Holder {
     until: Option<Instant>,
 }
 
-impl Holder {
+impl LocalHolder {
     fn is_live(&self, now: Instant) -> bool {
         self.until.is_none_or(|until| now < until)
     }
@@ -55,8 +55,8 @@ pub(super) struct LocalQueue {
     queueing: Queueing,
     waiters: VecDeque<Waiter>,
     /// One, or the readers inside.
-    holders: Vec<Holder>,
-    flight: Option<Flight>,
+    holders: Vec<LocalHolder>,
+    flight: Option<RequestInFlight>,
     /// How many times in a row the lock went from one of this process to the next.
     handoffs: u32,
     /// Whether another process may wait for the lock that this one has.
@@ -147,7 +147,7 @@ impl LocalQueue {
                 if let Some(next) = self.remove(waiter) {
                     self.handoffs = self.handoffs.saturating_add(1);
                     self.forget_holder(hold);
-                    self.hold(hold, until, &next, now);
+                    self.add_holder(hold, until, &next, now);
                 }
             }
             Input::Release(release) => {
@@ -262,7 +262,7 @@ impl LocalQueue {
         }
         let is_held = |(_, outcome): &(_, Outcome)| matches!(outcome, Outcome::Held(_));
         let should_have_been_told =
-            flight.kind == (Kind::Acquire { in_time: true }) && flight.message.is_none();
+            flight.kind == (RequestKind::Acquire { in_time: true }) && flight.message.is_none();
         if should_have_been_told && outcomes.iter().any(is_held) {
             actions.push(Action::CheckSubscription);
         }
@@ -295,17 +295,17 @@ impl LocalQueue {
     fn settle(
         &mut self,
         hold: HoldId,
-        kind: Kind,
+        kind: RequestKind,
         outcome: Outcome,
         now: Instant,
         actions: &mut Vec<Action>,
     ) {
-        let is_named = matches!(kind, Kind::Release { .. });
+        let is_named = matches!(kind, RequestKind::Release { .. });
         match outcome {
             Outcome::Held(grant) => {
                 let handoffs = match kind {
-                    Kind::Acquire { .. } => 0,
-                    Kind::Release { handoffs } => handoffs,
+                    RequestKind::Acquire { .. } => 0,
+                    RequestKind::Release { handoffs } => handoffs,
                 };
                 return self.grant(grant, handoffs, now, actions);
             }

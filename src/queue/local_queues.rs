@@ -283,8 +283,8 @@ impl LocalQueues {
         }
     }
 
-    fn report(&self, key: &LockKey, unread: fn(StoreError) -> Reply) -> Report {
-        Report {
+    fn report(&self, key: &LockKey, unread: fn(StoreError) -> Reply) -> AnswerReport {
+        AnswerReport {
             queues: Weak::clone(&self.this),
             key: key.clone(),
             unread: Some(unread),
@@ -294,13 +294,13 @@ impl LocalQueues {
 
 /// Brings the answer to a request in flight to its line; that there is none, if the request panics or is given
 /// up.
-struct Report {
+struct AnswerReport {
     queues: Weak<LocalQueues>,
     key: LockKey,
     unread: Option<fn(StoreError) -> Reply>,
 }
 
-impl Report {
+impl AnswerReport {
     fn read(mut self, answer: Answer) {
         self.unread = None;
         if let Some(queues) = self.queues.upgrade() {
@@ -309,7 +309,7 @@ impl Report {
     }
 }
 
-impl Drop for Report {
+impl Drop for AnswerReport {
     fn drop(&mut self) {
         if let (Some(unread), Some(queues)) = (self.unread, self.queues.upgrade()) {
             let answer = queues.no_answer(&self.key, unread);

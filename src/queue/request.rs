@@ -59,8 +59,8 @@ pub(super) struct Acquiring {
 }
 
 enum Replying {
-    Acquire(store::Answer<AcquireReply>),
-    Share(store::Answer<Vec<AcquireReply>>),
+    Acquire(store::AnswerFuture<AcquireReply>),
+    Share(store::AnswerFuture<Vec<AcquireReply>>),
 }
 
 impl Replying {

@@ -13,7 +13,7 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use super::grant::Grant;
-use super::lines::{Alone, Asking, Slot};
+use super::lines::{Alone, LoneCaller, Slot};
 use super::local_queues::LocalQueues;
 use super::request::{Acquiring, AskedTogether};
 use super::step::{Refusal, Wish};
@@ -65,17 +65,8 @@ impl LocalQueues {
                 stop: Stop::Unasked,
             });
         };
-        let waits = keys.iter().take(count).map(|key| Part {
-            wait: Wait::alone(self, key, wish, runtime),
-            key,
-            disconnects: self.store().disconnects_of(key),
-            answer: None,
-        });
-        let mut parts = Parts {
-            queues: self,
-            parts: waits.collect(),
-            runtime,
-        };
+        let asked_keys = keys.iter().take(count);
+        let mut parts = AcquireParts::new(self, asked_keys, wish, runtime);
         match terms.wait.limit(since) {
             Some(limit) => {
                 let by = |key| self.store().answers_by(key, Instant::now(), limit);
@@ -115,7 +106,7 @@ impl LocalQueues {
         // Nothing is sent before it is polled.
         let asked = self.requests.acquire_all(keys, wish.request);
         for (index, key) in keys.iter().enumerate() {
-            let asking = Asking {
+            let asking = LoneCaller {
                 waiter: Waiter::new(wish),
                 runtime: runtime.id(),
                 acquiring: Some(Acquiring::part(&asked, index, moment)),
@@ -129,15 +120,15 @@ impl LocalQueues {
 }
 
 /// A caller that waits for the answer to a request for several locks.
-struct Parts<'q> {
+struct AcquireParts<'q> {
     queues: &'q Arc<LocalQueues>,
-    parts: Vec<Part<'q>>,
+    parts: Vec<AcquirePart<'q>>,
     /// Where the work goes that outlives the caller.
     runtime: &'q Handle,
 }
 
 /// What it waits for at one key.
-struct Part<'q> {
+struct AcquirePart<'q> {
     wait: Wait<'q>,
     key: &'q LockKey,
     /// The count before the request.
@@ -145,7 +136,27 @@ struct Part<'q> {
     answer: Option<Result<Grant, Refusal>>,
 }
 
-impl Parts<'_> {
+impl<'q> AcquireParts<'q> {
+    /// The caller has entered the lines of these keys.
+    fn new(
+        queues: &'q Arc<LocalQueues>,
+        keys: impl Iterator<Item = &'q LockKey>,
+        wish: Wish,
+        runtime: &'q Handle,
+    ) -> Self {
+        let parts = keys.map(|key| AcquirePart {
+            wait: Wait::alone(queues, key, wish, runtime),
+            key,
+            disconnects: queues.store().disconnects_of(key),
+            answer: None,
+        });
+        Self {
+            queues,
+            parts: parts.collect(),
+            runtime,
+        }
+    }
+
     /// Whether the caller wakes with the answer to its request.
     fn are_alone(&self) -> bool {
         let mut parts = self.parts.iter();
@@ -184,7 +195,7 @@ impl Parts<'_> {
     }
 }
 
-impl Future for Parts<'_> {
+impl Future for AcquireParts<'_> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
@@ -206,7 +217,7 @@ impl Future for Parts<'_> {
 }
 
 /// What was granted and not taken is given back. The waits see to the rest.
-impl Drop for Parts<'_> {
+impl Drop for AcquireParts<'_> {
     fn drop(&mut self) {
         for part in &mut self.parts {
             if let Some(Ok(granted)) = part.answer.take() {

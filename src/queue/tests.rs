@@ -19,7 +19,9 @@ use crate::base::id::{InboxId, Owner};
 use crate::base::key::LockKey;
 use crate::base::sync::Mutex;
 use crate::store::memory::MemoryStore;
-use crate::store::{Acquire, AcquireReply, AcquireRequest, Answer, Listener, Reply, Request, Wire};
+use crate::store::{
+    Acquire, AcquireReply, AcquireRequest, AnswerFuture, Listener, Reply, Request, Wire,
+};
 use crate::support::{DEADLINE, eventually};
 use crate::{LockError, Locks};
 
@@ -51,7 +53,7 @@ impl Counting {
         *self.meanwhile.lock() = Some(Box::new(happens));
     }
 
-    fn carry_acquire(&self, request: Request) -> Answer<Reply> {
+    fn carry_acquire(&self, request: Request) -> AnswerFuture<Reply> {
         let carried = self.store.carry(request);
         self.asked.fetch_add(1, Relaxed);
         let is_slow = self.is_slow.load(Relaxed);
@@ -75,7 +77,7 @@ impl Wire for Counting {
         &self.store
     }
 
-    fn carry(&self, request: Request) -> Answer<Reply> {
+    fn carry(&self, request: Request) -> AnswerFuture<Reply> {
         match request.name() {
             "acquire" => return self.carry_acquire(request),
             "renew" => drop(self.renewed.fetch_add(1, Relaxed)),

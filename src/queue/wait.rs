@@ -13,7 +13,7 @@ use super::driver;
 use super::effects::Effects;
 use super::grant::Grant;
 use super::holder_lookup::Patience;
-use super::lines::{Asking, Caller};
+use super::lines::{Caller, LoneCaller};
 use super::local_queues::LocalQueues;
 use super::request::Flight;
 use super::step::{Input, Refusal, Wish};
@@ -29,7 +29,7 @@ pub(super) struct Wait<'q> {
     queues: &'q Arc<LocalQueues>,
     key: &'q LockKey,
     wish: Wish,
-    stage: Stage,
+    stage: WaitStage,
     /// Where the work goes that outlives the caller.
     runtime: &'q Handle,
     /// Since when it waits, and until when; `None` if it asks once.
@@ -38,7 +38,7 @@ pub(super) struct Wait<'q> {
     seen: Option<Box<HeldBy>>,
 }
 
-enum Stage {
+enum WaitStage {
     New,
     /// No other caller has come, as far as it knows.
     Alone,
@@ -59,7 +59,7 @@ impl<'q> Wait<'q> {
             queues,
             key,
             wish,
-            stage: Stage::New,
+            stage: WaitStage::New,
             runtime,
             span,
             seen: None,
@@ -74,7 +74,7 @@ impl<'q> Wait<'q> {
         runtime: &'q Handle,
     ) -> Self {
         let mut wait = Self::new(queues, key, wish, runtime, None);
-        wait.stage = Stage::Alone;
+        wait.stage = WaitStage::Alone;
         wait
     }
 
@@ -84,7 +84,7 @@ impl<'q> Wait<'q> {
 
     /// Whether it polls its own request.
     pub(super) fn is_alone(&self) -> bool {
-        matches!(self.stage, Stage::Alone)
+        matches!(self.stage, WaitStage::Alone)
     }
 
     fn patience(&self) -> Option<Patience> {
@@ -118,18 +118,18 @@ impl<'q> Wait<'q> {
     /// Goes on without a line, as long as no other caller has come.
     fn poll_alone(&mut self, cx: &mut Context<'_>) -> Progress {
         let progress = match self.stage {
-            Stage::New if self.enter_alone() => {
-                self.stage = Stage::Alone;
+            WaitStage::New if self.enter_alone() => {
+                self.stage = WaitStage::Alone;
                 self.queues.ask_alone(self.key, self.wish, cx)
             }
-            Stage::Alone => self.queues.poll_alone(self.key, self.hold(), cx),
-            Stage::New | Stage::Joined(_) | Stage::Answered => return Progress::InLine,
+            WaitStage::Alone => self.queues.poll_alone(self.key, self.hold(), cx),
+            WaitStage::New | WaitStage::Joined(_) | WaitStage::Answered => return Progress::InLine,
         };
         match progress {
             Progress::Pending => {}
-            Progress::Granted(_) => self.stage = Stage::Answered,
+            Progress::Granted(_) => self.stage = WaitStage::Answered,
             Progress::InLine => {
-                self.stage = Stage::Joined(None);
+                self.stage = WaitStage::Joined(None);
                 self.be_patient();
             }
         }
@@ -138,7 +138,7 @@ impl<'q> Wait<'q> {
 
     /// Enters a line that is vacant. Returns false if it is not.
     fn enter_alone(&self) -> bool {
-        let asking = Asking {
+        let asking = LoneCaller {
             waiter: Waiter::new(self.wish),
             runtime: self.runtime.id(),
             acquiring: None,
@@ -242,16 +242,16 @@ impl<'q> Wait<'q> {
             Progress::Granted(grant) => return Poll::Ready(Ok(grant)),
             Progress::InLine => {}
         }
-        if matches!(self.stage, Stage::New) {
+        if matches!(self.stage, WaitStage::New) {
             let (flight, is_answered) = self.join(cx.waker());
             let has_to_wait = flight.is_none() && !is_answered;
-            self.stage = Stage::Joined(flight);
+            self.stage = WaitStage::Joined(flight);
             if has_to_wait {
                 self.rely_on_driver();
                 return Poll::Pending;
             }
         }
-        let Stage::Joined(flight) = &mut self.stage else {
+        let WaitStage::Joined(flight) = &mut self.stage else {
             return Poll::Pending;
         };
         if let Some(asking) = flight {
@@ -267,7 +267,7 @@ impl<'q> Wait<'q> {
             self.rely_on_driver();
             return Poll::Pending;
         };
-        self.stage = Stage::Answered;
+        self.stage = WaitStage::Answered;
         Poll::Ready(answer)
     }
 }
@@ -287,8 +287,8 @@ impl Future for Wait<'_> {
 
 impl Drop for Wait<'_> {
     fn drop(&mut self) {
-        if matches!(self.stage, Stage::Alone | Stage::Joined(_)) {
-            self.stage = Stage::Answered;
+        if matches!(self.stage, WaitStage::Alone | WaitStage::Joined(_)) {
+            self.stage = WaitStage::Answered;
             self.leave();
         }
     }

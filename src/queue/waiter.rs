@@ -55,9 +55,9 @@ impl Deref for Waiter {
 /// The one request in flight that may bring a waiter the lock, or the readers that are first.
 #[derive(Clone, Debug)]
 #[cfg_attr(test, derive(PartialEq, Eq, Hash))]
-pub(super) struct Flight {
+pub(super) struct RequestInFlight {
     pub(super) waiters: Vec<HoldId>,
-    pub(super) kind: Kind,
+    pub(super) kind: RequestKind,
     /// The waiters that have left: their answer is undone.
     pub(super) left: Vec<Waiter>,
     /// A message to them that came before the answer. The answer is older, and is read first.
@@ -68,7 +68,7 @@ pub(super) struct Flight {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
-pub(super) enum Kind {
+pub(super) enum RequestKind {
     /// An acquire of its own; `in_time` if nothing but the time was its reason: if it
     /// brings the lock, a message should have come.
     Acquire { in_time: bool },
@@ -76,7 +76,7 @@ pub(super) enum Kind {
     Release { handoffs: u32 },
 }
 
-impl Kind {
+impl RequestKind {
     /// How a waiter learns of a lock that the answer, or the message before it, has brought.
     pub(super) fn via(self, told: Via) -> Via {
         match self {
@@ -155,17 +155,14 @@ impl Waiter {
             }
             Reply::Refused(error) => return Outcome::Refused(error),
             Reply::Acquire(AcquireReply::Busy { remaining, now: at }) => {
-                if self.request.entry.is_some() {
-                    let epoch = answer.sent_epoch;
-                    self.stage = Stage::Queued(StoreClock { sent, at, epoch });
-                }
+                let epoch = answer.sent_epoch;
+                self.enter_queue(StoreClock { sent, at, epoch });
                 Outcome::Busy { remaining }
             }
             Reply::Unanswered(error) => {
                 // One that has failed for certain leaves nothing behind.
                 if error.effect() == Effect::Unknown {
-                    self.unanswered = true;
-                    self.suspect();
+                    self.note_unanswered();
                 }
                 Outcome::Unknown(Some(error))
             }
@@ -192,8 +189,7 @@ impl Waiter {
             return Outcome::Held(self.grant(tokens, sent, lease, is_contended, Via::Request));
         }
         // The server may hold the lock for it yet, and only a fresh answer tells for how long.
-        self.unanswered = true;
-        self.suspect();
+        self.note_unanswered();
         let error = unanswered("the answer came after the lease had ended");
         Outcome::Unknown(Some(error))
     }
@@ -208,6 +204,18 @@ impl Waiter {
             let tokens = TokenSeries::new(message.token, message.at, now);
             Outcome::Held(self.grant(tokens, start, message.lease, true, Via::Message))
         })
+    }
+
+    /// It stands in the queue, if it has asked for that.
+    fn enter_queue(&mut self, clock: StoreClock) {
+        if self.request.entry.is_some() {
+            self.stage = Stage::Queued(clock);
+        }
+    }
+
+    fn note_unanswered(&mut self) {
+        self.unanswered = true;
+        self.suspect();
     }
 
     fn suspect(&mut self) {

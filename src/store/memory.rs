@@ -8,12 +8,12 @@ use tokio::sync::watch;
 use tokio::task::coop::consume_budget;
 use tokio::time::Instant;
 
-pub(crate) use self::line::{Line, Want};
-use self::state::Message;
-pub(crate) use self::state::view::{Asking, View};
+pub(crate) use self::line::{StoredLine, Want};
+use self::state::AddressedMessage;
+pub(crate) use self::state::view::{AskingProcess, View};
 pub(crate) use self::state::{NewLock, State};
 use super::records::{Holders, Listener};
-use crate::base::error::Answer;
+use crate::base::error::AnswerFuture;
 use crate::base::id::InboxId;
 use crate::base::sync::Mutex;
 
@@ -46,7 +46,7 @@ impl MemoryStore {
     pub(crate) fn ask<T: Send + 'static>(
         &self,
         step: impl FnOnce(&mut State, Instant) -> T + Send + 'static,
-    ) -> Answer<T> {
+    ) -> AnswerFuture<T> {
         let store = self.clone();
         Box::pin(async move {
             // Nothing here ever waits, so a loop around a lock would starve its neighbours.
@@ -112,21 +112,21 @@ impl MemoryStore {
 }
 
 impl Shared {
-    fn tell(&self, message: Message) {
+    fn tell(&self, message: AddressedMessage) {
         // Told without a mutex.
         let listener = |inbox| self.inboxes.lock().get(&inbox).and_then(Weak::upgrade);
         match message {
-            Message::Handoff(inbox, message) => {
+            AddressedMessage::Handoff(inbox, message) => {
                 if let Some(listener) = listener(inbox) {
                     listener.handoff(message);
                 }
             }
-            Message::Contended(inbox, key) => {
+            AddressedMessage::Contended(inbox, key) => {
                 if let Some(listener) = listener(inbox) {
                     listener.contended(&key);
                 }
             }
-            Message::Forced(message) => {
+            AddressedMessage::Forced(message) => {
                 let known = self.holders.lock().clone();
                 for holders in known.iter().filter_map(Weak::upgrade) {
                     holders.forced(message.clone());

@@ -51,7 +51,7 @@ pub(crate) use self::verbs::waits::{ClaimVictim, HoldsIn, PublishWait, WaitsOf, 
 pub(crate) use self::verbs::{Presence, Verb};
 #[cfg(any(test, feature = "test-util"))]
 pub(crate) use self::wire::{Reply, Request, Wire};
-pub(crate) use crate::base::error::Answer;
+pub(crate) use crate::base::error::AnswerFuture;
 pub(crate) use crate::base::option_types::Confirmation;
 pub(crate) use crate::base::time::StoreTime;
 
@@ -80,7 +80,7 @@ pub(crate) enum Store {
 /// Requests.
 impl Store {
     /// Executes a verb.
-    pub(crate) fn ask<V: Verb>(&self, verb: V) -> Answer<V::Reply> {
+    pub(crate) fn ask<V: Verb>(&self, verb: V) -> AnswerFuture<V::Reply> {
         match self {
             Self::Redis(redis) => redis
                 .topology
@@ -93,7 +93,11 @@ impl Store {
 
     /// Ends a hold of either mode. If the lock must be held for longer than it was, it stays held until then, and its lease
     /// expires.
-    pub(crate) fn release(&self, key: &LockKey, request: ReleaseRequest) -> Answer<ReleaseReply> {
+    pub(crate) fn release(
+        &self,
+        key: &LockKey,
+        request: ReleaseRequest,
+    ) -> AnswerFuture<ReleaseReply> {
         let key = key.clone();
         if request.mode == Mode::Shared {
             let released = self.ask(Unshare { key, request });
@@ -118,7 +122,7 @@ impl Store {
 
     /// Ends the holds whose locks no other process waits for, as [`ReleaseAll`] does, with a request for each run of holds
     /// that one may be about.
-    pub(crate) fn release_all(&self, holds: &[HoldOf]) -> Answer<Vec<bool>> {
+    pub(crate) fn release_all(&self, holds: &[HoldOf]) -> AnswerFuture<Vec<bool>> {
         let runs = holds.chunk_by(|(one, _), (other, _)| self.spans(one, other));
         let runs = runs.flat_map(|run| run.chunks(MOST_TOGETHER)).map(|run| {
             let holds = run.to_vec();
@@ -144,7 +148,7 @@ impl Store {
         replicas: Replicas,
         within: Duration,
         epoch: u64,
-    ) -> Answer<Confirmation> {
+    ) -> AnswerFuture<Confirmation> {
         match self {
             Self::Redis(redis) => redis.topology.confirm(key, replicas, within, epoch),
             _ => Box::pin(async { Ok(Confirmation::Confirmed) }),
@@ -153,7 +157,7 @@ impl Store {
 
     /// Returns some of the names of the keys that may be locks. A whole scan returns each key that exists all the time at least
     /// once; it may return other keys too.
-    pub(crate) fn scan(&self, scan: Scan) -> Answer<Scanned> {
+    pub(crate) fn scan(&self, scan: Scan) -> AnswerFuture<Scanned> {
         match self {
             Self::Redis(redis) => redis.scan(scan),
             Self::Memory(memory) => memory.ask(move |state, now| state.scan(&scan, now)),
@@ -222,7 +226,7 @@ impl Store {
 /// Connections.
 impl Store {
     /// Connects, unless there is a connection. A request without a connection does the same.
-    pub(crate) fn connect(&self) -> Answer<()> {
+    pub(crate) fn connect(&self) -> AnswerFuture<()> {
         of_kind!(self, redis => redis.topology.connect(), wire => wire.connect(), _ => Box::pin(async { Ok(()) }))
     }
 

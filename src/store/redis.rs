@@ -10,7 +10,7 @@ use self::topology::Topology;
 use self::wire::failure::{self, DriverError};
 use super::records::{Holders, Listener};
 use super::records::{Scan, Scanned};
-use crate::base::error::Answer;
+use crate::base::error::AnswerFuture;
 use crate::base::error::StoreError;
 use crate::base::id::InboxId;
 
@@ -72,7 +72,7 @@ impl RedisStore {
         }
     }
 
-    pub(crate) fn scan(&self, scan: Scan) -> Answer<Scanned> {
+    pub(crate) fn scan(&self, scan: Scan) -> AnswerFuture<Scanned> {
         let (topology, common) = (self.topology.clone(), self.common.clone());
         Box::pin(scan::scan(topology, common, scan))
     }

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::memory::{MemoryStore, State};
 use super::records::{Holders, Listener};
 use super::verbs::Verb;
-use crate::base::error::{Answer, Effect, StoreError};
+use crate::base::error::{AnswerFuture, Effect, StoreError};
 use crate::base::id::InboxId;
 
 /// The way to a store in memory. What it does not define is as without a wire.
@@ -21,9 +21,9 @@ pub(crate) trait Wire: Send + Sync {
     fn store(&self) -> &MemoryStore;
 
     /// Carries a request to the store, and the reply back.
-    fn carry(&self, request: Request) -> Answer<Reply>;
+    fn carry(&self, request: Request) -> AnswerFuture<Reply>;
 
-    fn connect(&self) -> Answer<()> {
+    fn connect(&self) -> AnswerFuture<()> {
         Box::pin(async { Ok(()) })
     }
 
@@ -68,7 +68,7 @@ pub(crate) trait Wire: Send + Sync {
 pub(crate) type Reply = Box<dyn Any + Send>;
 
 /// The change of the state of a store by a request, and the reply.
-type Step = Arc<dyn Fn(&mut State, Instant) -> Reply + Send + Sync>;
+type StateChange = Arc<dyn Fn(&mut State, Instant) -> Reply + Send + Sync>;
 
 /// A request on its way. Clones are the same request.
 #[derive(Clone)]
@@ -76,7 +76,7 @@ pub(crate) struct Request {
     name: &'static str,
     #[cfg(test)]
     verb: Arc<dyn Any + Send + Sync>,
-    step: Step,
+    step: StateChange,
 }
 
 impl Request {
@@ -116,7 +116,7 @@ impl Request {
 }
 
 /// Asks a store at the end of a wire.
-pub(super) fn ask<T: Send + 'static>(wire: &Arc<dyn Wire>, request: Request) -> Answer<T> {
+pub(super) fn ask<T: Send + 'static>(wire: &Arc<dyn Wire>, request: Request) -> AnswerFuture<T> {
     let name = request.name;
     let carried = wire.carry(request);
     Box::pin(async move {
@@ -141,7 +141,7 @@ impl MemoryStore {
     }
 
     /// Executes a request when the answer is first polled.
-    pub(crate) fn carry(&self, request: Request) -> Answer<Reply> {
+    pub(crate) fn carry(&self, request: Request) -> AnswerFuture<Reply> {
         self.ask(move |state, now| (request.step)(state, now))
     }
 }

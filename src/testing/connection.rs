@@ -9,29 +9,29 @@ use tokio::task::coop::consume_budget;
 use tokio::time::Instant;
 
 use super::host::Host;
-use super::wire::Wire;
+use super::wire::ProcessWire;
 use crate::base::id::InboxId;
 use crate::store::redis::Timeouts;
-use crate::store::{self, Answer, Holders, Listener, MemoryStore, Reply, Request};
+use crate::store::{self, AnswerFuture, Holders, Listener, MemoryStore, Reply, Request};
 
-pub(super) struct Connection(Arc<Wire>);
+pub(super) struct ProcessConnection(Arc<ProcessWire>);
 
-impl Connection {
+impl ProcessConnection {
     pub(super) fn new(host: &Arc<Host>, timeouts: Timeouts) -> Self {
-        Self(Arc::new(Wire::new(host, timeouts)))
+        Self(Arc::new(ProcessWire::new(host, timeouts)))
     }
 
-    pub(super) fn wire(&self) -> &Wire {
+    pub(super) fn wire(&self) -> &ProcessWire {
         &self.0
     }
 }
 
-impl store::Wire for Connection {
+impl store::Wire for ProcessConnection {
     fn store(&self) -> &MemoryStore {
         &self.0.host.store
     }
 
-    fn carry(&self, request: Request) -> Answer<Reply> {
+    fn carry(&self, request: Request) -> AnswerFuture<Reply> {
         let wire = Arc::clone(&self.0);
         Box::pin(async move {
             // Without failures nothing here waits, so a loop around a lock would starve other tasks.
@@ -40,7 +40,7 @@ impl store::Wire for Connection {
         })
     }
 
-    fn connect(&self) -> Answer<()> {
+    fn connect(&self) -> AnswerFuture<()> {
         let wire = Arc::clone(&self.0);
         Box::pin(async move { wire.connected().await.map(drop) })
     }
@@ -78,8 +78,8 @@ impl store::Wire for Connection {
     }
 }
 
-impl fmt::Debug for Connection {
+impl fmt::Debug for ProcessConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Connection")
+        f.write_str("ProcessConnection")
     }
 }

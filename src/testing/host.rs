@@ -23,12 +23,12 @@ pub(super) type Arrived = Box<dyn FnOnce() + Send>;
 /// The server, without its connections.
 pub(super) struct Host {
     pub(super) store: MemoryStore,
-    state: Mutex<State>,
+    state: Mutex<HostState>,
     /// Notified when a condition for which a process waits may have become true.
     changed: Notify,
 }
 
-struct State {
+struct HostState {
     condition: Condition,
     /// The requests that a paused server has received, in this order.
     received: Vec<Arrived>,
@@ -38,7 +38,7 @@ impl Host {
     pub(super) fn new() -> Self {
         Self {
             store: MemoryStore::new(),
-            state: Mutex::new(State {
+            state: Mutex::new(HostState {
                 condition: Condition::Running,
                 received: Vec::new(),
             }),

@@ -4,9 +4,9 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 use std::{fmt, ptr};
 
-use super::connection::Connection;
+use super::connection::ProcessConnection;
 use super::host::Host;
-use super::wire::Wire;
+use super::wire::ProcessWire;
 use crate::base::sync::Mutex;
 use crate::store::Store;
 use crate::store::redis::Timeouts;
@@ -16,7 +16,7 @@ use crate::store::redis::Timeouts;
 pub(crate) struct Network {
     host: Arc<Host>,
     /// The connections in the order in which they were opened. Events reach them in this order.
-    connections: Arc<Mutex<Vec<Weak<Connection>>>>,
+    connections: Arc<Mutex<Vec<Weak<ProcessConnection>>>>,
 }
 
 impl Network {
@@ -40,8 +40,8 @@ impl Network {
         Arc::new(Store::Behind(self.open_connection(timeouts)))
     }
 
-    fn open_connection(&self, timeouts: Timeouts) -> Arc<Connection> {
-        let opened = Arc::new(Connection::new(&self.host, timeouts));
+    fn open_connection(&self, timeouts: Timeouts) -> Arc<ProcessConnection> {
+        let opened = Arc::new(ProcessConnection::new(&self.host, timeouts));
         let mut connections = self.connections.lock();
         connections.retain(|connection| connection.strong_count() > 0);
         connections.push(Arc::downgrade(&opened));
@@ -51,13 +51,13 @@ impl Network {
     /// Ends all connections, and refuses new ones.
     pub(crate) fn stop(&self) {
         self.host.stop();
-        self.on_wires(Wire::end);
+        self.on_wires(ProcessWire::end);
     }
 
     /// Starts the server with its data, if it was stopped.
     pub(crate) fn start(&self) {
         self.host.start();
-        self.on_wires(Wire::subscribe_again);
+        self.on_wires(ProcessWire::subscribe_again);
     }
 
     /// Makes the server execute nothing more, if it was running. Requests that arrive wait.
@@ -68,7 +68,7 @@ impl Network {
     /// Executes the requests that have arrived meanwhile, if the server was paused, and continues.
     pub(crate) fn resume(&self) {
         self.host.resume();
-        self.on_wires(Wire::subscribe_again);
+        self.on_wires(ProcessWire::subscribe_again);
     }
 
     /// Removes all data of the server, and keeps its connections.
@@ -86,27 +86,27 @@ impl Network {
 
     /// Cuts the network between the server and this store. Returns false if the store belongs to another server.
     pub(crate) fn partition(&self, store: &Arc<Store>) -> bool {
-        self.on_wire_of(store, Wire::partition)
+        self.on_wire_of(store, ProcessWire::partition)
     }
 
     /// Repairs the network between the server and this store, which makes new connections. Returns false if the store
     /// belongs to another server.
     pub(crate) fn heal(&self, store: &Arc<Store>) -> bool {
-        self.on_wire_of(store, Wire::heal)
+        self.on_wire_of(store, ProcessWire::heal)
     }
 
-    fn on_wires(&self, happens: impl Fn(&Wire)) {
+    fn on_wires(&self, happens: impl Fn(&ProcessWire)) {
         let open = self.open_connections();
         open.iter()
             .for_each(|connection| happens(connection.wire()));
         self.host.changed();
     }
 
-    fn on_wire_of(&self, store: &Arc<Store>, happens: impl Fn(&Wire)) -> bool {
+    fn on_wire_of(&self, store: &Arc<Store>, happens: impl Fn(&ProcessWire)) -> bool {
         let Store::Behind(wire) = &**store else {
             return false;
         };
-        let is_it = |connection: &&Arc<Connection>| {
+        let is_it = |connection: &&Arc<ProcessConnection>| {
             ptr::addr_eq(Arc::as_ptr(connection), Arc::as_ptr(wire))
         };
         let open = self.open_connections();
@@ -118,7 +118,7 @@ impl Network {
         found.is_some()
     }
 
-    fn open_connections(&self) -> Vec<Arc<Connection>> {
+    fn open_connections(&self) -> Vec<Arc<ProcessConnection>> {
         let connections = self.connections.lock();
         connections.iter().filter_map(Weak::upgrade).collect()
     }

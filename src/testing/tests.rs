@@ -13,7 +13,7 @@ use super::network::Network;
 use crate::base::error::Effect;
 use crate::base::key::LockKey;
 use crate::store::redis::Timeouts;
-use crate::store::{Answer, Inspect, Snapshot, Store};
+use crate::store::{AnswerFuture, Inspect, Snapshot, Store};
 use crate::support::DEADLINE;
 
 const TIMEOUTS: Timeouts = Timeouts {
@@ -25,7 +25,7 @@ fn key() -> LockKey {
     LockKey::new("", "order:42").expect("a key")
 }
 
-fn inspect(store: &Arc<Store>) -> Answer<Option<Snapshot>> {
+fn inspect(store: &Arc<Store>) -> AnswerFuture<Option<Snapshot>> {
     store.ask(Inspect::of(&key()))
 }
 

@@ -23,7 +23,7 @@ use crate::base::timer::{Elapsed, timeout};
 use crate::store::redis::Timeouts;
 use crate::store::{ForcedMessage, HandoffMessage, Holders, Listener, Reply, Request};
 
-pub(super) struct Wire {
+pub(super) struct ProcessWire {
     pub(super) host: Arc<Host>,
     timeouts: Timeouts,
     ends: Mutex<Ends>,
@@ -43,12 +43,12 @@ struct Ends {
     connection: Option<u64>,
     /// The number of connections for requests that were made.
     connections: u64,
-    inbox: Option<Inbox>,
+    inbox: Option<InboxEnd>,
     /// The receiver of messages to all processes, which come over the connection for requests.
     holders: Option<Weak<dyn Holders>>,
 }
 
-struct Inbox {
+struct InboxEnd {
     listener: Weak<dyn Listener>,
     is_open: bool,
 }
@@ -61,7 +61,7 @@ pub(super) struct Connected {
 }
 
 /// The events of the server and of the network.
-impl Wire {
+impl ProcessWire {
     /// Ends the connections, as the server does. The process notices, unless it is cut off.
     pub(super) fn end(&self) {
         if !self.is_partitioned() {
@@ -115,7 +115,7 @@ impl Wire {
 }
 
 /// The operations of the process.
-impl Wire {
+impl ProcessWire {
     pub(super) fn new(host: &Arc<Host>, timeouts: Timeouts) -> Self {
         Self {
             host: Arc::clone(host),
@@ -236,7 +236,7 @@ impl Wire {
                 return inbox.is_open;
             }
             let is_open = !ends.is_closed && self.is_reachable(&ends);
-            ends.inbox = Some(Inbox { listener, is_open });
+            ends.inbox = Some(InboxEnd { listener, is_open });
             is_open
         };
         let listener: Weak<dyn Listener> = Arc::<Self>::downgrade(self);
@@ -287,7 +287,7 @@ impl Wire {
     }
 }
 
-impl Holders for Wire {
+impl Holders for ProcessWire {
     fn forced(&self, message: ForcedMessage) {
         let holders = {
             let ends = self.ends.lock();
@@ -301,7 +301,7 @@ impl Holders for Wire {
     }
 }
 
-impl Inbox {
+impl InboxEnd {
     /// Opens or closes the inbox. If that is a change, returns the listener, which may have missed messages or will
     /// miss them.
     fn turn(&mut self, is_open: bool) -> Option<Weak<dyn Listener>> {
@@ -325,7 +325,7 @@ fn failure(
 }
 
 /// The messages of the server.
-impl Listener for Wire {
+impl Listener for ProcessWire {
     fn handoff(&self, message: HandoffMessage) {
         if let Some(listener) = self.listener() {
             listener.handoff(message);

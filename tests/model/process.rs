@@ -1,6 +1,6 @@
 //! What a process knows.
 
-use super::super::{Kind, LocalQueue};
+use super::super::{LocalQueue, RequestKind};
 use super::hold::{Hold, Token};
 use super::machine;
 use crate::base::option_types::Mode;
@@ -75,7 +75,7 @@ impl Process {
     /// Whether the release of another hold in flight names this waiter.
     pub(crate) fn is_named(&self, hold: Hold) -> bool {
         let requests = self.queue.flight.as_ref().map(|flight| flight.kind);
-        self.is_asked_for(hold) && matches!(requests, Some(Kind::Release { .. }))
+        self.is_asked_for(hold) && matches!(requests, Some(RequestKind::Release { .. }))
     }
 
     /// Whether the time has come for the driver.

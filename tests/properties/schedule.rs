@@ -6,7 +6,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use tokio::time::Instant;
 
-use super::{Schedule, Slot};
+use super::{Schedule, ScheduleSlot};
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -32,7 +32,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 /// One value, where it stands, and when it is due.
-type Listed = (u64, Slot, Option<u64>);
+type Listed = (u64, ScheduleSlot, Option<u64>);
 
 fn moved(value: u64, by: u64) -> u64 {
     (value * 7 + by) % 40

@@ -20,7 +20,7 @@ use super::wire::Wire;
 use crate::base::error::{Effect, StoreError};
 use crate::base::id::InboxId;
 use crate::base::sync::Mutex;
-use crate::store::{self, Answer, Holders, Listener, MemoryStore, Reply, Request};
+use crate::store::{self, AnswerFuture, Holders, Listener, MemoryStore, Reply, Request};
 
 /// The crate's store in one process.
 #[derive(Clone)]
@@ -197,7 +197,7 @@ impl store::Wire for Link {
         self.0.wire.server.store()
     }
 
-    fn carry(&self, request: Request) -> Answer<Reply> {
+    fn carry(&self, request: Request) -> AnswerFuture<Reply> {
         let connection = Arc::clone(&self.0);
         // Sent at the first poll, and on its way from then on, whether or not a caller waits for it.
         Box::pin(async move {

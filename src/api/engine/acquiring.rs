@@ -19,7 +19,7 @@ use crate::base::option_types::Mode;
 use crate::base::options::{Terms, WaitLimit};
 use crate::hold::abort::unless_lost;
 use crate::hold::confirm::{is_behind, verified};
-use crate::hold::deadlock::watched;
+use crate::hold::deadlock::unless_deadlock;
 use crate::hold::entry::Entry;
 use crate::hold::group::Group;
 use crate::hold::hold::{CallGraph, Hold};
@@ -28,7 +28,7 @@ use crate::queue::{Grant, Stop};
 use crate::store::MOST_TOGETHER;
 
 /// An acquisition while it is under way.
-pub(super) struct Acquiring<'a> {
+pub(super) struct AcquiringAll<'a> {
     engine: &'a Engine,
     terms: Terms,
     runtime: Handle,
@@ -43,14 +43,15 @@ pub(super) struct Acquiring<'a> {
     hold: HoldId,
 }
 
-impl<'a> Acquiring<'a> {
+impl<'a> AcquiringAll<'a> {
     /// An acquisition of so many locks.
     #[inline]
     pub(super) fn new(
         engine: &'a Engine,
         entry: Entry,
         mut terms: Terms,
-        (runtime, since): (Handle, Instant),
+        runtime: Handle,
+        since: Instant,
         count: usize,
     ) -> Self {
         let is_several = count > 1;
@@ -126,12 +127,8 @@ impl<'a> Acquiring<'a> {
         // Readers of one key enter together, which saves more than one request for all keys.
         let mut one_by_one = self.terms.mode == Mode::Shared;
         while let Some(key) = keys.get(at) {
-            let end = busy.min(at.saturating_add(MOST_TOGETHER));
-            let store = self.engine.store();
-            let run = keys.get(at..end).unwrap_or_default();
-            let together = run.iter().take_while(|other| store.spans(key, other));
-            let run = run.get(..together.count()).unwrap_or_default();
-            if one_by_one || run.len() < 2 {
+            let together = self.first_together(keys.get(at..busy).unwrap_or_default());
+            if one_by_one || together.len() < 2 {
                 self.take(key).await?;
                 at += 1;
                 if busy < at {
@@ -139,15 +136,15 @@ impl<'a> Acquiring<'a> {
                 }
                 continue;
             }
-            let (taken, stop) = self.take_together(run).await?;
+            let (taken, stop) = self.take_together(together).await?;
             at += taken;
             match stop {
                 // Another caller in this process wants the next key.
-                Stop::Unasked if taken < run.len() => busy = at,
+                Stop::Unasked if taken < together.len() => busy = at,
                 Stop::Unasked => {}
                 Stop::Busy(index) => {
                     busy = at + index;
-                    self.may_wait_for(keys.get(busy))?;
+                    self.check_wait_for(keys.get(busy))?;
                 }
                 Stop::Failed(failure) => {
                     busy = at;
@@ -155,12 +152,20 @@ impl<'a> Acquiring<'a> {
                     // A request for one lock shows which lock is refused, and may be allowed where a request for several is not.
                     one_by_one = failure.as_ref().is_some_and(StoreError::is_refused);
                     if !one_by_one {
-                        self.may_ask_again(keys.get(at), failure)?;
+                        self.check_retry(keys.get(at), failure)?;
                     }
                 }
             }
         }
         Ok(())
+    }
+
+    /// The first of these keys, as many as one request can ask for.
+    fn first_together<'k>(&self, keys: &'k [LockKey]) -> &'k [LockKey] {
+        let store = self.engine.store();
+        let first = keys.iter().take(MOST_TOGETHER);
+        let together = first.take_while(|other| store.spans(&keys[0], other));
+        &keys[..together.count()]
     }
 
     /// Takes the lock of one key as any other caller does. While it waits, both the locks that it has taken and the
@@ -175,9 +180,9 @@ impl<'a> Acquiring<'a> {
             let (terms, hold, has) = (self.terms, self.hold, self.entry.holds());
             let acquired = queues.acquire(key, hold, terms, self.since, &self.runtime);
             let acquired = if detects {
-                let waiting = self.engine.waiting(key, (hold, has), terms, &self.runtime);
+                let waiting = self.engine.waiting(key, hold, has, terms, &self.runtime);
                 // Boxed, since the usual caller is inside no other lock.
-                Box::pin(unless_lost(has, watched(acquired, waiting))).await
+                Box::pin(unless_lost(has, unless_deadlock(acquired, waiting))).await
             } else if has.is_empty() {
                 acquired.await
             } else {
@@ -237,7 +242,7 @@ impl<'a> Acquiring<'a> {
     }
 
     /// Fails if the caller does not want to wait for a lock that is not free.
-    fn may_wait_for(&self, key: Option<&LockKey>) -> Result<(), LockError> {
+    fn check_wait_for(&self, key: Option<&LockKey>) -> Result<(), LockError> {
         match key {
             Some(key) if self.terms.wait == WaitLimit::Never => Err(LockError::Busy {
                 key: key.name().to_owned(),
@@ -247,7 +252,7 @@ impl<'a> Acquiring<'a> {
     }
 
     /// Fails if the caller does not want to wait for a store that has failed.
-    fn may_ask_again(
+    fn check_retry(
         &self,
         key: Option<&LockKey>,
         failure: Option<StoreError>,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use smallvec::SmallVec;
 use tokio::time::Instant;
 
-use super::acquiring::Acquiring;
+use super::acquiring::AcquiringAll;
 use super::{Engine, present_runtime};
 use crate::base::error::LockError;
 use crate::base::key::{Keys, LockKey};
@@ -39,12 +39,11 @@ impl Engine {
             return Ok(entry);
         }
         if terms.wait == WaitLimit::Never {
-            // A caller that does not wait need not keep the order, and begins with the keys that are probably not free.
-            keys.sort_by_key(|key| self.renewals.queues().is_vacant(key));
+            self.put_vacant_last(&mut keys);
         }
         let since = Instant::now();
         let mut acquisition = Acquisition::begin(&keys, terms.mode, since);
-        let mut acquiring = Acquiring::new(&self, entry, terms, (runtime, since), keys.len());
+        let mut acquiring = AcquiringAll::new(&self, entry, terms, runtime, since, keys.len());
         let acquired = if acquisition.span().is_open() {
             // Boxed, since a future that is moved into another future is copied.
             Box::pin(acquisition.span().around(acquiring.acquire(&keys))).await
@@ -79,6 +78,11 @@ impl Engine {
             keys.dedup();
         }
         Ok(keys)
+    }
+
+    /// A caller that does not wait need not keep the order, and begins with the keys that are probably not free.
+    fn put_vacant_last(&self, keys: &mut LockKeys) {
+        keys.sort_by_key(|key| self.renewals.queues().is_vacant(key));
     }
 
     /// Re-enters the locks that enclosing calls hold, and leaves the other keys.

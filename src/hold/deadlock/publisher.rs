@@ -25,19 +25,19 @@ pub(super) struct Publisher<'a> {
 #[derive(Debug)]
 struct Record {
     owner: OwnerId,
-    known: Option<Known>,
+    known: Option<KnownTime>,
 }
 
 /// A time of the store that was read on a connection.
 #[derive(Clone, Copy, Debug)]
-struct Known {
+struct KnownTime {
     at: StoreTime,
     epoch: u64,
 }
 
 /// Why a record was not made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Failure {
+enum PublishFailure {
     /// The store failed, and may answer later.
     Passing,
     /// It refuses records for good.
@@ -86,16 +86,16 @@ impl<'a> Publisher<'a> {
     }
 
     /// Waits until it is to be published again.
-    async fn pause(&self, begun: Instant, published: Result<bool, Failure>) {
+    async fn pause(&self, begun: Instant, published: Result<bool, PublishFailure>) {
         match published {
             Ok(_) => sleep_until(after(begun, self.beat() / 4)).await,
-            Err(Failure::Passing) => sleep(self.beat()).await,
-            Err(Failure::Refused) => pending().await,
+            Err(PublishFailure::Passing) => sleep(self.beat()).await,
+            Err(PublishFailure::Refused) => pending().await,
         }
     }
 
     /// Publishes it once. Returns whether every record stands.
-    async fn publish(&mut self) -> Result<bool, Failure> {
+    async fn publish(&mut self) -> Result<bool, PublishFailure> {
         let mut owners: Vec<OwnerId> = Vec::new();
         for enclosing in self.waiting.wait().iter().flat_map(|wait| &wait.enclosing) {
             let owner = enclosing.hold.owner();
@@ -117,7 +117,7 @@ impl<'a> Publisher<'a> {
     }
 
     /// Makes the record with one owner. Returns whether it stands.
-    async fn publish_with(&mut self, owner: OwnerId) -> Result<bool, Failure> {
+    async fn publish_with(&mut self, owner: OwnerId) -> Result<bool, PublishFailure> {
         // Anew for each request: it must have been true after the known time was read.
         let Some(wait) = self.waiting.wait() else {
             return Ok(false);
@@ -137,10 +137,10 @@ impl<'a> Publisher<'a> {
         let (at, stands) = match published.await {
             Ok(Published::Made(at)) => (at, true),
             Ok(Published::Refused(at)) => (at, false),
-            Err(error) if self.waiting.has_refused(&error) => return Err(Failure::Refused),
-            Err(_) => return Err(Failure::Passing),
+            Err(error) if self.waiting.has_refused(&error) => return Err(PublishFailure::Refused),
+            Err(_) => return Err(PublishFailure::Passing),
         };
-        self.record(owner).known = Some(Known { at, epoch });
+        self.record(owner).known = Some(KnownTime { at, epoch });
         Ok(stands)
     }
 

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::publisher::Publisher;
 use super::waiting::Waiting;
-use super::walk::{Cycle, Found, Question, SecondWalk, Sight, Step, Verdict, Walk};
+use super::walk::{Cycle, SecondWalk, Sight, Verdict, Walk, WalkQuestion, WalkResult, WalkStep};
 use crate::base::error::{Blocked, LockError, StoreError};
 use crate::base::events;
 use crate::base::key::LockKey;
@@ -89,10 +89,10 @@ impl<'a> Search<'a> {
         let mut walk = Walk::new(wait);
         let cycle = loop {
             match walk.step() {
-                Step::Ask(question) => walk.see(self.look(question).await?),
-                Step::Done(Found::Pause) => sleep(self.waiting.pause()).await,
-                Step::Done(Found::Nothing) => return Ok(Walked::Nothing),
-                Step::Done(Found::Cycle(cycle)) => break cycle,
+                WalkStep::Ask(question) => walk.see(self.look(question).await?),
+                WalkStep::Done(WalkResult::Pause) => sleep(self.waiting.pause()).await,
+                WalkStep::Done(WalkResult::Nothing) => return Ok(Walked::Nothing),
+                WalkStep::Done(WalkResult::Cycle(cycle)) => break cycle,
             }
         };
         let ended = Instant::now();
@@ -123,8 +123,8 @@ impl<'a> Search<'a> {
         let mut walk = SecondWalk::new(cycle, ended);
         let verdict = loop {
             match walk.step() {
-                Step::Ask(question) => walk.see(&self.look(question).await?),
-                Step::Done(verdict) => break verdict,
+                WalkStep::Ask(question) => walk.see(&self.look(question).await?),
+                WalkStep::Done(verdict) => break verdict,
             }
         };
         // The hold that closes the cycle may have ended, or may enclose this wait no longer.
@@ -133,15 +133,15 @@ impl<'a> Search<'a> {
         Ok(if is_enclosed { verdict } else { Verdict::Gone })
     }
 
-    async fn look(&self, question: Question) -> Result<Sight, StoreError> {
+    async fn look(&self, question: WalkQuestion) -> Result<Sight, StoreError> {
         let store = self.store();
         let asked = Instant::now();
         let sight = match &question {
-            Question::Holds(key) => {
+            WalkQuestion::Holds(key) => {
                 let key = Arc::clone(key);
                 store.ask(HoldsIn { key }).await.map(Sight::Holds)
             }
-            Question::Waits(hold) => {
+            WalkQuestion::Waits(hold) => {
                 let look = store.ask(WaitsOf { hold: *hold }).await;
                 look.map(|look| Sight::Waits(look, asked))
             }
@@ -187,7 +187,7 @@ fn blocked(cycle: &Cycle, key: &LockKey) -> Vec<Blocked> {
     blocked.collect()
 }
 
-impl Question {
+impl WalkQuestion {
     /// The answer where nothing may be seen.
     fn nothing(&self, asked: Instant) -> Sight {
         match self {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::walk::{
-    Cycle, DEEP, Found, LOOKS, MOST, Question, SecondWalk, Sight, Step, Verdict, Walk,
+    Cycle, DEEP, LOOKS, MOST, SecondWalk, Sight, Verdict, Walk, WalkQuestion, WalkResult, WalkStep,
 };
 use crate::base::id::HoldId;
 use crate::store::StoreTime;
@@ -86,14 +86,14 @@ impl Moment {
 }
 
 impl Graph {
-    fn sight(&self, question: &Question, moment: Moment) -> Sight {
+    fn sight(&self, question: &WalkQuestion, moment: Moment) -> Sight {
         match question {
-            Question::Holds(key) => {
+            WalkQuestion::Holds(key) => {
                 let key = key.parse::<usize>().ok();
                 let holds = key.and_then(|key| self.keys.get(key));
                 Sight::Holds(holds.cloned().unwrap_or_default())
             }
-            Question::Waits(hold) => {
+            WalkQuestion::Waits(hold) => {
                 let waits = self.waits.iter();
                 let waits = waits.filter(|wait| wait.enclosed_by(*hold).is_some());
                 let seen = |wait: &EnclosedWait| SeenWait {
@@ -118,13 +118,13 @@ impl Graph {
         let mut looks = 0;
         loop {
             match walk.step() {
-                Step::Ask(question) => walk.see(self.sight(&question, moment)),
-                Step::Done(Found::Pause) => {
+                WalkStep::Ask(question) => walk.see(self.sight(&question, moment)),
+                WalkStep::Done(WalkResult::Pause) => {
                     assert!(looks > 0 && looks % LOOKS == 0, "{looks}");
                     continue;
                 }
-                Step::Done(Found::Cycle(cycle)) => return (Some(cycle), looks),
-                Step::Done(Found::Nothing) => return (None, looks),
+                WalkStep::Done(WalkResult::Cycle(cycle)) => return (Some(cycle), looks),
+                WalkStep::Done(WalkResult::Nothing) => return (None, looks),
             }
             looks += 1;
         }
@@ -134,8 +134,8 @@ impl Graph {
         let mut walk = SecondWalk::new(cycle, ended);
         loop {
             match walk.step() {
-                Step::Ask(question) => walk.see(&self.sight(&question, moment)),
-                Step::Done(verdict) => return verdict,
+                WalkStep::Ask(question) => walk.see(&self.sight(&question, moment)),
+                WalkStep::Done(verdict) => return verdict,
             }
         }
     }

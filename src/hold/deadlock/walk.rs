@@ -31,7 +31,7 @@ pub(super) const MOST: usize = 16_384;
 
 /// What is to be looked at.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Question {
+pub(super) enum WalkQuestion {
     /// Which holds are in this key?
     Holds(Arc<str>),
     /// Which waits does this hold enclose?
@@ -47,14 +47,14 @@ pub(super) enum Sight {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Step<T> {
-    Ask(Question),
+pub(super) enum WalkStep<T> {
+    Ask(WalkQuestion),
     Done(T),
 }
 
 /// What the first walk came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum WalkResult {
     Cycle(Cycle),
     Nothing,
     /// Nothing so far: it has taken its looks, and goes on with the next step.
@@ -66,7 +66,7 @@ pub(super) enum Found {
 #[derive(Clone, Debug)]
 #[cfg_attr(test, derive(PartialEq, Eq, Hash))]
 pub(super) struct Walk {
-    nodes: Vec<Node>,
+    nodes: Vec<WalkNode>,
     /// The waits of the nodes.
     reached: BTreeSet<HoldId>,
     /// What each key that was looked at holds.
@@ -82,7 +82,7 @@ pub(super) struct Walk {
 /// A wait that was reached.
 #[derive(Clone, Debug)]
 #[cfg_attr(test, derive(PartialEq, Eq, Hash))]
-struct Node {
+struct WalkNode {
     link: Link,
     parent: usize,
     depth: usize,
@@ -134,7 +134,7 @@ impl Walk {
             reached: None,
         };
         Self {
-            nodes: vec![Node {
+            nodes: vec![WalkNode {
                 link,
                 parent: 0,
                 depth: 1,
@@ -149,7 +149,7 @@ impl Walk {
     }
 
     /// What to look at next, or what the walk came to.
-    pub(super) fn step(&mut self) -> Step<Found> {
+    pub(super) fn step(&mut self) -> WalkStep<WalkResult> {
         while self.closes.is_none()
             && let Some(todo) = self.todo.front()
         {
@@ -162,18 +162,18 @@ impl Walk {
                         self.expand(node, &holds);
                         continue;
                     }
-                    Question::Holds(key)
+                    WalkQuestion::Holds(key)
                 }
-                Todo::Waits(_, hold) => Question::Waits(hold),
+                Todo::Waits(_, hold) => WalkQuestion::Waits(hold),
             };
             if self.looks == 0 {
                 self.looks = LOOKS;
-                return Step::Done(Found::Pause);
+                return WalkStep::Done(WalkResult::Pause);
             }
-            return Step::Ask(question);
+            return WalkStep::Ask(question);
         }
         let cycle = self.closes.map(|(node, closes)| self.cycle(node, closes));
-        Step::Done(cycle.map_or(Found::Nothing, Found::Cycle))
+        WalkStep::Done(cycle.map_or(WalkResult::Nothing, WalkResult::Cycle))
     }
 
     /// The answer to what was asked last.
@@ -210,7 +210,7 @@ impl Walk {
         });
         let wait = seen.wait;
         self.todo.push_back(Todo::Holds(self.nodes.len()));
-        self.nodes.push(Node {
+        self.nodes.push(WalkNode {
             link: Link { wait, reached },
             parent,
             depth,
@@ -308,20 +308,20 @@ impl SecondWalk {
     }
 
     /// What to look at next, or what the walk came to.
-    pub(super) fn step(&mut self) -> Step<Verdict> {
+    pub(super) fn step(&mut self) -> WalkStep<Verdict> {
         while self.verdict != Verdict::Gone
             && let Some(link) = self.cycle.links.get(self.at / 2)
         {
             if self.at.is_multiple_of(2) {
-                return Step::Ask(Question::Holds(Arc::clone(&link.wait.key)));
+                return WalkStep::Ask(WalkQuestion::Holds(Arc::clone(&link.wait.key)));
             }
             if let Some(reached) = &link.reached {
-                return Step::Ask(Question::Waits(reached.by));
+                return WalkStep::Ask(WalkQuestion::Waits(reached.by));
             }
             // That the wait which walks goes on, it knows by itself.
             self.at += 1;
         }
-        Step::Done(self.verdict)
+        WalkStep::Done(self.verdict)
     }
 
     /// The answer to what was asked last.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Hold, State};
+use super::{Hold, HoldState};
 use crate::base::metrics::{self, Via};
 use crate::base::option_types::Mode;
 use crate::base::span::Span;
@@ -17,7 +17,7 @@ impl Hold {
     /// may, after so many disconnects.
     pub(in crate::hold) fn end(&self, disconnects: u64) -> (Grant, bool) {
         self.change(
-            |State {
+            |HoldState {
                  lease, depth, mode, ..
              }| {
                 lease.end(Instant::now());

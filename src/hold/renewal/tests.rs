@@ -55,7 +55,7 @@ impl Case {
         let mut renewal = Renewal::new(RESPONSE_TIMEOUT * MS, began);
         for (now, input, expected) in self.steps {
             let mut fails = |by, sent, effect, is_cut| {
-                let failure = Failure {
+                let failure = AttemptFailure {
                     by,
                     sent: at(sent),
                     effect,
@@ -71,9 +71,11 @@ impl Case {
                 Look | LookCut => {
                     let is_connected = || matches!(input, Look);
                     match renewal.next(at(*now), at(self.deadline), is_connected) {
-                        Next::Send { silent_since: None } => Sends,
-                        Next::Send { silent_since } => SendsBeside(silent_since.map_or(0, ms)),
-                        Next::WaitUntil(until) => WaitsUntil(ms(until)),
+                        NextAttempt::Send { silent_since: None } => Sends,
+                        NextAttempt::Send { silent_since } => {
+                            SendsBeside(silent_since.map_or(0, ms))
+                        }
+                        NextAttempt::WaitUntil(until) => WaitsUntil(ms(until)),
                     }
                 }
                 Connected => {
@@ -263,7 +265,7 @@ fn a_pause_is_one_without_an_attempt_on_its_way() {
     assert!(renewal.is_pausing());
     renewal.next(now, now + FAR * MS, || true);
     assert!(!renewal.is_pausing());
-    let failure = Failure {
+    let failure = AttemptFailure {
         by: Server,
         sent: now,
         effect: Effect::None,
@@ -271,7 +273,7 @@ fn a_pause_is_one_without_an_attempt_on_its_way() {
     };
     renewal.failed(failure, now);
     assert!(renewal.is_pausing());
-    let Next::WaitUntil(until) = renewal.next(now, now + FAR * MS, || true) else {
+    let NextAttempt::WaitUntil(until) = renewal.next(now, now + FAR * MS, || true) else {
         panic!("it asks at once");
     };
     assert!((10 * MS..=20 * MS).contains(&(until - now)));

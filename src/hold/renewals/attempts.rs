@@ -18,17 +18,17 @@ use crate::base::events::Throttle;
 use crate::base::timer::sleep_until;
 use crate::hold::confirm;
 use crate::hold::renewable::{RenewReply, RenewRequest, Renewable};
-use crate::hold::renewal::{By, Failed, Failure, Next, Renewal};
+use crate::hold::renewal::{AttemptFailure, By, Failed, NextAttempt, Renewal};
 use crate::store::Store;
 
 /// An attempt that has ended.
-struct Attempt {
+struct EndedAttempt {
     request: RenewRequest,
     by: By,
     outcome: Result<RenewReply, StoreError>,
 }
 
-impl Attempt {
+impl EndedAttempt {
     async fn by_server(request: RenewRequest, store: &Store) -> Self {
         let outcome = request.send(store).await;
         let by = By::Server;
@@ -51,12 +51,12 @@ impl Attempt {
 }
 
 /// A renewal that is in flight.
-struct InFlight<'s, P> {
+struct RenewalInFlight<'s, P> {
     schedule: &'s RenewalSchedule,
     /// Those that have neither ended nor been lost.
     holds: Renewable,
     renewal: Renewal,
-    attempts: FuturesUnordered<BoxFuture<'s, Attempt>>,
+    attempts: FuturesUnordered<BoxFuture<'s, EndedAttempt>>,
     /// Until the store has answered: its replicas need none.
     place: Option<P>,
 }
@@ -66,7 +66,7 @@ impl RenewalSchedule {
     /// Returns the instant of the next renewal, if this one gives way before that.
     pub(super) async fn attempt(&self, holds: Renewable, place: impl Send) -> Option<Instant> {
         let mut connections = self.store().connections();
-        let mut in_flight = InFlight {
+        let mut in_flight = RenewalInFlight {
             schedule: self,
             holds,
             renewal: Renewal::new(self.response_timeout, Instant::now()),
@@ -74,7 +74,7 @@ impl RenewalSchedule {
             place: Some(place),
         };
         while let Some(until) = in_flight.send_due() {
-            let InFlight {
+            let RenewalInFlight {
                 attempts, renewal, ..
             } = &mut in_flight;
             select! {
@@ -94,7 +94,7 @@ impl RenewalSchedule {
     }
 }
 
-impl<P> InFlight<'_, P> {
+impl<P> RenewalInFlight<'_, P> {
     /// Sends an attempt if one is due. Returns how long to wait then; `None` if no hold is left.
     fn send_due(&mut self) -> Option<Instant> {
         let store = self.schedule.store();
@@ -103,30 +103,27 @@ impl<P> InFlight<'_, P> {
             let (now, deadline) = (Instant::now(), self.holds.deadline()?);
             let is_connected = || self.holds.is_connected(store);
             match self.renewal.next(now, deadline, is_connected) {
-                Next::WaitUntil(until) => return Some(until),
-                Next::Send { silent_since } => {
+                NextAttempt::WaitUntil(until) => return Some(until),
+                NextAttempt::Send { silent_since } => {
                     silent_since.iter().for_each(|since| self.doubt(*since));
                     let request = RenewRequest::new(&self.holds.0, store);
                     self.attempts
-                        .push(Attempt::by_server(request, store).boxed());
+                        .push(EndedAttempt::by_server(request, store).boxed());
                 }
             }
         }
     }
 
     /// Ends the renewal, where nothing is left to ask for or it gives way until some instant.
-    fn take_in(&mut self, attempt: Attempt) -> ControlFlow<Option<Instant>> {
-        let Attempt {
-            request,
-            by,
-            outcome,
-        } = attempt;
-        match outcome {
+    fn take_in(&mut self, attempt: EndedAttempt) -> ControlFlow<Option<Instant>> {
+        let (request, by) = (attempt.request, attempt.by);
+        match attempt.outcome {
             Ok(reply) => {
                 drop(self.place.take());
                 if by == By::Server && reply.awaits_replicas() {
                     self.renewal.confirming();
-                    let confirmed = Attempt::by_replicas(request, reply, self.schedule.store());
+                    let confirmed =
+                        EndedAttempt::by_replicas(request, reply, self.schedule.store());
                     self.attempts.push(confirmed.boxed());
                     return Continue(());
                 }
@@ -137,7 +134,7 @@ impl<P> InFlight<'_, P> {
                 self.renewal.answered(by, Instant::now());
             }
             Err(error) => {
-                let failure = Failure {
+                let failure = AttemptFailure {
                     by,
                     sent: request.sent,
                     effect: error.effect(),

@@ -15,7 +15,7 @@ use crate::base::option_types::Mode;
 use crate::hold::hold::Hold;
 use crate::hold::lease::Due;
 use crate::hold::renewable::Renewable;
-use crate::hold::schedule::{Schedule, Slot};
+use crate::hold::schedule::{Schedule, ScheduleSlot};
 use crate::store::Store;
 
 /// How many of those that are due are looked at in one turn: a caller that takes a lock meanwhile waits for so long.
@@ -42,7 +42,7 @@ pub(super) struct OfRuntime {
 
 /// What a turn has found.
 #[derive(Default)]
-pub(super) struct Found {
+pub(super) struct DueHolds {
     /// What is renewed now, and in which backlog it has a place.
     pub(super) due: Vec<(Renewable, usize)>,
     pub(super) lost: Vec<Arc<Hold>>,
@@ -65,8 +65,8 @@ impl OfRuntime {
         deadlines.chain(self.holds.earliest()).min()
     }
 
-    pub(super) fn take_due(&mut self, disconnects: u64, store: &Store, now: Instant) -> Found {
-        let mut found = Found::default();
+    pub(super) fn take_due(&mut self, disconnects: u64, store: &Store, now: Instant) -> DueHolds {
+        let mut found = DueHolds::default();
         if self.disconnects != disconnects {
             self.disconnects = disconnects;
             self.holds
@@ -91,7 +91,7 @@ impl OfRuntime {
     }
 
     /// Takes those out of a backlog for which there is room, and those whose leases have ended.
-    fn begin(&mut self, backlog: usize, store: &Store, now: Instant, found: &mut Found) {
+    fn begin(&mut self, backlog: usize, store: &Store, now: Instant, found: &mut DueHolds) {
         while let Some(deadline) = self.holds.earliest_in(backlog) {
             if deadline > now && !self.backlogs.has_room(backlog) {
                 return;
@@ -107,10 +107,10 @@ impl OfRuntime {
     /// The hold there, if it is to be renewed now.
     fn look(
         &mut self,
-        slot: Slot,
+        slot: ScheduleSlot,
         store: &Store,
         now: Instant,
-        found: &mut Found,
+        found: &mut DueHolds,
     ) -> Option<Arc<Hold>> {
         let hold = Arc::clone(self.holds.get(slot)?);
         match hold.look(store.disconnects_of(hold.key()), now) {

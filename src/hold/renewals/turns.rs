@@ -38,7 +38,7 @@ impl RenewalSchedule {
             self.queues.lost(hold.key(), hold.id());
         }
         for (holds, backlog) in found.due {
-            let place = Place {
+            let place = RenewalPlace {
                 renewals: Arc::downgrade(self),
                 signal: Arc::clone(signal),
                 backlog,
@@ -49,7 +49,7 @@ impl RenewalSchedule {
         Some(until)
     }
 
-    async fn renew(&self, holds: Renewable, place: Place) {
+    async fn renew(&self, holds: Renewable, place: RenewalPlace) {
         let again = select! {
             biased;
             () = holds.until_ended() => return,
@@ -65,7 +65,7 @@ impl RenewalSchedule {
     }
 
     /// A renewal is not in flight any more.
-    fn leave(&self, place: &Place) {
+    fn leave(&self, place: &RenewalPlace) {
         let mut runtimes = self.runtimes.lock();
         let Some(of) = of_signal(&mut runtimes, &place.signal) else {
             return;
@@ -84,14 +84,14 @@ fn of_signal<'a>(runtimes: &'a mut [OfRuntime], signal: &Arc<Notify>) -> Option<
 
 /// One of the renewals that may be in flight at a server.
 #[derive(Debug)]
-struct Place {
+struct RenewalPlace {
     renewals: Weak<RenewalSchedule>,
     /// Tells the runtime.
     signal: Arc<Notify>,
     backlog: usize,
 }
 
-impl Drop for Place {
+impl Drop for RenewalPlace {
     fn drop(&mut self) {
         if let Some(renewals) = self.renewals.upgrade() {
             renewals.leave(self);

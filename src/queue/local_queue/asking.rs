@@ -4,7 +4,7 @@ use std::mem;
 
 use tokio::time::Instant;
 
-use super::{Flight, Holder, Kind, LocalQueue, Waiter};
+use super::{LocalHolder, LocalQueue, RequestInFlight, RequestKind, Waiter};
 use crate::base::id::HoldId;
 use crate::base::option_types::{Mode, Wake};
 use crate::queue::step::{Action, Refusal};
@@ -28,7 +28,7 @@ impl LocalQueue {
 
     /// Asks for the first waiter, or for the readers that are first.
     pub(super) fn ask(&mut self, in_time: bool, actions: &mut Vec<Action>) {
-        let count = self.run();
+        let count = self.run_length();
         let Some(first) = self.waiters.front() else {
             return;
         };
@@ -37,7 +37,7 @@ impl LocalQueue {
         actions.push(Action::Ask(first.wish.ask(|| holds.clone())));
         let run = self.waiters.iter_mut().take(count);
         run.for_each(|waiter| waiter.asked += 1);
-        self.fly(holds, Kind::Acquire { in_time });
+        self.fly(holds, RequestKind::Acquire { in_time });
     }
 
     /// Asks, unless that is done already; then again afterwards.
@@ -50,7 +50,7 @@ impl LocalQueue {
     }
 
     /// For how many waiters one request asks: for the first one, or for all readers that are first.
-    fn run(&self) -> usize {
+    fn run_length(&self) -> usize {
         let Some(first) = self.waiters.front() else {
             return 0;
         };
@@ -59,10 +59,10 @@ impl LocalQueue {
     }
 
     /// A request for these waiters is on its way, and tells more than what was heard up to now.
-    pub(super) fn fly(&mut self, waiters: Vec<HoldId>, kind: Kind) {
+    pub(super) fn fly(&mut self, waiters: Vec<HoldId>, kind: RequestKind) {
         self.maybe_free = false;
         (self.ask_at, self.free_at) = (None, None);
-        self.flight = Some(Flight {
+        self.flight = Some(RequestInFlight {
             waiters,
             kind,
             left: Vec::new(),
@@ -87,12 +87,17 @@ impl LocalQueue {
 
     /// Waiters that ask only once stay for no more than the request in flight.
     fn refuse_hasty(&mut self, now: Instant, actions: &mut Vec<Action>) {
-        let is_asking = |flight: &Flight| matches!(flight.kind, Kind::Acquire { .. });
+        let is_asking =
+            |flight: &RequestInFlight| matches!(flight.kind, RequestKind::Acquire { .. });
         if self.flight.as_ref().is_some_and(is_asking) {
             return;
         }
         // Readers join those of their process who are inside, once they have asked.
-        let joins = if self.is_shared(now) { self.run() } else { 0 };
+        let joins = if self.is_shared(now) {
+            self.run_length()
+        } else {
+            0
+        };
         let hasty = self.waiters.iter().enumerate().filter(|(at, waiter)| {
             waiter.asks_once && (self.flight.is_some() || *at >= joins || waiter.asked > 0)
         });
@@ -117,7 +122,8 @@ impl LocalQueue {
     fn asks_at_once(&self, now: Instant) -> bool {
         // Readers inside let others of their process in, and a writer takes its place in the store's queue
         // before others do. In strict order it does so whenever it comes, not when the lock is released.
-        let holds_alone = |holder: &Holder| holder.mode == Mode::Exclusive && holder.is_live(now);
+        let holds_alone =
+            |holder: &LocalHolder| holder.mode == Mode::Exclusive && holder.is_live(now);
         !self.holders.iter().any(holds_alone)
             || self.queueing.local_handoffs == 0
             || matches!(self.queueing.wake, Wake::Poll { .. })

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Holder, Kind, LocalQueue, Waiter};
+use super::{LocalHolder, LocalQueue, RequestKind, Waiter};
 use crate::base::id::HoldId;
 use crate::base::option_types::Mode;
 use crate::base::options::Queueing;
@@ -20,7 +20,7 @@ impl LocalQueue {
 
     /// Whether readers of this process are inside.
     pub(super) fn is_shared(&self, now: Instant) -> bool {
-        let is_reader = |holder: &Holder| holder.mode == Mode::Shared && holder.is_live(now);
+        let is_reader = |holder: &LocalHolder| holder.mode == Mode::Shared && holder.is_live(now);
         self.holders.iter().any(is_reader)
     }
 
@@ -58,17 +58,23 @@ impl LocalQueue {
             return;
         };
         (self.handoffs, self.is_contended) = (handoffs, grant.is_contended);
-        self.hold(grant.hold, grant.lease.deadline, &waiter, now);
+        self.add_holder(grant.hold, grant.lease.deadline, &waiter, now);
         actions.push(Action::Grant(grant.hold, grant));
     }
 
     /// A waiter is brought the lock, and has to come for it.
-    pub(super) fn hold(&mut self, hold: HoldId, until: Instant, waiter: &Waiter, now: Instant) {
+    pub(super) fn add_holder(
+        &mut self,
+        hold: HoldId,
+        until: Instant,
+        waiter: &Waiter,
+        now: Instant,
+    ) {
         let mode = waiter.mode;
         // A holder that had it before, and is told later, has lost it: it is given in one mode.
         self.holders
             .retain(|other| mode == Mode::Shared && other.mode == mode);
-        self.holders.push(Holder {
+        self.holders.push(LocalHolder {
             hold,
             mode,
             until: Some(until),
@@ -110,7 +116,7 @@ impl LocalQueue {
         } else {
             (Order::QueueFirst, 0)
         };
-        self.fly(vec![hold], Kind::Release { handoffs });
+        self.fly(vec![hold], RequestKind::Release { handoffs });
         Some(Successor {
             hold,
             ttl,
@@ -137,7 +143,7 @@ impl LocalQueue {
         is_contended: bool,
     ) -> Self {
         Self {
-            holders: vec![Holder {
+            holders: vec![LocalHolder {
                 hold,
                 mode,
                 until: None,
@@ -153,7 +159,7 @@ impl LocalQueue {
     pub(in crate::queue) fn held_alone(&self) -> Option<((HoldId, Mode), u32, bool)> {
         match self.holders[..] {
             [
-                Holder {
+                LocalHolder {
                     hold,
                     mode,
                     until: None,

@@ -11,7 +11,7 @@ use crate::base::id::{HoldId, InboxId};
 use crate::store::records::{PLACES_FROM, QueueEntry, SEQ_LIFE, TOMBSTONE_LIFE};
 
 #[derive(Debug, Default)]
-pub(crate) struct Line {
+pub(crate) struct StoredLine {
     /// The zset: the readers inside with the ends of their leases, the places in their order, and the tombstones
     /// with their ends.
     readers: Vec<(HoldId, Instant)>,
@@ -55,7 +55,7 @@ pub(crate) enum Want {
     Shared { limit: Option<u32> },
 }
 
-impl Line {
+impl StoredLine {
     /// Forgets what has ended. A key ends with its last member, or when it expires.
     pub(crate) fn prune(&mut self, now: Instant) {
         let is_over = |ends: Option<Instant>| ends.is_some_and(|ends| ends <= now);

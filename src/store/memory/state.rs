@@ -7,9 +7,8 @@ use std::time::Duration;
 use foldhash::fast::RandomState;
 use tokio::time::Instant;
 
-use self::view::View;
 use super::clock::Clock;
-use super::line::Line;
+use super::line::StoredLine;
 use super::waits::PublishedWaits;
 use crate::base::glob;
 use crate::base::id::{HoldId, InboxId};
@@ -25,16 +24,16 @@ pub(super) mod view;
 #[derive(Debug)]
 pub(crate) struct State {
     locks: HashMap<LockKey, Lock, RandomState>,
-    lines: HashMap<LockKey, Line, RandomState>,
+    lines: HashMap<LockKey, StoredLine, RandomState>,
     pub(crate) waits: PublishedWaits,
     pub(crate) clock: Clock,
     next_sweep: Instant,
     /// What is to be sent once the operation is over.
-    pub(super) messages: Vec<Message>,
+    pub(super) messages: Vec<AddressedMessage>,
 }
 
 #[derive(Debug)]
-pub(crate) enum Message {
+pub(crate) enum AddressedMessage {
     /// A lock has moved to holds of the process with this inbox.
     Handoff(InboxId, HandoffMessage),
     /// Another process has come to wait for this key.
@@ -116,11 +115,6 @@ impl State {
         fields.iter().map(|(hold, _)| *hold).collect()
     }
 
-    /// The lock of this key as it stands now.
-    pub(crate) fn view<'a>(&'a mut self, key: &'a LockKey, now: Instant) -> View<'a> {
-        View::new(self, key, now)
-    }
-
     /// The token of a lock that is taken now.
     pub(crate) fn token(&mut self, now: Instant) -> u64 {
         let at = self.clock.at(now);
@@ -141,7 +135,7 @@ impl State {
 
     /// Tells all processes of holds that were ended by force.
     pub(crate) fn tell_all(&mut self, message: ForcedMessage) {
-        self.messages.push(Message::Forced(message));
+        self.messages.push(AddressedMessage::Forced(message));
     }
 }
 

@@ -73,7 +73,7 @@ impl Topology {
 }
 
 /// A part of the keys of one primary.
-struct Part {
+struct ScannedPart {
     names: Vec<String>,
     /// The number of keys whose names are no text.
     unnamed: u64,
@@ -88,7 +88,7 @@ async fn look_at(
     present: Option<ServerCursor>,
     pattern: &str,
     count: usize,
-) -> Result<Part, StoreError> {
+) -> Result<ScannedPart, StoreError> {
     let passage = connector.passage().await?;
     let connection = &passage.connection;
     let replication_id = connection.replication_id.id();
@@ -111,7 +111,7 @@ async fn look_at(
     let (cursor, names, unnamed) = common.read(connection, call, reply, scanned)?;
     at.seen = at.seen.saturating_add(count as u64);
     at.place = ScanPlace::Named(cursor);
-    Ok(Part {
+    Ok(ScannedPart {
         names,
         unnamed,
         next: (cursor != 0).then_some(at),

@@ -11,7 +11,7 @@ use super::connect::common::Common;
 use super::link::source::Source;
 use super::wire::call::Call;
 use super::wire::reply::Unexpected;
-use crate::base::error::Answer;
+use crate::base::error::AnswerFuture;
 use crate::base::key::LockKey;
 use crate::base::option_types::{Confirmation, Replicas};
 
@@ -35,7 +35,7 @@ impl Topology {
     }
 
     /// Connects, unless there is a connection.
-    pub(crate) fn connect(&self) -> Answer<()> {
+    pub(crate) fn connect(&self) -> AnswerFuture<()> {
         match self.clone() {
             Self::One(connector) => Box::pin(async move { connector.connection().await.map(drop) }),
             Self::Cluster(cluster) => Box::pin(async move { cluster.connect().await }),
@@ -47,7 +47,7 @@ impl Topology {
         &self,
         call: Call,
         read: impl FnOnce(Value) -> Result<T, Unexpected> + Send + 'static,
-    ) -> Answer<T> {
+    ) -> AnswerFuture<T> {
         // Each future has its own size: that of a cluster is larger.
         match self {
             Self::One(connector) => Box::pin(Arc::clone(connector).run(call, read)),
@@ -62,7 +62,7 @@ impl Topology {
         replicas: Replicas,
         within: Duration,
         epoch: u64,
-    ) -> Answer<Confirmation> {
+    ) -> AnswerFuture<Confirmation> {
         let (topology, key) = (self.clone(), key.clone());
         Box::pin(async move {
             let connector = topology.at(&key, Arc::clone);

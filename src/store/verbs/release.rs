@@ -12,7 +12,7 @@ use crate::base::id::{HoldId, InboxId};
 use crate::base::key::LockKey;
 use crate::base::option_types::Mode;
 use crate::base::time::StoreTime;
-use crate::store::memory::{Line, State, View, Want};
+use crate::store::memory::{State, StoredLine, View, Want};
 use crate::store::records::QueueEntry;
 use crate::store::redis::wire::names::Field;
 use crate::store::redis::wire::reply::{self, integers};
@@ -40,7 +40,7 @@ impl ReleaseRequest {
     }
 
     /// Removes in memory what is left of the hold, or leaves its tombstone.
-    pub(super) fn clear(&self, line: &mut Line, now: Instant) {
+    pub(super) fn clear(&self, line: &mut StoredLine, now: Instant) {
         let Leftovers { unanswered, nested } = self.end.leftovers();
         if unanswered {
             line.bury(now, self.hold);

@@ -10,7 +10,7 @@ use super::release::{End, ReleaseRequest};
 use super::{Presence, Verb};
 use crate::base::id::{FencingToken, HoldId};
 use crate::base::key::LockKey;
-use crate::store::memory::{Asking, State, View, Want};
+use crate::store::memory::{AskingProcess, State, View, Want};
 use crate::store::records::QueueEntry;
 use crate::store::redis::wire::names::{Field, Fields};
 use crate::store::redis::wire::reply;
@@ -80,7 +80,7 @@ impl Verb for Share {
             return vec![AcquireReply::Ended; holds.len()];
         }
         if self.ask(&mut view, &left) {
-            let asking = entry.map(|entry| Asking {
+            let asking = entry.map(|entry| AskingProcess {
                 inbox: entry.inbox,
                 ttl: *ttl,
             });

@@ -228,32 +228,34 @@ impl State {
         let walk = match branch.walk.clone() {
             Walking::NotYet => Walking::First(Walk::new(self.merged(wait, plan.owner, broken))),
             Walking::First(mut walk) => match walk.step() {
-                Step::Ask(question) => {
+                WalkStep::Ask(question) => {
                     walk.see(self.sight(&question, broken));
                     Walking::First(walk)
                 }
-                Step::Done(Found::Pause) => Walking::First(walk),
-                Step::Done(Found::Nothing) => Walking::Over,
-                Step::Done(Found::Cycle(cycle)) if broken == Some(Broken::SecondWalk) => {
+                WalkStep::Done(WalkResult::Pause) => Walking::First(walk),
+                WalkStep::Done(WalkResult::Nothing) => Walking::Over,
+                WalkStep::Done(WalkResult::Cycle(cycle)) if broken == Some(Broken::SecondWalk) => {
                     self.victim = Some(waits(&cycle));
                     Walking::Over
                 }
-                Step::Done(Found::Cycle(cycle)) => Walking::Between(cycle, instant(self.now)),
+                WalkStep::Done(WalkResult::Cycle(cycle)) => {
+                    Walking::Between(cycle, instant(self.now))
+                }
             },
             Walking::Between(cycle, ended) => {
                 let walk = SecondWalk::new(&cycle, ended);
                 Walking::Second(cycle, ended, walk)
             }
             Walking::Second(cycle, ended, mut walk) => match walk.step() {
-                Step::Ask(question) => {
+                WalkStep::Ask(question) => {
                     walk.see(&self.sight(&question, broken));
                     Walking::Second(cycle, ended, walk)
                 }
-                Step::Done(Verdict::Unsure) if broken != Some(Broken::Stamps) => {
+                WalkStep::Done(Verdict::Unsure) if broken != Some(Broken::Stamps) => {
                     Walking::Between(cycle, ended)
                 }
-                Step::Done(Verdict::Gone) => Walking::Over,
-                Step::Done(Verdict::Deadlock | Verdict::Unsure) => {
+                WalkStep::Done(Verdict::Gone) => Walking::Over,
+                WalkStep::Done(Verdict::Deadlock | Verdict::Unsure) => {
                     self.victim = Some(waits(&cycle));
                     Walking::Over
                 }
@@ -264,13 +266,13 @@ impl State {
         true
     }
 
-    fn sight(&self, question: &Question, broken: Option<Broken>) -> Sight {
+    fn sight(&self, question: &WalkQuestion, broken: Option<Broken>) -> Sight {
         match question {
-            Question::Holds(key) => {
+            WalkQuestion::Holds(key) => {
                 let held = key.parse::<usize>().ok().and_then(|key| self.keys[key]);
                 Sight::Holds(held.into_iter().collect())
             }
-            Question::Waits(by) => {
+            WalkQuestion::Waits(by) => {
                 let records = self.records.values();
                 let live = records.filter(|(_, stamp)| self.now < stamp + 4);
                 let seen = live.map(|(wait, stamp)| SeenWait {

@@ -9,7 +9,7 @@ use crate::base::error::{Effect, StoreError};
 use crate::base::id::HoldId;
 use crate::base::sync::Mutex;
 use crate::base::timer::sleep;
-use crate::store::{Answer, MemoryStore, Reply, Request, WaitsOf, Wire};
+use crate::store::{AnswerFuture, MemoryStore, Reply, Request, WaitsOf, Wire};
 use crate::{Locks, LocksBuilder};
 
 /// How often each was asked.
@@ -102,7 +102,7 @@ impl Wire for Watched {
     }
 
     /// On its way from the first poll on, whether or not a caller waits for it.
-    fn carry(&self, request: Request) -> Answer<Reply> {
+    fn carry(&self, request: Request) -> AnswerFuture<Reply> {
         let (name, carried) = (request.name(), self.store.carry(request));
         match self.asked.lock().count(name) {
             Some(count) => *count += 1,

@@ -9,7 +9,7 @@ use super::*;
 use crate::base::error::Effect;
 use crate::base::timer::{sleep, timeout};
 use crate::store::memory::MemoryStore;
-use crate::store::{Answer, Reply, Request, Wire};
+use crate::store::{AnswerFuture, Reply, Request, Wire};
 use crate::{LockGuard, StoreError};
 
 /// How many renewals in a second the store answers.
@@ -67,7 +67,7 @@ impl Wire for Slow {
         &self.store
     }
 
-    fn carry(&self, request: Request) -> Answer<Reply> {
+    fn carry(&self, request: Request) -> AnswerFuture<Reply> {
         let carried = self.store.carry(request.clone());
         if request.name() != "renew" {
             return carried;

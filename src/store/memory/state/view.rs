@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::super::line::{Line, Process, Want};
-use super::{Lock, Message, NewLock, State};
+use super::super::line::{Process, StoredLine, Want};
+use super::{AddressedMessage, Lock, NewLock, State};
 use crate::base::id::{FencingToken, HoldId, InboxId};
 use crate::base::key::LockKey;
 use crate::base::time::StoreTime;
@@ -21,16 +21,23 @@ pub(crate) struct View<'a> {
 
 /// The process whose readers ask, and the lease that they get without being told.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asking {
+pub(crate) struct AskingProcess {
     pub(crate) inbox: InboxId,
     pub(crate) ttl: Duration,
 }
 
-impl<'a> View<'a> {
-    pub(super) fn new(state: &'a mut State, key: &'a LockKey, now: Instant) -> Self {
-        Self { state, key, now }
+impl State {
+    /// The lock of this key as it stands now.
+    pub(crate) fn view<'a>(&'a mut self, key: &'a LockKey, now: Instant) -> View<'a> {
+        View {
+            state: self,
+            key,
+            now,
+        }
     }
+}
 
+impl View<'_> {
     /// The time of the store.
     pub(crate) fn time(&self) -> StoreTime {
         self.state.time(self.now)
@@ -54,7 +61,7 @@ impl<'a> View<'a> {
     }
 
     /// Works on the line of the lock, which begins with what is put there and ends with the last of it.
-    pub(crate) fn line<T>(&mut self, work: impl FnOnce(&mut Line) -> T) -> T {
+    pub(crate) fn line<T>(&mut self, work: impl FnOnce(&mut StoredLine) -> T) -> T {
         let Self { state, key, now } = self;
         if let Some(line) = state.lines.get_mut(*key) {
             line.prune(*now);
@@ -65,7 +72,7 @@ impl<'a> View<'a> {
             }
             return output;
         }
-        let mut line = Line::default();
+        let mut line = StoredLine::default();
         let output = work(&mut line);
         if !line.is_empty() {
             state.lines.insert(key.clone(), line);
@@ -107,7 +114,7 @@ impl<'a> View<'a> {
         let now = self.now;
         let is_first = self.line(|line| line.stand(now, holds, want, entry, holder));
         if let Some(holder) = holder.filter(|holder| is_first && *holder != entry.inbox) {
-            let message = Message::Contended(holder, self.key.as_str().to_owned());
+            let message = AddressedMessage::Contended(holder, self.key.as_str().to_owned());
             self.state.messages.push(message);
         }
     }
@@ -210,7 +217,7 @@ impl<'a> View<'a> {
     pub(crate) fn admit(
         &mut self,
         before: Option<u64>,
-        asking: Option<Asking>,
+        asking: Option<AskingProcess>,
     ) -> Option<Duration> {
         let mut longest = None;
         while let Some(process) = self.head()
@@ -230,7 +237,7 @@ impl<'a> View<'a> {
         &mut self,
         process: Process,
         before: Option<u64>,
-        asking: Option<Asking>,
+        asking: Option<AskingProcess>,
     ) -> Duration {
         let Process { inbox, holds, .. } = process;
         self.line(|line| line.leave(inbox));
@@ -251,7 +258,7 @@ impl<'a> View<'a> {
                 at: self.time(),
                 lease,
             };
-            let message = Message::Handoff(inbox, message);
+            let message = AddressedMessage::Handoff(inbox, message);
             self.state.messages.push(message);
         }
         lease

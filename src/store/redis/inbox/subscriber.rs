@@ -99,7 +99,7 @@ pub(super) struct Subscriber {
 
 impl Subscriber {
     pub(super) async fn run(self) {
-        let _ending = Ending(&self);
+        let _ending = EndOnDrop(&self);
         let (check, mut pace) = (&self.ground.check, Pace::new());
         while !self.is_idle() {
             let ended = Arc::new(Notify::new());
@@ -184,9 +184,9 @@ impl Subscriber {
 
 /// Enters the last stage however the task ends. So waiters that come at the same moment, or that wait on another runtime than
 /// the one that has ended, open the inbox again.
-struct Ending<'a>(&'a Subscriber);
+struct EndOnDrop<'a>(&'a Subscriber);
 
-impl Drop for Ending<'_> {
+impl Drop for EndOnDrop<'_> {
     fn drop(&mut self) {
         self.0.enter(InboxStage::Ended);
     }

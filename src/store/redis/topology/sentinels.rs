@@ -62,7 +62,7 @@ pub(crate) struct Sentinels {
 
 /// What the sentinels say together.
 #[derive(Clone, Debug)]
-struct Verdict {
+struct SentinelVerdict {
     named: Named,
     /// The number of replicas of the primary that are well, as far as any sentinel knows.
     replicas: u32,
@@ -144,10 +144,10 @@ impl Sentinels {
     /// Waits until the sentinels name another server.
     async fn until_another(
         self: Arc<Self>,
-        mut present: Verdict,
+        mut present: SentinelVerdict,
         mut news: watch::Receiver<u64>,
         timeouts: Timeouts,
-    ) -> Verdict {
+    ) -> SentinelVerdict {
         let mut pauses = Backoff::doubling(LONGEST);
         let (mut told, mut asked) = (Backoff::doubling(LONGEST_IF_TOLD), Instant::now());
         loop {
@@ -181,7 +181,7 @@ impl Sentinels {
         pause: Duration,
         news: &mut watch::Receiver<u64>,
         timeouts: Timeouts,
-    ) -> Result<Verdict, StoreError> {
+    ) -> Result<SentinelVerdict, StoreError> {
         let unasked = async {
             sleep(pause).await;
             self.ask(timeouts, Duration::MAX).await
@@ -197,10 +197,14 @@ impl Sentinels {
 
     /// Asks all sentinels, and learns which other sentinels there are. Once most have answered, the others have `grace`. Until
     /// then they have longer after the first answer, since most may be out of reach.
-    async fn ask(&self, timeouts: Timeouts, grace: Duration) -> Result<Verdict, StoreError> {
+    async fn ask(
+        &self,
+        timeouts: Timeouts,
+        grace: Duration,
+    ) -> Result<SentinelVerdict, StoreError> {
         let known: Vec<_> = self.known.lock().values().cloned().collect();
         let asked = known.iter().map(|it| it.ask(&self.name, timeouts));
-        let mut heard = Heard::default();
+        let mut heard = SentinelAnswers::default();
         let hear = |answer| heard.hear(answer);
         ask_most(
             asked,
@@ -213,7 +217,7 @@ impl Sentinels {
         let is_all = !self.learn(&heard);
         let count = known.len();
         match heard.named {
-            Some(named) => Ok(Verdict {
+            Some(named) => Ok(SentinelVerdict {
                 named,
                 replicas: heard.replicas,
                 is_complete: is_all && heard.answers == count,
@@ -223,7 +227,7 @@ impl Sentinels {
     }
 
     /// The error when none of the sentinels names a primary.
-    fn unnamed(&self, heard: Heard, count: usize) -> StoreError {
+    fn unnamed(&self, heard: SentinelAnswers, count: usize) -> StoreError {
         let (refused, cause) = match heard.error {
             Some(error) => (heard.refused, DriverError(error).into()),
             None => {
@@ -241,7 +245,7 @@ impl Sentinels {
 
     /// Adds the sentinels that were named, and forgets those that no sentinel names any more. Returns whether there are new
     /// ones, which tell nothing until they are asked.
-    fn learn(&self, heard: &Heard) -> bool {
+    fn learn(&self, heard: &SentinelAnswers) -> bool {
         let mut known = self.known.lock();
         let is_new = heard.others.iter().any(|it| !known.contains_key(it));
         for place in &heard.others {
@@ -286,7 +290,7 @@ impl Source for Sentinels {
 
 /// The answers of the sentinels so far.
 #[derive(Default)]
-struct Heard {
+struct SentinelAnswers {
     named: Option<Named>,
     others: BTreeSet<Place>,
     replicas: u32,
@@ -296,7 +300,7 @@ struct Heard {
     error: Option<RedisError>,
 }
 
-impl Heard {
+impl SentinelAnswers {
     fn hear(&mut self, answer: Result<SentinelAnswer, RedisError>) {
         match answer {
             Ok(SentinelAnswer {
@@ -317,7 +321,7 @@ impl Heard {
     }
 }
 
-impl Verdict {
+impl SentinelVerdict {
     /// Whether this names another server than the present one. An earlier epoch counts if no sentinel knows the later one any
     /// more: then the sentinels were set up anew.
     fn is_another_than(&self, present: &Named) -> bool {
@@ -348,7 +352,7 @@ mod tests {
             replicas: 0,
         };
         for epochs in [[1, 2], [2, 1]] {
-            let mut heard = Heard::default();
+            let mut heard = SentinelAnswers::default();
             for epoch in epochs {
                 heard.hear(Ok(answer(epoch)));
             }
