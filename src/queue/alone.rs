@@ -1,8 +1,8 @@
 //! A lock that one hold of this process wants, and no other: the usual case, kept short.
 //!
-//! Its caller polls its own request. The request rests here between two polls, so that it does not depend on a
-//! caller that is not polled any more: the next caller makes a line of what it finds, with the request in
-//! flight, and a driver goes on with it.
+//! The caller polls its own request. Between two polls the request rests here, so that it does not depend on a caller
+//! that is no longer polled: the next caller makes a line of what it finds, with the request in flight, and a driver
+//! continues it.
 
 use std::collections::hash_map::Entry;
 use std::mem;
@@ -19,7 +19,7 @@ use super::waiter::Outcome;
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
 
-/// How far a caller is that came to a vacant line.
+/// The progress of a caller that came to a vacant line.
 pub(super) enum Progress {
     Pending,
     Granted(Grant),
@@ -41,14 +41,14 @@ impl LocalQueues {
         }
     }
 
-    /// Asks for a caller that has just entered a vacant line.
+    /// Sends the request of a caller that has just entered a vacant line.
     pub(super) fn ask_alone(&self, key: &LockKey, wish: Wish, cx: &mut Context<'_>) -> Progress {
         let polling = Polling::new(self, key);
         let acquiring = self.requests.ask(key, wish.ask(|| vec![wish.request.hold]));
         polling.poll(wish.request.hold, acquiring, None, cx)
     }
 
-    /// Goes on with the request of a caller that was alone when it was polled last.
+    /// Continues the request of a caller that was alone at its last poll.
     pub(super) fn poll_alone(&self, key: &LockKey, hold: HoldId, cx: &mut Context<'_>) -> Progress {
         let mut lines = self.lines.lock();
         let Some(asking) = lines.asking(key, hold) else {
@@ -62,7 +62,7 @@ impl LocalQueues {
         }
     }
 
-    /// The request has no answer yet: it rests until its caller is polled again, or another one comes.
+    /// Lets a request without an answer rest until its caller is polled again, or another caller comes.
     fn rest(&self, key: &LockKey, hold: HoldId, acquiring: Acquiring, waker: Waker) -> Progress {
         let mut lines = self.lines.lock();
         if let Some(asking) = lines.asking(key, hold) {
@@ -80,7 +80,7 @@ impl LocalQueues {
         Progress::InLine
     }
 
-    /// The request is answered.
+    /// Ends a request with its answer.
     fn conclude(&self, key: &LockKey, hold: HoldId, answer: Answer) -> Progress {
         let mut lines = self.lines.lock();
         if let Some(Slot::Alone(alone)) = lines.of.get_mut(key)
@@ -106,7 +106,7 @@ impl LocalQueues {
     }
 }
 
-/// A caller polls its request. Should that panic, then the line learns that there will be no answer.
+/// A poll of a caller's request. If it panics, the line learns that there will be no answer.
 struct Polling<'a> {
     queues: &'a LocalQueues,
     key: &'a LockKey,

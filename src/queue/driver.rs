@@ -18,8 +18,8 @@ use crate::base::key::LockKey;
 use crate::base::option_types::Wake;
 use crate::base::timer::sleep_until;
 
-/// Starts a driver for the line, if there is something to do and it has none. It runs on the present
-/// runtime, or else on this one.
+/// Starts a driver for the line, if there is work for one and the line has none. The driver runs on the current runtime,
+/// or else on `runtime`.
 pub(super) fn start(queues: &Arc<LocalQueues>, key: &LockKey, runtime: Option<&Handle>) {
     let present = Handle::try_current().ok();
     let Some(runtime) = present.as_ref().or(runtime) else {
@@ -67,7 +67,7 @@ struct Turn {
 }
 
 impl Driver {
-    /// Runs until the line has no work for it any more.
+    /// Runs until the line has no more work for it.
     async fn run(mut self) {
         self.has_begun = true;
         while let Some(Turn {
@@ -132,15 +132,15 @@ impl Driver {
                 due,
             })
         });
-        // What it would tell is in the turn.
+        // The signal would wake this driver, which has the turn already.
         effects.signal = None;
         queues.apply(key, effects, None);
         turn.flatten()
     }
 }
 
-/// Its runtime has ended, or its work has: in the first case the callers are woken, and one of them starts
-/// another driver.
+/// The runtime of the driver has ended, or its work has. If it is the runtime, the callers are woken, and one of them
+/// starts another driver.
 impl Drop for Driver {
     fn drop(&mut self) {
         let mut effects = Effects::default();
@@ -148,7 +148,7 @@ impl Drop for Driver {
             .change(&self.key, &mut effects, |line, effects| {
                 if is_driven(line, &self.signal) {
                     line.driver = None;
-                    // Those on a runtime that takes no new task could start no other driver either.
+                    // Callers on a runtime that takes no new task could not start a driver either.
                     let can_start = |caller: &&mut Caller| {
                         self.has_begun || caller.runtime != Some(self.runtime)
                     };
@@ -168,7 +168,7 @@ fn is_driven(line: &Line, signal: &Arc<Notify>) -> bool {
     driver.is_some_and(|driver| Arc::ptr_eq(&driver.signal, signal))
 }
 
-/// Opens the inbox, unless it is open. False while waiters have to ask; they are woken when that changes.
+/// Opens the inbox, unless it is open. Returns false while waiters must ask; they are woken when that changes.
 fn listen(queues: &LocalQueues) -> bool {
     let listener: Weak<LocalQueues> = queues.this.clone();
     queues.queueing.wake == Wake::Notify && queues.store().listen(queues.requests.inbox(), listener)

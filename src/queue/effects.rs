@@ -1,4 +1,4 @@
-//! What a step calls for.
+//! The effects of a step.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -11,7 +11,7 @@ use super::request::{Flight, Part};
 use super::step::Action;
 use crate::base::id::HoldId;
 
-/// What is done once the line is let go of, since it runs code of others, which may come back here.
+/// The work to do after the mutex is released, since it runs foreign code, which may call back into the queues.
 #[derive(Default)]
 pub(super) struct Effects {
     pub(super) wakers: Vec<Waker>,
@@ -25,18 +25,18 @@ pub(super) struct Effects {
     pub(super) check_subscription: bool,
     /// A look that no caller waits for any more.
     pub(super) looking: Option<Look>,
-    /// That callers wait for long.
+    /// Reports of callers that wait for long.
     pub(super) reports: Vec<WaitReport>,
     pub(super) actions: Vec<Action>,
 }
 
-/// The end of a hold, on its way or to be begun.
+/// The end of a hold, under way or not begun yet.
 #[derive(Clone)]
 pub(super) enum Ending {
     Alone(Release),
-    /// It names a successor, for which it is a request in flight.
+    /// A release that names a successor, for which it is the request in flight.
     HandingOver(HoldId, Flight),
-    /// By its part of a request that releases several.
+    /// A part of a request that releases several holds.
     Part(Release, Part),
 }
 

@@ -1,5 +1,5 @@
 //! A lock that was won, on its way to the caller that enters it: from the store, or from the call graph that held it
-//! before. Its fencing tokens, and its end.
+//! before. Also its fencing tokens, and its end.
 //!
 //! With `HandOff::InProcess` several call graphs have one hold, one after the other. Each gives it to the next as a grant:
 //! nothing is shared between them, and nothing renews the hold on the way.
@@ -24,13 +24,13 @@ pub(crate) struct Grant {
     pub(crate) depth: StoredDepth,
     /// Whether an acquire of the hold was never answered.
     pub(crate) unanswered: bool,
-    /// Whether it was not found lost.
+    /// Whether the hold was not found lost.
     pub(crate) is_open: bool,
     /// Whether another process may wait for the lock.
     pub(crate) is_contended: bool,
     /// The count of disconnects before the request that last confirmed the hold.
     pub(crate) disconnects: u64,
-    /// How it came to the caller that enters it.
+    /// How the lock came to the caller that enters it.
     pub(crate) via: Via,
 }
 
@@ -52,27 +52,28 @@ impl StoredDepth {
 }
 
 impl Grant {
-    /// What the next turn is entered with. `None` if there is no token for it yet, and if a renewal is due: then
-    /// the lock goes through the store, which gives the next one a whole lease. So turns that are shorter than a
-    /// renewal do not keep it from being renewed.
+    /// Returns the grant with which the next turn is entered. `None` if there is no token for it yet, or if a renewal is
+    /// due: then the lock goes through the store, which gives the next holder a whole lease. So turns that are shorter
+    /// than a renewal do not keep it from being renewed.
     pub(crate) fn next(self, now: Instant) -> Option<Self> {
         let tokens = self.tokens.next(now)?;
         (now < self.lease.renewal_due).then_some(Self { tokens, ..self })
     }
 
-    /// Counts from the disconnects before its request, unless it was handed on in memory and knows an earlier request.
+    /// Sets the count of disconnects before the request, unless the lock was handed on in memory and has an earlier
+    /// count.
     pub(super) fn requested_after(&mut self, disconnects: u64) {
         if self.via != Via::Memory {
             self.disconnects = disconnects;
         }
     }
 
-    /// Whether its lease goes on. It may have ended while the caller was not polled.
+    /// Whether the lease is still valid. It may have expired while the caller was not polled.
     pub(super) fn is_live(&self, now: Instant) -> bool {
         now < self.lease.deadline
     }
 
-    /// The end of the hold.
+    /// Returns the end of the hold.
     pub(crate) fn release(&self) -> Release {
         Release {
             hold: self.hold,
@@ -112,22 +113,22 @@ impl Grant {
 
 /// The token of a turn, and what is known of the server's clock.
 ///
-/// A token is the server's time at which the lock was taken, in microseconds. Each later call graph has the number after
-/// the one before, and no request tells the server of it. So the number must be one that the server's clock has passed:
-/// whatever token it gives next is greater.
+/// A token is the server's time at which the lock was taken, in microseconds. Each later call graph has the next number,
+/// and no request tells the server of it. So it must be a number that the server's clock has passed: then whatever token
+/// the server gives next is greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TokenSeries {
-    /// Of the first turn, from the server.
+    /// The token of the first turn, from the server.
     first: FencingToken,
     /// How many turns came before this one.
     turns: u32,
-    /// The server's clock was at the first token by then. `None` if the token was ahead of the clock.
+    /// The instant by which the server's clock had reached the first token. `None` if the token was ahead of the clock.
     since: Option<Instant>,
 }
 
 impl TokenSeries {
-    /// The token of a lock that was taken at the server's time `at`, as an answer or a message told that
-    /// was there at the instant `received`.
+    /// The tokens of a lock that was taken at the server's time `at`, as an answer or a message said that had arrived at
+    /// the instant `received`.
     pub(crate) fn new(first: FencingToken, at: StoreTime, received: Instant) -> Self {
         Self {
             first,
@@ -140,17 +141,17 @@ impl TokenSeries {
         FencingToken(self.first.0.saturating_add(u64::from(self.turns)))
     }
 
-    /// When it was told that the lock was taken.
+    /// The instant by which the lock had been taken.
     pub(crate) fn since(self) -> Option<Instant> {
         self.since
     }
 
-    /// For how long the lock has gone on without the server.
+    /// How long the lock has been handed on without the server.
     pub(crate) fn age(self, now: Instant) -> Option<Duration> {
         Some(now.saturating_duration_since(self.since?))
     }
 
-    /// The token of the next turn, if the server's clock has passed it for certain. One per cent is for
+    /// Returns the token of the next turn, if the server's clock has certainly passed it. The margin of 1 % allows for
     /// clocks that differ in rate.
     pub(crate) fn next(self, now: Instant) -> Option<Self> {
         let turns = self.turns.checked_add(1)?;
@@ -170,22 +171,22 @@ pub(crate) struct Release {
     pub(crate) unanswered: bool,
     /// Whether its depth may have changed in the store.
     pub(crate) nested: bool,
-    /// Whether it was not found lost.
+    /// Whether the hold was not found lost.
     pub(crate) open: bool,
-    /// Until when the lease lasts for certain.
+    /// Until when the lease certainly lasts.
     pub(crate) deadline: Instant,
-    /// How long the lock may stand in the store after the last request about it.
+    /// How long the lock may stay held in the store after the last request about it.
     pub(crate) ttl: Duration,
-    /// Since when it has had the lock, as far as is known.
+    /// Since when the hold has had the lock, if that is known.
     pub(crate) since: Option<Instant>,
-    /// How long it has the lock at least, if it had it for less.
+    /// How long the lock is held at least, even if the hold ends earlier.
     pub(crate) min_hold: Option<Duration>,
-    /// Whether it ends because of a deadlock: the lock is for those who wait for it in other processes.
+    /// Whether the hold ends because of a deadlock: the lock is then for waiters in other processes.
     pub(crate) gives_way: bool,
 }
 
 impl Release {
-    /// How long its release is repeated. A tombstone must be there before an acquire that was not answered can come late.
+    /// How long the release is repeated. A tombstone must be there before an unanswered acquire can arrive late.
     pub(super) fn patience(&self) -> Duration {
         if self.unanswered {
             self.ttl.max(TOMBSTONE_LIFE)
@@ -194,7 +195,7 @@ impl Release {
         }
     }
 
-    /// How the hold ends, if its release is sent now for the first time.
+    /// How the hold ends, if its first release is sent now.
     pub(super) fn end(&self, successor: Option<Successor>, now: Instant) -> End {
         let leftovers = Leftovers {
             unanswered: self.unanswered,

@@ -1,8 +1,8 @@
-//! A caller that waits for long: when it looks who holds the lock, to report that it waits, and to know at its end who
-//! stood in its way.
+//! A caller that waits for long: when it looks up the holder, to report that it waits, and to name the holder in its
+//! error.
 //!
-//! The driver of its line sees to that, for all callers of the line by one look. So a caller has no timer for it, and
-//! one that is answered before it has to wait has no part in this.
+//! The driver of the line does that for all callers of the line, by one look. So a caller has no timer for it, and a
+//! caller that is answered before it has to wait has no part in this.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::base::span::Span;
 use crate::base::timer::after;
 use crate::store::{Inspect, QueueLength, Snapshot, Store};
 
-/// How long before the end of its wait a caller looks who holds the lock; of a short wait the last quarter.
+/// How long before the end of its wait a caller looks up the holder. In a short wait it is the last quarter.
 const LAST_LOOK: Duration = Duration::from_millis(250);
 
 /// The shortest time between two reports of a caller.
@@ -29,7 +29,7 @@ const SHORTEST: Duration = Duration::from_millis(10);
 /// A look at a lock. `None` if the store does not answer.
 pub(super) type Look = Shared<Pin<Box<dyn Future<Output = Option<Arc<Snapshot>>> + Send>>>;
 
-/// Looks at a lock, when it is polled first.
+/// Looks at a lock, at the first poll.
 pub(super) fn look(store: &Arc<Store>, key: &LockKey) -> Look {
     let (store, key) = (Arc::clone(store), key.clone());
     let look = async move {
@@ -56,16 +56,16 @@ pub(super) fn held_by(seen: &Snapshot, is_held_here: impl Fn(HoldId) -> bool) ->
 /// When a caller looks, and what it has seen.
 pub(super) struct Patience {
     since: Instant,
-    /// When it reports the next time; `None` for never.
+    /// When the caller reports next; `None` for never.
     report_at: Option<Instant>,
-    /// `None` if its wait has no limit, and once it has looked.
+    /// When the caller looks up the holder for its error. `None` if its wait has no limit, or once it has looked.
     last_look: Option<Instant>,
     seen: Option<Box<HeldBy>>,
-    /// Where it waits.
+    /// The span in which the caller waits.
     span: Span,
 }
 
-/// That a caller waits.
+/// The report that a caller waits.
 pub(super) struct WaitReport {
     hold: HoldId,
     waited: Duration,
@@ -74,7 +74,7 @@ pub(super) struct WaitReport {
 }
 
 impl Patience {
-    /// The patience of a caller that waits since then, until the limit.
+    /// The patience of a caller that has waited since `since`, and waits until `limit`.
     pub(super) fn new(since: Instant, limit: Option<Instant>, report_after: Duration) -> Self {
         let last_look = limit.map(|limit| {
             let lead = limit.saturating_duration_since(since) / 4;
@@ -89,25 +89,25 @@ impl Patience {
         }
     }
 
-    /// When it looks.
+    /// When the caller looks next.
     pub(super) fn due(&self) -> Option<Instant> {
         self.report_at.into_iter().chain(self.last_look).min()
     }
 
-    /// It is due, and takes in a look. Returns what it reports.
+    /// Takes in a look for a caller that is due. Returns its report.
     pub(super) fn look(
         &mut self,
         hold: HoldId,
         holder: Option<&HeldBy>,
         now: Instant,
     ) -> Option<WaitReport> {
-        // It may have the lock by now, and not know it.
+        // The caller may have the lock by now, and not know it.
         let holder = holder.filter(|holder| holder.hold_id != hold.to_string());
         self.seen = holder.cloned().map(Box::new);
         self.last_look.take_if(|at| *at <= now);
         self.report_at.filter(|at| *at <= now)?;
         let waited = now.saturating_duration_since(self.since);
-        // The next time when it has waited for twice as long.
+        // The next report is due when the caller has waited for twice as long.
         self.report_at = Some(after(now, waited.max(SHORTEST)));
         Some(WaitReport {
             hold,
@@ -117,14 +117,14 @@ impl Patience {
         })
     }
 
-    /// Who held the lock when it looked last.
+    /// Takes the holder that the caller saw at its last look.
     pub(super) fn take_seen(&mut self) -> Option<Box<HeldBy>> {
         self.seen.take()
     }
 }
 
 impl WaitReport {
-    /// It runs code of others, so it is made outside of every line.
+    /// Makes the report. It runs foreign code, so it is called outside every line.
     pub(super) fn tell(self, key: &LockKey) {
         let Self {
             hold,

@@ -1,4 +1,4 @@
-//! What is kept of each key that is held or waited for.
+//! What is kept for each key that is held or waited for.
 
 use std::collections::{HashMap, VecDeque};
 use std::mem;
@@ -26,7 +26,7 @@ use crate::base::options::Queueing;
 
 /// The driver of a line.
 pub(super) struct Driven {
-    /// Wakes it, and tells it from the next one.
+    /// Wakes the driver, and distinguishes it from the next one.
     pub(super) signal: Arc<Notify>,
     pub(super) sleeps_until: Option<Instant>,
 }
@@ -39,7 +39,7 @@ pub(super) struct Lines {
     actions: Vec<Action>,
 }
 
-/// What is kept of one key.
+/// What is kept for one key.
 pub(super) enum Slot {
     Alone(Alone),
     /// Boxed, since a map has room for many more than it holds.
@@ -55,8 +55,8 @@ impl Lines {
         }
     }
 
-    /// Works on the line of a key, which begins if it is not there. `resume` makes a request in flight of one
-    /// that its caller has polled by itself up to now.
+    /// Works on the line of a key, and begins the line if it is not there. `resume` makes a request in flight of a
+    /// request that its caller has polled itself until now.
     pub(super) fn work<T>(
         &mut self,
         key: &LockKey,
@@ -90,7 +90,8 @@ impl Lines {
         output
     }
 
-    /// Messages were missed. Returns the keys that are waited for; the other ones may be waited for elsewhere.
+    /// Notes that messages were missed. Returns the keys that are waited for here; other processes may wait for the
+    /// others.
     pub(super) fn missed(&mut self) -> Vec<LockKey> {
         let mut waited_for = Vec::new();
         for (key, slot) in &mut self.of {
@@ -102,7 +103,7 @@ impl Lines {
         waited_for
     }
 
-    /// The wakers of all callers that wait for an answer, but those that poll the request in flight of their line.
+    /// The wakers of all callers that wait for an answer, except those that poll the request in flight of their line.
     pub(super) fn wakers(&mut self) -> Vec<Waker> {
         let mut wakers = Vec::new();
         for slot in self.of.values_mut() {
@@ -126,7 +127,7 @@ impl Lines {
         }
     }
 
-    /// A caller that asks, if it is alone.
+    /// The caller that asks for a key, if it is alone.
     pub(super) fn asking(&mut self, key: &LockKey, hold: HoldId) -> Option<&mut LoneCaller> {
         match self.of.get_mut(key)? {
             Slot::Alone(Alone::Asking(asking)) if asking.waiter.request.hold == hold => {
@@ -143,7 +144,7 @@ impl Slot {
         matches!(self, Self::Line(line) if line.is_over())
     }
 
-    /// A lock that is held for long is not to keep the memory of those who waited for it.
+    /// Frees memory: a lock that is held for long must not keep the memory of earlier waiters.
     pub(super) fn shrink(&mut self) {
         if let Self::Line(line) = self
             && let Some(alone) = line.alone()
@@ -152,7 +153,7 @@ impl Slot {
         }
     }
 
-    /// How many wait.
+    /// The number of callers that wait.
     pub(super) fn len(&self) -> usize {
         match self {
             Self::Alone(Alone::Held { .. }) => 0,
@@ -162,16 +163,16 @@ impl Slot {
     }
 }
 
-/// What is kept of a lock that one hold of this process wants, and no other.
+/// What is kept for a lock that one hold of this process wants, and no other.
 pub(super) enum Alone {
     /// Boxed, since most locks are held for longer than they are asked for.
     Asking(Box<LoneCaller>),
     Held {
         hold: HoldId,
         mode: Mode,
-        /// How many times in a row the lock went from one of this process to the next.
+        /// How many times in a row the lock was handed on inside this process.
         handoffs: u32,
-        /// Whether another process may wait for it.
+        /// Whether another process may wait for the lock.
         is_contended: bool,
     },
 }
@@ -179,17 +180,17 @@ pub(super) enum Alone {
 /// A caller that asks, while no other one wants the lock.
 pub(super) struct LoneCaller {
     pub(super) waiter: Waiter,
-    /// Where it was polled first.
+    /// The runtime on which the caller was polled first.
     pub(super) runtime: runtime::Id,
-    /// None while the caller polls it.
+    /// The request; `None` while the caller polls it.
     pub(super) acquiring: Option<Acquiring>,
     /// The waker of the caller, once the request has been polled.
     pub(super) waker: Option<Waker>,
 }
 
 impl Alone {
-    /// The line as it is once another caller comes, and the request in flight unless its caller polls it. A caller
-    /// that asks is woken: from now on it waits like any other.
+    /// Returns the line for the time when another caller comes, and the request in flight unless its caller polls it. A
+    /// caller that asks is woken: from now on it waits like any other.
     fn line(&mut self, queueing: Queueing, effects: &mut Effects) -> (Line, Option<Acquiring>) {
         match self {
             Self::Held {
@@ -211,7 +212,7 @@ impl Alone {
                     waker: None,
                     runtime: Some(asking.runtime),
                     answer: None,
-                    // It brings its own when it is polled next.
+                    // The caller brings its patience at its next poll.
                     patience: None,
                 });
                 (line, asking.acquiring.take())
@@ -220,35 +221,35 @@ impl Alone {
     }
 }
 
-/// The local queue of one key, and what its steps are performed on.
+/// The local queue of one key, and what its steps act on.
 pub(super) struct Line {
     pub(super) queue: LocalQueue,
     /// The callers that wait for an answer, in the order in which they came.
     pub(super) callers: VecDeque<Caller>,
     pub(super) flight: Option<Flight>,
     pub(super) driver: Option<Driven>,
-    /// When the first of the callers looks who holds the lock, as far as none has left.
+    /// When the first of the callers looks up the holder, unless that caller has left.
     look_at: Option<Instant>,
     pub(super) looking: Option<Look>,
-    /// Who had the lock at the last look, and when that was.
+    /// Who had the lock at the last look, and when that look was.
     seen: Option<(Instant, Option<HeldBy>)>,
 }
 
 /// The caller of one waiter.
 pub(super) struct Caller {
     pub(super) waiter: HoldId,
-    /// None while it polls the request in flight, since there is no other way to its answer, and when it was woken to
-    /// come for one.
+    /// The waker. `None` while the caller polls the request in flight, since there is no other way to its answer, and
+    /// after the caller was woken to come for an answer.
     pub(super) waker: Option<Waker>,
-    /// Where it was polled last.
+    /// The runtime on which the caller was polled last.
     pub(super) runtime: Option<runtime::Id>,
     pub(super) answer: Option<Result<Grant, Refusal>>,
-    /// `None` if it asks once.
+    /// The patience of the caller; `None` if it asks once.
     pub(super) patience: Option<Patience>,
 }
 
 impl Caller {
-    /// When it looks who holds the lock. One that has its answer does not.
+    /// When the caller looks up the holder. A caller that has its answer does not.
     fn looks_at(&self) -> Option<Instant> {
         let patience = self.patience.as_ref().filter(|_| self.answer.is_none());
         patience.and_then(Patience::due)
@@ -272,7 +273,7 @@ impl Line {
         self.queue.is_over() && self.callers.is_empty()
     }
 
-    /// What is left of it where a hold has the lock, and no caller wants it.
+    /// What is left of the line if a hold has the lock and no caller wants it.
     pub(super) fn alone(&self) -> Option<Alone> {
         let is_idle = self.callers.is_empty() && self.driver.is_none();
         let (holder, handoffs, is_contended) = self.queue.held_alone().filter(|_| is_idle)?;
@@ -285,13 +286,13 @@ impl Line {
         })
     }
 
-    /// A caller waits in it from now on, behind all others.
+    /// Adds a caller, behind all others.
     pub(super) fn join(&mut self, caller: Caller) {
         self.look_by(caller.looks_at());
         self.callers.push_back(caller);
     }
 
-    /// A caller has begun to wait, which was alone up to now.
+    /// Notes the patience of a caller that begins to wait, and was alone until now.
     pub(super) fn be_patient(&mut self, waiter: HoldId, patience: Patience) {
         let due = patience.due();
         if let Some(caller) = self.caller(waiter) {
@@ -304,14 +305,14 @@ impl Line {
         self.look_at = self.look_at.into_iter().chain(due).min();
     }
 
-    /// When its driver has something to do, if nothing happens before.
+    /// When the driver has something to do, if nothing happens before.
     pub(super) fn due(&self) -> Option<Instant> {
         let look_at = self.look_at.filter(|_| self.looking.is_none());
         self.queue.due().into_iter().chain(look_at).min()
     }
 
-    /// Takes in a look that is answered. Returns whether there has to be another one, for a caller that is due: not if
-    /// the last one was less than a heartbeat ago.
+    /// Takes in an answered look. Returns whether a caller that is due needs another look: not if the last one was less
+    /// than a heartbeat ago.
     pub(super) fn take_in_look(
         &mut self,
         now: Instant,
@@ -342,18 +343,18 @@ impl Line {
                 }
             }
         }
-        // Those who were due may have left, or have their answers.
+        // The callers that were due may have left, or have their answers.
         self.look_at = self.callers.iter().filter_map(Caller::looks_at).min();
         self.look_at.is_some_and(|due| due <= now)
     }
 
-    /// What wakes its driver, if it has one.
+    /// The signal that wakes the driver, if there is one.
     pub(super) fn signal(&self) -> Option<Arc<Notify>> {
         let driver = self.driver.as_ref()?;
         Some(Arc::clone(&driver.signal))
     }
 
-    /// Answers a caller. Returns what it was answered before, and has not come for.
+    /// Gives a caller its answer. Returns an earlier answer for which the caller has not come.
     pub(super) fn answer(
         &mut self,
         waiter: HoldId,
@@ -370,7 +371,7 @@ impl Line {
         callers.find(|caller| caller.waiter == waiter)
     }
 
-    /// A caller has its answer, or waits no longer.
+    /// Removes a caller that has its answer, or waits no longer.
     pub(super) fn forget(&mut self, waiter: HoldId) -> Option<Caller> {
         let mut callers = self.callers.iter();
         let at = callers.position(|caller| caller.waiter == waiter)?;

@@ -1,5 +1,5 @@
-//! The machine of a local queue: who waits for one key in this process, who holds it, and which request is
-//! in flight. Every change is one [`step`](LocalQueue::step), which does nothing but say what is to be done.
+//! The machine of a local queue: who waits for one key in this process, who holds it, and which request is in flight.
+//! Every change is one [`step`](LocalQueue::step), which only says what must be done.
 //!
 //! It has no clock, no store and no tasks of its own, so that every sequence of steps can be tried: the tests
 //! beside it read like the diagram of [`Stage`](super::waiter::Stage), and the model checker drives this very machine.
@@ -37,7 +37,7 @@ mod tests;
 struct LocalHolder {
     hold: HoldId,
     mode: Mode,
-    /// Until when it has the lock, while it has not been entered. After that its renewals tell when it has
+    /// Until when the hold has the lock, as long as it has not been entered. After that, its renewals tell when it has
     /// lost the lock.
     until: Option<Instant>,
 }
@@ -54,22 +54,22 @@ impl LocalHolder {
 pub(super) struct LocalQueue {
     queueing: Queueing,
     waiters: VecDeque<Waiter>,
-    /// One, or the readers inside.
+    /// The one holder, or the readers inside.
     holders: Vec<LocalHolder>,
     flight: Option<RequestInFlight>,
-    /// How many times in a row the lock went from one of this process to the next.
+    /// How many times in a row the lock was handed on inside this process.
     handoffs: u32,
     /// Whether another process may wait for the lock that this one has.
     is_contended: bool,
-    /// What the store told last.
+    /// What the store said last.
     heard: Heard,
     /// Whether messages come in.
     listens: bool,
-    /// Whether the first waiter is to ask, as soon as no request is in flight.
+    /// Whether the first waiter must ask as soon as no request is in flight.
     maybe_free: bool,
     /// When the first waiter asks if nothing happens before.
     ask_at: Option<Instant>,
-    /// When the lease ends that the store told of.
+    /// When the lease that the store reported expires.
     free_at: Option<Instant>,
     /// The pauses of the first waiter between two questions, while nothing tells when to ask.
     backoff: Backoff,
@@ -96,7 +96,7 @@ impl LocalQueue {
         }
     }
 
-    /// How many wait.
+    /// The number of waiters.
     pub(super) fn len(&self) -> usize {
         self.waiters.len()
     }
@@ -106,17 +106,17 @@ impl LocalQueue {
         !self.is_active() && self.holders.is_empty()
     }
 
-    /// Whether there is something to be done yet, besides the end of the present hold.
+    /// Whether there is still something to do, besides ending the present hold.
     pub(super) fn is_active(&self) -> bool {
         !self.waiters.is_empty() || !self.unclaimed.is_empty() || self.flight.is_some()
     }
 
-    /// What the store told last.
+    /// What the store said last.
     pub(super) fn heard(&self) -> &Heard {
         &self.heard
     }
 
-    /// When [`Input::Due`] is to follow.
+    /// When [`Input::Due`] must follow.
     pub(super) fn due(&self) -> Option<Instant> {
         let ask_at = self.ask_at.filter(|_| self.flight.is_none());
         let unclaimed = self.unclaimed.iter().map(|(due, _)| *due);
@@ -210,7 +210,7 @@ impl LocalQueue {
         self.waiters.remove(at)
     }
 
-    /// A waiter goes without the lock. What was asked for it is undone, once it is answered.
+    /// Lets a waiter go without the lock. What was asked for it is undone, once it is answered.
     fn depart(&mut self, waiter: Waiter, now: Instant, actions: &mut Vec<Action>) {
         match &mut self.flight {
             Some(flight) if flight.waiters.contains(&waiter.request.hold) => {
@@ -220,7 +220,7 @@ impl LocalQueue {
         }
     }
 
-    /// Ends what the store may know of a waiter that has left.
+    /// Ends what the store may have of a waiter that has left.
     fn forget(&mut self, waiter: &Waiter, now: Instant, actions: &mut Vec<Action>) {
         if waiter.is_known() {
             self.undo(waiter, now, actions);
@@ -266,7 +266,7 @@ impl LocalQueue {
         if should_have_been_told && outcomes.iter().any(is_held) {
             actions.push(Action::CheckSubscription);
         }
-        // Those who have the lock come first, so that it is known who else may enter.
+        // Waiters that have the lock come first, so that it is known who else may enter.
         outcomes.sort_by_key(|outcome| !is_held(outcome));
         for (hold, outcome) in outcomes {
             let mut left = flight.left.iter();
@@ -291,7 +291,7 @@ impl LocalQueue {
         }
     }
 
-    /// The answer is for a waiter in the line.
+    /// Takes in the answer for a waiter in the line.
     fn settle(
         &mut self,
         hold: HoldId,
@@ -315,7 +315,7 @@ impl LocalQueue {
             }
             Outcome::Busy { remaining } => {
                 self.free_at = remaining.and_then(|span| now.checked_add(span + EXPIRY_SLACK));
-                // In the queue it is told when it has its turn; else it has to ask.
+                // A waiter in the queue gets a message when it has its turn; any other must ask.
                 self.maybe_free |= is_named && !self.listens;
             }
             Outcome::Unknown(_) => self.maybe_free |= is_named,

@@ -1,5 +1,4 @@
-//! The local queues of all keys: one map, one place that takes steps in it, and one that performs what
-//! they call for.
+//! The local queues of all keys: one map, one place that takes steps in it, and one that performs their effects.
 
 use std::sync::{Arc, Weak};
 use std::task::Waker;
@@ -80,7 +79,7 @@ impl LocalQueues {
         self.apply(key, effects, None);
     }
 
-    /// Works on a line, if it is there.
+    /// Works on a line, if there is one.
     pub(super) fn change<T>(
         &self,
         key: &LockKey,
@@ -92,7 +91,7 @@ impl LocalQueues {
         Some(self.work(key, &mut lines, effects, work))
     }
 
-    /// Works on a line, which begins if it is not there.
+    /// Works on a line, and begins it if there is none.
     pub(super) fn begin<T>(
         &self,
         key: &LockKey,
@@ -113,7 +112,7 @@ impl LocalQueues {
         lines.work(key, effects, resume, work)
     }
 
-    /// Takes a step in this line, and performs what it calls for.
+    /// Takes a step in this line, and performs its actions.
     pub(super) fn step(&self, key: &LockKey, line: &mut Line, input: Input, effects: &mut Effects) {
         if matches!(input, Input::Answered(_)) {
             line.flight = None;
@@ -164,8 +163,8 @@ impl LocalQueues {
         }
     }
 
-    /// Does what is to be done once the line is let go of. Releases that no caller waits for run on the
-    /// present runtime, or on this one.
+    /// Performs the effects after the mutex is released. Releases that no caller waits for run on the current runtime, or
+    /// else on `runtime`.
     pub(super) fn apply(&self, key: &LockKey, effects: Effects, runtime: Option<&Handle>) {
         effects.wakers.into_iter().for_each(Waker::wake);
         effects.signal.iter().for_each(|signal| signal.notify_one());
@@ -206,8 +205,8 @@ impl LocalQueues {
         self.apply(key, effects, runtime);
     }
 
-    /// A task that polled the request in flight has gone: the driver goes on with it. Without a driver, and if no
-    /// other task polls it, it is given up.
+    /// Notes that a task which polled the request in flight has gone. The driver continues the request. Without a driver,
+    /// and if no other task polls it, the request is given up.
     pub(super) fn desert(&self, key: &LockKey) {
         let mut effects = Effects::default();
         let deserted = self.change(key, &mut effects, |line, effects| match &line.driver {
@@ -220,18 +219,18 @@ impl LocalQueues {
                 .take_if(|flight| flight.strong_count() == Some(1)),
         });
         self.apply(key, effects, None);
-        // That it has no answer is an input of the line.
+        // Dropping it tells the line that it has no answer.
         drop(deserted);
     }
 
     // ---- requests ----
 
-    /// An acquire that its caller has polled by itself up to now.
+    /// Makes a request in flight of an acquire that its caller has polled itself until now.
     pub(super) fn resumed(&self, key: &LockKey, acquiring: Acquiring) -> Flight {
         self.flight(key, move |_, _| acquiring)
     }
 
-    /// The store is asked when this is polled first.
+    /// The request in flight that sends an acquire. It is sent at the first poll.
     fn flight(
         &self,
         key: &LockKey,
@@ -248,7 +247,7 @@ impl LocalQueues {
         acquiring.boxed().shared()
     }
 
-    /// The end of a hold. With a successor it is the request in flight from now on.
+    /// The release of a hold. With a successor it is the request in flight from now on.
     fn releasing(
         &self,
         key: &LockKey,
@@ -272,7 +271,7 @@ impl LocalQueues {
         Ending::HandingOver(release.hold, flight)
     }
 
-    /// There is no answer to the request in flight, and will be none.
+    /// The answer to a request in flight that has no answer, and will get none.
     pub(super) fn no_answer(&self, key: &LockKey, reply: fn(StoreError) -> Reply) -> Answer {
         let epoch = self.store().connection_epoch(key);
         Answer {
@@ -292,8 +291,7 @@ impl LocalQueues {
     }
 }
 
-/// Brings the answer to a request in flight to its line; that there is none, if the request panics or is given
-/// up.
+/// Tells the line of a request in flight its answer, or that there is none, if the request panics or is given up.
 struct AnswerReport {
     queues: Weak<LocalQueues>,
     key: LockKey,

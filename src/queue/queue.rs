@@ -1,13 +1,13 @@
-//! The face of the local queues: to take a lock, to hand it on, to be told of it.
+//! The interface of the local queues: to take a lock, to hand it on, and to note what happens to it.
 //!
 //! Callers that want the same key wait for it in one line of their process, first come, first served. Only
 //! the first of them talks to the store, where it stands in the queue for the whole process. While the
 //! process holds the lock no waiter asks: the release names the first one as its successor.
 //!
-//! The line of a key is a machine (`local_queue.rs`) that is told what happens and says what is to be done; the map of
-//! all lines (`local_queues.rs`) is the one place that tells it, and that does what it says. A lock that one hold alone
-//! wants has no line yet: its caller polls its own request (`alone.rs`). As soon as a caller has to wait,
-//! a driver (`driver.rs`) polls the requests of the line, watches the time, and takes back grants.
+//! The line of a key is a machine (`local_queue.rs`): it takes in what happens, and returns what must be done. The map of
+//! all lines (`local_queues.rs`) is the one place that gives it input and performs its actions. A lock that only one hold
+//! wants has no line yet: its caller polls its own request (`alone.rs`). As soon as a caller has to wait, a driver
+//! (`driver.rs`) polls the requests of the line, watches the time, and takes back grants.
 //!
 //! # Invariants
 //!
@@ -21,7 +21,7 @@
 //!    up.
 //! 5. A message is read after the answer to the request that was in flight when it came.
 //! 6. A waiter that is granted the lock and does not come for it within two heartbeats is passed over.
-//! 7. A waiter that asks only once stays in the line until one request is answered: its own, or that which
+//! 7. A waiter that asks only once stays in the line until one request is answered: its own, or the one that
 //!    was in flight when it came.
 //! 8. A request in flight is polled by its caller, by the task of its release, or by the driver; a line with other
 //!    work has a driver. The end of a runtime takes its tasks with it. Then the driver goes on with the request, or a
@@ -29,8 +29,8 @@
 //!
 //! # Lock order
 //!
-//! The map of the lines is the one mutex. Under it neither the store is called, nor a runtime, nor a waker, and
-//! no waker is dropped: any of them may run code that comes back here.
+//! The map of the lines has the one mutex. While it is locked, neither the store nor a runtime nor a waker is called, and
+//! no waker is dropped: any of them may run code that calls back into the queues.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -58,8 +58,8 @@ impl LocalQueues {
     /// Takes the lock, or waits for it in line. Dropping the future leaves the line and undoes
     /// whatever the store may have granted by then.
     ///
-    /// `None` if the lock was granted and not entered in time: it has gone to the next one, and the
-    /// caller asks again as another hold.
+    /// `None` if the lock was granted and not entered in time: the next waiter has it, and the caller asks again as
+    /// another hold.
     pub(crate) async fn acquire(
         self: &Arc<Self>,
         key: &LockKey,
@@ -119,14 +119,14 @@ impl LocalQueues {
         }
     }
 
-    /// No caller waits from now on: each that does is woken, and gives up.
+    /// Closes the queues: no caller waits from now on. Each caller that waits is woken, and gives up.
     pub(crate) fn close(&self) {
         self.activity().close();
         let wakers = self.lines.lock().wakers();
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// How many wait in this process, besides the one that holds the lock.
+    /// The number of callers that wait in this process, without the holder.
     pub(crate) fn len(&self, key: &LockKey) -> usize {
         let lines = self.lines.lock();
         lines.of.get(key).map_or(0, Slot::len)
@@ -137,24 +137,24 @@ impl LocalQueues {
         self.queueing.heartbeat(ttl)
     }
 
-    /// Whether a caller polls its own request, no other one having come: then it wakes with the answer.
+    /// Whether a caller polls its own request, since no other caller has come. Then the answer wakes it.
     pub(crate) fn asks_alone(&self, key: &LockKey, hold: HoldId) -> bool {
         self.lines.lock().asking(key, hold).is_some()
     }
 
-    /// The hold has lost its lock: it is not by its release that the first in line will get it.
+    /// Notes that a hold has lost its lock. Its release will not bring the lock to the first waiter.
     pub(crate) fn lost(&self, key: &LockKey, hold: HoldId) {
         self.input(key, Input::Lost(hold));
     }
 
-    /// The hold shares its lock from now on.
+    /// Notes that a hold shares its lock from now on.
     pub(crate) fn downgraded(&self, key: &LockKey, hold: HoldId) {
         self.input(key, Input::Downgraded(hold));
     }
 
-    /// Hands a lock on in memory at the end of a turn. False if the lock has to be released.
+    /// Hands a lock on in memory at the end of a turn. Returns false if the lock must be released.
     ///
-    /// The next one must want what is there: the same TTL, and no end of its own.
+    /// The next waiter must want the same TTL, and have no `max_hold`.
     pub(crate) fn hand_on(&self, key: &LockKey, turn: Grant) -> bool {
         if self.queueing.handoff == HandOff::InStore || turn.mode == Mode::Shared {
             return false;
@@ -168,7 +168,7 @@ impl LocalQueues {
         let hold = next.hold;
         let mut effects = Effects::default();
         let handed_on = self.change(key, &mut effects, |line, effects| {
-            // Another one has the lock by now if it was taken away from this hold.
+            // If the lock was taken away from this hold, another hold may have it by now.
             line.queue.is_held_by(hold).then_some(())?;
             let waiter = line.queue.heir(next.lease.ttl, is_late)?;
             line.caller(waiter)?;
@@ -190,14 +190,14 @@ impl LocalQueues {
         is_handed_on
     }
 
-    /// What the store told last about the lock.
+    /// What the store said last about the lock.
     pub(super) fn heard(&self, key: &LockKey) -> Heard {
         let mut lines = self.lines.lock();
         let line = lines.line(key);
         line.map_or(Heard::Nothing, |line| line.queue.heard().clone())
     }
 
-    /// How the store has answered last to the callers that wait for the lock; `None` before the first answer.
+    /// The last answer of the store to the callers that wait for the lock; `None` before the first answer.
     #[cfg(any(test, feature = "__admin"))]
     pub(crate) fn answered(
         &self,
@@ -216,11 +216,10 @@ impl LocalQueues {
         lines.of.get_key_value(key).map(|(key, _)| key.clone())
     }
 
-    /// How a waiter with this TTL stands in the store's queue; `None` if it asks too rarely to keep
-    /// its entry there.
+    /// The entry of a waiter with this TTL in the store's queue; `None` if it asks too rarely to keep one.
     ///
-    /// A lock that moves to it has a short lease until it is renewed, and an entry has a short life,
-    /// so that a process which has died delays the others by two heartbeats and no more.
+    /// A lock that moves to the waiter has a short lease until it is renewed, and an entry has a short life. So a dead
+    /// process delays the others by two heartbeats at most.
     fn entry(&self, ttl: Duration, mode: Mode) -> Option<QueueEntry> {
         let heartbeat = self.queueing.heartbeat(ttl);
         let asks = match self.queueing.wake {

@@ -1,4 +1,4 @@
-//! The end of a hold: it is taken out of its line and released, and is counted until that is done.
+//! The end of a hold. The hold is taken out of its line and released, and is counted until that is done.
 
 use std::mem;
 use std::sync::Arc;
@@ -24,11 +24,11 @@ pub(crate) struct Together {
 }
 
 impl LocalQueues {
-    /// Ends a hold. Fails if the lock turns out to have been lost before, or if it could not be released
-    /// at all and stands until its lease ends.
+    /// Ends a hold. Fails if the lock turns out to have been lost before, or if it could not be released at all and is
+    /// held until its lease expires.
     ///
-    /// The release is sent when this is polled first: then it names the first waiter, who has no need to ask
-    /// until then. Should this be dropped before its end, since its runtime ends, then no waiter of another
+    /// The release is sent at the first poll, and names the first waiter, which need not ask before. If the future is
+    /// dropped early, because its runtime ends, no waiter on another runtime waits for it.
     /// one waits for it.
     pub(crate) fn release(
         self: &Arc<Self>,
@@ -37,7 +37,7 @@ impl LocalQueues {
         together: Option<&Together>,
     ) -> impl Future<Output = Result<(), Failure>> + Send + use<> {
         let mut releasing = Releasing::new(self, key, release.hold);
-        // Boxed, since it is rarely there.
+        // Boxed, since it is rare.
         let together = together.map(|together| together.add(key, release).boxed());
         async move {
             let ending = match together {
@@ -48,7 +48,7 @@ impl LocalQueues {
         }
     }
 
-    /// Several holds to release. If no caller waits for their locks one request releases them.
+    /// Makes a release of several holds. If no caller waits for their locks, one request releases them.
     pub(crate) fn together(self: &Arc<Self>) -> Together {
         let holds = Arc::<Mutex<Vec<(LockKey, Release)>>>::default();
         let (queues, ended) = (Arc::clone(self), Arc::clone(&holds));
@@ -65,7 +65,7 @@ impl LocalQueues {
         Together { holds, endings }
     }
 
-    /// Gives the endings of which nothing but the field can be there a common request.
+    /// Gives a common request to the ends of holds of which only the field can be in the store.
     fn join(&self, ended: &[(LockKey, Release)], endings: &mut [Ending]) {
         let is_short = |ending: &Ending| match ending {
             Ending::Alone(release) => self.requests.is_short(release),
@@ -86,7 +86,7 @@ impl LocalQueues {
         }
     }
 
-    /// The keys of the locks that are not released any more, and whose leases may last.
+    /// The keys of the locks whose release was given up, and whose leases may last.
     pub(crate) fn abandoned(&self) -> Vec<String> {
         self.requests.abandoned.names()
     }
@@ -103,7 +103,7 @@ impl LocalQueues {
                 lines.of.remove(key);
                 return Ending::Alone(release);
             }
-            // Another hold has the lock, or asks for it: this one has lost it before.
+            // Another hold has the lock, or asks for it: this one lost it before.
             _ => return Ending::Alone(release),
         }
         drop(lines);
@@ -112,7 +112,7 @@ impl LocalQueues {
         ending
     }
 
-    /// Goes on with the end of a hold.
+    /// Continues the end of a hold.
     pub(super) fn finish(
         self: &Arc<Self>,
         key: &LockKey,
@@ -128,7 +128,7 @@ struct Releasing {
     queues: Arc<LocalQueues>,
     key: LockKey,
     hold: HoldId,
-    /// How it ends, once that is known.
+    /// How the hold ends, once that is known.
     ending: Option<Ending>,
     has_ended: bool,
 }
@@ -151,7 +151,7 @@ impl Releasing {
         let requests = &queues.requests;
         async {
             let ended = match ending {
-                // It is an input of the line by itself.
+                // The flight itself brings the answer to the line.
                 Ending::HandingOver(_, flight) => flight.await,
                 Ending::Alone(release) => {
                     let (ended, _) = requests.release(key, release, None).await;
@@ -171,7 +171,7 @@ impl Releasing {
 }
 
 impl Together {
-    /// One more hold. Returns how it ends.
+    /// Adds a hold. Returns how it ends.
     fn add(&self, key: &LockKey, release: Release) -> impl Future<Output = Ending> + Send + use<> {
         let at = {
             let mut holds = self.holds.lock();
@@ -179,7 +179,7 @@ impl Together {
             holds.len() - 1
         };
         let endings = self.endings.clone();
-        // It has one for each hold that was added before its first poll.
+        // The endings include each hold that was added before their first poll.
         async move {
             endings
                 .await
@@ -194,7 +194,7 @@ impl Drop for Releasing {
     fn drop(&mut self) {
         if !self.has_ended {
             self.ending = None;
-            // It is not by this that the first waiter will get the lock.
+            // This release will not bring the lock to the first waiter.
             self.queues.input(&self.key, Input::Lost(self.hold));
             self.queues.desert(&self.key);
         }

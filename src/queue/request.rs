@@ -1,4 +1,4 @@
-//! Requests about a lock, as the store is asked them: an acquire once, a release until it is answered.
+//! Requests about a lock. An acquire is sent once, a release until it is answered.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -26,12 +26,11 @@ use crate::store::{
     Leftovers, Presence, ReleaseReply, ReleaseRequest, Share, Store, Successor,
 };
 
-/// How many releases may be repeated at a time. A server that is too slow to answer in time must not be
-/// kept so by those who ask it again.
+/// How many releases may be repeated at a time. Repetitions must not keep a slow server slow.
 const REPETITIONS: usize = 8;
 
-/// The longest pause, jitter aside, after a repetition that no server has executed. Such a one keeps no server busy, and
-/// the waiters of other processes have the lock as soon as a server is there again.
+/// The longest pause, jitter aside, after a repetition that no server has executed. Such a repetition keeps no server
+/// busy, and the waiters of other processes get the lock as soon as a server is there again.
 const SOON: Duration = Duration::from_millis(50);
 
 /// The store, as the local queues ask it.
@@ -40,20 +39,20 @@ pub(super) struct Requests {
     store: Arc<Store>,
     inbox: InboxId,
     repetitions: Semaphore,
-    /// Which failures are warned of.
+    /// Limits the warnings of failed acquires.
     failed_acquires: Throttle,
     failed_releases: Throttle,
     pub(super) abandoned: Abandoned,
 }
 
-/// The request of a line that is in flight. Its answer is an input of the line, whichever task polls it;
-/// its output tells how the hold has ended, where it is a release.
+/// The request in flight of a line. Its answer is an input of the line, whichever task polls it. The output of a release
+/// says how the hold has ended.
 pub(super) type Flight = Shared<BoxFuture<'static, Result<(), Failure>>>;
 
 /// An acquire on its way.
 pub(super) struct Acquiring {
     sent: Instant,
-    /// The connection epoch then.
+    /// The connection epoch when the request was made.
     epoch: u64,
     reply: Replying,
 }
@@ -72,11 +71,11 @@ impl Replying {
     }
 }
 
-/// A request for several locks, of which each key has a part. It is sent when it is polled first.
+/// A request for several locks, of which each key has a part. It is sent at its first poll.
 pub(super) type AskedTogether =
     Shared<BoxFuture<'static, Arc<Result<AcquireAllReply, StoreError>>>>;
 
-/// A release of several locks, which tells of each whether it is released. It is sent when it is polled first.
+/// A release of several locks, which returns for each whether it is released. It is sent at its first poll.
 pub(super) type ReleasedTogether = Shared<BoxFuture<'static, Arc<Result<Vec<bool>, StoreError>>>>;
 
 /// The part of one hold in a release of several.
@@ -86,7 +85,7 @@ pub(super) struct Part {
     pub(super) index: usize,
 }
 
-/// Before a request is made: the time, and the connection epoch.
+/// The time and the connection epoch before a request is made.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Moment {
     sent: Instant,
@@ -94,7 +93,7 @@ pub(super) struct Moment {
 }
 
 impl Acquiring {
-    /// The part of one key in a request for several, of which it has this index.
+    /// The part of one key, with this index, in a request for several.
     pub(super) fn part(asked: &AskedTogether, index: usize, moment: Moment) -> Self {
         let part = move |answer: Arc<Result<AcquireAllReply, StoreError>>| match &*answer {
             Ok(reply) => Ok(reply.part(index)),
@@ -188,10 +187,10 @@ impl Requests {
         Poll::Ready(self.answer(key, Moment { sent, epoch }, reply))
     }
 
-    /// Ends a hold, and tells what has become of the successor.
+    /// Ends a hold, and returns what has become of the successor.
     ///
-    /// `Gone` proves a loss only on the first attempt, since a repetition may meet its own success,
-    /// and only before the deadline, since after it the lease may just have run out.
+    /// `Gone` proves a loss only on the first attempt, since a repetition may meet its own success, and only before the
+    /// deadline, since after it the lease may just have expired.
     ///
     /// Every repetition names the same successor: an earlier one may have given it the lock.
     pub(super) async fn release(
@@ -223,12 +222,12 @@ impl Requests {
         }
     }
 
-    /// Whether nothing but its field can be there of a hold that ends now.
+    /// Whether only the field can be in the store of a hold that ends now.
     pub(super) fn is_short(&self, release: &Release) -> bool {
         release.mode == Mode::Exclusive && release.end(None, Instant::now()) == End::Short
     }
 
-    /// Ends several holds of which nothing but the field can be there, unless a process waits for their locks.
+    /// Ends several holds of which only the field can be in the store, unless a process waits for their locks.
     pub(super) fn release_all(self: &Arc<Self>, holds: Vec<HoldOf>) -> ReleasedTogether {
         let requests = Arc::clone(self);
         let asked = async move {
@@ -238,7 +237,7 @@ impl Requests {
         asked.boxed().shared()
     }
 
-    /// Ends a hold by its part of a request that releases several; by a request of its own if that has not released it.
+    /// Ends a hold by its part of a request that releases several, or by its own request if that has not released it.
     pub(super) async fn release_part(
         &self,
         key: &LockKey,
@@ -250,7 +249,7 @@ impl Requests {
                 events::released(key, release.hold, release.since);
                 return Ok(());
             }
-            // Boxed both, since they are rarely there.
+            // Both are boxed, since they are rare.
             Ok(_) => return Box::pin(self.release(key, release, None)).await.0,
             Err(error) => error.clone(),
         };
@@ -260,7 +259,7 @@ impl Requests {
         Box::pin(repeating).await.0
     }
 
-    /// Sends a release once more after each failure, until it is answered or there is no use in it.
+    /// Repeats a release after each failure, until it is answered or a repetition is of no use.
     async fn repeat(
         &self,
         key: &LockKey,
@@ -289,8 +288,8 @@ impl Requests {
             }
             events::release_retried(key, request.hold, &error, &self.failed_releases);
             sleep(pause).await;
-            // Given back only after the pause, so that the pauses of all together bound the rate; one
-            // that is answered lets the next follow at once.
+            // The turn is given back only after the pause, so that all pauses together bound the rate. An answer lets the
+            // next repetition follow at once.
             drop(repetition.take());
             repetition = self.repetitions.acquire().await.ok();
             failed = match self.try_release(key, &request, release.since).await {
@@ -349,7 +348,7 @@ impl Abandoned {
         }
     }
 
-    /// The names of those that may still be held, each once and in order.
+    /// The names of the keys whose locks may still be held, each once and in order.
     pub(super) fn names(&self) -> Vec<String> {
         let now = Instant::now();
         let locks = self.0.lock();

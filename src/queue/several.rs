@@ -1,9 +1,9 @@
 //! Several locks for one caller, by one request where that is possible.
 //!
-//! A request for several locks is a way to send requests for one lock each: every key has its line, in which the caller
-//! asks once, alone, and its request is a part of the common one. So whatever happens meanwhile happens to each key
-//! by itself: another caller comes, the caller is dropped, the answer does not come. Only keys of vacant lines are
-//! asked for in this way, so no caller of this process is overtaken.
+//! A request for several locks is a way to send requests for one lock each. Every key has its line, in which the caller
+//! asks once and alone, and the request for the key is a part of the common one. So whatever happens meanwhile happens to
+//! each key by itself: another caller comes, the caller is dropped, the answer does not come. Only keys of vacant lines
+//! are asked for in this way, so no caller of this process is overtaken.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use crate::base::options::{Terms, WaitLimit};
 use crate::base::timer::timeout_at;
 use crate::store::AcquireAllReply;
 
-/// What came of asking for several locks at once.
+/// The result of asking for several locks at once.
 #[derive(Debug)]
 pub(crate) struct Acquired {
     /// The locks of the first keys, in their order.
@@ -37,12 +37,12 @@ pub(crate) struct Acquired {
 /// Why the next lock was not taken.
 #[derive(Debug)]
 pub(crate) enum Stop {
-    /// It was not asked for: it is held or waited for in this process.
+    /// The lock was not asked for: it is held or waited for in this process.
     Unasked,
-    /// None was taken, since the lock of the key with this index is not free.
+    /// No lock was taken, since the lock of the key with this index is not free.
     Busy(usize),
-    /// The store has failed, or the caller has come too late for what it had got. The hold has ended for the keys that
-    /// are not taken.
+    /// The store has failed, or the caller has come too late for its grants. The hold has ended for the keys that are not
+    /// taken.
     Failed(Option<StoreError>),
 }
 
@@ -91,8 +91,8 @@ impl LocalQueues {
         !self.lines.lock().of.contains_key(key)
     }
 
-    /// Enters the lines of the first keys, up to one that is not vacant, each with its part of one request. `None`
-    /// where there are not two of them.
+    /// Enters the lines of the first keys, up to one that is not vacant, each with its part of one request. Returns
+    /// `None` if there are fewer than two such keys.
     fn enter_together(
         &self,
         keys: &[LockKey],
@@ -103,7 +103,7 @@ impl LocalQueues {
         let mut lines = self.lines.lock();
         let vacant = keys.iter().take_while(|key| !lines.of.contains_key(*key));
         let keys = keys.get(..vacant.count()).filter(|keys| keys.len() > 1)?;
-        // Nothing is sent before it is polled.
+        // Nothing is sent before the first poll.
         let asked = self.requests.acquire_all(keys, wish.request);
         for (index, key) in keys.iter().enumerate() {
             let asking = LoneCaller {
@@ -123,15 +123,15 @@ impl LocalQueues {
 struct AcquireParts<'q> {
     queues: &'q Arc<LocalQueues>,
     parts: Vec<AcquirePart<'q>>,
-    /// Where the work goes that outlives the caller.
+    /// The runtime for the work that outlives the caller.
     runtime: &'q Handle,
 }
 
-/// What it waits for at one key.
+/// What the caller waits for at one key.
 struct AcquirePart<'q> {
     wait: Wait<'q>,
     key: &'q LockKey,
-    /// The count before the request.
+    /// The count of disconnects before the request.
     disconnects: u64,
     answer: Option<Result<Grant, Refusal>>,
 }
@@ -163,8 +163,8 @@ impl<'q> AcquireParts<'q> {
         parts.all(|part| part.answer.is_some() || part.wait.is_alone())
     }
 
-    /// What has come of it, once each part is answered. In most cases all have the same answer. Where they have not,
-    /// what was got behind one that was not is given back: locks are taken in one order.
+    /// Returns the result, once each part is answered. In most cases all parts have the same answer. If not, what was
+    /// granted behind a part that was not granted is given back: locks are taken in one order.
     fn outcome(mut self, asked: &AskedTogether) -> Acquired {
         let now = Instant::now();
         let mut taken = Vec::new();
@@ -216,7 +216,7 @@ impl Future for AcquireParts<'_> {
     }
 }
 
-/// What was granted and not taken is given back. The waits see to the rest.
+/// Gives back what was granted and not taken. The waits do the rest.
 impl Drop for AcquireParts<'_> {
     fn drop(&mut self) {
         for part in &mut self.parts {

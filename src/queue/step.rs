@@ -22,11 +22,11 @@ pub(super) enum Input {
     Leave(HoldId),
     /// The request in flight is answered.
     Answered(Answer),
-    /// The lock has moved to a waiter, as the store tells in this connection epoch.
+    /// The lock has moved to a waiter, as the store says in this connection epoch.
     Handoff { message: HandoffMessage, epoch: u64 },
     /// A caller has come for its grant; from now on the hold is renewed.
     Entered { waiter: HoldId, hold: HoldId },
-    /// The hold goes on with this waiter, in memory, and is not renewed until the caller enters.
+    /// The hold continues with this waiter, in memory, and is not renewed until the caller enters.
     HandOn {
         hold: HoldId,
         waiter: HoldId,
@@ -34,7 +34,7 @@ pub(super) enum Input {
     },
     /// A hold ends.
     Release(Release),
-    /// A hold shares from now on the lock that it had alone.
+    /// A hold shares from now on the lock that it had exclusively.
     Downgraded(HoldId),
     /// A hold has lost its lock.
     Lost(HoldId),
@@ -44,34 +44,34 @@ pub(super) enum Input {
     Contended,
     /// Whether messages come in from now on.
     Listening(bool),
-    /// The time has come that [`LocalQueue::due`] tells.
+    /// The time of [`LocalQueue::due`] has come.
     Due,
 }
 
-/// What is to be done.
+/// What must be done.
 #[derive(Clone, Debug)]
 pub(super) enum Action {
-    /// To ask for the lock. The answer is an input.
+    /// Asks for the lock. The answer is an input.
     Ask(Ask),
-    /// To end the hold of the input, until the store has answered or its TTL is over. With a successor the
-    /// answer is an input; without one it is [`Input::MaybeFree`].
+    /// Ends the hold of the input. The release is sent until the store has answered or the TTL is over. With a successor
+    /// the answer is an input; without one the input is [`Input::MaybeFree`].
     Release(Release, Option<Successor>),
     /// Ends the hold of a waiter that has left: no caller waits for it.
     Undo(Release, Option<Successor>),
-    /// To bring a waiter its lock.
+    /// Brings a waiter its lock.
     Grant(HoldId, Grant),
-    /// To send a waiter away.
+    /// Sends a waiter away.
     Refuse(HoldId, Refusal),
-    /// To take back the lock of a waiter that has not come for it, and to release it.
+    /// Takes back the lock of a waiter that has not come for it, and releases it.
     PassOver(HoldId),
-    /// A message should have come before the question that brought the lock.
+    /// Checks the subscription: a message should have come before the request that brought the lock.
     CheckSubscription,
 }
 
-/// What the store said to the request in flight.
+/// The answer of the store to the request in flight.
 #[derive(Clone, Debug)]
 pub(super) struct Answer {
-    /// Before the request was sent, and the connection epoch then.
+    /// The instant before the request was sent, and the connection epoch at that instant.
     pub(super) sent: Instant,
     pub(super) sent_epoch: u64,
     /// The connection epoch when the answer was read.
@@ -82,18 +82,18 @@ pub(super) struct Answer {
 #[derive(Clone, Debug)]
 pub(super) enum Reply {
     Acquire(AcquireReply),
-    /// To each of the readers.
+    /// The replies to the readers, one for each.
     Share(Vec<AcquireReply>),
-    /// Nothing, to an acquire.
+    /// No answer to an acquire.
     Unanswered(StoreError),
-    /// Nothing of the successor, to a release that has named it.
+    /// No answer about the successor that a release has named.
     Unsure(Option<StoreError>),
-    /// That nothing was done, and that asking again is no use.
+    /// The refusal of a request: nothing was done, and asking again is of no use.
     Refused(StoreError),
 }
 
 impl Answer {
-    /// What it says to one of those that it is for.
+    /// The part for one of the waiters that the answer is for.
     pub(super) fn to(&self, at: usize) -> Self {
         match &self.reply {
             Reply::Share(replies) => {
@@ -109,21 +109,21 @@ impl Answer {
 /// Why a waiter does not get the lock.
 #[derive(Clone, Debug)]
 pub(super) enum Refusal {
-    /// Another hold has it, and the caller does not want to wait.
+    /// Another hold has the lock, and the caller does not want to wait.
     Busy,
-    /// It has asked as often as it may, or waited as long; with what kept it from its lock if it was not
-    /// another holder.
+    /// The waiter has asked as often, or waited as long, as it may. The error is what kept it from its lock, if that was
+    /// not another holder.
     Late(Option<StoreError>),
     Failed(StoreError),
-    /// It had the lock for a while, and was not polled.
+    /// The waiter had the lock for a while, and was not polled.
     PassedOver,
     /// No caller waits any more.
     Closed,
 }
 
 impl Refusal {
-    /// The error for a caller that has waited for the lock since then, and has seen this holder; `None` if it is to ask
-    /// again.
+    /// The error for a caller that has waited for the lock since `since`, and has `seen` this holder; `None` if it must
+    /// ask again.
     pub(super) fn error(
         self,
         key: &LockKey,
@@ -154,7 +154,7 @@ impl Refusal {
     }
 }
 
-/// What the store told last when it was asked for a lock.
+/// The last answer of the store to a request for a lock.
 #[derive(Clone, Debug, Default)]
 pub(super) enum Heard {
     /// No answer has come yet.
@@ -165,7 +165,7 @@ pub(super) enum Heard {
     Failure(StoreError),
 }
 
-/// Failures are told apart by nothing that a state depends on.
+/// All failures are equal, since no state depends on what they say.
 #[cfg(test)]
 impl PartialEq for Heard {
     fn eq(&self, other: &Self) -> bool {
@@ -188,7 +188,7 @@ impl Heard {
         matches!(self, Self::Failure(_))
     }
 
-    /// What kept a waiter from its lock if it was not another holder.
+    /// The failure that kept a waiter from its lock, if it was not another holder.
     pub(super) fn failure(&self) -> Option<StoreError> {
         match self {
             Self::Nothing => Some(unanswered("no answer yet")),
@@ -214,17 +214,17 @@ pub(super) fn unanswered(cause: &'static str) -> StoreError {
 pub(super) struct Wish {
     pub(super) request: AcquireRequest,
     pub(super) mode: Mode,
-    /// With how many holders at most it shares the lock.
+    /// The most holders that the lock may have, if the caller shares it.
     pub(super) limit: Option<u32>,
-    /// Whether it goes before those who want the lock in the other mode.
+    /// Whether the caller goes before those that want the lock in the other mode.
     pub(super) is_preferred: bool,
-    /// Whether it waits for no more than the request in flight.
+    /// Whether the caller waits for no more than the request in flight.
     pub(super) asks_once: bool,
-    /// Whether it may go on with the hold of another one.
+    /// Whether the caller may continue the hold of another one.
     pub(super) may_inherit: bool,
 }
 
-/// What is asked for the first waiter of a line, or for the readers that are first.
+/// The request for the first waiter of a line, or for the readers that are first.
 #[derive(Clone, Debug)]
 pub(super) enum Ask {
     Acquire(AcquireRequest),
@@ -232,7 +232,7 @@ pub(super) enum Ask {
 }
 
 impl Wish {
-    /// The request for this caller alone; or, of a reader, for it and those who enter with it.
+    /// The request for this caller alone; or, if it is a reader, for it and those that enter with it.
     pub(super) fn ask(self, holds: impl FnOnce() -> Vec<HoldId>) -> Ask {
         let AcquireRequest { ttl, entry, .. } = self.request;
         match self.mode {

@@ -30,19 +30,19 @@ pub(super) struct Wait<'q> {
     key: &'q LockKey,
     wish: Wish,
     stage: WaitStage,
-    /// Where the work goes that outlives the caller.
+    /// The runtime for the work that outlives the caller.
     runtime: &'q Handle,
-    /// Since when it waits, and until when; `None` if it asks once.
+    /// Since when the caller waits, and until when; `None` if it asks once.
     span: Option<(Instant, Option<Instant>)>,
-    /// Who held the lock when the caller looked last, if it has left the line since.
+    /// The holder at the last look of the caller, if the caller has left the line since.
     seen: Option<Box<HeldBy>>,
 }
 
 enum WaitStage {
     New,
-    /// No other caller has come, as far as it knows.
+    /// The caller is alone, as far as it knows.
     Alone,
-    /// With the request that was made for it as it came. A driver sees to the later ones.
+    /// The caller is in a line, with the request that was made for it as it came. A driver polls the later ones.
     Joined(Option<Flight>),
     Answered,
 }
@@ -66,7 +66,7 @@ impl<'q> Wait<'q> {
         }
     }
 
-    /// One that has entered a vacant line, where its request rests.
+    /// The wait of a caller that has entered a vacant line, where its request rests.
     pub(super) fn alone(
         queues: &'q Arc<LocalQueues>,
         key: &'q LockKey,
@@ -82,7 +82,7 @@ impl<'q> Wait<'q> {
         self.wish.request.hold
     }
 
-    /// Whether it polls its own request.
+    /// Whether the caller polls its own request.
     pub(super) fn is_alone(&self) -> bool {
         matches!(self.stage, WaitStage::Alone)
     }
@@ -93,7 +93,7 @@ impl<'q> Wait<'q> {
         Some(Patience::new(since, limit, report_after))
     }
 
-    /// A line has begun for it.
+    /// Gives the caller's patience to the line that has begun.
     fn be_patient(&self) {
         let Some(patience) = self.patience() else {
             return;
@@ -106,7 +106,7 @@ impl<'q> Wait<'q> {
         self.queues.apply(self.key, effects, None);
     }
 
-    /// Who held the lock when the caller looked last.
+    /// Takes the holder that the caller saw at its last look.
     pub(super) fn take_seen(&mut self) -> Option<Box<HeldBy>> {
         let mut lines = self.queues.lines.lock();
         let line = lines.line(self.key);
@@ -115,7 +115,7 @@ impl<'q> Wait<'q> {
         seen.or_else(|| self.seen.take())
     }
 
-    /// Goes on without a line, as long as no other caller has come.
+    /// Continues without a line, as long as no other caller has come.
     fn poll_alone(&mut self, cx: &mut Context<'_>) -> Progress {
         let progress = match self.stage {
             WaitStage::New if self.enter_alone() => {
@@ -147,8 +147,8 @@ impl<'q> Wait<'q> {
         self.queues.enter_alone(self.key, asking)
     }
 
-    /// Joins the line. Returns the request that is made for it at once, and whether it is answered already; else
-    /// the caller is woken by its answer.
+    /// Joins the line. Returns the request that is made for the caller at once, and whether the caller is answered
+    /// already. Otherwise the answer wakes the caller.
     fn join(&self, waker: &Waker) -> (Option<Flight>, bool) {
         let wish = self.wish;
         let mut waker = Some(waker.clone());
@@ -165,7 +165,7 @@ impl<'q> Wait<'q> {
             let was_asked = line.flight.is_some();
             self.queues.step(self.key, line, Input::Join(wish), effects);
             let flight = line.flight.clone().filter(|_| !was_asked);
-            // It is the last one to have come.
+            // The caller is the last one in the line.
             let caller = line.callers.back_mut().filter(|_| flight.is_none());
             let is_answered = caller.is_some_and(|caller| {
                 caller.waker = waker.take();
@@ -196,9 +196,9 @@ impl<'q> Wait<'q> {
         caller.answer
     }
 
-    /// Has the caller woken by the answer. Returns whether it has come before.
+    /// Lets the answer wake the caller. Returns whether it has come already.
     fn await_answer(&self, waker: &Waker) -> bool {
-        // A waker is cloned and dropped outside of the line, since it may run code of others.
+        // A waker is cloned and dropped outside the line, since it may run foreign code.
         let mut waker = Some(waker.clone());
         let runtime = Handle::try_current().ok().map(|runtime| runtime.id());
         let mut lines = self.queues.lines.lock();
@@ -232,7 +232,7 @@ impl<'q> Wait<'q> {
         });
         self.queues.apply(self.key, effects, Some(self.runtime));
         drop(left);
-        // The request in flight is to be answered all the same.
+        // The request in flight must be answered all the same.
         driver::start(self.queues, self.key, Some(self.runtime));
     }
 
@@ -255,7 +255,7 @@ impl<'q> Wait<'q> {
             return Poll::Pending;
         };
         if let Some(asking) = flight {
-            // The answer to it is the only one that there can be.
+            // The request brings the only answer that there can be.
             drop(ready!(Pin::new(asking).poll(cx)));
             *flight = None;
         }
@@ -277,7 +277,7 @@ impl Future for Wait<'_> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let polled = self.poll_answer(cx);
-        // Asked once it is registered: who closes wakes those that are.
+        // Checked after the caller is registered: closing wakes the callers that are.
         if polled.is_pending() && self.queues.activity().is_closed() {
             return Poll::Ready(Err(Refusal::Closed));
         }

@@ -21,15 +21,15 @@ use crate::store::{AcquireReply, HandoffMessage, StoreTime};
 ///    │                                     ▲  │    │ busy, no answer
 ///    └────────────────busy────────────────┘  └────┘
 /// ```
-/// From each of them it may be granted the lock. If it leaves, its hold is released, unless it is `Waiting`.
+/// In each stage the waiter may be granted the lock. If it leaves, its hold is released, unless it is `Waiting`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(super) enum Stage {
-    /// Nothing.
+    /// The store knows nothing of the waiter.
     Waiting,
-    /// It may stand in the queue, or have the lock.
+    /// The waiter may be in the queue, or have the lock.
     Unsure,
-    /// It stands in the queue, and reads the server's clock by its last answer.
+    /// The waiter is in the queue, and knows the server's clock by the last answer.
     Queued(StoreClock),
 }
 
@@ -37,10 +37,10 @@ pub(super) enum Stage {
 #[cfg_attr(test, derive(PartialEq, Eq, Hash))]
 pub(super) struct Waiter {
     pub(super) wish: Wish,
-    /// How many times the store was asked for it.
+    /// How many times the store was asked for the waiter.
     pub(super) asked: u32,
     pub(super) stage: Stage,
-    /// Whether an acquire of it was never answered, so that its end needs a tombstone.
+    /// Whether an acquire of the waiter was never answered, so that its end needs a tombstone.
     pub(super) unanswered: bool,
 }
 
@@ -60,19 +60,19 @@ pub(super) struct RequestInFlight {
     pub(super) kind: RequestKind,
     /// The waiters that have left: their answer is undone.
     pub(super) left: Vec<Waiter>,
-    /// A message to them that came before the answer. The answer is older, and is read first.
+    /// A message to the waiters that came before the answer. The answer is older, and is read first.
     pub(super) message: Option<Box<HandoffMessage>>,
-    /// Whether another process has come to wait since. An answer that brings the lock may be older, and not know it.
+    /// Whether another process has come to wait since. An answer that brings the lock may be older, and not say so.
     pub(super) is_contended: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(super) enum RequestKind {
-    /// An acquire of its own; `in_time` if nothing but the time was its reason: if it
-    /// brings the lock, a message should have come.
+    /// An acquire of the waiter. If it was sent only because it was due (`in_time`) and brings the lock, a message should
+    /// have come.
     Acquire { in_time: bool },
-    /// The release of another hold, which names it as successor. Then so many hand-offs follow each other.
+    /// The release of another hold, which names the waiter as its successor. Then so many hand-offs follow each other.
     Release { handoffs: u32 },
 }
 
@@ -95,7 +95,7 @@ pub(super) enum Outcome {
         /// How long the lease of the holder lasts; `None` if it never ends.
         remaining: Option<Duration>,
     },
-    /// The lock has moved to it, but only a fresh answer tells for how long.
+    /// The lock has moved to the waiter, but only a new answer says for how long.
     Moved,
     Unknown(Option<StoreError>),
     Refused(StoreError),
@@ -111,7 +111,7 @@ impl Waiter {
         }
     }
 
-    /// Whether one request asks for both of them: readers share a lock, and enter it together.
+    /// Whether one request asks for both waiters: readers share a lock, and enter it together.
     pub(super) fn enters_with(&self, other: &Self) -> bool {
         let is_reader = |waiter: &Self| waiter.mode == Mode::Shared && waiter.limit.is_none();
         is_reader(self)
@@ -120,12 +120,12 @@ impl Waiter {
             && self.request.entry.is_some() == other.request.entry.is_some()
     }
 
-    /// Whether it goes before the other one, which came first.
+    /// Whether this waiter goes before the other one, which came first.
     pub(super) fn passes(&self, other: &Self) -> bool {
         self.is_preferred && other.mode != self.mode
     }
 
-    /// Whether the store may know of it.
+    /// Whether the store may know of the waiter.
     pub(super) fn is_known(&self) -> bool {
         self.stage != Stage::Waiting
     }
@@ -160,7 +160,7 @@ impl Waiter {
                 Outcome::Busy { remaining }
             }
             Reply::Unanswered(error) => {
-                // One that has failed for certain leaves nothing behind.
+                // A request that has certainly failed leaves nothing behind.
                 if error.effect() == Effect::Unknown {
                     self.note_unanswered();
                 }
@@ -176,7 +176,7 @@ impl Waiter {
         message.map_or(outcome, |message| self.moved(message, epoch, now))
     }
 
-    /// Takes in a grant of the lock by the answer to a request that was sent then, with a lease of this length.
+    /// Takes in a grant of the lock, with a lease of this length, by the answer to a request that was sent at `sent`.
     fn granted(
         &mut self,
         tokens: TokenSeries,
@@ -188,7 +188,7 @@ impl Waiter {
         if now < deadline(sent, lease) {
             return Outcome::Held(self.grant(tokens, sent, lease, is_contended, Via::Request));
         }
-        // The server may hold the lock for it yet, and only a fresh answer tells for how long.
+        // The server may still hold the lock for the waiter, and only a new answer says for how long.
         self.note_unanswered();
         let error = unanswered("the answer came after the lease had ended");
         Outcome::Unknown(Some(error))
@@ -232,7 +232,7 @@ impl Waiter {
         is_contended: bool,
         via: Via,
     ) -> Grant {
-        // The store tells only those of it that have named their inbox.
+        // The store tells only the holders that have named their inbox.
         let is_told = self.request.entry.is_some_and(|entry| entry.tells);
         Grant {
             hold: self.request.hold,
@@ -243,20 +243,20 @@ impl Waiter {
             unanswered: self.unanswered,
             is_open: true,
             is_contended: is_contended || !is_told,
-            // The caller knows.
+            // The caller sets it.
             disconnects: 0,
             via,
         }
     }
 
-    /// The end of whatever the store knows of it.
+    /// The end of whatever the store knows of the waiter.
     pub(super) fn release(&self, now: Instant) -> Release {
         Release {
             hold: self.request.hold,
             mode: self.mode,
             unanswered: self.unanswered,
             nested: false,
-            // It may stand in the line.
+            // The waiter may be in the store's queue.
             open: false,
             deadline: now,
             ttl: self.request.ttl,
@@ -270,13 +270,13 @@ impl Waiter {
 /// What is known of the server's clock: its time at an instant of the local one, or later.
 ///
 /// A lease is counted from before a request of one's own (P5). A waiter that is given the lock did not ask just now. But
-/// its last answer carried the server's time, and it knows when it had sent the question. So it knows what time it was
-/// on the server, at the latest, at each instant of its own, and can count the lease from the moment at which the lock
-/// moved, however long the message took.
+/// its last answer carried the server's time, and the waiter knows when it sent that request. So it knows for each local
+/// instant the latest time that the server's clock can show. It counts the lease from the moment at which the lock moved,
+/// however long the message took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(super) struct StoreClock {
-    /// Before the request was sent that the store answered at `at`.
+    /// The instant before the request was sent that the store answered at `at`.
     pub(super) sent: Instant,
     pub(super) at: StoreTime,
     /// The connection epoch at `sent`.
@@ -284,8 +284,8 @@ pub(super) struct StoreClock {
 }
 
 impl StoreClock {
-    /// From when on the lease of the lock that has moved counts. `None` if only the store can tell:
-    /// after a new connection, when its clock was stepped, and when the lease may have ended.
+    /// When the lease of the lock that has moved begins. `None` if only the store can tell: after a new connection, when
+    /// the clock of the store was stepped, and when the lease may have expired.
     pub(super) fn lease_start(
         self,
         moved: &HandoffMessage,

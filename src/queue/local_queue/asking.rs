@@ -9,11 +9,11 @@ use crate::base::id::HoldId;
 use crate::base::option_types::{Mode, Wake};
 use crate::queue::step::{Action, Refusal};
 
-/// So many readers enter by one request at most.
+/// The most readers for which one request asks.
 const LONGEST_RUN: usize = 16;
 
 impl LocalQueue {
-    /// What follows from every input: a request, or a pause.
+    /// Does what follows every input: sends a request, or sets a pause.
     pub(super) fn go_on(&mut self, now: Instant, actions: &mut Vec<Action>) {
         self.refuse_hasty(now, actions);
         if self.flight.is_none() && mem::take(&mut self.maybe_free) && self.asks_at_once(now) {
@@ -40,7 +40,7 @@ impl LocalQueue {
         self.fly(holds, RequestKind::Acquire { in_time });
     }
 
-    /// Asks, unless that is done already; then again afterwards.
+    /// Asks at once, or after the request that is in flight.
     pub(super) fn ask_anew(&mut self, actions: &mut Vec<Action>) {
         if self.flight.is_none() {
             self.ask(false, actions);
@@ -49,7 +49,7 @@ impl LocalQueue {
         }
     }
 
-    /// For how many waiters one request asks: for the first one, or for all readers that are first.
+    /// The number of waiters for which one request asks: the first one, or all readers that are first.
     fn run_length(&self) -> usize {
         let Some(first) = self.waiters.front() else {
             return 0;
@@ -58,7 +58,7 @@ impl LocalQueue {
         1 + others.take_while(|other| first.enters_with(other)).count()
     }
 
-    /// A request for these waiters is on its way, and tells more than what was heard up to now.
+    /// Puts a request for these waiters in flight. What was noted about when to ask is out of date.
     pub(super) fn fly(&mut self, waiters: Vec<HoldId>, kind: RequestKind) {
         self.maybe_free = false;
         (self.ask_at, self.free_at) = (None, None);
@@ -79,20 +79,20 @@ impl LocalQueue {
             now < due
         });
         if self.flight.is_none() && self.ask_at.is_some_and(|at| at <= now) {
-            // At the end of a lease no message was due.
+            // No message was due at the end of a lease.
             let is_over = self.free_at.is_some_and(|free_at| free_at <= now);
             self.ask(self.listens && !is_over, actions);
         }
     }
 
-    /// Waiters that ask only once stay for no more than the request in flight.
+    /// Refuses waiters that ask only once. They stay no longer than the request in flight.
     fn refuse_hasty(&mut self, now: Instant, actions: &mut Vec<Action>) {
         let is_asking =
             |flight: &RequestInFlight| matches!(flight.kind, RequestKind::Acquire { .. });
         if self.flight.as_ref().is_some_and(is_asking) {
             return;
         }
-        // Readers join those of their process who are inside, once they have asked.
+        // While readers of this process are inside, the first waiters are asked for before they are refused.
         let joins = if self.is_shared(now) {
             self.run_length()
         } else {
@@ -109,7 +109,7 @@ impl LocalQueue {
         }
         for hold in hasty {
             let refusal = match self.flight {
-                // A release is to bring the first one the lock, however long that takes.
+                // A release will bring the first waiter the lock, however long that takes.
                 Some(_) => Refusal::Busy,
                 None => self.heard.refusal(),
             };
@@ -117,11 +117,11 @@ impl LocalQueue {
         }
     }
 
-    /// Whether the first waiter asks although no time has come: not while a release in this process is to
-    /// bring it the lock.
+    /// Whether the first waiter asks although nothing is due: not while a release in this process will bring it the lock.
     fn asks_at_once(&self, now: Instant) -> bool {
-        // Readers inside let others of their process in, and a writer takes its place in the store's queue
-        // before others do. In strict order it does so whenever it comes, not when the lock is released.
+        // Readers inside let other readers of their process in, and a writer takes its place in the store's queue before
+        // other processes do. If the order is strict, the first waiter does so as soon as it comes, not when the lock is
+        // released.
         let holds_alone =
             |holder: &LocalHolder| holder.mode == Mode::Exclusive && holder.is_live(now);
         !self.holders.iter().any(holds_alone)
@@ -147,11 +147,11 @@ impl LocalQueue {
             Wake::Poll { interval, .. } => interval,
             _ if is_failing => self.backoff.next_pause(),
             Wake::Notify if self.listens => {
-                // They grow from when it is told no more.
+                // The pauses grow from the time at which messages stop.
                 self.backoff.reset();
                 heartbeat
             }
-            // Its place in the store's queue is kept no longer without a question.
+            // The place in the store's queue is lost without a request in each heartbeat.
             _ if self.asks_at_once(now) => self.backoff.next_pause().min(heartbeat),
             _ => heartbeat,
         };

@@ -1,4 +1,4 @@
-//! Who has the lock in this process, and who has it next.
+//! Who has the lock in this process, and who gets it next.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::queue::step::{Action, Heard};
 use crate::store::{AcquireRequest, Order, Successor};
 
 impl LocalQueue {
-    /// Whether it is this hold that has the lock in this process, as far as is known.
+    /// Whether this hold has the lock in this process, as far as is known.
     pub(in crate::queue) fn is_held_by(&self, hold: HoldId) -> bool {
         self.holders.iter().any(|holder| holder.hold == hold)
     }
@@ -28,12 +28,11 @@ impl LocalQueue {
         self.holders.retain(|holder| holder.hold != hold);
     }
 
-    /// The first waiter, if it may go on with a hold of this TTL in memory: nothing in the store may be
-    /// meant for it, since it enters under the id of another hold.
+    /// Returns the first waiter, if it may continue a hold of this TTL in memory. The store must not know of the waiter,
+    /// since it enters under the id of another hold.
     ///
-    /// As long as no other process waits there is no bound to the hand-offs. Where the lock was not in the store
-    /// for a heartbeat, as `is_late` says, it goes there: the message of another process may have been lost, or the
-    /// lock itself.
+    /// While no other process waits, the hand-offs have no bound. If the lock was not in the store for a heartbeat, as
+    /// `is_late` says, it goes there: the message of another process, or the lock itself, may have been lost.
     pub(in crate::queue) fn heir(&self, ttl: Duration, is_late: bool) -> Option<HoldId> {
         let first = self.waiters.front()?;
         let AcquireRequest { hold, .. } = first.request;
@@ -62,7 +61,7 @@ impl LocalQueue {
         actions.push(Action::Grant(grant.hold, grant));
     }
 
-    /// A waiter is brought the lock, and has to come for it.
+    /// Notes that a waiter has got the lock, and must come for it.
     pub(super) fn add_holder(
         &mut self,
         hold: HoldId,
@@ -71,7 +70,7 @@ impl LocalQueue {
         now: Instant,
     ) {
         let mode = waiter.mode;
-        // A holder that had it before, and is told later, has lost it: it is given in one mode.
+        // Other holders have lost the lock, even if they learn of it later. Only readers share it.
         self.holders
             .retain(|other| mode == Mode::Shared && other.mode == mode);
         self.holders.push(LocalHolder {
@@ -81,23 +80,23 @@ impl LocalQueue {
         });
         self.heard = Heard::Busy;
         (self.ask_at, self.free_at) = (None, None);
-        // In strict order the next one takes its place in the store's queue now. Another reader enters.
+        // If the order is strict, the next waiter takes its place in the store's queue now. Another reader enters.
         self.maybe_free = self.queueing.local_handoffs == 0 || mode == Mode::Shared;
         let due = now + 2 * self.queueing.heartbeat(waiter.request.ttl);
         self.unclaimed.push((due, waiter.request.hold));
     }
 
-    /// The grant of a waiter is entered, or given back.
+    /// Notes that a waiter has entered its grant, or has given it back.
     pub(super) fn claim(&mut self, waiter: HoldId) {
         self.unclaimed.retain(|(_, other)| *other != waiter);
     }
 
-    /// A hold ends. Returns who is to have the lock next, unless the store decides that: that goes from one that
-    /// has it alone to another one. Readers who are first ask at once instead.
+    /// Ends a hold. Returns who gets the lock next, unless the store decides that. Only a writer has a successor, and only a
+    /// writer is one: readers that are first ask at once instead.
     pub(super) fn end(&mut self, release: &Release) -> Option<Successor> {
         self.forget_holder(release.hold);
         if release.min_hold.is_some() {
-            // No waiter has it next until then: the first one asks.
+            // The lock stays held until then, so no waiter gets it next: the first one asks.
             return None;
         }
         let first = self.waiters.front().filter(|_| self.flight.is_none())?;
@@ -127,7 +126,7 @@ impl LocalQueue {
 }
 
 impl LocalQueue {
-    /// The queue where one caller asks, and no other has come.
+    /// Makes the queue in which one caller asks, and no other has come.
     pub(in crate::queue) fn asking(queueing: Queueing, waiter: Waiter) -> Self {
         let (mut queue, mut sent) = (Self::new(queueing), Vec::new());
         queue.join(waiter, &mut sent);
@@ -135,7 +134,7 @@ impl LocalQueue {
         queue
     }
 
-    /// The queue where a hold has the lock, after so many hand-offs in a row, and no caller wants it.
+    /// Makes the queue in which a hold has the lock, after so many hand-offs in a row, and no caller wants it.
     pub(in crate::queue) fn held(
         queueing: Queueing,
         (hold, mode): (HoldId, Mode),
@@ -155,7 +154,8 @@ impl LocalQueue {
         }
     }
 
-    /// The one hold that has the lock, and after how many hand-offs in a row, where no caller wants it.
+    /// Returns the only hold that has the lock, and the number of hand-offs in a row before it, if no caller wants the
+    /// lock.
     pub(in crate::queue) fn held_alone(&self) -> Option<((HoldId, Mode), u32, bool)> {
         match self.holders[..] {
             [
