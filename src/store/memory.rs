@@ -22,7 +22,7 @@ mod line;
 mod state;
 mod waits;
 
-/// The in-memory store. Clones are the same.
+/// The in-memory store. Clones share its state.
 #[derive(Clone, Default)]
 pub(crate) struct MemoryStore {
     shared: Arc<Shared>,
@@ -81,7 +81,7 @@ impl MemoryStore {
         if known.is_none()
             && let Some(listener) = listener.upgrade()
         {
-            // Of those that came before.
+            // For the locks that moved before.
             listener.missed();
         }
     }
@@ -97,7 +97,7 @@ impl MemoryStore {
 /// What can happen to a real server.
 #[cfg(any(test, feature = "test-util"))]
 impl MemoryStore {
-    /// Loses all data, as by FLUSHALL or a restart without persistence.
+    /// Loses all data, for example by FLUSHALL or a restart without persistence.
     pub(crate) fn forget(&self) {
         self.shared.state.lock().forget();
     }
@@ -113,7 +113,7 @@ impl MemoryStore {
 
 impl Shared {
     fn tell(&self, message: AddressedMessage) {
-        // Told without a mutex.
+        // The listeners are told without a mutex.
         let listener = |inbox| self.inboxes.lock().get(&inbox).and_then(Weak::upgrade);
         match message {
             AddressedMessage::Handoff(inbox, message) => {

@@ -94,9 +94,9 @@ pub(crate) trait Listener: Send + Sync {
 /// An acquisition that waits while holds enclose it. It is published, so that the processes which wait for each other find
 /// out: who waits, for which lock, and which holds cannot end before it has its turn.
 ///
-/// A record stands with the owner of each hold that encloses the wait, for a short time. No record decides who has a lock: a
-/// record that is lost, late or forged can delay the search for deadlocks, or make it choose a victim without need, and no
-/// more.
+/// A record is stored with the owner of each hold that encloses the wait, for a short time. No record decides who has a
+/// lock: a record that is lost, late or forged can only delay the search for deadlocks, or make it choose a victim
+/// without need.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct EnclosedWait {
     /// The hold that it will have.

@@ -89,7 +89,7 @@ impl RedisStore {
     }
 
     pub(crate) fn watch(&self, holders: Weak<dyn Holders>) {
-        // It is set once for each `Locks`.
+        // The receiver is set once for each `Locks`.
         let _ = self.common.watched.set(holders);
     }
 

@@ -1,9 +1,10 @@
-//! What is asked of a store, one verb in a file: its request, the keys and arguments of its script, how the reply is
-//! read, and what the store in memory does. Beside it stands its script, `lua/NAME.lua`.
+//! The requests to a store, one verb in a file: its request, the keys and arguments of its script, how the reply is read,
+//! and what the store in memory does. The script is in `lua/NAME.lua`.
 //!
 //! Every verb is atomic in the store. A request may be executed although no answer comes, may be executed late, and may be
 //! executed twice; each verb is written so that this changes nothing (P8). The exception is an acquire that was answered
-//! and is executed once more after its hold has ended: it takes the lock for that hold, until the lease ends. TCP does not
+//! and is executed once more after its hold has ended: it takes the lock for that hold, until the lease expires. TCP does
+//! not
 //! repeat a request, nor does anything below this crate.
 
 use redis::Value;

@@ -6,17 +6,17 @@ use tokio::time::Instant;
 
 use crate::base::time::StoreTime;
 
-/// How far it can be stepped either way, all steps taken together: ten years.
+/// How far the clock can be stepped either way, all steps taken together: ten years.
 const ROOM: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 
-/// The wall clock, carried on by the tokio clock, so that it stands still when tokio's does.
+/// The wall clock, carried on by the tokio clock: it stops when tokio's clock stops.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     start: Instant,
     start_micros: u64,
-    /// How far it is ahead of the tokio clock. It begins at [`ROOM`], so that it can be stepped back.
+    /// How far the clock is ahead of the tokio clock. It begins at [`ROOM`], so that it can be stepped back.
     ahead: Duration,
-    /// When it was last read for a token, and that token.
+    /// When the clock was last read for a token, and that token.
     last: (u64, u64),
 }
 
@@ -37,15 +37,15 @@ impl Clock {
         Instant::now() + self.ahead
     }
 
-    /// What it shows then.
+    /// The time that the clock shows at an instant.
     pub(crate) fn at(&self, now: Instant) -> StoreTime {
         let passed = micros(now.saturating_duration_since(self.start));
         let micros = self.start_micros.saturating_add(passed);
         StoreTime { micros }
     }
 
-    /// The time, as a token. Between two of them a microsecond passes, as it does on a server, also where the
-    /// tokio clock stands still.
+    /// The time, as a token. Between two tokens a microsecond passes, as on a server, even while the tokio clock is
+    /// paused.
     pub(super) fn token(&mut self, now: StoreTime) -> u64 {
         let (read, given) = self.last;
         let token = if (read..=given).contains(&now.micros) {
@@ -58,7 +58,7 @@ impl Clock {
     }
 }
 
-/// What can happen to that of a real server.
+/// What can happen to the clock of a real server.
 #[cfg(any(test, feature = "test-util"))]
 impl Clock {
     pub(super) fn step_forward(&mut self, by: Duration) {

@@ -12,35 +12,35 @@ use crate::store::records::{PLACES_FROM, QueueEntry, SEQ_LIFE, TOMBSTONE_LIFE};
 
 #[derive(Debug, Default)]
 pub(crate) struct StoredLine {
-    /// The zset: the readers inside with the ends of their leases, the places in their order, and the tombstones
-    /// with their ends.
+    /// The content of the zset: the readers inside with the ends of their leases, the places in their order, and the
+    /// tombstones with their ends.
     readers: Vec<(HoldId, Instant)>,
     preferred: Vec<Standing>,
     places: Vec<Standing>,
     tombstones: HashMap<HoldId, Instant>,
     line_ends: Option<Instant>,
-    /// The hash.
+    /// The content of the hash: the entries, and the numbers of the last depth changes.
     entries: HashMap<InboxId, Process>,
     seqs: HashMap<HoldId, u64>,
     entries_end: Option<Instant>,
 }
 
-/// The place of a process.
+/// The place of a process in the line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Standing {
     pub(crate) inbox: InboxId,
-    /// As in the zset.
+    /// The order, as in the zset.
     pub(crate) order: u64,
 }
 
-/// One process: its entry.
+/// The entry of one process.
 #[derive(Clone, Debug)]
 pub(crate) struct Process {
     pub(crate) inbox: InboxId,
-    /// The first waiter of the process; or the readers that are first.
+    /// The first waiter of the process, or the readers that are first.
     pub(crate) holds: Vec<HoldId>,
     pub(crate) want: Want,
-    /// The lease of a lock that moves to it.
+    /// The lease of a lock that moves to the process.
     pub(crate) grant: Duration,
     /// Until when the process counts as alive.
     pub(crate) deadline: Instant,
@@ -49,14 +49,15 @@ pub(crate) struct Process {
 /// What a process waits for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Want {
-    /// The lock alone; and whether it is to be told, once it has the lock, that another process has come to wait.
+    /// The lock exclusively; and whether the process, once it has the lock, is told that another process has come to
+    /// wait.
     Alone { tells: bool },
-    /// To share it, with so many holders at most.
+    /// A share of the lock, with so many holders at most.
     Shared { limit: Option<u32> },
 }
 
 impl StoredLine {
-    /// Forgets what has ended. A key ends with its last member, or when it expires.
+    /// Forgets what has expired. A key ends with its last member, or when it expires.
     pub(crate) fn prune(&mut self, now: Instant) {
         let is_over = |ends: Option<Instant>| ends.is_some_and(|ends| ends <= now);
         if is_over(self.line_ends) {
@@ -87,7 +88,7 @@ impl StoredLine {
         entries.filter(|process| now < process.deadline).count() as u64
     }
 
-    /// The first live process; dead ones are removed on the way.
+    /// Returns the first live process. Dead processes before it are removed.
     pub(crate) fn head(&mut self, now: Instant) -> Option<Process> {
         while let Some(&Standing { inbox, .. }) = self.preferred.first().or(self.places.first()) {
             let process = self.entries.get(&inbox);
@@ -105,13 +106,13 @@ impl StoredLine {
         self.entries.remove(&inbox);
     }
 
-    /// Whether it is for this hold that the process waits.
+    /// Whether the process waits for this hold.
     pub(crate) fn names(&self, inbox: InboxId, hold: HoldId) -> bool {
         let entry = self.entries.get(&inbox);
         entry.is_some_and(|process| process.holds == [hold])
     }
 
-    /// Takes a reader out of the place of its process, which ends with the last one. Returns whether it has ended.
+    /// Takes a reader out of the place of its process, which ends with its last reader.
     pub(crate) fn depart(&mut self, inbox: InboxId, hold: HoldId) {
         if let Some(process) = self.entries.get_mut(&inbox)
             && process.holds.contains(&hold)
@@ -133,13 +134,13 @@ impl StoredLine {
 
     // ---- the readers inside ----
 
-    /// The one whose lease ends last.
+    /// The reader whose lease expires last.
     pub(crate) fn latest(&self) -> Option<(HoldId, Instant)> {
         let readers = self.readers.iter().copied();
         readers.max_by_key(|(hold, lasts)| (*lasts, Reverse(hold.to_string())))
     }
 
-    /// Those whose leases have ended are taken out.
+    /// Takes out the readers whose leases have expired.
     pub(crate) fn take_dead(&mut self, now: Instant) -> Vec<HoldId> {
         let dead = self.readers.extract_if(.., |(_, lasts)| *lasts < now);
         let dead: Vec<_> = dead.map(|(hold, _)| hold).collect();
@@ -149,7 +150,7 @@ impl StoredLine {
         dead
     }
 
-    /// Its lease lasts until then at least.
+    /// Makes the lease of a reader last until `lasts` at least.
     pub(crate) fn keep(&mut self, hold: HoldId, lasts: Instant) {
         match self.readers.iter_mut().find(|(other, _)| *other == hold) {
             Some((_, end)) => *end = lasts.max(*end),
@@ -158,7 +159,7 @@ impl StoredLine {
         self.line_ends = self.line_ends.max(Some(lasts));
     }
 
-    /// The leases of these holds, as far as they are readers, last until then at least.
+    /// Makes the leases of these holds, if they are readers, last until `lasts` at least.
     pub(crate) fn lengthen(&mut self, holds: &[HoldId], lasts: Instant) {
         for (_, end) in self
             .readers
@@ -191,13 +192,13 @@ impl StoredLine {
         places.map(|place| (*place, self.entries.get(&place.inbox)))
     }
 
-    /// Whether there is a place or a tombstone in it.
+    /// Whether the line has a place or a tombstone.
     pub(crate) fn stands(&self) -> bool {
         self.line_ends.is_some()
     }
 
-    /// Enters the line at its end, or keeps the place that the process has there. Returns whether it has come new, and
-    /// no other process but that of the holder was there.
+    /// Enters the line at its end, or keeps the place that the process has there. Returns whether the place is new and no
+    /// process except the holder's was in the line.
     pub(crate) fn stand(
         &mut self,
         now: Instant,
@@ -229,7 +230,7 @@ impl StoredLine {
         is_first
     }
 
-    /// Enters the line at its end, unless it stands there. Returns who was last before it, if it has come new.
+    /// Enters the line at its end, unless the process is there. Returns the last process before it, if the place is new.
     fn place(&mut self, inbox: InboxId, is_preferred: bool) -> Option<Option<InboxId>> {
         let is_in = |places: &[Standing]| places.iter().any(|place| place.inbox == inbox);
         if is_in(&self.preferred) || !is_preferred && is_in(&self.places) {
@@ -247,10 +248,10 @@ impl StoredLine {
         Some(last.map(|last| last.inbox))
     }
 
-    /// Leaves a tombstone; dead ones are removed.
+    /// Leaves a tombstone. Expired tombstones are removed.
     pub(crate) fn bury(&mut self, now: Instant, hold: HoldId) {
         self.tombstones.retain(|_, end| now <= *end);
-        // The key may end with them, and begins anew.
+        // The key may end with its last tombstone, and begins anew.
         self.prune(now);
         let end = now + TOMBSTONE_LIFE;
         self.tombstones.insert(hold, end);
@@ -261,7 +262,7 @@ impl StoredLine {
         self.tombstones.contains_key(&hold)
     }
 
-    /// Notes a depth change, unless a later one of this hold is known. Returns whether it is to be made.
+    /// Notes a depth change, unless a later one of this hold is known. Returns whether the change must be made.
     pub(crate) fn changes(&mut self, now: Instant, hold: HoldId, seq: u64) -> bool {
         if self.seqs.get(&hold).is_some_and(|last| seq <= *last) {
             return false;

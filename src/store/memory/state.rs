@@ -1,4 +1,4 @@
-//! What the in-memory store remembers, and what the verbs do to it.
+//! The state of the in-memory store, and how the verbs change it.
 
 use std::collections::{BinaryHeap, HashMap};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub(crate) struct State {
     pub(crate) waits: PublishedWaits,
     pub(crate) clock: Clock,
     next_sweep: Instant,
-    /// What is to be sent once the operation is over.
+    /// The messages to send once the operation is over.
     pub(super) messages: Vec<AddressedMessage>,
 }
 
@@ -38,19 +38,19 @@ pub(crate) enum AddressedMessage {
     Handoff(InboxId, HandoffMessage),
     /// Another process has come to wait for this key.
     Contended(InboxId, String),
-    /// To all processes.
+    /// Holds were ended by force: a message to all processes.
     Forced(ForcedMessage),
 }
 
 #[derive(Debug)]
 pub(crate) struct Lock {
-    /// The holds with their depths: one, or those of the readers inside.
+    /// The holds with their depths: one, or the readers inside.
     fields: Vec<(HoldId, u32)>,
-    /// Which inbox is to be told that another process has come to wait.
+    /// The inbox that must be told that another process has come to wait.
     pub(crate) told: Option<InboxId>,
     pub(crate) token: u64,
     pub(crate) expires: Instant,
-    /// Whether it outlives its hold, whose requests do not find it.
+    /// Whether the lock outlives its hold, whose requests do not find it.
     is_kept: bool,
 }
 
@@ -121,7 +121,7 @@ impl State {
         self.clock.token(at)
     }
 
-    /// A free lock begins anew with this token.
+    /// Gives a free lock to new holders, with this token.
     pub(crate) fn take(&mut self, key: &LockKey, new: NewLock<'_>, token: u64, now: Instant) {
         let lock = Lock {
             fields: new.holds.iter().map(|hold| (*hold, 1)).collect(),
@@ -144,12 +144,12 @@ impl Lock {
         !self.is_kept && self.names(hold)
     }
 
-    /// Whether the hold is in it, or was.
+    /// Whether the hold is in the lock, or was.
     pub(crate) fn names(&self, hold: HoldId) -> bool {
         self.fields.iter().any(|(other, _)| *other == hold)
     }
 
-    /// The holds as they are seen, with their depths.
+    /// The holds as an inspection shows them, with their depths.
     pub(crate) fn shown(&self) -> impl Iterator<Item = (HoldId, Vec<u8>, u32)> {
         let shown = |&(hold, depth): &(HoldId, u32)| {
             let field = if self.is_kept {
@@ -162,7 +162,7 @@ impl Lock {
         self.fields.iter().map(shown)
     }
 
-    /// One more reader, at depth 1.
+    /// Adds a reader, at depth 1.
     fn put(&mut self, hold: HoldId) {
         if self.has(hold) {
             self.set_depth(hold, 1);
@@ -189,7 +189,7 @@ impl Lock {
         self.expires = self.expires.max(now + ttl);
     }
 
-    /// Lets it outlive its hold, until then.
+    /// Lets the lock outlive its hold until `expires`.
     pub(crate) fn retain_until(&mut self, hold: HoldId, expires: Instant) {
         self.expires = expires;
         self.is_kept = true;
@@ -198,7 +198,7 @@ impl Lock {
 }
 
 impl State {
-    /// The least keys behind the place of the scan.
+    /// Returns the least keys behind the place of the scan.
     pub(crate) fn scan(&self, scan: &Scan, now: Instant) -> Scanned {
         let present = scan.from.present.as_ref();
         let behind = present.and_then(|at| match &at.place {
@@ -234,7 +234,7 @@ impl State {
         }
     }
 
-    /// So many of the least keys behind this one, in their order, and how many there are behind these.
+    /// Returns so many of the least keys behind this one, in their order, and the number of keys behind these.
     fn least(&self, behind: Option<&str>, count: usize, now: Instant) -> (Vec<&str>, u64) {
         let is_behind = |key: &&str| behind.is_none_or(|behind| *key > behind);
         let held = self.locks.iter().filter(|(_, lock)| now < lock.expires);

@@ -10,12 +10,12 @@ use crate::store::records::SeenWait;
 #[derive(Debug, Default)]
 pub(crate) struct PublishedWaits {
     of: BTreeMap<OwnerId, BTreeMap<HoldId, SeenWait>>,
-    /// By the least wait of the cycle, and each with its end.
+    /// The victims by the least wait of the cycle, each with the end of its claim.
     victims: BTreeMap<HoldId, BTreeMap<HoldId, StoreTime>>,
 }
 
 impl PublishedWaits {
-    /// Forgets what has ended.
+    /// Forgets what has expired.
     pub(super) fn sweep(&mut self, now: StoreTime) {
         self.of.retain(|_, waits| {
             waits.retain(|_, seen| now < seen.stamp.after(seen.life));
@@ -41,7 +41,7 @@ impl PublishedWaits {
         live.cloned().collect()
     }
 
-    /// Makes a wait the victim of the cycle with this least wait until then, unless one of the others is one.
+    /// Makes a wait the victim of the cycle with this least wait until `until`, unless one of the others is a victim.
     pub(crate) fn claim(
         &mut self,
         least: HoldId,

@@ -1,10 +1,11 @@
 //! Waits until replicas have what a server has executed.
 //!
-//! `WAIT` answers for what its own connection has written, and holds up whatever comes behind it. So it has a connection of
+//! `WAIT` answers for what its own connection has written, and delays whatever comes behind it. So it has a connection of
 //! its own, on which a write goes before it: replicas that have that write have all that was executed before it. All
-//! callers that come while one `WAIT` is under way share the next one, if they want as many replicas. Those that want more
-//! or fewer have a connection of their own, since a `WAIT` for one replica would stand behind that for all of them. Asked
-//! in short pieces it would too: a server that has nothing else to do looks at its limit only every 100 ms.
+//! callers that come while one `WAIT` is under way share the next one, if they want the same number of replicas. Callers
+//! that want another number have a connection of their own, since a `WAIT` for one replica would have to wait behind a
+//! `WAIT` for all of them. That would be so with short limits too: a server that has nothing else to do checks the limit
+//! only every 100 ms.
 
 use std::collections::HashMap;
 use std::pin::pin;
@@ -50,7 +51,7 @@ pub(crate) struct Confirmer {
 /// The server that is asked.
 #[derive(Clone)]
 struct AskedServer {
-    /// Makes connections to it.
+    /// Makes connections to the server.
     source: Arc<dyn Source>,
     timeouts: Timeouts,
     replication_id: ReplicationId,
@@ -129,8 +130,8 @@ impl Confirmer {
     }
 }
 
-/// Serves the questions for one number of replicas until no more is asked, or another server answers. One that fails is
-/// tried again by the rule of the connection for commands.
+/// Serves the questions for one number of replicas until no more are asked, or another server answers. A question that
+/// fails is tried again by the rule of the connection for commands.
 async fn answer(server: AskedServer, replicas: Replicas, coming: UnboundedReceiver<Question>) {
     let (mut questions, mut breaker) = (Questions::new(coming), Breaker::default());
     let (replication_id, mut connected) = (&server.replication_id, None);
@@ -171,7 +172,7 @@ async fn answer(server: AskedServer, replicas: Replicas, coming: UnboundedReceiv
 }
 
 impl AskedServer {
-    /// Connects, or waits until that may be tried again. All callers are told if it fails.
+    /// Connects, or waits until that may be tried again. If it fails, all callers get the error.
     async fn connect(
         &self,
         breaker: &mut Breaker,
@@ -295,7 +296,7 @@ impl Questions {
         }
     }
 
-    /// Waits until an instant. Callers whose time ends before that are told the error at once.
+    /// Waits until an instant. Callers whose time ends before that get the error at once.
     pub(super) async fn pause(&mut self, until: Instant, error: &StoreError) {
         let mut pause = pin!(sleep_until(until));
         loop {
@@ -313,7 +314,7 @@ impl Questions {
         self.waiting.push(question);
     }
 
-    /// Answers the first `asked` questions: the replicas have what was executed.
+    /// Confirms the first `asked` questions: the replicas have what was executed.
     pub(super) fn confirm(&mut self, asked: usize) {
         for question in self.waiting.drain(..asked) {
             // The caller may have given up.
@@ -321,7 +322,7 @@ impl Questions {
         }
     }
 
-    /// Answers some questions with an error.
+    /// Fails some questions with an error.
     pub(super) fn fail(&mut self, error: &StoreError, is_meant: impl Fn(&Question) -> bool) {
         for question in self.waiting.extract_if(.., |it| is_meant(it)) {
             // The caller may have given up.

@@ -60,7 +60,8 @@ impl ReplicationId {
         }
     }
 
-    /// Asks a server for its replication ID. `None` if it does not tell, or is no primary: a replica tells the ID of its primary.
+    /// Asks a server for its replication ID. `None` if it does not say, or is no primary: a replica gives the ID of its
+    /// primary.
     pub(crate) async fn of(driver: &MultiplexedConnection, limit: Duration) -> Option<Self> {
         let (mut driver, mut info) = (driver.clone(), cmd("INFO"));
         let asked = info.arg("replication").query_async::<String>(&mut driver);

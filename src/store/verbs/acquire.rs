@@ -20,7 +20,7 @@ use crate::store::redis::{Call, Script, Unexpected, script};
 pub(crate) struct AcquireRequest {
     pub(crate) hold: HoldId,
     pub(crate) ttl: Duration,
-    /// How it waits; `None` if it does not.
+    /// How the hold waits; `None` if it does not.
     pub(crate) entry: Option<QueueEntry>,
 }
 
@@ -36,7 +36,7 @@ pub(crate) enum AcquireReply {
         /// Whether another process may wait for the lock.
         is_contended: bool,
     },
-    /// Another hold has it, for so long; `None` if it never expires.
+    /// Another hold has the lock, for so long; `None` if it never expires.
     Busy {
         remaining: Option<Duration>,
         now: StoreTime,
@@ -69,7 +69,7 @@ impl Verb for Acquire {
         };
         let call = call.arg(entry.inbox.as_bytes()).millis(entry.grant);
         let call = call.millis(entry.life).told(entry);
-        // The last argument stands behind that of the inbox that is told.
+        // The last argument comes after the inbox that is told.
         match (entry.is_preferred, entry.tells) {
             (false, _) => call,
             (true, true) => call.arg(1),

@@ -14,16 +14,16 @@ use crate::store::redis::wire::names::{Entries, Field};
 use crate::store::redis::wire::reply;
 use crate::store::redis::{Call, Script, Unexpected, script};
 
-/// The depth that a hold is to have.
+/// The depth that a hold must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DepthChange {
     pub(crate) hold: HoldId,
     pub(crate) mode: Mode,
     pub(crate) target: u32,
-    /// Grows with every change of the hold.
+    /// The number of the change, which grows with every change of the hold.
     pub(crate) seq: u64,
     pub(crate) ttl: Duration,
-    /// Whether the lease is to last at least `ttl` from now.
+    /// Whether the lease must last at least `ttl` from now.
     pub(crate) lengthen: bool,
 }
 

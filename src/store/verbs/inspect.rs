@@ -1,4 +1,4 @@
-//! Shows what stands in a lock, and ends its holds by force.
+//! Shows what is in a lock, and ends its holds by force.
 
 use std::time::Duration;
 
@@ -18,28 +18,28 @@ use crate::store::redis::{Call, Script, Unexpected, script};
 /// How many holders an inspection shows at most.
 pub(crate) const SHOWN: usize = 1_000;
 
-/// What stands in a lock.
+/// What is in a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Snapshot {
-    /// At most [`SHOWN`] of them.
+    /// The holders, [`SHOWN`] of them at most.
     pub(crate) holders: Vec<SeenHolder>,
     pub(crate) mode: Mode,
-    /// `None` if the lock never expires.
+    /// How long the lease lasts; `None` if the lock never expires.
     pub(crate) remaining: Option<Duration>,
-    /// `None` if the lock is held by a program that gives no tokens, or if the token is not known.
+    /// The token; `None` if the lock is held by a program that gives no tokens, or if the token is not known.
     pub(crate) token: Option<FencingToken>,
-    /// How many processes stand in the queue.
+    /// The number of processes in the queue.
     pub(crate) waiting: u64,
-    /// When it stood so.
+    /// The time of the inspection.
     pub(crate) at: StoreTime,
 }
 
 /// One field of a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SeenHolder {
-    /// Other programs may write any bytes there.
+    /// The name of the field. Other programs may write any bytes there.
     pub(crate) field: Vec<u8>,
-    /// 0 where it is no number from 0 to `u64::MAX`.
+    /// The depth; 0 if the value is no number from 0 to `u64::MAX`.
     pub(crate) depth: u64,
     /// The lease of a reader.
     pub(crate) remaining: Option<Duration>,
@@ -69,7 +69,7 @@ impl Snapshot {
     }
 }
 
-/// Shows what stands in the lock now; `None` if it is free.
+/// Shows what is in the lock now; `None` if it is free.
 #[derive(Clone, Debug)]
 pub(crate) struct Inspect {
     pub(crate) key: LockKey,
@@ -81,7 +81,7 @@ pub(crate) struct Inspect {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum QueueLength {
     Counted,
-    /// It may show 0.
+    /// The count may be 0 although processes wait.
     NotCounted,
 }
 
@@ -185,7 +185,7 @@ pub(super) fn mode(is_shared: bool) -> Mode {
     }
 }
 
-/// What stands in a lock in memory.
+/// What is in a lock in memory.
 pub(super) fn look(state: &mut State, key: &LockKey, now: Instant) -> Option<Snapshot> {
     let mut view = state.view(key, now);
     let at = view.time();

@@ -21,19 +21,19 @@ use crate::store::redis::{Call, Script, Unexpected, script};
 /// How many holders a glance shows at most.
 pub(crate) const GLANCED: usize = 16;
 
-/// In a queue of up to this length, those that have died are not counted.
+/// The greatest length of a queue in which dead processes are not counted.
 pub(crate) const LOOKED_AT: usize = 64;
 
-/// What stands in a lock, as far as it is shown.
+/// What is in a lock, as far as it is shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Glanced {
-    /// At most [`GLANCED`] holders. If more than [`LOOKED_AT`] processes wait, those that have died are counted too.
+    /// At most [`GLANCED`] holders. If more than [`LOOKED_AT`] processes wait, dead ones are counted too.
     pub(crate) snapshot: Snapshot,
-    /// How many holders there are.
+    /// The number of holders.
     pub(crate) holders: u64,
 }
 
-/// Shows what stands in a lock; `None` if it is free, or if what stands there does not look like a lock.
+/// Shows what is in a lock; `None` if it is free, or if the hash does not look like a lock.
 #[derive(Clone, Debug)]
 pub(crate) struct Glance {
     pub(crate) key: LockKey,
@@ -75,7 +75,7 @@ impl Verb for Glance {
         let mut snapshot = look(state, &self.key, now)?;
         let holders = snapshot.holders.len() as u64;
         if holders > LOOKED_AT as u64 {
-            // Those whose leases end last stand first.
+            // The readers whose leases expire last come first.
             snapshot
                 .holders
                 .sort_by_key(|holder| Reverse(holder.remaining));
@@ -95,7 +95,7 @@ impl Verb for Glance {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Queued {
     pub(crate) at: StoreTime,
-    /// How many places there are, those of dead processes too.
+    /// The number of places, including those of dead processes.
     pub(crate) places: u64,
     pub(crate) processes: Vec<QueuedProcess>,
 }
@@ -106,10 +106,10 @@ pub(crate) struct QueuedProcess {
     /// The inbox. Other programs may write any bytes there.
     pub(crate) inbox: Vec<u8>,
     pub(crate) order: u64,
-    /// Until when it counts as alive; `None` if it is not known what it waits for.
+    /// Until when the process counts as alive; `None` if it is not known what it waits for.
     pub(crate) deadline: Option<StoreTime>,
     pub(crate) holds: Vec<HoldId>,
-    /// The lease of a lock that moves to it.
+    /// The lease of a lock that moves to the process.
     pub(crate) grant: Duration,
     pub(crate) mode: Mode,
 }
@@ -118,7 +118,7 @@ pub(crate) struct QueuedProcess {
 #[derive(Clone, Debug)]
 pub(crate) struct Queue {
     pub(crate) key: LockKey,
-    /// Behind the process that has this order.
+    /// The order of the process behind which the part begins.
     pub(crate) after: Option<u64>,
     pub(crate) count: usize,
 }

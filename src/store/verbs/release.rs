@@ -22,9 +22,9 @@ use crate::store::redis::{Call, Script, Unexpected, in_millis, script};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ReleaseRequest {
     pub(crate) hold: HoldId,
-    /// Whether it shares the lock, or wants to.
+    /// Whether the hold shares the lock, or wants to.
     pub(crate) mode: Mode,
-    /// The inbox of the process whose hold it is.
+    /// The inbox of the process that has the hold.
     pub(crate) inbox: InboxId,
     pub(crate) end: End,
 }
@@ -104,7 +104,7 @@ impl ToRedisArgs for End {
     }
 }
 
-/// What else there is or may be of a hold that ends.
+/// What else may be in the store of a hold that ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Leftovers {
     /// Whether an acquire of the hold is unanswered. It may still arrive, and is then refused because of a tombstone.
@@ -113,7 +113,7 @@ pub(crate) struct Leftovers {
     pub(crate) nested: bool,
 }
 
-/// The hold of the same process that is to have the lock next.
+/// The hold of the same process that gets the lock next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Successor {
     pub(crate) hold: HoldId,
@@ -131,11 +131,11 @@ pub(crate) enum Order {
     QueueFirst,
 }
 
-/// What the end of a hold came to.
+/// The result of the end of a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ReleaseReply {
     pub(crate) presence: Presence,
-    /// What the successor has now; `None` if there is none, or if it has to ask by itself.
+    /// What the successor has now; `None` if there is none, or if it must ask by itself.
     pub(crate) successor: Option<AcquireReply>,
 }
 
@@ -229,7 +229,7 @@ impl Verb for Release {
         if token.is_some() {
             view.free();
         }
-        // What the short way of the script does not see to.
+        // What the short way of the script does not do.
         let has_leftovers = end.leftovers() != Leftovers::default();
         let is_general = has_leftovers || view.line(|line| line.stands());
         view.line(|line| self.request.clear(line, now));
@@ -287,7 +287,7 @@ fn move_on(
     }
 }
 
-/// A hold that may have waited only leaves its place in the line to the successor.
+/// Takes the place in the line from a hold that may only have waited, and gives it to the successor.
 fn give_up(
     view: &mut View<'_>,
     hold: HoldId,
@@ -299,8 +299,8 @@ fn give_up(
     if !is_its && (!is_forgotten || successor.is_some()) {
         return None;
     }
-    // Requests may overtake each other: a successor that has the lock by now would get it once
-    // more after its own release.
+    // Requests may overtake each other: a successor that has the lock by now would get it once more after its own
+    // release.
     let waits = |successor: &Successor| view.held(successor.hold).is_none();
     let Some(successor) = successor.filter(waits) else {
         view.line(|line| line.leave(inbox));

@@ -21,10 +21,10 @@ pub(crate) const MOST_TOGETHER: usize = 32;
 /// A hold of one lock, as one of several.
 pub(crate) type HoldOf = (LockKey, HoldId);
 
-/// What the request of one hold for several locks came to.
+/// The result of the request of one hold for several locks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum AcquireAllReply {
-    /// The hold has them all: for each key its token and its lease, counted from the execution of the request.
+    /// The hold has all the locks: for each key its token and its lease, counted from the execution of the request.
     Held {
         /// The time of the store then.
         at: StoreTime,
@@ -37,9 +37,9 @@ pub(crate) enum AcquireAllReply {
 }
 
 impl AcquireAllReply {
-    /// What it says of the key with this index.
+    /// The reply for the key with this index.
     pub(crate) fn part(&self, index: usize) -> AcquireReply {
-        // The request has named no inbox: so it does not stand in a queue, and needs no time of the store.
+        // The request has named no inbox: so the hold is not in a queue, and needs no time of the store.
         let busy = AcquireReply::Busy {
             remaining: None,
             now: StoreTime { micros: 0 },

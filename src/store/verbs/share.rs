@@ -21,11 +21,11 @@ use crate::store::redis::{Call, Script, Unexpected, script};
 pub(crate) struct ShareRequest {
     pub(crate) holds: Vec<HoldId>,
     pub(crate) ttl: Duration,
-    /// With how many holders at most they share it; then they are one.
+    /// The most holders that may share the lock; `None` for any number. With a limit there is one hold.
     pub(crate) limit: Option<u32>,
     /// Whether they enter a lock that is shared although others wait for it exclusively.
     pub(crate) passes: bool,
-    /// How their process waits; `None` if they do not.
+    /// How the process of the holds waits; `None` if it does not.
     pub(crate) entry: Option<QueueEntry>,
 }
 
@@ -105,7 +105,8 @@ impl Verb for Share {
 }
 
 impl Share {
-    /// Keeps the holds that are in, and lets the others in or into the line. Returns whether the lock is free or shared.
+    /// Keeps the holds that are in, and lets the others into the lock or into the line. Returns whether the lock is free
+    /// or shared.
     fn ask(&self, view: &mut View<'_>, holds: &[HoldId]) -> bool {
         let ShareRequest {
             ttl,
@@ -182,7 +183,7 @@ impl Share {
     }
 }
 
-/// Ends a hold that shares the lock, or waits for it. Whoever is first in the queue enters, if there is room now.
+/// Ends a hold that shares the lock, or waits for it. The first in the queue enter if there is room now.
 #[derive(Clone, Debug)]
 pub(crate) struct Unshare {
     pub(crate) key: LockKey,
@@ -260,11 +261,11 @@ impl Verb for Downgrade {
         let Some(lock) = view.held(hold) else {
             return Presence::Gone;
         };
-        // Later ones were given in memory.
+        // Later tokens were given in memory.
         lock.token = lock.token.max(token.0);
         let expires = lock.expires;
         if view.line(|line| line.reader(hold)).is_none() {
-            // What the holder believes of its lease stays true.
+            // The lease is never shorter than the holder believes.
             ttl = ttl.max(expires - now);
         }
         view.keep(&[hold], ttl);

@@ -20,18 +20,19 @@ use crate::store::redis::wire::names::{self, Field};
 use crate::store::redis::wire::reply;
 use crate::store::redis::{Call, Script, Unexpected, script};
 
-/// Notes with one owner that an acquisition waits. Repeating it makes the record live longer.
+/// Stores with one owner that an acquisition waits. Repeating it makes the record live longer.
 ///
-/// It is rejected if it took too long to arrive, so that a record which was made at some time was meant a known span before
-/// at most.
+/// A record that takes too long to arrive is rejected. So a record that is stored at some time was sent a known span
+/// before that at most.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PublishWait {
     /// The owner of one of the enclosing holds.
     pub(crate) owner: OwnerId,
     pub(crate) wait: Arc<EnclosedWait>,
-    /// For how long the record lives. It is rejected if it takes a quarter of that to arrive.
+    /// How long the record lives. It is rejected if it takes a quarter of that to arrive.
     pub(crate) life: Duration,
-    /// A time of the store that was read before this was sent; `None` if none is known. Then it is rejected.
+    /// A time of the store that was read before the record was sent; `None` if none is known. Then the record is
+    /// rejected.
     pub(crate) known: Option<StoreTime>,
 }
 
@@ -114,7 +115,7 @@ impl Verb for WaitsOf {
                 let [Value::BulkString(wait), Value::BulkString(record)] = record else {
                     return None;
                 };
-                // One that cannot be read was written by no version of this crate.
+                // A record that cannot be read was written by no version of this crate.
                 let wait = read(wait, record);
                 waits.extend(wait.filter(|seen| seen.wait.enclosed_by(self.hold).is_some()));
             }
@@ -166,18 +167,18 @@ impl Verb for HoldsIn {
 
 /// Makes a wait the victim of a cycle, unless another wait of the cycle is one. Returns whether it is a victim.
 ///
-/// The victim of another cycle stands in the way only while it is part of this one too: then it resolves both.
+/// The victim of another cycle counts only while it is part of this one too: then it resolves both.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ClaimVictim {
     pub(crate) victim: HoldId,
     /// The other waits of the cycle.
     pub(crate) others: Vec<HoldId>,
-    /// For how long no other wait of the cycle is the victim of one with the same least wait.
+    /// How long no other wait of the cycle becomes the victim of a cycle with the same least wait.
     pub(crate) life: Duration,
 }
 
 impl ClaimVictim {
-    /// The least wait of the cycle: where its victim is noted, whichever walk has found it.
+    /// The least wait of the cycle, under which its victim is stored, whichever walk has found it.
     pub(crate) fn least(&self) -> HoldId {
         let others = self.others.iter().copied();
         others.fold(self.victim, HoldId::min)
@@ -210,7 +211,7 @@ impl Verb for ClaimVictim {
     }
 }
 
-/// Takes back a record.
+/// Removes a record.
 #[derive(Clone, Debug)]
 pub(crate) struct WithdrawWait {
     pub(crate) owner: OwnerId,

@@ -1,5 +1,5 @@
-//! One lock of the in-memory store as it stands now, in the words of the scripts: who is inside, who is first in the line, and
-//! who is let in. See `lua/parts/members.lua`.
+//! One lock of the in-memory store in its present state, in the words of the scripts: who is inside, who is first in the
+//! line, and who enters. See `lua/parts/members.lua`.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub(crate) struct View<'a> {
     now: Instant,
 }
 
-/// The process whose readers ask, and the lease that they get without being told.
+/// The process whose readers ask, and the lease that they get without a message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AskingProcess {
     pub(crate) inbox: InboxId,
@@ -27,7 +27,7 @@ pub(crate) struct AskingProcess {
 }
 
 impl State {
-    /// The lock of this key as it stands now.
+    /// The lock of this key in its present state.
     pub(crate) fn view<'a>(&'a mut self, key: &'a LockKey, now: Instant) -> View<'a> {
         View {
             state: self,
@@ -60,7 +60,7 @@ impl View<'_> {
         self.lock().map(|lock| lock.expires - now)
     }
 
-    /// Works on the line of the lock, which begins with what is put there and ends with the last of it.
+    /// Works on the line of the lock. The line begins with the first thing in it, and ends with the last.
     pub(crate) fn line<T>(&mut self, work: impl FnOnce(&mut StoredLine) -> T) -> T {
         let Self { state, key, now } = self;
         if let Some(line) = state.lines.get_mut(*key) {
@@ -80,7 +80,7 @@ impl View<'_> {
         output
     }
 
-    /// Opens a free lock. Its token is greater than the one before, if that is known. Returns the token.
+    /// Takes a free lock. Its token is greater than the one before, if that is known. Returns the token.
     pub(crate) fn open(&mut self, new: NewLock<'_>, before: Option<u64>) -> u64 {
         let least = before.map_or(0, |token| token.saturating_add(1));
         let token = self.state.token(self.now).max(least);
@@ -103,7 +103,8 @@ impl View<'_> {
         Some(token)
     }
 
-    /// Takes a place in the line, or keeps it. The holder is told of the first other process that comes to wait.
+    /// Takes a place in the line, or keeps it. The holder gets a message about the first other process that comes to
+    /// wait.
     pub(crate) fn stand(
         &mut self,
         holds: Vec<HoldId>,
@@ -119,13 +120,13 @@ impl View<'_> {
         }
     }
 
-    /// The reader whose lease ends last; `None` unless the lock is shared.
+    /// The reader whose lease expires last; `None` unless the lock is shared.
     pub(crate) fn latest(&mut self) -> Option<(HoldId, Instant)> {
         let (hold, lasts) = self.line(|line| line.latest())?;
         self.held(hold).map(|_| (hold, lasts))
     }
 
-    /// Removes the readers whose leases have ended. Returns whether the lock is shared.
+    /// Removes the readers whose leases have expired. Returns whether the lock is shared.
     pub(crate) fn tidy(&mut self) -> bool {
         let now = self.now;
         for hold in self.line(|line| line.take_dead(now)) {
@@ -143,7 +144,7 @@ impl View<'_> {
         }
     }
 
-    /// A holder has left: the lock lasts as long as those inside, and who is first may enter.
+    /// A holder has left: makes the lock last as long as the readers inside, and lets the first in the line enter.
     pub(crate) fn settle_and_admit(&mut self, before: u64) {
         if self.tidy() {
             self.settle();
@@ -164,7 +165,8 @@ impl View<'_> {
         });
     }
 
-    /// Lets readers into a lock that is shared, or free: then its token is greater than the one before. Returns the token.
+    /// Lets readers into a lock that is shared or free. The token of a free lock is greater than the one before. Returns
+    /// the token.
     pub(crate) fn enter(&mut self, holds: &[HoldId], lease: Duration, before: Option<u64>) -> u64 {
         let token = if let Some(lock) = self.lock() {
             holds.iter().for_each(|hold| lock.put(*hold));
@@ -187,7 +189,7 @@ impl View<'_> {
             }
     }
 
-    /// Whether so many holds more are within the limit.
+    /// Whether so many more holds are within the limit.
     pub(crate) fn fits(&mut self, count: usize, limit: Option<u32>) -> bool {
         let inside = self.lock().map_or(0, |lock| lock.fields.len());
         limit.is_none_or(|limit| (inside + count) as u64 <= limit.into())
@@ -200,7 +202,7 @@ impl View<'_> {
         holds.iter().partition(|hold| is_in(hold))
     }
 
-    /// The first live process in the line; readers whose lock is gone are removed on the way.
+    /// Returns the first live process in the line. Readers whose lock is gone are removed.
     pub(crate) fn head(&mut self) -> Option<Process> {
         let now = self.now;
         let is_free = self.lock().is_none();
@@ -212,8 +214,8 @@ impl View<'_> {
         })
     }
 
-    /// Lets in who is first in the line of a lock that is free or shared: all readers that are first, or one process
-    /// that wants a free lock for itself alone. Returns the longest lease that was given.
+    /// Lets the first in the line into a lock that is free or shared: all readers that are first, or one process that
+    /// wants a free lock exclusively. Returns the longest lease that was given.
     pub(crate) fn admit(
         &mut self,
         before: Option<u64>,
@@ -232,7 +234,7 @@ impl View<'_> {
         longest
     }
 
-    /// Lets in a process, and tells it, unless it is the one that asks. Returns its lease.
+    /// Lets a process in, and sends it a message unless it is the process that asks. Returns its lease.
     fn let_in(
         &mut self,
         process: Process,

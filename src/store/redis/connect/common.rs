@@ -1,4 +1,4 @@
-//! What the connectors of one store have in common, above all what is counted: the connections that were made and lost.
+//! What the connectors of one store share, above all the counts of connections that were made and lost.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -16,7 +16,7 @@ use crate::store::redis::link::source::Timeouts;
 use crate::store::redis::wire::call::Call;
 use crate::store::redis::wire::reply::Unexpected;
 
-/// Who is told of the messages to all processes, once it is there.
+/// The receiver of the messages to all processes, once it is there.
 pub(crate) type Watched = Arc<OnceLock<Weak<dyn Holders>>>;
 
 /// The part that the server of a connector has among those of the store.
@@ -43,7 +43,7 @@ impl Role for Arc<Outages> {
 #[derive(Clone)]
 pub(crate) struct Common {
     pub(crate) timeouts: Timeouts,
-    /// Who is told of the messages to all processes. Only connections of our own bring any.
+    /// The receiver of the messages to all processes. Only connections of our own bring any.
     pub(crate) watched: Watched,
     pub(crate) outages: Arc<Outages>,
     /// The latest epoch of all connectors.

@@ -81,7 +81,7 @@ impl Connector {
             let connection = connection.inspect_err(|error| {
                 self.tell(pass, News::Failed(error.clone()));
             })?;
-            // The request that gave the connection up has told the breaker.
+            // The request that gave the connection up has told the breaker already.
             let Some(connection) = connection else {
                 continue;
             };
@@ -96,7 +96,7 @@ impl Connector {
         }
     }
 
-    /// Lets a request go out that has a connection now: with others, or alone if it is the first one. `None` if it comes too
+    /// Lets a request go out that has a connection now: with others, or alone if it is the first one. `None` if it is too
     /// late for that.
     fn pass(self: &Arc<Self>, pass: Pass) -> Option<(Pass, Option<Arc<Trial>>)> {
         let timeouts = self.common.timeouts;
@@ -130,7 +130,7 @@ impl Connector {
         asked.map_err(|fault| fault.cause)
     }
 
-    /// Sends a call by a task, so that the requests that wait are told of its outcome even if the caller is not polled.
+    /// Sends a call by a task, so that the requests that wait learn its outcome even if the caller is not polled.
     async fn send_alone(
         self: &Arc<Self>,
         passage: &Passage,
@@ -181,7 +181,7 @@ impl Connector {
         self.tell(passage.pass, news);
     }
 
-    /// Tells the breaker, and wakes the requests that wait if that changes what they are to do.
+    /// Tells the breaker, and wakes the requests that wait if they must do something else now.
     fn tell(&self, pass: Pass, news: News) {
         let is_news = self.state.lock().breaker.hear(pass, news, Instant::now());
         if is_news {
@@ -197,7 +197,7 @@ async fn wait(news: &mut watch::Receiver<()>, step: Step) {
     };
     select! {
         biased;
-        // The sender lives as long as this.
+        // The sender outlives this future.
         _ = news.changed() => {}
         () = sleep_until(until) => {}
     }

@@ -1,9 +1,9 @@
 //! The releases that were answered lately. They are repeated at a server that comes after another one.
 //!
-//! A server that answers a release may not have told its replicas, nor written it down, when it fails. Then the lock stands
-//! on the server that comes after it, for a hold that has ended, until its lease expires. A release changes nothing but
-//! what its own hold has left, so it may be repeated. So may what lets a lock stand until it was held for so long; where that
-//! time is over by then, its release follows.
+//! A server that answers a release may fail before its replicas, or its disk, have it. Then the lock is still held on the
+//! server that comes after it, for a hold that has ended, until its lease expires. A release changes only what its own
+//! hold has left, so it may be repeated. So may a request that keeps a lock held for its `min_hold`; if that time is over
+//! by then, its release follows.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;

@@ -44,7 +44,7 @@ impl Check {
         *self.since.lock() = None;
     }
 
-    /// Takes the requests while `work` goes on: it makes a check needless.
+    /// Takes the requests while `work` goes on, since `work` makes a check needless.
     async fn settled_by<T>(&self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
         loop {
@@ -71,12 +71,12 @@ enum Closing {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum InboxStage {
-    /// It is being made for the first time. The waiters ask once more when it is open.
+    /// The subscription is being made for the first time. The waiters ask once more when it is open.
     Opening,
     Open,
-    /// It has died, or could not be made, and is being made anew.
+    /// The subscription has died, or could not be made, and is being made anew.
     Broken,
-    /// Its task has ended.
+    /// The task of the subscription has ended.
     Ended,
 }
 

@@ -79,8 +79,8 @@ impl Address {
         if matches!(parsed.scheme(), "rediss" | "valkeys") {
             provide_tls()?;
         }
-        // What stands before the last `@` is meant as user name and password. One of these letters
-        // ends it too soon, and then its beginning is taken for the host.
+        // The part before the last `@` is meant as user name and password. One of these letters ends it too soon, and
+        // then its beginning is taken for the host.
         let login = url
             .rsplit_once('@')
             .and_then(|(login, _)| login.split_once(':'));

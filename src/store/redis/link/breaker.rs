@@ -6,8 +6,8 @@
 //!                        └─────failure─────┘
 //! ```
 //! A connection alone proves nothing: a proxy accepts it, and so do a replica and a cluster that is down. So after a
-//! failure there is a pause, then one request goes out, and the others wait for what becomes of it and share its error.
-//! The pauses grow with each failure, however many requests come, and begin anew when requests have flowed for a while.
+//! failure there is a pause, then one request goes out, and the others wait for its outcome and share its error. The
+//! pauses grow with each failure, however many requests come, and begin anew when requests have flowed for a while.
 
 use std::time::Duration;
 
@@ -48,14 +48,14 @@ enum Flow {
     Tried(Instant),
 }
 
-/// What a request is to do.
+/// What a request must do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// It goes out, over a connection that is made if there is none.
+    /// The request goes out, over a connection that is made if there is none.
     Go(Pass),
-    /// It connects if there is no connection, and begins a trial.
+    /// The request connects if there is no connection, and begins a trial.
     Try(Pass),
-    /// It waits until then, or until there is news.
+    /// The request waits until this instant, or until there is news.
     Wait(Instant),
 }
 
@@ -97,7 +97,7 @@ impl Breaker {
         matches!(self.stage, Flow::Flowing(_)).then_some(Pass(self.round))
     }
 
-    /// What a request is to do now.
+    /// What a request must do now.
     pub(crate) fn step(&self, now: Instant) -> Step {
         match self.stage {
             Flow::Flowing(_) => Step::Go(Pass(self.round)),
@@ -121,7 +121,7 @@ impl Breaker {
         })
     }
 
-    /// Hears the outcome of a request with this pass. Returns whether that changes what other requests are to do.
+    /// Hears the outcome of a request with this pass. Returns whether that changes what other requests must do.
     pub(crate) fn hear(&mut self, pass: Pass, news: News, now: Instant) -> bool {
         if !self.is_present(pass) {
             return false;

@@ -1,5 +1,5 @@
-//! Where connections come from, and who is told what the server sends over them unasked: the messages of its channels, and
-//! that the connection has ended.
+//! Where connections come from, and the receiver of what the server sends over them unasked: the messages of its
+//! channels, and the report that the connection has ended.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -22,8 +22,8 @@ pub(crate) struct Timeouts {
     pub(crate) response: Duration,
 }
 
-/// The room for requests that wait to be sent: more than there are. A request that waited for room, and were not polled when
-/// it gets some, would keep it from all requests behind it.
+/// The room for requests that wait to be sent: more than there ever are. A request that had to wait for room, and was not
+/// polled when it got some, would keep the room from all requests behind it.
 const UNSENT: usize = 1 << 20;
 
 /// Where connections come from.
@@ -63,7 +63,7 @@ impl Receiver {
         }
     }
 
-    /// Tells what the driver reports.
+    /// Passes on what the driver reports.
     pub(crate) fn push_sender(
         &self,
     ) -> impl Fn(PushInfo) -> Result<(), SendError> + Send + Sync + 'static {
@@ -177,8 +177,8 @@ impl Source for Address {
     }
 }
 
-/// Connects to one server, and leaves to `pushes` what it sends unasked. The driver limits the time of no answer: whoever
-/// waits for one does.
+/// Connects to one server. What the server sends unasked goes to `pushes`. The driver limits no response time: its
+/// callers do.
 pub(crate) async fn connect(
     address: &Address,
     within: Duration,

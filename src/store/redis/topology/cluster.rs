@@ -219,7 +219,7 @@ impl Cluster {
             let mut known = self.known.lock();
             let is_open = !known.is_closed;
             let owner = known.slots.get_mut(usize::from(slot));
-            // Several requests may be redirected; the first one tells of the move.
+            // Several requests may be redirected; the first one reports the move.
             let is_news = |it: &Arc<Node>| it.place != *place;
             let owner = owner.filter(|it| is_open && it.as_ref().is_none_or(is_news));
             owner.map(|owner| owner.replace(Arc::clone(&node)))

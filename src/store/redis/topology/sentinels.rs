@@ -1,6 +1,6 @@
 //! Where the primary is, as the sentinels say.
 //!
-//! They are asked before each connection to the primary, and again whenever one of them tells of a change. Their messages
+//! They are asked before each connection to the primary, and again whenever one of them reports a change. Their messages
 //! are hints: only the answers count. Answers may differ while a failover is under way. Then the one with the latest
 //! [configuration epoch](https://redis.io/docs/latest/operate/oss_and_stack/management/sentinel/#configuration-epochs)
 //! counts, and the server itself has to say that it is a primary.
@@ -31,17 +31,17 @@ mod sentinel;
 /// The part of the connect timeout for which the other sentinels are waited for after the first answer.
 const FEW: u32 = 4;
 
-/// The longest pause, jitter aside, before the sentinels are asked again because of what one told. A sentinel whose connections
-/// do not last tells something with each of them.
+/// The longest pause, jitter aside, before the sentinels are asked again because of a message. A sentinel whose
+/// connections do not last causes a message with each of them.
 const LONGEST_IF_TOLD: Duration = Duration::from_millis(250);
 
-/// How long the sentinels must have told nothing for the pauses to begin anew.
+/// How long the sentinels must have been silent for the pauses to begin anew.
 const QUIET: Duration = Duration::from_secs(2);
 
 /// The least time between two doubts.
 const DOUBTS: Duration = Duration::from_millis(500);
 
-/// How often the sentinels are asked although none has told anything: their messages may be lost.
+/// How often the sentinels are asked although none has sent a message: messages may be lost.
 const CALM: Duration = Duration::from_secs(10);
 
 /// The longest pause, jitter aside, between two attempts to reach a sentinel that does not answer.
@@ -106,7 +106,7 @@ impl Sentinels {
                 biased;
                 opened = opening => {
                     let opened = opened?;
-                    // The same future goes on, since it may be asking already because of what a sentinel told.
+                    // This future goes on, since it may be asking already because of a message of a sentinel.
                     let moved = Arc::clone(&receiver.moved);
                     let following = AbortOnDrop::spawn(async move {
                         another.await;
@@ -155,7 +155,7 @@ impl Sentinels {
                 pauses.reset();
                 CALM
             } else {
-                // One that has not answered may know better, and tells nothing.
+                // A sentinel that has not answered may know better, and sends no message.
                 pauses.next_pause()
             };
             present.is_complete = match self.ask_in_time(pause, &mut news, timeouts).await {
@@ -169,13 +169,13 @@ impl Sentinels {
             if asked.elapsed() > QUIET {
                 told.reset();
             }
-            // They may tell much at once.
+            // Many messages may come at once.
             sleep(told.next_pause()).await;
             asked = Instant::now();
         }
     }
 
-    /// Asks all sentinels after a pause, or as soon as one of them tells something.
+    /// Asks all sentinels after a pause, or as soon as one of them sends a message.
     async fn ask_in_time(
         &self,
         pause: Duration,
@@ -188,8 +188,8 @@ impl Sentinels {
         };
         select! {
             biased;
-            // What is told while they answer counts as well, so they are asked again then. The sender lives as long as
-            // this.
+            // Messages that come meanwhile count as well: the sentinels are asked again. The sender lives as long
+            // as `self`.
             _ = news.changed() => self.ask(timeouts, GRACE).await,
             verdict = unasked => verdict,
         }
@@ -243,8 +243,8 @@ impl Sentinels {
         StoreError::new("connect", &self.endpoint(), effect, cause)
     }
 
-    /// Adds the sentinels that were named, and forgets those that no sentinel names any more. Returns whether there are new
-    /// ones, which tell nothing until they are asked.
+    /// Adds the sentinels that were named, and forgets those that no sentinel names any more. Returns whether there are
+    /// new ones, which send no messages until they are asked.
     fn learn(&self, heard: &SentinelAnswers) -> bool {
         let mut known = self.known.lock();
         let is_new = heard.others.iter().any(|it| !known.contains_key(it));

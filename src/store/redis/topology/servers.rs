@@ -28,8 +28,8 @@ const SERVER_PORT: u16 = 6_379;
 /// Several servers as one place for locks: a primary that sentinels watch, or a cluster. For
 /// [`LocksBuilder::servers`](crate::LocksBuilder::servers); the [URL](crate::LocksBuilder::url) says the same in one line.
 ///
-/// An address is `host:port`, or `host` with the usual port: 26379 of a sentinel, 6379 of a server of a cluster. One that
-/// answers is enough, since it names the others.
+/// An address is `host:port`, or `host` with the usual port: 26379 of a sentinel, 6379 of a server of a cluster. One
+/// server that responds is enough, since it names the others.
 ///
 /// # Examples
 ///
@@ -41,7 +41,7 @@ const SERVER_PORT: u16 = 6_379;
 ///     .username("app")
 ///     .password("secret");
 /// let locks = Locks::builder().servers(servers).build_lazy()?;
-/// // The same as one line.
+/// // In one line:
 /// let url = "redis+sentinel://app:secret@sentinel-1,sentinel-2,sentinel-3/orders";
 /// let same = Locks::builder().url(url).build_lazy()?;
 /// # drop((locks, same));
@@ -57,7 +57,7 @@ pub struct Servers {
     database: i64,
     login: Login,
     sentinel_login: Login,
-    /// Whether the sentinels are spoken to by TLS; as the servers, if it is not said.
+    /// Whether the connections to the sentinels use TLS; `None` means as for the servers.
     is_sentinel_tls: Option<bool>,
 }
 
@@ -83,8 +83,8 @@ pub(crate) enum Origin {
 impl Servers {
     /// The primary of this name, as these sentinels know it.
     ///
-    /// They are asked where it is, and followed from then on: a failover moves the connection as soon as one of them tells
-    /// of it.
+    /// The sentinels are asked where the primary is, and followed from then on: a failover moves the connection as soon
+    /// as one of them reports it.
     ///
     /// # Examples
     ///
@@ -165,7 +165,7 @@ impl Servers {
         self
     }
 
-    /// Whether the sentinels are spoken to by TLS (default: as the servers are).
+    /// Whether the connections to the sentinels use TLS (default: as for the servers).
     pub fn sentinel_tls(mut self, is_tls: bool) -> Self {
         self.is_sentinel_tls = Some(is_tls);
         self

@@ -168,7 +168,7 @@ impl Call {
 
     /// The slot of a cluster in which the keys of a script lie.
     pub(crate) fn slot(&self) -> u16 {
-        // The first key stands behind the command, the script and the number of keys.
+        // The first key comes after the command, the script and the number of keys.
         match self.command.args_iter().nth(3) {
             Some(Arg::Simple(key)) => slot_of(key),
             _ => 0,
@@ -185,7 +185,7 @@ impl Call {
         self.arg(in_millis(duration))
     }
 
-    /// Appends the id of the inbox, if the inbox is to be told of other processes that come to wait.
+    /// Appends the id of the inbox, if the inbox must be told of other processes that come to wait.
     pub(crate) fn told(self, entry: QueueEntry) -> Self {
         if entry.tells {
             self.arg(entry.inbox.id())
@@ -242,7 +242,7 @@ impl Way {
         connection: &mut MultiplexedConnection,
     ) -> Result<Value, RedisError> {
         match self {
-            // The same as `query_async`, which boxes its future.
+            // This does what `query_async` does, which boxes its future.
             Self::Plain => connection
                 .send_packed_command(command)
                 .await?

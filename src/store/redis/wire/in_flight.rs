@@ -253,7 +253,7 @@ mod tests {
         pass(20).await;
         let second = Instant::now();
         pass(20).await;
-        // Nothing is known yet but how long it took to connect.
+        // Only the time that it took to connect is known yet.
         assert!(!pace.is_late(first) && !pace.is_late(second));
         pace.heard(first);
         // The answer that came is not that of the second request.

@@ -1,5 +1,5 @@
-//! The Redis keys of a lock, and the forms of their values. All keys of a lock lie in one slot of a Redis Cluster. Beside them
-//! the keys of the search for deadlocks, each of which is used alone.
+//! The Redis keys of a lock, and the forms of their values. All keys of a lock lie in one slot of a Redis Cluster. The
+//! keys of the search for deadlocks are also here. Each of these is used alone.
 
 use std::io::Write;
 

@@ -52,7 +52,7 @@ impl Traffic {
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime.
+    /// Panics outside a tokio runtime.
     pub(crate) fn checked(pace: AnswerPace) -> Arc<Self> {
         let traffic = Arc::new(Self::new(pace, Some(Handle::current().id())));
         let sooner = Arc::clone(&traffic.sooner);
@@ -166,7 +166,7 @@ impl TimedRequest<'_> {
 
     fn poll_check(&mut self, cx: &Context<'_>) -> Poll<Elapsed> {
         let mut state = self.traffic.state.lock();
-        // From here on giving it up wakes this task.
+        // From here on, giving the connection up wakes this task.
         if self.traffic.is_given_up() {
             return Poll::Ready(Elapsed);
         }

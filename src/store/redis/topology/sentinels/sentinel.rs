@@ -15,15 +15,15 @@ use crate::store::redis::link::attempt::Kept;
 use crate::store::redis::link::source::{Timeouts, connect};
 use crate::store::redis::wire::failure::within;
 
-/// The channels on which a sentinel tells that the primary is another server, that a replica was promoted, and that there is
-/// a further sentinel.
+/// The channels on which a sentinel reports that the primary is another server, that a replica was promoted, and that
+/// there is a further sentinel.
 const CHANNELS: [&str; 3] = ["+switch-master", "+promoted-slave", "+sentinel"];
 
 /// One sentinel.
 pub(super) struct Sentinel {
     address: Address,
     kept: Mutex<Kept<MultiplexedConnection>>,
-    /// Counts what all sentinels tell unasked, and their connections that have ended.
+    /// Counts the messages of all sentinels, and their connections that have ended.
     news: watch::Sender<u64>,
 }
 
